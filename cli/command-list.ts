@@ -31,6 +31,7 @@ const COMMANDS: ReadonlyMap<string, () => Promise<AddCommand>> = new Map([
   ["status", async () => (await import("./commands/plan.ts")).addStatus],
   ["consolidate", async () => (await import("./commands/beside.ts")).addConsolidate],
   ["serve", async () => (await import("./commands/serve.ts")).addServe],
+  ["view", async () => (await import("./commands/serve.ts")).addView],
   ["link", async () => (await import("./commands/link.ts")).addLink],
   ["unlink", async () => (await import("./commands/link.ts")).addUnlink],
   ["containers", async () => (await import("./commands/references.ts")).addContainers],

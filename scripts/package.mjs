@@ -9,6 +9,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { build, transform } from "esbuild";
+import { pageHtml } from "./build-page.mjs";
 import { installTools, toolsFolder } from "./tools/install.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -74,6 +75,7 @@ const [{ rollup }, { dts }] = await Promise.all([load("rollup"), load("rollup-pl
 rmSync(out, { recursive: true, force: true });
 mkdirSync(join(out, "dist"), { recursive: true });
 await bundleCode();
+writeFileSync(join(out, "dist", "page.html"), await pageHtml());
 await bundleTypes();
 writeManifest();
 const DOCUMENTS = [
@@ -95,6 +97,9 @@ async function bundleCode() {
       // Threads are started from these files, which must be beside the chunk that starts them.
       "chunk-worker": built("src/node/threads/chunk-worker.js"),
       "head-worker": built("src/node/fs/head-worker.js"),
+      // The page that `serve` shows, and its worker, which load from the same chunks as any page that uses the library.
+      page: built("src/page/main.js"),
+      "page-worker": built("src/page/worker.js"),
     },
     external: isExternal,
     plugins: [dependencies],

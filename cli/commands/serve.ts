@@ -1,4 +1,5 @@
-/** `superchunk serve`: archives as Zarr over HTTP, as they lie there. */
+/** `superchunk serve`: archives as Zarr over HTTP, as they lie there; `superchunk view`: the page that shows them in a browser. */
+import { spawn } from "node:child_process";
 
 import { type Command, InvalidArgumentError } from "commander";
 import { SuperchunkError } from "../../src/index.ts";
@@ -17,7 +18,15 @@ interface ServeFlags {
   readonly cors?: string | true;
   readonly allowHost?: readonly string[];
   readonly portable?: boolean;
+  readonly page: boolean;
   readonly json?: boolean;
+}
+
+interface ViewFlags {
+  readonly port: number;
+  readonly host: string;
+  readonly allowHost?: readonly string[];
+  readonly open: boolean;
 }
 
 /** Adds `serve PATH...`. */
@@ -31,18 +40,80 @@ export function addServe(program: Command, context: Context): void {
     .option("--cors [origin]", "let pages of an origin read what is served (default: of any)")
     .option("--allow-host <name...>", "further names that the server answers to, for example behind a proxy")
     .option("--portable", "only data types that every Zarr reader knows")
+    .option("--no-page", "no page for browsers, and no bytes of files as they are stored")
     .option("--json", "print the address and what is served as JSON")
     .addHelpText(
       "after",
       `
 Nothing is written. Whoever reaches the address can read the archives: by
-default that is this machine alone. Ctrl-C ends it.
+default that is this machine alone. Ctrl-C ends it. A browser that opens the
+address shows what is in the archives, chunk by chunk.
 
 Examples:
   superchunk serve daily_equities.bcolz
   superchunk serve /data/bundles --port 9000 --cors`,
     )
     .action((paths: string[], flags: ServeFlags) => serve(paths, flags, context));
+}
+
+/** Adds `view PATH...`. */
+export function addView(program: Command, context: Context): void {
+  program
+    .command("view")
+    .description("show archives in a browser: tables, values, and every chunk with its place and its health")
+    .argument("<paths...>", "archives and Zarr arrays (files, folders, URLs), or folders of them")
+    .option("--port <n>", "port to listen on; 0 takes any that is free", parsePort, 0)
+    .option("--host <address>", "address to listen on; 0.0.0.0 lets other machines in", "127.0.0.1")
+    .option("--allow-host <name...>", "further names that the server answers to, for example behind a proxy")
+    .option("--no-open", "print the address, and start no browser")
+    .addHelpText(
+      "after",
+      `
+Nothing is written, and the page asks no other server for anything. Whoever
+reaches the address can read the archives: by default that is this machine
+alone. Ctrl-C ends it.
+
+Examples:
+  superchunk view daily_equities.bcolz
+  superchunk view /data/bundles --no-open`,
+    )
+    .action((paths: string[], flags: ViewFlags) => view(paths, flags, context));
+}
+
+async function view(paths: readonly string[], flags: ViewFlags, context: Context): Promise<void> {
+  const { signal } = context;
+  const served = await serveView(paths, {
+    host: flags.host,
+    port: flags.port,
+    allowedHosts: flags.allowHost,
+    page: "only",
+    signal,
+    onError: (path, error) => context.message(`${path}: ${describeFailure(error)}`),
+  });
+  try {
+    await context.out.line(`showing ${paths.map(printable).join(", ")} at ${served.url}`);
+    await context.out.line("Ctrl-C ends it.");
+    await context.out.flush();
+    if (flags.open) openBrowser(served.url);
+    await untilAborted(signal);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  } finally {
+    await served.close();
+  }
+}
+
+/** Has the system open an address, where it can; the address was printed for the other case. */
+function openBrowser(url: string): void {
+  const [program, ...args] =
+    process.platform === "darwin"
+      ? ["open", url]
+      : process.platform === "win32"
+        ? ["cmd", "/c", "start", "", url]
+        : ["xdg-open", url];
+  const child = spawn(program ?? "xdg-open", args, { stdio: "ignore", detached: true });
+  child.on("error", () => undefined);
+  child.unref();
 }
 
 async function serve(paths: readonly string[], flags: ServeFlags, context: Context): Promise<void> {
@@ -53,6 +124,7 @@ async function serve(paths: readonly string[], flags: ServeFlags, context: Conte
     cors: flags.cors === true ? "*" : flags.cors,
     allowedHosts: flags.allowHost,
     portable: flags.portable,
+    page: flags.page,
     signal,
     onError: (path, error) => context.message(`${path}: ${describeFailure(error)}`),
   });

@@ -14,22 +14,27 @@ import { decoderOf } from "./threads/threads.ts";
 /** The archives of paths, with the stores that they lie in. */
 export interface ServedEntries {
   readonly entries: readonly ViewEntry[];
+  /** The places of the paths; `name` is empty for a single folder of archives, whose names then stand by themselves. */
+  readonly places: readonly { readonly name: string; readonly store: ReadableStore; readonly path: string }[];
   close(): Promise<void>;
 }
 
 /**
  * A single folder of archives is the root itself; an archive, and each of several paths, has its own name below it.
- * Throws `NOT_FOUND` where a path or archives in it are missing, `BAD_ARGUMENT` for two paths of one name.
+ * Throws `NOT_FOUND` where a path or archives in it are missing, `BAD_ARGUMENT` for two paths of one name. What `isOther` takes of
+ * these errors stands for a place without archives that has other things to show.
  */
 export async function locateEntries(
   paths: readonly string[],
   signal: AbortSignal | undefined,
+  isOther?: (error: unknown) => boolean,
 ): Promise<ServedEntries> {
   const stores: ReadableStore[] = [];
   const close = async (): Promise<void> => {
     for (const store of stores) await store.close?.();
   };
   const entries: ViewEntry[] = [];
+  const places: ServedEntries["places"][number][] = [];
   const names = new Set<string>();
   try {
     for (const typed of paths) {
@@ -52,16 +57,22 @@ export async function locateEntries(
           ? (options: OpenOptions) => openArchive(typed, options)
           : (options: OpenOptions) => openIn(store, path, { ...options, decoder: decoderOf() });
         entries.push({ node: name, source: store.describe(path), open: openAgain });
+        places.push({ name, store, path });
         continue;
       }
-      for (const entry of await findViewEntries(store, path, { signal }))
+      const found = await findViewEntries(store, path, { signal }).catch((error: unknown) => {
+        if (isOther?.(error) === true) return undefined;
+        throw error;
+      });
+      places.push({ name: paths.length === 1 && found !== undefined ? "" : name, store, path });
+      for (const entry of found ?? [])
         entries.push(paths.length === 1 ? entry : { ...entry, node: `${name}/${entry.node}` });
     }
   } catch (error) {
     await close();
     throw error;
   }
-  return { entries, close };
+  return { entries, places, close };
 }
 
 function isRemote(typed: string): boolean {

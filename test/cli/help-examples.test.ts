@@ -26,6 +26,7 @@ const PROGRAMS = {
   mysqldump: "printf 'CREATE TABLE shop;'",
   ssh: 'exec sh -c "$2"',
   less: "exec cat",
+  "xdg-open": "exit 0",
   curl: "exec cat notes.txt.blp",
   parallel: 'while read -r k; do superchunk run plan.json --task "$k/50" > /dev/null || exit; done',
 } as const;
@@ -75,10 +76,10 @@ function localLine(line: string): string {
     .replace("--port 9000", "--port 0");
 }
 
-/** Runs a line in the shell; `serve` is interrupted once it serves. */
+/** Runs a line in the shell; `serve` and `view` are interrupted once they serve. */
 function runShell(line: string): Promise<{ code: number | null; text: string }> {
   const path = [join(folder, "bin"), dirname(process.execPath), process.env["PATH"]].join(delimiter);
-  const child = spawn("sh", ["-c", line.startsWith("superchunk serve") ? `exec ${line}` : line], {
+  const child = spawn("sh", ["-c", /^superchunk (?:serve|view)/.test(line) ? `exec ${line}` : line], {
     cwd: work,
     env: { ...process.env, PATH: path },
     stdio: ["ignore", "pipe", "pipe"],
@@ -119,7 +120,7 @@ describe.skipIf(process.platform === "win32")("the help", () => {
     process.chdir(work);
     try {
       if (name === "unlink") expect((await runCli(["link", "prices"])).code).toBe(0);
-      const inShell = /[|>]/.test(local) || name === "serve";
+      const inShell = /[|>]/.test(local) || name === "serve" || name === "view";
       if (inShell) {
         const { code, text } = await runShell(local);
         expect([code, text]).toEqual([0, expect.not.stringContaining("superchunk: internal")]);

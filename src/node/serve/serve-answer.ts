@@ -9,6 +9,7 @@ import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
 import { parseViewKey, type ViewReadOptions, type ZarrView } from "../../view/view.ts";
+import { type PageBody, PageFiles } from "./page-files.ts";
 import type { Caller, Gate, Place, ServeBuffers } from "./serve-gate.ts";
 import { listingJson, listingPage, servedMessage, servedNodes } from "./serve-listing.ts";
 
@@ -28,6 +29,8 @@ const GONE = new Error("the client has gone");
 /** What all answers of a server need. */
 export interface AnswerContext {
   readonly view: ZarrView;
+  /** The page at the root, and what it reads; undefined where there is none. */
+  readonly page: PageFiles | undefined;
   readonly gate: Gate;
   readonly buffers: ServeBuffers;
   /** The address of the view's root, with a `/` at its end. */
@@ -43,6 +46,8 @@ interface Body {
   readonly type: string;
   /** Text that repeats itself: worth compressing. */
   readonly isText: boolean;
+  /** What a page may load; without it, nothing but styles. */
+  readonly policy?: string | undefined;
 }
 
 /** Answers a request whose host was checked. Resolves once the body has gone, or its reader has. */
@@ -85,7 +90,10 @@ export async function answer(
   let body: Body | undefined;
   try {
     const options = { signal: gone.signal, buffers: lent.list };
+    const own = await readPage(path, request, context, options);
+    if (own !== undefined && "info" in own) return await sendStored(request, response, own, place);
     body =
+      (own && { ...own, isText: true }) ??
       (await readBody(path, request, context, options)) ??
       // fsspec sends the "%2F" in a node's name as it is.
       (raw === path ? undefined : await readBody(raw, request, context, options));
@@ -100,6 +108,23 @@ export async function answer(
     lent.giveBack(body?.bytes);
     place.leave();
   }
+}
+
+/** The page, and what it reads: at the root for browsers, and at paths that no node can have. */
+async function readPage(
+  path: string,
+  request: IncomingMessage,
+  { page }: AnswerContext,
+  options: ViewReadOptions,
+): Promise<PageBody | undefined> {
+  if (page === undefined) return undefined;
+  if (PageFiles.isOwn(path)) return page.find(path, options);
+  if (path !== "" || !wantsPage(request)) return undefined;
+  return page.page(/\?([^#]*)/.exec(request.url ?? "")?.[1] ?? "");
+}
+
+function wantsPage({ headers }: IncomingMessage): boolean {
+  return /\btext\/html\b/i.test(headers.accept ?? "");
 }
 
 /** The bytes of an object, or of the list of a group where the path ends with `/`. */
@@ -118,7 +143,7 @@ async function readBody(
   if (folder !== "" && parseViewKey(folder) === undefined) return undefined;
   const nodes = servedNodes(await view.list(folder, { signal: options.signal }));
   if (nodes.length === 0) return undefined;
-  const isPage = /\btext\/html\b/i.test(request.headers.accept ?? "");
+  const isPage = wantsPage(request);
   const text = isPage
     ? listingPage(nodes, `${url}${path.split("/").map(encodeURIComponent).join("/")}`)
     : listingJson(nodes);
@@ -143,19 +168,13 @@ async function send(
   body: Body,
   place: Place,
 ): Promise<void> {
-  const { type, isText } = body;
+  const { type, isText, policy } = body;
   let { bytes } = body;
-  const headers: Record<string, string | number> = {
-    "content-type": type,
-    "accept-ranges": "bytes",
-    // A chunk's bytes change when a writer changes the archive: clients ask each time, and get them only if so.
-    "cache-control": "no-cache",
-    "x-content-type-options": "nosniff",
-  };
+  const headers = headersOf(type);
   if (isText) {
     headers["vary"] = "accept-encoding, accept";
-    if (type.startsWith("text/html"))
-      headers["content-security-policy"] = "default-src 'none'; style-src 'unsafe-inline'";
+    if (policy !== undefined || type.startsWith("text/html"))
+      headers["content-security-policy"] = policy ?? "default-src 'none'; style-src 'unsafe-inline'";
     const isRanged = request.headers.range !== undefined;
     if (bytes.length >= GZIP_FROM && !isRanged && takesGzip(request.headers)) {
       bytes = await compress(bytes);
@@ -164,29 +183,67 @@ async function send(
   }
   // By content: the same for equal bytes, whoever serves them and whenever.
   const etag = `"${createHash("sha1").update(bytes).digest("base64url")}"`;
+  await sendCut(request, response, { headers, etag, size: bytes.length, place }, (first, end) =>
+    bytes.subarray(first, end),
+  );
+}
+
+/** Sends a stored object, or the part of it that is asked for, which alone is read. */
+function sendStored(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { info, read }: Extract<PageBody, { info: unknown }>,
+  place: Place,
+): Promise<void> {
+  const etag = `"${createHash("sha1").update(info.version).digest("base64url")}"`;
+  const whole = { headers: headersOf("application/octet-stream"), etag, size: info.size, place };
+  return sendCut(request, response, whole, async (first, end) => {
+    const bytes = await read(first, end - first);
+    place.hold(bytes.length);
+    return bytes;
+  });
+}
+
+function headersOf(type: string): Record<string, string | number> {
+  return {
+    "content-type": type,
+    "accept-ranges": "bytes",
+    // A chunk's bytes change when a writer changes the archive: clients ask each time, and get them only if so.
+    "cache-control": "no-cache",
+    "x-content-type-options": "nosniff",
+  };
+}
+
+/** What is said of an object of which a part, or all, is sent. */
+interface Whole {
+  readonly headers: Record<string, string | number>;
+  readonly etag: string;
+  readonly size: number;
+  readonly place: Place;
+}
+
+/** Sends what conditions and ranges leave of an object: `cut` gives the bytes `[first, end)` of it. */
+async function sendCut(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { headers, etag, size, place }: Whole,
+  cut: (first: number, end: number) => Uint8Array | Promise<Uint8Array>,
+): Promise<void> {
   headers["etag"] = etag;
-  const verdict = judge(request.headers, etag, bytes.length);
+  const verdict = judge(request.headers, etag, size);
   if (verdict.status === 304) return end(response, 304, headers);
   if (verdict.status === 412) return refuse(response, 412, "STALE", "the object has changed", { etag });
   if (verdict.status === 416)
-    return refuse(
-      response,
-      416,
-      "BAD_ARGUMENT",
-      `the range begins after the ${bytes.length} bytes of the object`,
-      {
-        "content-range": `bytes */${bytes.length}`,
-        etag,
-      },
-    );
-  if (verdict.status === 206) {
-    headers["content-range"] = `bytes ${verdict.first}-${verdict.last}/${bytes.length}`;
-    bytes = bytes.subarray(verdict.first, verdict.last + 1);
-  }
-  headers["content-length"] = bytes.length;
-  const isHead = request.method === "HEAD";
-  if (isHead || bytes.length <= PIECE)
-    return end(response, verdict.status, headers, isHead ? undefined : bytes);
+    return refuse(response, 416, "BAD_ARGUMENT", `the range begins after the ${size} bytes of the object`, {
+      "content-range": `bytes */${size}`,
+      etag,
+    });
+  const { first, last } = verdict.status === 206 ? verdict : { first: 0, last: size - 1 };
+  if (verdict.status === 206) headers["content-range"] = `bytes ${first}-${last}/${size}`;
+  headers["content-length"] = last + 1 - first;
+  if (request.method === "HEAD") return end(response, verdict.status, headers);
+  const bytes = await cut(first, last + 1);
+  if (bytes.length <= PIECE) return end(response, verdict.status, headers, bytes);
   response.writeHead(verdict.status, headers);
   await sendPieces(response, bytes, place);
 }

@@ -6,13 +6,14 @@
 import { createServer, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, isIP, type Socket } from "node:net";
 import { hostname } from "node:os";
-import { SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { StoreOptions } from "../../store/types.ts";
 import type { ViewOptions, ZarrView } from "../../view/view.ts";
 import { zarrTreeView } from "../../view/view-tree.ts";
 import { locateEntries } from "../entries.ts";
 import { closeOnFailure } from "../locate.ts";
 import { encoderOf } from "../threads/threads.ts";
+import { PageFiles } from "./page-files.ts";
 import { type AnswerContext, answer, refuse } from "./serve-answer.ts";
 import { Gate, type GateLimits, ServeBuffers } from "./serve-gate.ts";
 
@@ -37,6 +38,12 @@ export interface ServeOptions extends Pick<ViewOptions, "portable" | "encoder">,
   readonly cors?: string | undefined;
   /** Further names by which the server may be called, for example behind a proxy. */
   readonly allowedHosts?: readonly string[] | undefined;
+  /**
+   * Whether a browser that asks for `/` gets the page that shows the archives (default true, where the package has it), and may
+   * read what is stored at the paths, as far as it belongs to what is shown. `only`: also of places that hold nothing
+   * but Zarr, which are not served as Zarr again.
+   */
+  readonly page?: boolean | "only" | undefined;
   /** Called for every object that exists and could not be read, with the whole error: clients get only its code. */
   readonly onError?: ((path: string, error: unknown) => void) | undefined;
   /** Shares and patience of the server, where they are to be others than usual. */
@@ -68,10 +75,12 @@ export async function serveView(
   options: ServeOptions = {},
 ): Promise<ServedView> {
   if (typeof source === "object" && "get" in source) return serveOne(source, options);
-  const { portable, encoder = encoderOf(), signal } = options;
-  const found = await locateEntries(typeof source === "string" ? [source] : source, signal);
+  const { portable, encoder = encoderOf(), signal, page = true } = options;
+  const isOther = (error: unknown): boolean => page === "only" && isSuperchunkError(error, "UNSUPPORTED");
+  const found = await locateEntries(typeof source === "string" ? [source] : source, signal, isOther);
   const view = zarrTreeView(found.entries, { portable, encoder });
-  const served = await closeOnFailure(found, serveOne(view, options));
+  const files = page === false ? undefined : await closeOnFailure(found, PageFiles.load(found.places));
+  const served = await closeOnFailure(found, serveOne(view, options, files));
   const close = async (): Promise<void> => {
     await served.close();
     await found.close();
@@ -79,7 +88,7 @@ export async function serveView(
   return { ...served, archives: found.entries.length, close };
 }
 
-async function serveOne(view: ZarrView, options: ServeOptions): Promise<ServedView> {
+async function serveOne(view: ZarrView, options: ServeOptions, page?: PageFiles): Promise<ServedView> {
   const { host = "127.0.0.1", port = 0, cors, allowedHosts, onError } = options;
   const isOwn = makeHostCheck(host, allowedHosts);
   const gate = new Gate(options.limits);
@@ -117,6 +126,7 @@ async function serveOne(view: ZarrView, options: ServeOptions): Promise<ServedVi
   const url = `http://${bracket(host)}:${found}/`;
   context = {
     view,
+    page,
     gate,
     buffers: new ServeBuffers(),
     url,

@@ -1,0 +1,42 @@
+/**
+ * Builds the page that shows archives, for work on it: `dist/page`, which `serve` and `view` take where no package was made.
+ * `--single FILE` makes one file of it instead, which a browser also opens from a disk.
+ */
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build, transform } from "esbuild";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const source = join(root, "src", "page");
+
+/** The markup, with its styles in it. */
+export async function pageHtml() {
+  const { code } = await transform(readFileSync(join(source, "style.css"), "utf8"), {
+    loader: "css",
+    minify: true,
+    target: "es2022",
+  });
+  const html = readFileSync(join(source, "page.html"), "utf8");
+  return html.replace("/*style*/", () => code.trim());
+}
+
+async function buildFolder() {
+  const out = join(root, "dist", "page");
+  rmSync(out, { recursive: true, force: true });
+  mkdirSync(out, { recursive: true });
+  await build({
+    entryPoints: { page: join(source, "main.ts"), "page-worker": join(source, "worker.ts") },
+    outdir: out,
+    bundle: true,
+    splitting: true,
+    minify: true,
+    format: "esm",
+    platform: "browser",
+    target: "es2022",
+    logLevel: "warning",
+  });
+  writeFileSync(join(out, "page.html"), await pageHtml());
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await buildFolder();

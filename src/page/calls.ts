@@ -1,0 +1,130 @@
+/**
+ * Calls between the page and its worker, over messages: results, errors, progress and aborts.
+ *
+ * Knows messages; must not know what is called.
+ */
+import { isSuperchunkError } from "../errors.ts";
+
+/** A call, or its abort. */
+type Request =
+  | { readonly id: number; readonly method: string; readonly argument: unknown }
+  | { readonly id: number; readonly abort: true };
+
+/** An answer: progress, the result, or an error. */
+type Answer =
+  | { readonly id: number; readonly progress: unknown }
+  | { readonly id: number; readonly value: unknown }
+  | { readonly id: number; readonly error: CallFailure };
+
+/** An error as it is posted. */
+export interface CallFailure {
+  readonly message: string;
+  readonly code: string | undefined;
+  readonly name: string;
+}
+
+/** A call that failed in the worker. */
+export class CallError extends Error {
+  /** The code of a `SuperchunkError`. */
+  readonly code: string | undefined;
+
+  constructor({ message, code, name }: CallFailure) {
+    super(message);
+    this.name = name;
+    this.code = code;
+  }
+}
+
+interface Watched {
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((progress: unknown) => void) | undefined;
+}
+
+type Method = (argument: unknown, watch: Watched) => Promise<unknown>;
+
+/** What messages go through: a worker, or the worker's own scope. */
+interface Port {
+  postMessage(message: unknown): void;
+  addEventListener(type: "message", listener: (event: MessageEvent) => void): void;
+}
+
+/** Answers calls with the methods of an object. */
+export function answerCalls(port: Port, methods: object): void {
+  const running = new Map<number, AbortController>();
+  port.addEventListener("message", ({ data }: MessageEvent<Request>) => {
+    const { id } = data;
+    if ("abort" in data) {
+      running.get(id)?.abort();
+      return;
+    }
+    const controller = new AbortController();
+    running.set(id, controller);
+    const onProgress = (progress: unknown): void => port.postMessage({ id, progress } satisfies Answer);
+    const method = (methods as Record<string, Method>)[data.method];
+    const called = Promise.resolve().then(() =>
+      method?.call(methods, data.argument, { signal: controller.signal, onProgress }),
+    );
+    called
+      .then(
+        (value) => port.postMessage({ id, value } satisfies Answer),
+        (error: unknown) => port.postMessage({ id, error: failureOf(error) } satisfies Answer),
+      )
+      .finally(() => running.delete(id));
+  });
+}
+
+function failureOf(error: unknown): CallFailure {
+  const { message, name } = error instanceof Error ? error : { message: String(error), name: "Error" };
+  return { message, name, code: isSuperchunkError(error) ? error.code : undefined };
+}
+
+/** An object whose methods are called at the other end. */
+export function callerOf<T extends object>(port: Port): T {
+  let last = 0;
+  const waiting = new Map<
+    number,
+    { resolve(value: unknown): void; reject(error: unknown): void; readonly watch: Watched }
+  >();
+  port.addEventListener("message", ({ data }: MessageEvent<Answer>) => {
+    const call = waiting.get(data.id);
+    if (call === undefined) return;
+    if ("progress" in data) {
+      call.watch.onProgress?.(data.progress);
+      return;
+    }
+    waiting.delete(data.id);
+    if ("error" in data) call.reject(new CallError(data.error));
+    else call.resolve(data.value);
+  });
+  const call = (method: string, argument: unknown, watch: Watched = {}): Promise<unknown> =>
+    new Promise((resolve, reject) => {
+      const id = ++last;
+      const { signal } = watch;
+      if (signal?.aborted) {
+        reject(signal.reason);
+        return;
+      }
+      const abort = (): void => {
+        if (!waiting.delete(id)) return;
+        port.postMessage({ id, abort: true } satisfies Request);
+        reject(signal?.reason);
+      };
+      signal?.addEventListener("abort", abort, { once: true });
+      const over = (): void => signal?.removeEventListener("abort", abort);
+      waiting.set(id, {
+        watch,
+        resolve: (value) => {
+          over();
+          resolve(value);
+        },
+        reject: (error) => {
+          over();
+          reject(error);
+        },
+      });
+      port.postMessage({ id, method, argument } satisfies Request);
+    });
+  return new Proxy({} as T, {
+    get: (_, method) => (argument: unknown, watch?: Watched) => call(String(method), argument, watch),
+  });
+}

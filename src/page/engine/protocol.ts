@@ -1,0 +1,219 @@
+/** What the page asks of the worker that reads archives, and what it gets. All of it can be posted between threads. */
+import type { Finding } from "../../archive/kinds/types.ts";
+import type { DType, JsonObject } from "../../format/types.ts";
+
+/** Where archives are read from. */
+export type Source =
+  /** The server that the page came from: the address of what it has for the page, with a `/` at its end. */
+  | { readonly kind: "server"; readonly base: string }
+  | { readonly kind: "url"; readonly url: string }
+  /** Files that were dropped or chosen, by their paths. */
+  | { readonly kind: "files"; readonly files: readonly (readonly [path: string, file: File])[] };
+
+/** Something that can be opened. */
+export interface Entry {
+  readonly name: string;
+  readonly kind?: "group" | "array" | undefined;
+  /** Why it cannot be opened. */
+  readonly error?: string | undefined;
+}
+
+/** An array, a column of a table, or plain bytes. */
+export interface ColumnFacts {
+  /** Path of the column in its archive; empty for the archive itself. */
+  readonly name: string;
+  readonly dtype: DType;
+  /** The data type as people write it. */
+  readonly typeName: string;
+  readonly shape: readonly number[];
+  readonly nbytes: number;
+  readonly nchunks: number;
+  readonly chunkLength: number | undefined;
+}
+
+/** An opened archive. */
+export interface NodeFacts {
+  readonly name: string;
+  readonly kind: "table" | "array" | "bytes" | "group";
+  readonly dialect: string;
+  /** How messages name it. */
+  readonly place: string;
+  readonly nbytes: number;
+  /** Rows of a table, or of an array; bytes of plain bytes. */
+  readonly length: number;
+  readonly columns: readonly ColumnFacts[];
+  readonly attrs: JsonObject;
+  readonly metadata: JsonObject;
+  readonly warnings: readonly string[];
+}
+
+/** How a column is compressed, for a line of text. */
+export interface ColumnSummary {
+  readonly codec: string;
+  readonly checksum: string | undefined;
+  /** Stored bytes of the whole archive, headers and metadata included. */
+  readonly stored: number | undefined;
+}
+
+/** Chunks that were listed, in columns. */
+export interface ChunkBatch {
+  readonly index: Float64Array;
+  readonly offset: Float64Array;
+  readonly nbytes: Float64Array;
+  readonly cbytes: Float64Array;
+  /** Into `words`, which every batch has in full so far. */
+  readonly file: Uint32Array;
+  readonly codec: Uint32Array;
+  readonly digest: readonly (string | undefined)[];
+  readonly words: readonly string[];
+  /** 1 for a chunk whose place or header is damaged. */
+  readonly damaged: Uint8Array;
+}
+
+/** A block of a chunk. */
+export interface BlockFacts {
+  readonly cbytes: number;
+  readonly nbytes: number;
+}
+
+/** A chunk that was read. */
+export interface ChunkDetail {
+  readonly index: number;
+  /** Milliseconds that reading and decoding took. */
+  readonly took: number;
+  readonly rows: readonly [first: number, end: number] | undefined;
+  readonly blocks: readonly BlockFacts[];
+  /** The first values, as text. */
+  readonly values: readonly string[];
+  /** Why it cannot be decoded. */
+  readonly error?: string | undefined;
+}
+
+/** What verifying found. */
+export interface VerifyOutcome {
+  readonly ok: boolean;
+  readonly chunks: number;
+  readonly nbytes: number;
+  readonly digests: number;
+  readonly findings: readonly Finding[];
+  readonly unchecked?: string | undefined;
+}
+
+/** How far something is: of so many. */
+export interface Step {
+  readonly done: number;
+  readonly total: number;
+}
+
+/** Cells of rows: for each column its texts, a row after the other. */
+export interface RowCells {
+  readonly first: number;
+  readonly end: number;
+  readonly columns: readonly { readonly texts: readonly string[]; readonly error?: string }[];
+}
+
+/** A part of a plane of an array: fixed indices of the leading dimensions. */
+export interface PlaneRequest {
+  readonly fixed: readonly number[];
+}
+
+/** Least, greatest, first and last values of runs of rows. NaN where a run has no number. */
+export interface Envelope {
+  readonly name: string;
+  readonly min: Float64Array;
+  readonly max: Float64Array;
+  readonly first: Float64Array;
+  readonly last: Float64Array;
+}
+
+/** What is to be plotted. */
+export interface PlotRequest {
+  readonly columns: readonly string[];
+  /** Column of the horizontal axis; undefined for row numbers. */
+  readonly x: string | undefined;
+  readonly first: number;
+  readonly end: number;
+  readonly buckets: number;
+}
+
+/** What was found of a plot so far. */
+export interface PlotData {
+  /** Row, time in seconds, or value of the axis at each run's first row. */
+  readonly x: Float64Array;
+  readonly xKind: "rows" | "time" | "values";
+  /** Why the axis that was asked for is not taken. */
+  readonly xNote?: string | undefined;
+  readonly series: readonly Envelope[];
+  /** True where each row is a point. */
+  readonly isExact: boolean;
+  /** One in so many chunks was read. */
+  readonly every: number;
+  readonly done: number;
+  readonly total: number;
+}
+
+/** Values of a plane, thinned out to the size of a screen. */
+export interface Picture {
+  readonly width: number;
+  readonly height: number;
+  /** Each so many rows and columns are shown. */
+  readonly stepX: number;
+  readonly stepY: number;
+  readonly values: Float64Array;
+  readonly min: number;
+  readonly max: number;
+}
+
+/** Facts of the values of a column, all or a sample. */
+export interface Statistics {
+  readonly count: number;
+  readonly missing: number;
+  readonly min: number;
+  readonly max: number;
+  readonly mean: number;
+  readonly deviation: number;
+  /** How many values lie in equal parts between min and max. */
+  readonly histogram: readonly number[];
+  readonly every: number;
+}
+
+/** How a call may be watched. */
+export interface Watch<Progress = Step> {
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
+}
+
+/** A column of an archive. */
+export interface Target {
+  readonly archive: string;
+  readonly column: string;
+}
+
+/** What the worker does. */
+export interface Engine {
+  /** Finds what lies at a source, and forgets the one before. */
+  list(source: Source, watch?: Watch<readonly Entry[]>): Promise<readonly Entry[]>;
+  open(archive: string, watch?: Watch): Promise<NodeFacts>;
+  summary(target: Target, watch?: Watch): Promise<ColumnSummary>;
+  chunks(target: Target, watch?: Watch<ChunkBatch>): Promise<string | undefined>;
+  chunk(target: Target & { readonly index: number }, watch?: Watch): Promise<ChunkDetail>;
+  verify(target: Target, watch?: Watch): Promise<VerifyOutcome>;
+  rows(request: RowsRequest, watch?: Watch): Promise<RowCells>;
+  plot(request: PlotRequest & { readonly archive: string }, watch?: Watch<PlotData>): Promise<PlotData>;
+  picture(request: PlaneRequest & Target, watch?: Watch): Promise<Picture>;
+  statistics(target: Target, watch?: Watch<Statistics>): Promise<Statistics>;
+}
+
+/** Rows of columns that are asked for as text. */
+export interface RowsRequest {
+  readonly archive: string;
+  readonly columns: readonly string[];
+  readonly first: number;
+  readonly end: number;
+  /** Fixed indices of the leading dimensions, of arrays of more than two. */
+  readonly fixed: readonly number[];
+  /** Columns of a plane that are shown. */
+  readonly across: readonly [first: number, end: number];
+  /** As JSON texts in place of what people read. */
+  readonly json?: boolean | undefined;
+}

@@ -1,0 +1,242 @@
+/** What lies at a source, and opening it. Knows stores and archives; must not know the page. */
+import type { BytesArchive, ReadableArray, ReadableTable } from "../../archive/kinds/types.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { formatDType } from "../../format/dtype.ts";
+import type { DType } from "../../format/types.ts";
+import { type FoundReadable, findReadables } from "../../open/find-readables.ts";
+import { open, type Readable } from "../../open/open.ts";
+import { BlobStore } from "../../store/blob.ts";
+import { HttpStore } from "../../store/http.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import { withCoalescing } from "../../store/wrappers/coalescing.ts";
+import type { GroupArrays, ZarrGroup } from "../../zarr/read/group.ts";
+import type { ColumnFacts, Entry, NodeFacts, Source, Target, Watch } from "./protocol.ts";
+
+/** What was opened: a group that is a table counts as one. */
+export type Opened = BytesArchive | ReadableArray | Table | ZarrGroup;
+
+type Table = ReadableTable | (GroupArrays & { readonly length: number });
+
+/** Attributes and metadata longer than this, as JSON, are left out. */
+const MOST_JSON = 1 << 20;
+/** Entries between two reports of a list. */
+const BATCH = 200;
+
+const BYTE: DType = { kind: "uint", itemSize: 1, byteOrder: "none" };
+
+/** The archives of a source, opened when they are asked for and kept. */
+export class Sources {
+  #places = new Map<string, () => Promise<Readable>>();
+  readonly #opened = new Map<string, Promise<Opened>>();
+
+  async list(source: Source, watch: Watch<readonly Entry[]> = {}): Promise<readonly Entry[]> {
+    this.#places = new Map();
+    this.#opened.clear();
+    const entries: Entry[] = [];
+    let told = 0;
+    for await (const entry of this.#find(source, watch)) {
+      entries.push(entry);
+      if (entries.length - told < BATCH) continue;
+      watch.onProgress?.(entries.slice(told));
+      told = entries.length;
+    }
+    return entries;
+  }
+
+  /** Opens an archive. Throws `NOT_FOUND` for one that was not listed, and what opening it throws. */
+  open(name: string): Promise<Opened> {
+    const kept = this.#opened.get(name);
+    if (kept !== undefined) return kept;
+    const place = this.#places.get(name);
+    if (place === undefined)
+      throw new SuperchunkError("NOT_FOUND", `there is no archive "${name}" here`, { path: name });
+    const opening = place().then(asTableIfOne);
+    this.#opened.set(name, opening);
+    // What failed is tried again when it is asked for again.
+    opening.catch(() => this.#opened.delete(name));
+    return opening;
+  }
+
+  async openColumn({ archive, column }: Target): Promise<ReadableArray | BytesArchive> {
+    const node = await this.open(archive);
+    return columnOf(node, column);
+  }
+
+  async *#find(source: Source, watch: Watch<readonly Entry[]>): AsyncGenerator<Entry> {
+    if (source.kind === "server") {
+      const response = await fetch(`${source.base}archives.json`, { signal: watch.signal ?? null });
+      if (!response.ok)
+        throw new SuperchunkError("IO", `the server answered ${response.status}`, { path: source.base });
+      const { archives } = (await response.json()) as {
+        archives: (Entry & { readonly root: number; readonly path: string })[];
+      };
+      const stores = new Map<number, ReadableStore>();
+      for (const { name, kind, error, root, path } of archives) {
+        const store = stores.get(root) ?? withCoalescing(new HttpStore(`${source.base}files/${root}/`));
+        stores.set(root, store);
+        this.#places.set(name, () => open(store, path));
+        yield { name, kind, error };
+      }
+      return;
+    }
+    if (source.kind === "files") {
+      const store = new BlobStore(source.files);
+      for await (const found of findReadables(store, "", { signal: watch.signal })) {
+        const entry = entryOf(found, found.path === "" ? "/" : found.path);
+        this.#places.set(entry.name, () => open(store, found.path));
+        yield entry;
+      }
+      return;
+    }
+    yield* this.#findAtUrl(source.url, watch);
+  }
+
+  /** What an address leads to: an archive, an array, or a group with all that its documents list. */
+  async *#findAtUrl(address: string, watch: Watch<readonly Entry[]>): AsyncGenerator<Entry> {
+    const url = new URL(address);
+    const parts = url.pathname.split("/").filter((part) => part !== "");
+    const name = decodeURIComponent(parts.pop() ?? "");
+    url.pathname = `/${parts.map((part) => `${part}/`).join("")}`;
+    const store = withCoalescing(new HttpStore(url.href));
+    const shown = name === "" ? url.host : name;
+    this.#places.set(shown, () => open(store, name));
+    let node: Readable;
+    try {
+      node = await open(store, name);
+    } catch (error) {
+      if (!isSuperchunkError(error)) throw error;
+      yield { name: shown, error: error.message };
+      return;
+    }
+    if (node.kind !== "group") {
+      yield { name: shown };
+      return;
+    }
+    try {
+      for await (const found of findReadables(node, name, { signal: watch.signal })) {
+        const entry = entryOf(found, found.path === "" ? shown : found.path);
+        this.#places.set(entry.name, () => open(store, found.path));
+        yield entry;
+      }
+    } catch (error) {
+      // Groups without consolidated metadata say nothing of what is in them over HTTP.
+      if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
+      yield { name: shown, kind: "group", error: error.message };
+    }
+  }
+}
+
+function entryOf({ group, array, error }: FoundReadable, name: string): Entry {
+  const kind = group !== undefined ? "group" : array !== undefined ? "array" : undefined;
+  return {
+    name,
+    kind,
+    error: error === undefined ? undefined : error instanceof Error ? error.message : String(error),
+  };
+}
+
+async function asTableIfOne(node: Readable): Promise<Opened> {
+  if (node.kind !== "group") return node;
+  try {
+    const arrays = await node.arrays();
+    // Arrays of groups below are not columns of one table.
+    return hasLength(arrays) && arrays.names.length > 0 ? arrays : node;
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    return node;
+  }
+}
+
+function hasLength(arrays: GroupArrays): arrays is GroupArrays & { readonly length: number } {
+  return arrays.length !== undefined;
+}
+
+function isTable(node: Opened): node is Table {
+  return node.kind === "table" || (node.kind === "group" && "names" in node);
+}
+
+/** A column of what was opened; the whole of it for the empty name. */
+export function columnOf(node: Opened, name: string): ReadableArray | BytesArchive {
+  if (isTable(node)) {
+    if (node.names.includes(name)) return node.column(name);
+  } else if (node.kind === "bytes" || (node.kind === "array" && name === "")) return node;
+  else if (node.kind === "group")
+    throw new SuperchunkError("BAD_ARGUMENT", "this is a group; choose one of its arrays", {
+      path: node.path,
+    });
+  const [first = "", ...rest] = name.split("/");
+  return columnOf(node.column(first), rest.join("/"));
+}
+
+/** What is shown of something opened. Costs no reads. */
+export function factsOf(name: string, node: Opened): NodeFacts {
+  const { dialect, attrs, metadata, warnings } = node;
+  const table = isTable(node);
+  const isGroup = node.kind === "group" && !table;
+  return {
+    name,
+    kind: table ? "table" : node.kind,
+    dialect,
+    place: node.store.describe(node.path),
+    nbytes: isGroup ? 0 : (node as { readonly nbytes: number }).nbytes,
+    length: lengthOf(node),
+    columns: isGroup ? [] : columnsOf(node, ""),
+    attrs: plain(attrs),
+    metadata: plain(metadata),
+    warnings,
+  };
+}
+
+function lengthOf(node: Opened): number {
+  if (isTable(node)) return node.length;
+  if (node.kind === "group") return 0;
+  return node.kind === "bytes" ? node.nbytes : (node.shape.at(0) ?? 1);
+}
+
+function columnsOf(node: Opened, name: string): ColumnFacts[] {
+  if (node.kind === "bytes") {
+    const { nbytes, nchunks } = node;
+    const shape = [nbytes];
+    return [{ name, dtype: BYTE, typeName: "bytes", shape, nbytes, nchunks, chunkLength: undefined }];
+  }
+  if (node.kind === "group" && !isTable(node)) return [];
+  const inner = isTable(node) ? node.names : node.columnNames;
+  if (inner.length > 0 || isTable(node))
+    return inner.flatMap((each) => columnsOf(node.column(each), name === "" ? each : `${name}/${each}`));
+  const { dtype, shape, nbytes, nchunks, chunkLength } = node;
+  return [{ name, dtype, typeName: typeName(dtype), shape, nbytes, nchunks, chunkLength }];
+}
+
+/** A data type in words that numpy's users know. */
+export function typeName(dtype: DType): string {
+  switch (dtype.kind) {
+    case "int":
+    case "uint":
+    case "float":
+    case "complex":
+      return `${dtype.kind}${8 * dtype.itemSize}`;
+    case "datetime":
+    case "timedelta":
+      return `${dtype.kind}64[${dtype.scale === 1 ? "" : dtype.scale}${dtype.unit}]`;
+    case "bytes":
+      return `S${dtype.itemSize}`;
+    case "unicode":
+      return `U${dtype.itemSize / 4}`;
+    case "struct":
+      return `{${dtype.fields.map(({ name, dtype: of, shape }) => `${name}: ${typeName(of)}${shape.length === 0 ? "" : `[${shape.join(", ")}]`}`).join(", ")}}`;
+    case "bool":
+    case "object":
+      return dtype.kind;
+    case "void":
+      return String(formatDType(dtype));
+  }
+}
+
+/** JSON that can be posted: no classes, and not endless. */
+function plain<T extends object>(value: T): T {
+  const text =
+    JSON.stringify(value, (_, each) => (typeof each === "bigint" ? each.toString() : each)) ?? "{}";
+  return (
+    text.length > MOST_JSON ? { "too long to show": `${text.length} characters` } : JSON.parse(text)
+  ) as T;
+}

@@ -1,0 +1,331 @@
+/** The page: finds where archives are read from, and shows the one that its address names. */
+import { callerOf } from "./calls.ts";
+import { byId, h } from "./dom.ts";
+import { chosenFiles, droppedFiles } from "./drop.ts";
+import type { ColumnFacts, Engine, NodeFacts, Source } from "./engine/protocol.ts";
+import { Now, type State } from "./state.ts";
+import { formatBytes, formatPlural, formatRatio, formatShape } from "./text.ts";
+import { Tree } from "./tree.ts";
+import { overview } from "./views/overview.ts";
+import { sentenceOf, type View } from "./views/view.ts";
+
+/** The views, with what each can show. */
+const VIEWS: readonly {
+  readonly id: string;
+  readonly label: string;
+  readonly view: View;
+  readonly fits: (node: NodeFacts, column: ColumnFacts | undefined) => boolean;
+}[] = [{ id: "overview", label: "Overview", view: overview, fits: () => true }];
+
+class Page {
+  readonly #now = new Now();
+  readonly #engine: Engine = startWorker();
+  #background: Engine | undefined;
+  readonly #tree: Tree = new Tree(this.#engine, this.#now);
+  readonly #main: HTMLElement = byId("main");
+  #source: Source | undefined;
+  #shown = new AbortController();
+
+  start(): void {
+    this.#connect();
+    this.#now.onChange(() => void this.#show());
+    const server = document.querySelector<HTMLMetaElement>('meta[name="superchunk-server"]')?.content ?? "";
+    const url = new URLSearchParams(location.search).get("url");
+    if (url !== null) void this.#read({ kind: "url", url: new URL(url, location.href).href });
+    else if (server !== "") void this.#read({ kind: "server", base: new URL(server, location.href).href });
+    else this.#welcome();
+  }
+
+  #connect(): void {
+    const files = byId<HTMLInputElement>("files");
+    const folder = byId<HTMLInputElement>("folder");
+    byId("open-files").addEventListener("click", () => files.click());
+    byId("open-folder").addEventListener("click", () => folder.click());
+    for (const input of [files, folder])
+      input.addEventListener("change", () => {
+        if (input.files !== null && input.files.length > 0) this.#readFiles(chosenFiles(input.files));
+        input.value = "";
+      });
+    const drop = byId("drop");
+    addEventListener("dragover", (event) => {
+      event.preventDefault();
+      drop.hidden = false;
+    });
+    addEventListener("dragleave", (event) => {
+      if (event.relatedTarget === null) drop.hidden = true;
+    });
+    addEventListener("drop", (event) => {
+      event.preventDefault();
+      drop.hidden = true;
+      if (event.dataTransfer !== null)
+        void droppedFiles(event.dataTransfer).then((found) => this.#readFiles(found));
+    });
+    const side = byId("side");
+    const menu = byId("menu");
+    const setMenu = (isOpen: boolean): void => {
+      side.classList.toggle("open", isOpen);
+      menu.setAttribute("aria-expanded", String(isOpen));
+    };
+    menu.addEventListener("click", () => setMenu(!side.classList.contains("open")));
+    this.#now.onChange(() => setMenu(false));
+    addEventListener("keydown", (event) => {
+      const isTyping = /^(?:INPUT|SELECT|TEXTAREA)$/.test((event.target as HTMLElement).tagName);
+      if (event.key === "/" && !isTyping) {
+        event.preventDefault();
+        setMenu(true);
+        byId("search").focus();
+      } else if (event.key === "Escape") setMenu(false);
+    });
+    connectTheme();
+  }
+
+  #readFiles(files: readonly (readonly [string, File])[]): void {
+    if (files.length === 0) return;
+    void this.#read({ kind: "files", files });
+  }
+
+  async #read(source: Source): Promise<void> {
+    this.#source = source;
+    this.#background = undefined;
+    byId("where").textContent = describeSource(source);
+    this.#tree.begin();
+    if (this.#now.state.archive === "")
+      this.#main.replaceChildren(h("p", { class: "note" }, "Looking for archives…"));
+    try {
+      const entries: string[] = [];
+      const take = (found: readonly { readonly name: string }[]): void => {
+        entries.push(...found.map(({ name }) => name));
+      };
+      const rest = await this.#engine.list(source, {
+        onProgress: (found) => {
+          this.#tree.add(found);
+          take(found);
+        },
+      });
+      const last = rest.slice(entries.length);
+      this.#tree.add(last);
+      take(last);
+      this.#tree.end();
+      const known = entries.includes(this.#now.state.archive);
+      const [first] = entries;
+      if (known) await this.#show();
+      else if (first === undefined)
+        this.#main.replaceChildren(
+          h("p", { class: "bad-note" }, "There is no archive here that can be opened."),
+        );
+      else this.#now.go({ archive: first, column: "", view: "", more: {} });
+    } catch (error) {
+      this.#tree.end();
+      this.#main.replaceChildren(
+        h("p", { class: "bad-note", role: "alert" }, sentenceOf(error) ?? "It was broken off."),
+      );
+    }
+  }
+
+  #welcome(): void {
+    this.#tree.end();
+    const address = h("input", {
+      type: "url",
+      name: "url",
+      required: true,
+      placeholder: "https://… of an archive",
+      "aria-label": "Address of an archive",
+    });
+    const submit = (event: Event): void => {
+      event.preventDefault();
+      location.search = `?url=${encodeURIComponent(address.value)}`;
+    };
+    this.#main.replaceChildren(
+      h(
+        "section",
+        { class: "welcome" },
+        h("h1", {}, "See what your archives hold"),
+        h(
+          "p",
+          {},
+          "Bloscpack, BLZ, bcolz, superchunk, Zarr, HDF5 and Blosc2: tables, values, and every chunk with its place, its size and its health.",
+        ),
+        h("div", { class: "target" }, "Drop a file or a folder here. It stays on this machine."),
+        h("form", { onsubmit: submit }, address, h("button", { type: "submit" }, "Open")),
+      ),
+    );
+  }
+
+  /** Shows what the address names. */
+  async #show(): Promise<void> {
+    this.#shown.abort(new DOMException("something else is shown", "AbortError"));
+    this.#shown = new AbortController();
+    const { signal } = this.#shown;
+    const { state } = this.#now;
+    const source = this.#source;
+    if (source === undefined || state.archive === "") return;
+    document.title = `${[state.archive, state.column].filter((part) => part !== "").join(" / ")} · superchunk`;
+    let node: NodeFacts;
+    const late = setTimeout(() => {
+      if (!signal.aborted) this.#main.replaceChildren(title(state), h("p", { class: "note" }, "Opening…"));
+    }, 150);
+    try {
+      node = await this.#tree.factsOf(state.archive);
+    } catch (error) {
+      if (signal.aborted) return;
+      const text = sentenceOf(error);
+      this.#main.replaceChildren(title(state), h("p", { class: "bad-note", role: "alert" }, text ?? ""));
+      return;
+    } finally {
+      clearTimeout(late);
+    }
+    if (signal.aborted) return;
+    const only = node.columns.length === 1 && node.columns[0]?.name === "" ? node.columns[0] : undefined;
+    const column = only ?? node.columns.find(({ name }) => name === state.column && name !== "");
+    const views = VIEWS.filter(({ fits }) => fits(node, column));
+    const chosen = views.find(({ id }) => id === state.view) ?? views[0];
+    const facts = h("p", { class: "facts" }, ...factLine(node, column));
+    const page = this;
+    const shown = {
+      engine: this.#engine,
+      get background(): Engine {
+        return page.#inBackground(source);
+      },
+      now: this.#now,
+      source,
+      node,
+      column,
+      signal,
+    };
+    const body = chosen?.view(shown) ?? h("div");
+    body.setAttribute("role", "tabpanel");
+    body.setAttribute("aria-label", chosen?.label ?? "");
+    this.#main.replaceChildren(title(state), facts, this.#tabs(views, chosen?.id ?? ""), body);
+    if (node.kind !== "group") void this.#addSummary(facts, node, column, signal);
+  }
+
+  #tabs(views: readonly { readonly id: string; readonly label: string }[], chosen: string): HTMLElement {
+    const tabs = views.map(({ id, label }) =>
+      h(
+        "button",
+        {
+          role: "tab",
+          "aria-selected": String(id === chosen),
+          tabindex: id === chosen ? 0 : -1,
+          "data-view": id,
+          onclick: () => this.#now.go({ ...this.#now.state, view: id, more: {} }),
+        },
+        label,
+      ),
+    );
+    const move = (event: Event): void => {
+      const { key } = event as KeyboardEvent;
+      const step = key === "ArrowRight" ? 1 : key === "ArrowLeft" ? -1 : 0;
+      const next = views[(views.findIndex(({ id }) => id === chosen) + step + views.length) % views.length];
+      if (step === 0 || next === undefined) return;
+      this.#now.go({ ...this.#now.state, view: next.id, more: {} });
+      requestAnimationFrame(() =>
+        this.#main.querySelector<HTMLElement>('[role="tab"][aria-selected="true"]')?.focus(),
+      );
+    };
+    return h("div", { class: "tabs", role: "tablist", "aria-label": "Views", onkeydown: move }, ...tabs);
+  }
+
+  /** Adds what takes a few reads: how it is compressed, and how much room it takes. */
+  async #addSummary(
+    line: HTMLElement,
+    node: NodeFacts,
+    column: ColumnFacts | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const target = { archive: node.name, column: (column ?? node.columns[0])?.name ?? "" };
+    if (node.columns.length === 0) return;
+    try {
+      const { codec, checksum, stored } = await this.#engine.summary(target, { signal });
+      const whole = node.nbytes;
+      if (stored !== undefined && (column === undefined || column.name === ""))
+        line.append(fact(formatBytes(stored), "stored"), fact(formatRatio(whole, stored), "smaller"));
+      if (codec !== "") line.append(fact(codec, "codec"));
+      if (checksum !== undefined) line.append(fact(checksum, "checksums"));
+    } catch (error) {
+      if (!signal.aborted) line.append(h("span", { class: "bad" }, sentenceOf(error) ?? ""));
+    }
+  }
+
+  #inBackground(source: Source): Engine {
+    if (this.#background === undefined) {
+      const worker = startWorker();
+      // The same archives, found again: calls wait for this one.
+      const listed = worker.list(source);
+      this.#background = new Proxy(worker, {
+        get:
+          (_, method: keyof Engine) =>
+          async (...args: never[]) => {
+            await listed;
+            return (worker[method] as (...rest: never[]) => unknown)(...args);
+          },
+      });
+    }
+    return this.#background;
+  }
+}
+
+function startWorker(): Engine {
+  return callerOf<Engine>(new Worker(new URL("./page-worker.js", import.meta.url), { type: "module" }));
+}
+
+function title({ archive, column }: State): HTMLElement {
+  return column === ""
+    ? h("h1", {}, archive)
+    : h("h1", {}, h("span", { class: "of" }, `${archive} / `), column);
+}
+
+function fact(value: string, what: string): HTMLElement {
+  return h("span", {}, h("b", {}, value), ` ${what}`);
+}
+
+function factLine(node: NodeFacts, column: ColumnFacts | undefined): HTMLElement[] {
+  const facts = [h("span", {}, node.dialect)];
+  if (column !== undefined && node.kind !== "bytes")
+    facts.push(fact(column.typeName, ""), fact(formatShape(column.shape), ""));
+  else if (node.kind === "table")
+    facts.push(
+      fact(formatPlural(node.length, "row"), ""),
+      fact(formatPlural(node.columns.length, "column"), ""),
+    );
+  if (node.kind !== "group") facts.push(fact(formatBytes(column?.nbytes ?? node.nbytes), "of values"));
+  if (column !== undefined) facts.push(fact(formatPlural(column.nchunks, "chunk"), ""));
+  return facts;
+}
+
+function describeSource(source: Source): string {
+  if (source.kind === "url") return source.url;
+  if (source.kind === "server") return new URL(source.base).host;
+  return source.files.length === 1 ? (source.files[0]?.[0] ?? "") : formatPlural(source.files.length, "file");
+}
+
+function connectTheme(): void {
+  const { documentElement } = document;
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  let chosen = stored();
+  const apply = (): void => {
+    documentElement.dataset["theme"] = chosen ?? (dark.matches ? "dark" : "light");
+    dispatchEvent(new Event("themechange"));
+  };
+  dark.addEventListener("change", apply);
+  byId("theme").addEventListener("click", () => {
+    chosen = documentElement.dataset["theme"] === "dark" ? "light" : "dark";
+    try {
+      localStorage.setItem("superchunk-theme", chosen);
+    } catch {
+      // Some pages may keep nothing: then it lasts as long as the page.
+    }
+    apply();
+  });
+  apply();
+}
+
+function stored(): string | undefined {
+  try {
+    return localStorage.getItem("superchunk-theme") ?? undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+new Page().start();

@@ -1,0 +1,43 @@
+/** Numbers and sizes as people read them. */
+
+const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/** Bytes in units of 1024, three digits. */
+export function formatBytes(bytes: number): string {
+  let value = bytes;
+  let unit = 0;
+  while (value >= 999.5 && unit < UNITS.length - 1) {
+    value /= 1024;
+    unit++;
+  }
+  return `${unit === 0 ? value : value.toPrecision(3)} ${bytes === 1 ? "byte" : UNITS[unit]}`;
+}
+
+/** A count with separators. */
+export function formatCount(count: number): string {
+  return count.toLocaleString("en-US");
+}
+
+/** A count and its noun. */
+export function formatPlural(count: number, noun: string): string {
+  return `${formatCount(count)} ${count === 1 ? noun : `${noun}s`}`;
+}
+
+/** A shape as people write it: `1,000 × 20`. */
+export function formatShape(shape: readonly number[]): string {
+  return shape.length === 0 ? "one value" : shape.map(formatCount).join(" × ");
+}
+
+/** How many times smaller: `3.2×`. */
+export function formatRatio(nbytes: number, cbytes: number): string {
+  if (cbytes <= 0 || nbytes <= 0) return "";
+  const ratio = nbytes / cbytes;
+  return `${ratio >= 100 ? Math.round(ratio) : ratio.toPrecision(ratio >= 10 ? 3 : 2)}×`;
+}
+
+/** A number for an axis or a fact: six digits at most. */
+export function formatNumber(value: number): string {
+  if (!Number.isFinite(value)) return String(value);
+  if (Number.isInteger(value) && Math.abs(value) < 1e15) return formatCount(value);
+  return String(Number(value.toPrecision(6)));
+}

@@ -1,0 +1,181 @@
+/** The tree of archives, arrays and columns: searched by name, opened as it comes into sight. */
+import { byId, h, onceAFrame } from "./dom.ts";
+import type { Engine, Entry, NodeFacts } from "./engine/protocol.ts";
+import { type Now, writeState } from "./state.ts";
+import { formatBytes, formatPlural, formatShape } from "./text.ts";
+
+/** Entries that are in the document at first, and with each "more". */
+const SHOWN = 300;
+
+/** An entry with what is known of it. */
+interface Item {
+  readonly entry: Entry;
+  facts?: NodeFacts | undefined;
+  error?: string | undefined;
+  opening?: Promise<void> | undefined;
+}
+
+export class Tree {
+  readonly #engine: Engine;
+  readonly #now: Now;
+  readonly #list: HTMLElement = byId("tree");
+  readonly #count: HTMLElement = byId("count");
+  readonly #search: HTMLInputElement = byId("search");
+  readonly #draw: () => void = onceAFrame(() => this.#drawNow());
+  readonly #watcher: IntersectionObserver;
+  #items: Item[] = [];
+  #shown: number = SHOWN;
+  #isListing = false;
+
+  constructor(engine: Engine, now: Now) {
+    this.#engine = engine;
+    this.#now = now;
+    this.#watcher = new IntersectionObserver((seen) => {
+      for (const { isIntersecting, target } of seen) {
+        const item = this.#items.find(({ entry }) => entry.name === (target as HTMLElement).dataset["name"]);
+        if (isIntersecting && item !== undefined) void this.#open(item);
+      }
+    });
+    this.#search.addEventListener("input", () => {
+      this.#shown = SHOWN;
+      this.#draw();
+    });
+    this.#list.addEventListener("keydown", (event) => this.#move(event));
+    now.onChange(() => this.#draw());
+  }
+
+  begin(): void {
+    this.#items = [];
+    this.#isListing = true;
+    this.#draw();
+  }
+
+  add(entries: readonly Entry[]): void {
+    this.#items.push(...entries.map((entry) => ({ entry, error: entry.error })));
+    this.#draw();
+  }
+
+  end(): void {
+    this.#isListing = false;
+    this.#draw();
+  }
+
+  /** What is known of an archive; opens it where it is not open yet. */
+  async factsOf(name: string): Promise<NodeFacts> {
+    const item = this.#items.find(({ entry }) => entry.name === name);
+    if (item?.facts !== undefined) return item.facts;
+    const facts = await this.#engine.open(name);
+    if (item !== undefined) item.facts = facts;
+    this.#draw();
+    return facts;
+  }
+
+  #open(item: Item): Promise<void> {
+    if (item.facts !== undefined || item.error !== undefined) return Promise.resolve();
+    item.opening ??= this.#engine.open(item.entry.name).then(
+      (facts) => {
+        item.facts = facts;
+        this.#draw();
+      },
+      (error: unknown) => {
+        item.error = error instanceof Error ? error.message : String(error);
+        this.#draw();
+      },
+    );
+    return item.opening;
+  }
+
+  /** Arrays that are shown as columns of their group are not shown again. */
+  #isColumn(name: string, tables: readonly string[]): boolean {
+    return tables.some((table) => name.startsWith(`${table}/`) || (table === "/" && name !== "/"));
+  }
+
+  #drawNow(): void {
+    const words = this.#search.value.trim().toLowerCase().split(/\s+/);
+    const has = (text: string): boolean => words.every((word) => text.toLowerCase().includes(word));
+    const tables = this.#items.flatMap(({ entry, facts }) =>
+      entry.kind === "group" && facts?.kind === "table" ? [entry.name] : [],
+    );
+    const found = this.#items
+      .filter(({ entry }) => entry.kind !== "array" || !this.#isColumn(entry.name, tables))
+      .flatMap((item) => {
+        const columns = item.facts?.columns.filter(({ name }) => name !== "") ?? [];
+        const fitting = columns.filter(({ name }) => has(`${item.entry.name}/${name}`));
+        return fitting.length > 0 || has(item.entry.name) ? [{ item, columns: fitting }] : [];
+      });
+    const all = this.#items.length;
+    this.#count.textContent =
+      found.length === all || words[0] === ""
+        ? `${formatPlural(found.length, "archive")}${this.#isListing ? " so far…" : ""}`
+        : `${formatPlural(found.length, "archive")} of ${all}`;
+    this.#watcher.disconnect();
+    const isSearched = words[0] !== "";
+    const scrolled = this.#list.scrollTop;
+    const focused = (document.activeElement as HTMLElement | null)?.closest("#tree a")?.getAttribute("href");
+    const rows = found.slice(0, this.#shown).map(({ item, columns }) => this.#row(item, columns, isSearched));
+    const more = h("button", { onclick: () => this.#showMore() }, `Show more of ${found.length}`);
+    this.#list.replaceChildren(...rows, ...(found.length > this.#shown ? [h("li", {}, more)] : []));
+    this.#list.scrollTop = scrolled;
+    if (focused != null)
+      for (const link of this.#list.querySelectorAll("a"))
+        if (link.getAttribute("href") === focused) link.focus({ preventScroll: true });
+  }
+
+  #showMore(): void {
+    this.#shown += SHOWN;
+    this.#draw();
+  }
+
+  #row(item: Item, columns: NodeFacts["columns"], isSearched: boolean): HTMLElement {
+    const { entry, facts, error } = item;
+    const { archive, column } = this.#now.state;
+    const isChosen = archive === entry.name;
+    const view = this.#now.state.view;
+    const link = (of: string, label: string, what: string, title: string, isBad = false): HTMLElement =>
+      h(
+        "a",
+        {
+          href: writeState({ archive: entry.name, column: of, view: of === "" ? "" : view, more: {} }),
+          title,
+          "data-name": of === "" ? entry.name : undefined,
+          "aria-current": isChosen && column === of ? "true" : undefined,
+        },
+        h("span", { class: "name" }, label),
+        what !== "" && h("span", { class: isBad ? "what bad" : "what" }, what),
+      );
+    const what = error !== undefined ? "cannot be read" : facts === undefined ? "" : describeNode(facts);
+    const head = link("", entry.name, what, error ?? facts?.place ?? entry.name, error !== undefined);
+    this.#watcher.observe(head);
+    const isOpen = isChosen || this.#items.length === 1 || isSearched;
+    const below =
+      isOpen && columns.length > 0
+        ? h(
+            "ul",
+            {},
+            ...columns.map(({ name, typeName, shape }) => {
+              const more = shape.length > 1 ? ` ${formatShape(shape.slice(1))}` : "";
+              return h("li", {}, link(name, name, `${typeName}${more}`, `${name}: ${typeName}`));
+            }),
+          )
+        : undefined;
+    return h("li", {}, head, below);
+  }
+
+  /** Up and down go from link to link. */
+  #move(event: KeyboardEvent): void {
+    const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
+    if (step === 0) return;
+    const links = [...this.#list.querySelectorAll("a")];
+    const at = links.indexOf(document.activeElement as HTMLAnchorElement);
+    links[at + step]?.focus();
+    event.preventDefault();
+  }
+}
+
+function describeNode({ kind, columns, nbytes, length }: NodeFacts): string {
+  const [only] = columns;
+  if (kind === "group") return "group";
+  if (kind === "bytes") return formatBytes(nbytes);
+  if (kind === "table") return formatPlural(length, "row");
+  return only === undefined ? formatPlural(length, "row") : `${only.typeName} ${formatShape(only.shape)}`;
+}

@@ -1,0 +1,100 @@
+/** What the page of `serve` may read: what is stored of the archives that are shown, and nothing else. */
+import { cp, mkdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { open } from "../../../src/index.ts";
+import { serveView } from "../../../src/node/index.ts";
+import { HttpStore } from "../../../src/store/http.ts";
+import { corpusFolder } from "../../fixtures/manifest.ts";
+import { temporaryFolder } from "../../folder.ts";
+
+const TABLE = "ctable/bcolz-daily-equities";
+let folder: string;
+let served: Awaited<ReturnType<typeof serveView>>;
+
+beforeAll(async () => {
+  folder = temporaryFolder();
+  await mkdir(join(folder, "sub"), { recursive: true });
+  await cp(join(corpusFolder, TABLE), join(folder, "sub/bars.bcolz"), { recursive: true });
+  await cp(join(corpusFolder, "bloscpack-3/array-f8.blp"), join(folder, "prices.blp"));
+  await writeFile(join(folder, "secret.txt"), "secret");
+  await writeFile(join(folder, "sub/notes.txt"), "secret");
+  await symlink(join(folder, "secret.txt"), join(folder, "sub/bars.bcolz/out"));
+  served = await serveView(folder);
+});
+afterAll(() => served.close());
+
+const get = (path: string, init: RequestInit = {}): Promise<Response> =>
+  fetch(new URL(`__superchunk__/${path}`, served.url), init);
+
+it("lists what can be opened, by names that tell no place of the machine", async () => {
+  const text = await (await get("archives.json")).text();
+  expect(JSON.parse(text)).toEqual({
+    archives: [
+      { name: "prices.blp", root: 0, path: "prices.blp" },
+      { name: "sub/bars.bcolz", root: 0, path: "sub/bars.bcolz" },
+    ],
+  });
+  expect(text).not.toContain(folder);
+});
+
+it("gives the stored bytes of archives, in whole and in ranges, with versions", async () => {
+  const stored = await readFile(join(folder, "prices.blp"));
+  const whole = await get("files/0/prices.blp");
+  expect(Buffer.compare(Buffer.from(await whole.arrayBuffer()), stored)).toBe(0);
+  const part = await get("files/0/prices.blp", { headers: { range: "bytes=16-47" } });
+  expect([part.status, part.headers.get("content-range")]).toEqual([206, `bytes 16-47/${stored.length}`]);
+  expect(Buffer.compare(Buffer.from(await part.arrayBuffer()), stored.subarray(16, 48))).toBe(0);
+  const etag = whole.headers.get("etag") ?? "";
+  expect((await get("files/0/prices.blp", { headers: { "if-none-match": etag } })).status).toBe(304);
+  expect((await get("files/0/prices.blp", { headers: { "if-match": '"other"' } })).status).toBe(412);
+  const head = await get("files/0/prices.blp", { method: "HEAD" });
+  expect(head.headers.get("content-length")).toBe(String(stored.length));
+});
+
+it("lets the library read an archive as it is stored", async () => {
+  const store = new HttpStore(new URL("__superchunk__/files/0/", served.url));
+  const table = await open(store, "sub/bars.bcolz");
+  const { kind, length } = table as { kind: string; length?: number };
+  expect([kind, length]).toEqual(["table", 226]);
+});
+
+it.each([
+  "files/0/secret.txt",
+  "files/0/sub/notes.txt",
+  "files/0/sub",
+  "files/0/../secret.txt",
+  "files/0/prices.blp/../secret.txt",
+  "files/0/prices.blp%2F..%2Fsecret.txt",
+  "files/0/sub/bars.bcolz/out",
+  "files/1/prices.blp",
+  "files/-1/prices.blp",
+  "files/x/prices.blp",
+  "page/../package.json",
+  "page/page.html",
+  "other",
+])("gives nothing at %s", async (path) => {
+  const response = await get(path);
+  expect([404, 422]).toContain(response.status);
+  expect(await response.text()).not.toContain('secret"');
+});
+
+it("is not there where it is not wanted, and a place of Zarr alone is shown only on request", async () => {
+  const without = await serveView(folder, { page: false });
+  try {
+    expect((await fetch(new URL("__superchunk__/archives.json", without.url))).status).toBe(404);
+    const html = await (await fetch(without.url, { headers: { accept: "text/html" } })).text();
+    expect(html).not.toContain("<script");
+  } finally {
+    await without.close();
+  }
+  const zarr = join(corpusFolder, "zarr3-sharded");
+  await expect(serveView(zarr)).rejects.toMatchObject({ code: "UNSUPPORTED" });
+  const shown = await serveView(zarr, { page: "only" });
+  try {
+    const listed = await (await fetch(new URL("__superchunk__/archives.json", shown.url))).json();
+    expect((listed as { archives: unknown[] }).archives.length).toBeGreaterThan(0);
+  } finally {
+    await shown.close();
+  }
+});
