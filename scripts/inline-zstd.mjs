@@ -11,7 +11,16 @@ import { readFile, rename, writeFile } from "node:fs/promises";
 
 const PACKAGE = new URL("../node_modules/@bokuweb/zstd-wasm/", import.meta.url);
 /** What is called, by the names of zstd.h and the C library. */
-const CALLS = ["ZSTD_createCCtx", "ZSTD_compress_usingDict", "ZSTD_isError", "malloc", "free"];
+const CALLS = [
+  "ZSTD_createCCtx",
+  "ZSTD_compress_usingDict",
+  "ZSTD_createDCtx",
+  "ZSTD_decompress_usingDict",
+  "ZSTD_freeDCtx",
+  "ZSTD_isError",
+  "malloc",
+  "free",
+];
 
 /** Writes `zstd.ts` into the folder, unless it is there from the same module. */
 export async function inlineZstd(folder) {

@@ -1,4 +1,4 @@
-/** `superchunk/blosc`: Blosc1 chunks, without a C library. */
+/** `superchunk/blosc`: chunks of Blosc1 and Blosc2, without a C library. */
 
 export {
   type BlockRange,
@@ -10,17 +10,22 @@ export {
   type Compressor,
   type CompressorName,
   type DecodeOptions,
-  decode,
-  decodeRange,
-  decodeRangeSync,
-  decodeSync,
-  type EncodeOptions,
-  encode,
-  encodeSync,
-  info,
-  prepare,
   prepareEncode,
   replaceBytes,
   type Shuffle,
 } from "./codec/index.ts";
+export type { Encode2Options as EncodeOptions } from "./codec2/as-blosc2.ts";
+export type { Blosc2Header, Filter, Special } from "./codec2/fields.ts";
+export {
+  decode,
+  decodeRange,
+  decodeRangeSync,
+  decodeSync,
+  encode,
+  encodeSync,
+  info,
+  prepare,
+  toBlosc1,
+  toBlosc2,
+} from "./codec2/index.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "./errors.ts";

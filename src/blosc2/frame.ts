@@ -4,11 +4,14 @@
  * @see https://github.com/Blosc/c-blosc2/blob/main/README_CFRAME_FORMAT.rst and README_SFRAME_FORMAT.rst
  */
 import { decode as unpack } from "@msgpack/msgpack";
+import type { CompressorName } from "../codec/types.ts";
+import { decode as decodeBlosc2 } from "../codec2/decode.ts";
+import { HEADER2_LENGTH } from "../codec2/fields.ts";
+import { readBlosc2Header } from "../codec2/header.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
-import { decodeBlosc2, HEADER2_LENGTH, readBlosc2Header } from "./chunk.ts";
 
 /** The first four bytes of a frame. */
 export const FRAME_START: readonly number[] = [0x9e, 0xa8, 0x62, 0x32];
@@ -124,7 +127,7 @@ async function firstBlocksize(
   if (chunk === undefined || "special" in chunk) return chunkBytes;
   const { key, offset } = chunk;
   const bytes = await file.store.getRange(key, { offset, length: HEADER2_LENGTH });
-  return bytes === undefined ? chunkBytes : readBlosc2Header(bytes).blocksize;
+  return bytes === undefined ? chunkBytes : readBlosc2Header(bytes, Number.MAX_SAFE_INTEGER).blocksize;
 }
 
 /** One file of a frame. */
@@ -228,7 +231,7 @@ function metalayersOf(file: FrameFile, stored: unknown): Map<string, Uint8Array>
 async function attributesOf(file: FrameFile, stored: unknown): Promise<JsonObject> {
   const attrs: Record<string, JsonValue> = {};
   for (const [name, chunk] of metalayersOf(file, stored)) {
-    const bytes = await decodeBlosc2(chunk, MAX_PART);
+    const bytes = await decodeBlosc2(chunk, { maxNbytes: MAX_PART });
     try {
       const value = asJson(unpack(bytes));
       if (value !== undefined) attrs[name] = value;
@@ -272,7 +275,7 @@ async function chunksOf(
   if (index.length < HEADER2_LENGTH)
     throw file.bad("the index of chunks", "a chunk", `${index.length} bytes`);
   const { nbytes } = readBlosc2Header(index);
-  const bytes = await decodeBlosc2(index, MAX_PART);
+  const bytes = await decodeBlosc2(index, { maxNbytes: MAX_PART });
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const offsets: (number | "zeros" | "nan" | "none")[] = [];
   for (let at = 0; at + 8 <= nbytes; at += 8) {
@@ -295,4 +298,18 @@ async function chunksOf(
     const name = `${offset.toString(16).toUpperCase().padStart(8, "0")}.chunk`;
     return { key: joinKey(folder, name), offset: 0, end: undefined };
   });
+}
+
+const CODECS: readonly (CompressorName | undefined)[] = [
+  "blosclz",
+  "lz4",
+  "lz4hc",
+  undefined,
+  "zlib",
+  "zstd",
+];
+
+/** The name of a codec by its number in a frame, where lz4hc has one of its own; undefined for those of plugins. */
+export function codecName(number: number): CompressorName | undefined {
+  return CODECS[number];
 }

@@ -10,6 +10,11 @@ import { joinBytes } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
 import { decode, encode } from "../codec/index.ts";
 import type { CompressorName, Shuffle } from "../codec/types.ts";
+import { decode as decodeBlosc2 } from "../codec2/decode.ts";
+import { STREAM_ENCODER } from "../codec2/encode-stream.ts";
+import { HEADER2_LENGTH } from "../codec2/fields.ts";
+import { readBlosc2Header } from "../codec2/header.ts";
+import { blocksAsBlosc1 } from "../codec2/restream.ts";
 import { SuperchunkError } from "../errors.ts";
 import { parseDType } from "../format/dtype.ts";
 import { stringifyJson } from "../format/json.ts";
@@ -23,8 +28,7 @@ import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
 import { encodeShardIndex } from "../zarr/read/shard-index.ts";
-import { blocksAsBlosc1, codecName, decodeBlosc2, HEADER2_LENGTH, readBlosc2Header } from "./chunk.ts";
-import { type Frame, type FrameChunk, readFrame } from "./frame.ts";
+import { codecName, type Frame, type FrameChunk, readFrame } from "./frame.ts";
 
 /** Shards that are kept: readers ask for an index first, and then for chunks. */
 const KEPT = 4;
@@ -290,12 +294,12 @@ class Blosc2Store implements ReadableStore {
     const header = readBlosc2Header(bytes);
     // A chunk of a frame without dimensions can have blocks of its own.
     if (header.blocksize !== blockBytes && header.nbytes > blockBytes) return this.#cutAgain(bytes);
-    return (await blocksAsBlosc1(bytes)).map((block) => block?.chunk);
+    return (await blocksAsBlosc1(bytes, STREAM_ENCODER)).map((block) => block?.chunk);
   }
 
   async #cutAgain(chunk: Uint8Array): Promise<readonly Uint8Array[]> {
     const { chunkBytes, blockBytes } = this.#frame;
-    const bytes = await decodeBlosc2(chunk, chunkBytes);
+    const bytes = await decodeBlosc2(chunk, { maxNbytes: chunkBytes });
     const blocks: Uint8Array[] = [];
     for (let start = 0; start < bytes.length; start += blockBytes)
       blocks.push(

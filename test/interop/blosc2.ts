@@ -2,8 +2,9 @@
 import { createHash } from "node:crypto";
 import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { blocksAsBlosc1 } from "../../src/blosc2/chunk.ts";
 import { readFrame } from "../../src/blosc2/frame.ts";
+import { STREAM_ENCODER } from "../../src/codec2/encode-stream.ts";
+import { blocksAsBlosc1 } from "../../src/codec2/restream.ts";
 import { convert, FileStore, open } from "../../src/node/index.ts";
 import { repositoryRoot } from "../fixtures/manifest.ts";
 import type { Suite } from "./suite.ts";
@@ -40,7 +41,7 @@ export const blosc2: Suite = {
       for (const chunk of frame?.chunks ?? []) {
         if ("special" in chunk) continue;
         const bytes = (await store.get(chunk.key))?.subarray(chunk.offset, chunk.end) ?? new Uint8Array(0);
-        const blocks = await blocksAsBlosc1(bytes);
+        const blocks = await blocksAsBlosc1(bytes, STREAM_ENCODER);
         all++;
         if (blocks.every((block) => block?.isCopied !== false)) copied++;
       }

@@ -58,7 +58,7 @@ export function decodeBlock(decoder: BlockDecoder, placed: PlacedBlock, dst: num
 }
 
 /** A block whose streams are decoded, so that at most its filter is left to undo. */
-interface DecodedStreams {
+export interface DecodedStreams {
   /** Bytes of the block. */
   readonly length: number;
   /** What undoes the filter; undefined where the bytes are at `dst` already. */
@@ -196,13 +196,26 @@ export function decodeBlockInto(
   decoder: BlockDecoder,
   placed: PlacedBlock,
   target: number,
-  { from, to }: { readonly from: number; readonly to: number },
+  range: ByteSpan,
   out: Uint8Array,
 ): void {
-  const { kernel, header } = decoder;
+  copyDecoded(decoder, decodeStreams(decoder, placed, target), target, range, out);
+}
+
+interface ByteSpan {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** The second half of {@link decodeBlockInto}, of a block of any format. */
+export function copyDecoded(
+  { kernel, header: { typesize } }: Pick<BlockDecoder, "kernel" | "header">,
+  streams: DecodedStreams,
+  target: number,
+  { from, to }: ByteSpan,
+  out: Uint8Array,
+): void {
   const { calls, memory } = kernel;
-  const { typesize } = header;
-  const streams = decodeStreams(decoder, placed, target);
   if (streams.filter !== calls.unshuffleStreams) {
     streams.filter?.(streams.from, target, streams.length, typesize);
     out.set(memory.bytes.subarray(target + from, target + to));

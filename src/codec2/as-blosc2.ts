@@ -1,0 +1,156 @@
+/** Chunks of Blosc1 as chunks of Blosc2, with the same streams. Knows both headers; decodes only blocks whose filter the two apply differently. */
+import { joinBytes } from "../bytes/arrays.ts";
+import { at } from "../bytes/at.ts";
+import { readBlockTable } from "../codec/decode/block-table.ts";
+import { decodeRangeSync, decodeSync } from "../codec/decode/decode.ts";
+import { encodeSync, prepareEncode } from "../codec/encode/encode.ts";
+import { blockLength, decodeHeader, HEADER_LENGTH } from "../codec/header.ts";
+import type { ChunkHeader, EncodeOptions } from "../codec/types.ts";
+import { SuperchunkError } from "../errors.ts";
+import { bitshuffled, encodeStream } from "./encode-stream.ts";
+import { FILTER, HEADER2_LENGTH } from "./fields.ts";
+
+/** What c-blosc2 writes since 2.0, where blocks have one length. */
+const VERSION = 5;
+const EXTENDED = 0x05;
+const MEMCPYED = 0x02;
+const NOT_SPLIT = 0x10;
+/** In the last byte, from bit 4 on. */
+const SPECIAL = { zeros: 1, value: 3 } as const;
+/** The last of six places, where c-blosc2 puts the shuffle unless told otherwise. */
+const LAST_FILTER = 21;
+const CODEC = 22;
+/** Codecs by their numbers, and those in the flags. */
+const NUMBERS: readonly string[] = ["blosclz", "lz4", "lz4hc", "", "zlib", "zstd"];
+const IN_FLAGS: readonly string[] = ["blosclz", "lz4", "", "zlib", "zstd"];
+
+interface Header2 {
+  readonly typesize: number;
+  readonly nbytes: number;
+  readonly blocksize: number;
+  readonly cname: string;
+  readonly shuffle: ChunkHeader["shuffle"];
+  readonly flags: number;
+  readonly last?: number;
+}
+
+function header2(
+  { typesize, nbytes, blocksize, cname, shuffle, flags, last = 0 }: Header2,
+  cbytes: number,
+): Uint8Array {
+  const header = new Uint8Array(HEADER2_LENGTH);
+  const view = new DataView(header.buffer);
+  header.set([
+    VERSION,
+    1,
+    EXTENDED | flags | (IN_FLAGS.indexOf(cname === "lz4hc" ? "lz4" : cname) << 5),
+    typesize,
+  ]);
+  view.setInt32(4, nbytes, true);
+  // c-blosc2 refuses blocks of no bytes, also where there are none.
+  view.setInt32(8, Math.max(1, blocksize), true);
+  view.setInt32(12, cbytes, true);
+  header[LAST_FILTER] =
+    shuffle === "shuffle" ? FILTER.shuffle : shuffle === "bitshuffle" ? FILTER.bitshuffle : FILTER.none;
+  header[CODEC] = NUMBERS.indexOf(cname);
+  header[HEADER2_LENGTH - 1] = last;
+  return header;
+}
+
+/**
+ * A Blosc1 chunk as a chunk of Blosc2, with the same blocks and streams; snappy, which Blosc2 does not have, becomes lz4.
+ *
+ * @throws as `decode`
+ */
+export async function toBlosc2(chunk: Uint8Array): Promise<Uint8Array> {
+  const { compressor } = decodeHeader(chunk);
+  await prepareEncode(compressor === "snappy" ? "lz4" : compressor);
+  return toBlosc2Sync(chunk);
+}
+
+/** The same at once, after `prepareEncode` of the codec. */
+export function toBlosc2Sync(chunk: Uint8Array): Uint8Array {
+  const header = decodeHeader(chunk);
+  const { nbytes, nblocks, compressor, typesize, blocksize, shuffle } = header;
+  const settings = { typesize, nbytes, blocksize, cname: compressor, shuffle, flags: NOT_SPLIT };
+  if (header.memcpyed || nbytes === 0)
+    return joinBytes([
+      header2(
+        { ...settings, cname: compressor === "snappy" ? "lz4" : compressor, flags: MEMCPYED | NOT_SPLIT },
+        HEADER2_LENGTH + nbytes,
+      ),
+      chunk.subarray(HEADER_LENGTH, HEADER_LENGTH + nbytes),
+    ]);
+  if (compressor === "snappy")
+    return toBlosc2Sync(encodeSync(decodeSync(chunk), { cname: "lz4", typesize, shuffle, blocksize }));
+  const { starts, ends } = readBlockTable(chunk, header);
+  const table = new Uint8Array(4 * nblocks);
+  const parts: Uint8Array[] = [];
+  let next = HEADER2_LENGTH + table.length;
+  for (let i = 0; i < nblocks; i++) {
+    new DataView(table.buffer).setInt32(4 * i, next, true);
+    const block = isFilteredAlike(header, i)
+      ? [chunk.subarray(at(starts, i), at(ends, i))]
+      : turned(chunk, header, i);
+    for (const part of block) {
+      parts.push(part);
+      next += part.length;
+    }
+  }
+  return joinBytes([header2({ ...settings, flags: header.split ? 0 : NOT_SPLIT }, next), table, ...parts]);
+}
+
+/** False for blocks whose elements are no multiple of eight: Blosc1 leaves their bits alone, Blosc2 only those of the last few. */
+function isFilteredAlike(header: ChunkHeader, block: number): boolean {
+  if (header.shuffle !== "bitshuffle") return true;
+  const count = Math.floor(blockLength(header, block) / header.typesize);
+  return count % 8 === 0 || count < 8;
+}
+
+/** The streams of such a block, with its bits turned as Blosc2 does. */
+function turned(chunk: Uint8Array, header: ChunkHeader, block: number): Uint8Array[] {
+  const length = blockLength(header, block);
+  const bytes = bitshuffled(decodeRangeSync(chunk, block * header.blocksize, length), header.typesize);
+  const count = header.split && length === header.blocksize ? header.typesize : 1;
+  const size = length / count;
+  return Array.from({ length: count }, (_, i) =>
+    encodeStream(bytes.subarray(i * size, (i + 1) * size), header.compressor),
+  );
+}
+
+/** Settings of an encode call that can ask for Blosc2. */
+export interface Encode2Options extends EncodeOptions {
+  /** 1 by default: a chunk of Blosc1. 2: one of Blosc2. */
+  readonly format?: 1 | 2;
+}
+
+/** Encodes `data` as one chunk of Blosc2. What `prepareEncode` loads must be there. @throws as `encodeSync` */
+export function encode2Sync(data: Uint8Array, options: EncodeOptions): Uint8Array<ArrayBuffer> {
+  if (options.cname === "snappy")
+    throw new SuperchunkError("BAD_ARGUMENT", 'Blosc2 does not have the codec "snappy"; choose another.', {
+      field: "cname",
+      found: options.cname,
+    });
+  const chunk = encodeSync(data, options);
+  const { typesize, nbytes, blocksize, shuffle } = decodeHeader(chunk);
+  const settings = { typesize, nbytes, blocksize, cname: options.cname ?? "lz4", shuffle, flags: 0 };
+  // Compared only where the data compressed at all.
+  const isShort = chunk.length < nbytes / 8 || nbytes <= typesize * 64;
+  if (isShort && nbytes >= typesize && nbytes % typesize === 0 && repeats(data, typesize)) {
+    const value = data.subarray(0, typesize);
+    const isZero = value.every((byte) => byte === 0);
+    const special = { ...settings, last: (isZero ? SPECIAL.zeros : SPECIAL.value) << 4 };
+    return joinBytes(
+      isZero ? [header2(special, HEADER2_LENGTH)] : [header2(special, HEADER2_LENGTH + typesize), value],
+    ) as Uint8Array<ArrayBuffer>;
+  }
+  const made = toBlosc2Sync(chunk) as Uint8Array<ArrayBuffer>;
+  if (options.cname === "lz4hc") made[CODEC] = NUMBERS.indexOf("lz4hc");
+  return made;
+}
+
+/** True where one element is all of the data. */
+function repeats(data: Uint8Array, typesize: number): boolean {
+  for (let i = typesize; i < data.length; i++) if (data[i] !== data[i - typesize]) return false;
+  return true;
+}

@@ -1,0 +1,472 @@
+/**
+ * Decodes chunks of Blosc2, or ranges of them. Streams and the common filters go through the kernels of Blosc1. Knows blocks, runs,
+ * dictionaries and special chunks; must not know frames.
+ */
+import { at } from "../bytes/at.ts";
+import { outputOf } from "../codec/decode/decode.ts";
+import { badStream, copyDecoded, type DecodedStreams, streamKernelOf } from "../codec/decode/decode-block.ts";
+import {
+  type DecodeKernel,
+  giveBackKernel,
+  NEED_ALL,
+  prepare,
+  type StreamKernel,
+  takeKernel,
+} from "../codec/decode/decode-kernel.ts";
+import { maxRatioOf } from "../codec/header.ts";
+import { align, SLACK } from "../codec/kernel-module.ts";
+import { decodeStreamSync } from "../codec/stream.ts";
+import type { DecodeOptions } from "../codec/types.ts";
+import { SuperchunkError } from "../errors.ts";
+import { type Blosc2Header, FILTER, HEADER2_LENGTH } from "./fields.ts";
+import { undoBytedelta, undoDelta } from "./filters.ts";
+import { badField, checkExpected, dictionaryOf, readBlosc2Header, stepsOf } from "./header.ts";
+import { type DecompressWith, loadDictionaryDecoder } from "./zstd-dictionary.ts";
+
+/** Results of more bytes than this, that are also this many times as long as the chunk, are looked through before memory is taken. */
+const LARGE = 16 << 20;
+const MANY_TIMES = 256;
+/** Streams of a block at most: a typesize is one byte. */
+const MAX_STREAMS = 255;
+
+/** Where the streams of one block lie in the chunk. Used again for every block. */
+export interface BlockStreams {
+  count: number;
+  /** From the chunk's start: one past the length of each stream. */
+  readonly at: Int32Array;
+  /** Bytes; 0 or less: a run of the byte with this number, negated. */
+  readonly length: Int32Array;
+  /** One past the last byte of the block. */
+  end: number;
+}
+
+/** The blocks of a chunk that is neither stored nor special. */
+export class Blosc2Blocks {
+  readonly chunk: Uint8Array;
+  readonly header: Blosc2Header;
+  readonly dictionary: Uint8Array | undefined;
+  readonly streams: BlockStreams = {
+    count: 0,
+    at: new Int32Array(MAX_STREAMS),
+    length: new Int32Array(MAX_STREAMS),
+    end: 0,
+  };
+  readonly #view: DataView;
+  /** Where blocks of variable length begin in the decoded chunk, and the chunk's end. */
+  readonly #offsets: Int32Array | undefined;
+  readonly #maxRatio: number;
+
+  /** @throws BAD_FIELD, BAD_CHUNK */
+  constructor(chunk: Uint8Array, header: Blosc2Header) {
+    this.chunk = chunk;
+    this.header = header;
+    this.#view = new DataView(chunk.buffer, chunk.byteOffset, header.ctbytes);
+    this.#maxRatio = maxRatioOf(header.compressor);
+    this.dictionary = header.hasDictionary ? dictionaryOf(chunk, header) : undefined;
+    this.#offsets = header.isVariable ? this.#variableOffsets() : undefined;
+  }
+
+  /** Where a block begins in the decoded chunk; for the number of blocks: the chunk's end. */
+  offsetOf(block: number): number {
+    const { blocksize, nbytes } = this.header;
+    return this.#offsets === undefined ? Math.min(block * blocksize, nbytes) : at(this.#offsets, block);
+  }
+
+  /** The block that has a byte of the decoded chunk. */
+  blockAt(offset: number): number {
+    if (this.#offsets === undefined) return Math.floor(offset / this.header.blocksize);
+    let [low, high] = [0, this.header.nblocks - 1];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (at(this.#offsets, middle) <= offset) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  /** Decoded bytes of a block. */
+  lengthOf(block: number): number {
+    return this.offsetOf(block + 1) - this.offsetOf(block);
+  }
+
+  /** Where a block's first stream begins, from the chunk's start. */
+  startOf(block: number): number {
+    return this.#view.getInt32(HEADER2_LENGTH + 4 * block, true);
+  }
+
+  /** Finds the streams of a block, each checked against its room, and what its bytes can stand for. @throws BAD_CHUNK */
+  find(block: number): BlockStreams {
+    const { header, streams } = this;
+    const { ctbytes, typesize, blocksize } = header;
+    const length = this.lengthOf(block);
+    const count = header.split && length === blocksize ? typesize : 1;
+    const streamLength = length / count;
+    let next = this.startOf(block);
+    streams.count = count;
+    if (header.isVariable) {
+      // The word in front is the decoded length, and the stream goes to the next block, or the chunk's end.
+      const end = block + 1 < header.nblocks ? this.startOf(block + 1) : ctbytes;
+      streams.at[0] = next + 4;
+      streams.length[0] = end - next - 4;
+      if (length > (end - next - 4) * this.#maxRatio)
+        throw this.#bad(block, next, "is too short for its block");
+      streams.end = end;
+      return streams;
+    }
+    for (let i = 0; i < count; i++) {
+      if (next < HEADER2_LENGTH || next + 4 > ctbytes)
+        throw this.#bad(block, next, `begins outside of the chunk's ${ctbytes} bytes`);
+      const stored = this.#view.getInt32(next, true);
+      next += 4;
+      streams.at[i] = next;
+      streams.length[i] = stored;
+      if (stored > 0) {
+        if (stored > ctbytes - next)
+          throw this.#bad(block, next, `of ${stored} bytes reaches over the chunk's ${ctbytes}`);
+        if (streamLength > stored * this.#maxRatio)
+          throw this.#bad(block, next, `of ${stored} bytes cannot stand for ${streamLength}`);
+        next += stored;
+      } else if (stored < 0) {
+        const token = next < ctbytes ? this.#view.getUint8(next) : 0;
+        if ((token & 1) === 0 || stored < -255)
+          throw this.#bad(block, next, `of length ${stored} has the token ${token}, which no run has`);
+        next++;
+      }
+    }
+    streams.end = next;
+    return streams;
+  }
+
+  #variableOffsets(): Int32Array {
+    const { nblocks, nbytes, ctbytes } = this.header;
+    const offsets = new Int32Array(nblocks + 1);
+    let before = HEADER2_LENGTH + 4 * nblocks - 1;
+    let sum = 0;
+    for (let i = 0; i < nblocks; i++) {
+      const start = this.startOf(i);
+      if (start <= before || start + 4 >= ctbytes)
+        throw badField("start of a block", HEADER2_LENGTH + 4 * i, `${before + 1} to ${ctbytes - 5}`, start);
+      const length = this.#view.getInt32(start, true);
+      offsets[i] = sum;
+      sum += length;
+      if (length <= 0 || sum > nbytes) throw badField("length of a block", start, "within nbytes", length);
+      before = start + 4;
+    }
+    if (sum !== nbytes) throw badField("nbytes", 4, `${sum}, the sum of its blocks`, nbytes);
+    offsets[nblocks] = sum;
+    return offsets;
+  }
+
+  #bad(block: number, offset: number, what: string): SuperchunkError {
+    return new SuperchunkError(
+      "BAD_CHUNK",
+      `a stream of block ${block} at byte ${offset} of the Blosc2 chunk ${what}; the chunk is damaged`,
+      { offset, field: "stream length" },
+    );
+  }
+}
+
+/** Loads what decoding the chunk needs: the kernels, and zstd itself for a dictionary. */
+export async function prepareBlosc2(header: Blosc2Header): Promise<void> {
+  await prepare(header.compressor);
+  if (header.hasDictionary && header.compressor === "zstd") await prepareDictionaries();
+}
+
+let decompressWith: DecompressWith | undefined;
+
+/** Loads zstd itself, which its streams with a dictionary are decoded by. */
+export async function prepareDictionaries(): Promise<void> {
+  decompressWith ??= await loadDictionaryDecoder();
+}
+
+/** Decodes a whole chunk. Throws as {@link decodeRangeSync}. */
+export async function decode(chunk: Uint8Array, options: DecodeOptions = {}): Promise<Uint8Array> {
+  const header = readBlosc2Header(chunk);
+  checkExpected(header, options);
+  await prepareBlosc2(header);
+  return decodeSpan(chunk, header, 0, header.nbytes, options.out);
+}
+
+/** The same at once. */
+export function decodeSync(chunk: Uint8Array, options: DecodeOptions = {}): Uint8Array {
+  const header = readBlosc2Header(chunk);
+  checkExpected(header, options);
+  return decodeSpan(chunk, header, 0, header.nbytes, options.out);
+}
+
+/** {@link decodeRangeSync}, after what it needs is loaded. */
+export async function decodeRange(
+  chunk: Uint8Array,
+  start: number,
+  length: number,
+  options: DecodeOptions = {},
+): Promise<Uint8Array> {
+  await prepareBlosc2(readBlosc2Header(chunk));
+  return decodeRangeSync(chunk, start, length, options);
+}
+
+/**
+ * Decodes `length` bytes from byte `start` of the decoded chunk on: only the blocks that hold them, and the first one where the filter
+ * delta refers to it.
+ *
+ * @throws TRUNCATED, BAD_FIELD, BAD_CHUNK, UNSUPPORTED, LIMIT (`maxNbytes`), BAD_ARGUMENT (no such bytes; `out` too short)
+ */
+export function decodeRangeSync(
+  chunk: Uint8Array,
+  start: number,
+  length: number,
+  options: DecodeOptions = {},
+): Uint8Array {
+  const header = readBlosc2Header(chunk);
+  checkExpected(header, options);
+  if (
+    ![start, length].every((each) => Number.isSafeInteger(each) && each >= 0) ||
+    start + length > header.nbytes
+  )
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `bytes ${start} to ${start + length} were asked for, but the chunk decodes to ${header.nbytes} bytes`,
+      { expected: header.nbytes, found: start + length },
+    );
+  return decodeSpan(chunk, header, start, length, options.out);
+}
+
+function decodeSpan(
+  chunk: Uint8Array,
+  header: Blosc2Header,
+  start: number,
+  length: number,
+  given: Uint8Array | undefined,
+): Uint8Array {
+  if (header.special !== undefined) return fillSpecial(chunk, header, start, outputOf(given, length));
+  if (header.memcpyed) {
+    const out = outputOf(given, length);
+    out.set(chunk.subarray(HEADER2_LENGTH + start, HEADER2_LENGTH + start + length));
+    return out;
+  }
+  if (length === 0) return outputOf(given, 0);
+  const blocks = new Blosc2Blocks(chunk, header);
+  const [first, last] = [blocks.blockAt(start), blocks.blockAt(start + length - 1)];
+  if (length > LARGE && length > header.ctbytes * MANY_TIMES)
+    for (let block = first; block <= last; block++) blocks.find(block);
+  const out = outputOf(given, length);
+  const kernel = takeKernel();
+  try {
+    const decoder = new BlockDecoder(kernel, blocks);
+    const isDelta = stepsOf(header).at(-1)?.id === FILTER.delta;
+    if (isDelta && first > 0) decoder.reference();
+    for (let block = first; block <= last; block++) {
+      const begin = blocks.offsetOf(block);
+      const from = Math.max(start - begin, 0);
+      const to = Math.min(start + length - begin, blocks.lengthOf(block));
+      decoder.decode(block, { from, to }, out.subarray(begin + from - start));
+      if (isDelta && block === 0 && last > 0) decoder.reference();
+    }
+  } finally {
+    giveBackKernel(kernel);
+  }
+  return out;
+}
+
+/** Decodes the blocks of one chunk in a kernel's memory. */
+class BlockDecoder {
+  readonly #kernel: DecodeKernel;
+  readonly #blocks: Blosc2Blocks;
+  readonly #decodeStream: StreamKernel;
+  #reference: Uint8Array | undefined;
+
+  constructor(kernel: DecodeKernel, blocks: Blosc2Blocks) {
+    this.#kernel = kernel;
+    this.#blocks = blocks;
+    this.#decodeStream = streamKernelOf(kernel, blocks.header.compressor);
+  }
+
+  /** Keeps the first block, which the filter delta refers to. */
+  reference(): void {
+    const length = this.#blocks.lengthOf(0);
+    const bytes = new Uint8Array(length);
+    this.#reference = undefined;
+    this.decode(0, { from: 0, to: length }, bytes);
+    this.#reference = bytes;
+  }
+
+  /** Decodes bytes `from` to `to` of a block to the beginning of `out`. @throws BAD_CHUNK */
+  decode(block: number, range: { readonly from: number; readonly to: number }, out: Uint8Array): void {
+    const { header, chunk } = this.#blocks;
+    const length = this.#blocks.lengthOf(block);
+    const found = this.#blocks.find(block);
+    const { memory, base } = this.#kernel;
+    const start = at(found.at, 0) - 4;
+    const target = base + align(length + SLACK);
+    const input = target + align(length + SLACK);
+    memory.reserve(input + found.end - start + SLACK);
+    memory.bytes.set(chunk.subarray(start, found.end), input);
+    const steps = stepsOf(header);
+    const [only] = steps;
+    const isKernels = steps.length <= 1 && (only === undefined || this.#isKernels(only, length));
+    const { id } = only ?? { id: FILTER.none };
+    const { calls } = this.#kernel;
+    const several = found.count > 1;
+    const filter =
+      !isKernels || id === FILTER.none
+        ? undefined
+        : id === FILTER.shuffle
+          ? several
+            ? calls.unshuffleStreams
+            : calls.unshuffle
+          : several
+            ? calls.bitunshuffleStreams
+            : calls.bitunshuffle;
+    const streams = this.#decodeStreams(
+      { block, length, input, filter },
+      filter === undefined ? target : base,
+    );
+    if (isKernels) {
+      copyDecoded({ kernel: this.#kernel, header }, streams, target, range, out);
+      return;
+    }
+    const place = this.#undo(target, base, length, block);
+    out.set(memory.bytes.subarray(place + range.from, place + range.to));
+  }
+
+  /** True where the kernels of Blosc1 undo the filter as Blosc2 means it. */
+  #isKernels({ id, meta }: { readonly id: number; readonly meta: number }, length: number): boolean {
+    const { typesize } = this.#blocks.header;
+    if (id === FILTER.shuffle) return typesize > 1 && (meta === 0 || meta === typesize);
+    // Those of Blosc1 leave a block alone whose elements are no multiple of eight.
+    return id === FILTER.bitshuffle && length >= typesize && Math.floor(length / typesize) % 8 === 0;
+  }
+
+  #decodeStreams(
+    {
+      block,
+      length,
+      input,
+      filter,
+    }: Pick<DecodedStreams, "length" | "filter"> & { block: number; input: number },
+    dst: number,
+  ): DecodedStreams {
+    const { header, streams, dictionary } = this.#blocks;
+    const { memory, streams: table } = this.#kernel;
+    const streamLength = length / streams.count;
+    const first = at(streams.at, 0) - 4;
+    let to = dst;
+    let from = to;
+    for (let i = 0; i < streams.count; i++) {
+      const stored = at(streams.length, i);
+      const src = input + at(streams.at, i) - first;
+      from = to;
+      if (stored === streamLength) {
+        if (filter === undefined) memory.bytes.copyWithin(to, src, src + stored);
+        // A stored stream is unfiltered from where it lies.
+        else from = src;
+      } else if (stored <= 0 && !header.isVariable) {
+        memory.bytes.fill(-stored, to, to + streamLength);
+      } else {
+        const place = { block, stream: i, offset: at(streams.at, i) };
+        const written =
+          dictionary === undefined
+            ? this.#decodeStream(src, stored, to, streamLength, NEED_ALL)
+            : this.#decodeWith(dictionary, memory.bytes.slice(src, src + stored), to, streamLength);
+        if (written !== streamLength) throw badStream(header, place, streamLength, written);
+      }
+      if (streams.count > 1) memory.view.setUint32(table + 4 * i, from, true);
+      if (from === to) to += streamLength;
+    }
+    return { length, filter, from: streams.count > 1 ? table : from };
+  }
+
+  #decodeWith(dictionary: Uint8Array, stream: Uint8Array, to: number, length: number): number {
+    const { memory } = this.#kernel;
+    const { compressor } = this.#blocks.header;
+    if (compressor === "zstd" && decompressWith !== undefined)
+      return decompressWith(stream, memory.bytes.subarray(to, to + length), dictionary);
+    if (compressor !== "lz4")
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        compressor === "zstd"
+          ? 'zstd is not loaded, which a dictionary takes; await prepare("blosc2") before decodeSync, or use decode.'
+          : `the Blosc2 chunk has a dictionary of ${compressor}, which nobody reads; read it with python-blosc2`,
+        { found: compressor },
+      );
+    const decoded = decodeStreamSync("lz4", withLiterals(dictionary, stream), dictionary.length + length);
+    memory.bytes.set(decoded.subarray(dictionary.length), to);
+    return decoded.length - dictionary.length;
+  }
+
+  /** Undoes the filters one by one; the address of the result, one of the two. */
+  #undo(source: number, other: number, length: number, block: number): number {
+    const { typesize } = this.#blocks.header;
+    const { calls, memory } = this.#kernel;
+    let [from, to] = [source, other];
+    for (const { id, meta } of stepsOf(this.#blocks.header)) {
+      const bytes = memory.bytes.subarray(from, from + length);
+      const width = meta === 0 ? typesize : meta;
+      if (id === FILTER.delta) undoDelta(bytes, typesize, block === 0 ? undefined : this.#reference);
+      else if (id === FILTER.bytedelta || id === FILTER.oldBytedelta)
+        undoBytedelta(bytes, width, id === FILTER.oldBytedelta);
+      else {
+        if (id === FILTER.shuffle) calls.unshuffle(from, to, length, width);
+        else {
+          const count = Math.floor(length / typesize);
+          const whole = (count - (count % 8)) * typesize;
+          if (whole > 0) calls.bitunshuffle(from, to, whole, typesize);
+          memory.bytes.copyWithin(to + whole, from + whole, from + length);
+        }
+        [from, to] = [to, from];
+      }
+    }
+    return from;
+  }
+}
+
+/**
+ * An lz4 block that first gives the dictionary: its literals come in front of those of the first sequence, so that all distances reach
+ * where they reached.
+ */
+function withLiterals(dictionary: Uint8Array, stream: Uint8Array): Uint8Array {
+  let next = 1;
+  const byte = (i: number): number => (i < stream.length ? at(stream, i) : 0);
+  const token = byte(0);
+  let literals = token >> 4;
+  if (literals === 15)
+    for (let more = 255; more === 255; ) {
+      more = byte(next++);
+      literals += more;
+    }
+  const length = literals + dictionary.length;
+  const head = [(Math.min(length, 15) << 4) | (token & 15)];
+  if (length >= 15) {
+    for (let rest = length - 15; ; rest -= 255) {
+      head.push(Math.min(rest, 255));
+      if (rest < 255) break;
+    }
+  }
+  const out = new Uint8Array(head.length + dictionary.length + Math.max(0, stream.length - next));
+  out.set(head);
+  out.set(dictionary, head.length);
+  out.set(stream.subarray(next), head.length + dictionary.length);
+  return out;
+}
+
+function fillSpecial(
+  chunk: Uint8Array,
+  { special, typesize, ctbytes }: Blosc2Header,
+  start: number,
+  out: Uint8Array,
+): Uint8Array {
+  if (special === "zeros" || special === "none") return out.fill(0);
+  const value = special === "value" ? chunk.subarray(HEADER2_LENGTH, ctbytes) : nanOf(typesize);
+  for (let i = 0; i < Math.min(value.length, out.length); i++) out[i] = at(value, (start + i) % value.length);
+  // Each copy doubles what is there.
+  for (let there = value.length; there < out.length; there *= 2) out.copyWithin(there, 0, there);
+  return out;
+}
+
+/** NaN in as many bytes as a float has. */
+export function nanOf(size: number): Uint8Array {
+  const bytes = new Uint8Array(size);
+  if (size === 4) new DataView(bytes.buffer).setFloat32(0, Number.NaN, true);
+  else if (size === 8) new DataView(bytes.buffer).setFloat64(0, Number.NaN, true);
+  return bytes;
+}

@@ -1,0 +1,43 @@
+/** Single streams, as blocks of Blosc1 and Blosc2 have them, and the filter that the two apply differently. */
+import { at } from "../bytes/at.ts";
+import { encodeSync, prepareEncode } from "../codec/encode/encode.ts";
+import { FLAG, HEADER_LENGTH } from "../codec/header.ts";
+import type { CompressorName } from "../codec/types.ts";
+
+/** Bytes as one stream, with its length in front: compressed where that is shorter. Needs what `prepareEncode` loads. */
+export function encodeStream(bytes: Uint8Array, cname: CompressorName): Uint8Array {
+  const settings = { cname, clevel: 5, shuffle: "noshuffle", typesize: 1, blocksize: bytes.length } as const;
+  const chunk = encodeSync(bytes, settings);
+  const view = new DataView(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+  const isOne = (at(chunk, 2) & FLAG.memcpyed) === 0 && view.getInt32(8, true) === bytes.length;
+  if (isOne) return chunk.slice(view.getInt32(HEADER_LENGTH, true));
+  const stored = new Uint8Array(4 + bytes.length);
+  new DataView(stored.buffer).setInt32(0, bytes.length, true);
+  stored.set(bytes, 4);
+  return stored;
+}
+
+/** What restream.ts encodes with. It is given there: pages that only decode do not load it. */
+export interface StreamEncoder {
+  readonly prepareEncode: typeof prepareEncode;
+  readonly encodeSync: typeof encodeSync;
+  readonly encodeStream: typeof encodeStream;
+}
+
+export const STREAM_ENCODER: StreamEncoder = { prepareEncode, encodeSync, encodeStream };
+
+/** The bits of as many elements as there are in groups of eight; the elements left over stay as they are. A new array. */
+export function bitshuffled(bytes: Uint8Array, typesize: number): Uint8Array {
+  const count = Math.floor(bytes.length / typesize);
+  const whole = count - (count % 8);
+  const out = new Uint8Array(bytes.length);
+  out.set(bytes.subarray(whole * typesize), whole * typesize);
+  const row = whole / 8;
+  for (let i = 0; i < whole; i++)
+    for (let bit = 0; bit < typesize * 8; bit++)
+      if (((at(bytes, i * typesize + (bit >> 3)) >> (bit & 7)) & 1) === 1) {
+        const to = bit * row + (i >> 3);
+        out[to] = at(out, to) | (1 << (i & 7));
+      }
+  return out;
+}

@@ -1,0 +1,97 @@
+/**
+ * The 32 bytes in front of every Blosc2 chunk, as they are. Knows where its fields lie; header.ts checks them.
+ *
+ * The first 16 are those of Blosc1, with both bits of the shuffles set. Then 6 filters, the codec of a plugin, its parameter, a parameter
+ * of each filter, and two bytes of flags. It is small, because every page that decodes Blosc loads it.
+ *
+ * @see https://github.com/Blosc/c-blosc2/blob/main/README_CHUNK_FORMAT.rst
+ */
+import { at } from "../bytes/at.ts";
+import type { ChunkHeader, Compressor } from "../codec/types.ts";
+
+/** Bytes of a header. */
+export const HEADER2_LENGTH = 32;
+
+const CODECS: readonly (Compressor | undefined)[] = ["blosclz", "lz4", undefined, "zlib", "zstd"];
+
+/** Numbers of filters that are undone here. */
+export const FILTER = {
+  none: 0,
+  shuffle: 1,
+  bitshuffle: 2,
+  delta: 3,
+  /** As c-blosc2 2.x wrote it at first: sums start again where fewer than 16 bytes of a stream are left. */
+  oldBytedelta: 34,
+  bytedelta: 35,
+} as const;
+
+/** What a chunk holds in place of blocks. `none`: nobody has set its values; they are zeros here. */
+export type Special = "zeros" | "nan" | "value" | "none";
+const SPECIALS: readonly (Special | undefined)[] = [undefined, "zeros", "nan", "value", "none"];
+
+/** A filter as the encoder applied it. */
+export interface Filter {
+  /** Its number: 1 shuffle, 2 bitshuffle, 3 delta, 4 trunc_prec, 35 bytedelta; others are of plugins. */
+  readonly id: number;
+  /** Its parameter; 0 where it has none. */
+  readonly meta: number;
+}
+
+/** The header of a Blosc2 chunk. All sizes in bytes. */
+export interface Blosc2Header extends ChunkHeader {
+  /** 2: a chunk of Blosc2. */
+  readonly format: 2;
+  /** In the order in which they were applied. */
+  readonly filters: readonly Filter[];
+  /** One value in place of all. */
+  readonly special: Special | undefined;
+  /** Streams refer to bytes that lie in front of them. */
+  readonly hasDictionary: boolean;
+  /** Blocks have lengths of their own, and `blocksize` is 0. */
+  readonly isVariable: boolean;
+}
+
+/** True where the bytes begin as a chunk of Blosc2 does: from version 3 on, with both bits of the shuffles. */
+export function isBlosc2(chunk: Uint8Array): boolean {
+  return chunk.length > 2 && at(chunk, 0) > 2 && (at(chunk, 2) & 5) === 5;
+}
+
+/** The fields of a header, unchecked; undefined where its codec is not one of Blosc2's own. `chunk` has at least 32 bytes. */
+export function fieldsOf(chunk: Uint8Array): Blosc2Header | undefined {
+  const view = new DataView(chunk.buffer, chunk.byteOffset);
+  const byte = (i: number): number => view.getUint8(i);
+  const [nbytes, size, flags, last] = [view.getInt32(4, true), view.getInt32(8, true), byte(2), byte(31)];
+  const isVariable = (byte(30) & 1) !== 0;
+  const memcpyed = (flags & 2) !== 0;
+  const special = SPECIALS[(last >> 4) & 7];
+  const hasBlocks = !memcpyed && special === undefined;
+  const blocksize = isVariable ? 0 : Math.min(size, nbytes);
+  // Programs of the time of version 3 had five filters, and left the place of the sixth as it was.
+  const filters = [0, 1, 2, 3, 4, 5]
+    .slice(0, byte(0) > 3 ? 6 : 5)
+    .map((i) => ({ id: byte(16 + i), meta: byte(24 + i) }))
+    .filter(({ id }) => id > 0);
+  const shuffle = filters.filter(({ id }) => id === 1 || id === 2).at(-1)?.id;
+  const compressor = CODECS[flags >> 5] ?? (hasBlocks ? undefined : "lz4");
+  return (
+    compressor && {
+      format: 2,
+      version: byte(0),
+      versionlz: byte(1),
+      flags,
+      typesize: byte(3),
+      nbytes,
+      blocksize,
+      ctbytes: view.getInt32(12, true),
+      compressor,
+      shuffle: shuffle === 1 ? "shuffle" : shuffle === 2 ? "bitshuffle" : "noshuffle",
+      memcpyed,
+      split: hasBlocks && !isVariable && (flags & 16) === 0,
+      nblocks: nbytes <= 0 ? 0 : isVariable ? size : Math.ceil(nbytes / blocksize),
+      filters,
+      special,
+      hasDictionary: hasBlocks && (last & 1) !== 0,
+      isVariable,
+    }
+  );
+}

@@ -1,0 +1,29 @@
+/** The filters of Blosc2 that no kernel undoes, in place. Knows bytes of one block; must not know chunks. */
+import { at } from "../bytes/at.ts";
+
+/** Bytes that c-blosc2 sums at a time. */
+const STEP = 16;
+
+/** Sums of bytes: `width` streams one after the other. The first form starts again where fewer than 16 bytes are left. */
+export function undoBytedelta(bytes: Uint8Array, width: number, isOld: boolean): void {
+  const count = Math.floor(bytes.length / width);
+  const again = isOld ? count - (count % STEP) : -1;
+  for (let stream = 0; stream < width; stream++) {
+    const start = stream * count;
+    let sum = 0;
+    for (let i = 0; i < count; i++) {
+      if (i === again) sum = 0;
+      sum = (sum + (bytes[start + i] as number)) & 255;
+      bytes[start + i] = sum;
+    }
+  }
+}
+
+/** Differences (exclusive or) to the element before it in the first block, and in others to the same byte of the first. */
+export function undoDelta(bytes: Uint8Array, typesize: number, first: Uint8Array | undefined): void {
+  const width = [1, 2, 4, 8].includes(typesize) ? typesize : typesize % 8 === 0 ? 8 : 1;
+  const length = bytes.length - (bytes.length % width);
+  if (first === undefined)
+    for (let i = width; i < length; i++) bytes[i] = (bytes[i] as number) ^ (bytes[i - width] as number);
+  else for (let i = 0; i < length; i++) bytes[i] = (bytes[i] as number) ^ at(first, i);
+}

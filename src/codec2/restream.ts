@@ -1,0 +1,228 @@
+/**
+ * Chunks of Blosc2 as chunks of Blosc1, as one or one for each block: compressed streams are copied as they are, only runs, blocks of one
+ * value and filters that Blosc1 does not have are written again.
+ */
+import { joinBytes } from "../bytes/arrays.ts";
+import { at } from "../bytes/at.ts";
+import {
+  BLOSC_VERSION,
+  FLAG,
+  HEADER_LENGTH,
+  MAX_NBYTES,
+  MAX_SPLITS,
+  MIN_SPLIT_LENGTH,
+} from "../codec/header.ts";
+import type { CompressorName, DecodeOptions } from "../codec/types.ts";
+import { Blosc2Blocks, decode, nanOf } from "./decode.ts";
+import type { StreamEncoder } from "./encode-stream.ts";
+import { type Blosc2Header, FILTER, HEADER2_LENGTH } from "./fields.ts";
+import { checkExpected, readBlosc2Header, stepsOf } from "./header.ts";
+
+/** A block as a chunk of Blosc1. */
+export interface Block {
+  readonly chunk: Uint8Array;
+  /** Its streams are those of the source. */
+  readonly isCopied: boolean;
+}
+
+/**
+ * A Blosc2 chunk as a chunk of Blosc1, with the same blocks; a chunk of Blosc1 is returned as it is.
+ *
+ * Streams are copied where Blosc1 has the filter and cuts the blocks alike; else the chunk is decoded, and encoded in the same codec.
+ *
+ * @throws as `decode`; LIMIT (`maxNbytes`, or more than a chunk of Blosc1 holds)
+ */
+export async function toBlosc1(
+  chunk: Uint8Array,
+  encoder: StreamEncoder,
+  options: DecodeOptions = {},
+): Promise<Uint8Array> {
+  const header = readBlosc2Header(chunk);
+  checkExpected(header, { maxNbytes: MAX_NBYTES });
+  checkExpected(header, options);
+  await encoder.prepareEncode(header.compressor);
+  const { nbytes, nblocks, blocksize, typesize } = header;
+  if (header.memcpyed && header.special === undefined)
+    return joinBytes([
+      header1(header, nbytes, { flags: FLAG.memcpyed, ctbytes: HEADER_LENGTH + nbytes }),
+      chunk.subarray(HEADER2_LENGTH, header.ctbytes),
+    ]);
+  const canCopy =
+    header.special === undefined &&
+    nbytes > 0 &&
+    [blocksize, nbytes - (nblocks - 1) * blocksize].every((size) => flagsOf(header, size) !== undefined);
+  if (!canCopy) {
+    const settings = { cname: header.compressor, typesize, shuffle: shuffleFor(header), blocksize };
+    return encoder.encodeSync(await decode(chunk), settings);
+  }
+  const blocks = new Blosc2Blocks(chunk, header);
+  const starts = new Uint8Array(4 * nblocks);
+  const parts: Uint8Array[] = [];
+  let next = HEADER_LENGTH + starts.length;
+  for (let i = 0; i < nblocks; i++) {
+    new DataView(starts.buffer).setInt32(4 * i, next, true);
+    for (const stream of streamsOf(blocks, i, encoder)) {
+      parts.push(stream);
+      next += stream.length;
+    }
+  }
+  const flags = flagsOf(header, blocksize) ?? 0;
+  return joinBytes([header1(header, nbytes, { flags, ctbytes: next }), starts, ...parts]);
+}
+
+/**
+ * The blocks of a chunk, each as a chunk of Blosc1; undefined for one that is all zeros by the chunk's header.
+ *
+ * @throws as `decode`
+ */
+export async function blocksAsBlosc1(
+  chunk: Uint8Array,
+  encoder: StreamEncoder,
+): Promise<readonly (Block | undefined)[]> {
+  const header = readBlosc2Header(chunk);
+  const { nbytes, blocksize, nblocks, special, memcpyed } = header;
+  const sizeOf = (block: number): number => Math.min(blocksize, nbytes - block * blocksize);
+  await encoder.prepareEncode(header.compressor);
+  if (special === "zeros" || special === "none") return Array.from({ length: nblocks }, () => undefined);
+  if (special !== undefined) {
+    const value = special === "nan" ? nanOf(header.typesize) : chunk.subarray(HEADER2_LENGTH, header.ctbytes);
+    return repeatedBlocks(header, value, encoder);
+  }
+  if (memcpyed)
+    return Array.from({ length: nblocks }, (_, i) => {
+      const start = HEADER2_LENGTH + i * blocksize;
+      const bytes = chunk.subarray(start, start + sizeOf(i));
+      const settings = { flags: FLAG.memcpyed, ctbytes: HEADER_LENGTH + bytes.length };
+      return { chunk: joinBytes([header1(header, bytes.length, settings), bytes]), isCopied: true };
+    });
+  const places = new Blosc2Blocks(chunk, header);
+  let decoded: Uint8Array | undefined;
+  const blocks: Block[] = [];
+  for (let i = 0; i < nblocks; i++) {
+    const size = places.lengthOf(i);
+    const flags = flagsOf(header, size);
+    if (flags === undefined) {
+      decoded ??= await decode(chunk);
+      blocks.push(
+        encodeBlock(decoded.subarray(places.offsetOf(i), places.offsetOf(i) + size), header, encoder),
+      );
+    } else {
+      const streams = streamsOf(places, i, encoder);
+      const length = streams.reduce((sum, stream) => sum + stream.length, HEADER_LENGTH + 4);
+      const head = header1(header, size, { flags, ctbytes: length });
+      blocks.push({
+        chunk: joinBytes([head, Uint8Array.of(HEADER_LENGTH + 4, 0, 0, 0), ...streams]),
+        isCopied: true,
+      });
+    }
+  }
+  return blocks;
+}
+
+function repeatedBlocks(header: Blosc2Header, value: Uint8Array, encoder: StreamEncoder): Block[] {
+  const blocks: Block[] = [];
+  // A value can be cut by the end of a block, where the next goes on in the middle of it.
+  const isSame = header.blocksize % value.length === 0;
+  for (let i = 0; i < header.nblocks; i++) {
+    const from = i * header.blocksize;
+    const size = Math.min(header.blocksize, header.nbytes - from);
+    const known = isSame && size === header.blocksize ? blocks[0] : undefined;
+    blocks.push(known ?? encodeBlock(repeat(value, from, size), header, encoder));
+  }
+  return blocks;
+}
+
+/** The streams of a block as Blosc1 has them, each after its length; runs are encoded. */
+function streamsOf(blocks: Blosc2Blocks, block: number, encoder: StreamEncoder): readonly Uint8Array[] {
+  const found = blocks.find(block);
+  const { chunk, header } = blocks;
+  const { count } = found;
+  const size = blocks.lengthOf(block) / count;
+  const streams: Uint8Array[] = [];
+  // Streams that lie one after the other go over as one.
+  let [from, to] = [0, 0];
+  for (let i = 0; i < count; i++) {
+    const start = at(found.at, i);
+    const length = at(found.length, i);
+    if (length > 0 && start - 4 === to) to = start + length;
+    else {
+      if (to > from) streams.push(chunk.subarray(from, to));
+      [from, to] = length > 0 ? [start - 4, start + length] : [0, 0];
+      if (length <= 0) streams.push(encodeRun(-length, size, header.compressor, encoder));
+    }
+  }
+  if (to > from) streams.push(chunk.subarray(from, to));
+  return streams;
+}
+
+/** Encoded runs, by codec, value and length: most chunks repeat the same few. */
+const RUNS = new Map<string, Uint8Array>();
+const MAX_RUNS = 256;
+
+/** A stream of one value, with its length in front. */
+function encodeRun(value: number, length: number, cname: CompressorName, encoder: StreamEncoder): Uint8Array {
+  const key = `${cname} ${value} ${length}`;
+  const known = RUNS.get(key);
+  if (known !== undefined) return known;
+  if (RUNS.size >= MAX_RUNS) RUNS.clear();
+  const made = encoder.encodeStream(new Uint8Array(length).fill(value), cname);
+  RUNS.set(key, made);
+  return made;
+}
+
+/** Flags of a Blosc1 chunk that has the streams of a block of `size` bytes as they are; undefined where none can. */
+function flagsOf(header: Blosc2Header, size: number): number | undefined {
+  const { typesize, blocksize, compressor } = header;
+  if (header.isVariable || header.hasDictionary) return undefined;
+  const filter = filterFlags(header, size);
+  const split = header.split && size === blocksize;
+  // Blosc1 splits neither wide items nor short blocks.
+  const isAlike = !split || (typesize <= MAX_SPLITS && size / typesize >= MIN_SPLIT_LENGTH);
+  if (filter === undefined || !isAlike) return undefined;
+  const codec = ["blosclz", "lz4", "snappy", "zlib", "zstd"].indexOf(compressor);
+  return (codec << 5) | filter | (split ? 0 : FLAG.notSplit);
+}
+
+/** Flags for filters that Blosc1 has; undefined for others. */
+function filterFlags(header: Blosc2Header, size: number): number | undefined {
+  const { typesize, blocksize } = header;
+  const [filter, ...others] = stepsOf(header);
+  if (filter === undefined) return 0;
+  const { id, meta } = filter;
+  if (others.length > 0) return undefined;
+  if (id === FILTER.shuffle) return meta === 0 || meta === typesize ? FLAG.shuffle : undefined;
+  // Blosc1 leaves blocks alone whose items are not a multiple of eight; Blosc2 turns the items before the last few.
+  const isWhole = size % (8 * typesize) === 0 && blocksize % (8 * typesize) === 0;
+  return id === FILTER.bitshuffle && isWhole ? FLAG.bitshuffle : undefined;
+}
+
+function encodeBlock(bytes: Uint8Array, header: Blosc2Header, encoder: StreamEncoder): Block {
+  const { typesize, compressor: cname } = header;
+  const settings = { cname, clevel: 5, shuffle: shuffleFor(header), typesize, blocksize: bytes.length };
+  return { chunk: encoder.encodeSync(bytes, settings), isCopied: false };
+}
+
+/** The filter in place of those of Blosc2: bits where bits were turned, else bytes. */
+function shuffleFor({ shuffle }: Blosc2Header): "bitshuffle" | "shuffle" {
+  return shuffle === "bitshuffle" ? "bitshuffle" : "shuffle";
+}
+
+function header1(
+  { typesize, blocksize }: Pick<Blosc2Header, "typesize" | "blocksize">,
+  nbytes: number,
+  { flags, ctbytes }: { readonly flags: number; readonly ctbytes: number },
+): Uint8Array {
+  const header = new Uint8Array(HEADER_LENGTH);
+  const view = new DataView(header.buffer);
+  header.set([BLOSC_VERSION, 1, flags, typesize]);
+  view.setInt32(4, nbytes, true);
+  view.setInt32(8, Math.min(blocksize, nbytes), true);
+  view.setInt32(12, ctbytes, true);
+  return header;
+}
+
+function repeat(value: Uint8Array, from: number, length: number): Uint8Array {
+  const out = new Uint8Array(length);
+  for (let i = 0; i < length; i++) out[i] = at(value, (from + i) % value.length);
+  return out;
+}

@@ -1,0 +1,87 @@
+/**
+ * Decoding of zstd frames with a dictionary, by the reference implementation. Knows its interface; must not know chunks.
+ *
+ * It shares no code with the encoder on purpose: bundlers put what two pieces share into the piece that every page loads.
+ */
+import { SuperchunkError } from "../errors.ts";
+
+const PAGE = 65_536;
+/** ZSTD_error_memory_allocation, as an error's return value. */
+const NO_MEMORY = -64;
+
+/** Decompresses the frames of `src` to `dst`; the bytes written, or -1 where they are damaged or too many. @throws LIMIT */
+export type DecompressWith = (src: Uint8Array, dst: Uint8Array, dictionary: Uint8Array) => number;
+
+let loading: Promise<DecompressWith> | undefined;
+
+/** Loads the library, once. */
+export function loadDictionaryDecoder(): Promise<DecompressWith> {
+  loading ??= import("../kernels/generated/zstd.ts").then(async ({ wasm, names }) => {
+    const bytes = Uint8Array.from(atob(wasm), (character) => character.charCodeAt(0));
+    const module = await WebAssembly.compile(bytes);
+    return (src, dst, dictionary) => decompress(instantiate(module, names), src, dst, dictionary);
+  });
+  return loading;
+}
+
+type Names = typeof import("../kernels/generated/zstd.ts")["names"];
+
+interface Library {
+  readonly memory: WebAssembly.Memory;
+  readonly call: (name: keyof Names, ...numbers: readonly number[]) => number;
+}
+
+let idle: Library | undefined;
+
+function instantiate(module: WebAssembly.Module, names: Names): Library {
+  if (idle !== undefined) return idle;
+  let memory: WebAssembly.Memory | undefined;
+  const imports: Record<string, WebAssembly.ImportValue> = {};
+  for (const { name } of WebAssembly.Module.imports(module))
+    imports[name] = (length: number) => {
+      if (name !== names.resizeHeap || memory === undefined) throw noMemory();
+      try {
+        memory.grow(Math.ceil(((length >>> 0) - memory.buffer.byteLength) / PAGE));
+        return 1;
+      } catch {
+        // The library reports it as an error of its own.
+        return 0;
+      }
+    };
+  const { exports } = new WebAssembly.Instance(module, { [names.importModule]: imports });
+  memory = exports[names.memory] as WebAssembly.Memory;
+  const call: Library["call"] = (name, ...numbers) =>
+    (exports[names[name]] as (...numbers: readonly number[]) => number)(...numbers);
+  call("initialize");
+  idle = { memory, call };
+  return idle;
+}
+
+function decompress(
+  { memory, call }: Library,
+  src: Uint8Array,
+  dst: Uint8Array,
+  dictionary: Uint8Array,
+): number {
+  // A call that does not return leaves the instance in any state.
+  const kept = idle;
+  idle = undefined;
+  const context = call("ZSTD_createDCtx");
+  const places = [dst, src, dictionary].map(({ length }) => call("malloc", length) >>> 0);
+  const [to = 0, from = 0, table = 0] = places;
+  if (context === 0 || places.includes(0)) throw noMemory();
+  new Uint8Array(memory.buffer, from, src.length).set(src);
+  new Uint8Array(memory.buffer, table, dictionary.length).set(dictionary);
+  const numbers = [context, to, dst.length, from, src.length, table, dictionary.length];
+  const written = call("ZSTD_decompress_usingDict", ...numbers) | 0;
+  if (written === NO_MEMORY) throw noMemory();
+  if (written >= 0) dst.set(new Uint8Array(memory.buffer, to, written));
+  for (const place of places) call("free", place);
+  call("ZSTD_freeDCtx", context);
+  idle = kept;
+  return written >= 0 ? written : -1;
+}
+
+function noMemory(): SuperchunkError {
+  return new SuperchunkError("LIMIT", "cannot get the memory to decode a zstd stream with a dictionary.");
+}

@@ -1,0 +1,170 @@
+/** Chunks by python-blosc2: decoded as it decodes them, carried to Blosc1 and back, and nothing but errors of ours from damage. */
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { beforeAll, expect, test } from "vitest";
+import {
+  decode,
+  decodeRange,
+  decodeRangeSync,
+  decodeSync,
+  encode,
+  encodeSync,
+  info,
+  isSuperchunkError,
+  prepare,
+  toBlosc1,
+  toBlosc2,
+} from "../../src/blosc.ts";
+import { decode as decode1 } from "../../src/codec/index.ts";
+import { STREAM_ENCODER } from "../../src/codec2/encode-stream.ts";
+import { blocksAsBlosc1 } from "../../src/codec2/restream.ts";
+import { sweep } from "../scope.ts";
+
+const folder = fileURLToPath(new URL("../../fixtures/blosc2/", import.meta.url));
+const image = new Uint8Array(readFileSync(`${folder}chunks.bin`));
+type Row = readonly [label: string, offset: number, length: number, nbytes: number, sha256: string];
+const rows = JSON.parse(readFileSync(`${folder}chunks.json`, "utf8")) as readonly Row[];
+
+function chunkOf([, offset, length]: Row): Uint8Array {
+  return image.slice(offset, offset + length);
+}
+
+function labelled(start: string): Uint8Array {
+  const row = rows.find(([label]) => label.startsWith(start));
+  if (row === undefined) throw new Error(`no chunk ${start}`);
+  return chunkOf(row);
+}
+
+function sha256(bytes: Uint8Array): string {
+  return createHash("sha256").update(bytes).digest("hex");
+}
+
+beforeAll(() => prepare("blosc2"));
+
+test.each(rows.map((row) => [row[0], row] as const))(
+  "%s decodes to what python-blosc2 says",
+  async (_, row) => {
+    const chunk = chunkOf(row);
+    const [, , length, nbytes, digest] = row;
+    expect(info(chunk)).toMatchObject({ format: 2, nbytes, ctbytes: length });
+    const all = await decode(chunk, { out: new Uint8Array(nbytes).fill(99) });
+    expect(sha256(all)).toBe(digest);
+    expect(decodeSync(chunk)).toEqual(all);
+    for (const [start, count] of [
+      [0, 0],
+      [Math.floor(nbytes / 3), Math.floor(nbytes / 2)],
+      [Math.max(0, nbytes - 5), Math.min(5, nbytes)],
+    ] as const)
+      expect(await decodeRange(chunk, start, count)).toEqual(all.subarray(start, start + count));
+  },
+);
+
+test.each(rows.map((row) => [row[0], row] as const))(
+  "%s becomes a chunk of Blosc1, and one of Blosc2 again",
+  async (_, row) => {
+    const one = await toBlosc1(chunkOf(row));
+    expect(info(one)).toMatchObject({ version: 2, nbytes: row[3] });
+    expect(sha256(await decode1(one))).toBe(row[4]);
+    expect(await toBlosc1(one)).toBe(one);
+    const two = await toBlosc2(one);
+    expect(info(two)).toMatchObject({ format: 2, nbytes: row[3], ctbytes: two.length });
+    expect(sha256(await decode(two))).toBe(row[4]);
+    expect(await toBlosc2(two)).toBe(two);
+  },
+);
+
+test("blocks of one filter that Blosc1 has are carried on with their streams", async () => {
+  const copied = rows.filter(([label]) => /<i4 .*(nofilter| shuffle) auto$/.test(label));
+  expect(copied.length).toBe(10);
+  for (const row of copied) {
+    const chunk = chunkOf(row);
+    const blocks = await blocksAsBlosc1(chunk, STREAM_ENCODER);
+    expect(blocks.every((block) => block?.isCopied)).toBe(true);
+    const one = await toBlosc1(chunk);
+    // Runs of one byte, which Blosc1 does not have, take some bytes more.
+    expect((await toBlosc2(one)).length).toBeLessThan(chunk.length + 100);
+  }
+});
+
+test.each(["blosclz", "lz4", "lz4hc", "zlib", "zstd"] as const)(
+  "encode with format 2 makes chunks of %s that decode to the data, with every filter",
+  async (cname) => {
+    for (const shuffle of ["noshuffle", "shuffle", "bitshuffle"] as const)
+      for (const typesize of [1, 3, 8])
+        for (const length of [0, 5, 200, 4099 * typesize]) {
+          const data = Uint8Array.from({ length }, (_, i) =>
+            i % typesize === 0 ? (i / typesize) & 63 : i % typesize,
+          );
+          const settings = { cname, shuffle, typesize, format: 2 } as const;
+          const chunk = await encode(data, settings);
+          expect(info(chunk)).toMatchObject({ format: 2, shuffle, typesize, nbytes: length });
+          expect(await decode(chunk)).toEqual(data);
+          expect(encodeSync(data, settings)).toEqual(chunk);
+        }
+    const zeros = await encode(new Uint8Array(80_000), { cname, typesize: 8, format: 2 });
+    expect(zeros).toHaveLength(32);
+    const value = await encode(new Uint8Array(80_000).fill(7), { cname, typesize: 8, format: 2 });
+    expect(value).toHaveLength(40);
+    expect((await decode(value)).every((byte) => byte === 7)).toBe(true);
+  },
+);
+
+test("a chunk of snappy becomes one of lz4, and none is written with snappy", async () => {
+  const data = Uint8Array.from({ length: 5000 }, (_, i) => i % 50);
+  const two = await toBlosc2(await encode(data, { cname: "snappy", typesize: 2 }));
+  expect(info(two)).toMatchObject({ format: 2, compressor: "lz4" });
+  expect(await decode(two)).toEqual(data);
+  await expect(encode(data, { cname: "snappy", format: 2 })).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
+});
+
+test("codecs and filters of plugins are named", async () => {
+  const zfp = labelled("zstd <i4 walk 1501 shuffle auto");
+  zfp[2] = 0xc5;
+  zfp[22] = 33;
+  await expect(decode(zfp)).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    message: expect.stringContaining("the codec zfp (fixed accuracy) after the filters shuffle"),
+  });
+  expect(() => info(zfp)).toThrow(/codec 33 of a plugin/);
+  const cells = labelled("zstd <i4 walk 1501 shuffle auto");
+  cells[16] = 32;
+  await expect(decode(cells)).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    message: expect.stringContaining("the filter ndcell"),
+  });
+});
+
+test("what a caller expects is compared with the header before memory is taken", async () => {
+  const chunk = labelled("special 0");
+  await expect(decode(chunk, { maxNbytes: 7999 })).rejects.toMatchObject({ code: "LIMIT" });
+  await expect(decode(chunk, { expectedNbytes: 7999 })).rejects.toMatchObject({ code: "BAD_FIELD" });
+  await expect(decode(chunk, { out: new Uint8Array(7999) })).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
+  await expect(toBlosc1(chunk, { maxNbytes: 7999 })).rejects.toMatchObject({ code: "LIMIT" });
+  expect(() => decodeRangeSync(chunk, 7999, 2)).toThrow(/7999 to 8001/);
+});
+
+test("damage gives an error of this library, or as many bytes as the header says", async () => {
+  let random = 5;
+  const next = (limit: number): number => {
+    random = (Math.imul(random, 1_103_515_245) + 12_345) >>> 0;
+    return Math.floor(random / 65_536) % limit;
+  };
+  let told = 0;
+  for (const row of rows)
+    for (let i = 0; i < sweep(400, 12); i++) {
+      const whole = chunkOf(row);
+      const chunk = i % 4 === 0 ? whole.slice(0, next(whole.length)) : whole;
+      for (let changes = 0; changes < 3 && chunk.length > 0; changes++)
+        chunk[next(i % 2 === 0 ? Math.min(60, chunk.length) : chunk.length)] = next(256);
+      try {
+        const decoded = await decode(chunk, { maxNbytes: 1 << 22 });
+        expect(decoded.length).toBe(info(chunk).nbytes);
+        await toBlosc1(chunk, { maxNbytes: 1 << 22 });
+      } catch (error) {
+        if (!isSuperchunkError(error)) throw error;
+        told++;
+      }
+    }
+  expect(told).toBeGreaterThan(rows.length);
+});
