@@ -17,7 +17,7 @@ const { values: options, positionals: only } = parseArgs({
   allowPositionals: true,
   options: {
     size: { type: "string", default: String(1 << 20) },
-    rounds: { type: "string", default: "11" },
+    rounds: { type: "string", default: "41" },
     json: { type: "string" },
     library: { type: "string", default: "../../dist/src/codec/index.js" },
   },

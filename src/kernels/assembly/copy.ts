@@ -41,12 +41,36 @@ export function copyWild(from: usize, to: usize, length: usize): void {
   }
 }
 
+/** The same, where most runs are longer than 16 bytes: 32 at a time. */
+// @ts-ignore: decorator
+@inline
+export function copyLong(from: usize, to: usize, length: usize): void {
+  const end = to + length;
+  do {
+    v128.store(to, v128.load(from));
+    v128.store(to, v128.load(from, 16), 16);
+    from += 32;
+    to += 32;
+  } while (to < end);
+}
+
 /** Copies `length` bytes from `distance` bytes before `to`, as LZ formats mean it: what is copied may be what was just written. */
 // @ts-ignore: decorator
 @inline
 export function copyMatch(to: usize, distance: usize, length: usize): void {
   if (distance >= 16) {
     copyWild(to - distance, to, length);
+  } else {
+    copyPattern(to, distance, length);
+  }
+}
+
+/** The same where most matches are longer than 16 bytes. */
+// @ts-ignore: decorator
+@inline
+export function copyLongMatch(to: usize, distance: usize, length: usize): void {
+  if (distance >= 16) {
+    copyLong(to - distance, to, length);
   } else {
     copyPattern(to, distance, length);
   }
@@ -68,6 +92,7 @@ function copyPattern(to: usize, distance: usize, length: usize): void {
   const end = to + length;
   do {
     v128.store(to, pattern);
-    to += step;
+    v128.store(to + step, pattern);
+    to += step << 1;
   } while (to < end);
 }

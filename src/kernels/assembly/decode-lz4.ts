@@ -1,5 +1,5 @@
 // LZ4 block format. @see https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
-import { copyMatch, copyShortMatch, copyWild } from "./copy";
+import { copyLongMatch, copyMatch, copyShortMatch, copyWild } from "./copy";
 
 const ENDS_EARLY: i32 = -1;
 const TOO_LONG: i32 = -2;
@@ -86,7 +86,7 @@ export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
           ip = lengthEnd;
         }
         if (length > opEnd - op) return TOO_LONG;
-        copyMatch(op, distance, length);
+        copyLongMatch(op, distance, length);
       }
       op += length;
     }
