@@ -71,14 +71,14 @@ const scans = [
   { name: "1 worker, streamBytes", archive: await open(automatic, { threads: 1 }), read: stream },
   { name: `${cores} workers, streamBytes`, archive: await open(automatic, { threads: cores }), read: stream },
   {
-    name: `${cores} workers, chunks({ reuse })`,
-    archive: await open(automatic, { threads: cores }),
-    read: (archive) => valuesOf(archive, { reuse: true }),
-  },
-  {
     name: `${cores} workers, chunks()`,
     archive: await open(automatic, { threads: cores }),
     read: (archive) => valuesOf(archive, {}),
+  },
+  {
+    name: `${cores} workers, chunks({ keep: true })`,
+    archive: await open(automatic, { threads: cores }),
+    read: (archive) => valuesOf(archive, { keep: true }),
   },
   {
     name: `${cores} workers, get() of all`,

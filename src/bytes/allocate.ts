@@ -57,6 +57,13 @@ export async function fillResult(
   return bytes;
 }
 
+/** The memory of a buffer in a new one. Views of the old one, which somebody may hold, have no elements from then on. */
+export function takeBack(buffer: ArrayBuffer): ArrayBuffer {
+  const { transfer } = buffer as ArrayBuffer & { transfer?: () => ArrayBuffer };
+  if (transfer !== undefined) return transfer.call(buffer);
+  return structuredClone(buffer, { transfer: [buffer] }); // before Node 21
+}
+
 /** Buffers that are used again: new memory costs more to get than to decode into. */
 
 /** Bytes that a shelf keeps. */

@@ -121,6 +121,18 @@ describe.each(arrays)("values of $path", (row) => {
     expect(parts).toEqual(whole);
   });
 
+  test("a slice that is kept, unasked, is empty or as it was", async () => {
+    const archive = await openArray(row);
+    const kept: (readonly [data: ArraySlice["data"], values: unknown[]])[] = [];
+    for await (const { data } of archive.chunks())
+      if (ArrayBuffer.isView(data)) kept.push([data, toJsonValues(data, archive.dtype)]);
+    const wrong = kept.filter(
+      ([data, values]) =>
+        data.length > 0 && JSON.stringify(toJsonValues(data, archive.dtype)) !== JSON.stringify(values),
+    );
+    expect(wrong).toEqual([]);
+  });
+
   test("any range of bytes is that part of the stored bytes", async () => {
     const archive = await openArray(row);
     const all = await archive.readBytes(0, archive.nbytes);

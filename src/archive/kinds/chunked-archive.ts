@@ -27,7 +27,7 @@ import { sizeOfObjects } from "../open/stored-size.ts";
 import { type ChunkPlace, type ChunkSequence, chunkAt, nbytesOfChunk } from "../places/sequence.ts";
 import { listChunks, readHead } from "../read/block-read.ts";
 import { SequenceReader } from "../read/byte-reader.ts";
-import type { ChunkDecoder } from "../read/chunk-fetch.ts";
+import type { ChunkDecoder, Hold } from "../read/chunk-fetch.ts";
 import { StoredArchive, type StoredParts } from "./stored-archive.ts";
 import type {
   ArrayArchive,
@@ -170,12 +170,15 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
 
   /**
    * Decoded bytes in stored order, chunk by chunk: views that are valid until the next one is asked for, or with
-   * `own` arrays of the caller's own.
+   * `keep` arrays of the caller's own.
    */
-  protected async *decodedChunks(options: LongOptions, own = false): AsyncGenerator<Uint8Array> {
+  protected async *decodedChunks(options: LongOptions, hold?: Hold): AsyncGenerator<Uint8Array> {
     this.assertReadable();
     let done = 0;
-    for await (const { place, bytes } of this.reader.scan(0, this.nchunks, { signal: options.signal, own })) {
+    for await (const { place, bytes } of this.reader.scan(0, this.nchunks, {
+      signal: options.signal,
+      hold,
+    })) {
       // A table's shorter column can end inside a chunk of this one.
       const shown =
         this.chunkStarts === undefined
@@ -294,7 +297,7 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
   /** The chunks themselves as slices, where they are rows of the first dimension. */
   async *#chunkSlices(options: ChunksOptions): AsyncGenerator<ArraySlice> {
     const rowShape = this.shape.slice(1);
-    for await (const bytes of this.decodedChunks(options, options.reuse !== true))
+    for await (const bytes of this.decodedChunks(options, options.keep === true ? "keep" : "lend"))
       yield this.#reading.sliceOf(bytes, rowShape);
   }
 

@@ -80,10 +80,11 @@ export interface OpenOptions {
 /** Options of {@link ArrayArchive.chunks}. */
 export interface ChunksOptions extends LongOptions {
   /**
-   * The values of a slice are valid only until the next one is asked for (default false: they are the caller's own).
-   * Saves making, and clearing, new memory for each.
+   * The values of a slice are the caller's own. By default they are valid until the next slice is asked for: then their memory is
+   * used for another one, and what was kept of it is empty, or as it was, but never another slice's values. New memory for each
+   * slice takes longer than its values take to decode.
    */
-  readonly reuse?: boolean | undefined;
+  readonly keep?: boolean | undefined;
 }
 
 /** Options of {@link ChunkedArchive.listChunks}. */
@@ -283,7 +284,7 @@ export interface ReadableArray<Types extends ValueTypes = ValueTypes> extends Re
   ): Promise<Selected<S, Types>>;
   /** The same as bytes: C order, stored byte order, items of a struct as stored. */
   getBytes(selection?: Selection | null, options?: ReadOptions): Promise<Uint8Array>;
-  /** Values in order, in slices of whole rows: chunk by chunk, or about 16 MiB. Slices have all dimensions. */
+  /** Values in order, in slices of whole rows: chunk by chunk, or about 16 MiB. Slices have all dimensions; each is valid until the next one is asked for, unless `keep` is set. */
   chunks(options?: ChunksOptions): AsyncIterable<ArraySlice<Types>>;
   /** All decoded bytes in C order, piece by piece, with flat memory. Each piece is valid until the next one is asked for. */
   streamBytes(options?: LongOptions): AsyncIterable<Uint8Array>;

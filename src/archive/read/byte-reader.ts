@@ -17,6 +17,7 @@ import {
   type DecodedChunk,
   type FetchedChunk,
   fetchChunks,
+  type Hold,
 } from "./chunk-fetch.ts";
 
 // What a selection wants of one chunk: runs of bytes, and where they go. Must not know how chunks are read.
@@ -115,8 +116,8 @@ const AT_ONCE = 8;
 /** Options of a scan. */
 export interface ScanOptions {
   readonly signal?: AbortSignal | undefined;
-  /** The decoded bytes are the caller's own. */
-  readonly own?: boolean | undefined;
+  /** Whose the decoded bytes are. */
+  readonly hold?: Hold | undefined;
   /** Check digests, whatever the archive was opened with. */
   readonly verify?: boolean | undefined;
 }
@@ -148,9 +149,9 @@ export class SequenceReader {
   async *decodePlaces(
     places: AsyncIterable<readonly PlacedChunk[]>,
     count: number,
-    { signal, own, verify = this.#verify }: ScanOptions = {},
+    { signal, hold, verify = this.#verify }: ScanOptions = {},
   ): AsyncGenerator<DecodedChunk> {
-    const run = { verify, signal, own, chunks: count, nbytes: count * this.sequence.chunkBytes };
+    const run = { verify, signal, hold, chunks: count, nbytes: count * this.sequence.chunkBytes };
     for await (const chunk of this.#decoder.decodeChunks(this.sequence.store, places, run)) {
       if (verify) this.#verified.add(chunk.place.index);
       yield chunk;

@@ -5,7 +5,7 @@
  * Must not know threads: `superchunk/node` has a decoder with a pool of them.
  */
 
-import type { PrepareMemory } from "../../bytes/allocate.ts";
+import { type PrepareMemory, takeBack } from "../../bytes/allocate.ts";
 import { isEqual } from "../../bytes/arrays.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
 import { decodeSync } from "../../codec/decode/decode.ts";
@@ -330,7 +330,7 @@ export interface DecodedChunk {
   readonly place: PlacedChunk;
   /**
    * Decoded bytes: the target that was named for them; else a view that is valid until the next chunk is asked
-   * for, or with `own` an array of its own that the caller keeps.
+   * for, or with `keep` an array of its own.
    */
   readonly bytes: Uint8Array;
   /** Bytes of the Blosc chunk. */
@@ -350,9 +350,15 @@ export interface DecodeRun {
   readonly nbytes: number;
   /** Where a chunk's bytes, `place.nbytes` of them, shall go; undefined: wherever the decoder likes. */
   readonly target?: ((place: PlacedChunk) => Uint8Array | undefined) | undefined;
-  /** Bytes that are handed out are the caller's own. */
-  readonly own?: boolean | undefined;
+  /** Whose the bytes are that are handed out. */
+  readonly hold?: Hold | undefined;
 }
+
+/**
+ * Who holds decoded bytes: the caller for good (`keep`), or until the next chunk is asked for. Then their memory is used again,
+ * with other values in it; after `lend` the caller's views of it are empty instead, or show the old values.
+ */
+export type Hold = "keep" | "lend";
 
 /** Fetches, checks and decodes chunks, in order; here or in other threads, some of them ahead of the caller. */
 export interface ChunkDecoder {
@@ -386,7 +392,7 @@ export function decodeInThread(decode: DecodeChunk = decodeHere): ChunkDecoder {
       for await (const places of batches) {
         for await (const chunk of fetchChunks(store, places, run)) {
           const { place, header, behind } = chunk;
-          const out = run.target?.(place) ?? scratch.take(header.nbytes, run.own === true);
+          const out = run.target?.(place) ?? scratch.take(header.nbytes, run.hold);
           await decodeFetched(store, chunk, out, decode);
           yield { place, bytes: out, ctbytes: header.ctbytes, typesize: header.typesize, behind };
         }
@@ -402,8 +408,9 @@ export const callingThread: ChunkDecoder = decodeInThread();
 class Scratch {
   #bytes = new Uint8Array(0);
 
-  take(length: number, own: boolean): Uint8Array {
-    if (own) return new Uint8Array(length);
+  take(length: number, hold: Hold | undefined): Uint8Array {
+    if (hold === "keep") return new Uint8Array(length);
+    if (hold === "lend") this.#bytes = new Uint8Array(takeBack(this.#bytes.buffer));
     if (this.#bytes.length < length) this.#bytes = new Uint8Array(length);
     return this.#bytes.subarray(0, length);
   }

@@ -150,7 +150,7 @@ export class ThreadDecoder implements ChunkDecoder {
 
   #submit(store: ReadableStore, batch: Batch, run: DecodeRun): Slot {
     const { fetched, places, nbytes } = batch;
-    const own = run.own === true;
+    const own = run.hold === "keep";
     const direct = this.#blosc === "wasm" ? directTargets(places, run) : undefined;
     const targets = direct?.targets;
     const output = own || targets !== undefined ? undefined : this.#outputs.take(nbytes);
@@ -184,15 +184,15 @@ export class ThreadDecoder implements ChunkDecoder {
         yield { place, bytes: target, ctbytes, typesize, behind };
         continue;
       }
-      const buffer = run.own === true ? buffers[i] : buffers[0];
+      const buffer = run.hold === "keep" ? buffers[i] : buffers[0];
       if (place === undefined || buffer === undefined)
         throw new RangeError("a thread answered something else");
-      const decoded = new Uint8Array(buffer, run.own === true ? 0 : at, nbytes);
+      const decoded = new Uint8Array(buffer, run.hold === "keep" ? 0 : at, nbytes);
       at += nbytes;
       target?.set(decoded);
       yield { place, bytes: target ?? decoded, ctbytes, typesize, behind };
     }
-    if (run.own !== true) for (const buffer of buffers) this.#outputs.put(buffer);
+    if (run.hold !== "keep") for (const buffer of buffers) this.#outputs.put(buffer);
     if (error === undefined) return;
     throw locateError(unpackError(error), store, batch.places[count]);
   }

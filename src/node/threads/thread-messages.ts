@@ -196,7 +196,7 @@ interface TargetsInBuffer {
 
 /** Where the chunks go, if all go into the same memory and threads can write there. */
 export function directTargets(places: readonly PlacedChunk[], run: DecodeRun): TargetsInBuffer | undefined {
-  if (run.target === undefined || run.own === true) return undefined;
+  if (run.target === undefined || run.hold === "keep") return undefined;
   const numbers: number[] = [];
   let buffer: ArrayBufferLike | undefined;
   let first = Number.POSITIVE_INFINITY;
