@@ -27,6 +27,7 @@ const COMMANDS: ReadonlyMap<string, () => Promise<AddCommand>> = new Map([
   ["convert", async () => (await import("./commands/convert.ts")).addConvert],
   ["plan", async () => (await import("./commands/plan.ts")).addPlan],
   ["run", async () => (await import("./commands/plan.ts")).addRun],
+  ["work", async () => (await import("./commands/plan.ts")).addWork],
   ["finish", async () => (await import("./commands/plan.ts")).addFinish],
   ["status", async () => (await import("./commands/plan.ts")).addStatus],
   ["consolidate", async () => (await import("./commands/beside.ts")).addConsolidate],

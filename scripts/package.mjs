@@ -43,7 +43,7 @@ const isExternal = (id) => !/^[./\0]|^[A-Z]:/.test(id) && !isBundled(id);
 const treeshake = { moduleSideEffects: (id) => /^(node:|commander$)/.test(id) };
 
 /** True for a module that only exports others again: whoever imports it loads what is used alone. */
-const isBarrel = (id) => /\/dist\/src\/(?:(?:codec|node)\/)?(?:index|zarr|blosc)\.js$/.test(id);
+const isBarrel = (id) => /\/dist\/src\/(?:(?:codec|node|queue)\/)?(?:index|zarr|blosc)\.js$/.test(id);
 
 /** Makes one module of what is imported of a dependency. */
 const dependencies = {

@@ -13,7 +13,9 @@ import {
   type SharedStatus,
   type ShareResult,
 } from "../../src/node/index.ts";
+import type { QueueStatus } from "../../src/queue/index.ts";
 import { checkConversion } from "../actions/conversion.ts";
+import { noteDead, queueAt, queueFacts, runQueued, statusOfQueue } from "../actions/queue.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf } from "../failure.ts";
 import {
@@ -102,6 +104,7 @@ interface RunFlags {
   readonly shares?: number;
   readonly jobs?: number;
   readonly retryFailed?: boolean;
+  readonly queue?: string;
   readonly json?: boolean;
 }
 
@@ -130,6 +133,12 @@ export function addRun(program: Command, context: Context): void {
     )
     .option("--jobs <n>", "tasks at a time (default: 4)", parseCount)
     .option("--retry-failed", "run tasks again that have failed for good, after what was wrong is mended")
+    .addOption(
+      new Option(
+        "--queue <url>",
+        'put the tasks into a queue (redis://…) in place of running them; "work" does that',
+      ).conflicts(["task", "shares", "jobs"]),
+    )
     .option("--json", "print JSON")
     .addHelpText(
       "after",
@@ -142,12 +151,15 @@ may do; 3: an archive is damaged, which "finish" leaves out and names.
 Examples:
   superchunk run plan.json
   superchunk run plan.json --task 3/50
-  seq 50 | parallel superchunk run plan.json --task {}/50`,
+  seq 50 | parallel superchunk run plan.json --task {}/50
+  superchunk run plan.json --queue redis://queue.example:6379`,
     )
     .action((location: string, flags: RunFlags) => run(location, flags, context));
 }
 
 async function run(location: string, flags: RunFlags, context: Context): Promise<void> {
+  const { queue } = flags;
+  if (queue !== undefined) return runQueued(location, { ...flags, queue }, context);
   const { share, told } = shareOf(flags, process.env);
   if (told !== undefined && share !== undefined)
     context.message(`share ${share.k} of ${share.n}, as ${told} says`);
@@ -237,6 +249,67 @@ function parseShare(text: string): Share {
   return share;
 }
 
+interface WorkFlags {
+  readonly queue: string;
+  readonly concurrency?: number;
+  readonly rate?: number;
+  readonly stalledAfter?: number;
+  readonly untilEmpty?: boolean;
+  readonly json?: boolean;
+}
+
+/** Adds `work --queue URL`. */
+export function addWork(program: Command, context: Context): void {
+  program
+    .command("work")
+    .description("run the tasks of a queue, of whatever plan, until SIGTERM or Ctrl-C")
+    .requiredOption("--queue <url>", "redis:// or rediss:// address of the queue's server")
+    .option("--concurrency <n>", "tasks at a time (default: 4)", parseCount)
+    .option("--rate <n>", "tasks a second, of all workers of the queue together", parseCount)
+    .option(
+      "--stalled-after <s>",
+      "seconds after which a silent worker's tasks are given\nto another (default: 30)",
+      parseCount,
+    )
+    .option("--until-empty", "end when nothing is left to do")
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      `
+Needs the packages bullmq and ioredis. The server may be Redis or Valkey; user
+and password are also read from REDIS_USERNAME and REDIS_PASSWORD. "run PLAN
+--queue" puts tasks in. A task that fails is tried again, later each time; one
+whose worker dies is given to another. The first signal lets tasks end.
+
+Examples:
+  superchunk work --queue redis://queue.example:6379 --concurrency 8
+  superchunk work --queue redis://queue.example:6379 --until-empty`,
+    )
+    .action(async (flags: WorkFlags) => {
+      const { work } = await import("../../src/queue/index.ts");
+      const { queue, json = false, ...own } = flags;
+      const result = await work({
+        ...own,
+        ...queueAt(queue),
+        signal: context.signal,
+        onLost: (reason) => context.message(`the queue's server is lost (${reason}); waiting for it`),
+        onJob: ({ plan, unit, failure, isFinal }) => {
+          if (failure === undefined) return;
+          const what = unit === undefined ? "finish" : `task ${unit}`;
+          context.message(
+            `${isFinal ? "failed" : "failed, and tried again"}: ${what} of ${plan}: ${failure}`,
+          );
+        },
+      });
+      const { done, failed } = result;
+      const words = `${formatPlural(done, "task")} done${failed > 0 ? `, ${formatPlural(failed, "attempt")} failed` : ""}`;
+      // Being asked to end is how a worker ends; but nothing goes to stdout after a signal.
+      if (context.signal.aborted) return context.message(words);
+      if (json) return context.json(result);
+      await context.out.line(words);
+    });
+}
+
 /** Adds `finish PLAN`. */
 export function addFinish(program: Command, context: Context): void {
   program
@@ -293,19 +366,23 @@ export function addStatus(program: Command, context: Context): void {
     .description("say how far a plan is: tasks done, running and failed, rate, time left, and each process")
     .argument("<plan>", "file or folder of the plan")
     .option("--watch", "look again every two seconds, until all tasks are done")
+    .option("--queue <url>", "also what the queue (redis://…) knows of it, with its dead letters")
     .option("--json", "print JSON, with --watch a line each time")
     .addHelpText(
       "after",
       `
 Examples:
   superchunk status plan.json
-  superchunk status plan.json --watch`,
+  superchunk status plan.json --watch
+  superchunk status plan.json --queue redis://queue.example:6379`,
     )
-    .action(async (location: string, flags: { readonly watch?: boolean; readonly json?: boolean }) => {
+    .action(async (location: string, flags: StatusFlags) => {
       for (;;) {
         const status = await planStatus(location);
-        if (flags.json === true) await context.json(status);
-        else for (const line of statusLines(status, context.out.columns)) await context.out.line(line);
+        const queue = flags.queue === undefined ? undefined : await statusOfQueue(status.plan, flags.queue);
+        if (queue !== undefined) noteDead(queue, context);
+        if (flags.json === true) await context.json({ ...status, ...(queue === undefined ? {} : { queue }) });
+        else for (const line of statusLines(status, queue, context.out.columns)) await context.out.line(line);
         await context.out.flush();
         if (
           flags.watch !== true ||
@@ -319,7 +396,18 @@ Examples:
     });
 }
 
-function statusLines(status: SharedStatus, columns: number | undefined): string[] {
+interface StatusFlags {
+  readonly watch?: boolean;
+  readonly queue?: string;
+  readonly json?: boolean;
+}
+
+function statusLines(
+  status: SharedStatus,
+  queue: QueueStatus | undefined,
+  columns: number | undefined,
+): string[] {
+  const queued = queue === undefined ? undefined : queueFacts(queue);
   const { stage, units, done, running, failed, nbytes, nbytesDone, rate, secondsLeft, workers, failures } =
     status;
   const left = secondsLeft === undefined ? "" : `, ${formatClock(secondsLeft)} left`;
@@ -333,6 +421,7 @@ function statusLines(status: SharedStatus, columns: number | undefined): string[
       "size",
       `${formatSize(nbytesDone)} of ${formatSize(nbytes)}${rate > 0 && stage !== "finished" ? `, ${formatSize(rate)} a second${left}` : ""}`,
     ],
+    ...(queued?.facts ?? []),
   ];
   const now = Date.now();
   const rows = workers.map(({ worker, running: own, ended, updated }) => [
@@ -348,5 +437,6 @@ function statusLines(status: SharedStatus, columns: number | undefined): string[
     ...failures.map(
       ({ path, code, message }) => `failed: ${printable(path)}: ${printable(message)} (${code})`,
     ),
+    ...(queued?.letters ?? []),
   ];
 }

@@ -9,7 +9,14 @@ import type { JsonObject } from "../format/types.ts";
 import { finishShared, type SharedStatus, statusOf } from "../plan/finish.ts";
 import { checkPlan, planShared, type SharedJob } from "../plan/job.ts";
 import { type SharedPlan, type SharedSource, unpackOptions } from "../plan/plan.ts";
-import { runShared, type ShareOptions, type ShareResult } from "../plan/run.ts";
+import {
+  openRunner,
+  runShared,
+  type ShareFailure,
+  type ShareOptions,
+  type ShareResult,
+  unitsLeft,
+} from "../plan/run.ts";
 import { isTaken, joinKey } from "../store/key.ts";
 import { mapAhead } from "../store/pool.ts";
 import type { ReadableStore } from "../store/types.ts";
@@ -61,7 +68,8 @@ export async function plan(
   }
 }
 
-function absolute(path: string): string {
+/** An address, or a path as every process of this machine names it. */
+export function absolute(path: string): string {
   return path === "" || /^[a-z][a-z0-9+.-]+:\/\//i.test(path) ? path : resolve(path);
 }
 
@@ -160,6 +168,21 @@ async function readParts(
 
 /** Opens what a plan is of, lets `work` use it, and closes it again. */
 async function withJob<T>(planned: SharedPlan | string, work: (job: SharedJob) => Promise<T>): Promise<T> {
+  const { job, close } = await openPlan(planned);
+  try {
+    return await work(job);
+  } finally {
+    await close();
+  }
+}
+
+/** A plan with its source and destination opened, until it is closed. */
+interface OpenPlan {
+  readonly job: SharedJob;
+  close(): Promise<void>;
+}
+
+async function openPlan(planned: SharedPlan | string): Promise<OpenPlan> {
   const made = typeof planned === "string" ? await readPlan(planned) : planned;
   await checkPlan(made, typeof planned === "string" ? planned : made.to);
   const software = softwareVersion();
@@ -171,16 +194,64 @@ async function withJob<T>(planned: SharedPlan | string, work: (job: SharedJob) =
     );
   const options: ConvertPathOptions = unpackOptions(made.options);
   const { source, close } = await findSources(made.from, made.to, options);
+  const { store, path } = locateDestination(made.to, options);
+  return {
+    job: { plan: made, source, destination: { store, path, isInGroup: made.isInGroup } },
+    async close() {
+      try {
+        await store.close?.();
+      } finally {
+        await close();
+      }
+    },
+  };
+}
+
+/** A plan whose units a queue hands out one by one. */
+export interface PlanRunner {
+  readonly plan: SharedPlan;
+  /** Resolves once the unit's receipt is durable: undefined, or why it failed. NO_SPACE, READ_ONLY and IO of the destination are thrown. */
+  run(unit: number, signal: AbortSignal): Promise<ShareFailure | undefined>;
+  close(): Promise<void>;
+}
+
+/** Opens a plan to run units of it; of a finished plan every unit is done. */
+export async function openPlanRunner(
+  planned: string,
+  options: Pick<RunTasksOptions, "encoder" | "threads"> = {},
+): Promise<PlanRunner> {
+  const { job, close } = await openPlan(planned);
   try {
-    const { store, path } = locateDestination(made.to, options);
-    try {
-      return await work({ plan: made, source, destination: { store, path, isInGroup: made.isInGroup } });
-    } finally {
-      await store.close?.();
-    }
-  } finally {
+    const encoder = options.encoder ?? encoderOf(options);
+    const runner = await openRunner(job, { encoder, worker: workerName() });
+    return {
+      plan: job.plan,
+      run: async (unit, signal) => runner?.run(unit, signal),
+      async close() {
+        try {
+          await runner?.end();
+        } finally {
+          await close();
+        }
+      },
+    };
+  } catch (error) {
     await close();
+    throw error;
   }
+}
+
+/** What is left to do of a plan: the numbers of its units without a receipt, and a name for each of its units. */
+export function planLeft(
+  planned: string,
+  retryFailed: boolean,
+): Promise<{ readonly plan: SharedPlan; readonly left: Uint32Array }> {
+  return withJob(planned, async (job) => ({ plan: job.plan, left: await unitsLeft(job, retryFailed) }));
+}
+
+function workerName(): string {
+  const random = Math.random().toString(36).slice(2, 8);
+  return `${hostname().replaceAll(/[^\w.-]/g, "_")}-${process.pid}-${random}`;
 }
 
 /** Options of {@link runTasks}. */
@@ -194,8 +265,7 @@ export interface RunTasksOptions extends ShareOptions, ThreadOptions {}
  * @throws CONFLICT where something else lies at the destination; NO_SPACE, READ_ONLY, IO; UNSUPPORTED for a plan of another version of superchunk
  */
 export function runTasks(planned: SharedPlan | string, options: RunTasksOptions = {}): Promise<ShareResult> {
-  const random = Math.random().toString(36).slice(2, 8);
-  const worker = options.worker ?? `${hostname().replaceAll(/[^\w.-]/g, "_")}-${process.pid}-${random}`;
+  const worker = options.worker ?? workerName();
   const encoder = options.encoder ?? encoderOf(options);
   return withJob(planned, (job) => runShared(job, { ...options, worker, encoder }));
 }

@@ -28,6 +28,7 @@ import {
   type Opened,
   openJob,
   putRecord,
+  removeReceipts,
   type SharedJob,
   stageOf,
   takeDestination,
@@ -146,8 +147,8 @@ export async function finishShared(
   const started = performance.now();
   const job = openJob(shared, options);
   const stage = await stageOf(job);
-  if (stage === "free" && (await isFinished(job))) return undefined;
-  if (stage === "published") {
+  if (stage === "published" || (stage === "free" && (await isFinished(job)))) {
+    // Also what a process that was thought dead has left since.
     await cleanUp(job);
     return undefined;
   }
@@ -164,9 +165,11 @@ export async function finishShared(
   return result;
 }
 
-async function cleanUp({ store, receipts, record }: Opened): Promise<void> {
-  await deleteTree(store, receipts.slice(0, receipts.lastIndexOf("/")), new Set());
+async function cleanUp(job: Opened): Promise<void> {
+  const { store, record } = job;
+  // A process that writes receipts looks for the record after that: one of the two removes them.
   await store.delete(record);
+  await removeReceipts(job);
 }
 
 /** Sums of the tasks of one source. */

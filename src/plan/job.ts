@@ -10,7 +10,7 @@ import { failureOf } from "../convert/failure.ts";
 import type { ConvertOptions, ConvertSource, Destination, SourceItem, Target } from "../convert/pipeline.ts";
 import { type PlannedSource, placeAt, planItem } from "../convert/run/conversion.ts";
 import { sourcesOf, targetOf } from "../convert/run/convert.ts";
-import { checkDestination, conflict, readRecord, recordKey } from "../convert/run/destination.ts";
+import { checkDestination, conflict, deleteTree, readRecord, recordKey } from "../convert/run/destination.ts";
 import { itemAt } from "../convert/sources/items.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
@@ -177,6 +177,11 @@ export function openJob({ plan, source, destination }: SharedJob, extra: Partial
       );
     },
   };
+}
+
+/** Removes the receipts of a plan that is published. */
+export async function removeReceipts({ store, receipts }: Opened): Promise<void> {
+  await deleteTree(store, receipts.slice(0, receipts.lastIndexOf("/")), new Set());
 }
 
 /** What the record says of a plan: nothing is there yet, it is being run, or all of it is published. */

@@ -16,6 +16,8 @@ import type { ReadableStore, WritableStore } from "../store/types.ts";
 
 /** Receipts in one object, at most: it is written again as it grows. */
 const MOST_LINES = 4096;
+/** Times that one object is written, at most: where receipts come one by one, an object of few lines costs little each time. */
+const MOST_WRITES = 64;
 /** Objects that are read at a time. */
 const READ_AHEAD = 16;
 
@@ -69,6 +71,7 @@ export class ReceiptLog {
   readonly #running: ReadonlySet<number>;
   #lines: string[] = [];
   #segment = 0;
+  #writes = 0;
   #writing: Promise<void> = Promise.resolve();
 
   constructor(
@@ -96,8 +99,10 @@ export class ReceiptLog {
     const text = `${[stringifyJson(state), ...this.#lines].join("\n")}\n`;
     const key = joinKey(this.#folder, `${this.#state.worker}-${this.#segment}.jsonl`);
     await this.#store.put(key, new TextEncoder().encode(text));
-    if (this.#lines.length < MOST_LINES) return;
+    this.#writes++;
+    if (this.#lines.length < MOST_LINES && (this.#writes < MOST_WRITES || this.#lines.length === 0)) return;
     this.#lines = [];
+    this.#writes = 0;
     this.#segment++;
   }
 }

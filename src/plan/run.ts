@@ -30,6 +30,7 @@ import {
   type Opened,
   openJob,
   readStates,
+  removeReceipts,
   type SharedJob,
   stageOf,
   takeDestination,
@@ -39,6 +40,8 @@ import { ReceiptLog, type UnitReceipt } from "./receipts.ts";
 
 /** Units that one process runs at a time. */
 const UNITS_AT_ONCE = 4;
+/** Sources of which a process that is given single units keeps what it knows. */
+const OPEN_SOURCES = 16;
 /** Receipts are written after this many milliseconds, or when the share ends. */
 const RECEIPTS_EVERY = 1000;
 
@@ -87,8 +90,11 @@ class Share {
   readonly #running = new Set<number>();
   readonly #planned = new Map<number, Promise<PlannedSource>>();
   readonly #failures = new Map<string, ShareFailure>();
+  readonly #walks = new Map<number, TaskWalk>();
   #waiting: UnitReceipt[] = [];
   #written = Date.now();
+  #writing: Promise<void> = Promise.resolve();
+  #nextWrite: Promise<void> | undefined;
   #done = 0;
   #nbytes = 0;
   #total = 0;
@@ -113,7 +119,12 @@ class Share {
     const todo = mine.filter((unit) => known[unit] === 0 || (known[unit] === FAILED && retryFailed === true));
     this.#total = todo.reduce((sum, unit) => sum + at(units.sizes, unit), 0);
     try {
-      await runPooled(this.#steps(todo), jobs, (step, inner) => this.#take(step, inner), signal);
+      await runPooled(
+        this.#steps(todo),
+        jobs,
+        async (step, inner) => void (await this.#take(step, inner)),
+        signal,
+      );
     } finally {
       if (mine.length > 0) await this.#writeReceipts(true);
     }
@@ -127,6 +138,62 @@ class Share {
       nbytes: this.#nbytes,
       failures,
     };
+  }
+
+  /** Runs one unit. Resolves once its receipt is written, with why it failed, if it did. */
+  async runOne(unit: number, signal: AbortSignal): Promise<ShareFailure | undefined> {
+    const { source, task } = this.#job.units.place(unit);
+    let failure: ShareFailure | undefined;
+    try {
+      const step = {
+        unit,
+        source,
+        ...(task === undefined ? {} : await this.#findTask(source, task, signal)),
+      };
+      failure = await this.#take(step, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      failure = this.#fail(unit, source, error);
+    }
+    if (failure === undefined || failure.isFinal) await this.#receiptsWritten();
+    return failure;
+  }
+
+  /** Ends what {@link runOne} began. */
+  async end(): Promise<void> {
+    await this.#receiptsWritten(true);
+  }
+
+  /** A task by its place: jobs come in about the order of the tasks, so the walk over them goes on from where it is. */
+  async #findTask(
+    source: number,
+    { array, index }: { readonly array: number; readonly index: number },
+    signal: AbortSignal,
+  ): Promise<Pick<Step, "task" | "array">> {
+    for (;;) {
+      const known = this.#walks.get(source);
+      if (known !== undefined && known.array === array && known.next <= index) {
+        // One after the other: a walk is shared by all that runs at the time.
+        const found = known.turn.then(() => known.find(index));
+        known.turn = found.then(
+          () => undefined,
+          () => undefined,
+        );
+        const task = await found;
+        if (task !== "passed") return { task, array };
+      }
+      // The source in use longest ago goes.
+      const [oldest] = this.#walks.keys();
+      if (known === undefined && this.#walks.size >= OPEN_SOURCES && oldest !== undefined) {
+        this.#walks.delete(oldest);
+        this.#planned.delete(oldest);
+      }
+      const { run } = await this.#planOf(source);
+      const tasks = await orderedTasks(at(run.arrays, array), signal);
+      const { path } = at(this.#job.plan.sources, source);
+      this.#walks.delete(source);
+      this.#walks.set(source, new TaskWalk(array, tasks[Symbol.iterator](), path));
+    }
   }
 
   /** Units in order, so that a source is opened once for all of its tasks. */
@@ -160,15 +227,10 @@ class Share {
           unit++;
         }
       }
-      if (unit !== units.of(source).end)
-        throw new SuperchunkError(
-          "CONFLICT",
-          "the source has other objects than when the plan was made; plan again, to another destination",
-          { path: at(plan.sources, source).path, field: "tasks" },
-        );
+      if (unit !== units.of(source).end) throw otherTasks(at(plan.sources, source).path);
     } catch (error) {
       signal?.throwIfAborted();
-      for (const unit of own.subarray(next)) await this.#fail(unit, source, error);
+      for (const unit of own.subarray(next)) this.#fail(unit, source, error);
     } finally {
       this.#planned.delete(source);
     }
@@ -183,8 +245,9 @@ class Share {
     return planning;
   }
 
-  async #take(step: Step, signal: AbortSignal): Promise<void> {
+  async #take(step: Step, signal: AbortSignal): Promise<ShareFailure | undefined> {
     const { unit, source } = step;
+    let failure: ShareFailure | undefined;
     this.#running.add(unit);
     try {
       const made =
@@ -195,7 +258,7 @@ class Share {
       this.#nbytes += at(this.#job.units.sizes, unit);
     } catch (error) {
       signal.throwIfAborted();
-      await this.#fail(unit, source, error);
+      failure = this.#fail(unit, source, error);
     } finally {
       this.#running.delete(unit);
     }
@@ -203,16 +266,19 @@ class Share {
     this.#settings.onProgress?.({ done: this.#nbytes, total: this.#total, label });
     await this.#batch?.flushIfFull(signal);
     if (Date.now() - this.#written > RECEIPTS_EVERY) await this.#writeReceipts(false);
+    return failure;
   }
 
   /** A unit that cannot be run. What always fails gets a receipt; what another run may do leaves none. */
-  async #fail(unit: number, source: number, error: unknown): Promise<void> {
+  #fail(unit: number, source: number, error: unknown): ShareFailure {
     const { path, fingerprint = "" } = at(this.#job.plan.sources, source);
     const failure = failureOf(error, path);
     const isFinal = !MAY_PASS.has(failure.code);
     const { units = 0 } = this.#failures.get(path) ?? {};
-    this.#failures.set(path, { path, ...failure, isFinal, units: units + 1 });
+    const told = { path, ...failure, isFinal, units: units + 1 };
+    this.#failures.set(path, told);
     if (isFinal) this.#waiting.push({ unit, source: fingerprint, failure });
+    return told;
   }
 
   /** Makes a small source, from its objects to its documents. */
@@ -271,6 +337,18 @@ class Share {
     return { objects, counts, ...(notes.length === 0 ? {} : { notes }) };
   }
 
+  /** Resolves once what is done now has its receipts. All that ends while receipts are written shares the next write. */
+  #receiptsWritten(ended = false): Promise<void> {
+    this.#nextWrite ??= this.#writing
+      .catch(() => undefined) // thrown to those that waited for it
+      .then(() => {
+        this.#nextWrite = undefined;
+        this.#writing = this.#writeReceipts(ended);
+        return this.#writing;
+      });
+    return this.#nextWrite;
+  }
+
   /** Writes the receipts of what is done, after that is durable. */
   async #writeReceipts(ended: boolean): Promise<void> {
     this.#written = Date.now();
@@ -278,8 +356,43 @@ class Share {
     this.#waiting = [];
     await this.#batch?.finish();
     await this.#log.write(receipts, ended);
+    // A process that was thought dead may come here after the plan was finished: nothing of it must be left then.
+    if ((await this.#job.store.stat(this.#job.record)) === undefined) await removeReceipts(this.#job);
     this.#written = Date.now();
   }
+}
+
+/** The tasks of one array, found one after the other. */
+class TaskWalk {
+  readonly array: number;
+  next = 0;
+  turn: Promise<void> = Promise.resolve();
+  readonly #tasks: Iterator<Task>;
+  readonly #path: string;
+
+  constructor(array: number, tasks: Iterator<Task>, path: string) {
+    this.array = array;
+    this.#tasks = tasks;
+    this.#path = path;
+  }
+
+  /** The task of a number, or that the walk has passed it. Throws `CONFLICT` where there are fewer. */
+  find(index: number): Task | "passed" {
+    if (index < this.next) return "passed";
+    for (;;) {
+      const { done, value } = this.#tasks.next();
+      if (done === true) throw otherTasks(this.#path);
+      if (this.next++ === index) return value;
+    }
+  }
+}
+
+function otherTasks(path: string): SuperchunkError {
+  return new SuperchunkError(
+    "CONFLICT",
+    "the source has other objects than when the plan was made; plan again, to another destination",
+    { path, field: "tasks" },
+  );
 }
 
 /** One unit with what it takes to run it. */
@@ -309,4 +422,31 @@ export async function runShared(job: SharedJob, options: ShareOptions): Promise<
     return { plan: job.plan.id, units: 0, done: 0, kept: 0, failed: 0, nbytes: 0, failures: [] };
   await takeDestination(opened);
   return new Share(opened, options).run();
+}
+
+/** A process that is given units of a plan one by one. */
+export interface UnitRunner {
+  /** Runs a unit. Resolves once its receipt is durable: undefined, or why it failed. Throws NO_SPACE, READ_ONLY, IO. */
+  run(unit: number, signal: AbortSignal): Promise<ShareFailure | undefined>;
+  /** Writes that the process has ended. */
+  end(): Promise<void>;
+}
+
+/** Makes ready to run units one by one; undefined where the plan is finished. Throws `CONFLICT` where something else lies there. */
+export async function openRunner(job: SharedJob, options: ShareOptions): Promise<UnitRunner | undefined> {
+  const { signal, encoder } = options;
+  const opened = openJob(job, { signal, encoder });
+  if ((await stageOf(opened)) === "published" || (await isFinished(opened))) return undefined;
+  await takeDestination(opened);
+  const share = new Share(opened, options);
+  return { run: (unit, own) => share.runOne(unit, own), end: () => share.end() };
+}
+
+/** The units that have no receipt, in order: what is left to do. */
+export async function unitsLeft(job: SharedJob, retryFailed: boolean): Promise<Uint32Array> {
+  const opened = openJob(job, {});
+  if ((await stageOf(opened)) === "published" || (await isFinished(opened))) return new Uint32Array();
+  const known = await readStates(opened);
+  const all = Uint32Array.from({ length: opened.units.count }, (_, unit) => unit);
+  return all.filter((unit) => known[unit] === 0 || (known[unit] === FAILED && retryFailed));
 }

@@ -1,5 +1,5 @@
 /** The examples of every command's help run as they stand there, each on files of its own. */
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -40,6 +40,10 @@ let template: string;
 let work: string;
 let s3: TestS3;
 let web: TestServer;
+let redis: ChildProcess | undefined;
+let queue: string;
+/** Each example has a queue of its own. */
+let databases = 0;
 let restoreEnvironment: () => void;
 
 beforeAll(async () => {
@@ -59,17 +63,37 @@ beforeAll(async () => {
   const archive = readFileSync(join(template, "prices.blp"));
   await new S3Store({ bucket: s3.bucket, prefix: "bundles" }).put("prices.blp", archive);
   web = await serveObjects([["archive.blp", new Uint8Array(archive)]]);
+  await startRedis();
 });
 afterAll(async () => {
+  redis?.kill();
   restoreEnvironment();
   await web.close();
   await s3.close();
 });
 
+/** Starts the server of queues, if there is one here; test/interop/queue.ts has one always. */
+async function startRedis(): Promise<void> {
+  const port = new URL(web.url).port;
+  queue = `redis://127.0.0.2:${port}`;
+  const settings = ["--port", port, "--bind", "127.0.0.2", "--save", "", "--dir", folder];
+  const child = spawn("redis-server", settings, { stdio: ["ignore", "pipe", "ignore"] });
+  redis = await new Promise((resolve) => {
+    child.once("error", () => resolve(undefined));
+    child.once("close", () => resolve(undefined));
+    child.stdout.on("data", (piece: Buffer) => {
+      if (/Ready to accept connections/.test(piece.toString())) resolve(child);
+    });
+  });
+}
+
 /** The line with the places of this machine in place of those that it names. */
 function localLine(line: string): string {
   const open = line.startsWith("superchunk serve") && !line.includes("--port") ? `${line} --port 0` : line;
-  return open
+  const ending =
+    open.startsWith("superchunk work") && !open.includes("--until-empty") ? `${open} --until-empty` : open;
+  return ending
+    .replaceAll("redis://queue.example:6379", () => `${queue}/${databases++ % 16}`)
     .replaceAll("https://example.org/archive.blp", `${web.url}/archive.blp`)
     .replaceAll("s3://bucket/", `s3://${s3.bucket}/`)
     .replace(/ \/data\//g, ` ${work}/data/`)
@@ -126,6 +150,8 @@ describe.skipIf(process.platform === "win32")("the help", () => {
         expect([code, text]).toEqual([0, expect.not.stringContaining("superchunk: internal")]);
       } else {
         const { code, err } = await runCli(words.slice(1));
+        if (line.includes("redis://") && redis === undefined)
+          return expect([code, err]).toEqual([1, expect.stringContaining("the queue's server fails")]);
         expect([codesOf(line).includes(code), code, code === 0 ? "" : err]).toEqual([
           true,
           code,

@@ -18,6 +18,7 @@ import { native } from "./native.ts";
 import { parquet } from "./parquet.ts";
 import { type PeerName, peerNames, preparePeers, type ReadyPeer } from "./peers.ts";
 import { product } from "./product.ts";
+import { queue } from "./queue.ts";
 import { references } from "./references.ts";
 import { serve } from "./serve.ts";
 import type { Suite } from "./suite.ts";
@@ -47,6 +48,7 @@ const SUITES: readonly Suite[] = [
   guides,
   xarray,
   machines,
+  queue,
 ];
 
 /** Runs the named suites, or all. Resolves with the exit code: 0 where every check passed, 1, or 2 for wrong use. */

@@ -190,6 +190,30 @@ describe("a scheduler that delays, doubles, reorders and kills", () => {
   }
 });
 
+it("a process that comes back while it writes receipts, after the plan was finished, leaves nothing", async () => {
+  const source = await makeTree();
+  const target = new MemoryStore();
+  const job = await planOf(source, target);
+  let goOn: () => void = () => undefined;
+  const finished = new Promise<void>((resolve) => {
+    goOn = resolve;
+  });
+  const hanging = interceptStore(target, {
+    onCall: async (call, proceed) => {
+      if (call.method === "put" && call.key.endsWith(".jsonl")) await finished;
+      return proceed();
+    },
+    onSync: (_, proceed) => proceed(),
+    onList: async () => undefined,
+  });
+  const zombie = runShared({ ...job, destination: { store: hanging, path: "out" } }, { worker: "zombie" });
+  await runShared(job, { worker: "other" });
+  await finishShared(job);
+  goOn();
+  await zombie;
+  expect(await objectsOf(target)).toEqual(await straight(source));
+});
+
 describe("a source", () => {
   it("that changed since the plan was made is named, and the others are run", async () => {
     const source = await makeTree();

@@ -1,0 +1,70 @@
+/** What `run`, `work` and `status` do with a queue. BullMQ is loaded where one is named. */
+import type { QueueStatus } from "../../src/queue/index.ts";
+import type { Context } from "../context.ts";
+import { EXIT } from "../failure.ts";
+import { formatCount, formatPlural } from "../input/units.ts";
+import { printable } from "../values/cell-text.ts";
+
+/** Where the queue is: the address that was typed; user and password may be in the environment, where no list of processes shows them. */
+export function queueAt(url: string): {
+  readonly url: string;
+  readonly username?: string;
+  readonly password?: string;
+} {
+  const { REDIS_USERNAME: username, REDIS_PASSWORD: password } = process.env;
+  return {
+    url,
+    ...(username === undefined ? {} : { username }),
+    ...(password === undefined ? {} : { password }),
+  };
+}
+
+/** Puts what is left of a plan into a queue. */
+export async function runQueued(
+  location: string,
+  flags: { readonly queue: string; readonly retryFailed?: boolean; readonly json?: boolean },
+  context: Context,
+): Promise<void> {
+  const { enqueue } = await import("../../src/queue/index.ts");
+  const { retryFailed, json = false } = flags;
+  const put = await enqueue(location, { ...queueAt(flags.queue), retryFailed, signal: context.signal });
+  if (json) return context.json(put);
+  const again = put.retried > 0 ? `, ${formatCount(put.retried)} of them once more` : "";
+  await context.out.line(`${formatPlural(put.tasks, "task")} in the queue${again}`);
+  context.message(
+    "next: superchunk work --queue with this address, on any machine; a worker finishes the plan too",
+  );
+}
+
+/** What a queue knows of a plan. */
+export async function statusOfQueue(id: string, url: string): Promise<QueueStatus> {
+  const { queueStatus } = await import("../../src/queue/index.ts");
+  return queueStatus(id, queueAt(url));
+}
+
+/** Facts of a queue for people, and its dead letters a line each. */
+export function queueFacts({ finish, left, waiting, active, delayed, workers, dead }: QueueStatus): {
+  readonly facts: string[][];
+  readonly letters: string[];
+} {
+  const others = `${formatCount(waiting)} waiting, ${formatCount(active)} active, ${formatCount(delayed)} for later`;
+  const own =
+    finish === "absent"
+      ? "does not know the plan"
+      : `${formatPlural(left, "task")} of the plan left, finish is ${finish}`;
+  return {
+    facts: [
+      ["queue", own],
+      ["in all", `${others}, ${formatPlural(workers, "worker")}`],
+    ],
+    letters: dead.map(
+      ({ task, attempts, reason }) =>
+        `dead: ${task === undefined ? "finish" : `task ${task}`}, after ${formatPlural(attempts, "attempt")}: ${printable(reason)}`,
+    ),
+  };
+}
+
+/** Ends `status` with 1 where dead letters wait for a person. */
+export function noteDead({ dead }: QueueStatus, context: Context): void {
+  if (dead.length > 0) context.note(EXIT.failed);
+}

@@ -1,0 +1,137 @@
+/**
+ * The queue of plans in Redis or Valkey: BullMQ loaded when it is first used, its connection, and the names of jobs.
+ *
+ * Knows BullMQ and what stands in a job; must not know how units are run.
+ */
+import type { Job, Queue } from "bullmq";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+
+/** Where a queue is. */
+export interface QueueOptions {
+  /** `redis://[user:password@]host[:port][/database]`; with TLS `rediss://`. */
+  readonly url: string;
+  /** User and password, where the address has none. */
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
+  /** Name of the queue: all its workers run all its plans. Default `superchunk`. */
+  readonly name?: string | undefined;
+}
+
+/** One unit of a plan, or its end. */
+export interface QueueJob {
+  /** Where the plan lies: an absolute path, or an address. */
+  readonly plan: string;
+  readonly id: string;
+  /** Number of the unit; absent in the job that ends the plan. */
+  readonly unit?: number;
+}
+
+/** What a job came to: what always fails is done all the same, because `finish` leaves it out. */
+export interface JobOutcome {
+  readonly failed?: string;
+}
+
+/** BullMQ's module. */
+type QueueModule = typeof import("bullmq");
+
+/** Loads BullMQ. Throws `UNSUPPORTED` where it is not installed. */
+export async function loadQueue(): Promise<QueueModule> {
+  try {
+    return await import("bullmq");
+  } catch (cause) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      'queues need the packages "bullmq" and "ioredis", which are not installed: npm install bullmq ioredis',
+      { field: "bullmq", cause },
+    );
+  }
+}
+
+/** Tries before a queue that cannot be reached is an error. */
+const TRIES = 3;
+
+/** Settings of BullMQ. Without `patient`, a server that is not there is an error soon. */
+export function settingsOf(
+  { url, username, password }: QueueOptions,
+  patient: boolean,
+): { readonly connection: object } {
+  const address = URL.canParse(url) ? new URL(url) : undefined;
+  if (address === undefined || !["redis:", "rediss:"].includes(address.protocol) || address.hostname === "")
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      "a queue is named by the address of its server: redis://HOST:PORT, or rediss://HOST:PORT with TLS",
+      { field: "queue", expected: "redis://HOST:PORT" },
+    );
+  const hasUser = address.username !== "" || address.password !== "";
+  return {
+    connection: {
+      url,
+      ...(hasUser || username === undefined ? {} : { username }),
+      ...(hasUser || password === undefined ? {} : { password }),
+      maxRetriesPerRequest: null,
+      ...(patient ? {} : { retryStrategy: (times: number) => (times > TRIES ? null : 200 * times) }),
+    },
+  };
+}
+
+/** Name of the queue, if none is given. */
+export function nameOf({ name = "superchunk" }: QueueOptions): string {
+  return name;
+}
+
+/** Lets `work` use a queue, and closes it. Throws `IO` where the server cannot be reached. */
+export async function withQueue<T>(
+  options: QueueOptions,
+  work: (queue: Queue<QueueJob, JobOutcome>, bullmq: QueueModule) => Promise<T>,
+): Promise<T> {
+  const settings = settingsOf(options, false);
+  const bullmq = await loadQueue();
+  const queue = new bullmq.Queue<QueueJob, JobOutcome>(nameOf(options), settings);
+  let lost: unknown;
+  queue.on("error", (error) => {
+    lost = error;
+  });
+  try {
+    await queue.waitUntilReady();
+    return await work(queue, bullmq);
+  } catch (error) {
+    if (isSuperchunkError(error)) throw error;
+    throw unreachable(error, lost);
+  } finally {
+    await queue.close().catch(() => undefined); // there is nothing to close where it was never reached
+  }
+}
+
+function unreachable(error: unknown, lost: unknown): SuperchunkError {
+  const text = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
+  const reason = lost === undefined ? text(error) : text(lost) || text(error);
+  return new SuperchunkError(
+    "IO",
+    `the queue's server fails: ${reason}; is it running, and is the address right?`,
+    {
+      field: "queue",
+      cause: error,
+    },
+  );
+}
+
+/** Id of the job of a unit: a plan has one job for each, however often it is put in. */
+export function jobIdOf(plan: string, unit: number): string {
+  return `${plan}-${unit}`;
+}
+
+/** Id of the job that ends a plan, and of the one that is held back until all others are in. */
+export function finishIdOf(plan: string): string {
+  return `${plan}-finish`;
+}
+export function gateIdOf(plan: string): string {
+  return `${plan}-all-in`;
+}
+
+/** What stands in a job. Undefined for what this version has not put there. */
+export function readJob({ data }: Pick<Job, "data">): QueueJob | undefined {
+  const { plan, id, unit } = (data ?? {}) as Partial<Record<keyof QueueJob, unknown>>;
+  if (typeof plan !== "string" || typeof id !== "string" || !/^[0-9a-f]{32}$/.test(id)) return undefined;
+  if (unit === undefined) return { plan, id };
+  return typeof unit === "number" && Number.isSafeInteger(unit) && unit >= 0 ? { plan, id, unit } : undefined;
+}

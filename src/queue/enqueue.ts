@@ -1,0 +1,143 @@
+/** Puts what is left of a plan into a queue: a job for each unit, and the one that ends the plan, which waits for all of them. */
+import type { FlowJob, Job, Queue } from "bullmq";
+import type { ConvertOptions } from "../convert/pipeline.ts";
+import { SuperchunkError } from "../errors.ts";
+import { absolute, planLeft } from "../node/plan.ts";
+import {
+  finishIdOf,
+  gateIdOf,
+  type JobOutcome,
+  jobIdOf,
+  nameOf,
+  type QueueJob,
+  type QueueOptions,
+  settingsOf,
+  withQueue,
+} from "./connection.ts";
+
+/** Jobs that are put in at a time. */
+const JOBS_AT_ONCE = 1000;
+/** The gate opens by hand; this only has to be longer than that takes. */
+const GATE_CLOSED = 365 * 24 * 3600 * 1000;
+/** Tries of a job, and milliseconds before the second; each next wait is twice as long. */
+const ATTEMPTS = 5;
+const BACKOFF = 1000;
+
+/** Options of {@link enqueue}. */
+export interface EnqueueOptions extends QueueOptions {
+  /** Tries of a task before it is a dead letter. Default 5. */
+  readonly attempts?: number | undefined;
+  /** Milliseconds before the second try; each next wait is twice as long. Default 1000. */
+  readonly backoff?: number | undefined;
+  /** Puts tasks in again that have failed for good, and dead letters. */
+  readonly retryFailed?: boolean | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ConvertOptions["onProgress"];
+}
+
+/** What was put into a queue. */
+export interface Enqueued {
+  readonly plan: string;
+  /** Tasks without a receipt, all of which have a job now. */
+  readonly tasks: number;
+  /** Dead letters that are tried again. */
+  readonly retried: number;
+}
+
+/**
+ * Puts the tasks of a plan that have no receipt into a queue, and the job that ends the plan after all of them. Workers (`work`) on any
+ * machine run them. Can be killed, and called again, at any time: a task has one job however often it is put in.
+ *
+ * @throws UNSUPPORTED where BullMQ is not installed; IO where the server cannot be reached; what reading a plan throws
+ */
+export async function enqueue(planned: string, options: EnqueueOptions): Promise<Enqueued> {
+  const location = absolute(planned);
+  const { attempts = ATTEMPTS, backoff = BACKOFF, retryFailed = false, signal, onProgress } = options;
+  settingsOf(options, false);
+  const { plan, left } = await planLeft(location, retryFailed);
+  return withQueue(options, async (queue, { FlowProducer }) => {
+    const own = { attempts, backoff: { type: "exponential", delay: backoff }, removeOnComplete: true };
+    const base = { plan: location, id: plan.id };
+    const state = await readyToAdd(queue, plan.id);
+    if (state === "missing") {
+      const producer = new FlowProducer(settingsOf(options, false));
+      producer.on("error", () => undefined); // thrown by the call
+      try {
+        await producer.add(flowOf(base, nameOf(options), own));
+      } finally {
+        await producer.close();
+      }
+    }
+    const parent = { id: finishIdOf(plan.id), queue: queue.qualifiedName };
+    for (let first = 0; first < left.length; first += JOBS_AT_ONCE) {
+      signal?.throwIfAborted();
+      const lot = Array.from(left.subarray(first, first + JOBS_AT_ONCE), (unit) => ({
+        name: "run" as const,
+        data: { ...base, unit },
+        opts: { ...own, parent, jobId: jobIdOf(plan.id, unit) },
+      }));
+      await queue.addBulk(lot);
+      onProgress?.({ done: Math.min(first + lot.length, left.length), total: left.length, label: location });
+    }
+    const retried = retryFailed ? await retryDead(queue, plan.id) : 0;
+    const gate: Job | undefined = await queue.getJob(gateIdOf(plan.id));
+    if ((await gate?.getState()) === "delayed") await gate?.promote();
+    return { plan: plan.id, tasks: left.length, retried };
+  });
+}
+
+/** The end of a plan with a gate before it: as long as the gate is closed, the end waits for jobs that are still to be put in. */
+function flowOf(data: QueueJob, queueName: string, opts: object): FlowJob {
+  return {
+    ...{ name: "finish", queueName, data },
+    opts: { ...opts, removeOnComplete: { age: 7 * 24 * 3600 }, jobId: finishIdOf(data.id) },
+    children: [
+      { name: "all-in", queueName, data, opts: { ...opts, jobId: gateIdOf(data.id), delay: GATE_CLOSED } },
+    ],
+  };
+}
+
+/** Whether the job that ends the plan is there and waits for others; one that has ended is removed, to begin again. */
+async function readyToAdd(queue: Queue<QueueJob, JobOutcome>, id: string): Promise<"waiting" | "missing"> {
+  const finish: Job | undefined = await queue.getJob(finishIdOf(id));
+  if (finish === undefined) return "missing";
+  const state = await finish.getState();
+  if (state === "waiting-children") return "waiting";
+  if (state === "completed" || state === "failed") {
+    await finish.remove();
+    return "missing";
+  }
+  if (state === "unknown") return "missing";
+  throw new SuperchunkError(
+    "CONFLICT",
+    "the plan is just being finished; look at its status, and try again after that",
+    {
+      field: "queue",
+      found: state,
+    },
+  );
+}
+
+async function retryDead(queue: Queue<QueueJob, JobOutcome>, id: string): Promise<number> {
+  let retried = 0;
+  for await (const job of deadOf(queue, id)) {
+    await job.retry("failed", { resetAttemptsMade: true });
+    retried++;
+  }
+  return retried;
+}
+
+/** The jobs of a plan that have failed as often as they may. */
+export async function* deadOf(
+  queue: Queue<QueueJob, JobOutcome>,
+  id: string,
+): AsyncGenerator<Job<QueueJob, JobOutcome>> {
+  const found: Job<QueueJob, JobOutcome>[] = [];
+  for (let first = 0; ; first += JOBS_AT_ONCE) {
+    const lot = await queue.getFailed(first, first + JOBS_AT_ONCE - 1);
+    // A job may go while its list is read.
+    found.push(...lot.filter((job) => job?.id?.startsWith(`${id}-`) === true));
+    if (lot.length < JOBS_AT_ONCE) break;
+  }
+  yield* found;
+}

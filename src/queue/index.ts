@@ -1,0 +1,10 @@
+/**
+ * `superchunk/queue`: the tasks of a plan as jobs of BullMQ, on Redis or Valkey. Needs the packages `bullmq` and `ioredis`, which are
+ * loaded with the first call.
+ *
+ * @packageDocumentation
+ */
+export type { JobOutcome, QueueJob, QueueOptions } from "./connection.ts";
+export { type Enqueued, type EnqueueOptions, enqueue } from "./enqueue.ts";
+export { type DeadLetter, type QueueStatus, queueStatus } from "./status.ts";
+export { type JobReport, type Worked, type WorkOptions, work } from "./work.ts";

@@ -1,0 +1,232 @@
+/** A worker: runs the jobs of a queue, of whatever plan, until it is told to stop. */
+import type { Job } from "bullmq";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { finish, openPlanRunner, type PlanRunner } from "../node/plan.ts";
+import {
+  type JobOutcome,
+  loadQueue,
+  nameOf,
+  type QueueJob,
+  type QueueOptions,
+  readJob,
+  settingsOf,
+  withQueue,
+} from "./connection.ts";
+
+/** Jobs at a time. */
+const CONCURRENCY = 4;
+/** Plans that a worker keeps open. */
+const OPEN_PLANS = 4;
+/** Seconds after which a job whose worker is silent is given to another. */
+const STALLED_AFTER = 30;
+/** Times that a job may lose its worker before it is a dead letter: it may be what kills them. */
+const MOST_STALLED = 3;
+
+/** Options of {@link work}. */
+export interface WorkOptions extends QueueOptions {
+  /** Jobs at a time. Default 4. */
+  readonly concurrency?: number | undefined;
+  /** Tasks a second, of all workers of the queue together. Default no limit. */
+  readonly rate?: number | undefined;
+  /** Seconds after which a job whose worker is silent is given to another. Default 30. */
+  readonly stalledAfter?: number | undefined;
+  /** Ends when nothing is left in the queue, also not for later. Default false: waits for more. */
+  readonly untilEmpty?: boolean | undefined;
+  /** Threads that encode, for each plan. */
+  readonly threads?: number | undefined;
+  /** Stops: what runs is ended, nothing more is taken. */
+  readonly signal?: AbortSignal | undefined;
+  readonly onJob?: ((done: JobReport) => void) | undefined;
+  /** Told once each time the connection is lost; it is made again without an end. */
+  readonly onLost?: ((reason: string) => void) | undefined;
+}
+
+/** What became of a job. */
+export interface JobReport extends QueueJob {
+  /** Why it failed. */
+  readonly failure?: string;
+  /** True where it is not tried again. */
+  readonly isFinal: boolean;
+}
+
+/** What a worker has done. */
+export interface Worked {
+  readonly done: number;
+  readonly failed: number;
+}
+
+/**
+ * Runs the jobs of a queue until the signal stops it; then it ends what runs, and resolves. A job whose worker dies is given to another;
+ * one that fails is tried again, later each time. Whoever may write to the queue's server decides what is read and written here.
+ *
+ * @throws UNSUPPORTED where BullMQ is not installed; IO where the server cannot be reached at the start; NO_SPACE and READ_ONLY, which stop the worker
+ */
+export async function work(options: WorkOptions): Promise<Worked> {
+  const { concurrency = CONCURRENCY, rate, stalledAfter = STALLED_AFTER, signal, onJob, onLost } = options;
+  settingsOf(options, true);
+  const { Worker, UnrecoverableError } = await loadQueue();
+  await withQueue(options, async () => undefined); // a wrong address is an error now, and not patience
+  const plans = new OpenPlans(options.threads);
+  const stop = new AbortController();
+  let failure: unknown;
+  let [done, failed, isLost] = [0, 0, false];
+  const run = async (job: Job<QueueJob, JobOutcome>): Promise<JobOutcome> => {
+    const read = readJob(job);
+    if (read === undefined) throw new UnrecoverableError("this is not a job of superchunk");
+    try {
+      if (job.name === "all-in") return {};
+      const outcome = await (job.name === "finish" ? end(read, options) : runUnit(read, plans));
+      done++;
+      onJob?.({
+        ...read,
+        ...(outcome.failed === undefined ? {} : { failure: outcome.failed }),
+        isFinal: true,
+      });
+      return outcome;
+    } catch (error) {
+      failed++;
+      const { code = "", message } = isSuperchunkError(error) ? error : { message: String(error) };
+      const isFinal = FINAL.has(code) || job.attemptsMade + 1 >= (job.opts.attempts ?? 1);
+      onJob?.({ ...read, failure: message, isFinal });
+      if (FINAL.has(code)) throw new UnrecoverableError(message);
+      if (code === "NO_SPACE" || code === "READ_ONLY") {
+        failure ??= error;
+        stop.abort();
+      }
+      throw error;
+    }
+  };
+  const worker = new Worker<QueueJob, JobOutcome>(nameOf(options), run, {
+    ...settingsOf(options, true),
+    ...{ concurrency, lockDuration: stalledAfter * 1000, stalledInterval: stalledAfter * 1000 },
+    maxStalledCount: MOST_STALLED,
+    ...(rate === undefined ? {} : { limiter: { max: rate, duration: 1000 } }),
+  });
+  worker.on("error", (error) => {
+    // A job that lost its lock is another worker's now; its bytes are the same.
+    if (isLost || !/ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|closed/i.test(error.message)) return;
+    isLost = true;
+    onLost?.(error.message);
+  });
+  worker.on("ready", () => {
+    isLost = false;
+  });
+  worker.on("active", () => {
+    isLost = false;
+  });
+  try {
+    await stopped([stop.signal, ...(signal === undefined ? [] : [signal])], options);
+  } finally {
+    await worker.close();
+    await plans.close();
+  }
+  if (failure !== undefined) throw failure;
+  return { done, failed };
+}
+
+/** Failures of a job that no other try will not have. */
+const FINAL: ReadonlySet<string> = new Set([
+  "UNSUPPORTED",
+  "BAD_ARGUMENT",
+  "INCOMPLETE",
+  "CHECKSUM_MISMATCH",
+]);
+
+/** Milliseconds between two looks whether a queue is empty. */
+const LOOK_EVERY = 500;
+
+/** Resolves when a signal stops the worker, or nothing is left. */
+async function stopped(signals: readonly AbortSignal[], options: WorkOptions): Promise<void> {
+  const any = AbortSignal.any([...signals]);
+  const aborted = new Promise<void>((resolve) => {
+    if (any.aborted) resolve();
+    any.addEventListener("abort", () => resolve(), { once: true });
+  });
+  if (options.untilEmpty !== true) return aborted;
+  while (!any.aborted) {
+    const isEmpty = await withQueue(options, async (queue) => {
+      const counts: Partial<Record<string, number>> = await queue.getJobCounts();
+      const { failed = 0, completed = 0, "waiting-children": held = 0 } = counts;
+      const all =
+        Object.values(counts).reduce<number>((sum, count = 0) => sum + count, 0) - failed - completed;
+      // An end that waits for dead letters alone waits for a person.
+      return all === 0 || (failed > 0 && all === held);
+    }).catch((error: unknown) => {
+      if (isSuperchunkError(error, "IO")) return false; // the server may come back
+      throw error;
+    });
+    if (isEmpty) return;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const later = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, LOOK_EVERY);
+    });
+    await Promise.race([aborted, later]);
+    clearTimeout(timer);
+  }
+}
+
+/** Runs a unit. What always fails has its receipt, and is done; the rest is thrown, to be tried again. */
+async function runUnit({ plan, id, unit = 0 }: QueueJob, plans: OpenPlans): Promise<JobOutcome> {
+  const runner = await plans.open(plan, id);
+  const failure = await runner.run(unit, new AbortController().signal);
+  if (failure === undefined) return {};
+  if (failure.isFinal) return { failed: `${failure.path}: ${failure.message}` };
+  throw new SuperchunkError(failure.code, failure.message, { path: failure.path });
+}
+
+async function end({ plan }: QueueJob, { threads }: WorkOptions): Promise<JobOutcome> {
+  await finish(plan, { threads });
+  return {};
+}
+
+/** The plans that a worker has open: the last few. */
+class OpenPlans {
+  readonly #threads: number | undefined;
+  readonly #open = new Map<string, Promise<PlanRunner>>();
+  readonly #closing: Promise<unknown>[] = [];
+
+  constructor(threads: number | undefined) {
+    this.#threads = threads;
+  }
+
+  /** Throws `CONFLICT` where another plan lies there. */
+  async open(location: string, id: string): Promise<PlanRunner> {
+    const known = this.#open.get(id);
+    if (known !== undefined) {
+      this.#open.delete(id);
+      this.#open.set(id, known);
+      return known;
+    }
+    const [oldest] = this.#open;
+    if (this.#open.size >= OPEN_PLANS && oldest !== undefined) {
+      this.#open.delete(oldest[0]);
+      // What still runs of it needs its files: it is closed at the end.
+      this.#closing.push(oldest[1]);
+    }
+    const opening = openPlanRunner(location, { threads: this.#threads }).then(async (runner) => {
+      if (runner.plan.id === id) return runner;
+      await runner.close();
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        "another plan lies where the job's plan was; put it into the queue again",
+        {
+          path: location,
+          expected: id,
+          found: runner.plan.id,
+        },
+      );
+    });
+    this.#open.set(id, opening);
+    // A plan that cannot be opened now may be there at the next try.
+    opening.catch(() => this.#open.delete(id));
+    return opening;
+  }
+
+  async close(): Promise<void> {
+    const all = [...this.#closing, ...this.#open.values()] as Promise<PlanRunner>[];
+    for (const opening of all) {
+      const runner = await opening.catch(() => undefined);
+      await runner?.close();
+    }
+  }
+}

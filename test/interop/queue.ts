@@ -1,0 +1,275 @@
+/**
+ * Plans through BullMQ on a real Redis: workers that are killed, stopped and ended, a server that dies and comes back, dead letters.
+ * Each result is that of one `convert`, byte for byte.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdir, open, rename } from "node:fs/promises";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+import { unpackDebian } from "./debian.ts";
+import { cacheFolder } from "./environments.ts";
+import { checkResult, type MachineWorld, makeMachineWorld } from "./machines.ts";
+import { lastLines, runProgram } from "./program.ts";
+import type { Suite, SuiteContext } from "./suite.ts";
+
+/** What the server needs from Debian's archive where it is not installed. */
+const PACKAGES = [
+  ...["redis-server", "redis-tools", "libjemalloc2", "liblua5.1-0", "liblzf1", "libatomic1"],
+  ...["lua-cjson", "lua-bitop"],
+];
+
+/** How the server is started. */
+interface RedisProgram {
+  readonly program: string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+export const queue: Suite = {
+  name: "queue",
+  peers: [],
+  async run(context) {
+    const found = await findRedis();
+    if ("absent" in found) {
+      console.log(`absent: queue: ${found.absent}`);
+      if (process.env["CI"] === "true") context.checks.fail("Redis", "is absent, and CI=true");
+      return;
+    }
+    const redis = await Redis.start(found, join(context.folder, "redis"));
+    try {
+      const world = await makeMachineWorld(context.folder, "", async (data, run) => {
+        // One array that is cut into tasks, and an archive that no run can convert.
+        await run("superchunk", "create", join(data, "large"), "--dtype", "<f8", "--shape", "12000000");
+        const damaged = join(data, "damaged");
+        const sizes = ["--shape", "3000", "--chunklen", "500", "--superchunklen", "2"];
+        await run("superchunk", "create", damaged, "--dtype", "<f8", ...sizes);
+        const file = await open(join(damaged, "data", "__3__.bin"), "r+");
+        await file.write("damage", 60);
+        await file.close();
+      });
+      await checkKilled(context, world, redis);
+      await checkStopped(context, world, redis);
+      await checkEnded(context, world, redis);
+      await checkDead(context, world, redis);
+    } finally {
+      await redis.kill();
+    }
+  },
+};
+
+async function findRedis(): Promise<RedisProgram | { readonly absent: string }> {
+  if ((await runProgram("redis-server", ["--version"])).code === 0)
+    return { program: "redis-server", env: {} };
+  const folder = join(cacheFolder, "redis");
+  const usr = join(folder, "debian", "usr");
+  const libraries = join(usr, "lib", process.arch === "arm64" ? "aarch64-linux-gnu" : "x86_64-linux-gnu");
+  const found = { program: join(usr, "bin", "redis-server"), env: { LD_LIBRARY_PATH: libraries } };
+  if (existsSync(found.program)) return found;
+  await mkdir(folder, { recursive: true });
+  const failure = await unpackDebian(PACKAGES, folder);
+  return failure === undefined ? found : { absent: failure };
+}
+
+/** A server on loopback that keeps what it was told on disk. */
+class Redis {
+  readonly port: number;
+  readonly #found: RedisProgram;
+  readonly #folder: string;
+  #child: ChildProcess | undefined;
+
+  private constructor(found: RedisProgram, folder: string, port: number) {
+    this.port = port;
+    this.#found = found;
+    this.#folder = folder;
+  }
+
+  static async start(found: RedisProgram, folder: string): Promise<Redis> {
+    await mkdir(folder, { recursive: true });
+    const redis = new Redis(found, folder, await freePort());
+    await redis.start();
+    return redis;
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${this.port}`;
+  }
+
+  async start(): Promise<void> {
+    const { program, env } = this.#found;
+    const settings = ["--port", `${this.port}`, "--dir", this.#folder, "--save", "", "--bind", "127.0.0.1"];
+    const child = spawn(program, [...settings, "--appendonly", "yes", "--appendfsync", "always"], {
+      env: { ...process.env, ...env },
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    this.#child = child;
+    await new Promise<void>((resolve, reject) => {
+      child.stdout?.on("data", (piece: Buffer) => {
+        if (/Ready to accept connections/.test(piece.toString())) resolve();
+      });
+      child.once("close", (code) => reject(new Error(`redis-server ended with ${code}`)));
+    });
+  }
+
+  async kill(): Promise<void> {
+    const child = this.#child;
+    if (child === undefined || child.exitCode !== null) return;
+    const ended = new Promise((resolve) => child.once("close", resolve));
+    child.kill("SIGKILL");
+    await ended;
+  }
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, "127.0.0.1", () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
+    });
+  });
+}
+
+/** A worker under way. */
+interface RunningWorker {
+  readonly child: ChildProcess;
+  readonly ended: Promise<{ readonly code: number | null; readonly text: string }>;
+}
+
+function startWorker(
+  { folder, env }: MachineWorld,
+  { url }: Redis,
+  ...more: readonly string[]
+): RunningWorker {
+  // The shell gives its place to the command, so that a signal comes to it.
+  const line = `exec superchunk work --queue ${url} --stalled-after 2 --concurrency 2 ${more.join(" ")}`;
+  const child = spawn("sh", ["-c", line], { cwd: folder, env: { ...process.env, ...env } });
+  let text = "";
+  for (const stream of [child.stdout, child.stderr])
+    stream.on("data", (piece: Buffer) => {
+      text += piece.toString();
+    });
+  const ended = new Promise<{ code: number | null; text: string }>((resolve) =>
+    child.once("close", (code) => resolve({ code, text })),
+  );
+  return { child, ended };
+}
+
+/** Plans, and puts the tasks into the queue. */
+async function enqueued(world: MachineWorld, { url }: Redis, name: string): Promise<string> {
+  const plan = `${name}.json`;
+  const planned = await world.run("superchunk", "plan", "data/bundles", `${name}.zarr`, "-o", plan);
+  if (planned.code !== 0) throw new Error(lastLines(planned));
+  const put = await world.run("superchunk", "run", plan, "--queue", url);
+  if (put.code !== 0) throw new Error(lastLines(put));
+  return plan;
+}
+
+interface Status {
+  readonly stage: string;
+  readonly units: number;
+  readonly done: number;
+  readonly queue: {
+    readonly left: number;
+    readonly active: number;
+    readonly dead: readonly { readonly reason: string }[];
+  };
+}
+
+async function statusOf(world: MachineWorld, plan: string, { url }: Redis): Promise<Status> {
+  const { stdout } = await world.run("superchunk", "status", plan, "--queue", url, "--json");
+  return JSON.parse(stdout) as Status;
+}
+
+/** Resolves once so many tasks have a receipt. */
+async function untilDone(world: MachineWorld, plan: string, redis: Redis, count: number): Promise<Status> {
+  for (;;) {
+    const status = await statusOf(world, plan, redis);
+    if (status.done >= count) return status;
+    await wait(50);
+  }
+}
+
+/** A worker and then the server are killed; another worker comes. */
+async function checkKilled(context: SuiteContext, world: MachineWorld, redis: Redis): Promise<void> {
+  const { checks } = context;
+  const plan = await enqueued(world, redis, "killed");
+  // Twice in the queue is once.
+  checks.equal(
+    "run --queue again",
+    (await world.run("superchunk", "run", plan, "--queue", redis.url)).code,
+    0,
+  );
+  const [first, second] = [startWorker(world, redis), startWorker(world, redis, "--until-empty")];
+  const { units } = await untilDone(world, plan, redis, 10);
+  first.child.kill("SIGKILL");
+  await first.ended;
+  checks.equal("killed: there is more to do", (await statusOf(world, plan, redis)).done < units, true);
+  await redis.kill();
+  await wait(1500);
+  await redis.start();
+  const third = startWorker(world, redis, "--until-empty");
+  for (const worker of [second, third]) {
+    const { code, text } = await worker.ended;
+    checks.equal(`worker: ${text.slice(-200)}`, code, 0);
+  }
+  const status = await statusOf(world, plan, redis);
+  checks.equal(
+    "killed: stage",
+    [status.stage, status.queue.left, status.queue.dead.length],
+    ["finished", 0, 0],
+  );
+  await checkResult(context, world, "killed");
+}
+
+/** A worker that hangs loses its tasks; when it goes on, after the plan was finished, nothing of it is left. */
+async function checkStopped(context: SuiteContext, world: MachineWorld, redis: Redis): Promise<void> {
+  const { checks } = context;
+  const plan = await enqueued(world, redis, "stopped");
+  const hanging = startWorker(world, redis);
+  await untilDone(world, plan, redis, 5);
+  hanging.child.kill("SIGSTOP");
+  const { code } = await startWorker(world, redis, "--until-empty").ended;
+  checks.equal("a worker beside one that hangs", code, 0);
+  checks.equal("stopped: stage", (await statusOf(world, plan, redis)).stage, "finished");
+  hanging.child.kill("SIGCONT");
+  await wait(1000);
+  hanging.child.kill("SIGTERM");
+  await hanging.ended;
+  await checkResult(context, world, "stopped");
+}
+
+/** SIGTERM lets tasks end: nothing is active then, and nothing has failed. */
+async function checkEnded(context: SuiteContext, world: MachineWorld, redis: Redis): Promise<void> {
+  const { checks } = context;
+  const plan = await enqueued(world, redis, "ended");
+  const worker = startWorker(world, redis);
+  await untilDone(world, plan, redis, 5);
+  worker.child.kill("SIGTERM");
+  const { code, text } = await worker.ended;
+  checks.equal(`a worker that is asked to end: ${text.slice(-200)}`, code, 0);
+  const { queue: left } = await statusOf(world, plan, redis);
+  checks.equal("ended: active", [left.active, left.dead.length], [0, 0]);
+  checks.equal("the rest", (await startWorker(world, redis, "--until-empty").ended).code, 0);
+  await checkResult(context, world, "ended");
+}
+
+/** An archive that is gone for a while becomes a dead letter; the plan waits for it. */
+async function checkDead(context: SuiteContext, world: MachineWorld, redis: Redis): Promise<void> {
+  const { checks } = context;
+  const plan = await enqueued(world, redis, "dead");
+  const [archive, away] = [join(world.folder, "data", "bundles", "3"), join(world.folder, "away")];
+  await rename(archive, away);
+  checks.equal(
+    "a worker with dead letters",
+    (await startWorker(world, redis, "--until-empty").ended).code,
+    0,
+  );
+  const { stage, queue: waiting } = await statusOf(world, plan, redis);
+  checks.equal("dead: stage", stage, "running");
+  checks.equal("dead letters", [waiting.dead.length, waiting.left], [4, 4]);
+  await rename(away, archive);
+  const again = await world.run("superchunk", "run", plan, "--queue", redis.url, "--retry-failed");
+  checks.equal(`dead letters once more: ${lastLines(again)}`, again.code, 0);
+  checks.equal("a worker after that", (await startWorker(world, redis, "--until-empty").ended).code, 0);
+  await checkResult(context, world, "dead");
+}

@@ -1,0 +1,60 @@
+/** What a queue refuses before and without a server; test/interop/queue.ts has the rest, on a real one. */
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { readJob } from "../../src/queue/connection.ts";
+import { enqueue, queueStatus, work } from "../../src/queue/index.ts";
+import { runCli } from "../cli/harness.ts";
+import { corpusFolder } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
+
+const ID = "0123456789abcdef0123456789abcdef";
+
+/** An address at which nobody listens. */
+async function nobody(): Promise<string> {
+  const port = await new Promise<number>((resolve) => {
+    const server = createServer().listen(0, "127.0.0.1", () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
+    });
+  });
+  return `127.0.0.1:${port}`;
+}
+
+it.each(["localhost:6379", "http://127.0.0.1:6379", "redis://", ""])(
+  "the address %j is wrong use",
+  async (url) => {
+    await expect(queueStatus(ID, { url })).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
+    await expect(work({ url })).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
+    await expect(enqueue("/nothing/plan.json", { url })).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
+  },
+);
+
+it("a server that is not there is one error, which does not show the password", async () => {
+  const server = await nobody();
+  const folder = temporaryFolder();
+  const plan = join(folder, "plan.json");
+  const table = join(corpusFolder, "ctable", "bcolz-daily-equities");
+  expect((await runCli(["plan", table, join(folder, "out.zarr"), "-o", plan])).code).toBe(0);
+  const queue = ["--queue", `redis://user:secret@${server}`];
+  for (const words of [["work"], ["run", plan], ["status", plan]]) {
+    const { code, out, err } = await runCli([...words, ...queue]);
+    expect([code, err]).toEqual([
+      1,
+      expect.stringMatching(/^superchunk: the queue's server fails: .*ECONNREFUSED/),
+    ]);
+    expect(out + err).not.toContain("secret");
+  }
+});
+
+it.each([
+  ["of a task", { plan: "/plan.json", id: ID, unit: 3 }, true],
+  ["of an end", { plan: "/plan.json", id: ID }, true],
+  ["of another program", { file: "x" }, false],
+  ["without anything", undefined, false],
+  ["with a task that is no number", { plan: "/plan.json", id: ID, unit: "3" }, false],
+  ["with a task below none", { plan: "/plan.json", id: ID, unit: -1 }, false],
+  ["with another id", { plan: "/plan.json", id: "../../etc" }, false],
+] as const)("a job %s", (_, data, isOurs) => {
+  expect(readJob({ data })).toEqual(isOurs ? data : undefined);
+});
