@@ -37,6 +37,7 @@ const COMMANDS: ReadonlyMap<string, () => Promise<AddCommand>> = new Map([
   ["unlink", async () => (await import("./commands/link.ts")).addUnlink],
   ["containers", async () => (await import("./commands/references.ts")).addContainers],
   ["virtualize", async () => (await import("./commands/references.ts")).addVirtualize],
+  ["completion", async () => (await import("./completion.ts")).addCompletion],
 ]);
 
 /** The names, in that order. */
@@ -47,13 +48,16 @@ export function isCommand(name: string): boolean {
   return COMMANDS.has(name);
 }
 
+/** The command that tells of all others. */
+const TELLS_ALL = "completion";
+
 /**
- * The command that the first argument names, and none for the version; all of them where it names none: for the help, or to
- * find what was meant.
+ * The command that the first argument names, and none for the version; all of them where it names none or one that tells of them
+ * all: for the help, or to find what was meant.
  */
 export async function loadCommands(first: string | undefined): Promise<readonly AddCommand[]> {
   if (first === "--version" || first === "-V") return [];
   const named = first === undefined ? undefined : COMMANDS.get(first);
-  const loads = named === undefined ? [...COMMANDS.values()] : [named];
+  const loads = named === undefined || first === TELLS_ALL ? [...COMMANDS.values()] : [named];
   return Promise.all(loads.map((load) => load()));
 }

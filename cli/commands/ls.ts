@@ -1,7 +1,7 @@
 /** `superchunk ls`: the archives under a folder, a line each. */
 
-import type { Command } from "commander";
-import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
+import { type Command, Option } from "commander";
+import { isSuperchunkError, SuperchunkError, stringifyJson } from "../../src/index.ts";
 import type { ZarrGroup } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, stateOf, toJsonFailure } from "../failure.ts";
@@ -11,11 +11,14 @@ import { archivesUnder, isUnfollowed, type NamedArchive, unfollowedText } from "
 import { formatCount, formatPlural, formatRatio, formatSize, ratioOf } from "../input/units.ts";
 import { JsonArray } from "../output/json-array.ts";
 import { foldLine, jsonDType, shapeText, shortDType } from "../output/layout.ts";
-import { printable } from "../values/cell-text.ts";
+import { type ListedFacts, Totals } from "../output/totals.ts";
+import { csvLine, printable } from "../values/cell-text.ts";
 
 interface LsOptions {
   readonly allow?: readonly string[];
   readonly json?: boolean;
+  readonly csv?: boolean;
+  readonly totals?: boolean;
   readonly missing?: boolean;
 }
 
@@ -29,37 +32,85 @@ export function addLs(program: Command, context: Context): void {
     .argument("<path>", "folder, or file or URL of one archive or Zarr hierarchy")
     .option("--missing", "count the chunks that do not exist too, without reading any")
     .addOption(allowOption())
+    .option("--totals", "sum up by dialect, dtype and codec; reads a header of each archive more")
+    .addOption(
+      new Option("--csv", "print CSV, one archive to a line, with its codec").conflicts(["json", "missing"]),
+    )
     .option("--json", "print a JSON array, one archive to a line")
     .addHelpText(
       "after",
       `
 Examples:
   superchunk ls /data/bundles
+  superchunk ls /data/bundles --totals
+  superchunk ls /data/bundles --csv > bundles.csv
   superchunk ls /data/bundles --json
   superchunk ls bundle.zarr --missing
   superchunk ls s3://bucket/bundles`,
     )
-    .action(async (path: string, options: LsOptions) => {
-      const list = options.json === true ? new JsonArray(context.out) : undefined;
-      let isFirst = true;
-      for await (const each of archivesUnder(path, { signal: context.signal, allow: options.allow })) {
-        const line = await describe(
-          each,
-          { forPeople: list === undefined, missing: options.missing === true },
-          context,
-        );
-        // Where nothing is there is an error, and no table.
-        if (each.path === path && isSuperchunkError(each.error, "NOT_FOUND")) throw each.error;
-        if (list !== undefined) await list.add(line);
-        else {
-          const lines = isFirst ? [headerLine(options.missing === true)] : [];
-          for (const parts of [...lines, line as Line])
-            for (const part of foldLine(...parts, INDENT, context.out.columns)) await context.out.line(part);
-        }
-        isFirst = false;
-      }
-      await list?.end();
-    });
+    .action((path: string, options: LsOptions) => list(path, options, context));
+}
+
+async function list(path: string, options: LsOptions, context: Context): Promise<void> {
+  const { csv = false, missing = false } = options;
+  const totals = options.totals === true ? new Totals() : undefined;
+  const isText = !csv && options.json !== true && totals === undefined;
+  const array = options.json === true && totals === undefined ? new JsonArray(context.out) : undefined;
+  let isFirst = true;
+  const settings = { forPeople: isText, missing, withCodec: csv || totals !== undefined };
+  for await (const each of archivesUnder(path, { signal: context.signal, allow: options.allow })) {
+    const found = await describe(each, settings, context);
+    // Where nothing is there is an error, and no table.
+    if (each.path === path && isSuperchunkError(each.error, "NOT_FOUND")) throw each.error;
+    if (totals !== undefined) totals.add(found as ListedFacts);
+    else if (array !== undefined) await array.add(found);
+    else if (csv) {
+      if (isFirst) await context.out.line(csvLine(CSV_COLUMNS));
+      await context.out.line(csvLine(csvCells(found as ListedFacts)));
+    } else {
+      const lines = isFirst ? [headerLine(missing)] : [];
+      for (const parts of [...lines, found as Line])
+        for (const part of foldLine(...parts, INDENT, context.out.columns)) await context.out.line(part);
+    }
+    isFirst = false;
+  }
+  await array?.end();
+  if (totals === undefined) return;
+  if (options.json === true) await context.json(totals.toJson());
+  else for (const line of totals.lines(context.out.columns)) await context.out.line(line);
+}
+
+const CSV_COLUMNS = [
+  "path",
+  "dialect",
+  "kind",
+  "dtype",
+  "shape",
+  "nbytes",
+  "cbytes",
+  "ratio",
+  "codec",
+  "error",
+];
+
+function csvCells(facts: ListedFacts): string[] {
+  const {
+    path,
+    dialect = "",
+    kind = "",
+    dtype = "",
+    shape,
+    nbytes,
+    cbytes,
+    ratio,
+    codec,
+    error,
+    notFollowed,
+  } = facts;
+  const type = typeof dtype === "string" ? dtype : dtype === null ? "" : stringifyJson(dtype);
+  const numbers = [nbytes, cbytes, ratio].map((value) => (value == null ? "" : String(value)));
+  const code = (error ?? notFollowed)?.code ?? "";
+  return [path, dialect, kind, type, shape?.join("x") ?? "", ...numbers, codec ?? "", code];
 }
 
 /** A line, and its last part, which stands below where the terminal is too narrow. */
@@ -73,24 +124,27 @@ interface LineSettings {
   readonly forPeople: boolean;
   /** Tell how many chunks are missing. */
   readonly missing: boolean;
+  /** Read a header to tell the codec. */
+  readonly withCodec: boolean;
 }
 
 /** What is printed for one archive, or for the reason why it cannot be opened. */
-async function describe(
-  named: NamedArchive,
-  { forPeople, missing }: LineSettings,
-  context: Context,
-): Promise<unknown> {
+async function describe(named: NamedArchive, settings: LineSettings, context: Context): Promise<unknown> {
   const { path, group } = named;
+  const { forPeople, missing, withCodec } = settings;
   try {
-    if (group !== undefined) return await describeNodes(path, group, { forPeople, missing });
+    if (group !== undefined) return await describeNodes(path, group, settings);
     const archive = await named.open({ signal: context.signal });
     try {
       const cbytes = await archive.storedBytes({ signal: context.signal });
       const absent = missing ? await countMissing(archive, context.signal) : undefined;
       return forPeople
         ? archiveLine(path, archive, cbytes, absent)
-        : { ...archiveJson(path, archive, cbytes), ...(absent === undefined ? {} : { missing: absent }) };
+        : {
+            ...archiveJson(path, archive, cbytes),
+            ...(absent === undefined ? {} : { missing: absent }),
+            ...(withCodec ? { codec: await codecOf(archive, context.signal) } : {}),
+          };
     } finally {
       await archive.close();
     }
@@ -127,6 +181,14 @@ async function describeNodes(
     );
   const blank = { dtype: null, shape: null, nbytes: null, cbytes: null, ratio: null };
   return { path, dialect, kind: "group", ...blank, nodes };
+}
+
+/** The compressor of the first chunk; of a table that of its first column. Null where there is no chunk. */
+async function codecOf(archive: Subject, signal: AbortSignal): Promise<string | null> {
+  if (archive.kind === "group") return null;
+  if (archive.kind !== "table") return (await archive.summary({ signal })).cname ?? null;
+  const [first] = archive.names;
+  return first === undefined ? null : ((await archive.column(first).summary({ signal })).cname ?? null);
 }
 
 /** Chunks that do not exist; null for archives, where that is damage, which only a look at every chunk finds. */

@@ -1,8 +1,10 @@
 /** Which commands are loaded for which first argument. */
+import { execFileSync } from "node:child_process";
 import { Command } from "commander";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { COMMAND_NAMES, loadCommands } from "../../cli/command-list.ts";
 import { Context } from "../../cli/context.ts";
+import { runCli } from "./harness.ts";
 
 const { stdin, stdout, stderr } = process;
 const context = new Context({ stdin, stdout, stderr, signal: new AbortController().signal });
@@ -17,11 +19,32 @@ test("a first argument that names a command loads that one alone, each under its
   const all = await namesFor(undefined);
   expect(all.length).toBeGreaterThan(20);
   expect([...all].sort()).toEqual([...COMMAND_NAMES].sort());
-  for (const name of all) expect(await namesFor(name)).toEqual([name]);
+  for (const name of all) expect(await namesFor(name)).toEqual(name === "completion" ? all : [name]);
 });
 
 test("what names no command loads them all, so that the help and the nearest name are found; the version needs none", async () => {
   const all = await namesFor(undefined);
   for (const first of ["help", "--help", "--debug", "lnk", ""]) expect(await namesFor(first)).toEqual(all);
   for (const first of ["--version", "-V"]) expect(await namesFor(first)).toEqual([]);
+});
+
+describe.each(["bash", "zsh", "fish"])("completion %s", (shell) => {
+  test("names every command and every option", async () => {
+    const { code, out } = await runCli(["completion", shell]);
+    expect(code).toBe(0);
+    for (const name of COMMAND_NAMES) expect(out).toContain(name);
+    for (const option of ["superchunklen", "only-damaged", "chunks-per-shard"]) expect(out).toContain(option);
+  });
+});
+
+test("bash completes commands, options and values by the script", async () => {
+  const { out } = await runCli(["completion", "bash"]);
+  const complete = (...words: readonly string[]): string => {
+    const set = `COMP_WORDS=(superchunk ${words.join(" ")}); COMP_CWORD=${words.length}; _superchunk`;
+    const command = `${out}\n${set}; printf '%s ' "\${COMPREPLY[@]}"`;
+    return execFileSync("bash", ["-c", command], { encoding: "utf8" }).trim();
+  };
+  expect(complete("ver")).toBe("verify");
+  expect(complete("ls", "--to")).toBe("--totals");
+  expect(complete("convert", "--to", "par")).toBe("parquet");
 });

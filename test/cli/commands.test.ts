@@ -137,6 +137,40 @@ describe("ls", () => {
     }
   });
 
+  it("--totals sums up by dialect, dtype and codec, and says what is not counted", async () => {
+    const listed = await runCli(["ls", corpusFolder, "--json"]);
+    const facts = JSON.parse(listed.out) as {
+      kind?: string;
+      dialect?: string;
+      nbytes?: number;
+      cbytes?: number;
+    }[];
+    const counted = facts.filter(({ kind }) => kind !== undefined && kind !== "group");
+    const sum = (key: "nbytes" | "cbytes") => counted.reduce((total, each) => total + (each[key] ?? 0), 0);
+    const { code, out } = await runCli(["ls", corpusFolder, "--totals", "--json"]);
+    const totals = JSON.parse(out) as Record<string, Record<string, { archives: number }>>;
+    expect(code).toBe(listed.code);
+    expect(totals).toMatchObject({ archives: counted.length, nbytes: sum("nbytes"), cbytes: sum("cbytes") });
+    for (const key of ["dialect", "dtype", "codec"])
+      expect(Object.values(totals[key] ?? {}).reduce((total, { archives }) => total + archives, 0)).toBe(
+        counted.length,
+      );
+    expect(Object.keys(totals["codec"] ?? {})).toEqual(
+      expect.arrayContaining(["blosclz", "lz4", "zlib", "zstd"]),
+    );
+    const text = await runCli(["ls", corpusFolder, "--totals"]);
+    expect(text.out).toMatch(/^all +\d+ /m);
+    expect(text.out).toContain("1 archive not counted: INCOMPLETE");
+  });
+
+  it("--csv has a line for each archive, with the codec or the code of the error", async () => {
+    const { out } = await runCli(["ls", corpus("ctable"), "--csv"]);
+    const [header, ...lines] = out.trimEnd().split("\n");
+    expect(header).toBe("path,dialect,kind,dtype,shape,nbytes,cbytes,ratio,codec,error");
+    expect(lines[0]).toBe(`${corpus("ctable/bcolz-daily-equities")},ctable,table,,226,6328,6200,1.0206,lz4,`);
+    expect(lines).toHaveLength(4);
+  });
+
   it("lists all archives of the corpus, a line each", async () => {
     const { code, out } = await runCli(["ls", corpusFolder]);
     const lines = out.trimEnd().split("\n");
