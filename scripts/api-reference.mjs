@@ -4,10 +4,11 @@
  * Fails where the pages lack a name that the entries export: a tool that read nothing reports success too.
  */
 import { spawnSync } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { installTools, toolsFolder } from "./tools/install.mjs";
+import { shortPages } from "./tools/short-pages.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 installTools();
@@ -24,8 +25,11 @@ const { status } = spawnSync(process.execPath, [typedoc, ...options], {
 });
 if (status !== 0) process.exit(status ?? 1);
 
-const pages = readdirSync(join(root, "docs", "api")).map((name) =>
-  readFileSync(join(root, "docs", "api", name), "utf8").replaceAll("\\", ""),
+const folder = join(root, "docs", "api");
+const read = readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), "utf8")]);
+for (const [name, text] of shortPages(new Map(read))) writeFileSync(join(folder, name), text);
+const pages = readdirSync(folder).map((name) =>
+  readFileSync(join(folder, name), "utf8").replaceAll("\\", ""),
 );
 let names = 0;
 const missing = [];

@@ -8,6 +8,7 @@
  */
 import { createHash } from "node:crypto";
 import { readFile, rename, writeFile } from "node:fs/promises";
+import { deflateSync } from "node:zlib";
 
 const PACKAGE = new URL("../node_modules/@bokuweb/zstd-wasm/", import.meta.url);
 /** What is called, by the names of zstd.h and the C library. */
@@ -65,9 +66,11 @@ function render(version, digest, wasm, names) {
   const entries = Object.entries(names).map(([name, value]) => `  ${name}: "${value}",\n`);
   return `// Made by scripts/inline-zstd.mjs from @bokuweb/zstd-wasm ${version}; not to be edited. ${digest}
 // zstd: Copyright (c) Meta Platforms, Inc. and affiliates, BSD-3-Clause. @bokuweb/zstd-wasm: Copyright (c) bokuweb, MIT.
-/** The WebAssembly module of zstd, base64. */
+/** The WebAssembly module of zstd as a zlib stream, base64. */
 export const wasm: string =
-  "${wasm.toString("base64")}";
+  "${deflateSync(wasm, { level: 9 }).toString("base64")}";
+/** Bytes of the module. */
+export const length: number = ${wasm.length};
 
 /** What the module calls its exports, and the import that grows its memory. */
 export const names = {

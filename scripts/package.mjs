@@ -26,9 +26,6 @@ const ENTRIES = Object.fromEntries(
     ]),
 );
 
-/** The folder of the types for TypeScript before 5.7. */
-const OLDER = "types-before-5.7";
-
 /** Dependencies that are in the package itself, so that a page may load its files without a bundler. */
 const BUNDLED = Object.keys(manifest.dependencies).filter((name) => name !== "commander");
 
@@ -78,6 +75,8 @@ await bundleCode();
 writeFileSync(join(out, "dist", "page.html"), await pageHtml());
 await bundleTypes();
 writeManifest();
+const { manPage } = await import("./tools/man-page.mjs");
+writeFileSync(join(out, "superchunk.1"), await manPage(manifest.version));
 const DOCUMENTS = [
   ...["README.md", "FORMAT.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CORRECTNESS.md", "CHANGELOG.md"],
   ...["LICENSE", "THIRD_PARTY_NOTICES.md", "src/kernels/README.md"],
@@ -176,21 +175,19 @@ async function bundleTypes() {
     if (!warning.message.includes("private shared type")) console.warn(warning.message);
   };
   const bundle = await rollup({ input, plugins: [dts()], external: [/^node:/], onwarn: quiet });
-  const { output } = await bundle.write({
-    dir: join(out, "dist"),
+  const { output } = await bundle.generate({
     format: "es",
     entryFileNames: "[name].d.ts",
     chunkFileNames: "types-[hash].d.ts",
     manualChunks: (id) => (inputs.has(id) ? undefined : "types"),
   });
-  // Before TypeScript 5.7 arrays of bytes did not say what memory they are in. The comments are in the other files.
-  mkdirSync(join(out, "dist", OLDER));
+  // Before TypeScript 5.7 arrays of bytes did not say what memory they are in: what `of` gives has the type of both.
   for (const { fileName, code } of output)
     writeFileSync(
-      join(out, "dist", OLDER, fileName),
+      join(out, "dist", fileName),
       code
-        .replaceAll(/\bUint8Array<ArrayBuffer(?:Like)?>/g, "Uint8Array")
-        .replaceAll(/\/\*\*.*?\*\/\s*/gs, ""),
+        .replaceAll("Uint8Array<ArrayBuffer>", "ReturnType<typeof Uint8Array.of>")
+        .replaceAll("Uint8Array<ArrayBufferLike>", "Uint8Array"),
     );
 }
 
@@ -210,7 +207,6 @@ function writeManifest() {
   const { scripts: _scripts, devDependencies: _dev, files: _files, ...kept } = manifest;
   const needed = Object.entries(manifest.dependencies).filter(([name]) => !isBundled(name));
   const entry = (name) => ({
-    "types@<5.7": `./dist/${OLDER}/${name}.d.ts`,
     types: `./dist/${name}.d.ts`,
     default: `./dist/${name}.js`,
   });
@@ -218,7 +214,8 @@ function writeManifest() {
     ...kept,
     dependencies: Object.fromEntries(needed),
     bin: { superchunk: "./dist/cli.js" },
-    files: ["dist", "docs", "src", "*.md"],
+    man: "./superchunk.1",
+    files: ["dist", "docs", "src", "*.md", "superchunk.1"],
     exports: {
       ...Object.fromEntries(
         Object.keys(ENTRIES).map((name) => [name === "index" ? "." : `./${name}`, entry(name)]),

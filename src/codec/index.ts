@@ -12,11 +12,12 @@ export { isReady, prepare } from "./decode/decode-kernel.ts";
 export { leaseDecoder } from "./decode/lease.ts";
 export { encode, encodeAhead, encodeHere, encodeInto, encodeSync, prepareEncode } from "./encode/encode.ts";
 export { registerDeflater } from "./encode/encode-block.ts";
+export { encodeZstdStream } from "./encode/zstd-library.ts";
 export { decodeHeader, HEADER_LENGTH, headLength } from "./header.ts";
 export { Blosc, type BloscConfig, type BloscContext } from "./numcodecs.ts";
 export { extendChunk } from "./replace/extend.ts";
 export { replaceBytes } from "./replace/replace.ts";
-export { decodeStream, decodeStreamSync, encodeZstdStream } from "./stream.ts";
+export { decodeStream, decodeStreamSync } from "./stream.ts";
 export type {
   BlockRange,
   ByteEdit,

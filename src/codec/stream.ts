@@ -6,7 +6,6 @@
 import { SuperchunkError } from "../errors.ts";
 import { streamFailure, streamKernelOf } from "./decode/decode-block.ts";
 import { giveBackKernel, NEED_ALL, prepare, takeKernel } from "./decode/decode-kernel.ts";
-import { loadZstd, zstdLibrary } from "./encode/zstd-library.ts";
 import { maxRatioOf } from "./header.ts";
 import { SLACK } from "./kernel-module.ts";
 
@@ -54,9 +53,6 @@ export async function inflate(stream: Uint8Array, limit: number, out?: Uint8Arra
   }
 }
 
-/** Bytes that a zstd frame takes beside its blocks, at most, and what a block of 128 KiB takes beside its data. */
-const FRAME_OVERHEAD = 64;
-
 /**
  * Decodes a zlib stream (RFC 1950) or zstd frames (RFC 8878), their own checksums included, or a block of lz4.
  *
@@ -68,7 +64,7 @@ export async function decodeStream(
   compressor: "zlib" | "zstd" | "lz4",
   stream: Uint8Array,
   limit: number,
-): Promise<Uint8Array> {
+): Promise<Uint8Array<ArrayBuffer>> {
   await prepare(compressor);
   return decodeStreamSync(compressor, stream, limit);
 }
@@ -78,7 +74,7 @@ export function decodeStreamSync(
   compressor: "zlib" | "zstd" | "lz4",
   stream: Uint8Array,
   limit: number,
-): Uint8Array {
+): Uint8Array<ArrayBuffer> {
   // What the caller expects is a word of metadata: memory is taken for what the stream can hold.
   const room = Math.min(limit, stream.length * maxRatioOf(compressor));
   const kernel = takeKernel();
@@ -96,23 +92,4 @@ export function decodeStreamSync(
   } finally {
     giveBackKernel(kernel);
   }
-}
-
-/**
- * Encodes one zstd frame with its content size.
- *
- * @param level zstd's own, 1 to 22
- * @throws LIMIT without enough memory for it
- */
-export async function encodeZstdStream(bytes: Uint8Array, level: number): Promise<Uint8Array> {
-  await loadZstd();
-  const out = new Uint8Array(bytes.length + (bytes.length >> 7) + FRAME_OVERHEAD);
-  const written = zstdLibrary().compress(bytes, out, level);
-  if (written < 0) {
-    throw new SuperchunkError("LIMIT", `zstd needs more than ${out.length} bytes for ${bytes.length}`, {
-      expected: out.length,
-      found: written,
-    });
-  }
-  return out.slice(0, written);
 }

@@ -1,8 +1,7 @@
 /**
  * Decoding of zstd frames with a dictionary, by the reference implementation. Knows its interface; must not know chunks.
- *
- * It shares no code with the encoder on purpose: bundlers put what two pieces share into the piece that every page loads.
  */
+import { compileZstd, type ZstdNames } from "../codec/zstd-module.ts";
 import { SuperchunkError } from "../errors.ts";
 
 const PAGE = 65_536;
@@ -16,24 +15,22 @@ let loading: Promise<DecompressWith> | undefined;
 
 /** Loads the library, once. */
 export function loadDictionaryDecoder(): Promise<DecompressWith> {
-  loading ??= import("../kernels/generated/zstd.ts").then(async ({ wasm, names }) => {
-    const bytes = Uint8Array.from(atob(wasm), (character) => character.charCodeAt(0));
-    const module = await WebAssembly.compile(bytes);
-    return (src, dst, dictionary) => decompress(instantiate(module, names), src, dst, dictionary);
-  });
+  loading ??= compileZstd().then(
+    ({ module, names }) =>
+      (src, dst, dictionary) =>
+        decompress(instantiate(module, names), src, dst, dictionary),
+  );
   return loading;
 }
 
-type Names = typeof import("../kernels/generated/zstd.ts")["names"];
-
 interface Library {
   readonly memory: WebAssembly.Memory;
-  readonly call: (name: keyof Names, ...numbers: readonly number[]) => number;
+  readonly call: (name: keyof ZstdNames, ...numbers: readonly number[]) => number;
 }
 
 let idle: Library | undefined;
 
-function instantiate(module: WebAssembly.Module, names: Names): Library {
+function instantiate(module: WebAssembly.Module, names: ZstdNames): Library {
   if (idle !== undefined) return idle;
   let memory: WebAssembly.Memory | undefined;
   const imports: Record<string, WebAssembly.ImportValue> = {};

@@ -4,6 +4,7 @@
  * @see https://facebook.github.io/zstd/doc/api_manual_latest.html
  */
 import { SuperchunkError } from "../../errors.ts";
+import { compileZstd, type ZstdNames } from "../zstd-module.ts";
 
 /** An encoder of zstd frames. */
 export interface ZstdLibrary {
@@ -35,8 +36,6 @@ interface ZstdCalls {
   ) => number;
 }
 
-type Generated = typeof import("../../kernels/generated/zstd.ts");
-
 /** ZSTD_error_dstSize_tooSmall, as an error's return value. */
 const TOO_SMALL = -70;
 /** WebAssembly memory cannot shrink: an instance that grew beyond this is not kept. Bytes. */
@@ -48,9 +47,8 @@ let library: ZstdLibrary | undefined;
 
 /** Loads the library, once. It is larger than all of the other kernels and imported only when it is needed. */
 export function loadZstd(): Promise<void> {
-  loading ??= import("../../kernels/generated/zstd.ts").then(async (generated) => {
-    const bytes = Uint8Array.from(atob(generated.wasm), (character) => character.charCodeAt(0));
-    library = makeLibrary(await WebAssembly.compile(bytes), generated.names);
+  loading ??= compileZstd().then(({ module, names }) => {
+    library = makeLibrary(module, names);
   });
   return loading;
 }
@@ -67,7 +65,29 @@ export function zstdLibrary(): ZstdLibrary {
   return library;
 }
 
-function makeLibrary(module: WebAssembly.Module, names: Generated["names"]): ZstdLibrary {
+/** Bytes that a zstd frame takes beside its blocks, at most, and what a block of 128 KiB takes beside its data. */
+const FRAME_OVERHEAD = 64;
+
+/**
+ * Encodes one zstd frame with its content size.
+ *
+ * @param level zstd's own, 1 to 22
+ * @throws LIMIT without enough memory for it
+ */
+export async function encodeZstdStream(bytes: Uint8Array, level: number): Promise<Uint8Array> {
+  await loadZstd();
+  const out = new Uint8Array(bytes.length + (bytes.length >> 7) + FRAME_OVERHEAD);
+  const written = zstdLibrary().compress(bytes, out, level);
+  if (written < 0) {
+    throw new SuperchunkError("LIMIT", `zstd needs more than ${out.length} bytes for ${bytes.length}`, {
+      expected: out.length,
+      found: written,
+    });
+  }
+  return out.slice(0, written);
+}
+
+function makeLibrary(module: WebAssembly.Module, names: ZstdNames): ZstdLibrary {
   let idle: ZstdCalls | undefined;
   return {
     compress(src, dst, level) {
@@ -88,7 +108,7 @@ function makeLibrary(module: WebAssembly.Module, names: Generated["names"]): Zst
   };
 }
 
-function makeInstance(module: WebAssembly.Module, names: Generated["names"]): ZstdCalls {
+function makeInstance(module: WebAssembly.Module, names: ZstdNames): ZstdCalls {
   let memory: WebAssembly.Memory | undefined;
   const imports: Record<string, WebAssembly.ImportValue> = {};
   for (const { name } of WebAssembly.Module.imports(module)) {

@@ -1,0 +1,15 @@
+/** The reference implementation of zstd, as a WebAssembly module. It is larger than all other kernels: imported when it is first needed. */
+import { decodeStream } from "./stream.ts";
+
+/** What the module calls its exports, and the import that grows its memory. */
+export type ZstdNames = typeof import("../kernels/generated/zstd.ts")["names"];
+
+/** Loads and compiles it. */
+export async function compileZstd(): Promise<{
+  readonly module: WebAssembly.Module;
+  readonly names: ZstdNames;
+}> {
+  const { wasm, length, names } = await import("../kernels/generated/zstd.ts");
+  const packed = Uint8Array.from(atob(wasm), (character) => character.charCodeAt(0));
+  return { module: await WebAssembly.compile(await decodeStream("zlib", packed, length)), names };
+}
