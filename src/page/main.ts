@@ -6,7 +6,9 @@ import type { ColumnFacts, Engine, NodeFacts, Source } from "./engine/protocol.t
 import { Now, type State } from "./state.ts";
 import { formatBytes, formatPlural, formatRatio, formatShape } from "./text.ts";
 import { Tree } from "./tree.ts";
+import { chunks } from "./views/chunks.ts";
 import { overview } from "./views/overview.ts";
+import { values } from "./views/values.ts";
 import { sentenceOf, type View } from "./views/view.ts";
 
 /** The views, with what each can show. */
@@ -15,13 +17,17 @@ const VIEWS: readonly {
   readonly label: string;
   readonly view: View;
   readonly fits: (node: NodeFacts, column: ColumnFacts | undefined) => boolean;
-}[] = [{ id: "overview", label: "Overview", view: overview, fits: () => true }];
+}[] = [
+  { id: "overview", label: "Overview", view: overview, fits: () => true },
+  { id: "chunks", label: "Chunks", view: chunks, fits: ({ columns }) => columns.length > 0 },
+  { id: "values", label: "Values", view: values, fits: ({ columns }) => columns.length > 0 },
+];
 
 class Page {
   readonly #now = new Now();
   readonly #engine: Engine = startWorker();
   #background: Engine | undefined;
-  readonly #tree: Tree = new Tree(this.#engine, this.#now);
+  readonly #tree: Tree = new Tree(this.#engine, () => this.#inBackground(), this.#now);
   readonly #main: HTMLElement = byId("main");
   #source: Source | undefined;
   #shown = new AbortController();
@@ -170,6 +176,7 @@ class Page {
       if (signal.aborted) return;
       const text = sentenceOf(error);
       this.#main.replaceChildren(title(state), h("p", { class: "bad-note", role: "alert" }, text ?? ""));
+      this.#tree.rest();
       return;
     } finally {
       clearTimeout(late);
@@ -184,7 +191,7 @@ class Page {
     const shown = {
       engine: this.#engine,
       get background(): Engine {
-        return page.#inBackground(source);
+        return page.#inBackground();
       },
       now: this.#now,
       source,
@@ -196,7 +203,8 @@ class Page {
     body.setAttribute("role", "tabpanel");
     body.setAttribute("aria-label", chosen?.label ?? "");
     this.#main.replaceChildren(title(state), facts, this.#tabs(views, chosen?.id ?? ""), body);
-    if (node.kind !== "group") void this.#addSummary(facts, node, column, signal);
+    if (node.kind === "group") this.#tree.rest();
+    else void this.#addSummary(facts, node, column, signal).then(() => this.#tree.rest());
   }
 
   #tabs(views: readonly { readonly id: string; readonly label: string }[], chosen: string): HTMLElement {
@@ -247,8 +255,9 @@ class Page {
     }
   }
 
-  #inBackground(source: Source): Engine {
-    if (this.#background === undefined) {
+  #inBackground(): Engine {
+    const source = this.#source;
+    if (this.#background === undefined && source !== undefined) {
       const worker = startWorker();
       // The same archives, found again: calls wait for this one.
       const listed = worker.list(source);
@@ -261,7 +270,7 @@ class Page {
           },
       });
     }
-    return this.#background;
+    return this.#background ?? this.#engine;
   }
 }
 

@@ -12,29 +12,37 @@ interface Item {
   readonly entry: Entry;
   facts?: NodeFacts | undefined;
   error?: string | undefined;
-  opening?: Promise<void> | undefined;
 }
 
 export class Tree {
   readonly #engine: Engine;
+  /** Opens what comes into sight, so that what was chosen does not wait for it. */
+  readonly #aside: () => Engine;
   readonly #now: Now;
   readonly #list: HTMLElement = byId("tree");
   readonly #count: HTMLElement = byId("count");
   readonly #search: HTMLInputElement = byId("search");
   readonly #draw: () => void = onceAFrame(() => this.#drawNow());
   readonly #watcher: IntersectionObserver;
+  readonly #waiting = new Set<Item>();
+  #mayOpen = false;
+  #isOpening = false;
   #items: Item[] = [];
   #shown: number = SHOWN;
   #isListing = false;
 
-  constructor(engine: Engine, now: Now) {
+  constructor(engine: Engine, aside: () => Engine, now: Now) {
     this.#engine = engine;
+    this.#aside = aside;
     this.#now = now;
     this.#watcher = new IntersectionObserver((seen) => {
       for (const { isIntersecting, target } of seen) {
         const item = this.#items.find(({ entry }) => entry.name === (target as HTMLElement).dataset["name"]);
-        if (isIntersecting && item !== undefined) void this.#open(item);
+        if (item === undefined) continue;
+        if (isIntersecting) this.#waiting.add(item);
+        else this.#waiting.delete(item);
       }
+      void this.#openWaiting();
     });
     this.#search.addEventListener("input", () => {
       this.#shown = SHOWN;
@@ -46,6 +54,8 @@ export class Tree {
 
   begin(): void {
     this.#items = [];
+    this.#waiting.clear();
+    this.#mayOpen = false;
     this.#isListing = true;
     this.#draw();
   }
@@ -70,19 +80,27 @@ export class Tree {
     return facts;
   }
 
-  #open(item: Item): Promise<void> {
-    if (item.facts !== undefined || item.error !== undefined) return Promise.resolve();
-    item.opening ??= this.#engine.open(item.entry.name).then(
-      (facts) => {
-        item.facts = facts;
-        this.#draw();
-      },
-      (error: unknown) => {
+  /** What was chosen is there: the others may be opened. */
+  rest(): void {
+    this.#mayOpen = true;
+    void this.#openWaiting();
+  }
+
+  /** One after the other. */
+  async #openWaiting(): Promise<void> {
+    if (this.#isOpening || !this.#mayOpen) return;
+    this.#isOpening = true;
+    for (const item of this.#waiting) {
+      this.#waiting.delete(item);
+      if (item.facts !== undefined || item.error !== undefined) continue;
+      try {
+        item.facts = await this.#aside().open(item.entry.name);
+      } catch (error) {
         item.error = error instanceof Error ? error.message : String(error);
-        this.#draw();
-      },
-    );
-    return item.opening;
+      }
+      this.#draw();
+    }
+    this.#isOpening = false;
   }
 
   /** Arrays that are shown as columns of their group are not shown again. */

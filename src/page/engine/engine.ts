@@ -1,13 +1,36 @@
 /** The worker's side of the page: reads archives, and gives what is shown. */
-import type { ColumnSummary, Engine, Entry, NodeFacts, Source, Target, Watch } from "./protocol.ts";
+import type { ReadableArray } from "../../archive/kinds/types.ts";
+import { SuperchunkError } from "../../errors.ts";
+import { listChunks, readChunk } from "./chunk-list.ts";
+import { plotColumns, readPicture, statisticsOf } from "./numbers.ts";
+import type {
+  ChunkBatch,
+  ChunkDetail,
+  ColumnSummary,
+  Engine,
+  Entry,
+  NodeFacts,
+  Picture,
+  PlaneRequest,
+  PlotData,
+  PlotRequest,
+  RowCells,
+  RowsRequest,
+  Source,
+  Statistics,
+  Target,
+  VerifyOutcome,
+  Watch,
+} from "./protocol.ts";
+import { readRows } from "./rows.ts";
 import { factsOf, type Opened, Sources } from "./sources.ts";
 
 /** Makes the worker's side. */
-export function makeEngine(): Pick<Engine, "list" | "open" | "summary"> {
+export function makeEngine(): Engine {
   return new PageEngine();
 }
 
-class PageEngine {
+class PageEngine implements Engine {
   readonly #sources = new Sources();
   readonly #stored = new WeakMap<Opened, Promise<number | undefined>>();
 
@@ -38,5 +61,56 @@ class PageEngine {
       checksum: checksum === "None" ? undefined : checksum,
       stored: await stored,
     };
+  }
+
+  async chunks(target: Target, watch: Watch<ChunkBatch> = {}): Promise<string | undefined> {
+    return listChunks(await this.#sources.openColumn(target), watch);
+  }
+
+  async chunk(
+    { index, ...target }: Target & { readonly index: number },
+    { signal }: Watch = {},
+  ): Promise<ChunkDetail> {
+    return readChunk(await this.#sources.openColumn(target), index, signal);
+  }
+
+  async verify(target: Target, { signal, onProgress }: Watch = {}): Promise<VerifyOutcome> {
+    const column = await this.#sources.openColumn(target);
+    const { ok, chunks, nbytes, digests, findings, unchecked } = await column.verify({ signal, onProgress });
+    // What was expected and found may be anything: as text it can be posted.
+    const posted = findings.map(({ expected, found, ...finding }) => finding);
+    return { ok, chunks, nbytes, digests, findings: posted, unchecked };
+  }
+
+  async rows(request: RowsRequest, { signal }: Watch = {}): Promise<RowCells> {
+    const { archive, columns } = request;
+    const opened = columns.map((column) => this.#sources.openColumn({ archive, column }));
+    return readRows(await Promise.all(opened), request, signal);
+  }
+
+  async plot(
+    { archive, ...request }: PlotRequest & { readonly archive: string },
+    watch: Watch<PlotData> = {},
+  ): Promise<PlotData> {
+    const names = request.x === undefined ? request.columns : [...request.columns, request.x];
+    const arrays = new Map<string, ReadableArray>();
+    for (const column of names) arrays.set(column, await this.#array({ archive, column }));
+    return plotColumns(arrays, request, watch);
+  }
+
+  async picture({ fixed, ...target }: PlaneRequest & Target, { signal }: Watch = {}): Promise<Picture> {
+    return readPicture(await this.#array(target), fixed, signal);
+  }
+
+  async statistics(target: Target, watch: Watch<Statistics> = {}): Promise<Statistics> {
+    return statisticsOf(await this.#array(target), watch);
+  }
+
+  async #array(target: Target): Promise<ReadableArray> {
+    const column = await this.#sources.openColumn(target);
+    if (column.kind === "array") return column;
+    throw new SuperchunkError("BAD_ARGUMENT", "these are plain bytes, which have no numbers", {
+      path: column.path,
+    });
   }
 }

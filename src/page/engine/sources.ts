@@ -11,6 +11,7 @@ import type { ReadableStore } from "../../store/types.ts";
 import { withCoalescing } from "../../store/wrappers/coalescing.ts";
 import type { GroupArrays, ZarrGroup } from "../../zarr/read/group.ts";
 import type { ColumnFacts, Entry, NodeFacts, Source, Target, Watch } from "./protocol.ts";
+import { withReadAhead } from "./read-ahead.ts";
 
 /** What was opened: a group that is a table counts as one. */
 export type Opened = BytesArchive | ReadableArray | Table | ZarrGroup;
@@ -72,7 +73,8 @@ export class Sources {
       };
       const stores = new Map<number, ReadableStore>();
       for (const { name, kind, error, root, path } of archives) {
-        const store = stores.get(root) ?? withCoalescing(new HttpStore(`${source.base}files/${root}/`));
+        const store =
+          stores.get(root) ?? withReadAhead(withCoalescing(new HttpStore(`${source.base}files/${root}/`)));
         stores.set(root, store);
         this.#places.set(name, () => open(store, path));
         yield { name, kind, error };
@@ -97,7 +99,7 @@ export class Sources {
     const parts = url.pathname.split("/").filter((part) => part !== "");
     const name = decodeURIComponent(parts.pop() ?? "");
     url.pathname = `/${parts.map((part) => `${part}/`).join("")}`;
-    const store = withCoalescing(new HttpStore(url.href));
+    const store = withReadAhead(withCoalescing(new HttpStore(url.href)));
     const shown = name === "" ? url.host : name;
     this.#places.set(shown, () => open(store, name));
     let node: Readable;

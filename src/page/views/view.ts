@@ -1,4 +1,6 @@
 /** What a view is: a part of the page that shows an archive or a column in one way. */
+
+import { h } from "../dom.ts";
 import type { ColumnFacts, Engine, NodeFacts, Source } from "../engine/protocol.ts";
 import type { Now } from "../state.ts";
 
@@ -28,4 +30,44 @@ export function sentenceOf(error: unknown): string | undefined {
 export function commandPath({ source, node }: Pick<Shown, "source" | "node">): string {
   const path = source.kind === "url" ? source.url : node.name === "/" ? "." : node.name;
   return /^[\w./:+@%=,-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+}
+
+/** A choice among the columns of a table, where there are several. */
+export function columnChoice({ node, now }: Shown, chosen: ColumnFacts): HTMLElement | false {
+  if (node.columns.length < 2) return false;
+  const select = h(
+    "select",
+    { onchange: () => now.go({ ...now.state, column: select.value, more: {} }) },
+    ...node.columns.map(({ name }) => h("option", { value: name, selected: name === chosen.name }, name)),
+  );
+  return h("label", {}, "Column", select);
+}
+
+/** Sliders for the leading dimensions of an array of more than two. */
+export function planeChoice(
+  { now }: Shown,
+  shape: readonly number[],
+  onChange: () => void,
+): { readonly fixed: () => readonly number[]; readonly choice: readonly HTMLElement[] } {
+  const leading = shape.slice(0, -2);
+  const kept = (now.state.more["plane"] ?? "").split(",").map(Number);
+  const fixed = leading.map((length, d) => Math.max(0, Math.min(length - 1, kept[d] || 0)));
+  const choice = leading.map((length, d) => {
+    const shownAt = h("output", {}, String(fixed[d]));
+    const slider = h("input", {
+      type: "range",
+      min: 0,
+      max: Math.max(0, length - 1),
+      value: fixed[d],
+      "aria-label": `Index in dimension ${d}`,
+      oninput: () => {
+        fixed[d] = Number(slider.value);
+        shownAt.textContent = slider.value;
+        now.keep({ plane: fixed.join(",") });
+        onChange();
+      },
+    });
+    return h("label", {}, `Dimension ${d}`, slider, shownAt);
+  });
+  return { fixed: () => fixed, choice };
 }

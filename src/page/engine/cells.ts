@@ -1,0 +1,140 @@
+/** Values as people read them. Knows data types; must not know archives. */
+import type { DType, TimeUnit } from "../../format/types.ts";
+import { type PlainJson, toJsonValue } from "../../values/values.ts";
+
+const NOT_A_TIME = -(2n ** 63n);
+/** Milliseconds of a unit, as a fraction: the count times the first, by the second. */
+const MILLISECONDS: Partial<Record<TimeUnit, readonly [times: bigint, by: bigint]>> = {
+  W: [604_800_000n, 1n],
+  D: [86_400_000n, 1n],
+  h: [3_600_000n, 1n],
+  m: [60_000n, 1n],
+  s: [1000n, 1n],
+  ms: [1n, 1n],
+  us: [1n, 1000n],
+  ns: [1n, 1_000_000n],
+  ps: [1n, 1_000_000_000n],
+  fs: [1n, 1_000_000_000_000n],
+  as: [1n, 1_000_000_000_000_000n],
+};
+/** Digits of a second that a unit has. */
+const DIGITS: Partial<Record<TimeUnit, number>> = { ms: 3, us: 6, ns: 9, ps: 12, fs: 15, as: 18 };
+const WORDS: Readonly<Record<TimeUnit, string>> = {
+  Y: "years",
+  M: "months",
+  W: "weeks",
+  D: "days",
+  h: "hours",
+  m: "minutes",
+  s: "seconds",
+  ms: "ms",
+  us: "µs",
+  ns: "ns",
+  ps: "ps",
+  fs: "fs",
+  as: "as",
+  generic: "steps",
+};
+/** Dates that JavaScript knows, in milliseconds from 1970. */
+const LAST_DATE = 8_640_000_000_000_000n;
+/** Bytes and characters of a cell that are shown. */
+const MOST_LETTERS = 200;
+
+/** One value as a cell. */
+export function cellText(value: unknown, dtype: DType): string {
+  if (typeof value === "bigint") return integerText(value, dtype);
+  if (typeof value === "number") return numberText(value, dtype);
+  if (typeof value === "string") return shorten(value);
+  if (typeof value === "boolean") return String(value);
+  if (value instanceof Uint8Array)
+    return shorten(
+      Array.from(value.subarray(0, MOST_LETTERS), (byte) => byte.toString(16).padStart(2, "0")).join(""),
+    );
+  if (dtype.kind === "complex" && Array.isArray(value)) {
+    const [re = 0, im = 0] = value as number[];
+    return `${numberText(re, dtype)}${im < 0 || Object.is(im, -0) ? "-" : "+"}${numberText(Math.abs(im), dtype)}j`;
+  }
+  if (Array.isArray(value)) return shorten(`[${value.map((each) => cellText(each, dtype)).join(", ")}]`);
+  if (dtype.kind === "struct" && typeof value === "object" && value !== null) {
+    const struct = value as Record<string, unknown>;
+    return shorten(
+      dtype.fields.map(({ name, dtype: of }) => `${name}: ${cellText(struct[name], of)}`).join(", "),
+    );
+  }
+  return String(value);
+}
+
+/** One value as JSON, by the rules of `cat --format json`. */
+export function cellJson(value: unknown, dtype: DType): string {
+  return jsonText(toJsonValue(value, dtype));
+}
+
+/** `JSON.stringify` would drop the sign of -0. */
+function jsonText(value: PlainJson): string {
+  if (typeof value === "number") return Object.is(value, -0) ? "-0.0" : String(value);
+  if (Array.isArray(value)) return `[${value.map(jsonText).join(",")}]`;
+  return JSON.stringify(value);
+}
+
+function integerText(value: bigint, dtype: DType): string {
+  if (dtype.kind === "datetime")
+    return value === NOT_A_TIME ? "NaT" : dateText(value * BigInt(dtype.scale), dtype.unit);
+  if (dtype.kind === "timedelta")
+    return value === NOT_A_TIME ? "NaT" : `${value * BigInt(dtype.scale)} ${WORDS[dtype.unit]}`;
+  return value.toString();
+}
+
+function numberText(value: number, dtype: DType): string {
+  if (Object.is(value, -0)) return "-0";
+  if ((dtype.kind !== "float" && dtype.kind !== "complex") || !Number.isFinite(value)) return String(value);
+  const half = dtype.kind === "complex" ? dtype.itemSize / 2 : dtype.itemSize;
+  if (half >= 8) return String(value);
+  // The fewest digits that give the same number of this width.
+  for (let digits = half === 4 ? 6 : 3; digits <= 9; digits++) {
+    const text = Number(value.toPrecision(digits));
+    if (Math.fround(text) === value) return String(text);
+  }
+  return String(value);
+}
+
+/** A date as ISO 8601 has it, as exact as its unit. */
+function dateText(count: bigint, unit: TimeUnit): string {
+  if (unit === "Y") return String(1970n + count);
+  if (unit === "M") {
+    const year = floorDivide(count, 12n);
+    return `${1970n + year}-${String(count - year * 12n + 1n).padStart(2, "0")}`;
+  }
+  const fraction = MILLISECONDS[unit];
+  if (fraction === undefined) return `${count} ${WORDS[unit]}`;
+  const [times, by] = fraction;
+  const ms = floorDivide(count * times, by);
+  if (ms > LAST_DATE || ms < -LAST_DATE) return `${count} ${WORDS[unit]} from 1970`;
+  const iso = new Date(Number(ms)).toISOString();
+  const at = iso.indexOf("T");
+  if (unit === "D" || unit === "W") return iso.slice(0, at);
+  if (unit === "h" || unit === "m") return iso.slice(0, at + 6);
+  const { [unit]: digits = 0 } = DIGITS;
+  if (digits <= 3) return iso.slice(0, at + 9 + (digits === 0 ? 0 : 4));
+  const second = 10n ** BigInt(digits);
+  const below = count - floorDivide(count, second) * second;
+  return `${iso.slice(0, at + 9)}.${below.toString().padStart(digits, "0")}`;
+}
+
+/** Seconds from 1970 of a stored time; NaN for none. */
+export function secondsOf(
+  value: bigint,
+  { unit, scale }: { readonly unit: TimeUnit; readonly scale: number },
+): number {
+  const fraction = MILLISECONDS[unit];
+  if (value === NOT_A_TIME || fraction === undefined) return Number.NaN;
+  return (Number(value) * scale * Number(fraction[0])) / Number(fraction[1]) / 1000;
+}
+
+function floorDivide(a: bigint, b: bigint): bigint {
+  const quotient = a / b;
+  return a % b < 0n ? quotient - 1n : quotient;
+}
+
+function shorten(text: string): string {
+  return text.length > MOST_LETTERS ? `${text.slice(0, MOST_LETTERS)}…` : text;
+}

@@ -1,0 +1,183 @@
+/** The chunks of a column: where they lie, how large they are, and what one of them holds. */
+import type {
+  BytesArchive,
+  ChunkedArchive,
+  EncodedChunk,
+  ReadableArray,
+  ReadableChunk,
+} from "../../archive/kinds/types.ts";
+import { decodeHeader, headLength } from "../../codec/header.ts";
+import { isSuperchunkError } from "../../errors.ts";
+import { slice } from "../../values/selection.ts";
+import { cellText } from "./cells.ts";
+import type { BlockFacts, ChunkBatch, ChunkDetail, Watch } from "./protocol.ts";
+
+type Column = ReadableArray | BytesArchive;
+
+/** Chunks that are posted together, and milliseconds after which fewer are. */
+const BATCH = 16_384;
+const BATCH_MS = 150;
+/** Damaged chunks after which a list ends: a file that is no archive would have them without end. */
+const MOST_DAMAGED = 1000;
+/** Values of a chunk that are shown. */
+const FIRST_VALUES = 8;
+
+/** Lists chunks in batches. Resolves with why the list is not whole, or undefined. */
+export async function listChunks(
+  column: Column,
+  { signal, onProgress }: Watch<ChunkBatch>,
+): Promise<string | undefined> {
+  const lot = new Lot((batch) => onProgress?.(batch));
+  let next = 0;
+  let problem: string | undefined;
+  for (let damaged = 0; ; damaged++) {
+    try {
+      const options = next === 0 ? { signal } : { signal, first: next };
+      for await (const chunk of column.listChunks(options)) {
+        lot.add(chunk);
+        next = chunk.index + 1;
+      }
+      break;
+    } catch (error) {
+      if (!isSuperchunkError(error) || signal?.aborted) throw error;
+      problem ??= error.message;
+      // Only archives can go on after a chunk that cannot be read.
+      const bad = Math.max(next, error.details.chunk ?? next);
+      if (!("encodedChunks" in column) || damaged >= MOST_DAMAGED || bad >= column.nchunks) break;
+      lot.addDamaged(bad, error.details.path ?? "", error.details.offset ?? -1);
+      next = bad + 1;
+      if (next >= column.nchunks) break;
+    }
+  }
+  lot.flush();
+  return problem;
+}
+
+/** Chunks that are not posted yet. */
+class Lot {
+  readonly #post: (batch: ChunkBatch) => void;
+  readonly #words: string[] = [];
+  readonly #numbers = new Map<string, number>();
+  #chunks: Omit<ReadableChunk, "typesize" | "blocksize" | "shuffle" | "memcpyed" | "checksum">[] = [];
+  #damaged: number[] = [];
+  #due: number = performance.now() + BATCH_MS;
+
+  constructor(post: (batch: ChunkBatch) => void) {
+    this.#post = post;
+  }
+
+  add(chunk: ReadableChunk): void {
+    this.#chunks.push(chunk);
+    this.#damaged.push(0);
+    if (this.#chunks.length >= BATCH || (this.#chunks.length % 64 === 0 && performance.now() > this.#due))
+      this.flush();
+  }
+
+  addDamaged(index: number, key: string, offset: number): void {
+    this.#chunks.push({ index, key, offset, nbytes: 0, ctbytes: 0, compressor: "", digest: undefined });
+    this.#damaged.push(1);
+  }
+
+  flush(): void {
+    const chunks = this.#chunks;
+    if (chunks.length === 0) return;
+    this.#post({
+      index: Float64Array.from(chunks, ({ index }) => index),
+      offset: Float64Array.from(chunks, ({ offset }) => offset),
+      nbytes: Float64Array.from(chunks, ({ nbytes }) => nbytes),
+      cbytes: Float64Array.from(chunks, ({ ctbytes }) => ctbytes),
+      file: Uint32Array.from(chunks, ({ key }) => this.#numberOf(key)),
+      codec: Uint32Array.from(chunks, ({ compressor }) => this.#numberOf(compressor)),
+      digest: chunks.map(({ digest }) => digest),
+      words: this.#words.slice(),
+      damaged: Uint8Array.from(this.#damaged),
+    });
+    this.#chunks = [];
+    this.#damaged = [];
+    this.#due = performance.now() + BATCH_MS;
+  }
+
+  #numberOf(word: string): number {
+    const known = this.#numbers.get(word);
+    if (known !== undefined) return known;
+    const number = this.#words.push(word) - 1;
+    this.#numbers.set(word, number);
+    return number;
+  }
+}
+
+/** Reads and decodes a chunk, and tells what is in it. */
+export async function readChunk(
+  column: Column,
+  index: number,
+  signal: AbortSignal | undefined,
+): Promise<ChunkDetail> {
+  const began = performance.now();
+  const rows = rowsOf(column, index);
+  let blocks: readonly BlockFacts[] = [];
+  let values: readonly string[] = [];
+  let failure: string | undefined;
+  try {
+    if ("encodedChunks" in column)
+      for await (const chunk of (column as ChunkedArchive).encodedChunks(index, index + 1, { signal }))
+        blocks = blocksOf(chunk);
+    if (rows !== undefined) values = await firstValues(column, rows, signal);
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    failure = error.message;
+  }
+  return { index, took: performance.now() - began, rows, blocks, values, error: failure };
+}
+
+function rowsOf(column: Column, index: number): readonly [number, number] | undefined {
+  if (column.kind === "bytes") {
+    const starts = column.chunkStarts;
+    const first = starts?.at(index) ?? index * column.chunkBytes;
+    return [first, starts?.at(index + 1) ?? Math.min(column.nbytes, first + column.chunkBytes)];
+  }
+  const { chunkLength, shape } = column;
+  if (chunkLength === undefined) return undefined;
+  const length = shape.at(0) ?? 1;
+  return [Math.min(length, index * chunkLength), Math.min(length, (index + 1) * chunkLength)];
+}
+
+/** Decodes the whole chunk: what cannot be decoded is found. */
+async function firstValues(
+  column: Column,
+  [first, end]: readonly [number, number],
+  signal: AbortSignal | undefined,
+): Promise<string[]> {
+  if (column.kind === "bytes") {
+    const bytes = await column.readBytes(first, end, { signal });
+    return Array.from(bytes.subarray(0, 2 * FIRST_VALUES), (byte) => byte.toString(16).padStart(2, "0"));
+  }
+  if (column.shape.length === 0 || end <= first) return [];
+  const found = await column.get([slice(first, end)], { signal });
+  const texts: string[] = [];
+  for (const value of (found as { readonly data: Iterable<unknown> }).data) {
+    if (texts.length >= FIRST_VALUES) break;
+    texts.push(cellText(value, column.dtype));
+  }
+  return texts;
+}
+
+/** The blocks of a Blosc chunk: compressors with threads write them in any order. */
+function blocksOf({ bytes }: EncodedChunk): BlockFacts[] {
+  const header = decodeHeader(bytes);
+  const nbytesOf = (block: number): number =>
+    Math.min(header.blocksize, header.nbytes - block * header.blocksize);
+  if (header.memcpyed)
+    return Array.from({ length: header.nblocks }, (_, block) => ({
+      nbytes: nbytesOf(block),
+      cbytes: nbytesOf(block),
+    }));
+  if (headLength(header) > bytes.length) return [];
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const starts = Array.from({ length: header.nblocks }, (_, block) => view.getInt32(16 + 4 * block, true));
+  const sorted = [...starts, header.ctbytes].sort((a, b) => a - b);
+  const after = new Map(sorted.map((start, i) => [start, sorted.at(i + 1) ?? header.ctbytes]));
+  return starts.map((start, block) => ({
+    nbytes: nbytesOf(block),
+    cbytes: (after.get(start) ?? start) - start,
+  }));
+}

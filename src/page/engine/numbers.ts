@@ -1,0 +1,307 @@
+/** Numbers of columns: envelopes for plots, planes for pictures, statistics. */
+import type { ReadableArray } from "../../archive/kinds/types.ts";
+import { SuperchunkError } from "../../errors.ts";
+import type { DType } from "../../format/types.ts";
+import { slice } from "../../values/selection.ts";
+import { secondsOf } from "./cells.ts";
+import type { Envelope, Picture, PlotData, PlotRequest, Statistics, Watch } from "./protocol.ts";
+
+/** Decoded bytes of a column that are read for a plot; of more, one in so many parts is. */
+const MOST_BYTES = 192 << 20;
+/** Rows that are read together where chunks do not say it. */
+const SLICE_BYTES = 1 << 20;
+/** Between two reports, in milliseconds. */
+const REPORT_MS = 120;
+/** Side of a picture, at most. */
+const MOST_SIDE = 1024;
+/** Bytes that are decoded for one picture, at most. */
+const MOST_PICTURE = 512 << 20;
+const BINS = 48;
+/** Names of integer columns that hold seconds since 1970. */
+const SECONDS = /^(?:day|date|time|timestamp|ts|datetime|minute)$/i;
+/** Seconds of 1973 and 2096: what lies between is taken for a time. */
+const [FIRST_SECOND, LAST_SECOND] = [1e8, 4e9];
+
+/** True for a data type whose values can be drawn. */
+export function isNumeric({ kind, itemSize }: DType): boolean {
+  return (
+    ["int", "uint", "bool", "datetime", "timedelta"].includes(kind) || (kind === "float" && itemSize <= 8)
+  );
+}
+
+/** Numbers of a run of rows. Dates are seconds since 1970. */
+async function numbersOf(
+  array: ReadableArray,
+  first: number,
+  end: number,
+  signal: AbortSignal | undefined,
+): Promise<ArrayLike<number>> {
+  const { data } = (await array.get([slice(first, end)], { signal })) as {
+    readonly data: ArrayLike<unknown> | (Iterable<unknown> & { readonly length: number });
+  };
+  const { dtype } = array;
+  if (data instanceof BigInt64Array || data instanceof BigUint64Array) {
+    if (dtype.kind === "datetime")
+      return Float64Array.from(data, (value) => secondsOf(value as bigint, dtype));
+    return Float64Array.from(data, Number);
+  }
+  if (ArrayBuffer.isView(data)) return data as unknown as ArrayLike<number>;
+  return Float64Array.from(data as Iterable<unknown>, Number);
+}
+
+/** Which runs of rows are read of `[first, end)`: by whole chunks, and one in so many where that is too much. */
+function planRuns(
+  array: ReadableArray,
+  first: number,
+  end: number,
+): { readonly runs: (readonly [number, number])[]; readonly every: number } {
+  const { dtype, chunkLength } = array;
+  const rowBytes = Math.max(1, dtype.itemSize);
+  const rows = Math.max(chunkLength ?? 0, Math.ceil(SLICE_BYTES / rowBytes));
+  const step =
+    chunkLength === undefined || chunkLength === 0
+      ? rows
+      : Math.floor(rows / chunkLength) * chunkLength || chunkLength;
+  const every = Math.max(1, Math.ceil(((end - first) * rowBytes) / MOST_BYTES));
+  const runs: (readonly [number, number])[] = [];
+  for (let at = Math.floor(first / step) * step, i = 0; at < end; at += step, i++)
+    if (i % every === 0) runs.push([Math.max(first, at), Math.min(end, at + step)]);
+  return { runs, every };
+}
+
+class Buckets implements Envelope {
+  readonly name: string;
+  readonly min: Float64Array;
+  readonly max: Float64Array;
+  readonly first: Float64Array;
+  readonly last: Float64Array;
+
+  constructor(name: string, count: number) {
+    this.name = name;
+    [this.min, this.max, this.first, this.last] = [0, 0, 0, 0].map(() =>
+      new Float64Array(count).fill(Number.NaN),
+    ) as [Float64Array, Float64Array, Float64Array, Float64Array];
+  }
+
+  add(values: ArrayLike<number>, at: number, first: number, width: number): void {
+    const { min, max, first: begin, last } = this;
+    for (let i = 0; i < values.length; i++) {
+      const value = values[i] as number;
+      if (Number.isNaN(value)) continue;
+      const bucket = Math.min(min.length - 1, Math.floor((at + i - first) / width));
+      if (Number.isNaN(min[bucket] as number)) {
+        min[bucket] = max[bucket] = begin[bucket] = value;
+      } else if (value < (min[bucket] as number)) min[bucket] = value;
+      else if (value > (max[bucket] as number)) max[bucket] = value;
+      last[bucket] = value;
+    }
+  }
+}
+
+/** Reads what a plot needs, and reports while it does. */
+export async function plotColumns(
+  arrays: ReadonlyMap<string, ReadableArray>,
+  { columns, x: xName, first, end, buckets }: PlotRequest,
+  { signal, onProgress }: Watch<PlotData>,
+): Promise<PlotData> {
+  const rows = Math.max(0, end - first);
+  const count = Math.max(1, Math.min(buckets, rows));
+  const width = Math.max(1, rows / count);
+  const isExact = rows <= buckets;
+  const names = [...new Set(xName === undefined ? columns : [...columns, xName])];
+  const series = new Map(names.map((name) => [name, new Buckets(name, count)]));
+  const plans = names.map((name) => {
+    const array = arrays.get(name);
+    if (array === undefined || !isNumeric(array.dtype) || array.shape.length !== 1)
+      throw new SuperchunkError("BAD_ARGUMENT", `the values of "${name}" are not numbers in a row`, {
+        field: name,
+      });
+    return { array, buckets: series.get(name) as Buckets, ...planRuns(array, first, end) };
+  });
+  const total = plans.reduce((sum, { runs }) => sum + runs.length, 0);
+  const every = Math.max(1, ...plans.map((plan) => plan.every));
+  let done = 0;
+  let told = performance.now();
+  const report = (): PlotData => ({
+    ...axisOf(xName, arrays, series, first, width, count),
+    series: columns.flatMap((name) => series.get(name) ?? []),
+    isExact,
+    every,
+    done,
+    total,
+  });
+  const longest = Math.max(0, ...plans.map(({ runs }) => runs.length));
+  for (let i = 0; i < longest; i++) {
+    await Promise.all(
+      plans.map(async ({ array, buckets: into, runs }) => {
+        const run = runs[i];
+        if (run === undefined) return;
+        into.add(await numbersOf(array, run[0], run[1], signal), run[0], first, width);
+        done++;
+      }),
+    );
+    if (performance.now() - told < REPORT_MS) continue;
+    told = performance.now();
+    onProgress?.(report());
+  }
+  return report();
+}
+
+/** The horizontal axis: row numbers, or the column that was asked for where it never goes back. */
+function axisOf(
+  name: string | undefined,
+  arrays: ReadonlyMap<string, ReadableArray>,
+  series: ReadonlyMap<string, Buckets>,
+  first: number,
+  width: number,
+  count: number,
+): Pick<PlotData, "x" | "xKind" | "xNote"> {
+  const rows = Float64Array.from({ length: count }, (_, i) => first + Math.floor(i * width));
+  const values = name === undefined ? undefined : series.get(name)?.first;
+  if (name === undefined || values === undefined) return { x: rows, xKind: "rows" };
+  const known = values.filter((value) => !Number.isNaN(value));
+  const goesBack = known.some((value, i) => i > 0 && value < (known[i - 1] as number));
+  if (goesBack || known.length < values.length)
+    return {
+      x: rows,
+      xKind: "rows",
+      xNote:
+        known.length < values.length
+          ? undefined
+          : `"${name}" goes back within these rows, so they are numbered`,
+    };
+  const dtype = arrays.get(name)?.dtype;
+  const isTime =
+    dtype?.kind === "datetime" ||
+    (SECONDS.test(name) &&
+      known.every((value) => value === 0 || (value > FIRST_SECOND && value < LAST_SECOND)));
+  return { x: values, xKind: isTime ? "time" : "values" };
+}
+
+/** A plane of an array as numbers, thinned out to a screen's size. */
+export async function readPicture(
+  array: ReadableArray,
+  fixed: readonly number[],
+  signal: AbortSignal | undefined,
+): Promise<Picture> {
+  const { shape, dtype } = array;
+  const [height = 0, width = 0] = shape.slice(-2);
+  if (shape.length < 2 || !isNumeric(dtype))
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      "only arrays of numbers with two dimensions and more are pictures",
+      { path: array.path },
+    );
+  const [stepY, stepX] = [
+    Math.max(1, Math.ceil(height / MOST_SIDE)),
+    Math.max(1, Math.ceil(width / MOST_SIDE)),
+  ];
+  if (Math.ceil(height / stepY) * width * dtype.itemSize > MOST_PICTURE)
+    throw new SuperchunkError("LIMIT", "this plane is too large to be shown as a picture", {
+      path: array.path,
+    });
+  const {
+    data,
+    stride,
+    shape: found,
+  } = (await array.get(
+    [
+      ...fixed.slice(0, shape.length - 2),
+      { start: 0, stop: height, step: stepY },
+      { start: 0, stop: width, step: stepX },
+    ],
+    { signal },
+  )) as {
+    readonly data: Iterable<unknown> & { readonly length: number };
+    readonly stride: readonly number[];
+    readonly shape: readonly number[];
+  };
+  const flat = Float64Array.from(data, (value) =>
+    typeof value === "bigint" && dtype.kind === "datetime" ? secondsOf(value, dtype) : Number(value),
+  );
+  const [h = 0, w = 0] = found;
+  const [down = w, aside = 1] = stride;
+  const values = new Float64Array(h * w);
+  let [min, max] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  for (let y = 0; y < h; y++) {
+    for (let x = 0; x < w; x++) {
+      const value = flat[y * down + x * aside] as number;
+      values[y * w + x] = value;
+      if (!Number.isFinite(value)) continue;
+      if (value < min) min = value;
+      if (value > max) max = value;
+    }
+  }
+  return { width: w, height: h, stepX, stepY, values, min, max };
+}
+
+/** Facts of all values, or of a sample of chunks: one pass for the bounds, one for the histogram of what was kept. */
+export async function statisticsOf(
+  array: ReadableArray,
+  { signal, onProgress }: Watch<Statistics>,
+): Promise<Statistics> {
+  const rows = array.shape.at(0) ?? 0;
+  const { runs, every } = planRuns(array, 0, rows);
+  const sum = new Moments();
+  let told = performance.now();
+  for (const [first, end] of runs) {
+    sum.add(await numbersOf(array, first, end, signal));
+    if (performance.now() - told < 4 * REPORT_MS) continue;
+    told = performance.now();
+    onProgress?.(sum.statistics(every));
+  }
+  return sum.statistics(every);
+}
+
+/** Bounds, mean, deviation, and a histogram whose bins grow with the bounds. */
+class Moments {
+  #count = 0;
+  #missing = 0;
+  #min = Number.POSITIVE_INFINITY;
+  #max = Number.NEGATIVE_INFINITY;
+  #mean = 0;
+  #square = 0;
+  /** A sample for the histogram: each so many values. */
+  #kept: number[] = [];
+  #each = 1;
+
+  add(values: ArrayLike<number>): void {
+    for (let i = 0; i < values.length; i++) {
+      const value = values[i] as number;
+      if (!Number.isFinite(value)) {
+        this.#missing++;
+        continue;
+      }
+      this.#count++;
+      const step = value - this.#mean;
+      this.#mean += step / this.#count;
+      this.#square += step * (value - this.#mean);
+      if (value < this.#min) this.#min = value;
+      if (value > this.#max) this.#max = value;
+      if (this.#count % this.#each === 0) this.#kept.push(value);
+    }
+    while (this.#kept.length > 200_000) {
+      this.#kept = this.#kept.filter((_, i) => i % 2 === 0);
+      this.#each *= 2;
+    }
+  }
+
+  statistics(every: number): Statistics {
+    const histogram = new Array<number>(BINS).fill(0);
+    const width = (this.#max - this.#min) / BINS;
+    for (const value of this.#kept) {
+      const bin = width > 0 ? Math.min(BINS - 1, Math.floor((value - this.#min) / width)) : 0;
+      histogram[bin] = (histogram[bin] as number) + 1;
+    }
+    return {
+      count: this.#count,
+      missing: this.#missing,
+      min: this.#min,
+      max: this.#max,
+      mean: this.#count === 0 ? Number.NaN : this.#mean,
+      deviation: this.#count === 0 ? Number.NaN : Math.sqrt(this.#square / this.#count),
+      histogram,
+      every,
+    };
+  }
+}

@@ -1,0 +1,299 @@
+/** The map of chunks on a canvas: a cell for each, as many as there are. Knows cells and colours; must not know archives. */
+import { cssOf, NAMED, type Pixel, pixel, RAMP_PIXELS } from "../colours.ts";
+import { h, onceAFrame } from "../dom.ts";
+import type { ChunkBatch } from "../engine/protocol.ts";
+
+/** What a chunk's state is. */
+export const STATE = { unknown: 0, whole: 1, damaged: 2, filled: 3 } as const;
+
+/** By what cells are coloured. */
+export type Colouring = "ratio" | "size" | "codec" | "file" | "health";
+
+/** Sizes of cells in pixels of the page. */
+const SIZES = [1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32];
+const DAMAGED: readonly [number, number, number] = [208, 48, 40];
+const WHOLE: readonly [number, number, number] = [46, 160, 98];
+const FILLED: readonly [number, number, number] = [226, 160, 40];
+
+/** The chunks of a column, in typed arrays that grow. */
+export class ChunkData {
+  count = 0;
+  index: Float64Array = new Float64Array(1024);
+  offset: Float64Array = new Float64Array(1024);
+  nbytes: Float64Array = new Float64Array(1024);
+  cbytes: Float64Array = new Float64Array(1024);
+  file: Uint32Array = new Uint32Array(1024);
+  codec: Uint32Array = new Uint32Array(1024);
+  state: Uint8Array = new Uint8Array(1024);
+  words: readonly string[] = [];
+  readonly digests: Map<number, string> = new Map();
+  /** Greatest ratio and size, and least size, of stored chunks. */
+  mostRatio = 2;
+  mostBytes = 1;
+  leastBytes: number = Number.POSITIVE_INFINITY;
+  stored = 0;
+  decoded = 0;
+
+  add(batch: ChunkBatch): void {
+    const { length } = batch.index;
+    this.#reserve(this.count + length);
+    for (let i = 0; i < length; i++) {
+      const at = this.count + i;
+      const [nbytes, cbytes] = [batch.nbytes[i] as number, batch.cbytes[i] as number];
+      this.state[at] = batch.damaged[i] === 1 ? STATE.damaged : STATE.unknown;
+      const digest = batch.digest[i];
+      if (digest !== undefined) this.digests.set(at, digest);
+      this.stored += cbytes;
+      this.decoded += nbytes;
+      if (cbytes <= 0) continue;
+      this.mostRatio = Math.max(this.mostRatio, nbytes / cbytes);
+      this.mostBytes = Math.max(this.mostBytes, cbytes);
+      this.leastBytes = Math.min(this.leastBytes, cbytes);
+    }
+    this.index.set(batch.index, this.count);
+    this.offset.set(batch.offset, this.count);
+    this.nbytes.set(batch.nbytes, this.count);
+    this.cbytes.set(batch.cbytes, this.count);
+    this.file.set(batch.file, this.count);
+    this.codec.set(batch.codec, this.count);
+    this.words = batch.words;
+    this.count += length;
+  }
+
+  #reserve(count: number): void {
+    if (count <= this.index.length) return;
+    const room = Math.max(count, 2 * this.index.length);
+    const grow = <T extends Float64Array | Uint32Array | Uint8Array>(old: T, made: T): T => {
+      made.set(old);
+      return made;
+    };
+    this.index = grow(this.index, new Float64Array(room));
+    this.offset = grow(this.offset, new Float64Array(room));
+    this.nbytes = grow(this.nbytes, new Float64Array(room));
+    this.cbytes = grow(this.cbytes, new Float64Array(room));
+    this.file = grow(this.file, new Uint32Array(room));
+    this.codec = grow(this.codec, new Uint32Array(room));
+    this.state = grow(this.state, new Uint8Array(room));
+  }
+}
+
+/** Where the cells of a map are drawn, and what happens to them. */
+export class ChunkMap {
+  readonly element: HTMLElement;
+  readonly draw: () => void = onceAFrame(() => this.#drawNow());
+  readonly #data: ChunkData;
+  readonly #canvas: HTMLCanvasElement;
+  readonly #space: HTMLElement = h("div", { class: "space" });
+  readonly #onPoint: (cell: number | undefined, x: number, y: number) => void;
+  colouring: Colouring = "ratio";
+  /** Cells of the whole column, listed or not. */
+  #total: number;
+  #size: number | undefined;
+  #cursor: number | undefined;
+  #image: ImageData | undefined;
+
+  constructor(
+    data: ChunkData,
+    total: number,
+    on: {
+      point(cell: number | undefined, x: number, y: number): void;
+      choose(cell: number): void;
+    },
+  ) {
+    this.#data = data;
+    this.#total = total;
+    this.#onPoint = (cell, x, y) => on.point(cell, x, y);
+    this.#canvas = h("canvas", {});
+    this.#space.append(this.#canvas);
+    this.element = h(
+      "div",
+      {
+        class: "map",
+        tabindex: 0,
+        role: "group",
+        "aria-roledescription": "map of chunks",
+        "aria-label":
+          "Map of chunks. Arrow keys go from chunk to chunk, Enter reads one. The same is in the table of chunks below.",
+      },
+      this.#space,
+    );
+    const point = (event: MouseEvent): void => {
+      const cell = this.#cellAt(event);
+      if (cell !== this.#cursor) {
+        this.#cursor = cell;
+        this.draw();
+      }
+      this.#onPoint(cell, event.clientX, event.clientY);
+    };
+    this.element.addEventListener("pointermove", point);
+    this.element.addEventListener("pointerleave", () => {
+      this.#cursor = undefined;
+      this.#onPoint(undefined, 0, 0);
+      this.draw();
+    });
+    this.element.addEventListener("click", (event) => {
+      const cell = this.#cellAt(event);
+      if (cell !== undefined) on.choose(cell);
+    });
+    this.element.addEventListener("scroll", this.draw, { passive: true });
+    this.element.addEventListener("keydown", (event) => this.#key(event, (cell) => on.choose(cell)));
+    new ResizeObserver(this.draw).observe(this.element);
+  }
+
+  /** Larger or smaller cells: 1 or -1; 0 takes the size at which all are in sight. */
+  zoom(step: number): void {
+    const at = SIZES.indexOf(this.#cellSize());
+    this.#size = step === 0 ? undefined : SIZES[Math.max(0, Math.min(SIZES.length - 1, at + step))];
+    this.draw();
+  }
+
+  /** Shows a chunk as if it was pointed at. */
+  focusOn(cell: number): void {
+    this.#cursor = cell;
+    const { columns, size } = this.#grid();
+    const top = Math.floor(cell / columns) * size;
+    const { scrollTop, clientHeight } = this.element;
+    if (top < scrollTop || top + size > scrollTop + clientHeight)
+      this.element.scrollTop = top - clientHeight / 2;
+    const box = this.element.getBoundingClientRect();
+    this.#onPoint(
+      cell,
+      box.left + (cell % columns) * size + size,
+      box.top + top - this.element.scrollTop + size,
+    );
+    this.draw();
+  }
+
+  #key(event: KeyboardEvent, choose: (cell: number) => void): void {
+    const { columns } = this.#grid();
+    const at = this.#cursor ?? -1;
+    const steps: Readonly<Record<string, number>> = {
+      ArrowRight: at + 1,
+      ArrowLeft: Math.max(0, at - 1),
+      ArrowDown: at < 0 ? 0 : at + columns,
+      ArrowUp: at - columns < 0 ? at : at - columns,
+      Home: 0,
+      End: this.#total - 1,
+    };
+    const to = steps[event.key];
+    if (to !== undefined) {
+      event.preventDefault();
+      this.focusOn(Math.max(0, Math.min(this.#total - 1, to)));
+    } else if ((event.key === "Enter" || event.key === " ") && at >= 0) {
+      event.preventDefault();
+      choose(at);
+    } else if (event.key === "+") this.zoom(1);
+    else if (event.key === "-") this.zoom(-1);
+  }
+
+  #cellSize(): number {
+    if (this.#size !== undefined) return this.#size;
+    const { clientWidth, clientHeight } = this.element;
+    const fits = (size: number): boolean =>
+      Math.ceil(this.#total / Math.max(1, Math.floor(clientWidth / size))) * size <= clientHeight;
+    return SIZES.findLast(fits) ?? 1;
+  }
+
+  #grid(): { readonly size: number; readonly columns: number } {
+    const size = this.#cellSize();
+    return { size, columns: Math.max(1, Math.min(this.#total, Math.floor(this.element.clientWidth / size))) };
+  }
+
+  #cellAt(event: MouseEvent): number | undefined {
+    const { size, columns } = this.#grid();
+    const box = this.element.getBoundingClientRect();
+    const column = Math.floor((event.clientX - box.left - this.element.clientLeft) / size);
+    const row = Math.floor(
+      (event.clientY - box.top - this.element.clientTop + this.element.scrollTop) / size,
+    );
+    const cell = row * columns + column;
+    return column >= 0 && column < columns && cell >= 0 && cell < this.#total ? cell : undefined;
+  }
+
+  #drawNow(): void {
+    const { clientWidth, clientHeight, scrollTop } = this.element;
+    if (clientWidth === 0 || clientHeight === 0) return;
+    const { size, columns } = this.#grid();
+    const rows = Math.ceil(this.#total / columns);
+    this.#space.style.height = `${Math.max(rows * size, 1)}px`;
+    const scale = size < 3 ? 1 : Math.min(2, devicePixelRatio);
+    const [width, height] = [Math.floor(clientWidth * scale), Math.floor(clientHeight * scale)];
+    const canvas = this.#canvas;
+    if (canvas.width !== width || canvas.height !== height || this.#image === undefined) {
+      [canvas.width, canvas.height] = [width, height];
+      canvas.style.width = `${clientWidth}px`;
+      canvas.style.height = `${clientHeight}px`;
+      this.#image = new ImageData(width, height);
+    }
+    const pixels = new Uint32Array(this.#image.data.buffer);
+    pixels.fill(0);
+    const step = size * scale;
+    const gap = size >= 6 ? Math.round(scale) : size >= 3 ? 1 : 0;
+    const empty = this.#emptyPixel();
+    const colourOf = this.#colours();
+    const firstRow = Math.floor(scrollTop / size);
+    const lastRow = Math.min(rows, Math.ceil((scrollTop + clientHeight) / size) + 1);
+    for (let row = firstRow; row < lastRow; row++) {
+      const top = Math.round((row * size - scrollTop) * scale);
+      const [from, to] = [Math.max(0, top), Math.min(height, top + step - gap)];
+      if (to <= from) continue;
+      const line = from * width;
+      for (let column = 0; column < columns; column++) {
+        const cell = row * columns + column;
+        if (cell >= this.#total) break;
+        const left = column * step;
+        const colour = cell < this.#data.count ? colourOf(cell) : empty;
+        pixels.fill(colour, line + left, line + Math.min(width, left + step - gap));
+      }
+      for (let y = from + 1; y < to; y++) pixels.copyWithin(y * width, line, line + width);
+    }
+    const context = canvas.getContext("2d");
+    context?.putImageData(this.#image, 0, 0);
+    if (context !== null && this.#cursor !== undefined) {
+      context.strokeStyle = getComputedStyle(this.element).color;
+      context.lineWidth = 2 * scale;
+      const [x, y] = [
+        (this.#cursor % columns) * step,
+        (Math.floor(this.#cursor / columns) * size - scrollTop) * scale,
+      ];
+      const edge = Math.max(step, 6 * scale);
+      context.strokeRect(x - (edge - step) / 2, y - (edge - step) / 2, edge - gap, edge - gap);
+    }
+  }
+
+  #emptyPixel(): Pixel {
+    return document.documentElement.dataset["theme"] === "dark" ? pixel(46, 52, 58) : pixel(222, 226, 230);
+  }
+
+  #colours(): (cell: number) => Pixel {
+    const { state, cbytes, nbytes, codec, file, mostRatio, mostBytes, leastBytes } = this.#data;
+    const [damaged, whole, filled] = [pixel(...DAMAGED), pixel(...WHOLE), pixel(...FILLED)];
+    const empty = this.#emptyPixel();
+    const named = NAMED.map((colour) => pixel(...colour));
+    const ramp = (share: number): Pixel =>
+      RAMP_PIXELS[Math.max(0, Math.min(255, Math.round(share * 255)))] as number;
+    const ratioSpan = Math.log2(mostRatio);
+    const sizeSpan = Math.log2(mostBytes / leastBytes) || 1;
+    const others: Readonly<Record<Colouring, (cell: number) => Pixel>> = {
+      ratio: (cell) =>
+        ramp(Math.log2((nbytes[cell] as number) / Math.max(1, cbytes[cell] as number)) / ratioSpan),
+      size: (cell) => ramp(Math.log2((cbytes[cell] as number) / leastBytes) / sizeSpan),
+      codec: (cell) => named[(codec[cell] as number) % named.length] as number,
+      file: (cell) => named[(file[cell] as number) % named.length] as number,
+      health: (cell) => (state[cell] === STATE.whole ? whole : empty),
+    };
+    const colour = others[this.colouring];
+    return (cell) => {
+      const is = state[cell];
+      if (is === STATE.damaged) return damaged;
+      return is === STATE.filled ? filled : colour(cell);
+    };
+  }
+}
+
+/** Colours of the health of chunks, for a legend. */
+export const HEALTH: readonly (readonly [name: string, css: string])[] = [
+  ["checked, whole", cssOf(WHOLE)],
+  ["damaged", cssOf(DAMAGED)],
+  ["filled by a repair", cssOf(FILLED)],
+];
