@@ -20,6 +20,7 @@ const TARGETS: readonly ConvertTarget[] = [
   "blz",
   "parquet",
   "arrow",
+  "b2nd",
 ];
 
 /** The options that decide what a conversion makes, and of what. */
@@ -28,7 +29,7 @@ export function addConversionOptions(command: Command): Command {
     .addOption(
       new Option(
         "--to <format>",
-        "format to write; by default what the name of DST says (.parquet, .arrow, .npy, .blp, .bcolz, .blz), else zarr",
+        "format to write; by default what the name of DST says (.parquet, .arrow, .npy, .b2nd, .blp, .bcolz, .blz), else zarr",
       )
         .choices(TARGETS)
         .default("zarr"),
@@ -151,6 +152,7 @@ Examples:
   superchunk convert prices prices.npy --to npy
   superchunk convert daily_equities.bcolz daily_equities.parquet --verify
   superchunk convert daily_equities.bcolz daily_equities.arrow
+  superchunk convert prices prices.b2nd --verify
   superchunk convert signal.blp signal.zr3 --to zarr3-transformer`,
     )
     .action(async (paths: string[], typed: TypedConvertFlags) => {
@@ -166,6 +168,7 @@ const NAMED: ReadonlyMap<string, ConvertFlags["to"]> = new Map([
   ["arrow", "arrow"],
   ["feather", "arrow"],
   ["npy", "npy"],
+  ["b2nd", "b2nd"],
   ["blp", "bloscpack"],
   ["bcolz", "bcolz"],
   ["blz", "blz"],

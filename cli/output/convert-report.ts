@@ -32,7 +32,8 @@ export type ConvertTarget =
   | "bcolz"
   | "blz"
   | "parquet"
-  | "arrow";
+  | "arrow"
+  | "b2nd";
 
 /** The options of `convert` as they are typed. */
 export interface ConvertFlags {
@@ -168,7 +169,7 @@ function otherWords(result: ConvertResult, to: ConvertFlags["to"]): readonly str
   const { chunksRestreamed = 0 } = result;
   const verified = result.verified ? ["verified"] : [];
   const copied =
-    to === "parquet"
+    to === "parquet" || to === "b2nd"
       ? `${formatPlural(chunksRestreamed, "chunk")} restreamed`
       : `${formatPlural(chunksCopied, "chunk")} copied`;
   if (to === "zarr3-transformer")

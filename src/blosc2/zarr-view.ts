@@ -377,7 +377,7 @@ function nanBlock(dtype: DType, length: number): Uint8Array {
 }
 
 /** Positions of a grid in C order. */
-function positions(counts: readonly number[]): number[][] {
+export function positions(counts: readonly number[]): number[][] {
   const total = elementsOf(counts);
   return Array.from({ length: total }, (_, index) => {
     const position: number[] = [];

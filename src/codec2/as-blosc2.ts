@@ -13,10 +13,10 @@ import { FILTER, HEADER2_LENGTH } from "./fields.ts";
 /** What c-blosc2 writes since 2.0, where blocks have one length. */
 const VERSION = 5;
 const EXTENDED = 0x05;
-const MEMCPYED = 0x02;
-const NOT_SPLIT = 0x10;
+export const MEMCPYED = 0x02;
+export const NOT_SPLIT = 0x10;
 /** In the last byte, from bit 4 on. */
-const SPECIAL = { zeros: 1, value: 3 } as const;
+export const SPECIAL = { zeros: 1, value: 3 } as const;
 /** The last of six places, where c-blosc2 puts the shuffle unless told otherwise. */
 const LAST_FILTER = 21;
 const CODEC = 22;
@@ -34,7 +34,8 @@ interface Header2 {
   readonly last?: number;
 }
 
-function header2(
+/** The header of a chunk with `cbytes` bytes. */
+export function header2(
   { typesize, nbytes, blocksize, cname, shuffle, flags, last = 0 }: Header2,
   cbytes: number,
 ): Uint8Array {

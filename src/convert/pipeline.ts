@@ -26,7 +26,8 @@ export type ConvertFormat =
   | "bcolz"
   | "blz"
   | "parquet"
-  | "arrow";
+  | "arrow"
+  | "b2nd";
 
 /** What decides the bytes of a Zarr result. */
 export interface LayoutOptions extends ShardSizing {

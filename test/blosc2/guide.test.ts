@@ -11,9 +11,9 @@ test("every command of the guide runs, and info says what the array is", async (
   copyFileSync(join(repositoryRoot, "fixtures/blosc2/zstd.b2nd"), join(folder, "model.b2nd"));
   const guide = readFileSync(join(repositoryRoot, "docs/blosc2.md"), "utf8");
   const commands = [...guide.matchAll(/^npx superchunk (.+)$/gm)].map(([, text = ""]) => text.split(/\s+/));
-  expect(commands.map(([name]) => name)).toEqual(["info", "cat", "verify", "convert"]);
+  expect(commands.map(([name]) => name)).toEqual(["info", "cat", "verify", "convert", "convert"]);
   for (const words of commands) {
-    const argv = words.map((word) => word.replace(/^model\./, `${folder}/model.`));
+    const argv = words.map((word) => word.replace(/^(model|again)\./, `${folder}/$1.`));
     const { code, err, out } = await runCli(argv);
     expect({ argv, code, err: code === 0 ? "" : err }).toEqual({ argv, code: 0, err: "" });
     if (words[0] === "info") expect(out).toMatch(/dialect +blosc2[\s\S]*shards +8 of 20 x 30/);
@@ -23,6 +23,7 @@ test("every command of the guide runs, and info says what the array is", async (
     await runCli(["cat", join(folder, "model.zarr")]),
   ];
   expect(after.out).toBe(before.out);
+  expect((await runCli(["cat", join(folder, "again.b2nd")])).out).toBe(before.out);
   expect(before.out.length).toBeGreaterThan(1000);
 });
 

@@ -74,7 +74,7 @@ const CASES: readonly (readonly [string, () => Promise<ConvertSource>, ConvertFo
   ["an archive", makeArchive, "zarr"],
   ["a Zarr array", makeZarr, "zarr"],
   ["an archive", makeArchive, "zarr3-transformer"],
-  ...(["npy", "bloscpack", "bcolz", "blz"] as const).flatMap((to) => [
+  ...(["npy", "bloscpack", "bcolz", "blz", "b2nd"] as const).flatMap((to) => [
     ["an archive", makeArchive, to] as const,
     ["a Zarr array", makeZarr, to] as const,
   ]),

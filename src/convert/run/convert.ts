@@ -3,8 +3,10 @@
  *
  * Knows sources and targets; must not know formats.
  */
+
 import type { Archive, OpenOptions } from "../../archive/kinds/types.ts";
 import { open } from "../../archive/open/open.ts";
+import { B2ND } from "../../blosc2/b2nd-target.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import { ZarrArray } from "../../zarr/read/array.ts";
@@ -210,6 +212,7 @@ const TARGETS: { readonly [format in ConvertFormat]: Target } = {
   blz: columnTarget(BLZ),
   parquet: columnTarget(PARQUET),
   arrow: columnTarget(ARROW),
+  b2nd: columnTarget(B2ND),
 };
 
 /** The target of a format. Throws `BAD_ARGUMENT` for one that is not known. */

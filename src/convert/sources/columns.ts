@@ -49,6 +49,8 @@ export interface Column {
   readonly chunks: OfferedChunks | undefined;
   /** The archive whose chunks hold the values, where it is one. */
   readonly archive: ChunkedArchive | undefined;
+  /** The Zarr array, where it is one. */
+  readonly zarr: ZarrArray | undefined;
   /** Why no chunk can be copied, if so. */
   readonly whyRecoded: string | undefined;
   readonly settings: ColumnSettings;
@@ -114,6 +116,7 @@ export async function describeColumn(name: string, source: ColumnArray): Promise
     isFillInexact: source instanceof ZarrArray && !isDefaultExact(source),
     chunks,
     archive,
+    zarr: source instanceof ZarrArray ? source : undefined,
     whyRecoded: archive?.chunkStarts === undefined ? whyNot : UNEQUAL,
     settings: source instanceof ZarrArray ? settingsOfZarr(source) : ((await archive?.summary()) ?? {}),
     path: source.store.describe(source.path),
@@ -181,6 +184,7 @@ export async function describeBytes(
       Number.isInteger(chunkLength) && chunkLength > 0 ? chunkLength : undefined,
     ),
     archive,
+    zarr: undefined,
     whyRecoded: archive.chunkStarts === undefined ? undefined : UNEQUAL,
     settings: await archive.summary(),
     path,

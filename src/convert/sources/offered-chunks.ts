@@ -103,20 +103,27 @@ const RUN_BYTES = 8 << 20;
 /** Bytes between chunks that are read along rather than asked for apart. */
 const MOST_GAP = 64 << 10;
 
-/** The chunks of an array that can be copied, or why they cannot. */
-export function copyableChunks(array: ZarrArray): OfferedChunks | string {
-  const { model, shape, dtype, chunkShape } = array;
+/** Why the stored chunks of an array are not chunks of Blosc of its items in C order; undefined where they are. */
+export function whyNotBlosc({ model, dtype }: ZarrArray): string | undefined {
   const leaf = leafOf(model.chain);
   const [stage, ...others] = leaf.stages;
   if (stage?.isBlosc !== true || others.length > 0) {
     const names = leaf.stages.map(({ name }) => name).join(" and ");
     return `chunks are encoded with ${names === "" ? "no codec" : names}, not with blosc alone`;
   }
-  const [rows, ...rowShape] = shape;
-  if (rows === undefined) return "an array without dimensions has no rows";
-  if (hasTranspose(array)) return "chunks are stored in another order than C";
+  if (hasTranspose(model.chain)) return "chunks are stored in another order than C";
   if (model.dialect === "zarr3" && leaf.serializer.endian === "big" && hasByteOrder(dtype))
     return "items are stored in big-endian order, and the array's type is little-endian";
+  return undefined;
+}
+
+/** The chunks of an array that can be copied, or why they cannot. */
+export function copyableChunks(array: ZarrArray): OfferedChunks | string {
+  const { shape, dtype, chunkShape } = array;
+  const [rows, ...rowShape] = shape;
+  const reason = whyNotBlosc(array);
+  if (reason !== undefined) return reason;
+  if (rows === undefined) return "an array without dimensions has no rows";
   if (rowShape.some((length, d) => chunkShape[d + 1] !== length))
     return "chunks are cut along more than the first dimension";
   const chunkLength = at(chunkShape, 0);
@@ -130,8 +137,8 @@ export function copyableChunks(array: ZarrArray): OfferedChunks | string {
   };
 }
 
-function hasTranspose({ model }: ZarrArray): boolean {
-  let { chain } = model;
+function hasTranspose(whole: ZarrArray["model"]["chain"]): boolean {
+  let chain = whole;
   for (;;) {
     if (chain.order !== undefined || (chain.stages.length > 0 && chain.serializer.kind === "sharding"))
       return true;

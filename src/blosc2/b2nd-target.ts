@@ -1,0 +1,403 @@
+/**
+ * Frames of Blosc2 with dimensions (`.b2nd`), one for each array or column, as python-blosc2 opens them.
+ *
+ * Streams are copied where the cuts allow: an inner chunk of a shard becomes a block, or a chunk of Blosc1 becomes a chunk with the blocks that
+ * it has. Else values are encoded, block by block. @see docs/blosc2.md
+ */
+import { at } from "../bytes/at.ts";
+import { decodeHeader, prepareEncode } from "../codec/index.ts";
+import { type BlockKind, ChunkBuilder, kindOf, repeatedChunk } from "../codec2/chunk-builder.ts";
+import { compareValues } from "../convert/run/compare.ts";
+import type { Column } from "../convert/sources/columns.ts";
+import { type ColumnFormat, type PieceContext, tellLost } from "../convert/targets/column-target.ts";
+import { SuperchunkError } from "../errors.ts";
+import { formatDType, pythonDType } from "../format/dtype.ts";
+import { swapItems } from "../values/copy-items.ts";
+import { elementsOf } from "../values/selection.ts";
+import { scratchBeside, spoolChunks } from "../write/bloscpack/chunk-spool.ts";
+import { withByteOrder } from "../zarr/document/data-type.ts";
+import type { ZarrArray, ZarrChunk } from "../zarr/read/array.ts";
+import { type B2ndLayout, layOut, whyEncoded } from "./b2nd-layout.ts";
+import { frameAround, isLayerName } from "./frame-writer.ts";
+import { openBlosc2, positions } from "./zarr-view.ts";
+
+/** Inner chunks of a shard are read at once where no more than this lies between two of them. Bytes. */
+const MOST_GAP = 64 << 10;
+const DIMENSIONS = "_ARRAY_DIMENSIONS";
+
+/** `.b2nd` files. */
+export const B2ND: ColumnFormat = {
+  format: "b2nd",
+  ending: ".b2nd",
+  whyRecoded: () => undefined,
+  describe(column) {
+    const reason = whyEncoded(column);
+    return reason === undefined ? { action: "restream" } : { action: "recode", reason };
+  },
+
+  async write({ key, columns }, context) {
+    const column = at(columns, 0);
+    const { signal, overwrite, recode } = context.options;
+    const layout = await layOut(column, signal);
+    if (layout.reason !== undefined && recode === false && column.nbytes > 0)
+      throw new SuperchunkError("UNSUPPORTED", `nothing may be recoded: ${layout.reason}`, {
+        path: column.path,
+      });
+    if (layout.reason !== undefined && column.nbytes > 0)
+      context.note(`${column.path}: ${layout.reason}; encoded again`);
+    const attrs = attributesOf(column, context);
+    const work = { column, layout, context, encoded: 0 };
+    const spool = await spoolChunks(storedChunks(work), scratchBeside(context.store, key));
+    try {
+      const { settings, dtype } = column;
+      const isEmpty = spool.sizes.length === 0;
+      const { head, tail } = frameAround(
+        {
+          ...layout,
+          // c-blosc2 has no length of chunks where there are none.
+          blockBytes: isEmpty ? 0 : layout.blockBytes,
+          chunkBytes: isEmpty ? 0 : layout.chunkBytes,
+          typesize: dtype.itemSize,
+          cname: settings.cname === "lz4hc" ? "lz4hc" : layout.kind.compressor,
+          clevel: settings.clevel ?? 5,
+          shuffle: layout.kind.shuffle,
+          dtype: dtype.kind === "struct" ? pythonDType(dtype) : String(formatDType(dtype)),
+          attrs,
+        },
+        spool.sizes,
+      );
+      async function* pieces(): AsyncGenerator<Uint8Array> {
+        yield head;
+        yield* spool.pieces();
+        yield tail;
+      }
+      if (work.encoded > 0)
+        context.note(
+          `${column.path}: ${work.encoded} blocks are encoded again: short ones, which were filled up, and those of another kind`,
+        );
+      await context.store.put(key, pieces(), { ifAbsent: overwrite !== true, signal });
+    } finally {
+      await spool.dispose();
+    }
+  },
+
+  async compare({ key, columns }, { store, signal }) {
+    const found = await openBlosc2(store, key, { signal });
+    const column = at(columns, 0);
+    if (found?.kind === "array")
+      return compareValues(column, inOrderOf(column, found), store.describe(key), signal);
+    throw new SuperchunkError("BAD_FIELD", "the frame cannot be opened. Report it", {
+      path: store.describe(key),
+    });
+  },
+};
+
+/** The array in the byte order of the column: read as Zarr, items are little-endian. */
+function inOrderOf({ dtype }: Column, array: ZarrArray): Pick<ZarrArray, "dtype" | "shape" | "streamBytes"> {
+  if (dtype.byteOrder !== "big" || array.dtype.byteOrder !== "little") return array;
+  return {
+    dtype: withByteOrder(array.dtype, "big"),
+    shape: array.shape,
+    async *streamBytes(options) {
+      for await (const bytes of array.streamBytes(options)) yield swapItems(bytes, array.dtype);
+    },
+  };
+}
+
+/** The attributes that a frame has room for; dimension names go along as xarray keeps them. */
+function attributesOf(column: Column, context: PieceContext): Column["attrs"] {
+  const names = column.zarr?.dimensionNames;
+  const attrs =
+    names?.some((name) => name !== null) === true && column.attrs[DIMENSIONS] === undefined
+      ? { ...column.attrs, [DIMENSIONS]: [...names] }
+      : column.attrs;
+  const long = Object.keys(attrs).filter((name) => !isLayerName(name));
+  if (long.length > 0)
+    context.note(
+      `${column.path}: attributes not carried over, because names have 1 to 31 bytes: ${long.join(", ")}`,
+    );
+  tellLost(context, column, { name: "a frame of Blosc2", holdsAttributes: true });
+  return attrs;
+}
+
+/** The making of one frame. */
+interface Work {
+  readonly column: Column;
+  readonly layout: B2ndLayout;
+  readonly context: PieceContext;
+  /** Blocks that were encoded in chunks whose other blocks were copied. */
+  encoded: number;
+}
+
+interface Stored {
+  readonly bytes: Uint8Array;
+  readonly digest: Uint8Array;
+  readonly nbytes: number;
+}
+
+const NO_BYTES = new Uint8Array(0);
+
+async function* storedChunks(work: Work): AsyncGenerator<Stored> {
+  const { column, layout, context } = work;
+  const count = elementsOf(layout.grid);
+  const items = column.nbytes / Math.max(1, count);
+  for await (const bytes of chunksOf(work)) {
+    yield { bytes, digest: NO_BYTES, nbytes: layout.chunkBytes };
+    context.advance(items);
+  }
+}
+
+function chunksOf(work: Work): AsyncIterable<Uint8Array> {
+  const { column, layout } = work;
+  if (column.nbytes === 0) return (async function* () {})();
+  if (layout.mode === "values") return encodedChunks(work);
+  return column.zarr === undefined ? archiveChunks(work) : zarrChunks(column.zarr, work);
+}
+
+/** What is counted: chunks with streams of the source, and others. */
+function count({ counts }: PieceContext, isCopied: boolean): void {
+  if (isCopied) counts.restreamed = (counts.restreamed ?? 0) + 1;
+  else counts.recoded++;
+}
+
+function finish(builder: ChunkBuilder, work: Work): Uint8Array {
+  const isCopied = builder.encoded === 0 || builder.copied > 0;
+  count(work.context, isCopied);
+  if (isCopied) work.encoded += builder.encoded;
+  return builder.finish();
+}
+
+/** The chunks of an archive, in order. */
+async function* archiveChunks(work: Work): AsyncGenerator<Uint8Array> {
+  const {
+    column: { archive, path },
+    layout,
+    context,
+  } = work;
+  const wanted = elementsOf(layout.grid);
+  let found = 0;
+  for await (const { bytes } of archive?.encodedChunks(0, wanted, { signal: context.signal }) ?? []) {
+    found++;
+    yield await chunkOfBlocks(bytes, work);
+  }
+  if (found !== wanted)
+    throw new SuperchunkError("INCOMPLETE", `${wanted} chunks are counted, but ${found} were found`, {
+      path,
+      expected: wanted,
+      found,
+    });
+}
+
+/** A chunk of Blosc1 as one of Blosc2, with as many blocks as the frame's chunks have. */
+async function chunkOfBlocks(bytes: Uint8Array, work: Work): Promise<Uint8Array> {
+  const { blockBytes, chunkBytes, kind: usual } = work.layout;
+  const stored = decodeHeader(bytes);
+  const isAlike = stored.memcpyed || stored.blocksize === blockBytes || stored.nblocks <= 1;
+  const nblocks = Math.ceil(stored.nbytes / blockBytes);
+  const header = isAlike ? { ...stored, blocksize: blockBytes, nblocks } : stored;
+  const kind = kindOf({ ...header, typesize: usual.typesize }, blockBytes) ?? usual;
+  await prepareEncode(kind.compressor);
+  const builder = new ChunkBuilder({ ...kind, blocksize: blockBytes });
+  for (let block = 0; block < Math.min(chunkBytes / blockBytes, nblocks); block++)
+    if (isAlike) builder.addBlock(bytes, header, block);
+    else builder.addRange(bytes, block * blockBytes, header);
+  while (builder.length < chunkBytes / blockBytes) builder.addZeros();
+  return finish(builder, work);
+}
+
+/** The chunks of a Zarr array, by their positions. */
+async function* zarrChunks(array: ZarrArray, work: Work): AsyncGenerator<Uint8Array> {
+  const { layout, context } = work;
+  const { signal } = context;
+  const places = new Map<string, ZarrChunk>();
+  for await (const chunk of array.listChunks({ signal }))
+    places.set(chunk.start.map((first, d) => first / at(array.chunkShape, d)).join(), chunk);
+  const inner = layout.mode === "inner";
+  const perChunk = layout.chunks.map((length, d) => (inner ? length / at(array.chunkShape, d) : 1));
+  const fill = array.model.fillItem;
+  for (const position of positions(layout.grid)) {
+    const members = positions(perChunk).map((member) =>
+      places.get(member.map((index, d) => at(position, d) * at(perChunk, d) + index).join()),
+    );
+    if (members.every((member) => member === undefined)) {
+      yield repeatedChunk(fill, layout.kind, layout.chunkBytes);
+      count(context, true);
+      continue;
+    }
+    const bytes = await readMembers(array, members, signal);
+    yield await (inner ? chunkOfInner(bytes, fill, work) : chunkOfBlocks(bytes[0] ?? NO_BYTES, work));
+  }
+}
+
+/** Inner chunks as the blocks of one chunk. */
+async function chunkOfInner(
+  members: readonly (Uint8Array | undefined)[],
+  fill: Uint8Array,
+  work: Work,
+): Promise<Uint8Array> {
+  const { blockBytes, kind: usual } = work.layout;
+  const headers = members.map((bytes) => bytes && decodeHeader(bytes));
+  const kinds = headers.flatMap(
+    (header) => (header && kindOf({ ...header, typesize: usual.typesize }, blockBytes)) ?? [],
+  );
+  const kind = kinds[0] ?? usual;
+  await prepareEncode(kind.compressor);
+  const builder = new ChunkBuilder({ ...kind, blocksize: blockBytes });
+  const isZero = fill.every((byte) => byte === 0);
+  for (const [i, bytes] of members.entries()) {
+    const header = headers[i];
+    if (bytes === undefined || header === undefined) {
+      if (isZero) builder.addZeros();
+      else builder.addValues(repeated(fill, blockBytes));
+    } else if (header.nbytes !== blockBytes) throw wrongLength(header.nbytes, blockBytes);
+    else if (header.nblocks === 1 || header.memcpyed) {
+      builder.addBlock(bytes, { ...header, blocksize: blockBytes, nblocks: 1 }, 0);
+    } else builder.addRange(bytes, 0, header);
+  }
+  return finish(builder, work);
+}
+
+function wrongLength(found: number, expected: number): SuperchunkError {
+  return new SuperchunkError(
+    "BAD_FIELD",
+    `nbytes at byte 4 of a chunk is ${found}, but the array's metadata asks for ${expected}; run "superchunk verify"`,
+    { field: "nbytes", expected, found },
+  );
+}
+
+function repeated(item: Uint8Array, length: number): Uint8Array {
+  const out = new Uint8Array(length);
+  for (let i = 0; i < length; i++) out[i] = at(item, i % item.length);
+  return out;
+}
+
+/** The bytes of inner chunks: those that lie together in one object are read at once. */
+async function readMembers(
+  { store }: ZarrArray,
+  members: readonly (ZarrChunk | undefined)[],
+  signal: AbortSignal | undefined,
+): Promise<(Uint8Array | undefined)[]> {
+  const out: (Uint8Array | undefined)[] = members.map(() => undefined);
+  const stored = members
+    .flatMap((chunk, i) => (chunk === undefined ? [] : [{ chunk, i }]))
+    .sort((a, b) =>
+      a.chunk.key === b.chunk.key ? a.chunk.offset - b.chunk.offset : a.chunk.key < b.chunk.key ? -1 : 1,
+    );
+  for (let first = 0; first < stored.length; ) {
+    const { key, offset, version } = at(stored, first).chunk;
+    let end = first;
+    let stop = offset;
+    while (end < stored.length) {
+      const { chunk } = at(stored, end);
+      if (chunk.key !== key || chunk.offset < stop || chunk.offset - stop > MOST_GAP) break;
+      stop = chunk.offset + chunk.ctbytes;
+      end++;
+    }
+    if (end === first)
+      throw new SuperchunkError("BAD_FIELD", "chunks of the shard overlap", {
+        path: store.describe(key),
+        offset,
+      });
+    const length = stop - offset;
+    const bytes = await store.getRange(key, { offset, length }, { signal });
+    const isSame = store.pinsVersions === true || (await store.stat(key, { signal }))?.version === version;
+    if (bytes?.length !== length || !isSame)
+      throw new SuperchunkError("STALE", "the object was replaced while its chunks were read; read again", {
+        path: store.describe(key),
+        offset,
+      });
+    for (; first < end; first++) {
+      const { chunk, i } = at(stored, first);
+      out[i] = bytes.subarray(chunk.offset - offset, chunk.offset - offset + chunk.ctbytes);
+    }
+  }
+  return out;
+}
+
+/** Chunks of values: each block is a chunk of Blosc1 first, which threads can make. */
+async function* encodedChunks({ column, layout, context }: Work): AsyncGenerator<Uint8Array> {
+  const { chunks, blocks, blockBytes, grid, shape, kind } = layout;
+  const { itemSize } = column.dtype;
+  const { cname = kind.compressor, clevel = 5 } = column.settings;
+  const settings = {
+    cname: cname === "snappy" ? ("lz4" as const) : cname,
+    clevel,
+    shuffle: kind.shuffle,
+    typesize: kind.typesize,
+    blocksize: blockBytes,
+  };
+  await prepareEncode(kind.compressor);
+  for (const position of positions(grid)) {
+    const origin = position.map((index, d) => index * at(chunks, d));
+    const box = origin.map((start, d) => Math.min(at(chunks, d), at(shape, d) - start));
+    const bytes = await valuesOf(column, origin, box, context.signal);
+    const values = positions(chunks.map((length, d) => Math.ceil(length / at(blocks, d)))).map((block) =>
+      cutBlock(
+        { bytes, shape: box },
+        { shape: blocks, origin: block.map((index, d) => index * at(blocks, d)) },
+        itemSize,
+      ),
+    );
+    const encoded = await Promise.all(
+      values.map((block) => (isZero(block) ? undefined : context.encoder.encode(block, settings))),
+    );
+    const first = encoded
+      .map((chunk) => chunk && kindOf(decodeHeader(chunk), blockBytes))
+      .find((each) => each !== undefined);
+    const builder = new ChunkBuilder({ ...(first ?? kind), blocksize: blockBytes } satisfies BlockKind);
+    for (const [i, chunk] of encoded.entries()) {
+      if (chunk === undefined) builder.addZeros();
+      else {
+        const header = decodeHeader(chunk);
+        if (header.nblocks === 1 || header.memcpyed)
+          builder.addBlock(chunk, { ...header, blocksize: blockBytes, nblocks: 1 }, 0);
+        else builder.addValues(at(values, i));
+      }
+    }
+    count(context, false);
+    yield builder.finish();
+  }
+}
+
+function isZero(bytes: Uint8Array): boolean {
+  return bytes.every((byte) => byte === 0);
+}
+
+async function valuesOf(
+  column: Column,
+  origin: readonly number[],
+  box: readonly number[],
+  signal: AbortSignal | undefined,
+): Promise<Uint8Array> {
+  const ranges = origin.map((start, d) => ({ start, stop: start + at(box, d), step: 1 }));
+  if (column.zarr !== undefined) return column.zarr.getBytes(ranges, { signal });
+  const [rows] = ranges;
+  if (rows === undefined) return column.rows(0, 1, signal);
+  return column.rows(rows.start, rows.stop, signal);
+}
+
+/** What of a box lies in a block, and zeros around it. */
+function cutBlock(
+  box: { readonly bytes: Uint8Array; readonly shape: readonly number[] },
+  { shape, origin }: { readonly shape: readonly number[]; readonly origin: readonly number[] },
+  itemSize: number,
+): Uint8Array {
+  const out = new Uint8Array(elementsOf(shape) * itemSize);
+  const last = shape.length - 1;
+  if (last < 0) out.set(box.bytes.subarray(0, itemSize));
+  if (last < 0 || origin.some((start, d) => start >= at(box.shape, d))) return out;
+  const run = Math.min(at(shape, last), at(box.shape, last) - at(origin, last)) * itemSize;
+  for (const [row, position] of positions(shape.slice(0, last)).entries()) {
+    let from = 0;
+    let isInside = true;
+    for (let d = 0; d < last; d++) {
+      const index = at(origin, d) + at(position, d);
+      isInside &&= index < at(box.shape, d);
+      from = (from + index) * at(box.shape, d + 1);
+    }
+    if (!isInside) continue;
+    const start = (from + at(origin, last)) * itemSize;
+    out.set(box.bytes.subarray(start, start + run), row * at(shape, last) * itemSize);
+  }
+  return out;
+}

@@ -1,0 +1,145 @@
+/** Frames that are written: every value of the source, its streams where the cuts allow, and what is encoded is said. */
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { readFrame } from "../../src/blosc2/frame.ts";
+import { encode } from "../../src/codec/index.ts";
+import { convert } from "../../src/convert/run/convert.ts";
+import { findReadables } from "../../src/open/find-readables.ts";
+import { open, openArray } from "../../src/open/open.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+
+const root = fileURLToPath(new URL("../../fixtures", import.meta.url));
+
+function imagesOf(folder: string): Map<string, Uint8Array> {
+  const names = readdirSync(join(root, folder), { recursive: true, encoding: "utf8" });
+  const files = names.filter((name) => statSync(join(root, folder, name)).isFile());
+  return new Map(
+    files.map((name) => [name.replaceAll("\\", "/"), new Uint8Array(readFileSync(join(root, folder, name)))]),
+  );
+}
+
+const frames = new MemoryStore(imagesOf("blosc2"));
+const values = JSON.parse(readFileSync(join(root, "blosc2/values.json"), "utf8")) as Readonly<
+  Record<string, { readonly shape: readonly number[]; readonly sha256: string }>
+>;
+
+function sha256(bytes: Uint8Array): string {
+  return createHash("sha256").update(bytes).digest("hex");
+}
+
+test.each(Object.keys(values))("%s goes to Zarr and comes back with its values", async (name) => {
+  const zarr = new MemoryStore();
+  await convert(await open(frames, name), { store: zarr, path: "" }, { to: "zarr" });
+  const back = new MemoryStore();
+  const report = await convert(
+    { store: zarr, path: "" },
+    { store: back, path: "x.b2nd" },
+    { to: "b2nd", verify: true },
+  );
+  const array = await openArray(back, "x.b2nd");
+  expect(array.dialect).toBe("blosc2");
+  expect(array.shape).toEqual(values[name]?.shape);
+  expect(sha256(await array.getBytes())).toBe(values[name]?.sha256);
+  expect(report).toMatchObject({ converted: 1, verified: true });
+});
+
+test.each(["blosclz.b2nd", "lz4.b2nd", "lz4hc.b2nd", "zlib.b2nd", "zstd.b2nd", "nofilter.b2nd"])(
+  "%s comes back with its streams, its cuts and its attributes",
+  async (name) => {
+    const zarr = new MemoryStore();
+    await convert(await open(frames, name), { store: zarr, path: "" }, { to: "zarr" });
+    const back = new MemoryStore();
+    const report = await convert({ store: zarr, path: "" }, { store: back, path: "x.b2nd" }, { to: "b2nd" });
+    // bits of blocks that are no multiple of eight items were encoded on the way to Zarr, and are so again
+    const frame = await readFrame(frames, name);
+    const again = await readFrame(back, "x.b2nd");
+    expect(report).toMatchObject({ chunksRecoded: 0, chunksRestreamed: frame?.chunks.length });
+    expect(again?.metalayers).toEqual(frame?.metalayers);
+    expect(again).toMatchObject({ chunkBytes: frame?.chunkBytes, blockBytes: frame?.blockBytes });
+    expect(again?.attrs).toMatchObject(frame?.attrs ?? {});
+  },
+);
+
+test.each(["bloscpack-1", "bloscpack-2", "bloscpack-3", "carray", "ctable", "blz-superchunk"])(
+  "archives of %s become frames with their values",
+  async (folder) => {
+    const store = new MemoryStore(imagesOf(`corpus/${folder}`));
+    const target = new MemoryStore();
+    const npy = new MemoryStore();
+    const source = { store, path: "" };
+    const report = await convert(
+      source,
+      { store: target, path: "out" },
+      { to: "b2nd", verify: true, skipFailed: true },
+    );
+    await convert(source, { store: npy, path: "out" }, { to: "npy", skipFailed: true });
+    expect(report.converted).toBeGreaterThan(0);
+    let compared = 0;
+    for await (const { path, array } of findReadables(target)) {
+      const image = await npy.get(path.replace(/b2nd$/, "npy"));
+      const bytes = await array?.getBytes();
+      // Read as Zarr, items are little-endian.
+      if (/bigendian/.test(path))
+        for (let i = 0; i < (bytes?.length ?? 0); i += 2) bytes?.subarray(i, i + 2).reverse();
+      expect({ path, same: sha256(bytes ?? new Uint8Array()) }).toEqual({
+        path,
+        same: sha256(image?.subarray(image.length - (bytes?.length ?? 0)) ?? new Uint8Array(1)),
+      });
+      compared++;
+    }
+    expect(compared).toBe(report.arrays);
+  },
+);
+
+test("blocks that are no boxes, other codecs and Fortran order are encoded again, and said", async () => {
+  for (const [settings, reason] of [
+    [{ chunks: [1000, 70], codec: "lz4" }, /blocks of the chunks are not boxes/],
+    [{ chunks: [100, 70], codec: "gzip" }, /encoded with gzip/],
+  ] as const) {
+    const store = new MemoryStore();
+    const array = Float64Array.from({ length: 70_000 }, (_, i) => i);
+    const bytes = new Uint8Array(array.buffer);
+    const document = {
+      zarr_format: 2,
+      shape: [1000, 70],
+      chunks: settings.chunks,
+      dtype: "<f8",
+      order: "C",
+      fill_value: 0,
+      filters: null,
+      compressor:
+        settings.codec === "gzip"
+          ? { id: "gzip", level: 1 }
+          : { id: "blosc", cname: "lz4", clevel: 5, shuffle: 1 },
+    };
+    await store.put(".zarray", new TextEncoder().encode(JSON.stringify(document)));
+    const rows = settings.chunks[0];
+    for (let i = 0; i < 1000 / rows; i++) {
+      const part = bytes.slice(i * rows * 560, (i + 1) * rows * 560);
+      const packed =
+        settings.codec === "gzip"
+          ? new Uint8Array(
+              await new Response(
+                new Blob([part]).stream().pipeThrough(new CompressionStream("gzip")),
+              ).arrayBuffer(),
+            )
+          : await encode(part, { typesize: 8, blocksize: 4096 });
+      await store.put(`${i}.0`, packed);
+    }
+    const target = new MemoryStore();
+    const report = await convert(
+      { store, path: "" },
+      { store: target, path: "x.b2nd" },
+      { to: "b2nd", verify: true },
+    );
+    expect(report.notes.join()).toMatch(reason);
+    expect(report.chunksRecoded).toBeGreaterThan(0);
+    expect(await (await openArray(target, "x.b2nd")).getBytes()).toEqual(bytes);
+    await expect(
+      convert({ store, path: "" }, { store: target, path: "y.b2nd" }, { to: "b2nd", recode: false }),
+    ).rejects.toMatchObject({ code: "UNSUPPORTED" });
+  }
+});
