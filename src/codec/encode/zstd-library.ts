@@ -1,5 +1,6 @@
 /**
- * The reference implementation of zstd, compiled to WebAssembly: encoding only. Knows its interface; must not know chunks.
+ * The reference implementation of zstd: compiled to WebAssembly, or for long streams that of Node.js, from 22.15 on. Encoding
+ * only. Knows their interfaces; must not know chunks.
  *
  * @see https://facebook.github.io/zstd/doc/api_manual_latest.html
  */
@@ -91,6 +92,7 @@ function makeLibrary(module: WebAssembly.Module, names: ZstdNames): ZstdLibrary 
   let idle: ZstdCalls | undefined;
   return {
     compress(src, dst, level) {
+      if (hosts !== undefined && src.length >= LEAST_FOR_HOST) return hosts(src, dst, level);
       const calls = idle ?? makeInstance(module, names);
       // An instance whose call did not return may be in any state.
       idle = undefined;
@@ -105,6 +107,36 @@ function makeLibrary(module: WebAssembly.Module, names: ZstdNames): ZstdLibrary 
       if (calls.memory.buffer.byteLength <= MAX_IDLE_MEMORY) idle = calls;
       return written >= 0 ? written : -1;
     },
+  };
+}
+
+/** Bytes from which a stream is worth a call of Node's zstd, which makes and destroys a context each time. */
+const LEAST_FOR_HOST = 64 << 10;
+
+/** What is used of `node:zlib`. @see https://nodejs.org/api/zlib.html#zlibzstdcompresssyncbuffer-options */
+interface NodeZlib {
+  readonly zstdCompressSync?: (src: Uint8Array, options: object) => Uint8Array;
+  readonly constants: { readonly ZSTD_c_compressionLevel: number };
+}
+
+/** Compresses as {@link ZstdLibrary} does: twice as fast. Where the versions agree, the bytes do too. */
+const hosts: ZstdLibrary["compress"] | undefined = findHosts();
+
+function findHosts(): ZstdLibrary["compress"] | undefined {
+  const { process } = globalThis as { process?: { getBuiltinModule?: (name: string) => unknown } };
+  const zlib = process?.getBuiltinModule?.("node:zlib") as NodeZlib | undefined;
+  const encode = zlib?.zstdCompressSync;
+  if (zlib === undefined || encode === undefined) return undefined;
+  const { ZSTD_c_compressionLevel } = zlib.constants;
+  return (src, dst, level) => {
+    const frame = encode(src, {
+      params: { [ZSTD_c_compressionLevel]: level },
+      pledgedSrcSize: src.length, // else the frame does not say how long its data are
+      chunkSize: dst.length + 64, // in one piece where it fits
+    });
+    if (frame.length > dst.length) return -1;
+    dst.set(frame);
+    return frame.length;
   };
 }
 
