@@ -204,7 +204,13 @@ function writeNotices() {
 }
 
 function writeManifest() {
-  const { scripts: _scripts, devDependencies: _dev, files: _files, ...kept } = manifest;
+  const {
+    scripts: _scripts,
+    devDependencies: _dev,
+    overrides: _overrides,
+    files: _files,
+    ...kept
+  } = manifest;
   const needed = Object.entries(manifest.dependencies).filter(([name]) => !isBundled(name));
   const entry = (name) => ({
     types: `./dist/${name}.d.ts`,
