@@ -1,4 +1,4 @@
-/** Frames by python-blosc2, over data, codecs, filters and ways of splitting: their values, and how many streams are carried on as they are. */
+/** Frames by python-blosc2, over data, codecs, filters and ways of splitting: their values, and how many streams go to Zarr and back as they are. */
 import { createHash } from "node:crypto";
 import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -24,7 +24,9 @@ export const blosc2: Suite = {
     >;
     const store = new FileStore(path);
     const jobs: { readonly path: string; readonly dtype: string; readonly name: string }[] = [];
-    let [copied, all] = [0, 0];
+    const back = join(folder, "back");
+    await mkdir(back);
+    let [copied, all, restreamed] = [0, 0, 0];
     for (const [name, { shape, sha256 }] of Object.entries(values)) {
       const array = await open(join(path, name));
       if (array.kind !== "array") continue;
@@ -47,6 +49,8 @@ export const blosc2: Suite = {
       }
       const root = join(folder, "zarr", name);
       await convert(join(path, name), root, { verify: true });
+      const report = await convert(root, join(back, name), { to: "b2nd" });
+      restreamed += report.chunksRestreamed ?? 0;
       jobs.push({
         path: root,
         dtype: name.startsWith("volume") ? "<u4" : name.startsWith("ramp") ? "<i8" : "<f8",
@@ -54,6 +58,22 @@ export const blosc2: Suite = {
       });
     }
     checks.equal(`the streams of 95 % of ${all} chunks are copied (${copied})`, copied / all >= 0.95, true);
+    checks.equal(
+      `the streams of 95 % of ${all} chunks come back (${restreamed})`,
+      restreamed / all >= 0.95,
+      true,
+    );
+    const [told] = await writer.read([{ path: back, from: join(repositoryRoot, "fixtures/blosc2/read.py") }]);
+    checks.equal("python-blosc2 opens every frame that was written", told?.kind, "done");
+    const found = JSON.parse(await readFile(join(back, "read.json"), "utf8")) as Readonly<
+      Record<string, { readonly shape: readonly number[]; readonly sha256: string; readonly slices: boolean }>
+    >;
+    for (const [name, expected] of Object.entries(values))
+      checks.equal(
+        `${name}, written again, in python-blosc2`,
+        { shape: found[name]?.shape, sha256: found[name]?.sha256, slices: found[name]?.slices },
+        { ...expected, slices: true },
+      );
     for (const reader of ["zarr-python", "zarrs", "tensorstore"] as const) {
       const answers = (await peer(reader)?.read(jobs)) ?? [];
       for (const [i, { name }] of jobs.entries()) {
