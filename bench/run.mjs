@@ -22,6 +22,7 @@ const all = {
   view: "view/view.mjs",
   references: "references/references.mjs",
   serve: "serve/serve.mjs",
+  blosc2: "blosc2/blosc2.mjs",
 };
 
 /** The codec is measured with chunks of several sizes. */

@@ -32,6 +32,8 @@ import { codecName, type Frame, type FrameChunk, readFrame } from "./frame.ts";
 
 /** Shards that are kept: readers ask for an index first, and then for chunks. */
 const KEPT = 4;
+/** Bytes of memory that is kept for the next chunk, at most. */
+const MAX_ROOM = 64 << 20;
 /** Bytes of a chunk at most. */
 const MAX_CHUNK = 0x7fff_ffff;
 const MAX_DIMENSIONS = 16;
@@ -129,6 +131,9 @@ function roundUp(length: number, step: number): number {
 /** A shard as it is shown: its bytes; undefined for one with nothing but the fill value. */
 type Shown = Uint8Array | undefined;
 
+/** A block as a chunk of Blosc1, in pieces; undefined: all zeros. */
+type Pieces = readonly Uint8Array[] | undefined;
+
 class Blosc2Store implements ReadableStore {
   readonly #store: ReadableStore;
   readonly #frame: Frame;
@@ -139,6 +144,8 @@ class Blosc2Store implements ReadableStore {
   readonly #names: ReadonlyMap<string, number>;
   readonly #kept = new Map<number, Promise<Shown>>();
   readonly #document: Uint8Array;
+  /** Memory that chunks are read into. */
+  readonly #rooms: Uint8Array[] = [];
 
   constructor(store: ReadableStore, frame: Frame, cut: Cut) {
     const { shape, chunks, blocks } = cut;
@@ -181,7 +188,7 @@ class Blosc2Store implements ReadableStore {
     const bytes = await this.get(key, options);
     if (bytes === undefined) return undefined;
     const { offset, length } = resolveRange(range, bytes.length, key);
-    return bytes.slice(offset, offset + length);
+    return bytes.subarray(offset, offset + length);
   }
 
   async stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
@@ -252,10 +259,12 @@ class Blosc2Store implements ReadableStore {
   }
 
   async #make(index: number, place: FrameChunk, options?: StoreOptions): Promise<Shown> {
+    let room: Uint8Array | undefined;
     try {
-      const blocks = await this.#blocksOf(place, options);
+      if ("key" in place) room = await this.#read(place, options);
+      const blocks = await this.#blocksOf(place, room);
       if (blocks.every((block) => block === undefined)) return undefined;
-      return await shardOf(this.#byBlocks ? await this.#whole(blocks) : [await this.#joined(blocks)]);
+      return await shardOf(this.#byBlocks ? await this.#whole(blocks) : [[await this.#joined(blocks)]]);
     } catch (error) {
       if (error instanceof SuperchunkError)
         throw error.inObject({
@@ -264,72 +273,92 @@ class Blosc2Store implements ReadableStore {
           offset: "key" in place ? place.offset : 0,
         });
       throw error;
+    } finally {
+      // The shard is no view of it.
+      if (room !== undefined && this.#rooms.length < KEPT && room.buffer.byteLength <= MAX_ROOM)
+        this.#rooms.push(new Uint8Array(room.buffer));
     }
   }
 
-  /** The blocks of a chunk; undefined for those that are all zeros. */
-  async #blocksOf(place: FrameChunk, options?: StoreOptions): Promise<readonly (Uint8Array | undefined)[]> {
-    const { chunkBytes, blockBytes } = this.#frame;
-    if ("special" in place) {
-      const count = Math.ceil(chunkBytes / Math.max(1, blockBytes));
-      if (place.special !== "nan") return Array.from({ length: count }, () => undefined);
-      const block = await encode(nanBlock(this.#cut.dtype, blockBytes), {
-        typesize: typesizeOf(this.#cut.dtype),
-        blocksize: blockBytes,
-      });
-      return Array.from({ length: count }, () => block);
-    }
-    const { key, offset, end } = place;
+  /** The bytes of a chunk, into a room where it fits and the store can: new memory takes longer to get than to fill. */
+  async #read(
+    { key, offset, end }: Extract<FrameChunk, { readonly key: string }>,
+    options?: StoreOptions,
+  ): Promise<Uint8Array> {
     const length = end === undefined ? ((await this.#store.stat(key, options))?.size ?? 0) : end - offset;
     if (length > MAX_CHUNK)
       throw new SuperchunkError("LIMIT", `a chunk of ${length} bytes; ${MAX_CHUNK} is the limit`, {
         expected: MAX_CHUNK,
         found: length,
       });
-    const bytes = await this.#store.getRange(key, { offset, length }, options);
-    if (bytes === undefined || bytes.length < HEADER2_LENGTH)
-      throw new SuperchunkError("INCOMPLETE", "the chunk's file is missing, or ends before its header", {
-        path: this.#store.describe(key),
+    let bytes: Uint8Array | undefined;
+    if (this.#store.readInto === undefined)
+      bytes = await this.#store.getRange(key, { offset, length }, options);
+    else {
+      const room = this.#rooms.pop();
+      const target =
+        room !== undefined && room.length >= length ? room : new Uint8Array(length + (length >> 3));
+      const read = await this.#store.readInto(key, offset, target.subarray(0, length), options);
+      bytes = read === undefined ? undefined : target.subarray(0, read);
+    }
+    if (bytes !== undefined && bytes.length >= HEADER2_LENGTH) return bytes;
+    throw new SuperchunkError("INCOMPLETE", "the chunk's file is missing, or ends before its header", {
+      path: this.#store.describe(key),
+    });
+  }
+
+  /** The blocks of a chunk; undefined for those that are all zeros. */
+  async #blocksOf(place: FrameChunk, bytes: Uint8Array | undefined): Promise<readonly Pieces[]> {
+    const { chunkBytes, blockBytes } = this.#frame;
+    if ("special" in place || bytes === undefined) {
+      const count = Math.ceil(chunkBytes / Math.max(1, blockBytes));
+      if (!("special" in place) || place.special !== "nan")
+        return Array.from({ length: count }, () => undefined);
+      const block = await encode(nanBlock(this.#cut.dtype, blockBytes), {
+        typesize: typesizeOf(this.#cut.dtype),
+        blocksize: blockBytes,
       });
+      return Array.from({ length: count }, () => [block]);
+    }
     const header = readBlosc2Header(bytes);
     // A chunk of a frame without dimensions can have blocks of its own.
     if (header.blocksize !== blockBytes && header.nbytes > blockBytes) return this.#cutAgain(bytes);
-    return (await blocksAsBlosc1(bytes, STREAM_ENCODER)).map((block) => block?.chunk);
+    return (await blocksAsBlosc1(bytes, STREAM_ENCODER)).map((block) => block?.pieces);
   }
 
-  async #cutAgain(chunk: Uint8Array): Promise<readonly Uint8Array[]> {
+  async #cutAgain(chunk: Uint8Array): Promise<readonly Pieces[]> {
     const { chunkBytes, blockBytes } = this.#frame;
     const bytes = await decodeBlosc2(chunk, { maxNbytes: chunkBytes });
-    const blocks: Uint8Array[] = [];
+    const blocks: Pieces[] = [];
     for (let start = 0; start < bytes.length; start += blockBytes)
-      blocks.push(
+      blocks.push([
         await encode(bytes.subarray(start, start + blockBytes), { typesize: typesizeOf(this.#cut.dtype) }),
-      );
+      ]);
     return blocks;
   }
 
   /** Blocks of full length: the last chunk of a frame without dimensions can be shorter. */
-  async #whole(blocks: readonly (Uint8Array | undefined)[]): Promise<readonly (Uint8Array | undefined)[]> {
+  async #whole(blocks: readonly Pieces[]): Promise<readonly Pieces[]> {
     const { blockBytes, chunkBytes } = this.#frame;
-    const full: (Uint8Array | undefined)[] = [];
-    for (const block of blocks)
-      full.push(
-        block && (nbytesOf(block) === blockBytes ? block : await pad(block, blockBytes, this.#cut.dtype)),
-      );
+    const full: Pieces[] = [];
+    for (const block of blocks) {
+      const isWhole = block === undefined || nbytesOf(at(block, 0)) === blockBytes;
+      full.push(isWhole ? block : [await pad(joinBytes(block), blockBytes, this.#cut.dtype)]);
+    }
     const count = Math.ceil(chunkBytes / blockBytes);
     while (full.length < count) full.push(undefined);
     return full;
   }
 
   /** All blocks of a chunk as one, without what pads them. */
-  async #joined(blocks: readonly (Uint8Array | undefined)[]): Promise<Uint8Array> {
+  async #joined(blocks: readonly Pieces[]): Promise<Uint8Array> {
     const { dtype, chunks, blocks: shape } = this.#cut;
     const out = new Uint8Array(elementsOf(chunks) * dtype.itemSize);
     const grid = chunks.map((length, d) => Math.ceil(length / at(shape, d)));
     for (const [i, position] of positions(grid).entries()) {
       const block = blocks[i];
       if (block === undefined) continue;
-      const bytes = await decode(block, { maxNbytes: this.#frame.blockBytes });
+      const bytes = await decode(joinBytes(block), { maxNbytes: this.#frame.blockBytes });
       copyBlock(
         { bytes, shape, origin: position.map((index, d) => index * at(shape, d)) },
         { bytes: out, shape: chunks },
@@ -418,13 +447,13 @@ function copyBlock(
 }
 
 /** A shard of chunks: their bytes, and then the index. */
-async function shardOf(chunks: readonly (Uint8Array | undefined)[]): Promise<Uint8Array> {
+async function shardOf(chunks: readonly Pieces[]): Promise<Uint8Array> {
   let offset = 0;
-  const entries = chunks.map((chunk) => {
-    if (chunk === undefined) return undefined;
-    const entry = { offset, nbytes: chunk.length };
-    offset += chunk.length;
+  const entries = chunks.map((pieces) => {
+    if (pieces === undefined) return undefined;
+    const entry = { offset, nbytes: pieces.reduce((sum, { length }) => sum + length, 0) };
+    offset += entry.nbytes;
     return entry;
   });
-  return joinBytes([...chunks.filter((chunk) => chunk !== undefined), await encodeShardIndex(entries)]);
+  return joinBytes([...chunks.flatMap((pieces) => pieces ?? []), await encodeShardIndex(entries)]);
 }

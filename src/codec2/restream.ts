@@ -18,9 +18,13 @@ import type { StreamEncoder } from "./encode-stream.ts";
 import { type Blosc2Header, FILTER, HEADER2_LENGTH } from "./fields.ts";
 import { checkExpected, readBlosc2Header, stepsOf } from "./header.ts";
 
+/** The start of a chunk's only block. */
+const START: Uint8Array = Uint8Array.of(HEADER_LENGTH + 4, 0, 0, 0);
+
 /** A block as a chunk of Blosc1. */
 export interface Block {
-  readonly chunk: Uint8Array;
+  /** The chunk's bytes; most are views of the source. */
+  readonly pieces: readonly Uint8Array[];
   /** Its streams are those of the source. */
   readonly isCopied: boolean;
 }
@@ -93,7 +97,7 @@ export async function blocksAsBlosc1(
       const start = HEADER2_LENGTH + i * blocksize;
       const bytes = chunk.subarray(start, start + sizeOf(i));
       const settings = { flags: FLAG.memcpyed, ctbytes: HEADER_LENGTH + bytes.length };
-      return { chunk: joinBytes([header1(header, bytes.length, settings), bytes]), isCopied: true };
+      return { pieces: [header1(header, bytes.length, settings), bytes], isCopied: true };
     });
   const places = new Blosc2Blocks(chunk, header);
   let decoded: Uint8Array | undefined;
@@ -111,7 +115,7 @@ export async function blocksAsBlosc1(
       const length = streams.reduce((sum, stream) => sum + stream.length, HEADER_LENGTH + 4);
       const head = header1(header, size, { flags, ctbytes: length });
       blocks.push({
-        chunk: joinBytes([head, Uint8Array.of(HEADER_LENGTH + 4, 0, 0, 0), ...streams]),
+        pieces: [head, START, ...streams],
         isCopied: true,
       });
     }
@@ -199,7 +203,7 @@ function filterFlags(header: Blosc2Header, size: number): number | undefined {
 function encodeBlock(bytes: Uint8Array, header: Blosc2Header, encoder: StreamEncoder): Block {
   const { typesize, compressor: cname } = header;
   const settings = { cname, clevel: 5, shuffle: shuffleFor(header), typesize, blocksize: bytes.length };
-  return { chunk: encoder.encodeSync(bytes, settings), isCopied: false };
+  return { pieces: [encoder.encodeSync(bytes, settings)], isCopied: false };
 }
 
 /** The filter in place of those of Blosc2: bits where bits were turned, else bytes. */
