@@ -12,7 +12,8 @@ const source = join(root, "src", "page");
 
 /** The markup, with its styles in it. */
 export async function pageHtml() {
-  const { code } = await transform(readFileSync(join(source, "style.css"), "utf8"), {
+  const styles = [join(root, "node_modules", "uplot", "dist", "uPlot.min.css"), join(source, "style.css")];
+  const { code } = await transform(styles.map((file) => readFileSync(file, "utf8")).join("\n"), {
     loader: "css",
     minify: true,
     target: "es2022",

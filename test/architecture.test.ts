@@ -161,7 +161,7 @@ const LATER: Readonly<Record<string, number>> = {
   scan: 1_900,
   plan: 1_480,
   queue: 600,
-  page: 4_000,
+  page: 4_500,
 };
 
 /**

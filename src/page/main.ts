@@ -8,8 +8,9 @@ import { formatBytes, formatPlural, formatRatio, formatShape } from "./text.ts";
 import { Tree } from "./tree.ts";
 import { chunks } from "./views/chunks.ts";
 import { overview } from "./views/overview.ts";
+import { canPicture, picture } from "./views/picture.ts";
 import { values } from "./views/values.ts";
-import { sentenceOf, type View } from "./views/view.ts";
+import { canPlot, sentenceOf, type View } from "./views/view.ts";
 
 /** The views, with what each can show. */
 const VIEWS: readonly {
@@ -21,7 +22,32 @@ const VIEWS: readonly {
   { id: "overview", label: "Overview", view: overview, fits: () => true },
   { id: "chunks", label: "Chunks", view: chunks, fits: ({ columns }) => columns.length > 0 },
   { id: "values", label: "Values", view: values, fits: ({ columns }) => columns.length > 0 },
+  {
+    id: "plot",
+    label: "Plot",
+    view: later(async () => (await import("./views/plot.ts")).plot),
+    fits: ({ columns, kind }, column) =>
+      kind !== "bytes" && (column === undefined ? columns.some(canPlot) : canPlot(column)),
+  },
+  {
+    id: "picture",
+    label: "Picture",
+    view: picture,
+    fits: (_, column) => canPicture(column),
+  },
 ];
+
+/** A view whose script is loaded when it is shown. */
+function later(load: () => Promise<View>): View {
+  return (shown) => {
+    const place = h("div", { class: "view" });
+    load().then(
+      (view) => !shown.signal.aborted && place.replaceChildren(view(shown)),
+      (error: unknown) => place.replaceChildren(h("p", { class: "bad-note" }, sentenceOf(error) ?? "")),
+    );
+    return place;
+  };
+}
 
 class Page {
   readonly #now = new Now();

@@ -16,6 +16,7 @@ import { corpusFolder, type Fixture, loadArchives, repositoryRoot } from "../fix
 import { serveObjects, type TestServer } from "../store/server.ts";
 import { Outcome } from "./outcome.ts";
 import { makePattern } from "./page.ts";
+import { checkShown } from "./page-shows.ts";
 import { checkListing, checkZarr } from "./zarr.ts";
 
 /** Nothing but the page's own script, WebAssembly, and requests to where it came from and to what is served. */
@@ -64,6 +65,7 @@ export async function main(): Promise<number> {
     await free.waitForFunction(() => window.superchunkTest !== undefined);
     await checkZarr({ strict: page, free }, server, served, outcome);
     await checkListing(browser, served, outcome);
+    await checkShown(browser, outcome);
   } finally {
     await browser?.close();
     await server.close();

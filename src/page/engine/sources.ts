@@ -3,7 +3,7 @@ import type { BytesArchive, ReadableArray, ReadableTable } from "../../archive/k
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { DType } from "../../format/types.ts";
-import { type FoundReadable, findReadables } from "../../open/find-readables.ts";
+import type { FoundReadable } from "../../open/find-readables.ts";
 import { open, type Readable } from "../../open/open.ts";
 import { BlobStore } from "../../store/blob.ts";
 import { HttpStore } from "../../store/http.ts";
@@ -83,6 +83,7 @@ export class Sources {
     }
     if (source.kind === "files") {
       const store = new BlobStore(source.files);
+      const { findReadables } = await import("../../open/find-readables.ts");
       for await (const found of findReadables(store, "", { signal: watch.signal })) {
         const entry = entryOf(found, found.path === "" ? "/" : found.path);
         this.#places.set(entry.name, () => open(store, found.path));
@@ -115,6 +116,7 @@ export class Sources {
       return;
     }
     try {
+      const { findReadables } = await import("../../open/find-readables.ts");
       for await (const found of findReadables(node, name, { signal: watch.signal })) {
         const entry = entryOf(found, found.path === "" ? shown : found.path);
         this.#places.set(entry.name, () => open(store, found.path));

@@ -71,3 +71,10 @@ export function planeChoice(
   });
   return { fixed: () => fixed, choice };
 }
+
+const KINDS = new Set(["int", "uint", "float", "bool", "datetime", "timedelta"]);
+
+/** True where a column's values can be drawn as a line. */
+export function canPlot({ dtype, shape }: ColumnFacts): boolean {
+  return KINDS.has(dtype.kind) && dtype.itemSize <= 8 && shape.length === 1 && shape.at(0) !== 0;
+}

@@ -1,0 +1,103 @@
+/** The view of a plane of an array as a picture, with a bar of its colours. */
+import { RAMP_CSS, RAMP_PIXELS } from "../colours.ts";
+import { h, saveBlob } from "../dom.ts";
+import type { ColumnFacts, Picture } from "../engine/protocol.ts";
+import { formatCount, formatNumber } from "../text.ts";
+import { planeChoice, type Shown, sentenceOf } from "./view.ts";
+
+const KINDS = new Set(["int", "uint", "float", "bool"]);
+
+/** True where an array can be shown as a picture. */
+export function canPicture(column: ColumnFacts | undefined): boolean {
+  return (
+    column !== undefined &&
+    column.shape.length >= 2 &&
+    KINDS.has(column.dtype.kind) &&
+    column.dtype.itemSize <= 8 &&
+    !column.shape.includes(0)
+  );
+}
+
+export function picture(shown: Shown): HTMLElement {
+  const { node, signal, engine } = shown;
+  const column = shown.column ?? node.columns[0];
+  const shape = column?.shape ?? [];
+  const canvas = h("canvas", { class: "picture", role: "img", "aria-label": "Picture of the values" });
+  const note = h("p", { class: "note", role: "status" }, "Reading…");
+  const under = h("p", { class: "note" }, "\u00a0");
+  const [low, high] = [h("span"), h("span")];
+  let found: Picture | undefined;
+  let reading = new AbortController();
+
+  const read = async (): Promise<void> => {
+    reading.abort(new DOMException("another plane", "AbortError"));
+    reading = new AbortController();
+    const own = AbortSignal.any([reading.signal, signal]);
+    try {
+      found = await engine.picture(
+        { archive: node.name, column: column?.name ?? "", fixed: fixed() },
+        { signal: own },
+      );
+      draw(canvas, found);
+      [low.textContent, high.textContent] = [formatNumber(found.min), formatNumber(found.max)];
+      const thin =
+        found.stepX * found.stepY > 1
+          ? `; each ${formatCount(found.stepY)}th row and ${formatCount(found.stepX)}th column`
+          : "";
+      note.textContent = `${formatCount(shape.at(-2) ?? 0)} rows and ${formatCount(shape.at(-1) ?? 0)} columns${thin}`;
+      view.dataset["drawn"] = fixed().join(",");
+    } catch (error) {
+      if (!own.aborted) note.replaceChildren(h("span", { class: "bad" }, sentenceOf(error) ?? ""));
+    }
+  };
+  const { fixed, choice } = planeChoice(shown, shape, () => void read());
+  canvas.addEventListener("pointermove", (event) => {
+    if (found === undefined) return;
+    const box = canvas.getBoundingClientRect();
+    const x = Math.min(found.width - 1, Math.floor(((event.clientX - box.left) / box.width) * found.width));
+    const y = Math.min(found.height - 1, Math.floor(((event.clientY - box.top) / box.height) * found.height));
+    const value = found.values[y * found.width + x] as number;
+    under.textContent = `[${[...fixed(), y * found.stepY, x * found.stepX].join(", ")}] = ${formatNumber(value)}`;
+  });
+  const save = (): void =>
+    canvas.toBlob((blob) => blob !== null && saveBlob(blob, `${node.name.replaceAll(/[^\w.-]+/g, "_")}.png`));
+  const view = h(
+    "div",
+    { class: "view picture-view" },
+    h(
+      "div",
+      { class: "bar" },
+      ...choice,
+      h(
+        "span",
+        { class: "legend" },
+        low,
+        h("span", { class: "ramp", style: `background:${RAMP_CSS}` }),
+        high,
+      ),
+      h("span", { class: "grow" }),
+      h("button", { onclick: save }, "PNG"),
+    ),
+    h("div", { class: "frame" }, canvas),
+    under,
+    note,
+  );
+  void read();
+  return view;
+}
+
+/** What is not a number has no colour. */
+function draw(canvas: HTMLCanvasElement, { width, height, values, min, max }: Picture): void {
+  [canvas.width, canvas.height] = [width, height];
+  // Few values are shown large; the sides keep their proportion up to eight to one.
+  canvas.style.aspectRatio = String(Math.max(1 / 8, Math.min(8, width / height)));
+  canvas.classList.toggle("coarse", width < 400);
+  const image = new ImageData(width, height);
+  const pixels = new Uint32Array(image.data.buffer);
+  const scale = max > min ? 255 / (max - min) : 0;
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i] as number;
+    if (Number.isFinite(value)) pixels[i] = RAMP_PIXELS[Math.round((value - min) * scale)] as number;
+  }
+  canvas.getContext("2d")?.putImageData(image, 0, 0);
+}

@@ -1,0 +1,95 @@
+/** Parts of plots: candles, statistics, and lines as a drawing for other programs. */
+import type UPlot from "uplot";
+import { cssOf, NAMED } from "../colours.ts";
+import { h } from "../dom.ts";
+import type { ColumnFacts, PlotData, Statistics } from "../engine/protocol.ts";
+import { formatCount, formatNumber, formatPlural } from "../text.ts";
+
+/** Candles of open, high, low and close. */
+export function drawCandles(chart: UPlot, good: string, bad: string): void {
+  const { ctx, data, bbox } = chart;
+  const [x, open, high, low, close] = data;
+  if (close === undefined || open === undefined || high === undefined || low === undefined) return;
+  const width = Math.max(1, Math.min(14, (0.65 * bbox.width) / x.length));
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  ctx.clip();
+  for (let i = 0; i < x.length; i++) {
+    const [o, t, l, c] = [open[i], high[i], low[i], close[i]];
+    if (o == null || t == null || l == null || c == null) continue;
+    const at = chart.valToPos(x[i] as number, "x", true);
+    const y = (value: number): number => chart.valToPos(value, "y", true);
+    ctx.fillStyle = ctx.strokeStyle = c >= o ? good : bad;
+    ctx.lineWidth = Math.max(1, width / 6);
+    ctx.beginPath();
+    ctx.moveTo(at, y(t));
+    ctx.lineTo(at, y(l));
+    ctx.stroke();
+    const [top, bottom] = [y(Math.max(o, c)), y(Math.min(o, c))];
+    ctx.fillRect(at - width / 2, top, width, Math.max(1, bottom - top));
+  }
+  ctx.restore();
+}
+
+/** Facts of all values, and how many lie where. */
+export function describeStatistics({ name, dtype }: ColumnFacts, found: Statistics): HTMLElement[] {
+  const text = (value: number): string => (dtype.kind === "datetime" ? dateText(value) : formatNumber(value));
+  const facts: readonly (readonly [string, string])[] = [
+    [formatPlural(found.count, "value"), found.every > 1 ? `one in ${found.every} parts` : ""],
+    ...(found.missing > 0 ? [[formatCount(found.missing), "not finite"] as const] : []),
+    [text(found.min), "least"],
+    [text(found.max), "greatest"],
+    [text(found.mean), "mean"],
+    ...(dtype.kind === "datetime" ? [] : [[formatNumber(found.deviation), "standard deviation"] as const]),
+  ];
+  const most = Math.max(1, ...found.histogram);
+  const width = (found.max - found.min) / found.histogram.length;
+  const bars = found.histogram.map((count, i) =>
+    h("i", {
+      style: `height:${count === 0 ? 0 : Math.max(1, (56 * count) / most)}px`,
+      title: `${text(found.min + i * width)} to ${text(found.min + (i + 1) * width)}: ${(
+        (100 * count) /
+          Math.max(
+            1,
+            found.histogram.reduce((sum, each) => sum + each, 0),
+          )
+      ).toPrecision(2)} %`,
+    }),
+  );
+  return [
+    h("h2", {}, name === "" ? "Values" : name),
+    h("p", { class: "facts" }, ...facts.map(([value, what]) => h("span", {}, h("b", {}, value), ` ${what}`))),
+    h("div", { class: "histogram", role: "img", "aria-label": "Histogram" }, ...bars),
+  ];
+}
+
+/** Seconds since 1970 as a date. */
+export function dateText(seconds: number): string {
+  if (!Number.isFinite(seconds) || Math.abs(seconds) > 8.64e12) return "";
+  const iso = new Date(1000 * seconds).toISOString();
+  return iso.endsWith("T00:00:00.000Z") ? iso.slice(0, 10) : iso.slice(0, 19).replace("T", " ");
+}
+
+/** The lines as a drawing that other programs take. */
+export function svgOf({ x, series, isExact }: PlotData): string {
+  const [width, height] = [1200, 500];
+  const all = series.flatMap(({ min, max }) => [...min, ...max]).filter((value) => !Number.isNaN(value));
+  const [low, high] = all.reduce(
+    ([a, b], value) => [Math.min(a, value), Math.max(b, value)],
+    [Infinity, -Infinity],
+  );
+  const [first, last] = [x.at(0) ?? 0, x.at(-1) ?? 1];
+  const px = (value: number): string => (((value - first) / (last - first || 1)) * width).toFixed(1);
+  const py = (value: number): string => (height - ((value - low) / (high - low || 1)) * height).toFixed(1);
+  const points = (values: Float64Array): string[] =>
+    [...values].flatMap((value, i) => (Number.isNaN(value) ? [] : [`${px(x[i] as number)},${py(value)}`]));
+  const shapes = series.map(({ min, max, first: exact }, i) => {
+    const colour = cssOf(NAMED[i % NAMED.length] ?? [0, 0, 0]);
+    return isExact
+      ? `<polyline fill="none" stroke="${colour}" points="${points(exact).join(" ")}"/>`
+      : `<polygon fill="${colour}" fill-opacity="0.5" stroke="${colour}" stroke-width="0.5" points="${[...points(max), ...points(min).reverse()].join(" ")}"/>`;
+  });
+  const label = `<text x="4" y="14" font-size="12" font-family="sans-serif">${formatNumber(high)}</text><text x="4" y="${height - 4}" font-size="12" font-family="sans-serif">${formatNumber(low)}</text>`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}">${shapes.join("")}${label}</svg>\n`;
+}

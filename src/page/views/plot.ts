@@ -1,0 +1,408 @@
+/** The view of numbers as lines: columns against rows or time, the least and greatest of each run of rows; and as candles. */
+import UPlot from "uplot";
+import { cssOf, NAMED } from "../colours.ts";
+import { h, saveBlob } from "../dom.ts";
+import type { ColumnFacts, PlotData, Statistics } from "../engine/protocol.ts";
+import { formatCount, formatNumber } from "../text.ts";
+import { dateText, describeStatistics, drawCandles, svgOf } from "./plot-parts.ts";
+import { canPlot, type Shown, sentenceOf } from "./view.ts";
+
+/** Columns that make a candle together. */
+const CANDLE = ["open", "high", "low", "close"];
+/** Bytes of values up to which statistics are taken without being asked. */
+const COUNTED_UNASKED = 64 << 20;
+export function plot(shown: Shown): HTMLElement {
+  return new PlotView(shown).element;
+}
+
+class PlotView {
+  readonly element: HTMLElement;
+  readonly #shown: Shown;
+  readonly #columns: readonly ColumnFacts[];
+  readonly #place: HTMLElement = h("div", { class: "plot", role: "img", "aria-label": "Plot" });
+  readonly #note: HTMLElement = h("p", { class: "note", role: "status" });
+  readonly #facts: HTMLElement = h("section", { "aria-label": "Statistics" });
+  readonly #rows: number;
+  #chosen: string[];
+  #x: string;
+  #isCandles: boolean;
+  #range: readonly [first: number, end: number];
+  #reading = new AbortController();
+  #chart: UPlot | undefined;
+  #data: PlotData | undefined;
+
+  constructor(shown: Shown) {
+    this.#shown = shown;
+    const { node, column, now, signal } = shown;
+    const { more } = now.state;
+    const one = column !== undefined && canPlot(column) ? column : undefined;
+    this.#columns = node.columns.filter(canPlot);
+    const names = this.#columns.map(({ name }) => name);
+    this.#rows = Math.min(...this.#columns.map(({ shape }) => shape.at(0) ?? 0));
+    const hasCandles = one === undefined && CANDLE.every((name) => names.includes(name));
+    this.#isCandles = hasCandles && more["style"] !== "lines" && more["columns"] === undefined;
+    const kept = more["columns"]?.split(",").filter((name) => names.includes(name)) ?? [];
+    const usual = names.find((name) => !isAxis(this.#columns, name)) ?? names.at(0) ?? "";
+    this.#chosen = kept.length > 0 ? kept : [one?.name ?? (hasCandles ? "close" : usual)];
+    this.#x =
+      more["x"] ?? names.find((name) => isAxis(this.#columns, name) && !this.#chosen.includes(name)) ?? "";
+    const { first = "0", end = String(this.#rows) } = more;
+    const [from, to] = [Number(first), Number(end)];
+    this.#range = from >= 0 && to > from && to <= this.#rows ? [from, to] : [0, this.#rows];
+    this.element = h(
+      "div",
+      { class: "view plot-view" },
+      this.#bar(names, hasCandles),
+      this.#place,
+      this.#note,
+      this.#facts,
+    );
+    const watcher = new ResizeObserver(() => this.#resize());
+    watcher.observe(this.#place);
+    signal.addEventListener("abort", () => {
+      watcher.disconnect();
+      this.#reading.abort(signal.reason);
+      this.#chart?.destroy();
+    });
+    addEventListener("themechange", () => this.#draw(true), { signal });
+    void this.#read();
+    this.#offerStatistics();
+  }
+
+  #bar(names: readonly string[], hasCandles: boolean): HTMLElement {
+    const { node, now } = this.#shown;
+    const x = h(
+      "select",
+      {
+        onchange: () => {
+          this.#x = x.value;
+          now.keep({ x: x.value });
+          void this.#read();
+        },
+      },
+      h("option", { value: "" }, "rows"),
+      ...names.map((name) =>
+        h("option", { value: name, selected: name === this.#x }, name === "" ? "values" : name),
+      ),
+    );
+    const boxes = names.map((name) => {
+      const box = h("input", {
+        type: "checkbox",
+        checked: !this.#isCandles && this.#chosen.includes(name),
+        onchange: () => {
+          this.#chosen = names.filter((each) => (each === name ? box.checked : this.#chosen.includes(each)));
+          this.#isCandles = false;
+          if (candles !== undefined) candles.checked = false;
+          now.keep({ columns: this.#chosen.join(",") });
+          void this.#read();
+        },
+      });
+      return h("label", {}, box, name);
+    });
+    const candles = hasCandles
+      ? h("input", {
+          type: "checkbox",
+          checked: this.#isCandles,
+          onchange: () => {
+            this.#isCandles = candles?.checked === true;
+            now.keep({ style: this.#isCandles ? "" : "lines" });
+            void this.#read();
+          },
+        })
+      : undefined;
+    const move = (label: string, text: string, work: () => void): HTMLElement =>
+      h("button", { "aria-label": label, title: label, onclick: work }, text);
+    return h(
+      "div",
+      { class: "bar" },
+      ...(node.columns.length > 1 ? [h("label", {}, "Against", x)] : []),
+      assetChoice(this.#shown, (first, end) => this.#show(first, end)),
+      candles !== undefined && h("label", {}, candles, "candles"),
+      names.length > 1 && h("fieldset", {}, h("legend", { class: "hidden" }, "Columns"), ...boxes),
+      h("span", { class: "grow" }),
+      move("Earlier rows", "←", () => this.#pan(-0.5)),
+      move("Later rows", "→", () => this.#pan(0.5)),
+      move("Fewer rows", "+", () => this.#zoom(0.5)),
+      move("More rows", "−", () => this.#zoom(2)),
+      h("button", { onclick: () => this.#show(0, this.#rows) }, "All"),
+      h("button", { onclick: () => this.#savePng() }, "PNG"),
+      h("button", { onclick: () => this.#saveSvg() }, "SVG"),
+    );
+  }
+
+  #pan(share: number): void {
+    const [first, end] = this.#range;
+    const by = Math.max(-first, Math.min(this.#rows - end, Math.round((end - first) * share)));
+    this.#show(first + by, end + by);
+  }
+
+  #zoom(factor: number): void {
+    const [first, end] = this.#range;
+    const [middle, half] = [(first + end) / 2, Math.max(2, ((end - first) * factor) / 2)];
+    this.#show(middle - half, middle + half);
+  }
+
+  #show(from: number, to: number): void {
+    const first = Math.max(0, Math.min(this.#rows - 1, Math.floor(from)));
+    const end = Math.max(first + 1, Math.min(this.#rows, Math.ceil(to)));
+    if (first === this.#range[0] && end === this.#range[1]) return;
+    this.#range = [first, end];
+    const isAll = first === 0 && end === this.#rows;
+    this.#shown.now.keep({ first: isAll ? "" : String(first), end: isAll ? "" : String(end) });
+    void this.#read();
+  }
+
+  async #read(): Promise<void> {
+    this.#reading.abort(new DOMException("another plot", "AbortError"));
+    this.#reading = new AbortController();
+    const { signal } = this.#reading;
+    const { background, node } = this.#shown;
+    const columns = this.#isCandles ? CANDLE : this.#chosen;
+    if (columns.length === 0) {
+      this.#note.textContent = "Choose a column.";
+      return;
+    }
+    const [first, end] = this.#range;
+    const room = Math.max(200, this.#place.clientWidth || 800);
+    const buckets = this.#isCandles ? Math.max(40, Math.floor(room / 7)) : Math.min(1600, Math.floor(room));
+    const take = (data: PlotData): void => {
+      if (signal.aborted) return;
+      this.#data = data;
+      this.#draw(false);
+      this.#tell(data);
+    };
+    this.#note.textContent = "Reading…";
+    const x = this.#x === "" || columns.includes(this.#x) ? undefined : this.#x;
+    try {
+      take(
+        await background.plot(
+          { archive: node.name, columns, x, first, end, buckets },
+          { signal, onProgress: take },
+        ),
+      );
+      this.element.dataset["plotted"] = `${first}-${end}`;
+    } catch (error) {
+      if (!signal.aborted) this.#note.replaceChildren(h("span", { class: "bad" }, sentenceOf(error) ?? ""));
+    }
+  }
+
+  #tell({ isExact, every, done, total, xNote }: PlotData): void {
+    const [first, end] = this.#range;
+    const rows = `Rows ${formatCount(first)} to ${formatCount(end - 1)}`;
+    const per = this.#isCandles ? "candle" : "point";
+    this.#note.textContent = [
+      rows,
+      isExact
+        ? `each row is a ${per}`
+        : `each ${per} stands for about ${formatCount(Math.ceil((end - first) / Math.max(1, this.#data?.x.length ?? 1)))} rows${this.#isCandles ? "" : ": from the least to the greatest"}`,
+      every > 1 ? `one in ${every} parts was read; show fewer rows for all of them` : "",
+      xNote ?? "",
+      done < total ? `${Math.round((100 * done) / total)} % read` : "",
+      "drag over a part to look at it",
+    ]
+      .filter((part) => part !== "")
+      .join(" · ");
+  }
+
+  #draw(isNewLook: boolean): void {
+    const data = this.#data;
+    if (data === undefined) return;
+    const known = this.#chart;
+    const lines = linesOf(data, this.#isCandles);
+    const look = `${data.xKind} ${data.isExact} ${this.#isCandles} ${data.series.map(({ name }) => name).join(" ")}`;
+    if (known !== undefined && !isNewLook && this.#place.dataset["look"] === look) {
+      known.setData(lines, true);
+      return;
+    }
+    known?.destroy();
+    this.#place.dataset["look"] = look;
+    this.#place.setAttribute(
+      "aria-label",
+      `Plot of ${data.series.map(({ name }) => name || "values").join(", ")}`,
+    );
+    this.#chart = new UPlot(this.#options(data), lines, this.#place);
+  }
+
+  #options(data: PlotData): UPlot.Options {
+    const style = getComputedStyle(document.documentElement);
+    const [soft, line, good, bad] = ["--soft", "--line", "--good", "--bad"].map((name) =>
+      style.getPropertyValue(name),
+    );
+    const axis = {
+      stroke: soft ?? "",
+      grid: { stroke: line ?? "", width: 1 },
+      ticks: { stroke: line ?? "", width: 1 },
+    };
+    const format = (_: UPlot, value: number | null): string => (value === null ? "" : formatNumber(value));
+    const isPair = !data.isExact && !this.#isCandles;
+    const series: UPlot.Series[] = data.series.flatMap(({ name }, i): UPlot.Series[] => {
+      const stroke = cssOf(NAMED[i % NAMED.length] ?? [0, 0, 0]);
+      const label = name === "" ? "value" : name;
+      if (this.#isCandles) return [{ label, stroke: "transparent", points: { show: false }, value: format }];
+      const one = {
+        stroke,
+        width: 1.25,
+        points: { show: data.isExact && data.x.length < 120 },
+        value: format,
+      };
+      return isPair
+        ? [
+            { ...one, label: `${label} least` },
+            { ...one, label: `${label} greatest` },
+          ]
+        : [{ ...one, label }];
+    });
+    const bands = isPair
+      ? data.series.map(
+          (_, i): UPlot.Band => ({
+            series: [2 * i + 2, 2 * i + 1],
+            fill: cssOf(NAMED[i % NAMED.length] ?? [0, 0, 0]).replace(")", " / 0.35)"),
+          }),
+        )
+      : [];
+    return {
+      width: Math.max(200, this.#place.clientWidth),
+      height: heightOf(this.#place),
+      scales: { x: { time: data.xKind === "time" } },
+      axes: [
+        data.xKind === "time"
+          ? axis
+          : { ...axis, values: (_, ticks) => ticks.map((tick) => formatNumber(tick)) },
+        { ...axis, size: 76, values: (_, ticks) => ticks.map((tick) => formatNumber(tick)) },
+      ],
+      series: [
+        data.xKind === "time"
+          ? { label: this.#x, value: (_, value) => (value === null ? "" : dateText(value)) }
+          : { label: data.xKind === "rows" ? "row" : this.#x, value: format },
+        ...series,
+      ],
+      bands,
+      tzDate: (seconds) => UPlot.tzDate(new Date(1000 * seconds), "Etc/UTC"),
+      cursor: { drag: { x: true, y: false, setScale: false } },
+      hooks: {
+        setSelect: [(chart) => this.#selected(chart)],
+        ...(this.#isCandles ? { draw: [(chart: UPlot) => drawCandles(chart, good ?? "", bad ?? "")] } : {}),
+      },
+    };
+  }
+
+  #selected(chart: UPlot): void {
+    const { left, width } = chart.select;
+    if (width < 4) return;
+    const [first, end] = this.#range;
+    const step = (end - first) / Math.max(1, chart.data[0].length);
+    const [from, to] = [chart.posToIdx(left), chart.posToIdx(left + width)];
+    chart.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    this.#show(first + from * step, first + (to + 1) * step);
+  }
+
+  #resize(): void {
+    const { clientWidth } = this.#place;
+    if (clientWidth > 0) this.#chart?.setSize({ width: clientWidth, height: heightOf(this.#place) });
+  }
+
+  #fileName(extension: string): string {
+    const { node } = this.#shown;
+    return `${node.name.replaceAll(/[^\w.-]+/g, "_")}-${this.#chosen.join("-") || "plot"}.${extension}`;
+  }
+
+  #savePng(): void {
+    const canvas = this.#place.querySelector("canvas");
+    if (canvas === null) return;
+    const out = h("canvas", { width: canvas.width, height: canvas.height });
+    const context = out.getContext("2d");
+    if (context === null) return;
+    context.fillStyle = getComputedStyle(document.body).backgroundColor;
+    context.fillRect(0, 0, out.width, out.height);
+    context.drawImage(canvas, 0, 0);
+    out.toBlob((blob) => blob !== null && saveBlob(blob, this.#fileName("png")));
+  }
+
+  #saveSvg(): void {
+    if (this.#data !== undefined)
+      saveBlob(new Blob([svgOf(this.#data)], { type: "image/svg+xml" }), this.#fileName("svg"));
+  }
+
+  #offerStatistics(): void {
+    const name = this.#chosen[0];
+    const column = this.#columns.find((each) => each.name === name);
+    if (column === undefined) return;
+    const count = async (): Promise<void> => {
+      const { background, node, signal } = this.#shown;
+      const take = (found: Statistics): void =>
+        this.#facts.replaceChildren(...describeStatistics(column, found));
+      try {
+        take(
+          await background.statistics(
+            { archive: node.name, column: column.name },
+            { signal, onProgress: take },
+          ),
+        );
+      } catch (error) {
+        if (!signal.aborted)
+          this.#facts.replaceChildren(h("p", { class: "bad-note" }, sentenceOf(error) ?? ""));
+      }
+    };
+    if (this.#shown.source.kind !== "url" && column.nbytes <= COUNTED_UNASKED) void count();
+    else
+      this.#facts.replaceChildren(
+        h("p", {}, h("button", { onclick: () => void count() }, "Statistics of all values")),
+      );
+  }
+}
+
+/** Pixels of a chart: the legend below it takes the rest. */
+function heightOf({ clientHeight }: HTMLElement): number {
+  return Math.max(220, Math.min(460, clientHeight - 36));
+}
+
+/** Columns that others are plotted against. */
+function isAxis(columns: readonly ColumnFacts[], name: string): boolean {
+  return (
+    columns.find((column) => column.name === name)?.dtype.kind === "datetime" ||
+    /^(?:day|date|time|timestamp|ts|datetime|index)$/i.test(name)
+  );
+}
+
+/** What uPlot draws: the axis, and a line or two for each column. */
+function linesOf({ x, series, isExact }: PlotData, isCandles: boolean): UPlot.AlignedData {
+  const gaps = (values: Float64Array): (number | null)[] =>
+    Array.from(values, (value) => (Number.isNaN(value) ? null : value));
+  const one: Readonly<Record<string, "first" | "max" | "min" | "last">> = {
+    open: "first",
+    high: "max",
+    low: "min",
+    close: "last",
+  };
+  const lines = series.flatMap((each) => {
+    if (isCandles) return [gaps(each[one[each.name] ?? "last"])];
+    return isExact ? [gaps(each.first)] : [gaps(each.min), gaps(each.max)];
+  });
+  return [Array.from(x), ...lines];
+}
+
+/** Daily bars of many assets lie one after the other: a choice among them, where the attributes say where each begins. */
+function assetChoice({ node, now }: Shown, show: (first: number, end: number) => void): HTMLElement | false {
+  const { first_row: firsts, last_row: lasts } = node.attrs;
+  const isMap = (value: unknown): value is Record<string, unknown> =>
+    typeof value === "object" && value !== null;
+  if (!isMap(firsts) || !isMap(lasts)) return false;
+  const assets = Object.entries(firsts)
+    .map(([id, first]) => ({ id, first: Number(first), end: Number(lasts[id]) + 1 }))
+    .filter(({ first, end }) => first >= 0 && end > first)
+    .slice(0, 20_000);
+  if (assets.length < 2) return false;
+  const from = now.state.more["first"];
+  const select = h(
+    "select",
+    {
+      onchange: () => {
+        const asset = assets.find(({ id }) => id === select.value);
+        if (asset !== undefined) show(asset.first, asset.end);
+      },
+    },
+    h("option", { value: "" }, "all"),
+    ...assets.map(({ id, first }) => h("option", { value: id, selected: String(first) === from }, id)),
+  );
+  return h("label", {}, "Asset", select);
+}

@@ -1,0 +1,375 @@
+/** The page of `serve` and `view`, driven as a person does: what it shows is what the command prints. */
+import { readdirSync, statSync } from "node:fs";
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import type { Browser, Page } from "playwright-core";
+import { openArchive, serveView } from "superchunk/node";
+import { corpusFolder } from "../fixtures/manifest.ts";
+import type { Outcome } from "./outcome.ts";
+
+/** Archives of the corpus that are shown. */
+const TABLE = "ctable/bcolz-daily-equities";
+const FOLDER = "blz-superchunk/i8-2d-crc32";
+const FILE = "bloscpack-3/array-f8.blp";
+/** What a person may wait for. */
+const PATIENCE = { timeout: 60_000 };
+/** Bytes that the page loads before it shows a table, at most, compressed; and requests for the archive itself. */
+const MOST_BYTES = 150_000;
+const MOST_REQUESTS = 10;
+
+/** A page with what went wrong in it. */
+interface Driven {
+  readonly page: Page;
+  readonly troubles: string[];
+  readonly requests: string[];
+}
+
+async function newPage(browser: Browser, width = 1280): Promise<Driven> {
+  const page = await browser.newPage({ viewport: { width, height: 800 } });
+  const troubles: string[] = [];
+  const requests: string[] = [];
+  page.on("pageerror", (error) => troubles.push(error.message));
+  page.on("console", (message) => {
+    // An object that is not there is how a dialect is told from others.
+    if (message.type() === "error" && !/404/.test(message.text())) troubles.push(message.text());
+  });
+  page.on("request", (request) => requests.push(request.url()));
+  return { page, troubles, requests };
+}
+
+/** Checks the page on archives of the corpus, a damaged one among them. */
+export async function checkShown(browser: Browser, outcome: Outcome): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), "superchunk-shown-"));
+  try {
+    for (const [from, to] of [
+      [TABLE, "daily.bcolz"],
+      [FOLDER, "matrix"],
+      [FOLDER, "damaged"],
+      [FILE, "prices.blp"],
+      ["blz-superchunk/empty-f8", "empty"],
+    ] as const)
+      await cp(join(corpusFolder, from), join(folder, to), { recursive: true });
+    await damage(join(folder, "damaged"));
+    const served = await serveView(folder, { page: "only" });
+    try {
+      await outcome.attempt("what the page loads", () => checkWeight(browser, served.url, outcome));
+      await outcome.attempt("the map", () => checkMap(browser, served.url, folder, outcome));
+      await outcome.attempt("the values", () => checkValues(browser, served.url, folder, outcome));
+      await outcome.attempt("damage", () => checkDamage(browser, served.url, folder, outcome));
+      await outcome.attempt("the state", () => checkState(browser, served.url, outcome));
+      await outcome.attempt("names", () => checkNames(browser, served.url, outcome));
+      await outcome.attempt("dropped files", () => checkFiles(browser, served.url, folder, outcome));
+      await outcome.attempt("an address", () => checkAddress(browser, served.url, outcome));
+    } finally {
+      await served.close();
+    }
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function damage(folder: string): Promise<void> {
+  const [name = ""] = readdirSync(join(folder, "data")).sort();
+  const file = join(folder, "data", name);
+  const bytes = await readFile(file);
+  const at = bytes.length - 12;
+  bytes[at] = (bytes[at] ?? 0) ^ 0xff;
+  await writeFile(file, bytes);
+}
+
+/** Scripts and markup, compressed, and what is asked of the archive until its values are there. */
+async function checkWeight(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page, troubles, requests } = await newPage(browser);
+  await page.goto(`${url}#archive=daily.bcolz&column=close&view=values`);
+  await page.waitForFunction(
+    () => document.querySelector(".cells td")?.textContent?.match(/\d/),
+    undefined,
+    PATIENCE,
+  );
+  const own = requests.filter((each) => each === url || each.includes("/page/"));
+  let bytes = 0;
+  for (const each of new Set(own))
+    bytes += gzipSync(
+      Buffer.from(await (await fetch(each, { headers: { accept: "text/html" } })).arrayBuffer()),
+    ).length;
+  console.log(`  the page loads ${(bytes / 1000).toFixed(1)} kB compressed in ${new Set(own).size} files`);
+  outcome.expect(
+    `the page loads ${bytes} bytes compressed, at most ${MOST_BYTES}`,
+    bytes <= MOST_BYTES,
+    true,
+  );
+  const strangers = requests.filter(
+    (each) => !each.startsWith(url) && !each.startsWith("data:") && !each.startsWith("blob:"),
+  );
+  outcome.expect("requests to others", strangers, []);
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+  const file = await newPage(browser);
+  await file.page.goto(`${url}#archive=prices.blp&view=values`);
+  await file.page.waitForFunction(
+    () => document.querySelector(".cells td")?.textContent?.match(/\d/),
+    undefined,
+    PATIENCE,
+  );
+  const ofFile = file.requests.filter((each) => each.includes("/files/0/prices.blp"));
+  console.log(`  ${ofFile.length} requests show the first values of a file`);
+  outcome.expect(
+    `requests for the first values (${ofFile.length}), at most ${MOST_REQUESTS}`,
+    ofFile.length <= MOST_REQUESTS,
+    true,
+  );
+  await file.page.close();
+}
+
+/** The table behind the map has what `chunks` lists. */
+async function checkMap(browser: Browser, url: string, folder: string, outcome: Outcome): Promise<void> {
+  for (const [archive, column] of [
+    ["daily.bcolz", "close"],
+    ["matrix", ""],
+    ["prices.blp", ""],
+  ] as const) {
+    const opened = await openArchive(join(folder, archive));
+    const part = opened.kind === "table" ? opened.column(column) : opened;
+    const expected: string[][] = [];
+    for await (const { index, key, offset, ctbytes, nbytes, compressor } of part.listChunks())
+      expected.push([
+        String(index),
+        `${archive.endsWith(".blp") ? "" : `${archive}/`}${key}`,
+        String(offset),
+        String(ctbytes),
+        String(nbytes),
+        compressor,
+      ]);
+    await opened.close();
+    const { page, troubles } = await newPage(browser);
+    await page.goto(`${url}#archive=${archive}&column=${column}&view=chunks`);
+    await page.waitForSelector("[data-listed]", PATIENCE);
+    await page.click(".behind summary");
+    await page.waitForFunction(
+      (count) => document.querySelectorAll(".behind tbody tr").length >= Math.min(count, 8),
+      expected.length,
+      PATIENCE,
+    );
+    await page.waitForFunction(
+      () => /^\d/.test(document.querySelector(".behind tbody td:nth-of-type(3)")?.textContent ?? ""),
+      undefined,
+      PATIENCE,
+    );
+    const found = await page.evaluate(() =>
+      [...document.querySelectorAll(".behind tbody tr")].map((row) =>
+        [...row.children].map((cell) => cell.textContent ?? ""),
+      ),
+    );
+    const rows = found.map(
+      ([index = "", , file = "", offset = "", stored = "", values = "", , codec = ""]) => [
+        index,
+        file,
+        offset,
+        stored,
+        values,
+        codec,
+      ],
+    );
+    outcome.expect(`the map of ${archive}`, rows, expected.slice(0, rows.length));
+    await page.waitForSelector('[data-checked="whole"]', PATIENCE);
+    await page.focus(".map");
+    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(
+      () => /Read and decoded/.test(document.querySelector(".detail")?.textContent ?? ""),
+      undefined,
+      PATIENCE,
+    );
+    outcome.expect(
+      `${archive}: the tip names the file`,
+      await page.evaluate(
+        (name) => document.querySelector(".tip")?.textContent?.includes(name),
+        expected[0]?.[1] ?? "-",
+      ),
+      true,
+    );
+    outcome.expect(`${archive}: troubles`, troubles, []);
+    await page.close();
+  }
+}
+
+/** The rows that are copied are the values. */
+async function checkValues(browser: Browser, url: string, folder: string, outcome: Outcome): Promise<void> {
+  const opened = await openArchive(join(folder, "daily.bcolz"));
+  if (opened.kind !== "table") throw new Error("the corpus has a table here");
+  const columns = await Promise.all(
+    opened.names.map(
+      async (name) => [name, (await opened.column(name).get()) as { data: ArrayLike<number> }] as const,
+    ),
+  );
+  const row = (at: number): Record<string, number> =>
+    Object.fromEntries(columns.map(([name, { data }]) => [name, data[at] ?? -1]));
+  const { page, troubles } = await newPage(browser);
+  await page
+    .context()
+    .grantPermissions(["clipboard-read", "clipboard-write"], { origin: new URL(url).origin });
+  await page.goto(`${url}#archive=daily.bcolz&view=values`);
+  await page.waitForFunction(
+    () => document.querySelector(".cells td")?.textContent?.match(/\d/),
+    undefined,
+    PATIENCE,
+  );
+  await page.fill('input[aria-label="Row to go to"]', "200");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(
+    () =>
+      document.querySelector(".cells tbody th")?.textContent === "200" &&
+      document.querySelector(".cells td")?.textContent?.match(/\d/),
+    undefined,
+    PATIENCE,
+  );
+  await page.click("text=Copy as JSON");
+  await page.waitForSelector("text=Copied", PATIENCE);
+  const copied = JSON.parse(await page.evaluate(() => navigator.clipboard.readText())) as unknown[];
+  outcome.expect(
+    "values as JSON",
+    copied,
+    Array.from(copied, (_, i) => row(200 + i)),
+  );
+  outcome.expect("there are several rows", copied.length > 5, true);
+  outcome.expect("the address keeps the row", new URL(page.url()).hash.includes("row=200"), true);
+  outcome.expect("troubles", troubles, []);
+  await opened.close();
+  await page.close();
+}
+
+/** What `verify` finds is found, at the same chunk. */
+async function checkDamage(browser: Browser, url: string, folder: string, outcome: Outcome): Promise<void> {
+  const opened = await openArchive(join(folder, "damaged"));
+  const { findings } = await opened.verify();
+  await opened.close();
+  const { page, troubles } = await newPage(browser);
+  await page.goto(`${url}#archive=damaged&view=chunks`);
+  await page.waitForSelector('[data-checked="damaged"]', PATIENCE);
+  const found = await page.evaluate(() =>
+    [...document.querySelectorAll(".findings li")].map((each) => each.textContent ?? ""),
+  );
+  outcome.expect(
+    "findings",
+    found.map((text) => text.split(" ")[0]),
+    findings.map(({ code }) => code),
+  );
+  for (const [i, { chunk }] of findings.entries())
+    outcome.expect("its chunk", found[i]?.includes(`chunk ${chunk}`), true);
+  outcome.expect(
+    "a command that repairs",
+    await page.evaluate(() => document.body.textContent?.includes("superchunk repair damaged")),
+    true,
+  );
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
+/** An address shows the same again, on a narrow screen and in the dark too; the browser's way back works. */
+async function checkState(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser, 390);
+  await page.emulateMedia({ colorScheme: "dark" });
+  await page.goto(`${url}#archive=daily.bcolz&view=plot&first=10&end=50`);
+  await page.waitForSelector('[data-plotted="10-50"]', PATIENCE);
+  outcome.expect("dark", await page.evaluate(() => document.documentElement.dataset["theme"]), "dark");
+  outcome.expect(
+    "no scrolling to the side",
+    await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
+    true,
+  );
+  await page.click('[data-view="chunks"]');
+  await page.waitForSelector("[data-listed]", PATIENCE);
+  await page.goBack();
+  await page.waitForSelector('[data-plotted="10-50"]', PATIENCE);
+  await page.reload();
+  await page.waitForSelector('[data-plotted="10-50"]', PATIENCE);
+  await page.goto(`${url}#archive=matrix&view=picture`);
+  await page.waitForSelector("[data-drawn]", PATIENCE);
+  await page.goto(`${url}#archive=empty&view=values`);
+  await page.waitForSelector("text=There are no rows yet", PATIENCE);
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
+/** Whatever can be pressed or filled in has a name. */
+async function checkNames(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  for (const view of ["overview", "chunks", "values", "plot"]) {
+    const { page } = await newPage(browser);
+    await page.goto(`${url}#archive=daily.bcolz&view=${view}`);
+    await page.waitForSelector(".tabs", PATIENCE);
+    const nameless = await page.evaluate(() =>
+      [
+        ...document.querySelectorAll<HTMLElement>(
+          "button, input:not([hidden]), select, a, canvas[role], [tabindex='0']",
+        ),
+      ]
+        .filter((each) => {
+          const label =
+            each.getAttribute("aria-label") ?? each.closest("label")?.textContent ?? each.textContent ?? "";
+          return label.trim() === "" && each.offsetParent !== null;
+        })
+        .map((each) => each.outerHTML.slice(0, 80)),
+    );
+    outcome.expect(`without a name in ${view}`, nameless, []);
+    await page.close();
+  }
+}
+
+/** Files of a disk, chosen and dropped. */
+async function checkFiles(browser: Browser, url: string, folder: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await page.goto(url);
+  await page.waitForSelector("#tree a", PATIENCE);
+  await page.setInputFiles("#files", join(folder, "prices.blp"));
+  await page.waitForFunction(() => document.querySelectorAll("#tree > li").length === 1, undefined, PATIENCE);
+  await page.waitForSelector("h1:has-text('prices.blp')", PATIENCE);
+  await page.setInputFiles("#folder", join(folder, "daily.bcolz"));
+  await page.waitForSelector("#tree a:has-text('volume')", PATIENCE);
+  const root = join(folder, "matrix");
+  const files = (readdirSync(root, { recursive: true }) as string[]).filter((name) =>
+    statSync(join(root, name)).isFile(),
+  );
+  const made = await Promise.all(
+    files.map(
+      async (name) =>
+        [`matrix/${name.replaceAll("\\", "/")}`, [...(await readFile(join(root, name)))]] as const,
+    ),
+  );
+  await page.evaluate((list) => {
+    const transfer = new DataTransfer();
+    for (const [path, bytes] of list) {
+      const file = new File([new Uint8Array(bytes)], path.split("/").at(-1) ?? "");
+      transfer.items.add(file);
+    }
+    window.dispatchEvent(new DragEvent("dragover", { dataTransfer: transfer }));
+  }, made);
+  outcome.expect(
+    "the page says where to drop",
+    await page.evaluate(() => !document.getElementById("drop")?.hidden),
+    true,
+  );
+  await page.evaluate(
+    (bytes) => {
+      const transfer = new DataTransfer();
+      transfer.items.add(new File([new Uint8Array(bytes)], "dropped.blp"));
+      window.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer }));
+    },
+    [...(await readFile(join(folder, "prices.blp")))],
+  );
+  await page.waitForSelector("h1:has-text('dropped.blp')", PATIENCE);
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
+/** An archive of another address, named by the page's own. */
+async function checkAddress(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  const file = `${url}__superchunk__/files/0/prices.blp`;
+  await page.goto(`${url}?url=${encodeURIComponent(file)}`);
+  await page.waitForSelector("h1:has-text('prices.blp')", PATIENCE);
+  await page.waitForSelector(".facts:has-text('float64')", PATIENCE);
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
