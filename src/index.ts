@@ -72,6 +72,7 @@ export {
 } from "./open/open.ts";
 export type { ArrowOptions } from "./scan/arrow-batches.ts";
 export type { FilterCondition, FilterValue, ScanFilter } from "./scan/filter.ts";
+export type { Indices, OuterEntry, PickOptions } from "./scan/pick.ts";
 export type {
   ScanBatch,
   ScanColumns,

@@ -8,7 +8,8 @@ import { SuperchunkError } from "../../errors.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
 import type { ArrowOptions } from "../../scan/arrow-batches.ts";
-import { arrowBatches, scan } from "../../scan/begin.ts";
+import { arrowBatches, oindex, scan, vindex } from "../../scan/begin.ts";
+import type { Indices, OuterEntry, PickOptions } from "../../scan/pick.ts";
 import type { ScanBatch, ScanColumns, ScanRowsOptions } from "../../scan/scan.ts";
 import type { ArraySlice, RunBatch, Selected, Selection } from "../../values/selection.ts";
 import { assertReadable, fieldSize } from "../../values/values.ts";
@@ -128,6 +129,14 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
 
   arrowBatches(options?: ArrowOptions): AsyncGenerator<Uint8Array> {
     return arrowBatches(this, options);
+  }
+
+  oindex(entries: readonly OuterEntry[] | null, options?: PickOptions): Promise<ArraySlice> {
+    return oindex(this, entries, options);
+  }
+
+  vindex(coordinates: readonly Indices[], options?: PickOptions): Promise<ArraySlice> {
+    return vindex(this, coordinates, options);
   }
 
   async *#slices(options: LongOptions): AsyncGenerator<ArraySlice> {

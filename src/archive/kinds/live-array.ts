@@ -12,7 +12,8 @@ import { objectOf, parseJson } from "../../format/json.ts";
 import { parseLayout, type RowSpan, type StoredLayout, VIEW_IS_BEHIND } from "../../format/layout.ts";
 import type { Dialect, DType, JsonObject, JsonValue } from "../../format/types.ts";
 import type { ArrowOptions } from "../../scan/arrow-batches.ts";
-import { arrowBatches, scan } from "../../scan/begin.ts";
+import { arrowBatches, oindex, scan, vindex } from "../../scan/begin.ts";
+import type { Indices, OuterEntry, PickOptions } from "../../scan/pick.ts";
 import type { ScanBatch, ScanColumns, ScanRowsOptions } from "../../scan/scan.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
@@ -152,6 +153,12 @@ class LiveArray implements ArrayArchive {
   }
   arrowBatches(options?: ArrowOptions): AsyncGenerator<Uint8Array> {
     return arrowBatches(this, options);
+  }
+  oindex(entries: readonly OuterEntry[] | null, options?: PickOptions): Promise<ArraySlice> {
+    return oindex(this, entries, options);
+  }
+  vindex(coordinates: readonly Indices[], options?: PickOptions): Promise<ArraySlice> {
+    return vindex(this, coordinates, options);
   }
   chunkPlaces(
     first = 0,

@@ -3,6 +3,7 @@ import type { Compressor, Shuffle } from "../../codec/types.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { ChecksumName, Dialect, DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import type { ArrowOptions } from "../../scan/arrow-batches.ts";
+import type { Indices, OuterEntry, PickOptions } from "../../scan/pick.ts";
 import type { ScanBatch, ScanColumns, ScanRowsOptions } from "../../scan/scan.ts";
 import type { ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { ArraySlice, Selected, Selection, ValueTypes } from "../../values/selection.ts";
@@ -294,6 +295,20 @@ export interface ReadableArray<Types extends ValueTypes = ValueTypes> extends Re
   ): AsyncGenerator<ScanBatch<Columns>>;
   /** The same rows as a stream of Arrow. See {@link ReadableTable.arrowBatches}. */
   arrowBatches(options?: ArrowOptions): AsyncGenerator<Uint8Array>;
+  /**
+   * The items of the outer product of the entries, as numpy's and Zarr's `oindex`: `oindex([[9, 1, 1], mask, slice(null, null, -1)])`.
+   * An entry is an index, a slice whose step may be negative, null, indices, or booleans for all items of the dimension. Each chunk
+   * is decoded once.
+   *
+   * @throws BAD_ARGUMENT for entries that do not fit the shape, LIMIT for more than memory holds, and the codes of reading
+   */
+  oindex(entries: readonly OuterEntry[] | null, options?: PickOptions): Promise<ArraySlice<Types>>;
+  /**
+   * The items at coordinates, as Zarr's `vindex`: a list for each dimension, all of one length. Each chunk is decoded once.
+   *
+   * @throws BAD_ARGUMENT for coordinates that do not fit the shape, LIMIT for more than memory holds, and the codes of reading
+   */
+  vindex(coordinates: readonly Indices[], options?: PickOptions): Promise<ArraySlice<Types>>;
   /** Stored chunks, in order. */
   listChunks(options?: LongOptions): AsyncIterable<ReadableChunk>;
   /** Chunks that are not stored; absent where every chunk is, as in archives. */

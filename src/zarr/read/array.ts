@@ -12,7 +12,8 @@ import { at } from "../../bytes/at.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import type { ArrowOptions } from "../../scan/arrow-batches.ts";
-import { arrowBatches, scan } from "../../scan/begin.ts";
+import { arrowBatches, oindex, scan, vindex } from "../../scan/begin.ts";
+import type { Indices, OuterEntry, PickOptions } from "../../scan/pick.ts";
 import type { ScanBatch, ScanColumns, ScanRowsOptions } from "../../scan/scan.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -308,6 +309,14 @@ export class ZarrArray implements ReadableArray {
 
   arrowBatches(options?: ArrowOptions): AsyncGenerator<Uint8Array> {
     return arrowBatches(this, options);
+  }
+
+  oindex(entries: readonly OuterEntry[] | null, options?: PickOptions): Promise<ArraySlice> {
+    return oindex(this, entries, options);
+  }
+
+  vindex(coordinates: readonly Indices[], options?: PickOptions): Promise<ArraySlice> {
+    return vindex(this, coordinates, options);
   }
 
   /** The chunks that are stored, with their places and sizes, without reading them. */

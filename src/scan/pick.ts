@@ -1,0 +1,318 @@
+/**
+ * Items picked out of an array as numpy does: by lists of indices, masks, slices that go backwards, pairs of coordinates, and by
+ * fields of a struct. Each chunk is decoded once, in the order in which chunks are stored.
+ *
+ * Knows arrays by what they have in common. @see docs/library.md
+ */
+import { allocate } from "../bytes/allocate.ts";
+import { at } from "../bytes/at.ts";
+import { SuperchunkError } from "../errors.ts";
+import type { DType, Field } from "../format/types.ts";
+import { mapAhead } from "../store/pool.ts";
+import type { StoreOptions } from "../store/types.ts";
+import { type ArraySlice, elementsOf, resolveSelection, type Slice, stridesOf } from "../values/selection.ts";
+import { assertReadable, fieldSize, toValues } from "../values/values.ts";
+import type { ScanArray } from "./columns.ts";
+
+/** Indices of one dimension, from 0 or from the end where they are negative; in any order, and more than once. */
+export type Indices = readonly number[] | Int32Array | Uint32Array | Float64Array;
+
+/** One dimension of `oindex`: an index (drops the dimension), a slice that may go backwards, null (all), indices, or a mask of all its items. */
+export type OuterEntry = number | Slice | null | Indices | readonly boolean[];
+
+/** Options of `oindex` and `vindex`. */
+export interface PickOptions extends StoreOptions {
+  /** Of a struct: only these fields, in this order. Columns that lie apart are not read where they are not asked for. */
+  readonly fields?: readonly string[] | undefined;
+}
+
+/** Bytes that are read for one step, about. */
+const STEP_BYTES = 16 << 20;
+/** Steps that are read before they are needed. */
+const AHEAD = 2;
+
+/** Items of one dimension that lie in the same chunks. */
+interface Group {
+  readonly from: number;
+  readonly to: number;
+  /** Of each item: its distance from `from`, and its place in the result. */
+  readonly sources: Int32Array;
+  readonly targets: Int32Array;
+  /** True where they follow one another in both. */
+  readonly isRun: boolean;
+}
+
+/**
+ * The items of the outer product of the entries, as `oindex` of numpy and Zarr gives them.
+ *
+ * @throws BAD_ARGUMENT for entries that do not fit the shape, LIMIT for more than memory holds, and the codes of reading
+ */
+export async function pickOuter(
+  array: ScanArray,
+  entries: readonly OuterEntry[] | null,
+  options: PickOptions = {},
+): Promise<ArraySlice> {
+  const chosen = new Fields(array, options.fields);
+  const given = entries ?? [];
+  if (!Array.isArray(given) || given.length > array.shape.length)
+    throw wrong(array, `oindex takes a list of at most ${array.shape.length} entries`, given);
+  const dims = array.shape.map((length, d) => indicesOf(array, given[d] ?? null, d, length));
+  const counts = dims.map(({ indices }) => indices.length);
+  const size = chosen.itemSize;
+  const out = allocate(elementsOf(counts) * size, { path: array.store.describe(array.path) });
+  const strides = stridesOf(counts);
+  const unit =
+    array.shape.length === 0 ? 1 : Math.max(1, elementsOf(array.shape.slice(1)) * array.dtype.itemSize);
+  const groups = dims.map(({ indices }, d) => groupsOf(indices, chunkOf(array, d), d === 0 ? unit : 1));
+  const read = (box: readonly Group[], signal: AbortSignal): Promise<Uint8Array> => chosen.read(box, signal);
+  const boxes = counts.includes(0) ? [] : [...productOf(groups)];
+  let done = 0;
+  for await (const bytes of mapAhead(boxes, AHEAD, read, options.signal)) {
+    const box = at(boxes, done++);
+    const inner = stridesOf(box.map(({ from, to }) => to - from));
+    const copy = (d: number, source: number, target: number): void => {
+      const group = box[d];
+      if (group === undefined) {
+        for (let b = 0; b < size; b++) out[target * size + b] = bytes[source * size + b] as number;
+        return;
+      }
+      if (group.isRun && d === box.length - 1) {
+        const from = source * size;
+        out.set(
+          bytes.subarray(from, from + group.sources.length * size),
+          (target + at(group.targets, 0)) * size,
+        );
+        return;
+      }
+      const [step, stride] = [at(inner, d), at(strides, d)];
+      for (let i = 0; i < group.sources.length; i++)
+        copy(d + 1, source + at(group.sources, i) * step, target + at(group.targets, i) * stride);
+    };
+    copy(0, 0, 0);
+  }
+  const shape = dims.flatMap(({ indices, dropped }) => (dropped ? [] : [indices.length]));
+  return { data: toValues(out, chosen.dtype, elementsOf(counts)), shape, stride: stridesOf(shape) };
+}
+
+/**
+ * The items at pairs of coordinates, as `vindex` of Zarr and numpy's indexing with arrays give them: for each dimension a list, all
+ * of one length.
+ *
+ * @throws BAD_ARGUMENT for coordinates that do not fit the shape, LIMIT for more than memory holds, and the codes of reading
+ */
+export async function pickPoints(
+  array: ScanArray,
+  coordinates: readonly Indices[],
+  options: PickOptions = {},
+): Promise<ArraySlice> {
+  const chosen = new Fields(array, options.fields);
+  const { shape } = array;
+  const [first] = coordinates;
+  const count = first?.length ?? 0;
+  if (coordinates.length !== shape.length || coordinates.some(({ length }) => length !== count))
+    throw wrong(
+      array,
+      `vindex takes ${shape.length} lists of one length, one for each dimension`,
+      coordinates.length,
+    );
+  const dims = shape.map((length, d) => indicesOf(array, at(coordinates, d), d, length).indices);
+  const size = chosen.itemSize;
+  const out = allocate(count * size, { path: array.store.describe(array.path) });
+  const cells = new Map<string, { readonly place: readonly number[]; readonly points: number[] }>();
+  const chunks = shape.map((_, d) => chunkOf(array, d));
+  for (let i = 0; i < count; i++) {
+    const place = dims.map((indices, d) => at(chunks, d)(at(indices, i)));
+    const key = place.join();
+    const cell = cells.get(key);
+    if (cell === undefined) cells.set(key, { place, points: [i] });
+    else cell.points.push(i);
+  }
+  const ordered = [...cells.values()].sort((a, b) => compare(a.place, b.place));
+  const boxes = ordered.map(({ points }) =>
+    dims.map((indices): Group => {
+      const own = points.map((point) => at(indices, point));
+      const from = own.reduce((least, index) => Math.min(least, index), Number.POSITIVE_INFINITY);
+      const to = own.reduce((most, index) => Math.max(most, index + 1), 0);
+      return {
+        from,
+        to,
+        sources: Int32Array.from(own, (index) => index - from),
+        targets: Int32Array.from(points),
+        isRun: false,
+      };
+    }),
+  );
+  const read = (box: readonly Group[], signal: AbortSignal): Promise<Uint8Array> => chosen.read(box, signal);
+  let done = 0;
+  for await (const bytes of mapAhead(boxes, AHEAD, read, options.signal)) {
+    const box = at(boxes, done);
+    const inner = stridesOf(box.map(({ from, to }) => to - from));
+    for (const [i, point] of at(ordered, done).points.entries()) {
+      const source = box.reduce((sum, { sources }, d) => sum + at(sources, i) * at(inner, d), 0);
+      out.set(bytes.subarray(source * size, (source + 1) * size), point * size);
+    }
+    done++;
+  }
+  return { data: toValues(out, chosen.dtype, count), shape: [count], stride: [1] };
+}
+
+/** The items of an array, or some fields of each. */
+class Fields {
+  readonly dtype: DType;
+  readonly itemSize: number;
+  readonly #array: ScanArray;
+  readonly #fields: readonly Field[] | undefined;
+
+  constructor(array: ScanArray, names: readonly string[] | undefined) {
+    const { dtype } = array;
+    assertReadable(dtype, array.store.describe(array.path));
+    this.#array = array;
+    if (names === undefined) {
+      this.dtype = dtype;
+      this.itemSize = dtype.itemSize;
+      return;
+    }
+    if (dtype.kind !== "struct") throw wrong(array, "fields are for arrays of structs", dtype.kind);
+    let offset = 0;
+    const fields = names.map((name) => {
+      const field = dtype.fields.find((each) => each.name === name);
+      if (field === undefined)
+        throw new SuperchunkError(
+          "NOT_FOUND",
+          `no field "${name}"; there are ${dtype.fields.map((each) => each.name).join(", ")}`,
+          { path: array.store.describe(array.path), field: name },
+        );
+      offset += fieldSize(field);
+      return { ...field, offset: offset - fieldSize(field) };
+    });
+    this.#fields = names.flatMap((name) => dtype.fields.find((each) => each.name === name) ?? []);
+    this.dtype = { ...dtype, fields, itemSize: offset };
+    this.itemSize = offset;
+  }
+
+  /** The items of a box, C order, one after the other. */
+  async read(box: readonly Group[], signal: AbortSignal): Promise<Uint8Array> {
+    const selection = box.map(({ from, to }) => ({ start: from, stop: to, step: 1 }));
+    const array = this.#array;
+    if (this.#fields === undefined) return array.getBytes(selection, { signal });
+    const count = elementsOf(box.map(({ from, to }) => to - from));
+    const out = new Uint8Array(count * this.itemSize);
+    const isApart = array.columnNames.length > 0;
+    const whole = isApart ? undefined : await array.getBytes(selection, { signal });
+    let target = 0;
+    for (const field of this.#fields) {
+      const size = fieldSize(field);
+      const bytes = whole ?? (await array.column(field.name).getBytes(selection, { signal }));
+      const [step, offset] = isApart ? [size, 0] : [array.dtype.itemSize, field.offset];
+      for (let i = 0; i < count; i++)
+        for (let b = 0; b < size; b++)
+          out[i * this.itemSize + target + b] = bytes[i * step + offset + b] as number;
+      target += size;
+    }
+    return out;
+  }
+}
+
+/** The indices of an entry, from 0 on, and whether its dimension is dropped. */
+function indicesOf(
+  array: ScanArray,
+  entry: OuterEntry,
+  dimension: number,
+  length: number,
+): { readonly indices: Float64Array; readonly dropped: boolean } {
+  if (Array.isArray(entry) && entry.length > 0 && entry.every((each) => typeof each === "boolean")) {
+    if (entry.length !== length)
+      throw wrong(
+        array,
+        `the mask of dimension ${dimension} has ${entry.length} items, not ${length}`,
+        entry.length,
+      );
+    const indices = entry.flatMap((isTaken, i) => (isTaken === true ? [i] : []));
+    return { indices: Float64Array.from(indices), dropped: false };
+  }
+  if (Array.isArray(entry) || ArrayBuffer.isView(entry)) {
+    const given = entry as Indices;
+    const indices = Float64Array.from(given, (index) => {
+      const found = index < 0 ? index + length : index;
+      if (Number.isInteger(found) && found >= 0 && found < length) return found;
+      throw wrong(
+        array,
+        `index ${String(index)} is outside of dimension ${dimension}, which has ${length}`,
+        index,
+      );
+    });
+    return { indices, dropped: false };
+  }
+  const step = typeof entry === "object" && entry !== null ? ((entry as Slice).step ?? 1) : 1;
+  if (step < 0 && Number.isInteger(step)) {
+    // As numpy has it: the start is the last item unless given, and a stop that is not given is before the first.
+    const { start, stop } = entry as Slice;
+    const bound = (value: number): number =>
+      Math.min(length - 1, Math.max(-1, value < 0 ? value + length : value));
+    const from = start === null ? length - 1 : bound(start);
+    const end = stop === null ? -1 : bound(stop);
+    const count = Math.max(0, Math.ceil((from - end) / -step));
+    return { indices: Float64Array.from({ length: count }, (_, i) => from + i * step), dropped: false };
+  }
+  const entries = Array.from({ length: dimension + 1 }, (_, d) =>
+    d === dimension ? (entry as Slice) : null,
+  );
+  const { start, count, step: own, dropped } = at(resolveSelection(entries, array.shape), dimension);
+  return { indices: Float64Array.from({ length: count }, (_, i) => start + i * own), dropped };
+}
+
+/** In which chunk along a dimension an item lies. */
+function chunkOf(array: ScanArray, dimension: number): (item: number) => number {
+  const axis = array.model?.axes[dimension];
+  if (axis !== undefined) return (item) => axis.chunkOf(item);
+  const { chunkLength } = array;
+  if (dimension > 0 || chunkLength === undefined || chunkLength === 0) return () => 0;
+  return (item) => Math.floor(item / chunkLength);
+}
+
+/** Items by their chunks, in the order of these. Chunks that follow one another are read together, up to a limit. */
+function groupsOf(indices: Float64Array, chunk: (item: number) => number, itemBytes: number): Group[] {
+  const order = Uint32Array.from(indices, (_, i) => i).sort(
+    (a, b) => at(indices, a) - at(indices, b) || a - b,
+  );
+  const groups: Group[] = [];
+  for (let first = 0; first < order.length; ) {
+    const from = at(indices, at(order, first));
+    let end = first + 1;
+    for (; end < order.length; end++) {
+      const [before, item] = [at(indices, at(order, end - 1)), at(indices, at(order, end))];
+      const apart = chunk(item) - chunk(before);
+      if (apart > 1 || (apart === 1 && (item - from) * itemBytes > STEP_BYTES)) break;
+    }
+    const members = order.subarray(first, end);
+    const sources = Int32Array.from(members, (member) => at(indices, member) - from);
+    const targets = Int32Array.from(members);
+    const isRun = sources.every((source, i) => source === i && at(targets, i) === at(targets, 0) + i);
+    groups.push({ from, to: at(indices, at(order, end - 1)) + 1, sources, targets, isRun });
+    first = end;
+  }
+  return groups;
+}
+
+/** All combinations, the last dimension fastest. */
+function* productOf(groups: readonly (readonly Group[])[]): Generator<readonly Group[]> {
+  const [first, ...others] = groups;
+  if (first === undefined) {
+    yield [];
+    return;
+  }
+  for (const group of first) for (const rest of productOf(others)) yield [group, ...rest];
+}
+
+function compare(a: readonly number[], b: readonly number[]): number {
+  for (const [d, place] of a.entries()) if (place !== b[d]) return place - at(b, d);
+  return 0;
+}
+
+function wrong({ store, path }: ScanArray, message: string, found: unknown): SuperchunkError {
+  return new SuperchunkError("BAD_ARGUMENT", message, {
+    path: store.describe(path),
+    field: "selection",
+    found,
+  });
+}
