@@ -1,5 +1,5 @@
 // LZ4 block format. @see https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
-import { copyLongMatch, copyMatch, copyShortMatch, copyWild } from "./copy";
+import { copyLongMatch, copyShortMatch, copyWild } from "./copy";
 
 const ENDS_EARLY: i32 = -1;
 const TOO_LONG: i32 = -2;
@@ -57,7 +57,8 @@ export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
         const token = <usize>(sequence & 0xff);
         const distance = <usize>((sequence >> 8) & 0xffff);
         if (token > BARE_TOKEN || distance - 1 >= op - dst) break;
-        copyMatch(op, distance, SHORT_MATCH);
+        if (distance >= SHORT_MATCH) v128.store(op, v128.load(op - distance));
+        else copyShortMatch(op, distance);
         op += token + MIN_MATCH;
         ip += 3;
       }
@@ -120,7 +121,7 @@ export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
     }
     length += 4;
     if (length > opEnd - op) return TOO_LONG;
-    copyMatch(op, distance, length);
+    copyLongMatch(op, distance, length);
     op += length;
   }
   // A block ends with literals; one that ends with a match (or is empty) was cut.

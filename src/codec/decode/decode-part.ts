@@ -1,0 +1,228 @@
+/**
+ * Decodes a small part of one large block: c-blosc's automatic blocks hold up to 2 MiB, of which a reader of single
+ * elements wants a few bytes. Knows where these lie in the block's streams, so that every stream is decoded only as far as
+ * the last of them, and nothing is unfiltered but them. Must not judge: where anything is unusual, the whole block is decoded.
+ */
+import { blockLength } from "../header.ts";
+import { SLACK } from "../kernel-module.ts";
+import type { ChunkHeader } from "../types.ts";
+import type { BlockBytes } from "./block-table.ts";
+import { streamKernelOf } from "./decode-block.ts";
+import type { DecodeKernel } from "./decode-kernel.ts";
+
+// Finds single bytes of an lz4 stream without decoding it: its sequences are walked without copying, and a byte that a
+// match gives is followed back to the literal that it comes from. In a stream that hardly compresses there are few
+// sequences, and the bytes before the wanted one need not even be read.
+// Must not judge: where anything is unusual, or the walk gets long, the kernel decodes instead.
+// @see FORMAT.md [FB]
+
+/** Sequences that are walked at most; decoding is faster than a longer walk. */
+const MAX_SEQUENCES = 1024;
+/** Sequences that tell how far so many would lead. */
+const FEW_SEQUENCES = 32;
+/** Bytes that are asked for around a sequence: its token, and run lengths of up to 64 kB. */
+const WINDOW = 320;
+
+const outStarts = new Uint32Array(MAX_SEQUENCES + 1);
+const literalStarts = new Uint32Array(MAX_SEQUENCES + 1);
+const literalLengths = new Uint32Array(MAX_SEQUENCES + 1);
+const distances = new Uint32Array(MAX_SEQUENCES + 1);
+
+/**
+ * Writes decoded bytes `from` to `from + out.length` of the stream at `start` of a block, `length` bytes long, to `out`.
+ *
+ * @returns false where the kernel should decode instead; `out` may then hold anything
+ */
+function lookUpLz4(block: BlockBytes, start: number, length: number, from: number, out: Uint8Array): boolean {
+  const end = start + length;
+  const count = walk(block, start, end, from + out.length);
+  if (count === 0) return false;
+  let bytes: Uint8Array = NOTHING;
+  let base = 0;
+  for (let i = 0; i < out.length; i++) {
+    const at = sourceOf(from + i, count);
+    if (at >= end) return false;
+    if (at < base || at >= base + bytes.length) {
+      bytes = block.read(at, Math.min(out.length, end - at));
+      base = at;
+    }
+    out[i] = bytes[at - base] as number;
+  }
+  return true;
+}
+
+const NOTHING = new Uint8Array(0);
+/** Stands for a byte behind the stream: a length that leads out of it. (An integer, so that all sums stay integers.) */
+const BEYOND = 1 << 28;
+
+/**
+ * Notes the sequences until `need` bytes would be decoded; how many there are, or 0.
+ *
+ * One loop over local variables: a call for each byte would cost more than the kernel's decoding.
+ */
+function walk(block: BlockBytes, start: number, end: number, need: number): number {
+  let bytes: Uint8Array = NOTHING;
+  let base = start;
+  let at = start;
+  let decoded = 0;
+  for (let i = 0; i < MAX_SEQUENCES; i++) {
+    if (at + WINDOW > base + bytes.length && base + bytes.length < end) {
+      if (at >= end) return 0;
+      bytes = block.read(at, Math.min(WINDOW, end - at));
+      base = at;
+    }
+    const token = bytes[at++ - base] ?? BEYOND;
+    let literals = token >>> 4;
+    if (literals === 15) {
+      let byte = 255;
+      while (byte === 255) {
+        byte = bytes[at++ - base] ?? BEYOND;
+        literals += byte;
+      }
+    }
+    outStarts[i] = decoded;
+    literalStarts[i] = at;
+    literalLengths[i] = literals;
+    decoded += literals;
+    at += literals;
+    if (!(at <= end)) return 0;
+    if (decoded >= need) return i + 1;
+    if (at + WINDOW > base + bytes.length && base + bytes.length < end) {
+      bytes = block.read(at, Math.min(WINDOW, end - at));
+      base = at;
+    }
+    const distance = (bytes[at - base] as number) | ((bytes[at + 1 - base] as number) << 8);
+    at += 2;
+    if (distance === 0 || distance > decoded) return 0;
+    distances[i] = distance;
+    let match = token & 15;
+    if (match === 15) {
+      let byte = 255;
+      while (byte === 255) {
+        byte = bytes[at++ - base] ?? BEYOND;
+        match += byte;
+      }
+    }
+    decoded += match + 4;
+    if (!(at <= end)) return 0;
+    if (decoded >= need) return i + 1;
+    // As it goes, the walk would end before it is there.
+    if (i === FEW_SEQUENCES && decoded * (MAX_SEQUENCES / FEW_SEQUENCES) < need) return 0;
+  }
+  return 0;
+}
+
+/** Where the literal that decoded byte `index` is a copy of lies in the block. */
+function sourceOf(index: number, count: number): number {
+  let wanted = index;
+  for (let i = count - 1; ; i--) {
+    while ((outStarts[i] as number) > wanted) i--;
+    const inSequence = wanted - (outStarts[i] as number);
+    const literals = literalLengths[i] as number;
+    if (inSequence < literals) return (literalStarts[i] as number) + inSequence;
+    const distance = distances[i] as number;
+    // A match may overlap itself; its bytes then repeat every `distance`.
+    wanted = (outStarts[i] as number) + literals - distance + ((inSequence - literals) % distance);
+    if (wanted >= (outStarts[i] as number)) i++;
+  }
+}
+
+/** Blocks below this are not worth it. Bytes. */
+const MIN_BLOCK = 1024;
+
+/** More bytes of a stream than this are decoded, not looked up one by one. */
+const MAX_LOOKED_UP = 64;
+
+/** A block and the bytes of it that are wanted. */
+interface BlockPart {
+  readonly block: number;
+  /** First byte wanted and one past the last, in the decoded block. */
+  readonly from: number;
+  readonly to: number;
+}
+
+/**
+ * Decodes the part to `out` from `bytes`, the compressed block.
+ *
+ * @returns false where this is not possible, or no gain; `out` is then as it was
+ */
+export function decodePart(
+  kernel: DecodeKernel,
+  header: ChunkHeader,
+  bytes: BlockBytes,
+  part: BlockPart,
+  out: Uint8Array,
+): boolean {
+  const layout = layOut(header, part);
+  if (layout === undefined) return false;
+  const { nsplits, need, pitch } = layout;
+  const streamLength = blockLength(header, part.block) / nsplits;
+  const { memory, calls } = kernel;
+  // The streams' beginnings, one behind the other, then what is put together of them, then one stream's compressed bytes.
+  const target = kernel.base + nsplits * pitch + streamLength + SLACK;
+  const input = target + (part.to - part.from) + 2 * header.typesize + SLACK;
+  memory.reserve(input + Math.min(bytes.length, maxInput(need)) + SLACK);
+  const decodeStream = streamKernelOf(kernel, header.compressor);
+  const first = Math.floor(part.from / nsplits);
+  const looksUp = header.compressor === "lz4" && need - first <= MAX_LOOKED_UP;
+  let at = 0;
+  for (let i = 0; i < nsplits; i++) {
+    const room = bytes.length - at - 4;
+    const compressed = room < 0 ? -1 : readLength(bytes, at);
+    if (compressed < 0 || compressed > room) return false;
+    at += 4;
+    const to = kernel.base + i * pitch;
+    const wanted = memory.bytes.subarray(to + first, to + need);
+    if (compressed === streamLength) {
+      // A stored stream needs nothing before the wanted bytes.
+      wanted.set(bytes.read(at + first, wanted.length).subarray(0, wanted.length));
+    } else if (!looksUp || !lookUpLz4(bytes, at, compressed, first, wanted)) {
+      const length = Math.min(compressed, maxInput(need));
+      memory.bytes.set(bytes.read(at, length).subarray(0, length), input);
+      if (decodeStream(input, length, to, streamLength, need) < need) return false;
+    }
+    at += compressed;
+  }
+  if (nsplits === 1) {
+    const start = kernel.base + part.from;
+    out.set(memory.bytes.subarray(start, start + part.to - part.from));
+    return true;
+  }
+  calls.unshuffleRows(kernel.base + first, pitch, need - first, target, header.typesize);
+  const start = target + part.from - first * header.typesize;
+  out.set(memory.bytes.subarray(start, start + part.to - part.from));
+  return true;
+}
+
+function readLength(bytes: BlockBytes, at: number): number {
+  const word = bytes.read(at, 4);
+  return new DataView(word.buffer, word.byteOffset, 4).getInt32(0, true);
+}
+
+/** How many streams the block has, how many bytes of each are needed, and how far apart they are put. */
+function layOut(
+  header: ChunkHeader,
+  { block, from, to }: BlockPart,
+): { readonly nsplits: number; readonly need: number; readonly pitch: number } | undefined {
+  const { compressor, shuffle, typesize, split } = header;
+  const length = blockLength(header, block);
+  if (length < MIN_BLOCK || to - from > length >> 1) return undefined;
+  // Kernels of the others do not stop early.
+  if (compressor !== "lz4" && compressor !== "blosclz" && compressor !== "snappy") return undefined;
+  const isSplit = split && length === header.blocksize && typesize > 1;
+  const shuffled = shuffle === "shuffle" && typesize > 1;
+  if (!isSplit && (shuffle === "noshuffle" || (shuffle === "shuffle" && typesize === 1))) {
+    return { nsplits: 1, need: to, pitch: length };
+  }
+  if (!isSplit || !shuffled) return undefined;
+  // Kernels write up to the slack past what is needed, where the next stream comes.
+  return { nsplits: typesize, need: Math.ceil(to / typesize), pitch: length / typesize };
+}
+
+/**
+ * Compressed bytes that hold `need` decoded ones in what encoders write: they do not make data longer but for a control
+ * byte in 16 at most. Where they did, the kernel sees a cut stream.
+ */
+function maxInput(need: number): number {
+  return need + (need >> 4) + 1024;
+}
