@@ -42,6 +42,9 @@ const treeshake = { moduleSideEffects: (id) => /^(node:|commander$)/.test(id) };
 /** True for a module that only exports others again: whoever imports it loads what is used alone. */
 const isBarrel = (id) => /\/dist\/src\/(?:(?:codec|node|queue)\/)?(?:index|zarr|blosc)\.js$/.test(id);
 
+/** True for a module that exports one thing, without a name. */
+const hasDefault = (id) => id.endsWith(".umd.min.js") || id === "\0uplot";
+
 /** Makes one module of what is imported of a dependency. */
 const dependencies = {
   name: "dependencies",
@@ -51,7 +54,7 @@ const dependencies = {
     const module = JSON.stringify(id.slice(1));
     const { outputFiles } = await build({
       stdin: {
-        contents: `export ${id.endsWith(".umd.min.js") ? "{ default }" : "*"} from ${module};`,
+        contents: `export ${hasDefault(id) ? "{ default }" : "*"} from ${module};`,
         resolveDir: root,
       },
       bundle: true,
@@ -82,7 +85,9 @@ const DOCUMENTS = [
   ...["LICENSE", "THIRD_PARTY_NOTICES.md", "src/kernels/README.md"],
 ];
 for (const name of DOCUMENTS) cpSync(join(root, name), join(out, name));
-cpSync(join(root, "docs"), join(out, "docs"), { recursive: true });
+// Pictures of the page are for who reads the documents on the web.
+const isWanted = (name) => !/[\\/]images[\\/]page-[^\\/]+\.png$/.test(name);
+cpSync(join(root, "docs"), join(out, "docs"), { recursive: true, filter: isWanted });
 writeNotices();
 const files = readdirSync(out, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
 console.log(`package: ${files.length} files in package/`);
