@@ -80,9 +80,16 @@ export interface Hdf5Dataset {
 }
 
 /** A group: its members by name, each with the address of its header, or why it has none. */
+/** What a name in a group leads to: an object, a path in the file (a soft link), or why it is not followed. */
+export interface Link {
+  readonly address?: number;
+  readonly soft?: string;
+  readonly why?: string;
+}
+
 export interface Hdf5Group {
   readonly kind: "group";
-  readonly links: ReadonlyMap<string, { readonly address?: number; readonly why?: string }>;
+  readonly links: ReadonlyMap<string, Link>;
   readonly attrs: JsonObject;
   readonly attrsLeft: readonly string[];
 }
@@ -387,7 +394,7 @@ async function readLinks(file: Hdf5File, messages: readonly Message[]): Promise<
   return new Map([...links].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-type Links = Map<string, { readonly address?: number; readonly why?: string }>;
+type Links = Map<string, Link>;
 
 function addLink(fields: Fields, links: Links): void {
   fields.skip(1);
@@ -397,11 +404,9 @@ function addLink(fields: Fields, links: Links): void {
   if ((flags & 16) !== 0) fields.skip(1);
   const name = decodeText(fields.bytes(fields.uint(1 << (flags & 3), "length of a name"), "name of a link"));
   if (kind === 0) links.set(name, { address: fields.someAddress("address of a link") });
-  else
-    links.set(name, {
-      why:
-        kind === 64 ? "a link to another file, which is not followed" : "a soft link, which is not followed",
-    });
+  else if (kind === 1)
+    links.set(name, { soft: decodeText(fields.bytes(fields.uint16("length of a soft link"), "soft link")) });
+  else links.set(name, { why: "a link to another file, which is not followed" });
 }
 
 interface Symbols {
@@ -441,9 +446,11 @@ async function readSymbols(file: Hdf5File, address: number, symbols: Symbols, de
       const name = symbols.heap.text(list.uint(offsetSize, "name of a symbol"));
       const target = list.address("header of a symbol");
       const cache = list.uint32("type of a symbol");
-      list.skip(20);
-      if (cache === 2 || target === undefined)
-        symbols.links.set(name, { why: "a soft link, which is not followed" });
+      list.skip(4);
+      const value = list.uint32("place of a soft link");
+      list.skip(12);
+      if (cache === 2) symbols.links.set(name, { soft: symbols.heap.text(value) });
+      else if (target === undefined) symbols.links.set(name, { why: "a name that leads to nothing" });
       else symbols.links.set(name, { address: target });
     }
   }

@@ -25,7 +25,12 @@ import { type Hdf5Dataset, type Hdf5Filter, type Hdf5Group, readObject } from ".
 const PIECE = 1 << 20;
 /** Groups inside of one another at most. */
 const MAX_DEPTH = 64;
+/** Soft links that lead to soft links, at most. */
+const MAX_LINKS = 16;
 
+/** The filter whose chunks are frames of Blosc2 with one chunk. */
+const BLOSC2 = 32026;
+const BLOSC2_CODECS = ["blosclz", "lz4", "lz4hc", "lz4", "zlib", "zstd"];
 const BLOSC = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];
 const SHUFFLE = ["noshuffle", "shuffle", "bitshuffle"];
 
@@ -46,7 +51,7 @@ interface ShownArray {
 }
 
 /** A group, or a dataset; with the addresses of all groups that it is in, and its own. */
-type Node = { readonly above: ReadonlySet<number> } & (
+type Node = { readonly above: ReadonlySet<number>; readonly address: number } & (
   | { readonly object: Hdf5Group; readonly array?: undefined }
   | { readonly object: Hdf5Dataset; readonly array: Promise<ShownArray> }
 );
@@ -141,16 +146,18 @@ class Hdf5Store implements ReadableStore {
     return node?.array === undefined ? undefined : (await node.array).chunk(name);
   }
 
-  #node(path: string): Promise<Node | undefined> {
+  /** `followed`: the soft links that led here; what they lead to is not kept, so that two of them never wait for one another. */
+  #node(path: string, followed: readonly string[] = []): Promise<Node | undefined> {
+    if (followed.length > 0) return this.#open(path, followed);
     const known = this.#nodes.get(path);
     if (known !== undefined) return known;
-    const opening = this.#open(path);
+    const opening = this.#open(path, []);
     this.#nodes.set(path, opening);
     opening.catch(() => this.#nodes.delete(path));
     return opening;
   }
 
-  async #open(path: string): Promise<Node | undefined> {
+  async #open(path: string, followed: readonly string[]): Promise<Node | undefined> {
     let address: number | undefined = this.#file.root;
     const above = new Set<number>();
     if (path !== "") {
@@ -161,7 +168,7 @@ class Hdf5Store implements ReadableStore {
           `groups are more than ${MAX_DEPTH} deep inside of one another; perhaps one holds itself`,
           { path: this.describe(path) },
         );
-      const parent = await this.#node(folder);
+      const parent = await this.#node(folder, followed);
       if (parent === undefined || parent.array !== undefined) return undefined;
       const link = parent.object.links.get(name);
       if (link === undefined) return undefined;
@@ -171,7 +178,8 @@ class Hdf5Store implements ReadableStore {
         });
       address = link.address;
       for (const each of parent.above) above.add(each);
-      if (address !== undefined && above.has(address))
+      const target = link.soft === undefined ? undefined : await this.#follow(path, link.soft, followed);
+      if (above.has(target?.address ?? address ?? -1))
         throw new SuperchunkError(
           "UNSUPPORTED",
           "it is a link back to a group that it is in; name that group",
@@ -179,14 +187,33 @@ class Hdf5Store implements ReadableStore {
             path: this.describe(path),
           },
         );
+      if (target !== undefined) return { ...target, above: new Set([...above, target.address]) };
     }
     if (address === undefined) return undefined;
     const object = await readObject(this.#file, address);
     above.add(address);
-    if (object.kind === "group") return { object, above };
+    if (object.kind === "group") return { object, above, address };
     const array = showDataset(this.#file, object, this.describe(path));
     array.catch(() => undefined); // told to whoever asks for it
-    return { object, array, above };
+    return { object, array, above, address };
+  }
+
+  /** What a soft link leads to: a path from the root, or from the group that the link is in. */
+  async #follow(path: string, link: string, followed: readonly string[]): Promise<Node> {
+    const from = link.startsWith("/") ? "" : splitKey(path).folder;
+    const target = [...from.split("/"), ...link.split("/")]
+      .filter((name) => name !== "" && name !== ".")
+      .join("/");
+    const isLoop = followed.includes(path) || followed.length >= MAX_LINKS;
+    const found = isLoop ? undefined : await this.#node(target, [...followed, path]);
+    if (found !== undefined) return found;
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      isLoop
+        ? "it is one of soft links that lead to one another"
+        : `it is a soft link to "${link}", which the file does not have`,
+      { path: this.describe(path), found: link },
+    );
   }
 }
 
@@ -216,8 +243,11 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
               : length,
           ),
         );
-  const filters =
+  const all =
     layout.kind === "chunked" ? dataset.filters.map((filter) => asZarrFilter(filter, { dataset, path })) : [];
+  // Chunks of Blosc2 are made anew, so that what is around them, a checksum mostly, is read and not shown.
+  const framed = dataset.filters.findIndex(({ id }) => id === BLOSC2);
+  const filters = framed < 0 ? all : all.slice(0, framed + 1);
   const document = {
     zarr_format: 2,
     shape,
@@ -243,9 +273,20 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
       chunk: (name) => {
         const place = stored.get(name);
         if (place === undefined) return undefined;
-        const mask = layout.bareEdges && isEdge(name) ? 2 ** filters.length - 1 : place.mask;
-        const left = filters.filter((_, i) => ((mask >>> i) & 1) === 0);
-        if (left.length === filters.length) return { size: place.size, place };
+        const mask = layout.bareEdges && isEdge(name) ? 2 ** all.length - 1 : place.mask;
+        const isLeft = (i: number): boolean => ((mask >>> i) & 1) === 0;
+        const left = all.filter((_, i) => isLeft(i));
+        if (framed >= 0 && isLeft(framed)) {
+          const inner = filters.filter((_, i) => isLeft(i));
+          const outer = chainOf(left.slice(inner.length));
+          const make = async (bytes: Uint8Array): Promise<Uint8Array> => {
+            const chunk = await unframe(bytes, outer, { nbytes, typesize: Math.min(255, type.size) });
+            if (inner.length === filters.length) return chunk;
+            return encodeAll(chunk, { from: chainOf(inner), to: chainOf(filters), nbytes });
+          };
+          return { size: place.size, place, make };
+        }
+        if (left.length === all.length) return { size: place.size, place };
         // A writer left filters out where they did not make the chunk smaller: readers of Zarr expect all of them.
         return {
           size: place.size,
@@ -288,6 +329,19 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
   };
 }
 
+/** The frame of Blosc2 that the filter 32026 makes of a chunk, as a chunk of Blosc1. */
+async function unframe(
+  bytes: Uint8Array,
+  outer: Chain,
+  inside: { readonly nbytes: number; readonly typesize: number },
+): Promise<Uint8Array> {
+  let frame = bytes;
+  for (const stage of [...outer.stages].reverse())
+    frame = await stage.decode(frame, bytes.length + 65_536, false);
+  const { frameAsBlosc1 } = await import("../blosc2/hdf5-chunk.ts");
+  return frameAsBlosc1(frame, inside);
+}
+
 async function encodeAll(
   bytes: Uint8Array,
   { from, to, nbytes }: { from: Chain; to: Chain; nbytes: number },
@@ -322,17 +376,27 @@ function asZarrFilter(
         blocksize: 0,
       };
     }
+    case BLOSC2: {
+      const [, , , , clevel = 5, shuffle = 1, compressor = 0] = values;
+      return {
+        id: "blosc",
+        cname: BLOSC2_CODECS[compressor] ?? "lz4",
+        clevel: Math.min(9, clevel),
+        shuffle: shuffle === 1 || shuffle === 2 ? shuffle : 1,
+        blocksize: 0,
+      };
+    }
     case 32015:
       return { id: "zstd", level: level ?? 3 };
     default: {
       const what = name === "" ? `filter ${id}` : `filter ${id} (${name})`;
       throw new SuperchunkError(
         "UNSUPPORTED",
-        `its chunks are written with ${what}; deflate, shuffle, fletcher32, Blosc (32001) and zstd (32015) are known. Read it with h5py and hdf5plugin, and write it with one of them`,
+        `its chunks are written with ${what}; deflate, shuffle, fletcher32, Blosc (32001), Blosc2 (32026) and zstd (32015) are known. Read it with h5py and hdf5plugin, and write it with one of them`,
         {
           path,
           field: "filters",
-          expected: "1, 2, 3, 32001 or 32015",
+          expected: "1, 2, 3, 32001, 32015 or 32026",
           found: id,
         },
       );

@@ -56,14 +56,35 @@ test("a folder's walk finds every dataset, and names what cannot be read with th
     else expect(error).toBeUndefined();
   }
   for (const key of Object.keys(values)) expect(found.has(key), key).toBe(true);
-  const names = ["elsewhere", "g/loop", "lzf", "soft", "variable", "virtual"];
-  expect(refused).toEqual(
-    Object.fromEntries(
-      ["h5py-earliest.h5", "h5py-latest.h5"].flatMap((file) =>
-        names.map((name) => [`${file}/${name}`, "UNSUPPORTED"]),
-      ),
-    ),
+  const names = ["elsewhere", "g/loop", "lzf", "variable", "virtual"];
+  const links = ["g/a", "g/b", "g/dangling", "g/up"].map(
+    (name) => [`blosc2.h5/${name}`, "UNSUPPORTED"] as const,
   );
+  expect(refused).toEqual(
+    Object.fromEntries([
+      ...links,
+      ...["h5py-earliest.h5", "h5py-latest.h5"].flatMap((file) =>
+        names.map((name) => [`${file}/${name}`, "UNSUPPORTED"] as const),
+      ),
+    ]),
+  );
+});
+
+test("chunks of the filter Blosc2 become chunks of Blosc1, which go to Zarr as they are", async () => {
+  for (const name of [
+    "blosc2.h5/two",
+    "blosc2.h5/delta",
+    "pytables-blosc2.h5/square",
+    "pytables-blosc2.h5/bars/daily",
+  ]) {
+    const target = new MemoryStore();
+    const report = await convert(
+      await open(store, name),
+      { store: target, path: "" },
+      { to: "zarr", verify: true },
+    );
+    expect({ name, report }).toMatchObject({ name, report: { chunksRecoded: 0, verified: true } });
+  }
 });
 
 test("what a file does not have is not found", async () => {

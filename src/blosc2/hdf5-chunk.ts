@@ -1,0 +1,48 @@
+/** Chunks of HDF5 that the filter 32026 made: frames of Blosc2 with one chunk, of PyTables and hdf5plugin. */
+import { joinBytes } from "../bytes/arrays.ts";
+import { encode } from "../codec/index.ts";
+import { STREAM_ENCODER } from "../codec2/encode-stream.ts";
+import { readBlosc2Header } from "../codec2/header.ts";
+import { toBlosc1 } from "../codec2/restream.ts";
+import { SuperchunkError } from "../errors.ts";
+import { MemoryStore } from "../store/memory.ts";
+import { readFrame } from "./frame.ts";
+import { openBlosc2 } from "./zarr-view.ts";
+
+const KEY = "chunk";
+
+/**
+ * The frame's values as one chunk of Blosc1 of `nbytes` bytes: with the streams of the frame where its blocks lie one after the other, as they
+ * do but for blocks of several dimensions.
+ *
+ * @throws BAD_FIELD where it has other bytes, BAD_MAGIC for what is not a frame, and as reading a frame
+ */
+export async function frameAsBlosc1(
+  image: Uint8Array,
+  { nbytes, typesize }: { readonly nbytes: number; readonly typesize: number },
+): Promise<Uint8Array> {
+  const store = new MemoryStore(new Map([[KEY, image]]));
+  const frame = await readFrame(store, KEY);
+  if (frame === undefined)
+    throw new SuperchunkError("BAD_MAGIC", "the chunk is not a frame of Blosc2; the file is damaged", {
+      field: "chunk",
+    });
+  const [only, ...others] = frame.chunks;
+  const isPlain = frame.blockBytes >= frame.chunkBytes || !frame.metalayers.has("b2nd");
+  if (only !== undefined && "key" in only && others.length === 0 && isPlain) {
+    const chunk = image.subarray(only.offset, only.end);
+    if (readBlosc2Header(chunk).nbytes === nbytes)
+      return toBlosc1(chunk, STREAM_ENCODER, { maxNbytes: nbytes });
+  }
+  const array = await openBlosc2(store, KEY);
+  const bytes = array?.kind === "array" && array.nbytes <= nbytes ? await array.getBytes() : undefined;
+  if (bytes === undefined || bytes.length === 0)
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `the frame of Blosc2 has ${frame.nbytes} bytes, but the chunk has ${nbytes}; the file is damaged`,
+      { field: "nbytes", expected: nbytes, found: frame.nbytes },
+    );
+  // A table's last chunk can be shorter than the others.
+  const whole = bytes.length === nbytes ? bytes : joinBytes([bytes, new Uint8Array(nbytes - bytes.length)]);
+  return encode(whole, { typesize });
+}
