@@ -120,13 +120,17 @@ class PlotView {
       candles !== undefined && h("label", {}, candles, "candles"),
       names.length > 1 && h("fieldset", {}, h("legend", { class: "hidden" }, "Columns"), ...boxes),
       h("span", { class: "grow" }),
-      move("Earlier rows", "←", () => this.#pan(-0.5)),
-      move("Later rows", "→", () => this.#pan(0.5)),
-      move("Fewer rows", "+", () => this.#zoom(0.5)),
-      move("More rows", "−", () => this.#zoom(2)),
-      h("button", { onclick: () => this.#show(0, this.#rows) }, "All"),
-      h("button", { onclick: () => this.#savePng() }, "PNG"),
-      h("button", { onclick: () => this.#saveSvg() }, "SVG"),
+      h(
+        "span",
+        { class: "group" },
+        move("Earlier rows", "←", () => this.#pan(-0.5)),
+        move("Later rows", "→", () => this.#pan(0.5)),
+        move("Fewer rows", "+", () => this.#zoom(0.5)),
+        move("More rows", "−", () => this.#zoom(2)),
+        h("button", { onclick: () => this.#show(0, this.#rows) }, "All"),
+        h("button", { onclick: () => this.#savePng() }, "PNG"),
+        h("button", { onclick: () => this.#saveSvg() }, "SVG"),
+      ),
     );
   }
 
