@@ -23,6 +23,7 @@ const all = {
   references: "references/references.mjs",
   serve: "serve/serve.mjs",
   blosc2: "blosc2/blosc2.mjs",
+  machines: "machines/machines.mjs",
 };
 
 /** The codec is measured with chunks of several sizes. */

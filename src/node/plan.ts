@@ -4,11 +4,11 @@ import { hostname } from "node:os";
 import { resolve } from "node:path";
 import type { ConvertResult } from "../convert/pipeline.ts";
 import { SuperchunkError } from "../errors.ts";
-import { parseJson, stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
 import { finishShared, type SharedStatus, statusOf } from "../plan/finish.ts";
 import { checkPlan, planShared, type SharedJob } from "../plan/job.ts";
 import { type SharedPlan, type SharedSource, unpackOptions } from "../plan/plan.ts";
+import { parseOwn } from "../plan/receipts.ts";
 import {
   openRunner,
   runShared,
@@ -79,8 +79,7 @@ function softwareVersion(): string {
 }
 
 async function writePlan({ sources, ...head }: SharedPlan, output: string): Promise<void> {
-  const encode = (value: unknown): Uint8Array =>
-    new TextEncoder().encode(`${stringifyJson(value as JsonObject)}\n`);
+  const encode = (value: unknown): Uint8Array => new TextEncoder().encode(`${JSON.stringify(value)}\n`);
   const isFile = /\.json$/i.test(output);
   const { store, path } = locateTarget(output, isFile ? "file" : "folder");
   try {
@@ -97,9 +96,7 @@ async function writePlan({ sources, ...head }: SharedPlan, output: string): Prom
     const parts: string[] = [];
     for (let first = 0; first < sources.length; first += PART) {
       const name = `sources-${String(parts.length).padStart(5, "0")}.jsonl`;
-      const lines = sources
-        .slice(first, first + PART)
-        .map((each) => stringifyJson(each as unknown as JsonObject));
+      const lines = sources.slice(first, first + PART).map((each) => JSON.stringify(each));
       await store.put(joinKey(path, name), new TextEncoder().encode(`${lines.join("\n")}\n`));
       parts.push(name);
     }
@@ -122,7 +119,7 @@ async function readPlan(location: string): Promise<SharedPlan> {
       throw new SuperchunkError("NOT_FOUND", "no plan lies there; superchunk plan makes one", {
         path: location,
       });
-    const head = parseJson(bytes, store.describe(key)) as JsonObject | null;
+    const head = parseOwn(new TextDecoder().decode(bytes), store.describe(key)) as JsonObject | null;
     const wrong = (field: string, expected: string): SuperchunkError =>
       new SuperchunkError("BAD_FIELD", `this is not a plan of superchunk: ${field} is not ${expected}`, {
         path: store.describe(key),
@@ -162,7 +159,7 @@ async function readParts(
   };
   for await (const text of mapAhead(parts, 4, read))
     for (const line of text.split("\n"))
-      if (line !== "") sources.push(parseJson(line, folder) as unknown as SharedSource);
+      if (line !== "") sources.push(parseOwn(line, folder) as SharedSource);
   return sources;
 }
 

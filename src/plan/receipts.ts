@@ -56,6 +56,23 @@ export interface WorkerState {
   readonly ended: boolean;
 }
 
+/** Which share of how many a process runs, from 1. */
+export interface ShareNumber {
+  readonly k: number;
+  readonly n: number;
+}
+
+/** What the names of a process' receipts begin with, so that others with as many shares need not read them. */
+function prefixOf({ k, n }: ShareNumber): string {
+  return `${k}-of-${n}-`;
+}
+
+/** True for receipts of another share of as many: none of them is of a unit of this one. */
+function isOfAnother(name: string, { k, n }: ShareNumber): boolean {
+  const [, other, all] = /^(\d+)-of-(\d+)-/.exec(name) ?? [];
+  return all === `${n}` && other !== `${k}`;
+}
+
 /** Folder of the receipts of a conversion to `path`. */
 export function receiptsFolder(path: string, isHierarchy: boolean): string {
   if (isHierarchy) return joinKey(path, ".superchunk/receipts");
@@ -69,6 +86,7 @@ export class ReceiptLog {
   readonly #folder: string;
   readonly #state: Pick<WorkerState, "worker" | "plan" | "started">;
   readonly #running: ReadonlySet<number>;
+  readonly #prefix: string;
   #lines: string[] = [];
   #segment = 0;
   #writes = 0;
@@ -78,12 +96,13 @@ export class ReceiptLog {
     store: WritableStore,
     folder: string,
     state: Pick<WorkerState, "worker" | "plan" | "started">,
-    running: ReadonlySet<number>,
+    { running, share }: { readonly running: ReadonlySet<number>; readonly share: ShareNumber },
   ) {
     this.#store = store;
     this.#folder = folder;
     this.#state = state;
     this.#running = running;
+    this.#prefix = share.n > 1 ? prefixOf(share) : "";
   }
 
   /** Writes receipts, one write after the other. */
@@ -97,7 +116,7 @@ export class ReceiptLog {
     for (const receipt of receipts) this.#lines.push(stringifyJson(receipt as unknown as JsonObject));
     const state = { ...this.#state, updated: Date.now(), running: [...this.#running], ended };
     const text = `${[stringifyJson(state), ...this.#lines].join("\n")}\n`;
-    const key = joinKey(this.#folder, `${this.#state.worker}-${this.#segment}.jsonl`);
+    const key = joinKey(this.#folder, `${this.#prefix}${this.#state.worker}-${this.#segment}.jsonl`);
     await this.#store.put(key, new TextEncoder().encode(text));
     this.#writes++;
     if (this.#lines.length < MOST_LINES && (this.#writes < MOST_WRITES || this.#lines.length === 0)) return;
@@ -111,6 +130,8 @@ export class ReceiptLog {
 export interface ReceiptReader {
   onReceipt(receipt: UnitReceipt): void;
   onWorker?(state: WorkerState): void;
+  /** Reads only what may be of units of this share. */
+  readonly share?: ShareNumber | undefined;
 }
 
 /** Reads all receipts of a plan. What a killed process left unreadable, and what is of another plan, counts as not there. */
@@ -118,11 +139,12 @@ export async function readReceipts(
   store: ReadableStore,
   folder: string,
   { id, units }: { readonly id: string; readonly units: number },
-  { onReceipt, onWorker }: ReceiptReader,
+  { onReceipt, onWorker, share }: ReceiptReader,
 ): Promise<void> {
   const names: string[] = [];
   for await (const { name, kind } of store.list(folder))
-    if (kind === "object" && name.endsWith(".jsonl")) names.push(name);
+    if (kind === "object" && name.endsWith(".jsonl") && !(share !== undefined && isOfAnother(name, share)))
+      names.push(name);
   const done = new Uint8Array(units);
   const failed = new Map<number, UnitReceipt>();
   const read = (name: string): Promise<Uint8Array | undefined> => store.get(joinKey(folder, name));
@@ -149,12 +171,20 @@ export async function readReceipts(
 function parseLine<T extends object>(line: string | undefined): T | undefined {
   if (line === undefined || line === "") return undefined;
   try {
-    const value = parseJson(line, "receipt");
-    return typeof value === "object" && value !== null && !Array.isArray(value)
-      ? (value as unknown as T)
-      : undefined;
+    const value = parseOwn(line, "receipt");
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as T) : undefined;
   } catch (error) {
     if (isSuperchunkError(error) && error.isDamage) return undefined;
     throw error;
+  }
+}
+
+/** JSON that `plan` and `run` have written, of which there is much: the engine's parser is fast, and wrong about large integers only. */
+export function parseOwn(text: string, where: string): unknown {
+  if (/\d{16}/.test(text)) return parseJson(text, where);
+  try {
+    return JSON.parse(text);
+  } catch {
+    return parseJson(text, where); // says where it is not JSON
   }
 }

@@ -36,7 +36,7 @@ import {
   takeDestination,
 } from "./job.ts";
 import { orderedTasks } from "./plan.ts";
-import { ReceiptLog, type UnitReceipt } from "./receipts.ts";
+import { ReceiptLog, type ShareNumber, type UnitReceipt } from "./receipts.ts";
 
 /** Units that one process runs at a time. */
 const UNITS_AT_ONCE = 4;
@@ -48,7 +48,7 @@ const RECEIPTS_EVERY = 1000;
 /** How a share is run. */
 export interface ShareOptions extends Pick<ConvertOptions, "signal" | "onProgress" | "encoder"> {
   /** Share `k` of `n`, counted from 1. Default all. */
-  readonly share?: { readonly k: number; readonly n: number } | undefined;
+  readonly share?: ShareNumber | undefined;
   /** Units at a time. Default 4. */
   readonly jobs?: number | undefined;
   /** Name of this process in receipts. Default a random one. */
@@ -108,14 +108,15 @@ class Share {
     this.#publisher = this.#batch ?? publishDirectly(store);
     const worker = settings.worker ?? `worker-${Math.random().toString(36).slice(2)}`;
     const state = { worker, plan: plan.id, started: Date.now() };
-    this.#log = new ReceiptLog(store, receipts, state, this.#running);
+    const { share = { k: 1, n: 1 } } = settings;
+    this.#log = new ReceiptLog(store, receipts, state, { running: this.#running, share });
   }
 
   async run(): Promise<ShareResult> {
     const { units, plan } = this.#job;
     const { share: { k, n } = { k: 1, n: 1 }, signal, jobs = UNITS_AT_ONCE, retryFailed } = this.#settings;
     const mine = units.share(k - 1, n);
-    const known = await readStates(this.#job);
+    const known = await readStates(this.#job, { k, n });
     const todo = mine.filter((unit) => known[unit] === 0 || (known[unit] === FAILED && retryFailed === true));
     this.#total = todo.reduce((sum, unit) => sum + at(units.sizes, unit), 0);
     try {

@@ -1,0 +1,222 @@
+/**
+ * Conversions that many machines share: what cutting them costs, beside the same conversion by one `convert`, and beside what was
+ * wanted of it. The machines are processes of this one.
+ *
+ * `ARCHIVES` (default 100,000), `SHARDS` (1,000,000) and `TASKS` (100,000) make it smaller; `ONLY=plan,many` chooses parts.
+ */
+import { spawn, spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { cpus } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { create, plan, runTasks } from "../../dist/src/node/index.js";
+import { enqueue } from "../../dist/src/queue/index.js";
+import { measure } from "../convert/process.mjs";
+import { printTable, saveResults, workFolder } from "../report.mjs";
+
+const ARCHIVES = Number(process.env.ARCHIVES ?? 100_000);
+const SHARDS = Number(process.env.SHARDS ?? 1_000_000);
+const TASKS = Number(process.env.TASKS ?? 100_000);
+const SHARES = 50;
+const corpus = fileURLToPath(new URL("../../fixtures/corpus", import.meta.url));
+const main = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+const folder = join(workFolder(), "machines");
+mkdirSync(folder, { recursive: true });
+const at = (name) => join(folder, name);
+const rows = [];
+const results = { archives: ARCHIVES, shards: SHARDS, tasks: TASKS };
+
+/** One figure beside what was wanted; `least` where more is better. */
+function tell(name, value, unit, bar, { least = false, note = "" } = {}) {
+  results[name] = value;
+  const isMet = least ? value >= bar : value <= bar;
+  rows.push([
+    name,
+    `${value.toPrecision(3)} ${unit}`,
+    `${least ? "≥" : "≤"} ${bar} ${unit}`,
+    isMet ? "yes" : "NO",
+    note,
+  ]);
+  console.log(`${name}: ${value.toPrecision(4)} ${unit}`);
+}
+
+function seconds(work) {
+  const start = performance.now();
+  const made = work();
+  const took = () => (performance.now() - start) / 1000;
+  return made instanceof Promise ? made.then(took) : took();
+}
+
+function clear(...names) {
+  for (const name of names) rmSync(at(name), { recursive: true, force: true });
+}
+
+/** Several processes at a time; resolves when all have ended. */
+async function together(commands) {
+  await Promise.all(
+    commands.map(
+      (args) =>
+        new Promise((resolve, reject) => {
+          const child = spawn(process.execPath, [main, ...args], { stdio: ["ignore", "ignore", "pipe"] });
+          let said = "";
+          child.stderr.on("data", (piece) => {
+            said += piece;
+          });
+          child.once("close", (code) =>
+            code === 0 ? resolve() : reject(new Error(`${args.join(" ")}: ${said}`)),
+          );
+        }),
+    ),
+  );
+}
+
+/** A digest of all files below a folder, names included. */
+function digestOf(path) {
+  const hash = createHash("sha256");
+  for (const entry of readdirSync(path, { recursive: true, withFileTypes: true })
+    .filter((each) => each.isFile())
+    .map((each) => join(each.parentPath, each.name))
+    .sort())
+    hash.update(entry.slice(path.length)).update(readFileSync(entry));
+  return hash.digest("hex");
+}
+
+/** A folder of small archives of the corpus. */
+function makeSmall(count) {
+  const source = at(`small-${count}`);
+  if (existsSync(source)) return source;
+  const small = ["bloscpack-3/array-f8.blp", "carray/bcolz-f8-chunks"].map((name) => join(corpus, name));
+  for (let i = 0; i < count; i++) {
+    const one = small[i % small.length];
+    const group = `${Math.floor(i / 1000)}`.padStart(4, "0");
+    const name = `${i}${one.endsWith(".blp") ? ".blp" : ""}`;
+    cpSync(one, join(`${source}.part`, group, name), { recursive: true });
+  }
+  spawnSync("mv", [`${source}.part`, source]);
+  return source;
+}
+
+const parts = {
+  /** A source of very many shards: the same chunk over and over. */
+  async plan() {
+    const source = at(`repeated-${SHARDS}`);
+    if (!existsSync(source)) {
+      const made = await create(`${source}.part`, {
+        dtype: "<f8",
+        shape: [1024 * SHARDS],
+        chunkLength: 1024,
+      });
+      await made.close();
+      spawnSync("mv", [`${source}.part`, source]);
+    }
+    clear("repeated.json", "repeated.zarr");
+    let peakMB = 0;
+    const took = seconds(() => {
+      const args = [
+        "plan",
+        source,
+        at("repeated.zarr"),
+        "-o",
+        at("repeated.json"),
+        "--chunks-per-shard",
+        "1",
+      ];
+      ({ peakMB } = measure(args));
+    });
+    tell("plan: time", took, "s", 10, { note: `${SHARDS} shards` });
+    tell("plan: memory", peakMB, "MB", 300);
+    tell("plan: size", statSync(at("repeated.json")).size / SHARDS, "bytes a task", 60);
+  },
+
+  /** Very many small archives: one `convert` beside plan, fifty shares and finish. */
+  async many() {
+    const source = makeSmall(ARCHIVES);
+    clear("one.zarr", "many.zarr", "many-plan");
+    spawnSync("sync");
+    const one = seconds(() => measure(["convert", source, at("one.zarr")]));
+    spawnSync("sync");
+    const steps = { plan: 0, run: 0, finish: 0 };
+    steps.plan = seconds(() => measure(["plan", source, at("many.zarr"), "-o", at("many-plan")]));
+    let peakMB = 0;
+    for (let k = 1; k <= SHARES; k++)
+      steps.run += seconds(() => {
+        const run = measure(["run", at("many-plan"), "--task", `${k}/${SHARES}`]);
+        peakMB = Math.max(peakMB, run.peakMB);
+      });
+    steps.finish = seconds(() => measure(["finish", at("many-plan")]));
+    const all = steps.plan + steps.run + steps.finish;
+    Object.assign(results, { convert: one, ...steps, peakMB });
+    console.log(
+      `one convert ${one.toFixed(1)} s; plan ${steps.plan.toFixed(1)}, run ${steps.run.toFixed(1)}, finish ${steps.finish.toFixed(1)} s, at most ${peakMB} MB`,
+    );
+    tell("shares: time beside one convert", (all / one - 1) * 100, "% more", 15, {
+      note: `${ARCHIVES} archives, ${SHARES} shares`,
+    });
+    const isSame = digestOf(at("one.zarr")) === digestOf(at("many.zarr"));
+    tell("shares: results that differ", isSame ? 0 : 1, "", 0);
+    clear("one.zarr", "many.zarr", "many-plan");
+  },
+
+  /** One process beside two, on archives of which each takes a little of a processor and of the disk. */
+  async workers() {
+    const count = Math.min(ARCHIVES, 5000);
+    const source = makeSmall(count);
+    const times = {};
+    for (const processes of [1, 2, 1, 2, 1, 2]) {
+      clear("workers.zarr", "workers.json");
+      await plan(source, at("workers.zarr"), { output: at("workers.json"), skipFailed: true });
+      spawnSync("sync");
+      const shares = Array.from({ length: processes }, (_, k) => [
+        "run",
+        at("workers.json"),
+        "--task",
+        `${k + 1}/${processes}`,
+      ]);
+      const took = await seconds(() => together(shares));
+      times[processes] = Math.min(times[processes] ?? Number.POSITIVE_INFINITY, took);
+    }
+    clear("workers.zarr", "workers.json");
+    const [one, two] = [times[1], times[2]];
+    const note = `${count} archives, ${cpus().length} cores: ${one.toFixed(1)} s and ${two.toFixed(1)} s`;
+    tell("two processes beside one", one / two, "times", 1.8, { least: true, note });
+  },
+
+  /** Very many tasks into a queue, and their receipts read. */
+  async tasks() {
+    const source = at(`repeated-${TASKS}`);
+    if (!existsSync(source)) {
+      const made = await create(source, { dtype: "<f8", shape: [1024 * TASKS], chunkLength: 1024 });
+      await made.close();
+    }
+    clear("tasks.zarr", "tasks.json");
+    await plan(source, at("tasks.zarr"), { output: at("tasks.json"), chunksPerShard: 1 });
+    const redis = spawn(
+      "redis-server",
+      ["--port", "7392", "--bind", "127.0.0.1", "--save", "", "--dir", folder],
+      { stdio: ["ignore", "pipe", "ignore"] },
+    );
+    const isThere = await new Promise((resolve) => {
+      redis.once("error", () => resolve(false));
+      redis.stdout.on("data", (piece) => /Ready to accept/.test(piece) && resolve(true));
+    });
+    if (isThere) {
+      const took = await seconds(() => enqueue(at("tasks.json"), { url: "redis://127.0.0.1:7392" }));
+      tell("queue: tasks put in", took, "s", 60, { note: `${TASKS} tasks` });
+      redis.kill();
+    } else console.log("queue: redis-server is not installed, so nothing is measured");
+    const run = await seconds(() => runTasks(at("tasks.json")));
+    console.log(`run: ${run.toFixed(1)} s`);
+    const read = seconds(() => measure(["status", at("tasks.json")]));
+    tell("receipts read", read, "s", 5, { note: `${TASKS} receipts, start of the process included` });
+    const finish = seconds(() => measure(["finish", at("tasks.json")]));
+    results["finish"] = finish;
+    console.log(`finish, which also looks at every object: ${finish.toFixed(1)} s`);
+    clear("tasks.zarr", "tasks.json");
+  },
+};
+
+const chosen = process.env.ONLY?.split(",") ?? Object.keys(parts);
+for (const name of chosen) await parts[name]();
+printTable("many machines", ["", "found", "wanted", "met", ""], rows);
+saveResults("machines", results);
