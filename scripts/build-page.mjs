@@ -40,4 +40,34 @@ async function buildFolder() {
   writeFileSync(join(out, "page.html"), await pageHtml());
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) await buildFolder();
+/** Everything in one file: browsers load no modules from a disk. */
+async function buildSingle(file) {
+  const bundle = async (name) => {
+    const { outputFiles } = await build({
+      entryPoints: [join(source, `${name}.ts`)],
+      bundle: true,
+      minify: true,
+      format: "iife",
+      platform: "browser",
+      target: "es2022",
+      write: false,
+      logLevel: "error",
+      define: { "import.meta.url": '""' },
+    });
+    // What would end the element early is written so that it does not.
+    return outputFiles[0].text.replaceAll("</script", "<\\/script").replaceAll("<!--", "<\\!--");
+  };
+  const [main, worker] = [await bundle("main"), await bundle("worker")];
+  const scripts = `<script type="text/plain" id="worker-script">${worker}</script>\n<script>${main}</script>`;
+  const html = await pageHtml();
+  writeFileSync(
+    file,
+    html.replace(/<script type="module"[^>]*><\/script>/, () => scripts),
+  );
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const [option, file] = process.argv.slice(2);
+  if (option === "--single") await buildSingle(file ?? "superchunk.html");
+  else await buildFolder();
+}

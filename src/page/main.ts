@@ -4,7 +4,7 @@ import { byId, h } from "./dom.ts";
 import { chosenFiles, droppedFiles } from "./drop.ts";
 import type { ColumnFacts, Engine, NodeFacts, Source } from "./engine/protocol.ts";
 import { Now, type State } from "./state.ts";
-import { formatBytes, formatPlural, formatRatio, formatShape } from "./text.ts";
+import { formatBytes, formatGain, formatPlural, formatShape } from "./text.ts";
 import { Tree } from "./tree.ts";
 import { chunks } from "./views/chunks.ts";
 import { overview } from "./views/overview.ts";
@@ -273,7 +273,7 @@ class Page {
       const { codec, checksum, stored } = await this.#engine.summary(target, { signal });
       const whole = node.nbytes;
       if (stored !== undefined && (column === undefined || column.name === ""))
-        line.append(fact(formatBytes(stored), "stored"), fact(formatRatio(whole, stored), "smaller"));
+        line.append(fact(formatBytes(stored), "stored"), fact(formatGain(whole, stored), ""));
       if (codec !== "") line.append(fact(codec, "codec"));
       if (checksum !== undefined) line.append(fact(checksum, "checksums"));
     } catch (error) {
@@ -301,6 +301,12 @@ class Page {
 }
 
 function startWorker(): Engine {
+  // In the page that is one file, the worker's script is a part of it.
+  const inside = document.getElementById("worker-script")?.textContent;
+  if (inside != null) {
+    const url = URL.createObjectURL(new Blob([inside], { type: "text/javascript" }));
+    return callerOf<Engine>(new Worker(url));
+  }
   return callerOf<Engine>(new Worker(new URL("./page-worker.js", import.meta.url), { type: "module" }));
 }
 

@@ -41,3 +41,11 @@ export function formatNumber(value: number): string {
   if (Number.isInteger(value) && Math.abs(value) < 1e15) return formatCount(value);
   return String(Number(value.toPrecision(6)));
 }
+
+/** How much smaller or larger it is stored: `3.2× smaller`; empty where nothing is stored. */
+export function formatGain(nbytes: number, cbytes: number): string {
+  if (cbytes <= 0 || nbytes <= 0) return "";
+  return nbytes >= cbytes
+    ? `${formatRatio(nbytes, cbytes)} smaller`
+    : `${formatRatio(cbytes, nbytes)} larger`;
+}

@@ -1,12 +1,14 @@
 /** The page of `serve` and `view`, driven as a person does: what it shows is what the command prints. */
+import { execFileSync } from "node:child_process";
 import { readdirSync, statSync } from "node:fs";
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
 import type { Browser, Page } from "playwright-core";
 import { openArchive, serveView } from "superchunk/node";
-import { corpusFolder } from "../fixtures/manifest.ts";
+import { corpusFolder, repositoryRoot } from "../fixtures/manifest.ts";
 import type { Outcome } from "./outcome.ts";
 
 /** Archives of the corpus that are shown. */
@@ -61,6 +63,7 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       await outcome.attempt("the state", () => checkState(browser, served.url, outcome));
       await outcome.attempt("names", () => checkNames(browser, served.url, outcome));
       await outcome.attempt("dropped files", () => checkFiles(browser, served.url, folder, outcome));
+      await outcome.attempt("from a disk", () => checkFromDisk(browser, folder, outcome));
       await outcome.attempt("an address", () => checkAddress(browser, served.url, outcome));
     } finally {
       await served.close();
@@ -370,6 +373,23 @@ async function checkAddress(browser: Browser, url: string, outcome: Outcome): Pr
   await page.goto(`${url}?url=${encodeURIComponent(file)}`);
   await page.waitForSelector("h1:has-text('prices.blp')", PATIENCE);
   await page.waitForSelector(".facts:has-text('float64')", PATIENCE);
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
+/** The page as one file, opened from a disk: it reads what is chosen, and asks no one for anything. */
+async function checkFromDisk(browser: Browser, folder: string, outcome: Outcome): Promise<void> {
+  const single = join(folder, "page.html");
+  execFileSync(process.execPath, [join(repositoryRoot, "scripts", "build-page.mjs"), "--single", single]);
+  const { page, troubles, requests } = await newPage(browser);
+  await page.goto(pathToFileURL(single).href);
+  await page.waitForSelector("text=See what your archives hold", PATIENCE);
+  await page.setInputFiles("#folder", join(folder, "matrix"));
+  await page.waitForSelector("h1:has-text('matrix')", PATIENCE);
+  await page.click('[data-view="chunks"]');
+  await page.waitForSelector('[data-checked="whole"]', PATIENCE);
+  const asked = requests.filter((each) => !/^(?:data|blob|file):/.test(each));
+  outcome.expect("requests of the page from a disk", asked, []);
   outcome.expect("troubles", troubles, []);
   await page.close();
 }

@@ -3,7 +3,7 @@ import { cssOf, NAMED, RAMP_CSS } from "../colours.ts";
 import { h } from "../dom.ts";
 import type { ChunkDetail, VerifyOutcome } from "../engine/protocol.ts";
 import { writeState } from "../state.ts";
-import { formatBytes, formatCount, formatPlural, formatRatio } from "../text.ts";
+import { formatBytes, formatCount, formatGain, formatPlural, formatRatio } from "../text.ts";
 import { VirtualTable } from "../virtual-table.ts";
 import { ChunkData, ChunkMap, type Colouring, HEALTH, STATE } from "./chunk-map.ts";
 import { snippet } from "./overview.ts";
@@ -130,10 +130,10 @@ class ChunkView {
       .map((i) => words[i] ?? "")
       .filter((name) => name !== "");
     const files = new Set(this.#data.file.subarray(0, count)).size;
-    const ratio = formatRatio(decoded, stored);
+    const ratio = formatGain(decoded, stored);
     const parts = [
       `${formatPlural(count, "chunk")} in ${formatPlural(files, "file")}`,
-      `${formatBytes(decoded)} in ${formatBytes(stored)}${ratio === "" ? "" : ` (${ratio} smaller)`}`,
+      `${formatBytes(decoded)} in ${formatBytes(stored)}${ratio === "" ? "" : ` (${ratio})`}`,
       codecs.join(", "),
     ];
     this.#totals.textContent =
@@ -174,7 +174,7 @@ class ChunkView {
       `${words[file[cell] as number] ?? ""} at byte ${formatCount(offset[cell] as number)}`,
       ...(stored > 0
         ? [
-            `${formatBytes(stored)} for ${formatBytes(decoded)} (${formatRatio(decoded, stored)} smaller), ${words[codec[cell] as number] ?? ""}`,
+            `${formatBytes(stored)} for ${formatBytes(decoded)} (${formatGain(decoded, stored)}), ${words[codec[cell] as number] ?? ""}`,
           ]
         : []),
       ...(digest === undefined ? [] : [`digest ${digest}`]),
@@ -401,7 +401,7 @@ function blockBars(blocks: ChunkDetail["blocks"]): HTMLElement {
   const most = Math.max(...blocks.map(({ cbytes, nbytes }) => Math.max(cbytes, nbytes)));
   const bars = blocks.slice(0, 512).map(({ cbytes, nbytes }, i) =>
     h("i", {
-      title: `block ${i}: ${formatBytes(cbytes)} for ${formatBytes(nbytes)} (${formatRatio(nbytes, cbytes)} smaller)`,
+      title: `block ${i}: ${formatBytes(cbytes)} for ${formatBytes(nbytes)} (${formatGain(nbytes, cbytes)})`,
       style: `height:${Math.max(2, Math.round((40 * cbytes) / most))}px`,
     }),
   );
