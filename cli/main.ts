@@ -1,11 +1,15 @@
 #!/usr/bin/env node
 /** The command `superchunk`: ties one run to this process, its streams and its signals. */
+import { setMaxListeners } from "node:events";
 import * as nodeModule from "node:module";
 import { addAbortSignal } from "node:stream";
 
 // Node.js 22.8 and later keeps what it compiled for the next start: so it must hear of it before the rest is loaded.
 if ("enableCompileCache" in nodeModule && typeof nodeModule.enableCompileCache === "function")
   nodeModule.enableCompileCache();
+
+// Dozens of archives are opened ahead, each of which hears of an abort; that is not a leak.
+setMaxListeners(1000);
 
 const typed = process.argv.slice(2);
 if (typed.length === 1 && ["--version", "-V"].includes(typed[0] ?? "")) {

@@ -81,7 +81,7 @@ export function unpackOptions({ dtype, ...others }: SharedOptions): ConvertOptio
 }
 
 /** Formats whose objects are put whole, so that two processes may make the same one. */
-const SHAREABLE: ReadonlySet<ConvertFormat> = new Set(["zarr", "npy", "bloscpack", "parquet"]);
+const SHAREABLE: ReadonlySet<ConvertFormat> = new Set(["zarr", "npy", "bloscpack", "parquet", "arrow"]);
 
 /** Throws `UNSUPPORTED` for formats whose results are not put object by object. */
 export function assertShareable(to: ConvertFormat = "zarr"): void {

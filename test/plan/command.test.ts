@@ -34,11 +34,12 @@ it.each(["plan.json", "plan"])("three shares of a folder (%s) make what convert 
   for (const key of keys) expect(await shared.get(key), key).toEqual(await straight.get(key));
 });
 
-it("a table as Parquet, and an npy file, are planned too; a bcolz folder is refused", async () => {
+it("a table as Parquet or Arrow, and an npy file, are planned too; a bcolz folder is refused", async () => {
   const folder = temporaryFolder();
   const source = join(tables, "bcolz-daily-equities");
   for (const [from, to] of [
     [source, "daily.parquet"],
+    [source, "daily.arrow"],
     [join(source, "close"), "close.npy"],
   ] as const) {
     const [plan, shared, straight] = [
