@@ -108,7 +108,7 @@ function layoutOf(shape: readonly number[], cut: Cut): B2ndLayout {
   };
 }
 
-/** The box that a run of so many items of a chunk is, where the runs one after the other are its boxes in C order. */
+/** [BZ-03] The box that a run of so many items of a chunk is, where the runs one after the other are its boxes in C order. */
 function blockShape(chunk: readonly number[], items: number): readonly number[] | undefined {
   if (!Number.isInteger(items) || items <= 0) return undefined;
   const blocks = chunk.map(() => 1);

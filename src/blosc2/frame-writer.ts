@@ -2,7 +2,7 @@
  * The parts of a contiguous frame around its chunks, as c-blosc2 writes them: it reads them by their places, so every number has the width
  * that it expects.
  *
- * @see https://github.com/Blosc/c-blosc2/blob/main/README_CFRAME_FORMAT.rst and README_B2ND_METALAYER.rst
+ * @see docs/blosc2-format.md [BF-01 to BF-09], https://github.com/Blosc/c-blosc2/blob/main/README_CFRAME_FORMAT.rst and README_B2ND_METALAYER.rst
  */
 import { joinBytes } from "../bytes/arrays.ts";
 import { encodeSync } from "../codec/encode/encode.ts";

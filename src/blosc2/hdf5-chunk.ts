@@ -1,4 +1,4 @@
-/** Chunks of HDF5 that the filter 32026 made: frames of Blosc2 with one chunk, of PyTables and hdf5plugin. */
+/** Chunks of HDF5 that the filter 32026 made: frames of Blosc2 with one chunk, of PyTables and hdf5plugin [BH-01]. */
 import { joinBytes } from "../bytes/arrays.ts";
 import { encode } from "../codec/index.ts";
 import { STREAM_ENCODER } from "../codec2/encode-stream.ts";

@@ -1,6 +1,6 @@
 /**
  * Decodes chunks of Blosc2, or ranges of them. Streams and the common filters go through the kernels of Blosc1. Knows blocks, runs,
- * dictionaries and special chunks; must not know frames.
+ * dictionaries and special chunks [BC-07 to BC-12]; must not know frames.
  */
 import { at } from "../bytes/at.ts";
 import { outputOf } from "../codec/decode/decode.ts";

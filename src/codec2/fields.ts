@@ -4,7 +4,7 @@
  * The first 16 are those of Blosc1, with both bits of the shuffles set. Then 6 filters, the codec of a plugin, its parameter, a parameter
  * of each filter, and two bytes of flags. It is small, because every page that decodes Blosc loads it.
  *
- * @see https://github.com/Blosc/c-blosc2/blob/main/README_CHUNK_FORMAT.rst
+ * @see docs/blosc2-format.md [BC-01 to BC-03], https://github.com/Blosc/c-blosc2/blob/main/README_CHUNK_FORMAT.rst
  */
 import { at } from "../bytes/at.ts";
 import type { ChunkHeader, Compressor } from "../codec/types.ts";

@@ -1,4 +1,4 @@
-/** The filters of Blosc2 that no kernel undoes, in place. Knows bytes of one block; must not know chunks. */
+/** The filters of Blosc2 that no kernel undoes, in place [BC-05, BC-06]. Knows bytes of one block; must not know chunks. */
 import { at } from "../bytes/at.ts";
 
 /** Bytes that c-blosc2 sums at a time. */

@@ -137,7 +137,10 @@ async function decodeFrame(bytes) {
   if (array.nbytes > MAX_NBYTES) return { nbytes: 0, digest: "", isOpen: true };
   const values = await array.getBytes();
   const frame = await readFrame(store, "x.b2nd");
-  const isOpen = frame.chunks.some((chunk) => chunk.special === "none") || !frame.metalayers.has("b2nd");
+  // Big-endian items are read as little-endian ones.
+  const isOpen =
+    frame.chunks.some((chunk) => chunk.special === "none") ||
+    !frame.metalayers.get("b2nd")?.every((byte) => byte !== 0x3e);
   return { nbytes: values.length, digest: digestOf(values), isOpen };
 }
 
