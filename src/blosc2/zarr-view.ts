@@ -63,7 +63,12 @@ export async function openBlosc2(
 ): Promise<ZarrArray | ZarrGroup | undefined> {
   const frame = await readFrame(store, key, options);
   if (frame === undefined) return undefined;
-  return openZarr(new Blosc2Store(store, frame, cutOf(frame)), "", { ...options, dialect: "blosc2" });
+  return openZarr(frameStore(store, frame), "", { ...options, dialect: "blosc2" });
+}
+
+/** The store of a Zarr array that a frame is shown as. Throws as {@link openBlosc2}. */
+export function frameStore(store: ReadableStore, frame: Frame): ReadableStore {
+  return new Blosc2Store(store, frame, cutOf(frame));
 }
 
 /** The shape and the cuts of a frame: by its metalayer `b2nd`, else one dimension of items. */

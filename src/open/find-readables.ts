@@ -48,6 +48,9 @@ async function openOther(
   path: string,
   { signal }: OpenOptions,
 ): Promise<ZarrArray | ZarrGroup> {
+  const { openBlosc2Store } = await import("../blosc2/stores.ts");
+  const held = await openBlosc2Store(store, path, { signal });
+  if (held !== undefined) return held;
   const { openBlosc2 } = await import("../blosc2/zarr-view.ts");
   const frame = await openBlosc2(store, path, { signal });
   if (frame !== undefined) return frame;

@@ -84,6 +84,9 @@ const HDF5 = [0x89, 0x48, 0x44, 0x46];
 const BLOSC2 = [0x9e, 0xa8, 0x62, 0x32];
 const HDF5_NAMES = /\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom)(?=\/|$)/i;
 
+/** Stores of Blosc2: a zip archive, or a folder. */
+const BLOSC2_STORES = /\.b2[dz](?=\/|$)/i;
+
 /** What an HDF5 file holds, its root or what a path after the file's leads to, or a frame of Blosc2; undefined for other files. */
 async function openInside(
   store: ReadableStore,
@@ -95,6 +98,13 @@ async function openInside(
   if (begins(HDF5) || HDF5_NAMES.test(path)) {
     const { openHdf5Node } = await import("../hdf5/zarr-view.ts");
     return openHdf5Node(store, path, options);
+  }
+  const isStore = async (): Promise<boolean> =>
+    head === undefined && (await store.stat(joinKey(path, "embed.b2e"), options)) !== undefined;
+  if (BLOSC2_STORES.test(path) || (await isStore())) {
+    const { openBlosc2Store } = await import("../blosc2/stores.ts");
+    const held = await openBlosc2Store(store, path, options);
+    if (held !== undefined) return held;
   }
   // A sparse frame is a folder.
   const isSparse =

@@ -83,7 +83,8 @@ export async function* findArchives(
 /** True for a folder with the document of a Zarr node, or of a sparse frame of Blosc2. */
 export function isZarrFolder(entries: readonly ListEntry[]): boolean {
   return entries.some(
-    ({ name, kind }) => kind === "object" && (ZARR_DOCUMENTS.includes(name) || name === SPARSE_FRAME),
+    ({ name, kind }) =>
+      kind === "object" && (ZARR_DOCUMENTS.includes(name) || name === SPARSE_FRAME || name === STORE_FILE),
   );
 }
 
@@ -103,13 +104,15 @@ async function isArchiveFolder(
 
 /** The file of a sparse frame of Blosc2 that is not a chunk. */
 const SPARSE_FRAME = "chunks.b2frame";
+/** A file that every folder of a store of Blosc2 has. */
+const STORE_FILE = "embed.b2e";
 
 /** The first four bytes of an HDF5 file, as text. */
 const HDF5 = "\x89HDF";
 /** And of a frame of Blosc2. */
 const BLOSC2 = "\x9e\xa8b2";
-/** Names of HDF5 files that begin with something else: a user block, or damage. */
-const HDF5_NAME = /\.(?:h5|hdf5?|he5)$/i;
+/** Names of HDF5 files that begin with something else: a user block, or damage; and of stores of Blosc2, which are zip archives. */
+const HDF5_NAME = /\.(?:h5|hdf5?|he5|b2z)$/i;
 
 /** The first four bytes of a file; nothing for the journal beside an archive, which begins as that does. */
 async function readStart(store: ReadableStore, key: string, options: OpenOptions): Promise<string> {

@@ -1,0 +1,238 @@
+/**
+ * Stores of Blosc2 as groups of Zarr v3: `.b2z` files, zip archives of frames, and `.b2d` folders of the same files.
+ *
+ * So `store.b2z/a/b` is an array, and `store.b2z` a group, for all that reads Zarr. Reads only. Knows names of members; what is in a frame
+ * zarr-view.ts knows. [BS-01 to BS-03]
+ */
+import { at } from "../bytes/at.ts";
+import { SuperchunkError } from "../errors.ts";
+import { stringifyJson } from "../format/json.ts";
+import type { JsonObject } from "../format/types.ts";
+import { joinKey } from "../store/key.ts";
+import { MemoryStore } from "../store/memory.ts";
+import { resolveRange } from "../store/range.ts";
+import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
+import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
+import type { ZarrArray } from "../zarr/read/array.ts";
+import type { ZarrGroup } from "../zarr/read/group.ts";
+import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
+import { readFrame } from "./frame.ts";
+import { frameStore } from "./zarr-view.ts";
+import { ZipStore } from "./zip.ts";
+
+/** The file of a store that holds small arrays; every store has it. */
+export const EMBEDDED = "embed.b2e";
+const ATTRIBUTES = "__vlmeta__";
+const MEMBER = /\.(?:b2nd|b2f|b2frame)$/;
+/** Bytes of small arrays together, at most; and folders inside of one another. */
+const MAX_EMBEDDED = 256 << 20;
+const MAX_DEPTH = 64;
+
+/** A frame: the store that it is in, and its key there. */
+interface Member {
+  readonly store: ReadableStore;
+  readonly key: string;
+}
+
+/**
+ * Opens what is at a path in a store (`dir/t.b2z/a/x`), or the store itself as a group. Undefined where there is none.
+ *
+ * @throws NOT_FOUND for a path that the store does not have; UNSUPPORTED, TRUNCATED, BAD_FIELD for what is not such a store, or damaged
+ */
+export async function openBlosc2Store(
+  store: ReadableStore,
+  path: string,
+  options: OpenZarrOptions = {},
+): Promise<ZarrArray | ZarrGroup | undefined> {
+  const parts = path.split("/");
+  const named = parts.findIndex((name) => /\.b2[dz]$/i.test(name)) + 1;
+  const count = named === 0 ? parts.length : named;
+  const place = joinKey(...parts.slice(0, count));
+  const isZip = /\.b2z$/i.test(place) && (await store.stat(place, options)) !== undefined;
+  if (!isZip && (await store.stat(joinKey(place, EMBEDDED), options)) === undefined) return undefined;
+  const members = new Map<string, Member>();
+  if (isZip) {
+    const zip = await ZipStore.open(store, place, options);
+    for (const name of zip.names())
+      if (MEMBER.test(name)) addMember(members, name, { store: zip, key: name });
+    await addEmbedded(members, { store: zip, key: EMBEDDED }, options);
+  } else {
+    for await (const name of filesBelow(store, place, ""))
+      if (MEMBER.test(name)) addMember(members, name, { store, key: joinKey(place, name) });
+    await addEmbedded(members, { store, key: joinKey(place, EMBEDDED) }, options);
+  }
+  const tree = new TreeStore(store, place, members);
+  return openZarr(tree, parts.slice(count).join("/"), { ...options, dialect: "blosc2" });
+}
+
+function addMember(members: Map<string, Member>, name: string, member: Member): void {
+  const path = name.replace(MEMBER, "").replace(/^\/+/, "");
+  const isSafe = path.split("/").every((part) => part !== "" && part !== "." && part !== "..");
+  if (isSafe) members.set(path, member);
+}
+
+async function* filesBelow(
+  store: ReadableStore,
+  place: string,
+  folder: string,
+  depth = 0,
+): AsyncGenerator<string> {
+  if (depth > MAX_DEPTH) return;
+  for await (const { name, kind } of store.list?.(joinKey(place, folder)) ?? [])
+    if (kind === "folder") yield* filesBelow(store, place, joinKey(folder, name), depth + 1);
+    else yield joinKey(folder, name);
+}
+
+/** The arrays that are kept as bytes in one frame. */
+async function addEmbedded(
+  members: Map<string, Member>,
+  { store, key }: Member,
+  options: OpenZarrOptions,
+): Promise<void> {
+  const frame =
+    (await store.stat(key, options)) === undefined ? undefined : await readFrame(store, key, options);
+  const { embed_map: map } = (frame?.attrs["estore_metadata"] ?? {}) as {
+    readonly embed_map?: Readonly<Record<string, { readonly offset?: number; readonly length?: number }>>;
+  };
+  if (frame === undefined || map === undefined || Object.keys(map).length === 0) return;
+  if (frame.nbytes > MAX_EMBEDDED)
+    throw new SuperchunkError(
+      "LIMIT",
+      `the store holds ${frame.nbytes} bytes of small arrays; ${MAX_EMBEDDED} is the limit`,
+      {
+        path: store.describe(key),
+        expected: MAX_EMBEDDED,
+        found: frame.nbytes,
+      },
+    );
+  const array = await openZarr(frameStore(store, frame), "", options);
+  const bytes = array.kind === "array" ? await array.getBytes() : new Uint8Array(0);
+  const held = new MemoryStore();
+  for (const [name, { offset = -1, length = -1 }] of Object.entries(map)) {
+    if (
+      !Number.isSafeInteger(offset) ||
+      !Number.isSafeInteger(length) ||
+      offset < 0 ||
+      length < 0 ||
+      offset + length > bytes.length
+    )
+      throw new SuperchunkError(
+        "BAD_FIELD",
+        `"${name}" lies outside of the ${bytes.length} bytes of small arrays; the store is damaged`,
+        {
+          path: store.describe(key),
+          field: "embed_map",
+          found: offset,
+        },
+      );
+    const own = name.replace(/^\/+/, "");
+    await held.put(own, bytes.subarray(offset, offset + length));
+    addMember(members, own, { store: held, key: own });
+  }
+}
+
+/** A hierarchy of Zarr v3 over frames. */
+class TreeStore implements ReadableStore {
+  readonly #store: ReadableStore;
+  readonly #place: string;
+  readonly #arrays = new Map<string, Member>();
+  readonly #attributes = new Map<string, Member>();
+  /** Names by the group that they are in. */
+  readonly #groups = new Map<string, Set<string>>([["", new Set()]]);
+  readonly #opened = new Map<string, Promise<ReadableStore>>();
+
+  constructor(store: ReadableStore, place: string, members: ReadonlyMap<string, Member>) {
+    this.#store = store;
+    this.#place = place;
+    for (const [path, member] of members) {
+      const parts = path.split("/");
+      const name = parts.at(-1) ?? "";
+      const isAttributes = name === ATTRIBUTES;
+      if (isAttributes) this.#attributes.set(parts.slice(0, -1).join("/"), member);
+      else this.#arrays.set(path, member);
+      for (let i = 0; i < parts.length - (isAttributes ? 1 : 0); i++) {
+        const group = parts.slice(0, i).join("/");
+        this.#groups.set(group, (this.#groups.get(group) ?? new Set()).add(at(parts, i)));
+      }
+    }
+  }
+
+  describe(key: string): string {
+    const own = this.#store.describe(this.#place);
+    return key === "" ? own : `${own}/${key}`;
+  }
+
+  async get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    const found = await this.#find(key);
+    if (found !== undefined) return found.store.get(found.key, options);
+    return this.#groupDocument(key, options);
+  }
+
+  async getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    const found = await this.#find(key);
+    if (found !== undefined) return found.store.getRange(found.key, range, options);
+    const bytes = await this.#groupDocument(key, options);
+    if (bytes === undefined) return undefined;
+    const { offset, length } = resolveRange(range, bytes.length, key);
+    return bytes.slice(offset, offset + length);
+  }
+
+  async stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
+    const found = await this.#find(key);
+    if (found !== undefined) return found.store.stat(found.key, options);
+    const bytes = await this.#groupDocument(key, options);
+    return bytes && { size: bytes.length, version: key };
+  }
+
+  async *list(folder: string, options?: StoreOptions): AsyncGenerator<ListEntry> {
+    const found = await this.#find(folder);
+    if (found !== undefined) {
+      yield* found.store.list?.(found.key, options) ?? [];
+      return;
+    }
+    const names = this.#groups.get(folder);
+    if (names === undefined) return;
+    yield { name: DOCUMENT, kind: "object" };
+    for (const name of [...names].sort()) yield { name, kind: "folder" };
+  }
+
+  async close(): Promise<void> {
+    await this.#store.close?.();
+  }
+
+  /** The array that a key is in, and its key there. */
+  async #find(key: string): Promise<Member | undefined> {
+    const parts = key.split("/");
+    for (let count = parts.length; count > 0; count--) {
+      const path = parts.slice(0, count).join("/");
+      const member = this.#arrays.get(path);
+      if (member !== undefined && !this.#groups.has(path))
+        return { store: await this.#open(path, member), key: parts.slice(count).join("/") };
+    }
+    return undefined;
+  }
+
+  #open(path: string, { store, key }: Member): Promise<ReadableStore> {
+    const known = this.#opened.get(path);
+    if (known !== undefined) return known;
+    const opening = readFrame(store, key).then((frame) => {
+      if (frame !== undefined) return frameStore(store, frame);
+      throw new SuperchunkError("BAD_MAGIC", "the member is not a frame of Blosc2; the store is damaged", {
+        path: this.describe(path),
+      });
+    });
+    this.#opened.set(path, opening);
+    opening.catch(() => this.#opened.delete(path));
+    return opening;
+  }
+
+  async #groupDocument(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    const group =
+      key === DOCUMENT ? "" : key.endsWith(`/${DOCUMENT}`) ? key.slice(0, -DOCUMENT.length - 1) : undefined;
+    if (group === undefined || !this.#groups.has(group)) return undefined;
+    const member = this.#attributes.get(group);
+    const frame = member === undefined ? undefined : await readFrame(member.store, member.key, options);
+    const document: JsonObject = { zarr_format: 3, node_type: "group", attributes: frame?.attrs ?? {} };
+    return new TextEncoder().encode(stringifyJson(document));
+  }
+}

@@ -1,0 +1,207 @@
+/** Zip archives whose members are stored as they are, as a store. Knows the directory of an archive; must not know what members hold. */
+import { SuperchunkError } from "../errors.ts";
+import { resolveRange } from "../store/range.ts";
+import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
+
+/** The end of the directory has 22 bytes, and a comment of at most 65,535. */
+const END = 22;
+const MAX_TAIL = END + 65_535 + 20;
+const END_64 = 56;
+const ENTRY = 46;
+const LOCAL = 30;
+/** Bytes of a directory at most. */
+const MAX_DIRECTORY = 256 << 20;
+const SIGNATURES = { end: 0x0605_4b50, end64: 0x0606_4b50, entry: 0x0201_4b50, local: 0x0403_4b50 } as const;
+const NONE = 0xffff_ffff;
+/** Sizes of 64 bits, among the extra fields of an entry. */
+const SIZES_64 = 1;
+
+interface Entry {
+  readonly header: number;
+  readonly size: number;
+  readonly method: number;
+  /** Where its bytes begin, once that is known. */
+  start?: number;
+}
+
+/** The members of an archive, read only. */
+export class ZipStore implements ReadableStore {
+  readonly #store: ReadableStore;
+  readonly #key: string;
+  readonly #info: ObjectInfo;
+  readonly #entries: ReadonlyMap<string, Entry>;
+
+  private constructor(
+    store: ReadableStore,
+    key: string,
+    info: ObjectInfo,
+    entries: ReadonlyMap<string, Entry>,
+  ) {
+    this.#store = store;
+    this.#key = key;
+    this.#info = info;
+    this.#entries = entries;
+  }
+
+  /** Reads the directory. @throws NOT_FOUND, BAD_MAGIC for what is not an archive, TRUNCATED, BAD_FIELD, LIMIT */
+  static async open(store: ReadableStore, key: string, options: StoreOptions = {}): Promise<ZipStore> {
+    const info = await store.stat(key, options);
+    const path = store.describe(key);
+    if (info === undefined) throw new SuperchunkError("NOT_FOUND", "there is no such file", { path });
+    const bad = (what: string, offset: number): SuperchunkError =>
+      new SuperchunkError(
+        "BAD_FIELD",
+        `${what} of the zip archive leads out of its ${info.size} bytes; it is damaged, or cut short`,
+        {
+          path,
+          offset,
+          field: what,
+        },
+      );
+    const part = async (offset: number, length: number, what: string): Promise<DataView> => {
+      if (offset < 0 || length < 0 || offset + length > info.size) throw bad(what, offset);
+      if (length > MAX_DIRECTORY)
+        throw new SuperchunkError(
+          "LIMIT",
+          `the directory has ${length} bytes; ${MAX_DIRECTORY} is the limit`,
+          { path },
+        );
+      const bytes = await store.getRange(key, { offset, length }, options);
+      if (bytes?.length === length) return new DataView(bytes.buffer, bytes.byteOffset, length);
+      throw new SuperchunkError("STALE", "the file changed while it was read; try again", { path });
+    };
+    const tailAt = Math.max(0, info.size - MAX_TAIL);
+    const tail = await part(tailAt, info.size - tailAt, "the end");
+    let end = tail.byteLength - END;
+    while (end >= 0 && tail.getUint32(end, true) !== SIGNATURES.end) end--;
+    if (end < 0)
+      throw new SuperchunkError(
+        "BAD_MAGIC",
+        "it has the name of a store of Blosc2, but is no zip archive, or is cut short; look for a whole copy",
+        { path },
+      );
+    let [count, length, from] = [
+      tail.getUint16(end + 10, true),
+      tail.getUint32(end + 12, true),
+      tail.getUint32(end + 16, true),
+    ];
+    if (count === 0xffff || length === NONE || from === NONE) {
+      const locator = end - 20;
+      const place = locator < 0 ? -1 : Number(tail.getBigUint64(locator + 8, true));
+      const long = await part(place, END_64, "the longer end");
+      if (long.getUint32(0, true) !== SIGNATURES.end64) throw bad("the longer end", place);
+      count = Number(long.getBigUint64(32, true));
+      [length, from] = [Number(long.getBigUint64(40, true)), Number(long.getBigUint64(48, true))];
+    }
+    const directory = await part(from, length, "the directory");
+    const entries = new Map<string, Entry>();
+    for (let at = 0, i = 0; i < count; i++) {
+      if (at + ENTRY > length || directory.getUint32(at, true) !== SIGNATURES.entry)
+        throw bad("an entry", from + at);
+      const [nameLength, extraLength, commentLength] = [28, 30, 32].map((field) =>
+        directory.getUint16(at + field, true),
+      );
+      const nameAt = at + ENTRY;
+      const extraAt = nameAt + (nameLength ?? 0);
+      const next = extraAt + (extraLength ?? 0) + (commentLength ?? 0);
+      if (next > length) throw bad("an entry", from + at);
+      const name = new TextDecoder().decode(
+        new Uint8Array(directory.buffer, directory.byteOffset + nameAt, nameLength),
+      );
+      const sizes = longSizes(
+        directory,
+        { from: extraAt, to: extraAt + (extraLength ?? 0) },
+        [24, 20, 42].map((field) => directory.getUint32(at + field, true)),
+      );
+      const [, size = 0, header = 0] = sizes;
+      entries.set(name, { header, size, method: directory.getUint16(at + 10, true) });
+      at = next;
+    }
+    return new ZipStore(store, key, info, entries);
+  }
+
+  names(): Iterable<string> {
+    return this.#entries.keys();
+  }
+
+  describe(key: string): string {
+    const own = this.#store.describe(this.#key);
+    return key === "" ? own : `${own}/${key}`;
+  }
+
+  async get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    const size = this.#entries.get(key)?.size;
+    return size === undefined ? undefined : this.getRange(key, { offset: 0, length: size }, options);
+  }
+
+  async getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    const entry = this.#entries.get(key);
+    if (entry === undefined) return undefined;
+    const { offset, length } = resolveRange(range, entry.size, key);
+    const start = await this.#startOf(key, entry, options);
+    return length === 0
+      ? new Uint8Array(0)
+      : this.#store.getRange(this.#key, { offset: start + offset, length }, options);
+  }
+
+  async stat(key: string): Promise<ObjectInfo | undefined> {
+    const entry = this.#entries.get(key);
+    return entry && { size: entry.size, version: `${this.#info.version}:${key}` };
+  }
+
+  async *list(): AsyncGenerator<ListEntry> {
+    for (const name of this.#entries.keys()) if (!name.includes("/")) yield { name, kind: "object" };
+  }
+
+  /** A member's own header says how long the names in front of its bytes are. */
+  async #startOf(key: string, entry: Entry, options?: StoreOptions): Promise<number> {
+    if (entry.start !== undefined) return entry.start;
+    const path = this.describe(key);
+    if (entry.method !== 0)
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        "the member of the zip archive is compressed, which python-blosc2 never does; unpack the archive",
+        { path, field: "method", found: entry.method },
+      );
+    const bytes = await this.#store.getRange(this.#key, { offset: entry.header, length: LOCAL }, options);
+    const head = new DataView(
+      bytes?.buffer ?? new ArrayBuffer(0),
+      bytes?.byteOffset ?? 0,
+      bytes?.length ?? 0,
+    );
+    const isHeader = head.byteLength === LOCAL && head.getUint32(0, true) === SIGNATURES.local;
+    const start = isHeader ? entry.header + LOCAL + head.getUint16(26, true) + head.getUint16(28, true) : 0;
+    if (!isHeader || start + entry.size > this.#info.size)
+      throw new SuperchunkError(
+        "BAD_FIELD",
+        "the directory of the zip archive leads to no member; it is damaged, or cut short",
+        {
+          path,
+          offset: entry.header,
+        },
+      );
+    entry.start = start;
+    return start;
+  }
+}
+
+/** Decoded and stored size and place of an entry, of which those that have no room there are among its extra fields. */
+function longSizes(
+  view: DataView,
+  { from, to }: { readonly from: number; readonly to: number },
+  short: readonly number[],
+): number[] {
+  const sizes = [...short];
+  for (let at = from; at + 4 <= to; ) {
+    const [kind, length] = [view.getUint16(at, true), view.getUint16(at + 2, true)];
+    let next = at + 4;
+    if (kind === SIZES_64)
+      for (const [i, size] of sizes.entries())
+        if (size === NONE && next + 8 <= Math.min(to, at + 4 + length)) {
+          sizes[i] = Number(view.getBigUint64(next, true));
+          next += 8;
+        }
+    at += 4 + length;
+  }
+  return sizes;
+}

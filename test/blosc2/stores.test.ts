@@ -1,0 +1,90 @@
+/** Stores by python-blosc2: groups with their arrays, by their paths, and nothing but errors of ours from damage. */
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { convert } from "../../src/convert/run/convert.ts";
+import { isSuperchunkError } from "../../src/errors.ts";
+import { findReadables } from "../../src/open/find-readables.ts";
+import { open, openArray } from "../../src/open/open.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { sweep } from "../scope.ts";
+
+const folder = fileURLToPath(new URL("../../fixtures/blosc2-stores", import.meta.url));
+const images = new Map<string, Uint8Array>();
+for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" })) {
+  const path = join(folder, name);
+  if (/\.b2[dz]/.test(name) && statSync(path).isFile())
+    images.set(name.replaceAll("\\", "/"), new Uint8Array(readFileSync(path)));
+}
+const store = new MemoryStore(images);
+const values = JSON.parse(readFileSync(join(folder, "values.json"), "utf8")) as Readonly<
+  Record<string, { readonly shape: readonly number[]; readonly sha256: string }>
+>;
+
+function sha256(bytes: Uint8Array): string {
+  return createHash("sha256").update(bytes).digest("hex");
+}
+
+test.each(Object.keys(values))("%s has the values that were written", async (path) => {
+  const array = await openArray(store, path);
+  expect(array.dialect).toBe("blosc2");
+  expect(array.shape).toEqual(values[path]?.shape);
+  expect(sha256(await array.getBytes())).toBe(values[path]?.sha256);
+});
+
+test("a folder's walk finds the groups and arrays of every store", async () => {
+  const arrays: string[] = [];
+  const groups: string[] = [];
+  for await (const { path, array, group, error } of findReadables(store)) {
+    expect(error).toBeUndefined();
+    if (array !== undefined) arrays.push(path);
+    if (group !== undefined) groups.push(path);
+  }
+  expect(arrays.sort()).toEqual(Object.keys(values).sort());
+  expect(groups).toHaveLength(3 * 4);
+});
+
+test.each(["tree.b2z", "tree.b2d", "embedded.b2z", "embedded.b2d"])(
+  "%s is a group with its attributes, and becomes one of Zarr",
+  async (name) => {
+    const group = await open(store, name);
+    expect(group).toMatchObject({ kind: "group", attrs: { title: "a tree" } });
+    const target = new MemoryStore();
+    const report = await convert(group, { store: target, path: "" }, { to: "zarr", verify: true });
+    expect(report).toMatchObject({ chunksRecoded: 0, verified: true });
+    const found = await openArray(target, "a/x");
+    expect(sha256(await found.getBytes())).toBe(values[`${name}/a/x`]?.sha256);
+    await expect(open(store, `${name}/a/none`)).rejects.toMatchObject({ code: "NOT_FOUND" });
+  },
+);
+
+test("a damaged store gives an error of this library, or values", async () => {
+  let random = 3;
+  const next = (limit: number): number => {
+    random = (Math.imul(random, 1_103_515_245) + 12_345) >>> 0;
+    return Math.floor(random / 65_536) % limit;
+  };
+  let told = 0;
+  for (const name of ["tree.b2z", "embedded.b2z"]) {
+    const image = images.get(name) ?? new Uint8Array(0);
+    for (let i = 0; i < sweep(1000, 100); i++) {
+      const copy = i % 4 === 0 ? image.slice(0, next(image.length)) : image.slice();
+      for (let changes = 0; changes < 3 && copy.length > 0; changes++)
+        copy[i % 2 === 0 ? next(copy.length) : copy.length - 1 - next(Math.min(400, copy.length))] =
+          next(256);
+      try {
+        const damaged = new MemoryStore(new Map([[name, copy]]));
+        for (const path of ["a/b/y", "a/x"]) {
+          const array = await openArray(damaged, `${name}/${path}`);
+          if (array.nbytes < 1 << 22) await array.getBytes();
+        }
+      } catch (error) {
+        if (!isSuperchunkError(error)) throw error;
+        told++;
+      }
+    }
+  }
+  expect(told).toBeGreaterThan(50);
+});
