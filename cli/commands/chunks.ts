@@ -15,6 +15,7 @@ import type { Subject } from "../input/opening.ts";
 import { allowOption } from "../input/opening.ts";
 import { archivesUnder } from "../input/tree.ts";
 import { ratioOf } from "../input/units.ts";
+import { ShadeMap } from "../output/chunk-map.ts";
 import { ChunkTable } from "../output/chunk-table.ts";
 import { JsonArray } from "../output/json-array.ts";
 import { printable } from "../values/cell-text.ts";
@@ -23,6 +24,7 @@ interface ChunksOptions {
   readonly allow?: readonly string[];
   readonly column?: string;
   readonly missing?: boolean;
+  readonly map?: boolean;
   readonly json?: boolean;
 }
 
@@ -40,6 +42,10 @@ export function addChunks(program: Command, context: Context): void {
       "--missing",
       "list the chunks that do not exist instead, and would read as the fill value; in an archive that is damage, and an error",
     )
+    .option(
+      "--map",
+      "a character for each chunk instead, dark where little was saved; damaged ones are marked",
+    )
     .addOption(allowOption())
     .option("--json", "print a JSON array, one chunk to a line")
     .addHelpText(
@@ -48,9 +54,18 @@ export function addChunks(program: Command, context: Context): void {
 Examples:
   superchunk chunks prices.blp
   superchunk chunks daily_equities.bcolz --column close --json
+  superchunk chunks daily_equities.bcolz --column volume --map
   superchunk chunks bundle.zarr --missing`,
     )
     .action(async (path: string, options: ChunksOptions) => {
+      if (options.map === true && (options.json === true || options.missing === true))
+        throw new SuperchunkError(
+          "BAD_ARGUMENT",
+          "--map is for people: give it without --json and --missing",
+          {
+            field: "map",
+          },
+        );
       const list = options.json === true ? new JsonArray(context.out) : undefined;
       let isEmpty = true;
       for await (const part of partsUnder(path, options, context)) {
@@ -197,6 +212,7 @@ async function printLines(
   if (column !== undefined) await out.line(`column ${printable(column)}`);
   if (archive === undefined) throw error;
   if (options.missing === true) return printMissing(archive, context);
+  if (options.map === true) return printMap(archive, context);
   const { nchunks, nbytes } = archive;
   let table: ChunkTable | undefined;
   for await (const chunk of archive.listChunks({ signal })) {
@@ -210,6 +226,35 @@ async function printLines(
     }
   }
   if (table === undefined) await out.line("no chunks");
+}
+
+/** A character for each chunk. One that cannot be read is marked, and does not hide those after it. */
+async function printMap(archive: BytesArchive | ReadableArray, context: Context): Promise<void> {
+  const { out, signal } = context;
+  const { nchunks } = archive;
+  const map = new ShadeMap(nchunks, out.columns);
+  let failure: SuperchunkError | undefined;
+  for (let next = 0; next < nchunks; ) {
+    try {
+      for await (const { index, nbytes, ctbytes } of archive.listChunks({ signal, first: next })) {
+        map.add({ index, nbytes, cbytes: ctbytes });
+        next = index + 1;
+      }
+      break;
+    } catch (error) {
+      if (!(error instanceof SuperchunkError)) throw error;
+      failure ??= error;
+      const bad = Math.max(next, error.details.chunk ?? next);
+      map.add({ index: bad });
+      next = bad + 1;
+      // Only archives can be listed from a chunk on.
+      if (!("encodedChunks" in archive)) break;
+    }
+  }
+  for (const line of nchunks === 0 ? ["no chunks"] : map.lines()) await out.line(line);
+  if (failure === undefined) return;
+  context.note(exitCodeOf(failure));
+  await out.line(`${stateOf(failure)}  ${failure.code}: ${printable(failure.message)}`);
 }
 
 /** Which chunks are not there, and what they would hold. */

@@ -1,0 +1,59 @@
+/** `chunks --map`: a character for each chunk, by the same sizes that `chunks --json` lists. */
+import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { corpusFolder } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
+import { runCli } from "./harness.ts";
+
+const shadeOf = ({ nbytes, cbytes }: { nbytes: number; cbytes: number }): string =>
+  ["░", "▒", "▓", "█"][Math.min(3, Math.floor((4 * cbytes) / nbytes))] ?? "";
+
+it.each([
+  ["ctable/bcolz-daily-equities", "volume"],
+  ["bloscpack-3/array-f8.blp", undefined],
+  ["blz-superchunk/f8-default", undefined],
+])("of %s has the shade of each chunk", async (path, column) => {
+  const args = [join(corpusFolder, path), ...(column === undefined ? [] : ["--column", column])];
+  const listed = JSON.parse((await runCli(["chunks", ...args, "--json"])).out) as {
+    nbytes: number;
+    cbytes: number;
+  }[];
+
+  const { code, out } = await runCli(["chunks", ...args, "--map"]);
+
+  expect(code).toBe(0);
+  const shades = out.split("\n").find((line) => /^[█▓▒░]+$/.test(line));
+  expect(shades).toBe(listed.map(shadeOf).join(""));
+});
+
+it("marks a chunk whose header is damaged, and shows those after it", async () => {
+  const folder = temporaryFolder();
+  const path = join(folder, "damaged.bcolz");
+  cpSync(join(corpusFolder, "ctable/bcolz-daily-equities"), path, { recursive: true });
+  const file = join(path, "close/data/__1.blp");
+  const bytes = readFileSync(file);
+  bytes[16] = 0xff;
+  writeFileSync(file, bytes);
+  const count = readdirSync(join(path, "close/data")).length;
+
+  const { code, out } = await runCli(["chunks", path, "--column", "close", "--map"]);
+
+  const shades = [...(out.split("\n").find((line) => /^[█▓▒░×]+$/.test(line)) ?? "")];
+  expect([shades.length, shades.indexOf("×"), shades.lastIndexOf("×")]).toEqual([count, 1, 1]);
+  expect(out).toMatch(/× damaged/);
+  expect(code).not.toBe(0);
+});
+
+it("marks chunks that are not stored, and shares characters among many", async () => {
+  const { out } = await runCli(["chunks", join(corpusFolder, "zarr3-sharded/zp-u2-2d-missing"), "--map"]);
+  expect(out).toContain("·");
+  expect(out).toContain("· not stored");
+  const { code, err } = await runCli([
+    "chunks",
+    join(corpusFolder, "bloscpack-3/array-f8.blp"),
+    "--map",
+    "--json",
+  ]);
+  expect([code, err]).toEqual([2, expect.stringContaining("--map is for people")]);
+});
