@@ -267,6 +267,7 @@ class Blosc2Store implements ReadableStore {
     let room: Uint8Array | undefined;
     try {
       if ("key" in place) room = await this.#read(place, options);
+      if (room !== undefined) this.#checkLength(index, readBlosc2Header(room).nbytes);
       const blocks = await this.#blocksOf(place, room);
       if (blocks.every((block) => block === undefined)) return undefined;
       return await shardOf(this.#byBlocks ? await this.#whole(blocks) : [[await this.#joined(blocks)]]);
@@ -283,6 +284,18 @@ class Blosc2Store implements ReadableStore {
       if (room !== undefined && this.#rooms.length < KEPT && room.buffer.byteLength <= MAX_ROOM)
         this.#rooms.push(new Uint8Array(room.buffer));
     }
+  }
+
+  /** All chunks have the length that the frame says, but the last of a frame without dimensions. Throws `BAD_FIELD`. */
+  #checkLength(index: number, nbytes: number): void {
+    const { chunkBytes, chunks, metalayers } = this.#frame;
+    const mayBeShort = !metalayers.has("b2nd") && !metalayers.has("caterva") && index === chunks.length - 1;
+    if (nbytes === chunkBytes || (mayBeShort && nbytes < chunkBytes)) return;
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `nbytes of the chunk is ${nbytes}, and should be ${chunkBytes}; the file is damaged`,
+      { field: "nbytes", expected: chunkBytes, found: nbytes },
+    );
   }
 
   /** The bytes of a chunk, into a room where it fits and the store can: new memory takes longer to get than to fill. */
