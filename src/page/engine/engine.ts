@@ -76,7 +76,10 @@ class PageEngine implements Engine {
 
   async verify(target: Target, { signal, onProgress }: Watch = {}): Promise<VerifyOutcome> {
     const column = await this.#sources.openColumn(target);
-    const { ok, chunks, nbytes, digests, findings, unchecked } = await column.verify({ signal, onProgress });
+    const { ok, chunks, nbytes, digests, findings, unchecked } = await column.verify({
+      signal,
+      onProgress: seldom(onProgress),
+    });
     // What was expected and found may be anything: as text it can be posted.
     const posted = findings.map(({ expected, found, ...finding }) => finding);
     return { ok, chunks, nbytes, digests, findings: posted, unchecked };
@@ -113,4 +116,21 @@ class PageEngine implements Engine {
       path: column.path,
     });
   }
+}
+
+/** Milliseconds between two reports of how far something is. */
+const REPORT_MS = 100;
+
+/** Passes reports on, but not one for each of a million chunks. */
+function seldom<P>(report: ((progress: P) => void) | undefined): ((progress: P) => void) | undefined {
+  let last = 0;
+  return (
+    report &&
+    ((progress) => {
+      const now = performance.now();
+      if (now - last < REPORT_MS) return;
+      last = now;
+      report(progress);
+    })
+  );
 }

@@ -91,6 +91,8 @@ export class ChunkMap {
   #size: number | undefined;
   #cursor: number | undefined;
   #image: ImageData | undefined;
+  /** The colour of each cell; undefined once something changed. */
+  #painted: Uint32Array | undefined;
 
   constructor(
     data: ChunkData,
@@ -138,6 +140,21 @@ export class ChunkMap {
     this.element.addEventListener("scroll", this.draw, { passive: true });
     this.element.addEventListener("keydown", (event) => this.#key(event, (cell) => on.choose(cell)));
     new ResizeObserver(this.draw).observe(this.element);
+  }
+
+  /** Draws again after chunks, their states or the colouring changed. */
+  repaint(): void {
+    this.#painted = undefined;
+    this.draw();
+  }
+
+  /** The same where only the cells `[first, end)` changed. */
+  repaintCells(first: number, end: number): void {
+    if (this.#painted !== undefined && end > first) {
+      const colourOf = this.#colours();
+      for (let cell = first; cell < Math.min(end, this.#total); cell++) this.#painted[cell] = colourOf(cell);
+    }
+    this.draw();
   }
 
   /** Larger or smaller cells: 1 or -1; 0 takes the size at which all are in sight. */
@@ -230,7 +247,7 @@ export class ChunkMap {
     const step = size * scale;
     const gap = size >= 6 ? Math.round(scale) : size >= 3 ? 1 : 0;
     const empty = this.#emptyPixel();
-    const colourOf = this.#colours();
+    const painted = this.#paint(empty);
     const firstRow = Math.floor(scrollTop / size);
     const lastRow = Math.min(rows, Math.ceil((scrollTop + clientHeight) / size) + 1);
     for (let row = firstRow; row < lastRow; row++) {
@@ -238,12 +255,17 @@ export class ChunkMap {
       const [from, to] = [Math.max(0, top), Math.min(height, top + step - gap)];
       if (to <= from) continue;
       const line = from * width;
-      for (let column = 0; column < columns; column++) {
-        const cell = row * columns + column;
-        if (cell >= this.#total) break;
-        const left = column * step;
-        const colour = cell < this.#data.count ? colourOf(cell) : empty;
-        pixels.fill(colour, line + left, line + Math.min(width, left + step - gap));
+      const first = row * columns;
+      const count = Math.min(columns, this.#total - first);
+      if (step === 1) {
+        pixels.set(painted.subarray(first, first + Math.min(count, width)), line);
+        continue;
+      }
+      for (let column = 0; column < count; column++) {
+        const colour = painted[first + column] as number;
+        const left = Math.round(column * step);
+        const right = Math.min(width, left + step - gap);
+        for (let x = left; x < right; x++) pixels[line + x] = colour;
       }
       for (let y = from + 1; y < to; y++) pixels.copyWithin(y * width, line, line + width);
     }
@@ -259,6 +281,16 @@ export class ChunkMap {
       const edge = Math.max(step, 6 * scale);
       context.strokeRect(x - (edge - step) / 2, y - (edge - step) / 2, edge - gap, edge - gap);
     }
+  }
+
+  #paint(empty: Pixel): Uint32Array {
+    if (this.#painted !== undefined) return this.#painted;
+    const painted = new Uint32Array(this.#total).fill(empty);
+    const colourOf = this.#colours();
+    const count = Math.min(this.#total, this.#data.count);
+    for (let cell = 0; cell < count; cell++) painted[cell] = colourOf(cell);
+    this.#painted = painted;
+    return painted;
   }
 
   #emptyPixel(): Pixel {

@@ -60,7 +60,7 @@ class ChunkView {
           this.#map.colouring = colour.value as Colouring;
           now.keep({ color: colour.value });
           this.#drawLegend();
-          this.#map.draw();
+          this.#map.repaint();
         },
       },
       ...COLOURINGS.map(([id, label]) => h("option", { value: id, selected: id === wanted }, label)),
@@ -90,7 +90,7 @@ class ChunkView {
       this.#health,
       this.#behind,
     );
-    const redraw = (): void => this.#map.draw();
+    const redraw = (): void => this.#map.repaint();
     addEventListener("themechange", redraw, { signal });
     void this.#list();
   }
@@ -107,7 +107,7 @@ class ChunkView {
         onProgress: (batch) => {
           this.#data.add(batch);
           this.#drawLegend();
-          this.#map.draw();
+          this.#map.repaint();
           this.#tellTotals(true);
         },
       });
@@ -213,7 +213,7 @@ class ChunkView {
       const detail = await engine.chunk({ ...this.#target, index }, { signal });
       if (detail.error !== undefined) {
         this.#data.state[cell] = STATE.damaged;
-        this.#map.draw();
+        this.#map.repaint();
       }
       this.#detail.replaceChildren(...this.#describe(cell, detail));
     } catch (error) {
@@ -264,11 +264,12 @@ class ChunkView {
     let bytes = 0;
     const mark = (until: number): void => {
       const { count, nbytes, state } = this.#data;
+      const first = marked;
       for (; marked < count && bytes + (nbytes[marked] as number) <= until; marked++) {
         bytes += nbytes[marked] as number;
         if (state[marked] === STATE.unknown) state[marked] = STATE.whole;
       }
-      this.#map.draw();
+      this.#map.repaintCells(first, marked);
     };
     try {
       this.#outcome = await background.verify(this.#target, {
@@ -293,7 +294,7 @@ class ChunkView {
       const cell = chunk === undefined ? undefined : cells.get(chunk);
       if (cell !== undefined && severity === "error") this.#data.state[cell] = STATE.damaged;
     }
-    this.#map.draw();
+    this.#map.repaint();
     this.#health.replaceChildren(...this.#report(this.#outcome));
     this.element.dataset["checked"] = this.#outcome.ok ? "whole" : "damaged";
   }
