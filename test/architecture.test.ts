@@ -17,6 +17,7 @@ const LAYERS = [
   ["values"],
   ["parquet"],
   ["arrow"],
+  ["tables"],
   ["scan"],
   ["archive"],
   ["write", "zarr"],
@@ -153,10 +154,11 @@ test("no file is longer than 500 lines", () => {
 
 /** Rooms of formats that came after these limits: they are counted by themselves, in lines, and what they hold is not part of them. */
 const LATER: Readonly<Record<string, number>> = {
-  parquet: 1_711,
-  arrow: 530,
+  parquet: 1_762,
+  arrow: 814,
   hdf5: 2_200,
   blosc2: 2_450,
+  tables: 860,
   codec2: 1_800,
   scan: 2_160,
   plan: 1_500,
@@ -292,7 +294,16 @@ function entryFiles(): Record<string, string> {
 const EXPORTED_VALUES = 65;
 
 /** What came after that limit: plans that many processes share, and chunks of Blosc2. */
-const LATER_NAMES: readonly string[] = ["plan", "runTasks", "finish", "planStatus", "toBlosc1", "toBlosc2"];
+const LATER_NAMES: readonly string[] = [
+  "plan",
+  "runTasks",
+  "finish",
+  "planStatus",
+  "isTableFile",
+  "openTableFile",
+  "toBlosc1",
+  "toBlosc2",
+];
 
 test("the entries export no more values than before", async () => {
   const entries = await Promise.all([

@@ -3,7 +3,7 @@
 import { type ArrayArchive, SuperchunkError, type TableArchive } from "../../src/index.ts";
 import type { PublishPolicy } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
-import { drawnRows, openAppendedRows } from "../input/rows-input.ts";
+import { drawnRows, openAppendedRows, openTableRows } from "../input/rows-input.ts";
 import { formatPlural } from "../input/units.ts";
 import { lengthOf } from "./append-file.ts";
 import { checkRows, columnInputs, rowBytesOf } from "./append-rows.ts";
@@ -27,7 +27,8 @@ export async function appendToArray(
   flags: FolderFlags,
   context: Context,
 ): Promise<void> {
-  const input = await openAppendedRows(name, flags.bytes === true, context);
+  const table = flags.bytes === true ? undefined : await openTableRows(name, archive.dtype, context);
+  const input = table ?? (await openAppendedRows(name, flags.bytes === true, context));
   const rowShape = archive.shape.slice(1);
   checkRows(input, archive.dtype, rowShape);
   const rowBytes = rowBytesOf(archive.dtype, rowShape);

@@ -1,9 +1,17 @@
 /** Rows of an input for what they are appended to: bytes that fit, or the fields of a structured `.npy` for columns. */
 
-import { type ArrayArchive, type DType, type Field, formatDType, SuperchunkError } from "../../src/index.ts";
+import {
+  type ArrayArchive,
+  type DType,
+  type Field,
+  formatDType,
+  type JsonValue,
+  parseDType,
+  SuperchunkError,
+} from "../../src/index.ts";
 import type { Context } from "../context.ts";
 import { type Input, openInput } from "../input/input.ts";
-import { cutPieces, openRows } from "../input/rows-input.ts";
+import { cutPieces, openRows, openTableRows } from "../input/rows-input.ts";
 import { countItems } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
 
@@ -98,17 +106,24 @@ function checkNames(found: readonly ColumnInput[], columns: ReadonlyMap<string, 
   );
 }
 
+/** The columns of a table as fields. */
+function structOf(columns: ReadonlyMap<string, Pick<ArrayArchive, "dtype" | "shape">>): DType {
+  const fields = [...columns].map(([name, { dtype, shape }]) => [name, formatDType(dtype), shape.slice(1)]);
+  return parseDType(fields as JsonValue, "columns");
+}
+
 async function fieldInputs(
   name: string,
   columns: ReadonlyMap<string, Pick<ArrayArchive, "dtype" | "shape">>,
   context: Context,
 ): Promise<ColumnInput[]> {
-  const input = await openInput(name, false, context);
+  const input =
+    (await openTableRows(name, structOf(columns), context)) ?? (await openInput(name, false, context));
   const { npy } = input;
   if (npy?.dtype.kind !== "struct" || npy.shape.length !== 1) {
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      "rows of a table come from a .npy file of a structured dtype, or from NAME=FILE for each column",
+      "rows of a table come from a .npy file of a structured dtype, from a table (.parquet, .arrow, .feather, .csv), or from NAME=FILE for each column",
       { path: input.name, field: "input" },
     );
   }

@@ -24,7 +24,7 @@ export function addAppend(program: Command, context: Context): void {
     .argument("<path>", "Bloscpack file, or folder of an array (also of Zarr) or a table")
     .argument(
       "<input...>",
-      'bytes, or rows as .npy or raw; "-" reads stdin. For a table: one structured .npy, or NAME=FILE for each column',
+      'bytes, or rows as .npy or raw; "-" reads stdin. For a table: one structured .npy, a table (.parquet, .arrow, .feather, .csv), or NAME=FILE for each column',
     )
     .option(
       "--in-place",
@@ -57,7 +57,8 @@ Examples:
   sensor | superchunk append samples -
   sensor | superchunk append samples - --publish 5
   superchunk append prices.bcolz today.npy
-  superchunk append trades.bcolz id=ids.npy price=prices.npy`,
+  superchunk append trades.bcolz id=ids.npy price=prices.npy
+  superchunk append trades.bcolz trades.csv`,
     );
   addBloscOptions(command, "that of the file").action(
     async (path: string, inputs: string[], flags: FileFlags & FolderFlags) => {

@@ -1,4 +1,4 @@
-/** `superchunk create`: a new array of superchunks, from a `.npy` file, from raw bytes, or empty. */
+/** `superchunk create`: a new array of superchunks, from a `.npy` file or a table, from raw bytes, or empty. */
 
 import { type Command, Option } from "commander";
 import {
@@ -30,7 +30,7 @@ import {
 import { type Attribute, collectAttribute, parseValue } from "../input/attribute-text.ts";
 import { parseReserve } from "../input/blosc-options.ts";
 import type { Input } from "../input/input.ts";
-import { drawnRows, openRawRows, openRows } from "../input/rows-input.ts";
+import { drawnRows, openRawRows, openRows, openTableRows } from "../input/rows-input.ts";
 import {
   countItems,
   formatPlural,
@@ -75,7 +75,7 @@ export function addCreate(program: Command, context: Context): void {
   const command = program
     .command("create")
     .description(
-      "make an array or a table that can grow, shrink and be changed: from .npy files, raw bytes, or empty",
+      "make an array or a table that can grow, shrink and be changed: from .npy files, tables of Parquet, Arrow or CSV, raw bytes, or empty",
     )
     .argument("<root>", "folder to make, or s3://BUCKET/PREFIX")
     .addOption(
@@ -83,7 +83,10 @@ export function addCreate(program: Command, context: Context): void {
         .choices(["superchunk", "carray", "ctable"])
         .default("superchunk"),
     )
-    .option("--from <file>", '.npy file, or raw bytes where --dtype is given; "-" reads stdin')
+    .option(
+      "--from <file>",
+      '.npy file, a table (.parquet, .arrow, .feather, .csv), or raw bytes where --dtype is given; "-" reads stdin',
+    )
     .option(
       "--dtype <dtype>",
       'of raw bytes or an empty array, as numpy spells it: "<f8", int32, [["a","<i4"]]',
@@ -121,6 +124,8 @@ Examples:
   superchunk create prices --from prices.npy --codec zstd --attr currency=EUR
   superchunk create prices.bcolz --as carray --from prices.npy
   superchunk create trades.bcolz --as ctable --column id=ids.npy --column price=prices.npy
+  superchunk create bars.bcolz --as ctable --from bars.parquet
+  superchunk create fills --from trades.csv
   superchunk create live --from prices.npy --zarr
   superchunk create points --dtype "<f4" --shape 0,3 --expectedlen 10000000
   superchunk create counters --dtype "<i8" --shape 1000000 --reserve 20%
@@ -282,7 +287,9 @@ async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {
       throw wrong("shape", "without --from there are no rows that could be counted; give their number");
     return { dtype, rowShape, rows, input: undefined };
   }
-  const input = dtype === undefined ? await openRows(from, false, context) : await openRawRows(from, context);
+  const input =
+    (await openTableRows(from, dtype, context)) ??
+    (dtype === undefined ? await openRows(from, false, context) : await openRawRows(from, context));
   const { npy } = input;
   if (npy === undefined) {
     if (dtype === undefined)

@@ -4,11 +4,13 @@
  */
 
 import { open } from "node:fs/promises";
-import { SuperchunkError } from "../../src/index.ts";
-import { openNpy } from "../../src/node/index.ts";
+import { type DType, SuperchunkError } from "../../src/index.ts";
+import { isTableFile, openNpy, openTableFile } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
+import { shortDType } from "../output/layout.ts";
 import { startProgress } from "../output/progress.ts";
 import { type Input, inputOf, openInput } from "./input.ts";
+import { formatPlural } from "./units.ts";
 
 /**
  * Opens a file, or stdin for `-`. Stdin is a `.npy` file, and a file is where its name ends so, unless `asBytes`; one that
@@ -21,6 +23,27 @@ export async function openRows(name: string, asBytes: boolean, context: Context)
   if (name !== "-" && !asBytes)
     refuseNpy(await readStart(name), name, "but its name does not end in .npy; rename it, or give --bytes");
   return input;
+}
+
+/**
+ * The rows of a Parquet, Arrow or CSV file, by its name, as those of a structured `.npy` file; undefined for every other name.
+ *
+ * @param as what the rows are to become; undefined: what the file has, which is told
+ */
+export async function openTableRows(
+  name: string,
+  as: DType | undefined,
+  context: Context,
+): Promise<Input | undefined> {
+  if (!isTableFile(name)) return undefined;
+  const { signal } = context;
+  const file = await openTableFile(name, { as, signal });
+  if (as === undefined && file.dtype.kind === "struct") {
+    const [rows = 0] = file.shape;
+    const columns = file.dtype.fields.map((field) => `${field.name} ${shortDType(field.dtype)}`);
+    context.message(`${name}: ${formatPlural(rows, "row")} of ${columns.join(", ")}`);
+  }
+  return inputOf(file, "C", signal);
 }
 
 /** The same, but stdin is a `.npy` file only where it begins as one, and else raw rows. */

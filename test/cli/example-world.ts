@@ -38,6 +38,8 @@ export async function makeWorld(folder: string): Promise<void> {
   await run("create", at("prices.bcolz"), "--as", "carray", "--from", at("prices.npy"), "--attr", "draft=1");
   const columns = ["--column", `id=${at("ids.npy")}`, "--column", `price=${at("prices.npy")}`];
   await run("create", at("trades.bcolz"), "--as", "ctable", ...columns);
+  writeFileSync(at("trades.csv"), "id,price\n7,0.25\n8,\n");
+  await run("convert", at("trades.bcolz"), at("bars.parquet"));
   const noted = [...columns, "--column", `note=${at("ids.npy")}`];
   await run("create", at("noted.bcolz"), "--as", "ctable", ...noted);
   await run("create", at("trades"), "--dtype", '[["id","<i8"],["prize","<f8"]]', "--shape", "10");

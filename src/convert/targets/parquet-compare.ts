@@ -2,23 +2,13 @@
  * Compares a Parquet file with its source, value by value, through hyparquet: a reader that shares nothing with the writer but
  * the decompression of streams. Must not write.
  */
-import { type ParquetParsers, parquetScan } from "hyparquet";
-import { decodeStreamSync, prepare } from "../../codec/index.ts";
+import { openParquet } from "../../parquet/open.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { type FileColumn, rowCount } from "./parquet-pages.ts";
 import { differs, firstDifference } from "./table-compare.ts";
 
 /** Rows that are compared at a time have about so many bytes. */
 const STEP_BYTES = 4 << 20;
-
-/** Values as they are stored: dates as counts, strings as bytes. */
-const PARSERS: Partial<ParquetParsers> = {
-  timestampFromMilliseconds: (value) => value,
-  timestampFromMicroseconds: (value) => value,
-  timestampFromNanoseconds: (value) => value,
-  dateFromDays: (value) => value,
-  stringFromBytes: (value) => value,
-};
 
 /** Throws `BAD_FIELD` for the first value of a file that is not the source's, and for another number of rows. */
 export async function compareFile(
@@ -28,25 +18,7 @@ export async function compareFile(
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const path = store.describe(key);
-  const size = (await store.stat(key, { signal }))?.size ?? 0;
-  await prepare("lz4");
-  const scan = await parquetScan({
-    file: {
-      byteLength: size,
-      async slice(start, end = size) {
-        const from = start < 0 ? size + start : start;
-        const bytes = await store.getRange(key, { offset: from, length: end - from }, { signal });
-        return (bytes ?? new Uint8Array(0)).slice().buffer as ArrayBuffer;
-      },
-    },
-    compressors: {
-      LZ4_RAW: (input, length) => decodeStreamSync("lz4", input, length),
-      ZSTD: (input, length) => decodeStreamSync("zstd", input, length),
-    },
-    parsers: PARSERS,
-    utf8: false,
-    geoparquet: false,
-  });
+  const scan = await openParquet(store, key, signal);
   const rows = rowCount(columns);
   const found = scan.ranges.reduce((sum, { rowStart, rowEnd }) => sum + rowEnd - rowStart, 0);
   if (found !== rows) throw differs(path, "rows", { expected: rows, found });

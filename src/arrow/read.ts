@@ -1,0 +1,304 @@
+/** Arrow's IPC files and streams of any program, batch by batch, through flechette. Knows stores; must not know what values become. */
+import {
+  type Batch,
+  CompressionType,
+  type DataType,
+  setCompressionCodec,
+  type Table,
+  tableFromIPC,
+} from "@uwdata/flechette";
+import { at } from "../bytes/at.ts";
+import { decodeStreamSync, prepare } from "../codec/index.ts";
+import { SuperchunkError } from "../errors.ts";
+import { joinStreams, type StreamPiece } from "../parquet/join-streams.ts";
+import { fromHalf } from "../parquet/statistics.ts";
+import type { ReadableStore } from "../store/types.ts";
+
+const MAGIC = "ARROW1";
+/** Length of the magic and what fills it up, where the messages of a file begin. */
+const START = 8;
+/** Before a message: a mark, and the length of its metadata. */
+const PREFIX = 8;
+const MARK = 0xffff_ffff;
+/** Kinds of messages. */
+const DICTIONARY = 2;
+
+/**
+ * A table for each record batch, and one without rows before them. Each is read when it is asked for.
+ *
+ * @throws TRUNCATED for a file that ends early, BAD_FIELD for what is not Arrow
+ */
+export async function* readBatches(
+  store: ReadableStore,
+  key: string,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Table> {
+  const path = store.describe(key);
+  await Promise.all([prepare("lz4"), prepare("zstd")]);
+  setCompressionCodec(CompressionType.LZ4_FRAME, { decode: lz4Frame, encode: neverEncoded });
+  setCompressionCodec(CompressionType.ZSTD, {
+    decode: (bytes: Uint8Array, length: number) => decodeStreamSync("zstd", bytes, length),
+    encode: neverEncoded,
+  });
+  const size = (await store.stat(key, { signal }))?.size;
+  if (size === undefined) throw new SuperchunkError("NOT_FOUND", "no such file", { path });
+  const read = async (offset: number, length: number): Promise<Uint8Array> => {
+    // What a message says of its length is not yet a reason to ask for memory.
+    const bytes =
+      offset + length > size ? undefined : await store.getRange(key, { offset, length }, { signal });
+    if (bytes?.length === length) return bytes;
+    throw new SuperchunkError(
+      "TRUNCATED",
+      `a message ends at byte ${offset + length}, and the file at ${size}. The file is not whole; look for another copy`,
+      { path, offset, expected: offset + length, found: size },
+    );
+  };
+  const parsed = (pieces: readonly Uint8Array[]): Table => {
+    try {
+      const [only, ...others] = pieces;
+      return tableFromIPC(only !== undefined && others.length === 0 ? only : [...pieces], {
+        useBigInt: true,
+      });
+    } catch (cause) {
+      if (cause instanceof SuperchunkError) throw cause;
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      throw new SuperchunkError("BAD_FIELD", `this is not Arrow that can be read: ${reason}`, {
+        path,
+        cause,
+      });
+    }
+  };
+  const isFile = new TextDecoder("latin1").decode(await read(0, Math.min(size, MAGIC.length))) === MAGIC;
+  // The schema, and dictionaries in their order.
+  const kept: Uint8Array[] = [];
+  if (isFile && viewOf(await read(START, PREFIX)).getUint32(0, true) !== MARK) {
+    // The schema may be at the end alone; then the messages cannot be read one by one.
+    yield parsed([await read(0, size)]);
+    return;
+  }
+  for await (const message of isFile ? ofFile(read, size, path) : ofStream(read, size, path)) {
+    signal?.throwIfAborted();
+    if (kept.length === 0) {
+      kept.push(message.bytes);
+      yield parsed(kept);
+    } else if (message.kind === DICTIONARY) kept.push(message.bytes);
+    else yield parsed([...kept, message.bytes]);
+  }
+}
+
+type Read = (offset: number, length: number) => Promise<Uint8Array>;
+
+/** A message, and what it is. */
+interface Message {
+  readonly kind: number;
+  readonly bytes: Uint8Array;
+}
+
+/** The message at a place; undefined for the end of a stream. */
+async function messageAt(read: Read, offset: number, path: string): Promise<Message | undefined> {
+  const prefix = viewOf(await read(offset, PREFIX));
+  const metadata = prefix.getInt32(4, true);
+  if (prefix.getUint32(0, true) !== MARK || metadata < 0)
+    throw new SuperchunkError("BAD_FIELD", "this is not Arrow: no message begins here", { path, offset });
+  if (metadata === 0) return undefined;
+  const head = await read(offset, PREFIX + metadata);
+  const { kind, body } = describe(head.subarray(PREFIX), path, offset);
+  return { kind, bytes: body === 0 ? head : await read(offset, head.length + body) };
+}
+
+/** Messages that follow one another. */
+async function* ofStream(read: Read, size: number, path: string): AsyncGenerator<Message> {
+  for (let offset = 0; offset + PREFIX <= size; ) {
+    const message = await messageAt(read, offset, path);
+    if (message === undefined) return;
+    yield message;
+    offset += message.bytes.length;
+  }
+}
+
+/** Messages where the end of a file says that they are: there may be room between them. */
+async function* ofFile(read: Read, size: number, path: string): AsyncGenerator<Message> {
+  const schema = await messageAt(read, START, path);
+  if (schema === undefined) return;
+  yield schema;
+  const end = MAGIC.length + 4;
+  const length = viewOf(await read(Math.max(0, size - end), Math.min(size, end))).getUint32(0, true);
+  const footer = await read(Math.max(0, size - end - length), length);
+  for (const slot of [8, 10])
+    for (const offset of blocksOf(footer, slot, path)) {
+      const message = await messageAt(read, offset, path);
+      if (message !== undefined) yield message;
+    }
+}
+
+/** Where the messages of a list in the footer begin. */
+function blocksOf(footer: Uint8Array, slot: number, path: string): number[] {
+  try {
+    const view = viewOf(footer);
+    const place = fieldOf(view, slot);
+    if (place === undefined) return [];
+    const list = place + view.getUint32(place, true);
+    const count = view.getUint32(list, true);
+    if (count * BLOCK > footer.length) throw new RangeError("more blocks than the footer holds");
+    return Array.from({ length: count }, (_, i) => Number(view.getBigUint64(list + 4 + BLOCK * i, true)));
+  } catch (cause) {
+    throw new SuperchunkError("BAD_FIELD", "the end of the file contradicts itself; the file is damaged", {
+      path,
+      cause,
+    });
+  }
+}
+
+/** Bytes of a block in the footer. */
+const BLOCK = 24;
+
+/** Where a field of the root table is, by its place in the table of offsets. */
+function fieldOf(view: DataView, slot: number): number | undefined {
+  const table = view.getUint32(0, true);
+  const offsets = table - view.getInt32(table, true);
+  const field = view.getUint16(offsets, true) > slot ? view.getUint16(offsets + slot, true) : 0;
+  return field === 0 ? undefined : table + field;
+}
+
+/** The kind of a message and the bytes after its metadata: its second and its fourth field. */
+function describe(
+  metadata: Uint8Array,
+  path: string,
+  offset: number,
+): { readonly kind: number; readonly body: number } {
+  try {
+    const view = viewOf(metadata);
+    const [kind, body] = [fieldOf(view, 6), fieldOf(view, 10)];
+    const length = body === undefined ? 0n : view.getBigInt64(body, true);
+    if (length < 0n) throw new RangeError("a negative length");
+    return { kind: kind === undefined ? 0 : view.getUint8(kind), body: Number(length) };
+  } catch (cause) {
+    throw new SuperchunkError("BAD_FIELD", "a message of Arrow contradicts itself; the file is damaged", {
+      path,
+      offset,
+      cause,
+    });
+  }
+}
+
+function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
+  return new DataView(buffer, byteOffset, byteLength);
+}
+
+function neverEncoded(): never {
+  throw new RangeError("buffers are not compressed");
+}
+
+/** Largest decoded blocks of an lz4 frame, by their number in its header. */
+const BLOCKS = new Map([
+  [4, 1 << 16],
+  [5, 1 << 18],
+  [6, 1 << 20],
+  [7, 1 << 22],
+]);
+
+/** An lz4 frame of so many bytes: its blocks may look back into those before them, so that they are joined and decoded together. */
+function lz4Frame(frame: Uint8Array, length: number): Uint8Array {
+  const view = viewOf(frame);
+  const [, , , , flags = 0, limits = 0] = frame;
+  const block = BLOCKS.get((limits >> 4) & 7);
+  const wrong = (): SuperchunkError =>
+    new SuperchunkError("BAD_CHUNK", "an lz4 frame in the file is damaged", {
+      field: "frame",
+      expected: length,
+    });
+  if (frame.length < 15 || view.getUint32(0, true) !== 0x184d_2204 || block === undefined) throw wrong();
+  const pieces: StreamPiece[] = [];
+  let left = length;
+  // Content size and dictionary id are optional; one byte checks the header.
+  let from = 7 + ((flags & 8) === 0 ? 0 : 8) + ((flags & 1) === 0 ? 0 : 4);
+  while (from + 4 <= frame.length) {
+    const word = view.getUint32(from, true);
+    if (word === 0)
+      return pieces.length === 0
+        ? new Uint8Array(0)
+        : decodeStreamSync("lz4", joinStreams("lz4", pieces), length);
+    const size = word & 0x7fff_ffff;
+    const own = Math.min(left, block);
+    const bytes = frame.subarray(from + 4, from + 4 + size);
+    if (bytes.length !== size) throw wrong();
+    pieces.push({ bytes, stored: word >>> 31 === 1, length: own });
+    left -= own;
+    from += 4 + size + ((flags & 16) === 0 ? 0 : 4);
+  }
+  throw wrong();
+}
+
+/** Arrow's numbers of types. */
+export const TYPE = {
+  int: 2,
+  float: 3,
+  binary: 4,
+  utf8: 5,
+  bool: 6,
+  decimal: 7,
+  date: 8,
+  timestamp: 10,
+  struct: 13,
+  fixedBinary: 15,
+  fixedList: 16,
+  duration: 18,
+} as const;
+
+/** Members of flechette's types that are looked at. */
+export type AnyType = DataType & {
+  readonly stride?: number;
+  readonly precision?: number;
+  readonly bitWidth?: number;
+  readonly signed?: boolean;
+  readonly unit?: number;
+  readonly scale?: number;
+  readonly children?: readonly { readonly name: string; readonly type: AnyType }[];
+};
+
+/** The values as they are stored: dates as counts, strings as bytes, lists as arrays, structs as records; null where there is none. */
+export function rawValues(batch: Batch<unknown>): ArrayLike<unknown> {
+  const type = batch.type as AnyType;
+  const { length, validity, offsets, children } = batch;
+  const values = batch.values as unknown as { readonly [i: number]: number | bigint } & Uint8Array;
+  const hasNulls = validity !== undefined && validity !== null && validity.length > 0;
+  const isThere = (i: number): boolean => !hasNulls || ((at(validity, i >> 3) >> (i & 7)) & 1) === 1;
+  const make = (value: (i: number) => unknown): unknown[] =>
+    Array.from({ length }, (_, i) => (isThere(i) ? value(i) : null));
+  switch (type.typeId as number) {
+    case TYPE.utf8:
+    case TYPE.binary:
+      return make((i) => values.subarray(Number(offsets?.[i]), Number(offsets?.[i + 1])));
+    case TYPE.fixedBinary: {
+      const width = type.stride ?? 0;
+      return make((i) => values.subarray(i * width, (i + 1) * width));
+    }
+    case TYPE.bool:
+      return make((i) => ((at(values, i >> 3) >> (i & 7)) & 1) === 1);
+    case TYPE.decimal:
+      return make((i) => batch.at(i));
+    case TYPE.fixedList: {
+      const stride = type.stride ?? 0;
+      const [items] = (children ?? []).map(rawValues);
+      return make((i) => Array.prototype.slice.call(items, i * stride, (i + 1) * stride));
+    }
+    case TYPE.struct: {
+      const parts = (children ?? []).map(rawValues);
+      const names = type.children ?? [];
+      return make((i) => Object.fromEntries(names.map(({ name }, j) => [name, parts[j]?.[i]])));
+    }
+    case TYPE.float:
+      return type.precision === 0
+        ? make((i) => fromHalf(at(values, i)))
+        : hasNulls
+          ? make((i) => values[i])
+          : values;
+    case TYPE.int:
+    case TYPE.date:
+    case TYPE.timestamp:
+    case TYPE.duration:
+      return hasNulls ? make((i) => values[i]) : values.length === length ? values : make((i) => values[i]);
+    default:
+      return make((i) => batch.at(i));
+  }
+}

@@ -1,0 +1,209 @@
+/** Parquet files as tables, through hyparquet: columns of values, and lists of one length. Nested groups have no place in a column. */
+import type { SchemaElement, SchemaTree } from "hyparquet";
+import { SuperchunkError } from "../errors.ts";
+import { parseDType } from "../format/dtype.ts";
+import { isObject, parseJson } from "../format/json.ts";
+import type { DType, TimeUnit } from "../format/types.ts";
+import { openParquet } from "../parquet/open.ts";
+import type { ReadableStore } from "../store/types.ts";
+import {
+  numberOf,
+  type TableColumn,
+  type TableFile,
+  type TableOptions,
+  type TableRows,
+  textOf,
+  unicodeOf,
+} from "./table-file.ts";
+
+/** Rows that are read at a time. */
+const ROWS = 65_536;
+
+/** A column: its type, but for lengths that only its values tell. */
+interface FoundColumn {
+  readonly name: string;
+  readonly dtype: DType | "text" | "binary";
+  readonly isList: boolean;
+}
+
+/** @throws UNSUPPORTED for groups and maps, and for lists of several lengths */
+export async function openParquetTable(
+  store: ReadableStore,
+  key: string,
+  { as, signal }: TableOptions,
+): Promise<TableFile> {
+  const path = store.describe(key);
+  const scan = await openParquet(store, key, signal);
+  const { parquetSchema } = await import("hyparquet");
+  const found = parquetSchema(scan.metadata)
+    .children.filter(({ element }) => as === undefined || as.fields.some(({ name }) => name === element.name))
+    .map((node) => columnOf(node, path));
+  const written = describedTypes(scan.metadata.key_value_metadata, path);
+  const rows = scan.ranges.reduce((sum, { rowStart, rowEnd }) => sum + rowEnd - rowStart, 0);
+  const take = async (name: string, rowStart: number, rowEnd: number): Promise<ArrayLike<unknown>> => {
+    signal?.throwIfAborted();
+    return scan.readColumn({ column: name, rowStart, rowEnd });
+  };
+  const columns: TableColumn[] = [];
+  for (const column of found) {
+    const known = written.get(column.name);
+    if (known !== undefined && isSameKind(known.dtype, column)) columns.push(known);
+    else columns.push(await measured(column, steps(scan.ranges), take, path));
+  }
+  async function* read(): AsyncGenerator<TableRows> {
+    for (const [first, end] of steps(scan.ranges)) {
+      const values: ArrayLike<unknown>[] = [];
+      for (const [i, { name, dtype }] of columns.entries()) {
+        const own = await take(name, first, end);
+        const isText = found[i]?.dtype === "text" || dtype.kind === "unicode";
+        values.push(isText ? Array.from(own, textOf) : own);
+      }
+      yield { length: end - first, columns: values };
+    }
+  }
+  return { path, columns, rows, read };
+}
+
+function* steps(
+  ranges: readonly { readonly rowStart: number; readonly rowEnd: number }[],
+): Generator<readonly [number, number]> {
+  for (const { rowStart, rowEnd } of ranges)
+    for (let first = rowStart; first < rowEnd; first += ROWS) yield [first, Math.min(rowEnd, first + ROWS)];
+}
+
+/** Looks at the values where they tell a length: of strings the longest, of lists the only one. */
+async function measured(
+  { name, dtype, isList }: FoundColumn,
+  parts: Iterable<readonly [number, number]>,
+  take: (name: string, first: number, end: number) => Promise<ArrayLike<unknown>>,
+  path: string,
+): Promise<TableColumn> {
+  if (typeof dtype !== "string" && !isList) return { name, dtype, shape: [] };
+  let longest = 0;
+  let length: number | undefined;
+  for (const [first, end] of parts)
+    for (const value of Array.from(await take(name, first, end))) {
+      const items = isList ? (value as readonly unknown[] | null) : [value];
+      if (isList) {
+        length ??= items?.length;
+        if (items?.length !== length)
+          throw new SuperchunkError(
+            "UNSUPPORTED",
+            `the lists of column "${name}" are not of one length; leave the column out`,
+            {
+              path,
+              field: name,
+            },
+          );
+      }
+      if (typeof dtype === "string")
+        for (const item of items ?? []) {
+          const text = dtype === "text" ? textOf(item) : item;
+          if (typeof text === "string") longest = Math.max(longest, [...text].length);
+          else if (text instanceof Uint8Array) longest = Math.max(longest, text.length);
+        }
+    }
+  const type = dtype === "text" ? unicodeOf(longest) : dtype === "binary" ? bytesOf(longest) : dtype;
+  return { name, dtype: type, shape: isList ? [length ?? 0] : [] };
+}
+
+function bytesOf(itemSize: number): DType {
+  return { kind: "bytes", itemSize: Math.max(1, itemSize), byteOrder: "none" };
+}
+
+function columnOf(node: SchemaTree, path: string): FoundColumn {
+  const { name } = node.element;
+  const [list] = node.children;
+  if (list === undefined) return { name, dtype: dtypeOf(node.element, path), isList: false };
+  const [element] = list.children;
+  const isList =
+    node.children.length === 1 && list.element.repetition_type === "REPEATED" && list.children.length === 1;
+  if (isList && element !== undefined && element.children.length === 0)
+    return { name, dtype: dtypeOf(element.element, path), isList };
+  throw refused(name, "a group or a map", path);
+}
+
+function refused(name: string, what: string, path: string): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    `column "${name}" is ${what}, which no column of an archive holds; leave it out of the file`,
+    {
+      path,
+      field: name,
+    },
+  );
+}
+
+const UNITS = { MILLIS: "ms", MICROS: "us", NANOS: "ns" } as const;
+
+function dtypeOf(element: SchemaElement, path: string): FoundColumn["dtype"] {
+  const { type, logical_type: logical, converted_type: converted, type_length: length = 0 } = element;
+  if (logical?.type === "DECIMAL" || converted === "DECIMAL") return numberOf("float", 8);
+  switch (type) {
+    case "BOOLEAN":
+      return { kind: "bool", itemSize: 1, byteOrder: "none" };
+    case "FLOAT":
+      return numberOf("float", 4);
+    case "DOUBLE":
+      return numberOf("float", 8);
+    case "INT96":
+      return timeOf("datetime", "ns");
+    case "INT32":
+    case "INT64": {
+      if (logical?.type === "DATE" || converted === "DATE") return timeOf("datetime", "D");
+      if (logical?.type === "TIMESTAMP" || logical?.type === "TIME")
+        return timeOf(logical.type === "TIME" ? "timedelta" : "datetime", UNITS[logical.unit]);
+      const old = /^TIME(STAMP)?_(MILLIS|MICROS)$/.exec(converted ?? "");
+      if (old !== null)
+        return timeOf(old[1] === undefined ? "timedelta" : "datetime", UNITS[old[2] as "MILLIS"]);
+      if (logical?.type === "INTEGER")
+        return numberOf(logical.isSigned ? "int" : "uint", logical.bitWidth / 8);
+      const named = /^(U?)INT_(\d+)$/.exec(converted ?? "");
+      if (named !== null) return numberOf(named[1] === "U" ? "uint" : "int", Number(named[2]) / 8);
+      return numberOf("int", type === "INT32" ? 4 : 8);
+    }
+    case "FIXED_LEN_BYTE_ARRAY":
+      if (logical?.type === "FLOAT16") return numberOf("float", 2);
+      return { kind: "void", itemSize: length, byteOrder: "none" };
+    case "BYTE_ARRAY":
+      return logical?.type === "STRING" ||
+        converted === "UTF8" ||
+        converted === "ENUM" ||
+        converted === "JSON"
+        ? "text"
+        : "binary";
+    default:
+      throw refused(element.name, "of a type without values", path);
+  }
+}
+
+function timeOf(kind: "datetime" | "timedelta", unit: TimeUnit): DType {
+  return { kind, itemSize: 8, byteOrder: "little", unit, scale: 1 };
+}
+
+/** The dtypes that this library notes in the files that it writes. */
+function describedTypes(
+  metadata: readonly { readonly key: string; readonly value?: string }[] | undefined,
+  path: string,
+): Map<string, TableColumn> {
+  const text = metadata?.find(({ key }) => key === "superchunk")?.value;
+  const types = new Map<string, TableColumn>();
+  if (text === undefined) return types;
+  const described = parseJson(text, path);
+  const columns = isObject(described) && Array.isArray(described["columns"]) ? described["columns"] : [];
+  for (const each of columns) {
+    if (!isObject(each) || typeof each["name"] !== "string" || !Array.isArray(each["shape"])) continue;
+    const shape = each["shape"].slice(1).map(Number);
+    types.set(each["name"], { name: each["name"], dtype: parseDType(each["dtype"] ?? null, path), shape });
+  }
+  return types;
+}
+
+/** True where what was written is what is there: dates of zipline, for one, have become another type. */
+function isSameKind({ kind }: DType, { dtype }: FoundColumn): boolean {
+  if (dtype === "text") return kind === "bytes" || kind === "unicode";
+  if (dtype === "binary") return kind === "bytes";
+  if (kind === "timedelta") return dtype.kind === "int";
+  if (kind === "datetime") return false;
+  return kind === dtype.kind || (dtype.kind === "void" && (kind === "bytes" || kind === "unicode"));
+}

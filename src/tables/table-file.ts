@@ -1,0 +1,192 @@
+/**
+ * Tables in files of other formats, as rows of a struct: what `create` and `append` take. A format says what its columns are and gives
+ * their values; here they become bytes. Must not know the formats. @see docs/parquet.md
+ */
+import { at } from "../bytes/at.ts";
+import { SuperchunkError } from "../errors.ts";
+import { formatDType } from "../format/dtype.ts";
+import type { DType, Field, TimeUnit } from "../format/types.ts";
+import { putRow } from "../values/item-bytes.ts";
+import { elementsOf } from "../values/selection.ts";
+
+/** What a column of a file is, in numpy's words. */
+export interface TableColumn {
+  readonly name: string;
+  readonly dtype: DType;
+  /** Dimensions of a row. */
+  readonly shape: readonly number[];
+}
+
+/** Values of some rows, column by column; null and undefined where there is none. */
+export interface TableRows {
+  readonly length: number;
+  readonly columns: readonly ArrayLike<unknown>[];
+}
+
+/** A table in a file. */
+export interface TableFile {
+  readonly path: string;
+  readonly columns: readonly TableColumn[];
+  readonly rows: number;
+  /** The rows in order; as often as they are asked for. */
+  read(signal: AbortSignal | undefined): AsyncIterable<TableRows>;
+}
+
+/** How a table is opened. */
+export interface TableOptions {
+  /** What the columns are to become, where that is known: text is read for it, and other types need not be found. */
+  readonly as?: (DType & { readonly kind: "struct" }) | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The struct of a table's rows, its fields side by side. */
+export function structOf(columns: readonly TableColumn[]): DType & { readonly kind: "struct" } {
+  let offset = 0;
+  const fields = columns.map(({ name, dtype, shape }): Field => {
+    const field = { name, dtype, shape, offset };
+    offset += elementsOf(shape) * dtype.itemSize;
+    return field;
+  });
+  return { kind: "struct", itemSize: offset, byteOrder: "none", fields };
+}
+
+/**
+ * The rows of a table as items of a struct whose fields are its columns, by their names.
+ *
+ * @throws BAD_ARGUMENT for a value that its field does not have, and for a null where the field has none; NOT_FOUND for a column that
+ * is not there
+ */
+export async function* packedRows(
+  table: TableFile,
+  dtype: DType & { readonly kind: "struct" },
+  signal?: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const { path, columns } = table;
+  const order = dtype.fields.map(({ name }) => {
+    const index = columns.findIndex((column) => column.name === name);
+    if (index >= 0) return index;
+    const there = columns.map((column) => column.name).join(", ");
+    throw new SuperchunkError("NOT_FOUND", `no column "${name}" in the file; there are ${there}`, {
+      path,
+      field: name,
+    });
+  });
+  const turns = dtype.fields.map((field, i) => turnOf(columns[at(order, i)], field, path));
+  let first = 0;
+  for await (const { length, columns: values } of table.read(signal)) {
+    signal?.throwIfAborted();
+    const bytes = new Uint8Array(length * dtype.itemSize);
+    const view = new DataView(bytes.buffer);
+    for (const [i, field] of dtype.fields.entries()) {
+      const own = values[at(order, i)] ?? [];
+      const turn = turns[i];
+      for (let row = 0; row < length; row++) {
+        const value = turn === undefined || own[row] == null ? own[row] : turn(own[row]);
+        putValue(view, row * dtype.itemSize + field.offset, field, value, { path, row: first + row });
+      }
+    }
+    yield bytes;
+    first += length;
+  }
+}
+
+/** Nanoseconds of the units in which times are turned into others. */
+const NANOSECONDS: Partial<Record<TimeUnit, bigint>> = {
+  W: 604_800_000_000_000n,
+  D: 86_400_000_000_000n,
+  h: 3_600_000_000_000n,
+  m: 60_000_000_000n,
+  s: 1_000_000_000n,
+  ms: 1_000_000n,
+  us: 1000n,
+  ns: 1n,
+};
+
+/**
+ * How a count of the file becomes one of the field, where their units differ; undefined where values go over as they are.
+ *
+ * @throws BAD_ARGUMENT where one is a time and the other is not, and where rows have other dimensions
+ */
+function turnOf(
+  column: TableColumn | undefined,
+  field: Field,
+  path: string,
+): ((value: unknown) => unknown) | undefined {
+  if (column === undefined) return undefined;
+  const [from, to] = [column.dtype, field.dtype];
+  const refuse = (reason: string): SuperchunkError =>
+    new SuperchunkError("BAD_ARGUMENT", `column "${field.name}" ${reason}`, {
+      path,
+      field: field.name,
+      expected: formatDType(to),
+      found: formatDType(from),
+    });
+  if (column.shape.join() !== field.shape.join())
+    throw refuse(
+      `has rows of [${column.shape.join()}] values in the file, and of [${field.shape.join()}] in the archive`,
+    );
+  const isTime = from.kind === "datetime" || from.kind === "timedelta";
+  if (!isTime && to.kind !== "datetime" && to.kind !== "timedelta") return undefined;
+  if (!isTime || from.kind !== to.kind)
+    throw refuse(`is ${from.kind} in the file, and ${to.kind} in the archive`);
+  if (from.unit === to.unit && from.scale === to.scale) return undefined;
+  const [own, wanted] = [NANOSECONDS[from.unit], NANOSECONDS[to.unit]];
+  if (own === undefined || wanted === undefined)
+    throw refuse("has units that cannot be turned into one another");
+  const [length, unit] = [own * BigInt(from.scale), wanted * BigInt(to.scale)];
+  return (value) => {
+    if (typeof value !== "number" && typeof value !== "bigint") return value;
+    const time = BigInt(value) * length;
+    if (time % unit !== 0n) throw refuse(`has a time that is more exact than the archive's ${to.unit}`);
+    return time / unit;
+  };
+}
+
+function putValue(
+  view: DataView,
+  place: number,
+  field: Field,
+  value: unknown,
+  { path, row }: { readonly path: string; readonly row: number },
+): void {
+  try {
+    putRow(view, place, field.dtype, field.shape, value ?? nothingOf(field));
+  } catch (error) {
+    if (!(error instanceof SuperchunkError)) throw error;
+    const said =
+      value == null
+        ? `there is no value, and ${field.dtype.kind} has none for that; fill it, or leave the column out`
+        : error.summary;
+    throw new SuperchunkError(error.code, `row ${row} of column "${field.name}": ${said}`, {
+      path,
+      field: field.name,
+      found: value == null ? "null" : value,
+      cause: error,
+    });
+  }
+}
+
+/** What stands for a null: NaN, NaT, the empty string. Others have none, and are refused. */
+function nothingOf({ dtype, shape }: Field): unknown {
+  if (shape.length > 0) return null;
+  if (dtype.kind === "float") return Number.NaN;
+  if (dtype.kind === "datetime" || dtype.kind === "timedelta") return "NaT";
+  return dtype.kind === "bytes" || dtype.kind === "unicode" ? "" : null;
+}
+
+const TEXT = new TextDecoder();
+
+/** The bytes of a string that a file has, or the string itself, as text. */
+export function textOf(value: unknown): unknown {
+  return value instanceof Uint8Array ? TEXT.decode(value) : value;
+}
+
+/** A dtype for strings of at most so many characters. */
+export function unicodeOf(characters: number): DType {
+  return { kind: "unicode", itemSize: 4 * Math.max(1, characters), byteOrder: "little" };
+}
+
+/** A number of numpy. */
+export function numberOf(kind: "int" | "uint" | "float", itemSize: number): DType {
+  return { kind, itemSize, byteOrder: itemSize === 1 ? "none" : "little" };
+}

@@ -1,0 +1,166 @@
+/** Tables of pyarrow, pandas, Polars and CSV become archives, and are appended to them. @see fixtures/tables/make.py */
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { open, openArray, openTableFile } from "../../src/node/index.ts";
+import { runCli } from "../cli/harness.ts";
+import { temporaryFolder } from "../folder.ts";
+
+const FOLDER = join(import.meta.dirname, "..", "..", "fixtures", "tables");
+const expected = JSON.parse(readFileSync(join(FOLDER, "expected.json"), "utf8")) as Record<
+  string,
+  readonly unknown[]
+>;
+const DTYPES: Readonly<Record<string, string>> = {
+  ...{ i8: "|i1", u2: "<u2", u8: "<u8", f8: "<f8", f4: "<f4", flag: "|b1", text: "<U2", raw: "|S3" },
+  ...{ day: "<M8[D]", time: "<M8[us]", nano: "<M8[ns]", word: "<U2", long: "<U3", three: "<i4" },
+};
+const FILES = [
+  ...["snappy", "zstd", "gzip", "lz4", "none", "polars"].map((name) => `${name}.parquet`),
+  ...["lz4.feather", "zstd.feather", "uncompressed.feather", "stream.arrows", "polars.arrow"],
+];
+
+/** What an archive has for a value of the file. */
+function stored(name: string, value: unknown): unknown {
+  if (value === null) return name === "f8" ? Number.NaN : name === "nano" ? -(2n ** 63n) : "";
+  const isTime = name === "day" || name === "time" || name === "nano" || name === "u8";
+  return isTime ? BigInt(value as number) : value;
+}
+
+async function columnOf(path: string, column: string): Promise<unknown[]> {
+  const array = await openArray(path, { column });
+  const { data, shape } = (await array.get()) as { data: ArrayLike<unknown>; shape: readonly number[] };
+  await array.close();
+  const flat =
+    "get" in data
+      ? Array.from({ length: data.length }, (_, i) => (data as never as { get(i: number): unknown }).get(i))
+      : Array.from(data);
+  const [rows = 0, width] = shape;
+  return width === undefined
+    ? flat
+    : Array.from({ length: rows }, (_, i) => flat.slice(i * width, (i + 1) * width));
+}
+
+describe.each(FILES)("%s", (file) => {
+  test("becomes an array with its types and values, and is appended to a table", async () => {
+    const folder = temporaryFolder();
+    const [made, table] = [join(folder, "made"), join(folder, "table.bcolz")];
+    const created = await runCli(["create", made, "--from", join(FOLDER, file)]);
+    expect([created.code, created.err.split("\n")[0]]).toEqual([
+      0,
+      expect.stringContaining("300 rows of i8 |i1") as string,
+    ]);
+    const archive = await open(made);
+    if (archive.kind !== "array") throw new TypeError(archive.kind);
+    const names = archive.columnNames;
+    expect(names.length).toBe(file.startsWith("polars") ? 12 : 14);
+    await archive.close();
+    const isAppended = ["snappy.parquet", "lz4.feather", "stream.arrows"].includes(file);
+    if (isAppended)
+      expect((await runCli(["create", table, "--as", "ctable", "--from", join(FOLDER, file)])).code).toBe(0);
+    if (isAppended) expect((await runCli(["append", table, join(FOLDER, file)])).code).toBe(0);
+    for (const name of names) {
+      const values = (expected[name] ?? []).map((value) => stored(name, value));
+      const array = await openArray(made, { column: name, dtype: DTYPES[name] as string });
+      await array.close();
+      expect(await columnOf(made, name), name).toEqual(values);
+      if (isAppended) expect(await columnOf(table, name), name).toEqual([...values, ...values]);
+    }
+  });
+
+  test("that ends early, or is not such a file, is an error that names it", async () => {
+    const folder = temporaryFolder();
+    const path = join(folder, file);
+    const bytes = readFileSync(join(FOLDER, file));
+    for (const cut of [0, 5, 100, bytes.length >> 1]) {
+      writeFileSync(path, bytes.subarray(0, cut));
+      const { code, err } = await runCli(["create", join(folder, `out${cut}`), "--from", path]);
+      expect([cut, code === 0, err.startsWith("superchunk: "), err.includes(path)]).toEqual([
+        cut,
+        false,
+        true,
+        true,
+      ]);
+      expect(err).not.toContain("INTERNAL");
+    }
+  });
+});
+
+test("CSV has the types that all values of a column have in common", async () => {
+  const folder = temporaryFolder();
+  const { dtype, shape } = await openTableFile(join(FOLDER, "plain.csv"));
+  expect(shape).toEqual([300]);
+  expect(
+    dtype.kind === "struct" &&
+      dtype.fields.map((field) => [field.name, field.dtype.kind, field.dtype.itemSize]),
+  ).toEqual([
+    ["id", "int", 8],
+    ["price", "float", 8],
+    ["day", "datetime", 8],
+    ["when", "datetime", 8],
+    ["name", "unicode", 28],
+    ["ok", "bool", 1],
+  ]);
+  const path = join(folder, "a");
+  expect((await runCli(["create", path, "--from", join(FOLDER, "plain.csv")])).code).toBe(0);
+  expect((await columnOf(path, "id")).slice(0, 3)).toEqual([-5n, -4n, -3n]);
+  expect((await columnOf(path, "price")).slice(0, 3)).toEqual([Number.NaN, 0.25, 0.5]);
+  expect((await columnOf(path, "name")).slice(0, 3)).toEqual(['a,"q"\n0', 'a,"q"\n1', 'a,"q"\n2']);
+  expect((await columnOf(path, "day"))[1]).toBe(18263n);
+  expect((await columnOf(path, "when"))[1]).toBe(1_577_836_801_500_000_000n);
+});
+
+describe("what does not fit is refused with the row and the column, and nothing is appended", () => {
+  const make = async (): Promise<string> => {
+    const path = join(temporaryFolder(), "t.bcolz");
+    const from = join(temporaryFolder(), "a.csv");
+    writeFileSync(from, "id,price,day,name\n1,0.5,2020-01-01,ab\n");
+    expect((await runCli(["create", path, "--as", "ctable", "--from", from])).code).toBe(0);
+    return path;
+  };
+  test.each([
+    ["a longer string", "id,price,day,name\n2,1,2020-01-02,abc\n", 'row 0 of column "name"'],
+    ["text for a number", "id,price,day,name\n2,1,2020-01-02,a\nx,1,2020-01-02,a\n", 'row 1 of column "id"'],
+    ["a number with a fraction", "id,price,day,name\n2.5,1,2020-01-02,a\n", 'row 0 of column "id"'],
+    [
+      "no value for an integer",
+      "id,price,day,name\n,1,2020-01-02,a\n",
+      "there is no value, and int has none",
+    ],
+    ["a day that is none", "id,price,day,name\n2,1,2020-02-31,a\n", "is not a date"],
+    ["a time for a day", "id,price,day,name\n2,1,2020-02-03T01:00:00,a\n", "is not a date in units of D"],
+    ["a column that is missing", "id,price,day\n2,1,2020-02-03\n", 'no column "name" in the file'],
+    ["a record that is short", "id,price,day,name\n2,1\n", "record 2 has 2 values, and the first has 4"],
+    ["a quote without an end", 'id,price,day,name\n2,1,2020-02-03,"a\n', "quoted value does not end"],
+    ["no names", "", "the first line of CSV names the columns"],
+  ])("%s", async (_, text, message) => {
+    const path = await make();
+    const from = join(temporaryFolder(), "b.csv");
+    writeFileSync(from, text);
+    const { code, err } = await runCli(["append", path, from]);
+    expect([code === 0, err]).toEqual([false, expect.stringContaining(message) as string]);
+    expect(await columnOf(path, "id")).toEqual([1n]);
+  });
+});
+
+test("times are turned into the archive's unit where that is exact", async () => {
+  const path = join(temporaryFolder(), "t.bcolz");
+  const dtype = '[["day","<M8[ns]"],["time","<M8[ms]"]]';
+  expect((await runCli(["create", path, "--as", "ctable", "--dtype", dtype])).code).toBe(0);
+  const { code, err } = await runCli(["append", path, join(FOLDER, "snappy.parquet")]);
+  expect([code === 0, err]).toEqual([
+    false,
+    expect.stringContaining("more exact than the archive's ms") as string,
+  ]);
+  const days = join(temporaryFolder(), "d.bcolz");
+  expect((await runCli(["create", days, "--as", "ctable", "--dtype", '[["day","<M8[s]"]]'])).code).toBe(0);
+  expect((await runCli(["append", days, join(FOLDER, "zstd.feather")])).code).toBe(0);
+  expect(await columnOf(days, "day")).toEqual(expected["day"]?.map((day) => BigInt(day as number) * 86_400n));
+  const numbers = join(temporaryFolder(), "n.bcolz");
+  expect((await runCli(["create", numbers, "--as", "ctable", "--dtype", '[["day","<i8"]]'])).code).toBe(0);
+  const refused = await runCli(["append", numbers, join(FOLDER, "zstd.feather")]);
+  expect([refused.code === 0, refused.err]).toEqual([
+    false,
+    expect.stringContaining("is datetime in the file") as string,
+  ]);
+});
