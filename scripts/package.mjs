@@ -8,6 +8,7 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } f
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { gzipSync } from "node:zlib";
 import { build, transform } from "esbuild";
 import { pageHtml } from "./build-page.mjs";
 import { installTools, toolsFolder } from "./tools/install.mjs";
@@ -43,7 +44,7 @@ const treeshake = { moduleSideEffects: (id) => /^(node:|commander$)/.test(id) };
 const isBarrel = (id) => /\/dist\/src\/(?:(?:codec|node|queue)\/)?(?:index|zarr|blosc)\.js$/.test(id);
 
 /** True for a module that exports one thing, without a name. */
-const hasDefault = (id) => id.endsWith(".umd.min.js") || id === "\0uplot";
+const hasDefault = (id) => id.endsWith(".umd.min.js") || id === "\0uplot" || id === "\0papaparse";
 
 /** Makes one module of what is imported of a dependency. */
 const dependencies = {
@@ -79,7 +80,7 @@ writeFileSync(join(out, "dist", "page.html"), await pageHtml());
 await bundleTypes();
 writeManifest();
 const { manPage } = await import("./tools/man-page.mjs");
-writeFileSync(join(out, "superchunk.1"), await manPage(manifest.version));
+writeFileSync(join(out, "superchunk.1.gz"), gzipSync(await manPage(manifest.version), { level: 9 }));
 const DOCUMENTS = [
   ...["README.md", "FORMAT.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CORRECTNESS.md", "CHANGELOG.md"],
   ...["LICENSE", "THIRD_PARTY_NOTICES.md", "src/kernels/README.md"],
@@ -122,6 +123,8 @@ async function bundleCode() {
     // Few files for Node.js, since each costs a command that starts; and none of them holds what a page loads. What every
     // command needs that reads is by itself, without the writers and the converters.
     onlyExplicitManualChunks: true,
+    // What is smaller is put to what is loaded with it.
+    experimentalMinChunkSize: 4000,
     manualChunks: (id) => {
       if (/\/commands\/|\/(?:cli\/(?:main|version)|node\/index|[a-z]+-worker)\.js$/.test(id)) return;
       const isCommand = id.includes("/dist/cli/");
@@ -225,8 +228,8 @@ function writeManifest() {
     ...kept,
     dependencies: Object.fromEntries(needed),
     bin: { superchunk: "./dist/cli.js" },
-    man: "./superchunk.1",
-    files: ["dist", "docs", "src", "*.md", "superchunk.1"],
+    man: "./superchunk.1.gz",
+    files: ["dist", "docs", "src", "*.md", "superchunk.1.gz"],
     exports: {
       ...Object.fromEntries(
         Object.keys(ENTRIES).map((name) => [name === "index" ? "." : `./${name}`, entry(name)]),

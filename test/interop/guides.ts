@@ -61,7 +61,7 @@ export const guides: Suite = {
       await checkReadme(world);
       await runGuide("xarray-in-one-minute.md", world, 7);
       await runGuide("following-a-bundle.md", world, 4);
-      await runGuide("credentials-and-containers.md", world, 6);
+      await runGuide("credentials-and-containers.md", world, 8);
       await runGuide("zipline.md", world, 8);
       await runGuide("walks.md", world, 8);
     } finally {
