@@ -161,7 +161,7 @@ const LATER: Readonly<Record<string, number>> = {
   tables: 860,
   codec2: 1_800,
   scan: 2_160,
-  plan: 1_500,
+  plan: 1_520,
   queue: 600,
   page: 4_500,
 };

@@ -160,6 +160,7 @@ export async function finishShared(
   await end.checkObjects();
   for (const index of plan.sources.keys()) await end.finishSource(index);
   const result = await end.publishRoot((performance.now() - started) / 1000);
+  await end.removeLeftovers();
   await putRecord(job, true);
   await cleanUp(job);
   return result;
@@ -189,6 +190,8 @@ class Finish {
   readonly #entries: ConvertEntry[] = [];
   readonly #failures: NodeFailure[] = [];
   readonly #documents = new Map<string, JsonObject>();
+  /** Processes that have begun, and whether they ended. */
+  readonly #ended = new Map<string, boolean>();
   #nodes = 0;
 
   constructor(job: Opened, signal: AbortSignal | undefined) {
@@ -209,6 +212,8 @@ class Finish {
           states[receipt.unit] = DONE;
           this.#add(receipt, units.place(receipt.unit).source);
         },
+        onWorker: ({ worker, ended }) =>
+          void this.#ended.set(worker, ended || this.#ended.get(worker) === true),
       },
     );
     const missing: number[] = [];
@@ -270,6 +275,20 @@ class Finish {
       },
       this.#signal,
     );
+  }
+
+  /** Removes the hidden files of puts that a killed process did not end. */
+  async removeLeftovers(): Promise<void> {
+    const { store, path, plan, target } = this.#job;
+    if (store.removeLeftovers === undefined || [...this.#ended.values()].every((ended) => ended)) return;
+    const ownsFolder = target.isHierarchy || plan.isTree;
+    const folders = new Set<string>(ownsFolder ? [path] : []);
+    for (const { key } of ownsFolder ? this.#objects : []) {
+      let folder = key;
+      do folder = folder.slice(0, Math.max(0, folder.lastIndexOf("/")));
+      while (!folders.has(folder) && folder.length > path.length && folders.add(folder));
+    }
+    await runPooled(folders, STATS_AT_ONCE, async (folder) => store.removeLeftovers?.(folder), this.#signal);
   }
 
   /** Publishes a source whose tasks were run one by one; counts the others. */

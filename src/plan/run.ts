@@ -119,6 +119,7 @@ class Share {
     const known = await readStates(this.#job, { k, n });
     const todo = mine.filter((unit) => known[unit] === 0 || (known[unit] === FAILED && retryFailed === true));
     this.#total = todo.reduce((sum, unit) => sum + at(units.sizes, unit), 0);
+    if (todo.length > 0) await this.begin();
     try {
       await runPooled(
         this.#steps(todo),
@@ -139,6 +140,11 @@ class Share {
       nbytes: this.#nbytes,
       failures,
     };
+  }
+
+  /** Says that the process has begun: where it does not say that it ended, `finish` looks for what it left. */
+  async begin(): Promise<void> {
+    if (this.#job.store.removeLeftovers !== undefined) await this.#log.write([]);
   }
 
   /** Runs one unit. Resolves once its receipt is written, with why it failed, if it did. */
@@ -440,6 +446,7 @@ export async function openRunner(job: SharedJob, options: ShareOptions): Promise
   if ((await stageOf(opened)) === "published" || (await isFinished(opened))) return undefined;
   await takeDestination(opened);
   const share = new Share(opened, options);
+  await share.begin();
   return { run: (unit, own) => share.runOne(unit, own), end: () => share.end() };
 }
 

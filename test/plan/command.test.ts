@@ -1,5 +1,5 @@
 /** `superchunk plan`, `run`, `finish` and `status` as they are typed, and the share that a scheduler says. */
-import { cp, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { shareOf } from "../../cli/commands/plan.ts";
@@ -32,6 +32,24 @@ it.each(["plan.json", "plan"])("three shares of a folder (%s) make what convert 
   const keys = (await keysOf(straight)).sort();
   expect((await keysOf(shared)).sort()).toEqual(keys);
   for (const key of keys) expect(await shared.get(key), key).toEqual(await straight.get(key));
+});
+
+it("what a killed process left half written is gone after finish", async () => {
+  const folder = temporaryFolder();
+  const at = (each: string): string => join(folder, each);
+  const planned = await runCli(["plan", tables, at("out.zarr"), "-o", at("plan.json"), "--json"]);
+  expect((await runCli(["run", at("plan.json")])).code).toBe(0);
+  const { id } = JSON.parse(planned.out) as { id: string };
+  const killed = { worker: "killed", plan: id, started: 1, updated: 1, running: [], ended: false };
+  await writeFile(at("out.zarr/.superchunk/receipts/killed-0.jsonl"), `${JSON.stringify(killed)}\n`);
+  const left = [
+    "bcolz-daily-equities/close/c/.0.0123456789abcdef.tmp",
+    "bcolz-daily-equities/.a.0123456789abcdef.tmp",
+  ];
+  for (const name of left) await writeFile(at(`out.zarr/${name}`), "half");
+  expect((await runCli(["finish", at("plan.json")])).code).toBe(0);
+  const names = await readdir(at("out.zarr"), { recursive: true });
+  expect(names.filter((name) => name.endsWith(".tmp") || name.includes(".superchunk"))).toEqual([]);
 });
 
 it("a table as Parquet or Arrow, and an npy file, are planned too; a bcolz folder is refused", async () => {
