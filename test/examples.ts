@@ -23,12 +23,13 @@ export function makeFolder(): string {
   return mkdtempSync(join(tmpdir(), "examples-"));
 }
 
-const EXTERNAL = ["koffi", "@aws-sdk/client-s3", "@earthmover/icechunk"];
+const EXTERNAL = ["koffi", "@aws-sdk/client-s3", "@earthmover/icechunk", "bullmq", "@uwdata/flechette"];
 const ENTRIES = new Map([
   ["superchunk", "index"],
   ["superchunk/node", "node/index"],
   ["superchunk/zarr", "zarr"],
   ["superchunk/blosc", "blosc"],
+  ["superchunk/queue", "queue/index"],
 ]);
 
 /** The package's entries, built once for all examples of a process. */

@@ -63,12 +63,12 @@ test.each([
   ],
   [
     "opening a .blp",
-    71,
+    73,
     `${OPEN} const a = await open(store, "bloscpack-3/sum-adler32.blp"); for await (const _ of a.streamBytes()) break;`,
   ],
   [
     "opening a table",
-    76,
+    78,
     `${OPEN} const t = await open(store, "ctable/bcolz-daily-equities"); await t.column("close").get([0]);`,
   ],
   ["zarrView", 54, 'import { zarrView } from "./src/zarr.ts"; globalThis.view = zarrView;'],
