@@ -181,6 +181,7 @@ export function openJob({ plan, source, destination }: SharedJob, extra: Partial
 
 /** Removes the receipts of a plan that is published. */
 export async function removeReceipts({ store, receipts }: Opened): Promise<void> {
+  await store.removeLeftovers?.(receipts); // listings hide them, and the folder would stay for them
   await deleteTree(store, receipts.slice(0, receipts.lastIndexOf("/")), new Set());
 }
 

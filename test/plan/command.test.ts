@@ -45,6 +45,7 @@ it("what a killed process left half written is gone after finish", async () => {
   const left = [
     "bcolz-daily-equities/close/c/.0.0123456789abcdef.tmp",
     "bcolz-daily-equities/.a.0123456789abcdef.tmp",
+    ".superchunk/receipts/.killed-1.jsonl.0123456789abcdef.tmp",
   ];
   for (const name of left) await writeFile(at(`out.zarr/${name}`), "half");
   expect((await runCli(["finish", at("plan.json")])).code).toBe(0);
