@@ -115,7 +115,7 @@ describe("cat --where", () => {
     [["--where", "clos > 5"], 1, /no column "clos"/],
     [["--where", "close > x"], 2, /"x" is not a number/],
     [["--where", "close > 5", "--slice", "0:5"], 2, /cannot be used with/],
-    [["--where", "close > 5", "--format", "npy"], 2, /prints text, csv, json or ndjson, not npy/],
+    [["--where", "close > 5", "--format", "npy"], 2, /prints text, csv, json, ndjson or arrow, not npy/],
   ] as const)("%j is refused", async (argv, code, message) => {
     const { code: found, err } = await cat(...argv);
     expect(err).toMatch(message);
