@@ -131,7 +131,9 @@ async function fieldInputs(
     const shown = { ...npy, dtype: field.dtype, shape: [0, ...field.shape], order: "C" as const };
     const column = columns.get(field.name);
     if (column !== undefined) checkRows({ ...input, npy: shown }, column.dtype, column.shape.slice(1));
-    return { name: field.name, input, rowBytes: npy.dtype.itemSize, field };
+    const own = input.field?.(field.name);
+    if (own === undefined) return { name: field.name, input, rowBytes: npy.dtype.itemSize, field };
+    return { name: field.name, input: own, rowBytes: rowBytesOf(field.dtype, field.shape), field: undefined };
   });
 }
 

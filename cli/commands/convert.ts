@@ -2,6 +2,7 @@
 
 import { type Command, Option } from "commander";
 import { type DamageReport, SuperchunkError } from "../../src/index.ts";
+import type { ConvertFormat } from "../../src/zarr.ts";
 import { convertTo } from "../actions/conversion.ts";
 import type { Context } from "../context.ts";
 import { damagedOption, readingDamaged, tellDamage } from "../input/damaged.ts";
@@ -9,9 +10,9 @@ import { refuseEmptyPath } from "../input/input.ts";
 import { allowOption } from "../input/opening.ts";
 import { parseShape } from "../input/shape-text.ts";
 import { parseCount, parseSize } from "../input/units.ts";
-import type { ConvertFlags, ConvertTarget } from "../output/convert-report.ts";
+import type { ConvertFlags } from "../output/convert-report.ts";
 
-const TARGETS: readonly ConvertTarget[] = [
+const TARGETS: readonly ConvertFormat[] = [
   "zarr",
   "zarr3-transformer",
   "npy",

@@ -17,6 +17,8 @@ export interface Input {
   readonly size: number | undefined;
   /** The values' bytes; of a file as often as they are asked for. */
   pieces(): AsyncIterable<Uint8Array>;
+  /** Of a table whose columns lie apart: one of them by itself. */
+  field?(name: string): Input;
 }
 
 const READ_BYTES = 1 << 20;

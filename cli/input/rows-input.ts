@@ -43,7 +43,7 @@ export async function openTableRows(
     const columns = file.dtype.fields.map((field) => `${field.name} ${shortDType(field.dtype)}`);
     context.message(`${name}: ${formatPlural(rows, "row")} of ${columns.join(", ")}`);
   }
-  return inputOf(file, "C", signal);
+  return { ...inputOf(file, "C", signal), field: (column) => inputOf(file.field(column), "C", signal) };
 }
 
 /** The same, but stdin is a `.npy` file only where it begins as one, and else raw rows. */

@@ -12,7 +12,13 @@ import {
   stringifyJson,
 } from "../../src/index.ts";
 import type { ConvertPathOptions } from "../../src/node/index.ts";
-import type { ConversionPlan, ConvertResult, PlanEntry, PlannedArray } from "../../src/zarr.ts";
+import type {
+  ConversionPlan,
+  ConvertFormat,
+  ConvertResult,
+  PlanEntry,
+  PlannedArray,
+} from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../failure.ts";
 import type { Damaged } from "../input/damaged.ts";
@@ -23,21 +29,9 @@ import { JsonArray } from "./json-array.ts";
 import { alignRows, shapeText } from "./layout.ts";
 import { openingZarr } from "./opening-lines.ts";
 
-/** What can be written. */
-export type ConvertTarget =
-  | "zarr"
-  | "zarr3-transformer"
-  | "npy"
-  | "bloscpack"
-  | "bcolz"
-  | "blz"
-  | "parquet"
-  | "arrow"
-  | "b2nd";
-
 /** The options of `convert` as they are typed. */
 export interface ConvertFlags {
-  readonly to: ConvertTarget;
+  readonly to: ConvertFormat;
   readonly shardSize?: number;
   readonly chunksPerShard?: number;
   readonly grid?: "regular" | "rectilinear";

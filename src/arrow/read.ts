@@ -13,6 +13,7 @@ import { SuperchunkError } from "../errors.ts";
 import { joinStreams, type StreamPiece } from "../parquet/join-streams.ts";
 import { fromHalf } from "../parquet/statistics.ts";
 import type { ReadableStore } from "../store/types.ts";
+import { TYPE } from "./schema.ts";
 
 const MAGIC = "ARROW1";
 /** Length of the magic and what fills it up, where the messages of a file begin. */
@@ -228,22 +229,6 @@ function lz4Frame(frame: Uint8Array, length: number): Uint8Array {
   }
   throw wrong();
 }
-
-/** Arrow's numbers of types. */
-export const TYPE = {
-  int: 2,
-  float: 3,
-  binary: 4,
-  utf8: 5,
-  bool: 6,
-  decimal: 7,
-  date: 8,
-  timestamp: 10,
-  struct: 13,
-  fixedBinary: 15,
-  fixedList: 16,
-  duration: 18,
-} as const;
 
 /** Members of flechette's types that are looked at. */
 export type AnyType = DataType & {

@@ -9,7 +9,7 @@ import { SuperchunkError } from "../errors.ts";
 import type { Leaf, SchemaNode } from "../parquet/schema.ts";
 import { bytesOf, isText, leafItems, leafValues, packBits, presentOf } from "../parquet/values.ts";
 import { encodeFlatbuffer, int16, int64, type Node, refer, table } from "./flatbuffer.ts";
-import { encapsulate, messageTable, schemaMessage, schemaTable } from "./schema.ts";
+import { depthOf, encapsulate, firstLeaf, messageTable, schemaMessage, schemaTable } from "./schema.ts";
 
 /** One column of a batch: its schema, its rows as numpy has them, and the bytes of a row. */
 export interface BatchColumn {
@@ -154,17 +154,10 @@ function addNode(body: Body, node: SchemaNode, rows: Uint8Array, rowBytes: numbe
   for (const child of node.children) addNode(body, child, rows, rowBytes, length);
 }
 
-function firstLeaf(node: SchemaNode): Leaf {
-  if ("leaf" in node) return node.leaf;
-  return firstLeaf(at(node.children, 0));
-}
-
 /** Values of the first leaf below a node for one value of it. */
 function innerValues(node: SchemaNode): number {
   const { lists } = firstLeaf(node);
-  let depth = 0;
-  for (let each = node; !("leaf" in each); each = at(each.children, 0)) if (each.list === "outer") depth++;
-  return lists.slice(lists.length - depth).reduce((product, n) => product * n, 1);
+  return lists.slice(lists.length - depthOf(node)).reduce((product, n) => product * n, 1);
 }
 
 function addLeaf(body: Body, leaf: Leaf, rows: Uint8Array, rowBytes: number): void {

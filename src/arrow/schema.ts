@@ -16,7 +16,7 @@ import {
 } from "./flatbuffer.ts";
 
 /** Numbers of types in Arrow's union of them. */
-const TYPE = {
+export const TYPE = {
   int: 2,
   float: 3,
   binary: 4,
@@ -112,13 +112,14 @@ function listLength(list: SchemaNode, element: SchemaNode): number {
 }
 
 /** Lists on the way from a node to its first leaf. */
-function depthOf(node: SchemaNode): number {
+export function depthOf(node: SchemaNode): number {
   if ("leaf" in node) return 0;
   const [child] = node.children;
   return (node.list === "outer" ? 1 : 0) + (child === undefined ? 0 : depthOf(child));
 }
 
-function firstLeaf(node: SchemaNode): Leaf {
+/** The first leaf of a node, or the node itself. */
+export function firstLeaf(node: SchemaNode): Leaf {
   if ("leaf" in node) return node.leaf;
   const [child] = node.children;
   if (child === undefined) throw new RangeError("a group has no fields");

@@ -2,13 +2,26 @@
 import { createReadStream } from "node:fs";
 import type { DType } from "../format/types.ts";
 import type { StoreOptions } from "../store/types.ts";
-import { packedRows, structOf, type TableFile } from "../tables/table-file.ts";
+import {
+  columnNamed,
+  packedRows,
+  type StructType,
+  structOf,
+  type TableFile,
+  type TableOptions,
+} from "../tables/table-file.ts";
 import { locate } from "./locate.ts";
 import type { NpyFile } from "./npy-file.ts";
 
 /** True for the name of a file that holds a table. */
 export function isTableFile(name: string): boolean {
   return /\.(?:parquet|arrow|arrows|feather|csv)$/i.test(name);
+}
+
+/** A table with the face of a structured `.npy` file. */
+export interface NpyTable extends NpyFile {
+  /** One field of all rows: its column alone is decoded. Throws `NOT_FOUND`. */
+  field(name: string): NpyFile;
 }
 
 /**
@@ -22,34 +35,29 @@ export function isTableFile(name: string): boolean {
 export async function openTableFile(
   location: string,
   { as, signal }: StoreOptions & { readonly as?: DType | undefined } = {},
-): Promise<NpyFile> {
+): Promise<NpyTable> {
   const struct = as?.kind === "struct" ? as : undefined;
   const table = await openTable(location, { as: struct, signal });
   const dtype = struct ?? structOf(table.columns);
-  const rows = (options: StoreOptions = {}): AsyncGenerator<Uint8Array> =>
-    packedRows(table, dtype, options.signal);
-  return {
-    ...{ name: location, dtype, shape: [table.rows], order: "C", dataAt: 0 },
-    ...{ nbytes: table.rows * dtype.itemSize, values: rows, rows },
+  const faceOf = (own: DType, rowShape: readonly number[], read: StructType): NpyFile => {
+    const rows = (options: StoreOptions = {}) => packedRows(table, read, options.signal);
+    const [shape, nbytes] = [[table.rows, ...rowShape], table.rows * read.itemSize];
+    return { name: location, dtype: own, shape, order: "C", dataAt: 0, nbytes, values: rows, rows };
   };
+  const field = (name: string): NpyFile => {
+    const found = columnNamed({ columns: dtype.fields, path: location }, name);
+    return faceOf(found.dtype, found.shape, structOf([found]));
+  };
+  return { ...faceOf(dtype, [], dtype), field };
 }
 
-async function openTable(
-  location: string,
-  options: {
-    readonly as: (DType & { readonly kind: "struct" }) | undefined;
-    readonly signal: AbortSignal | undefined;
-  },
-): Promise<TableFile> {
-  if (/\.csv$/i.test(location)) {
-    const { openCsv } = await import("../tables/csv.ts");
-    return openCsv(() => createReadStream(location, { highWaterMark: 4 << 20 }), location, options);
-  }
-  const { store, path } = await locate(location);
+async function openTable(location: string, options: TableOptions): Promise<TableFile> {
+  const file = () => locate(location);
   if (/\.parquet$/i.test(location)) {
     const { openParquetTable } = await import("../tables/parquet.ts");
-    return openParquetTable(store, path, options);
+    return openParquetTable(file, options);
   }
-  const { openArrowTable } = await import("../tables/arrow.ts");
-  return openArrowTable(store, path, options);
+  if (!/\.csv$/i.test(location)) return (await import("../tables/arrow.ts")).openArrowTable(file, options);
+  const { openCsv } = await import("../tables/csv.ts");
+  return openCsv(() => createReadStream(location, { highWaterMark: 4 << 20 }), location, options);
 }

@@ -64,11 +64,8 @@ export async function pickOuter(
   const unit =
     array.shape.length === 0 ? 1 : Math.max(1, elementsOf(array.shape.slice(1)) * array.dtype.itemSize);
   const groups = dims.map(({ indices }, d) => groupsOf(indices, chunkOf(array, d), d === 0 ? unit : 1));
-  const read = (box: readonly Group[], signal: AbortSignal): Promise<Uint8Array> => chosen.read(box, signal);
-  const boxes = counts.includes(0) ? [] : [...productOf(groups)];
-  let done = 0;
-  for await (const bytes of mapAhead(boxes, AHEAD, read, options.signal)) {
-    const box = at(boxes, done++);
+  const boxes = counts.includes(0) ? [] : productOf(groups);
+  for await (const { box, bytes } of chosen.readAll(boxes, options.signal)) {
     const inner = stridesOf(box.map(({ from, to }) => to - from));
     const copy = (d: number, source: number, target: number): void => {
       const group = box[d];
@@ -128,30 +125,13 @@ export async function pickPoints(
     else cell.points.push(i);
   }
   const ordered = [...cells.values()].sort((a, b) => compare(a.place, b.place));
-  const boxes = ordered.map(({ points }) =>
-    dims.map((indices): Group => {
-      const own = points.map((point) => at(indices, point));
-      const from = own.reduce((least, index) => Math.min(least, index), Number.POSITIVE_INFINITY);
-      const to = own.reduce((most, index) => Math.max(most, index + 1), 0);
-      return {
-        from,
-        to,
-        sources: Int32Array.from(own, (index) => index - from),
-        targets: Int32Array.from(points),
-        isRun: false,
-      };
-    }),
-  );
-  const read = (box: readonly Group[], signal: AbortSignal): Promise<Uint8Array> => chosen.read(box, signal);
-  let done = 0;
-  for await (const bytes of mapAhead(boxes, AHEAD, read, options.signal)) {
-    const box = at(boxes, done);
+  const boxes = ordered.map(({ points }) => dims.map((indices) => groupOfPoints(indices, points)));
+  for await (const { box, bytes } of chosen.readAll(boxes, options.signal)) {
     const inner = stridesOf(box.map(({ from, to }) => to - from));
-    for (const [i, point] of at(ordered, done).points.entries()) {
+    for (const [i, point] of at(box, 0).targets.entries()) {
       const source = box.reduce((sum, { sources }, d) => sum + at(sources, i) * at(inner, d), 0);
       out.set(bytes.subarray(source * size, (source + 1) * size), point * size);
     }
-    done++;
   }
   return { data: toValues(out, chosen.dtype, count), shape: [count], stride: [1] };
 }
@@ -190,8 +170,20 @@ class Fields {
     this.itemSize = offset;
   }
 
+  /** The items of boxes, each with its box, in their order; some are read before they are needed. */
+  readAll(
+    boxes: Iterable<readonly Group[]>,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<{ readonly box: readonly Group[]; readonly bytes: Uint8Array }> {
+    const read = async (box: readonly Group[], call: AbortSignal) => ({
+      box,
+      bytes: await this.#read(box, call),
+    });
+    return mapAhead(boxes, AHEAD, read, signal);
+  }
+
   /** The items of a box, C order, one after the other. */
-  async read(box: readonly Group[], signal: AbortSignal): Promise<Uint8Array> {
+  async #read(box: readonly Group[], signal: AbortSignal): Promise<Uint8Array> {
     const selection = box.map(({ from, to }) => ({ start: from, stop: to, step: 1 }));
     const array = this.#array;
     if (this.#fields === undefined) return array.getBytes(selection, { signal });
@@ -292,6 +284,15 @@ function groupsOf(indices: Float64Array, chunk: (item: number) => number, itemBy
     first = end;
   }
   return groups;
+}
+
+/** Points of one chunk in one dimension, in their order. */
+function groupOfPoints(indices: Float64Array, points: readonly number[]): Group {
+  const own = points.map((point) => at(indices, point));
+  const from = own.reduce((least, index) => Math.min(least, index), Number.POSITIVE_INFINITY);
+  const to = own.reduce((most, index) => Math.max(most, index + 1), 0);
+  const sources = Int32Array.from(own, (index) => index - from);
+  return { from, to, sources, targets: Int32Array.from(points), isRun: false };
 }
 
 /** All combinations, the last dimension fastest. */

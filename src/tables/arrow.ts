@@ -1,58 +1,67 @@
 /** Arrow files and streams as tables: columns of values, and lists of fixed size. Read batch by batch. */
 import type { Table } from "@uwdata/flechette";
-import { type AnyType, rawValues, readBatches, TYPE } from "../arrow/read.ts";
-import { SuperchunkError } from "../errors.ts";
-import type { DType, TimeUnit } from "../format/types.ts";
-import type { ReadableStore } from "../store/types.ts";
+import { type AnyType, rawValues, readBatches } from "../arrow/read.ts";
+import { TYPE } from "../arrow/schema.ts";
+import type { TimeUnit } from "../format/types.ts";
 import {
+  BOOL,
+  type FoundType,
+  isWanted,
+  knownText,
+  noCounterpart,
   numberOf,
+  type OpenFile,
+  sizedType,
   type TableColumn,
   type TableFile,
   type TableOptions,
   type TableRows,
+  textLength,
   textOf,
-  unicodeOf,
+  timeOf,
 } from "./table-file.ts";
 
 const UNITS = ["s", "ms", "us", "ns"] as const satisfies readonly TimeUnit[];
 
 /** @throws UNSUPPORTED for structs, maps and lists of several lengths */
-export async function openArrowTable(
-  store: ReadableStore,
-  key: string,
-  { as, signal }: TableOptions,
-): Promise<TableFile> {
-  const path = store.describe(key);
-  let rows = 0;
+export async function openArrowTable(open: OpenFile, { as, signal }: TableOptions): Promise<TableFile> {
+  let [path, rows] = ["", 0];
   let fields: readonly { readonly name: string; readonly type: AnyType }[] = [];
   const longest = new Map<string, number>();
-  for await (const table of readBatches(store, key, signal)) {
-    fields = table.schema.fields.filter(
-      ({ name }) => as === undefined || as.fields.some((field) => field.name === name),
-    );
+  for await (const { table, where } of batchesOf(open, signal)) {
+    path = where;
+    fields = table.schema.fields.filter(({ name }) => isWanted(as, name));
     rows += table.numRows;
     for (const { name, type } of fields)
-      if (typeof dtypeOf(name, type, path) === "string")
+      if (typeof dtypeOf(name, type, path) === "string" && knownText(as, name) === undefined)
         for (const value of valuesOf(table, name, type))
-          longest.set(name, Math.max(longest.get(name) ?? 0, lengthOf(value)));
+          longest.set(name, Math.max(longest.get(name) ?? 0, textLength(value)));
   }
   const columns = fields.map(({ name, type }): TableColumn => {
-    const [item, shape] = listed(type);
+    const [, shape] = listed(type);
     const found = dtypeOf(name, type, path);
-    const itemSize = Math.max(1, longest.get(name) ?? 0);
-    const dtype = found === "text" ? unicodeOf(itemSize) : found === "binary" ? bytesOf(itemSize) : found;
-    return { name, dtype: item === type ? dtype : (dtypeOf(name, item, path) as DType), shape };
+    const known = typeof found === "string" ? knownText(as, name) : undefined;
+    return { name, dtype: known ?? sizedType(found, longest.get(name) ?? 0), shape };
   });
-  async function* read(): AsyncGenerator<TableRows> {
-    for await (const table of readBatches(store, key, signal))
+  async function* read(names: readonly string[], call: AbortSignal | undefined): AsyncGenerator<TableRows> {
+    const wanted = names.flatMap((name) => fields.find((field) => field.name === name) ?? []);
+    for await (const { table } of batchesOf(open, call))
       if (table.numRows > 0)
-        yield { length: table.numRows, columns: fields.map(({ name, type }) => valuesOf(table, name, type)) };
+        yield { length: table.numRows, columns: wanted.map(({ name, type }) => valuesOf(table, name, type)) };
   }
   return { path, columns, rows, read };
 }
 
-function bytesOf(itemSize: number): DType {
-  return { kind: "bytes", itemSize, byteOrder: "none" };
+async function* batchesOf(
+  open: OpenFile,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<{ readonly table: Table; readonly where: string }> {
+  const { store, path } = await open();
+  try {
+    for await (const table of readBatches(store, path, signal)) yield { table, where: store.describe(path) };
+  } finally {
+    await store.close?.();
+  }
 }
 
 /** The values of a column of one batch; strings as text. */
@@ -63,11 +72,6 @@ function valuesOf(table: Table, name: string, type: AnyType): unknown[] {
     .data.flatMap((batch) => Array.from(rawValues(batch), (value) => (isText ? textOf(value) : value)));
 }
 
-function lengthOf(value: unknown): number {
-  if (typeof value === "string") return [...value].length;
-  return value instanceof Uint8Array ? value.length : 0;
-}
-
 /** The items of lists of fixed size, and the dimensions of a row. */
 function listed(type: AnyType): readonly [item: AnyType, shape: readonly number[]] {
   const [child] = type.children ?? [];
@@ -76,17 +80,11 @@ function listed(type: AnyType): readonly [item: AnyType, shape: readonly number[
   return [item, [type.stride ?? 0, ...shape]];
 }
 
-function dtypeOf(name: string, given: AnyType, path: string): DType | "text" | "binary" {
+function dtypeOf(name: string, given: AnyType, path: string): FoundType {
   const [type, shape] = listed(given);
-  const refuse = (what: string): never => {
-    throw new SuperchunkError(
-      "UNSUPPORTED",
-      `column "${name}" is ${what}, which no column of an archive holds; leave it out of the file`,
-      {
-        path,
-        field: name,
-      },
-    );
+  const ofRow = (found: "text" | "binary", lists: string): FoundType => {
+    if (shape.length > 0) throw noCounterpart(name, lists, path);
+    return found;
   };
   switch (type.typeId as number) {
     case TYPE.int:
@@ -96,7 +94,7 @@ function dtypeOf(name: string, given: AnyType, path: string): DType | "text" | "
     case TYPE.decimal:
       return numberOf("float", 8);
     case TYPE.bool:
-      return { kind: "bool", itemSize: 1, byteOrder: "none" };
+      return BOOL;
     case TYPE.date:
       return timeOf("datetime", type.unit === 0 ? "D" : "ms");
     case TYPE.timestamp:
@@ -108,19 +106,15 @@ function dtypeOf(name: string, given: AnyType, path: string): DType | "text" | "
     case LARGE_UTF8:
     case DICTIONARY:
     case UTF8_VIEW:
-      return shape.length === 0 ? "text" : refuse("lists of strings");
+      return ofRow("text", "lists of strings");
     case TYPE.binary:
     case LARGE_BINARY:
     case BINARY_VIEW:
-      return shape.length === 0 ? "binary" : refuse("lists of bytes");
+      return ofRow("binary", "lists of bytes");
     default:
-      return refuse("a struct, a map or a list of several lengths");
+      throw noCounterpart(name, "a struct, a map or a list of several lengths", path);
   }
 }
 
 /** Strings in other layouts, as pandas and Polars write them. */
 const [DICTIONARY, LARGE_BINARY, LARGE_UTF8, BINARY_VIEW, UTF8_VIEW] = [-1, 19, 20, 23, 24];
-
-function timeOf(kind: "datetime" | "timedelta", unit: TimeUnit): DType {
-  return { kind, itemSize: 8, byteOrder: "little", unit, scale: 1 };
-}

@@ -1,14 +1,18 @@
 /** CSV as a table: types are found by a look at all values, and values are read in a second pass. papaparse cuts the text. */
 import Papa from "papaparse";
+import { at } from "../bytes/at.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { DType } from "../format/types.ts";
 import {
+  BOOL,
   numberOf,
+  sizedType,
   type TableColumn,
   type TableFile,
   type TableOptions,
   type TableRows,
-  unicodeOf,
+  textLength,
+  timeOf,
 } from "./table-file.ts";
 
 /** Rows that are handed on together. */
@@ -64,16 +68,19 @@ export async function openCsv(
     const given = as?.fields.find((field) => field.name === name)?.dtype;
     return { name, dtype: given ?? dtypeOf(looks[i] ?? newLook()), shape: [] };
   });
-  async function* read(): AsyncGenerator<TableRows> {
+  async function* read(wanted: readonly string[], call: AbortSignal | undefined): AsyncGenerator<TableRows> {
+    const places = wanted.map((name) => columns.findIndex((column) => column.name === name));
+    const typed = places.map((place) => [place, at(columns, place).dtype] as const);
     let isNamed = false;
     for await (const records of recordsOf(source, path)) {
+      call?.throwIfAborted();
       const own = isNamed ? records : records.slice(1);
       isNamed = true;
       for (let from = 0; from < own.length; from += ROWS) {
         const part = own.slice(from, from + ROWS);
         yield {
           length: part.length,
-          columns: columns.map(({ dtype }, i) => part.map((each) => parsedOf(each[i] ?? "", dtype))),
+          columns: typed.map(([place, dtype]) => part.map((each) => parsedOf(each[place] ?? "", dtype))),
         };
       }
     }
@@ -88,8 +95,8 @@ async function* recordsOf(source: TextSource, path: string): AsyncGenerator<stri
   let width: number | undefined;
   let line = 0;
   let delimiter = "";
-  const cut = (isLast: boolean): string[][] => {
-    const parsed = Papa.parse<string[]>(isLast ? rest : rest.slice(0, lastLine(rest)), {
+  const cut = (length: number): string[][] => {
+    const parsed = Papa.parse<string[]>(rest.slice(0, length), {
       delimiter,
       skipEmptyLines: true,
     });
@@ -116,15 +123,16 @@ async function* recordsOf(source: TextSource, path: string): AsyncGenerator<stri
           },
         );
     }
-    rest = isLast ? "" : rest.slice(lastLine(rest));
+    rest = rest.slice(length);
     return parsed.data;
   };
   for await (const piece of source()) {
     rest += decoder.decode(piece, { stream: true });
-    if (lastLine(rest) > 0) yield cut(false);
+    const length = lastLine(rest);
+    if (length > 0) yield cut(length);
   }
   rest += decoder.decode();
-  if (rest !== "") yield cut(true);
+  if (rest !== "") yield cut(rest.length);
 }
 
 /** Length of the text up to the last end of a line that is not within quotes. */
@@ -150,7 +158,7 @@ const INTEGER = /^[+-]?(?:0|[1-9]\d{0,18})$/;
 const NUMBER = /^[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|nan|inf(?:inity)?)$/i;
 const DAY = /^\d{4}-\d\d-\d\d$/;
 const TIME = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?Z?$/;
-const BOOL = /^(?:true|false)$/i;
+const TRUTH = /^(?:true|false)$/i;
 const LEAST = -(2n ** 63n);
 
 function lookAt(look: Look, text: string): void {
@@ -162,22 +170,21 @@ function lookAt(look: Look, text: string): void {
   look.isInteger &&=
     INTEGER.test(text) && BigInt.asIntN(64, BigInt(text)) === BigInt(text) && BigInt(text) !== LEAST;
   look.isNumber &&= NUMBER.test(text);
-  look.isBool &&= BOOL.test(text);
+  look.isBool &&= TRUTH.test(text);
   look.isDay &&= DAY.test(text);
   look.isTime &&= DAY.test(text) || TIME.test(text);
-  if (text.length > look.characters) look.characters = Math.max(look.characters, [...text].length);
+  if (text.length > look.characters) look.characters = Math.max(look.characters, textLength(text));
 }
 
 /** Integers, numbers, booleans, days, times, else strings. A column with empty values is not of integers or booleans. */
 function dtypeOf(look: Look): DType {
-  const time = { kind: "datetime", itemSize: 8, byteOrder: "little", scale: 1 } as const;
-  if (look.isEmpty) return unicodeOf(1);
+  if (look.isEmpty) return sizedType("text", 1);
   if (look.isInteger && !look.hasNone) return numberOf("int", 8);
   if (look.isNumber) return numberOf("float", 8);
-  if (look.isBool && !look.hasNone) return { kind: "bool", itemSize: 1, byteOrder: "none" };
-  if (look.isDay) return { ...time, unit: "D" };
-  if (look.isTime) return { ...time, unit: "ns" };
-  return unicodeOf(look.characters);
+  if (look.isBool && !look.hasNone) return BOOL;
+  if (look.isDay) return timeOf("datetime", "D");
+  if (look.isTime) return timeOf("datetime", "ns");
+  return sizedType("text", look.characters);
 }
 
 function parsedOf(text: string, dtype: DType): unknown {
@@ -195,7 +202,7 @@ function parsedOf(text: string, dtype: DType): unknown {
           : Number.POSITIVE_INFINITY
         : Number(text);
     case "bool":
-      return BOOL.test(text) ? text.toLowerCase() === "true" : text;
+      return TRUTH.test(text) ? text.toLowerCase() === "true" : text;
     case "datetime":
       return text.replace(" ", "T").replace(/Z$/, "");
     default:

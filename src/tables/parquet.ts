@@ -1,19 +1,26 @@
 /** Parquet files as tables, through hyparquet: columns of values, and lists of one length. Nested groups have no place in a column. */
-import type { SchemaElement, SchemaTree } from "hyparquet";
+import { type ParquetScan, parquetSchema, type SchemaElement, type SchemaTree } from "hyparquet";
 import { SuperchunkError } from "../errors.ts";
 import { parseDType } from "../format/dtype.ts";
 import { isObject, parseJson } from "../format/json.ts";
-import type { DType, TimeUnit } from "../format/types.ts";
+import type { DType } from "../format/types.ts";
 import { openParquet } from "../parquet/open.ts";
-import type { ReadableStore } from "../store/types.ts";
 import {
+  BOOL,
+  type FoundType,
+  isWanted,
+  knownText,
+  noCounterpart,
   numberOf,
+  type OpenFile,
+  sizedType,
   type TableColumn,
   type TableFile,
   type TableOptions,
   type TableRows,
+  textLength,
   textOf,
-  unicodeOf,
+  timeOf,
 } from "./table-file.ts";
 
 /** Rows that are read at a time. */
@@ -22,46 +29,61 @@ const ROWS = 65_536;
 /** A column: its type, but for lengths that only its values tell. */
 interface FoundColumn {
   readonly name: string;
-  readonly dtype: DType | "text" | "binary";
+  readonly dtype: FoundType;
   readonly isList: boolean;
 }
 
 /** @throws UNSUPPORTED for groups and maps, and for lists of several lengths */
-export async function openParquetTable(
-  store: ReadableStore,
-  key: string,
-  { as, signal }: TableOptions,
-): Promise<TableFile> {
-  const path = store.describe(key);
-  const scan = await openParquet(store, key, signal);
-  const { parquetSchema } = await import("hyparquet");
-  const found = parquetSchema(scan.metadata)
-    .children.filter(({ element }) => as === undefined || as.fields.some(({ name }) => name === element.name))
-    .map((node) => columnOf(node, path));
-  const written = describedTypes(scan.metadata.key_value_metadata, path);
-  const rows = scan.ranges.reduce((sum, { rowStart, rowEnd }) => sum + rowEnd - rowStart, 0);
-  const take = async (name: string, rowStart: number, rowEnd: number): Promise<ArrayLike<unknown>> => {
-    signal?.throwIfAborted();
-    return scan.readColumn({ column: name, rowStart, rowEnd });
-  };
-  const columns: TableColumn[] = [];
-  for (const column of found) {
-    const known = written.get(column.name);
-    if (known !== undefined && isSameKind(known.dtype, column)) columns.push(known);
-    else columns.push(await measured(column, steps(scan.ranges), take, path));
-  }
-  async function* read(): AsyncGenerator<TableRows> {
-    for (const [first, end] of steps(scan.ranges)) {
-      const values: ArrayLike<unknown>[] = [];
-      for (const [i, { name, dtype }] of columns.entries()) {
-        const own = await take(name, first, end);
-        const isText = found[i]?.dtype === "text" || dtype.kind === "unicode";
-        values.push(isText ? Array.from(own, textOf) : own);
-      }
-      yield { length: end - first, columns: values };
+export async function openParquetTable(open: OpenFile, { as, signal }: TableOptions): Promise<TableFile> {
+  const { store, path: key } = await open();
+  try {
+    const path = store.describe(key);
+    const scan = await openParquet(store, key, signal);
+    const found = parquetSchema(scan.metadata)
+      .children.filter(({ element }) => isWanted(as, element.name))
+      .map((node) => columnOf(node, path));
+    const written = describedTypes(scan.metadata.key_value_metadata, path);
+    const columns: TableColumn[] = [];
+    for (const column of found) {
+      const { name, dtype } = column;
+      const known = written.get(name);
+      const text = typeof dtype === "string" && !column.isList ? knownText(as, name) : undefined;
+      if (known !== undefined && isSameKind(known.dtype, column)) columns.push(known);
+      else if (text !== undefined) columns.push({ name, dtype: text, shape: [] });
+      else columns.push(await measured(column, scan, path, signal));
     }
+    const rows = scan.ranges.reduce((sum, { rowStart, rowEnd }) => sum + rowEnd - rowStart, 0);
+    const texts = new Set(
+      columns.flatMap(({ name, dtype }, i) =>
+        found[i]?.dtype === "text" || dtype.kind === "unicode" ? [name] : [],
+      ),
+    );
+    return { path, columns, rows, read: (names, call) => readRows(open, { names, texts }, call) };
+  } finally {
+    await store.close?.();
   }
-  return { path, columns, rows, read };
+}
+
+async function* readRows(
+  open: OpenFile,
+  { names, texts }: { readonly names: readonly string[]; readonly texts: ReadonlySet<string> },
+  signal: AbortSignal | undefined,
+): AsyncGenerator<TableRows> {
+  const { store, path } = await open();
+  try {
+    const scan = await openParquet(store, path, signal);
+    for (const [rowStart, rowEnd] of steps(scan.ranges)) {
+      const columns: ArrayLike<unknown>[] = [];
+      for (const column of names) {
+        signal?.throwIfAborted();
+        const values = await scan.readColumn({ column, rowStart, rowEnd });
+        columns.push(texts.has(column) ? Array.from(values, textOf) : values);
+      }
+      yield { length: rowEnd - rowStart, columns };
+    }
+  } finally {
+    await store.close?.();
+  }
 }
 
 function* steps(
@@ -74,15 +96,16 @@ function* steps(
 /** Looks at the values where they tell a length: of strings the longest, of lists the only one. */
 async function measured(
   { name, dtype, isList }: FoundColumn,
-  parts: Iterable<readonly [number, number]>,
-  take: (name: string, first: number, end: number) => Promise<ArrayLike<unknown>>,
+  scan: ParquetScan,
   path: string,
+  signal: AbortSignal | undefined,
 ): Promise<TableColumn> {
   if (typeof dtype !== "string" && !isList) return { name, dtype, shape: [] };
   let longest = 0;
   let length: number | undefined;
-  for (const [first, end] of parts)
-    for (const value of Array.from(await take(name, first, end))) {
+  for (const [rowStart, rowEnd] of steps(scan.ranges)) {
+    signal?.throwIfAborted();
+    for (const value of Array.from(await scan.readColumn({ column: name, rowStart, rowEnd }))) {
       const items = isList ? (value as readonly unknown[] | null) : [value];
       if (isList) {
         length ??= items?.length;
@@ -97,18 +120,11 @@ async function measured(
           );
       }
       if (typeof dtype === "string")
-        for (const item of items ?? []) {
-          const text = dtype === "text" ? textOf(item) : item;
-          if (typeof text === "string") longest = Math.max(longest, [...text].length);
-          else if (text instanceof Uint8Array) longest = Math.max(longest, text.length);
-        }
+        for (const item of items ?? [])
+          longest = Math.max(longest, textLength(dtype === "text" ? textOf(item) : item));
     }
-  const type = dtype === "text" ? unicodeOf(longest) : dtype === "binary" ? bytesOf(longest) : dtype;
-  return { name, dtype: type, shape: isList ? [length ?? 0] : [] };
-}
-
-function bytesOf(itemSize: number): DType {
-  return { kind: "bytes", itemSize: Math.max(1, itemSize), byteOrder: "none" };
+  }
+  return { name, dtype: sizedType(dtype, longest), shape: isList ? [length ?? 0] : [] };
 }
 
 function columnOf(node: SchemaTree, path: string): FoundColumn {
@@ -120,28 +136,17 @@ function columnOf(node: SchemaTree, path: string): FoundColumn {
     node.children.length === 1 && list.element.repetition_type === "REPEATED" && list.children.length === 1;
   if (isList && element !== undefined && element.children.length === 0)
     return { name, dtype: dtypeOf(element.element, path), isList };
-  throw refused(name, "a group or a map", path);
-}
-
-function refused(name: string, what: string, path: string): SuperchunkError {
-  return new SuperchunkError(
-    "UNSUPPORTED",
-    `column "${name}" is ${what}, which no column of an archive holds; leave it out of the file`,
-    {
-      path,
-      field: name,
-    },
-  );
+  throw noCounterpart(name, "a group or a map", path);
 }
 
 const UNITS = { MILLIS: "ms", MICROS: "us", NANOS: "ns" } as const;
 
-function dtypeOf(element: SchemaElement, path: string): FoundColumn["dtype"] {
+function dtypeOf(element: SchemaElement, path: string): FoundType {
   const { type, logical_type: logical, converted_type: converted, type_length: length = 0 } = element;
   if (logical?.type === "DECIMAL" || converted === "DECIMAL") return numberOf("float", 8);
   switch (type) {
     case "BOOLEAN":
-      return { kind: "bool", itemSize: 1, byteOrder: "none" };
+      return BOOL;
     case "FLOAT":
       return numberOf("float", 4);
     case "DOUBLE":
@@ -173,12 +178,8 @@ function dtypeOf(element: SchemaElement, path: string): FoundColumn["dtype"] {
         ? "text"
         : "binary";
     default:
-      throw refused(element.name, "of a type without values", path);
+      throw noCounterpart(element.name, "of a type without values", path);
   }
-}
-
-function timeOf(kind: "datetime" | "timedelta", unit: TimeUnit): DType {
-  return { kind, itemSize: 8, byteOrder: "little", unit, scale: 1 };
 }
 
 /** The dtypes that this library notes in the files that it writes. */

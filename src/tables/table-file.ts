@@ -2,12 +2,15 @@
  * Tables in files of other formats, as rows of a struct: what `create` and `append` take. A format says what its columns are and gives
  * their values; here they become bytes. Must not know the formats. @see docs/parquet.md
  */
-import { at } from "../bytes/at.ts";
 import { SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
 import type { DType, Field, TimeUnit } from "../format/types.ts";
+import type { ReadableStore } from "../store/types.ts";
 import { putRow } from "../values/item-bytes.ts";
 import { elementsOf } from "../values/selection.ts";
+
+/** A dtype of structs. */
+export type StructType = DType & { readonly kind: "struct" };
 
 /** What a column of a file is, in numpy's words. */
 export interface TableColumn {
@@ -28,19 +31,22 @@ export interface TableFile {
   readonly path: string;
   readonly columns: readonly TableColumn[];
   readonly rows: number;
-  /** The rows in order; as often as they are asked for. */
-  read(signal: AbortSignal | undefined): AsyncIterable<TableRows>;
+  /** The rows in order, of the columns with these names in their order, which alone are decoded; as often as they are asked for. */
+  read(names: readonly string[], signal: AbortSignal | undefined): AsyncIterable<TableRows>;
 }
+
+/** Opens a store for one reading, after which it is closed, and says where in it the file is. */
+export type OpenFile = () => Promise<{ readonly store: ReadableStore; readonly path: string }>;
 
 /** How a table is opened. */
 export interface TableOptions {
   /** What the columns are to become, where that is known: text is read for it, and other types need not be found. */
-  readonly as?: (DType & { readonly kind: "struct" }) | undefined;
+  readonly as?: StructType | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 /** The struct of a table's rows, its fields side by side. */
-export function structOf(columns: readonly TableColumn[]): DType & { readonly kind: "struct" } {
+export function structOf(columns: readonly TableColumn[]): StructType {
   let offset = 0;
   const fields = columns.map(({ name, dtype, shape }): Field => {
     const field = { name, dtype, shape, offset };
@@ -58,27 +64,19 @@ export function structOf(columns: readonly TableColumn[]): DType & { readonly ki
  */
 export async function* packedRows(
   table: TableFile,
-  dtype: DType & { readonly kind: "struct" },
+  dtype: StructType,
   signal?: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
-  const { path, columns } = table;
-  const order = dtype.fields.map(({ name }) => {
-    const index = columns.findIndex((column) => column.name === name);
-    if (index >= 0) return index;
-    const there = columns.map((column) => column.name).join(", ");
-    throw new SuperchunkError("NOT_FOUND", `no column "${name}" in the file; there are ${there}`, {
-      path,
-      field: name,
-    });
-  });
-  const turns = dtype.fields.map((field, i) => turnOf(columns[at(order, i)], field, path));
+  const { path } = table;
+  const turns = dtype.fields.map((field) => turnOf(columnNamed(table, field.name), field, path));
+  const names = dtype.fields.map(({ name }) => name);
   let first = 0;
-  for await (const { length, columns: values } of table.read(signal)) {
+  for await (const { length, columns: values } of table.read(names, signal)) {
     signal?.throwIfAborted();
     const bytes = new Uint8Array(length * dtype.itemSize);
     const view = new DataView(bytes.buffer);
     for (const [i, field] of dtype.fields.entries()) {
-      const own = values[at(order, i)] ?? [];
+      const own = values[i] ?? [];
       const turn = turns[i];
       for (let row = 0; row < length; row++) {
         const value = turn === undefined || own[row] == null ? own[row] : turn(own[row]);
@@ -88,6 +86,20 @@ export async function* packedRows(
     yield bytes;
     first += length;
   }
+}
+
+/** One of the columns. Throws `NOT_FOUND`. */
+export function columnNamed(
+  { columns, path }: Pick<TableFile, "columns" | "path">,
+  name: string,
+): TableColumn {
+  const found = columns.find((column) => column.name === name);
+  if (found !== undefined) return found;
+  const there = columns.map((column) => column.name).join(", ");
+  throw new SuperchunkError("NOT_FOUND", `no column "${name}" in the file; there are ${there}`, {
+    path,
+    field: name,
+  });
 }
 
 /** Nanoseconds of the units in which times are turned into others. */
@@ -107,12 +119,7 @@ const NANOSECONDS: Partial<Record<TimeUnit, bigint>> = {
  *
  * @throws BAD_ARGUMENT where one is a time and the other is not, and where rows have other dimensions
  */
-function turnOf(
-  column: TableColumn | undefined,
-  field: Field,
-  path: string,
-): ((value: unknown) => unknown) | undefined {
-  if (column === undefined) return undefined;
+function turnOf(column: TableColumn, field: Field, path: string): ((value: unknown) => unknown) | undefined {
   const [from, to] = [column.dtype, field.dtype];
   const refuse = (reason: string): SuperchunkError =>
     new SuperchunkError("BAD_ARGUMENT", `column "${field.name}" ${reason}`, {
@@ -181,12 +188,51 @@ export function textOf(value: unknown): unknown {
   return value instanceof Uint8Array ? TEXT.decode(value) : value;
 }
 
-/** A dtype for strings of at most so many characters. */
-export function unicodeOf(characters: number): DType {
-  return { kind: "unicode", itemSize: 4 * Math.max(1, characters), byteOrder: "little" };
+/** What a column of a file is: a dtype; or strings, or bytes, whose longest one tells it. */
+export type FoundType = DType | "text" | "binary";
+
+/** Characters, or bytes, of a value. */
+export function textLength(value: unknown): number {
+  if (typeof value === "string") return [...value].length;
+  return value instanceof Uint8Array ? value.length : 0;
+}
+
+/** The dtype for what was found, where strings have at most so many characters or bytes. */
+export function sizedType(found: FoundType, longest: number): DType {
+  const length = Math.max(1, longest);
+  if (found === "text") return { kind: "unicode", itemSize: 4 * length, byteOrder: "little" };
+  return found === "binary" ? { kind: "bytes", itemSize: length, byteOrder: "none" } : found;
+}
+
+/** The strings that a column is to become, where that is known, so that its longest value need not be looked for. */
+export function knownText(as: TableOptions["as"], name: string): DType | undefined {
+  const field = as?.fields.find((each) => each.name === name);
+  const isText = field?.dtype.kind === "bytes" || field?.dtype.kind === "unicode";
+  return isText && field.shape.length === 0 ? field.dtype : undefined;
+}
+
+/** True for a column that is to be read. */
+export function isWanted(as: TableOptions["as"], name: string): boolean {
+  return as === undefined || as.fields.some((field) => field.name === name);
 }
 
 /** A number of numpy. */
 export function numberOf(kind: "int" | "uint" | "float", itemSize: number): DType {
   return { kind, itemSize, byteOrder: itemSize === 1 ? "none" : "little" };
+}
+
+/** A date or a time span of numpy. */
+export function timeOf(kind: "datetime" | "timedelta", unit: TimeUnit): DType {
+  return { kind, itemSize: 8, byteOrder: "little", unit, scale: 1 };
+}
+
+export const BOOL: DType = { kind: "bool", itemSize: 1, byteOrder: "none" };
+
+/** The error for a column that has no counterpart. */
+export function noCounterpart(name: string, what: string, path: string): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    `column "${name}" is ${what}, which no column of an archive holds; leave it out of the file`,
+    { path, field: name },
+  );
 }

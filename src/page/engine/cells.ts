@@ -1,6 +1,7 @@
 /** Values as people read them. Knows data types; must not know archives. */
+import { stringifyJson } from "../../format/json.ts";
 import type { DType, TimeUnit } from "../../format/types.ts";
-import { type PlainJson, toJsonValue } from "../../values/values.ts";
+import { toJsonValue } from "../../values/values.ts";
 
 const NOT_A_TIME = -(2n ** 63n);
 /** Milliseconds of a unit, as a fraction: the count times the first, by the second. */
@@ -66,14 +67,7 @@ export function cellText(value: unknown, dtype: DType): string {
 
 /** One value as JSON, by the rules of `cat --format json`. */
 export function cellJson(value: unknown, dtype: DType): string {
-  return jsonText(toJsonValue(value, dtype));
-}
-
-/** `JSON.stringify` would drop the sign of -0. */
-function jsonText(value: PlainJson): string {
-  if (typeof value === "number") return Object.is(value, -0) ? "-0.0" : String(value);
-  if (Array.isArray(value)) return `[${value.map(jsonText).join(",")}]`;
-  return JSON.stringify(value);
+  return stringifyJson(toJsonValue(value, dtype));
 }
 
 function integerText(value: bigint, dtype: DType): string {
