@@ -26,6 +26,7 @@ import { parseCount } from "../input/units.ts";
 import { conditionOf, parseWhere, type Where } from "../input/where-text.ts";
 import { startProgress } from "../output/progress.ts";
 import { printCsv, printJson, printJsonRecords, printNdjson, printText } from "../values/formats.ts";
+import { drawable, printPlots } from "../values/plot.ts";
 import {
   arraySource,
   bytesSource,
@@ -45,6 +46,7 @@ interface CatOptions {
   readonly tail?: number;
   readonly format?: Format;
   readonly all?: boolean;
+  readonly plot?: boolean;
   readonly where?: readonly Where[];
   readonly damaged?: Damaged;
 }
@@ -80,6 +82,12 @@ export function addCat(program: Command, context: Context): void {
         "text, csv, json, ndjson (a row to a line), npy, arrow (a stream of Arrow), or raw: the decoded bytes, C order, stored byte order (default: raw for plain bytes, else text)",
       ).choices(FORMATS),
     )
+    .addOption(
+      new Option(
+        "--plot",
+        "draw numbers in the terminal instead: all rows, from the least to the greatest value, a plot for each column",
+      ).conflicts(["format", "all"]),
+    )
     .addOption(allowOption())
     .addOption(damagedOption())
     .option("--all", "print all rows as text on a terminal too, where otherwise long arrays are cut short")
@@ -93,6 +101,7 @@ Examples:
   superchunk cat daily_equities.bcolz --column day --column close --tail 5
   superchunk cat daily_equities.bcolz --format ndjson --head 1000
   superchunk cat daily_equities.bcolz --where "close > 100000" --where "day >= 2015-01-01" --head 20
+  superchunk cat daily_equities.bcolz --plot --column close --column volume --head 1000
   superchunk cat daily_equities.bcolz --format arrow --where "volume > 0" > bars.arrows
   superchunk cat bundle.zarr/close --slice -5:
   superchunk cat notes.txt.blp | less`,
@@ -108,7 +117,7 @@ Examples:
         ],
       });
       const isText = options.format === "text" || options.format === "json" || options.format === "ndjson";
-      const quiet = context.out.isTerminal || isText;
+      const quiet = options.plot !== true && (context.out.isTerminal || isText);
       const bar = quiet ? undefined : startProgress(context.io, "cat");
       try {
         await printArchive(archive, options, context, {
@@ -130,6 +139,7 @@ async function printArchive(
   context: Context,
   long: LongOptions,
 ): Promise<void> {
+  if (options.plot === true) return printPlots(context.out, plotted(archive, options, context), long);
   const format = options.format ?? (archive.kind === "bytes" ? "raw" : "text");
   if (format === "arrow") {
     if (context.out.isTerminal || options.slice !== undefined || options.tail !== undefined)
@@ -175,6 +185,17 @@ async function printArchive(
       excerpt: context.out.isTerminal && options.all !== true,
     });
   }
+}
+
+/** The columns that `--plot` draws: those that were named, else all that hold numbers. */
+function plotted(archive: Subject, options: CatOptions, context: Context): ValueSource[] {
+  const path = archive.store.describe(archive.path);
+  const isNamed = options.column !== undefined;
+  if (options.where === undefined)
+    return drawable(select(choose(archive, options.column), sliceOf(options)), path, isNamed);
+  const found = drawable(findRows(archive, "text", options, context), path, isNamed);
+  // What is not drawn is not read.
+  return findRows(archive, "text", { ...options, column: found.map(({ name }) => name) }, context);
 }
 
 /** The columns of the rows that fulfil conditions. */

@@ -1,13 +1,18 @@
 /** `superchunk info`: what an archive is. */
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
+import { SuperchunkError } from "../../src/index.ts";
 import { isLinked } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
-import { allowOption, openPath } from "../input/opening.ts";
+import { columnNamesOf } from "../input/columns.ts";
+import { allowOption, isReferences, openPath, type Subject } from "../input/opening.ts";
 import { describeArchive } from "../output/archive-facts.ts";
 import { infoLines } from "../output/archive-text.ts";
+import { type ColumnSample, sampleLines } from "../output/sample-text.ts";
+import { Sampler } from "../values/sample.ts";
 
 interface InfoOptions {
   readonly allow?: readonly string[];
+  readonly sample?: boolean;
   readonly json?: boolean;
 }
 
@@ -19,6 +24,13 @@ export function addInfo(program: Command, context: Context): void {
       "show what an archive, a Zarr array or group is: dialect, dtype, shape, chunks, sizes, attributes, columns",
     )
     .argument("<path>", "file, folder or URL of one archive, or of a Zarr array or group")
+    .addOption(
+      new Option(
+        "--sample",
+        "draw a line of the numbers of each column, from up to eight of its chunks (default: on a terminal, of archives on this machine)",
+      ).conflicts("json"),
+    )
+    .option("--no-sample", "read no values")
     .addOption(allowOption())
     .option("--json", "print JSON")
     .addHelpText(
@@ -27,6 +39,7 @@ export function addInfo(program: Command, context: Context): void {
 Examples:
   superchunk info prices.blp
   superchunk info daily_equities.bcolz --json
+  superchunk info daily_equities.bcolz --sample
   superchunk info bundle.zarr/close
   superchunk info https://example.org/archive.blp`,
     )
@@ -36,9 +49,42 @@ Examples:
         const own = await describeArchive(path, archive, { signal: context.signal });
         const facts = (await isLinked(archive)) ? { ...own, views: ["zarr3"] } : own;
         if (options.json === true) await context.json(facts);
-        else for (const line of infoLines(facts, context.out.columns)) await context.out.line(line);
+        else {
+          for (const line of infoLines(facts, context.out.columns)) await context.out.line(line);
+          if (options.sample ?? (context.out.isTerminal && isHere(path)))
+            for (const line of sampleLines(await samplesOf(archive, context.signal)))
+              await context.out.line(line);
+        }
       } finally {
         await archive.close();
       }
     });
+}
+
+/** True for an archive on this machine: references lead anywhere. */
+function isHere(path: string): boolean {
+  return !/^[a-z][a-z0-9+.-]+:\/\//i.test(path) && !/\.json(?:\/|$)/.test(path) && !isReferences(path);
+}
+
+/** Samples of the columns of numbers, or of an array. What is damaged has none, and says so. */
+async function samplesOf(archive: Subject, signal: AbortSignal): Promise<ColumnSample[]> {
+  if (archive.kind === "bytes") return [];
+  const sampler = new Sampler();
+  const names = columnNamesOf(archive);
+  const columns =
+    archive.kind === "array" && names.length === 0
+      ? [{ name: "", column: archive }]
+      : names.map((name) => ({ name, column: archive.column(name) }));
+  const samples: ColumnSample[] = [];
+  for (const { name, column } of columns) {
+    const { dtype, nchunks } = column;
+    try {
+      const sample = await sampler.take(column, { signal });
+      if (sample !== undefined) samples.push({ name, dtype, nchunks, sample });
+    } catch (error) {
+      if (!(error instanceof SuperchunkError)) throw error;
+      samples.push({ name, dtype, nchunks, failure: error.code });
+    }
+  }
+  return samples;
 }

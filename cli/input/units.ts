@@ -27,7 +27,7 @@ export function formatExactSize(bytes: number): string {
 }
 
 /** A whole number with thousands separated by commas, whatever the locale. */
-export function formatCount(count: number): string {
+export function formatCount(count: number | bigint): string {
   return String(count).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }
 

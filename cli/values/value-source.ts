@@ -26,6 +26,8 @@ export interface ValueSource {
   /** Shape of the selected values; `[]` for a scalar. */
   readonly shape: readonly number[];
   readonly rows: number;
+  /** Where the rows lie in their array: row `i` is its row `first + step * i`. Absent where conditions find them. */
+  readonly origin?: { readonly first: number; readonly step: number };
   /** Dimensions of a row. */
   readonly rowShape: readonly number[];
   readonly rowBytes: number;
@@ -65,6 +67,7 @@ export function arraySource(name: string, array: ReadableArray, selection: Selec
     extents.map((extent, d) => (d === axis ? cut(extent, first, end) : entryOf(extent)));
   return {
     ...face,
+    origin: { first: extents[axis]?.start ?? 0, step },
     batchRows: Math.max(face.batchRows - (byChunk > 0 ? face.batchRows % byChunk : 0), byChunk, 1),
     read: async (first, end, options) => {
       const found = await array.get(partOf(first, end), options);
@@ -88,6 +91,7 @@ export function bytesSource(name: string, archive: BytesArchive, selection: Sele
   const face = describeRows(name, UINT8, dropped ? [] : [count]);
   return {
     ...face,
+    origin: { first: start, step },
     batchRows: Math.max(1, Math.floor(face.batchRows / step)),
     read: async (first, end, options) => listOf(await gather(first, end, options)),
     readBytes: gather,

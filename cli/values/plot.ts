@@ -1,0 +1,248 @@
+/**
+ * Numbers drawn with characters: `cat --plot`, and the small lines of `info`.
+ *
+ * Knows numbers and characters; must not know archives.
+ */
+import { type DType, type LongOptions, SuperchunkError } from "../../src/index.ts";
+import { formatCount, formatPlural } from "../input/units.ts";
+import type { Output } from "../output/output.ts";
+import { padStart } from "../output/text-width.ts";
+import { formatValue, printable } from "./cell-text.ts";
+import { readBatches, type ValueSource } from "./value-source.ts";
+
+/** Runs of values that are kept, at most: when there are as many, each two become one. */
+const MOST_RUNS = 4096;
+/** Characters of a plot where the output is not a terminal, and at most. */
+const [USUAL_WIDTH, MOST_WIDTH] = [80, 200];
+/** A character of Braille has two dots beside one another and four above one another: their bits, by column, upwards. */
+const DOTS: readonly (readonly number[])[] = [
+  [0x40, 0x04, 0x02, 0x01],
+  [0x80, 0x20, 0x10, 0x08],
+];
+const BARS = "▁▂▃▄▅▆▇█";
+
+/** True for values that can be drawn. */
+export function canDraw({ dtype, rowShape }: Pick<ValueSource, "dtype" | "rowShape">): boolean {
+  const { kind, itemSize } = dtype;
+  const isNumber = ["int", "uint", "bool", "datetime", "timedelta"].includes(kind) || kind === "float";
+  return isNumber && itemSize <= 8 && rowShape.length === 0;
+}
+
+/** The least and the greatest value of runs of values that follow one another, however many come. */
+export class Envelope {
+  readonly #low = new Float64Array(MOST_RUNS);
+  readonly #high = new Float64Array(MOST_RUNS);
+  #perRun = 1;
+  /** Values that were added, and those of them that are not finite. */
+  count = 0;
+  missing = 0;
+  /** As they were added; undefined where no value is finite. */
+  least: number | bigint | undefined;
+  greatest: number | bigint | undefined;
+
+  add(value: number | bigint): void {
+    let run = Math.floor(this.count / this.#perRun);
+    if (run === MOST_RUNS) {
+      this.#halve();
+      run = MOST_RUNS / 2;
+    }
+    if (this.count % this.#perRun === 0) {
+      this.#low[run] = Number.POSITIVE_INFINITY;
+      this.#high[run] = Number.NEGATIVE_INFINITY;
+    }
+    this.count++;
+    const number = Number(value);
+    if (!Number.isFinite(number)) {
+      this.missing++;
+      return;
+    }
+    if (this.least === undefined || value < this.least) this.least = value;
+    if (this.greatest === undefined || value > this.greatest) this.greatest = value;
+    if (number < (this.#low[run] as number)) this.#low[run] = number;
+    if (number > (this.#high[run] as number)) this.#high[run] = number;
+  }
+
+  #halve(): void {
+    for (let run = 0; run < MOST_RUNS / 2; run++) {
+      const [a, b] = [2 * run, 2 * run + 1];
+      this.#low[run] = Math.min(this.#low[a] as number, this.#low[b] as number);
+      this.#high[run] = Math.max(this.#high[a] as number, this.#high[b] as number);
+    }
+    this.#perRun *= 2;
+  }
+
+  /** The envelope as so many columns of dots, from left to right; undefined where there is no value. Few values are joined by lines. */
+  columns(width: number): (readonly [low: number, high: number] | undefined)[] {
+    const runs = Math.ceil(this.count / this.#perRun);
+    if (runs < width) return this.#joined(runs, width);
+    return Array.from({ length: width }, (_, column) => {
+      let [low, high] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+      const end = Math.ceil(((column + 1) * runs) / width);
+      for (let run = Math.floor((column * runs) / width); run < end; run++) {
+        low = Math.min(low, this.#low[run] as number);
+        high = Math.max(high, this.#high[run] as number);
+      }
+      return low <= high ? [low, high] : undefined;
+    });
+  }
+
+  #joined(runs: number, width: number): (readonly [number, number] | undefined)[] {
+    const valueAt = (run: number): number => {
+      const value = this.#low[Math.min(runs - 1, run)] as number;
+      return Number.isFinite(value) ? value : Number.NaN;
+    };
+    return Array.from({ length: width }, (_, column) => {
+      const at = width < 2 ? 0 : (column * (runs - 1)) / (width - 1);
+      const [before, after] = [valueAt(Math.floor(at)), valueAt(Math.ceil(at))];
+      const value = before + (after - before) * (at % 1);
+      return Number.isNaN(value) ? undefined : [value, value];
+    });
+  }
+}
+
+/** Lines of Braille: what lies between the least and the greatest value of each column of dots, joined from column to column. */
+export function drawEnvelope(envelope: Envelope, width: number, height: number): string[] {
+  const [least, greatest] = [Number(envelope.least), Number(envelope.greatest)];
+  const top = 4 * height - 1;
+  const levelOf = (value: number): number =>
+    greatest > least ? Math.round((top * (value - least)) / (greatest - least)) : Math.floor(top / 2);
+  const cells = Array.from({ length: height }, () => new Uint8Array(width));
+  let before: readonly [number, number] | undefined;
+  for (const [x, range] of envelope.columns(2 * width).entries()) {
+    if (range === undefined) {
+      before = undefined;
+      continue;
+    }
+    const [low, high] = [levelOf(range[0]), levelOf(range[1])];
+    const from = before === undefined ? low : Math.min(low, before[1] + 1);
+    const to = before === undefined ? high : Math.max(high, before[0] - 1);
+    for (let y = from; y <= to; y++) {
+      const row = cells[height - 1 - Math.floor(y / 4)];
+      const bit = DOTS[x % 2]?.[y % 4];
+      if (row !== undefined && bit !== undefined) row[x >> 1] = (row[x >> 1] as number) | bit;
+    }
+    before = [low, high];
+  }
+  return cells.map((row) =>
+    // Some fonts show rings for the character without dots.
+    Array.from(row, (bits) => (bits === 0 ? " " : String.fromCharCode(0x2800 + bits))).join(""),
+  );
+}
+
+/** Values as bars of eighths of a line's height; a blank where there is none. */
+export function sparkline(values: readonly number[]): string {
+  const known = values.filter(Number.isFinite);
+  const [least, greatest] = [Math.min(...known), Math.max(...known)];
+  const step = greatest > least ? (BARS.length - 1) / (greatest - least) : 0;
+  return values
+    .map((value) =>
+      Number.isFinite(value) ? BARS[step === 0 ? 3 : Math.round((value - least) * step)] : " ",
+    )
+    .join("");
+}
+
+/** A value of a column as people read it: counts with separators, six digits of a fraction, dates. */
+export function scaleText(value: number | bigint, dtype: DType): string {
+  if (dtype.kind === "datetime" || dtype.kind === "timedelta") return formatValue(value, dtype);
+  if (typeof value === "bigint" || Number.isSafeInteger(value)) return formatCount(value);
+  return String(Number(value.toPrecision(6)));
+}
+
+/** A plot of each source, one below the other, as wide as the terminal. Throws `BAD_ARGUMENT` where there are no numbers. */
+export async function printPlots(
+  out: Output,
+  sources: readonly ValueSource[],
+  options: LongOptions,
+): Promise<void> {
+  const envelopes = sources.map(() => new Envelope());
+  const length = Math.min(...sources.map((source) => source.rows));
+  for await (const { first, end, lists } of readBatches(sources, 0, length, options))
+    for (const [s, list] of lists.entries()) {
+      const envelope = envelopes[s];
+      for (let i = 0; i < end - first; i++) envelope?.add(numberOf(list.at(i)));
+    }
+  const plots = envelopes.map((envelope, s) => new Plot(sources[s] as ValueSource, envelope));
+  const height = plots.length === 1 ? 12 : plots.length < 5 ? 6 : 3;
+  const margin = Math.max(...plots.map((plot) => plot.margin));
+  const width = Math.max(24, Math.min(MOST_WIDTH, out.columns ?? USUAL_WIDTH)) - margin - 2;
+  for (const plot of plots) for (const line of plot.lines(margin, width, height)) await out.line(line);
+  const [{ count } = { count: 0 }] = envelopes;
+  if (count > 0)
+    for (const line of axisLines(count, sources[0]?.origin, width))
+      await out.line(`${" ".repeat(margin)} ${line}`);
+}
+
+/** The plot of one column. */
+class Plot {
+  readonly #envelope: Envelope;
+  readonly #head: string;
+  readonly #top: string = "";
+  readonly #bottom: string = "";
+
+  constructor({ name, dtype }: ValueSource, envelope: Envelope) {
+    const { count, missing, least, greatest } = envelope;
+    this.#envelope = envelope;
+    if (least !== undefined && greatest !== undefined)
+      [this.#top, this.#bottom] = [
+        scaleText(greatest, dtype),
+        least === greatest ? "" : scaleText(least, dtype),
+      ];
+    const gaps =
+      missing > 0 ? `${formatCount(missing)} of ${formatPlural(count, "row")} without a number` : "";
+    this.#head = [printable(name), count === 0 ? "no rows" : gaps].filter((part) => part !== "").join("  ");
+  }
+
+  /** Characters that the labels take. */
+  get margin(): number {
+    return Math.max(this.#top.length, this.#bottom.length);
+  }
+
+  lines(margin: number, width: number, height: number): string[] {
+    const heads = this.#head === "" ? [] : [this.#head];
+    if (this.#top === "") return heads;
+    const rows = drawEnvelope(this.#envelope, width, height).map((line, i) => {
+      const label = i === 0 ? this.#top : i === height - 1 ? this.#bottom : "";
+      return `${padStart(label, margin)} ${label === "" ? "│" : "┤"}${line}`.trimEnd();
+    });
+    return [...heads, ...rows];
+  }
+}
+
+/** Which rows are shown, below all plots. */
+function axisLines(count: number, origin: ValueSource["origin"], width: number): string[] {
+  const { first, step } = origin ?? { first: 0, step: 1 };
+  const [left, right] = [formatCount(first), formatCount(first + step * (count - 1))];
+  const per = Math.ceil(count / (2 * width));
+  const what = origin === undefined ? "rows that were found" : "rows";
+  const more = per > 1 ? `, ${formatCount(per)} to a column` : "";
+  return [
+    `└${"─".repeat(width)}`,
+    ` ${count === 1 ? left : left + padStart(right, width - left.length)}`,
+    ` ${what}${more}`,
+  ];
+}
+
+/** A value as a number that can be compared; NaN for none. */
+export function numberOf(value: unknown): number | bigint {
+  if (typeof value === "bigint") return value === NOT_A_TIME ? Number.NaN : value;
+  return Number(value);
+}
+
+/** What stands for no date; as an integer it is drawn as none, too. */
+const NOT_A_TIME = -(2n ** 63n);
+
+/** The sources that can be drawn. Throws `BAD_ARGUMENT` for a column that was named and cannot be, and where none can be. */
+export function drawable(sources: readonly ValueSource[], path: string, isNamed: boolean): ValueSource[] {
+  const found = sources.filter(canDraw);
+  const [first] = isNamed ? sources.filter((source) => !canDraw(source)) : found.length === 0 ? sources : [];
+  if (first === undefined && found.length > 0) return found;
+  const what = first === undefined || first.name === "" ? "the values" : `"${printable(first.name)}"`;
+  const is =
+    first !== undefined && first.rowShape.length > 0
+      ? "have more than one dimension; choose one with --slice"
+      : "are not numbers";
+  throw new SuperchunkError("BAD_ARGUMENT", `--plot draws rows of numbers: ${what} ${is}`, {
+    path,
+    field: "plot",
+  });
+}
