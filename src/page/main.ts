@@ -307,7 +307,10 @@ function startWorker(): Engine {
     const url = URL.createObjectURL(new Blob([inside], { type: "text/javascript" }));
     return callerOf<Engine>(new Worker(url));
   }
-  return callerOf<Engine>(new Worker(new URL("./page-worker.js", import.meta.url), { type: "module" }));
+  const script = new URL("./page-worker.js", import.meta.url);
+  // Where the address names another server, the worker is to be allowed to read from it as the page is.
+  script.search = location.search;
+  return callerOf<Engine>(new Worker(script, { type: "module" }));
 }
 
 function title({ archive, column }: State): HTMLElement {

@@ -10,6 +10,7 @@ import type { Browser, Page } from "playwright-core";
 import { openArchive, serveView } from "superchunk/node";
 import { corpusFolder, repositoryRoot } from "../fixtures/manifest.ts";
 import type { Outcome } from "./outcome.ts";
+import { checkVast } from "./vast.ts";
 
 /** Archives of the corpus that are shown. */
 const TABLE = "ctable/bcolz-daily-equities";
@@ -65,6 +66,7 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       await outcome.attempt("dropped files", () => checkFiles(browser, served.url, folder, outcome));
       await outcome.attempt("from a disk", () => checkFromDisk(browser, folder, outcome));
       await outcome.attempt("an address", () => checkAddress(browser, served.url, outcome));
+      await outcome.attempt("a terabyte", () => checkVast(browser, served.url, outcome));
     } finally {
       await served.close();
     }

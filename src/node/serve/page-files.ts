@@ -86,24 +86,24 @@ export class PageFiles {
     return { bytes: encode(html), type: "text/html; charset=utf-8", policy: policyFor(query) };
   }
 
-  /** What lies at a path below {@link PREFIX}; undefined for nothing. */
-  async find(path: string, options: StoreOptions): Promise<PageBody | undefined> {
+  /** What lies at a path below {@link PREFIX}; undefined for nothing. `query`: as of {@link page}, since the page's worker has its own policy. */
+  async find(path: string, query: string, options: StoreOptions): Promise<PageBody | undefined> {
     const [kind = "", ...rest] = path.slice(PREFIX.length).split("/");
     if (kind === "archives.json" && rest.length === 0) {
       const archives = await this.#archives();
       return { bytes: encode(JSON.stringify({ archives })), type: "application/json" };
     }
-    if (kind === "page" && rest.length === 1) return this.#script(rest[0] ?? "");
+    if (kind === "page" && rest.length === 1) return this.#script(rest[0] ?? "", query);
     if (kind === "files") return this.#object(Number(rest[0]), rest.slice(1).join("/"), options);
     return undefined;
   }
 
-  async #script(name: string): Promise<PageBody | undefined> {
+  async #script(name: string, query: string): Promise<PageBody | undefined> {
     const folder = this.#built?.url;
     if (folder === undefined || !/^[\w-]+(?:\.[\w-]+)*\.js$/.test(name)) return undefined;
     try {
       const bytes = await readFile(fileURLToPath(new URL(name, folder)));
-      return { bytes, type: "text/javascript; charset=utf-8", policy: policyFor("") };
+      return { bytes, type: "text/javascript; charset=utf-8", policy: policyFor(query) };
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
       throw error;

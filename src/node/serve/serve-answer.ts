@@ -118,9 +118,9 @@ async function readPage(
   options: ViewReadOptions,
 ): Promise<PageBody | undefined> {
   if (page === undefined) return undefined;
-  if (PageFiles.isOwn(path)) return page.find(path, options);
-  if (path !== "" || !wantsPage(request)) return undefined;
-  return page.page(/\?([^#]*)/.exec(request.url ?? "")?.[1] ?? "");
+  const query = /\?([^#]*)/.exec(request.url ?? "")?.[1] ?? "";
+  if (PageFiles.isOwn(path)) return page.find(path, query, options);
+  return path !== "" || !wantsPage(request) ? undefined : page.page(query);
 }
 
 function wantsPage({ headers }: IncomingMessage): boolean {

@@ -25,6 +25,9 @@ import type {
 import { readRows } from "./rows.ts";
 import { factsOf, type Opened, Sources } from "./sources.ts";
 
+/** Milliseconds that the stored size of an archive may take. */
+const STORED_MS = 3000;
+
 /** Makes the worker's side. */
 export function makeEngine(): Engine {
   return new PageEngine();
@@ -52,8 +55,13 @@ class PageEngine implements Engine {
     const node = await this.#sources.open(target.archive);
     let stored = this.#stored.get(node);
     if (stored === undefined) {
-      // A store that cannot tell sizes cheaply leaves this out.
-      stored = node.storedBytes().catch(() => undefined);
+      // A request for each object: where that takes long, it is left out.
+      const signal = AbortSignal.timeout(STORED_MS);
+      const isOne = node.kind !== "group" && node.dialect.startsWith("bloscpack");
+      stored =
+        this.#sources.isFar && !isOne
+          ? Promise.resolve(undefined)
+          : node.storedBytes({ signal }).catch(() => undefined);
       this.#stored.set(node, stored);
     }
     return {

@@ -27,12 +27,15 @@ const BYTE: DType = { kind: "uint", itemSize: 1, byteOrder: "none" };
 
 /** The archives of a source, opened when they are asked for and kept. */
 export class Sources {
+  /** True where each request goes over a network, to a server that is not the page's own. */
+  isFar = false;
   #places = new Map<string, () => Promise<Readable>>();
   readonly #opened = new Map<string, Promise<Opened>>();
 
   async list(source: Source, watch: Watch<readonly Entry[]> = {}): Promise<readonly Entry[]> {
     this.#places = new Map();
     this.#opened.clear();
+    this.isFar = source.kind === "url";
     const entries: Entry[] = [];
     let told = 0;
     for await (const entry of this.#find(source, watch)) {
@@ -106,6 +109,8 @@ export class Sources {
     let node: Readable;
     try {
       node = await open(store, name);
+      // Opened once: to open it again would cost its requests again.
+      this.#opened.set(shown, asTableIfOne(node));
     } catch (error) {
       if (!isSuperchunkError(error)) throw error;
       yield { name: shown, error: error.message };

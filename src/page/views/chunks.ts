@@ -11,6 +11,8 @@ import { columnChoice, commandPath, type Shown, sentenceOf } from "./view.ts";
 
 /** Values up to so many bytes are checked without being asked, where reading costs little. */
 const CHECKED_UNASKED = 256 << 20;
+/** Chunks on another server up to which all are listed without being asked. */
+const LISTED_UNASKED = 512;
 const COLOURINGS: readonly (readonly [Colouring, string])[] = [
   ["ratio", "ratio"],
   ["size", "stored size"],
@@ -92,7 +94,8 @@ class ChunkView {
     );
     const redraw = (): void => this.#map.repaint();
     addEventListener("themechange", redraw, { signal });
-    void this.#list();
+    if (shown.source.kind === "url" && this.#column.nchunks > LISTED_UNASKED) this.#offerList();
+    else void this.#list();
   }
 
   get #target(): { readonly archive: string; readonly column: string } {
@@ -100,7 +103,7 @@ class ChunkView {
   }
 
   async #list(): Promise<void> {
-    const { engine, signal, now } = this.#shown;
+    const { engine, signal } = this.#shown;
     try {
       const problem = await engine.chunks(this.#target, {
         signal,
@@ -112,16 +115,39 @@ class ChunkView {
         },
       });
       this.#tellTotals(false);
-      this.element.dataset["listed"] = String(this.#data.count);
       if (problem !== undefined) this.#totals.after(h("p", { class: "bad-note" }, problem));
     } catch (error) {
       const text = sentenceOf(error);
       if (text !== undefined) this.#totals.replaceWith(h("p", { class: "bad-note", role: "alert" }, text));
       if (signal.aborted) return;
     }
-    const chosen = now.state.more["chunk"];
-    if (chosen !== undefined && Number(chosen) < this.#data.count) void this.#read(Number(chosen));
+    this.#listed();
     this.#offerCheck();
+  }
+
+  #listed(): void {
+    this.element.dataset["listed"] = String(this.#data.count);
+    const chosen = this.#shown.now.state.more["chunk"];
+    if (chosen !== undefined && Number(chosen) < this.#column.nchunks) void this.#read(Number(chosen));
+  }
+
+  /** On another server the headers of many chunks are many requests: they are read when they are asked for. */
+  #offerList(): void {
+    const button = h(
+      "button",
+      {
+        onclick: () => {
+          this.#totals.textContent = "Listing the chunks…";
+          void this.#list();
+        },
+      },
+      `List ${formatPlural(this.#column.nchunks, "chunk")}`,
+    );
+    this.#totals.replaceChildren(
+      button,
+      " This reads the header of each. A click on a cell reads one chunk.",
+    );
+    this.#listed();
   }
 
   #tellTotals(isGoing: boolean): void {
@@ -165,7 +191,7 @@ class ChunkView {
 
   #lines(cell: number): string[] {
     const { count, index, offset, nbytes, cbytes, file, codec, words, digests, state } = this.#data;
-    if (cell >= count) return [`chunk ${formatCount(cell)}`, "not listed"];
+    if (cell >= count) return [`chunk ${formatCount(cell)}`, this.#rowsOf(cell) ?? "", "not listed"];
     const rows = this.#rowsOf(index[cell] as number);
     const [stored, decoded] = [cbytes[cell] as number, nbytes[cell] as number];
     const digest = digests.get(cell);
@@ -206,12 +232,12 @@ class ChunkView {
 
   async #read(cell: number): Promise<void> {
     const { engine, now, signal } = this.#shown;
-    const index = this.#data.index[cell] as number;
+    const index = cell < this.#data.count ? (this.#data.index[cell] as number) : cell;
     now.keep({ chunk: String(cell) });
     this.#detail.replaceChildren(h("p", { class: "note" }, `Reading chunk ${formatCount(index)}…`));
     try {
       const detail = await engine.chunk({ ...this.#target, index }, { signal });
-      if (detail.error !== undefined) {
+      if (detail.error !== undefined && cell < this.#data.count) {
         this.#data.state[cell] = STATE.damaged;
         this.#map.repaint();
       }

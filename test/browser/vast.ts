@@ -1,0 +1,99 @@
+/** The page on arrays of a terabyte on another server: how many requests show the first values, and how soon. */
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Browser } from "playwright-core";
+import { repositoryRoot } from "../fixtures/manifest.ts";
+import { serveObjects } from "../store/server.ts";
+import type { Outcome } from "./outcome.ts";
+
+/** Values of a chunk, and of the array: a tebibyte of float64. */
+const [CHUNK, ROWS] = [131_072, 2 ** 37];
+const MOST_REQUESTS = 10;
+const PATIENCE = { timeout: 60_000 };
+
+/** A chunk of each format, which stands for all chunks, and the documents of an array that has them. */
+function makeObjects(): Map<string, Uint8Array> {
+  const folder = mkdtempSync(join(tmpdir(), "superchunk-vast-"));
+  const superchunk = (...args: readonly string[]): void => {
+    const command = [join(repositoryRoot, "dist", "cli", "main.js"), ...args];
+    execFileSync(process.execPath, command, { cwd: folder, stdio: "ignore" });
+  };
+  try {
+    const values = Float64Array.from({ length: CHUNK }, (_, i) => i / 4);
+    writeFileSync(join(folder, "values.raw"), new Uint8Array(values.buffer));
+    const made = ["--from", "values.raw", "--dtype", "<f8", "--shape", "-1", "--chunklen", String(CHUNK)];
+    superchunk("create", "vast.bcolz", "--as", "carray", ...made);
+    superchunk("convert", "vast.bcolz", "vast.zarr");
+    const read = (name: string): Buffer => readFileSync(join(folder, name));
+    const json = (name: string): Record<string, unknown> => JSON.parse(read(name).toString());
+    const text = (value: object): Buffer => Buffer.from(JSON.stringify(value));
+    return new Map([
+      ["vast.bcolz/meta/sizes", text({ ...json("vast.bcolz/meta/sizes"), shape: [ROWS], nbytes: 8 * ROWS })],
+      ["vast.bcolz/meta/storage", read("vast.bcolz/meta/storage")],
+      ["vast.bcolz/__attrs__", read("vast.bcolz/__attrs__")],
+      ["vast.bcolz/data/__0.blp", read("vast.bcolz/data/__0.blp")],
+      ["vast.zarr/zarr.json", text({ ...json("vast.zarr/zarr.json"), shape: [ROWS] })],
+      ["vast.zarr/c/0", read("vast.zarr/c/0")],
+    ]);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Checks the views of a page that `url` serves, on arrays of another server. */
+export async function checkVast(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const objects = makeObjects();
+  const server = await serveObjects(objects);
+  server.intercept = (request, response) => {
+    const key = decodeURIComponent(request.url ?? "").replace("/base dir/", "");
+    response.setHeader("access-control-allow-origin", "*");
+    response.setHeader("access-control-expose-headers", "ETag, Content-Range");
+    // Every chunk is the first one.
+    const first = key.replace(/(__|c\/)\d+/, (_, name: string) => `${name}0`);
+    const bytes = objects.get(first);
+    if (bytes !== undefined) server.objects.set(key, bytes);
+    return false;
+  };
+  try {
+    for (const name of ["vast.bcolz", "vast.zarr"])
+      for (const [view, ready] of [
+        ["values", ".cells td"],
+        ["values&row=137438900000", ".cells td"],
+        ["overview", ".snippet"],
+        ["chunks", "[data-listed]"],
+      ] as const) {
+        server.log.length = 0;
+        const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+        const address = `${url}?url=${encodeURIComponent(`${server.url}/${name}`)}#archive=${name}&view=${view}`;
+        await page.goto(address);
+        await page.waitForFunction(
+          (selector) => {
+            const found = document.querySelector(selector);
+            return found !== null && (selector !== ".cells td" || /\d/.test(found.textContent ?? ""));
+          },
+          ready,
+          PATIENCE,
+        );
+        const shown = await page.evaluate(() => performance.now());
+        const count = server.log.length;
+        console.log(
+          `  ${name}, 1 TiB, ${view}: ${count} requests, ${shown.toFixed(0)} ms after the page was asked for`,
+        );
+        outcome.expect(
+          `requests for ${view} of ${name} (${count}), at most ${MOST_REQUESTS}`,
+          count <= MOST_REQUESTS,
+          true,
+        );
+        if (view.startsWith("values")) {
+          const cell = await page.evaluate(() => document.querySelector(".cells td")?.textContent);
+          const row = Number((/\d+$/.exec(view) ?? ["0"])[0]);
+          outcome.expect(`the first value of ${view} of ${name}`, Number(cell), (row % CHUNK) / 4);
+        }
+        await page.close();
+      }
+  } finally {
+    await server.close();
+  }
+}
