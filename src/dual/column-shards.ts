@@ -12,7 +12,7 @@ import { superchunkName } from "../format/naming.ts";
 import { joinKey, splitKey } from "../store/key.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
 import type { ArrayWriter } from "../write/array/array-writer.ts";
-import type { Committed } from "../write/array/root.ts";
+import { type Committed, newArrayId } from "../write/array/root.ts";
 import type { StoredChunk } from "../write/array/superchunk-file.ts";
 import { ChunkSource } from "../write/rows/chunk-source.ts";
 import { encodeShardIndex } from "../zarr/read/shard-index.ts";
@@ -392,11 +392,8 @@ export class ColumnView extends ColumnShards {
 async function linkOver(store: WritableStore, from: string, to: string): Promise<void> {
   if (store.link === undefined || store.rename === undefined) return;
   const { folder, name } = splitKey(to);
-  const random = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) =>
-    byte.toString(16).padStart(2, "0"),
-  ).join("");
   // A name that listings hide, and recovering removes.
-  const passing = joinKey(folder, `.${name}.${random}.tmp`);
+  const passing = joinKey(folder, `.${name}.${newArrayId().slice(16)}.tmp`);
   await store.link(from, passing, "hard");
   await store.rename(passing, to);
 }

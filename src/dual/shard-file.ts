@@ -235,6 +235,8 @@ const GONE_CHUNK = new Uint8Array(16);
 /** Blosc adds at most its header; digests have at most 64 bytes. */
 const MAX_OVERHEAD = 16 + 64;
 const PAGE = 4096;
+/** From what stays to what is there for a time: readers join ranges up to 1 MiB apart, and decode what a shorter file gives. [FY-03] */
+const APART = (1 << 20) + PAGE;
 
 /** The permission to write, of anyone and of the owner. */
 export const WRITE_BITS = 0o222;
@@ -379,7 +381,7 @@ export function planShard(
   const entries = base?.isShard === true ? [...base.entries] : emptyEntries(facts.capacity);
   const limit = farOffset(facts);
   let isNatural = base === undefined || base.isNatural;
-  let far = Math.max(limit, base?.size ?? 0, isNatural ? 0 : high);
+  let far = Math.max(limit + APART, base?.size ?? 0, isNatural ? 0 : high);
   const natural = naturalEnd(entries, facts);
   const kept = rangesOf(entries);
   const writes: { offset: number; bytes: Uint8Array }[] = [];
@@ -413,7 +415,7 @@ export function canTakeOver(base: PublishedShard, full: PublishedShard, facts: S
   const limit = farOffset(facts);
   if (!base.isNatural || full.size > limit) return false;
   return base.entries.every((entry, slot) => {
-    if (entry === undefined || entry.offset >= limit) return true;
+    if (entry === undefined || entry.offset >= limit + APART) return true;
     const other = full.entries[slot];
     return other?.offset === entry.offset && other.nbytes === entry.nbytes;
   });

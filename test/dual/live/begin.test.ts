@@ -175,7 +175,8 @@ test.each([false, true])(
     expect(plan.notes.join()).toContain(`${places} superchunks would be written once more`);
     expect(plan).toMatchObject({ files: [], done: false, kind: "hard" });
     const size = made.concat(Object.keys(after).filter((key) => /(^|\/)c\/3$/.test(key)));
-    const written = size.reduce((sum, key) => sum + Buffer.from(after[key] ?? "", "base64").length, 0);
+    // Holes take no room.
+    const written = size.reduce((sum, key) => sum + fs.statSync(join(root, key)).blocks * 512, 0);
     expect(plan.added / written).toBeGreaterThan(0.75);
     expect(plan.added / written).toBeLessThan(1.25);
     const reserved = join(temporaryFolder(), "reserved");

@@ -105,10 +105,9 @@ async function readIndex(
   path: string,
   capacity: number,
 ): Promise<({ offset: number; nbytes: number } | undefined)[]> {
-  const bytes = fs.readFileSync(path);
   const length = capacity * 16 + 4;
-  if (bytes.length < length) throw new RangeError(`${path} is shorter than an index`);
-  const index = bytes.subarray(bytes.length - length);
+  const index = readPart(path, (size) => ({ offset: size - length, nbytes: length }));
+  if (index.length < length) throw new RangeError(`${path} is shorter than an index`);
   if ((await crc32c(index.subarray(0, -4))) !== index.readUInt32LE(length - 4))
     throw new RangeError(`${path}: checksum of the index`);
   return Array.from({ length: capacity }, (_, slot) => {
@@ -120,8 +119,25 @@ async function readIndex(
 }
 
 /** The bytes that a range has now: fewer behind the end of the file. */
-export function readRange(root: string, { shard, offset, nbytes }: Range): Uint8Array {
-  return fs.readFileSync(join(root, shard)).subarray(offset, offset + nbytes);
+export function readRange(root: string, range: Range): Uint8Array {
+  return readPart(join(root, range.shard), () => range);
+}
+
+/** A part of a file, which its size may tell: shards have long holes. */
+function readPart(path: string, partOf: (size: number) => Omit<Range, "shard">): Buffer {
+  const file = fs.openSync(path, "r");
+  try {
+    return readAt(file, partOf(fs.fstatSync(file).size));
+  } finally {
+    fs.closeSync(file);
+  }
+}
+
+/** Bytes of an open file: fewer past its end. */
+export function readAt(file: number, { offset, nbytes }: Omit<Range, "shard">): Buffer {
+  if (offset < 0) return Buffer.alloc(0);
+  const bytes = Buffer.alloc(nbytes);
+  return bytes.subarray(0, fs.readSync(file, bytes, 0, nbytes, offset));
 }
 
 /** The values, as numbers of int32, where the paths are opened only now; undefined where a chunk cannot be decoded. */
