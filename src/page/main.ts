@@ -273,7 +273,10 @@ class Page {
       const { codec, checksum, stored } = await this.#engine.summary(target, { signal });
       const whole = node.nbytes;
       if (stored !== undefined && (column === undefined || column.name === ""))
-        line.append(fact(formatBytes(stored), "stored"), fact(formatGain(whole, stored), ""));
+        line.append(fact(formatBytes(stored), "stored"));
+      const gain =
+        stored === undefined || (column !== undefined && column.name !== "") ? "" : formatGain(whole, stored);
+      if (gain !== "") line.append(fact(gain, ""));
       if (codec !== "") line.append(fact(codec, "codec"));
       if (checksum !== undefined) line.append(fact(checksum, "checksums"));
     } catch (error) {

@@ -50,8 +50,9 @@ export class BlobStore implements ReadableStore {
   async stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
     const blob = this.#find(key, options);
     if (blob === undefined) return undefined;
-    const changed = "lastModified" in blob ? blob.lastModified : 0;
-    return { size: blob.size, version: `${blob.size}-${changed}` };
+    const modified = "lastModified" in blob ? Number(blob.lastModified) : undefined;
+    const version = `${blob.size}-${modified ?? 0}`;
+    return { size: blob.size, version, ...(modified === undefined ? {} : { modified }) };
   }
 
   async *list(folder: string, options?: StoreOptions): AsyncIterable<ListEntry> {

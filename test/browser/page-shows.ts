@@ -1,5 +1,5 @@
 /** The page of `serve` and `view`, driven as a person does: what it shows is what the command prints. */
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { readdirSync, statSync } from "node:fs";
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -55,10 +55,16 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
     ] as const)
       await cp(join(corpusFolder, from), join(folder, to), { recursive: true });
     await damage(join(folder, "damaged"));
+    const repair = ["repair", "damaged", "filled", "--holes", "fill"];
+    // It ends with 3, because rows are gone.
+    spawnSync(process.execPath, [join(repositoryRoot, "dist", "cli", "main.js"), ...repair], { cwd: folder });
     const served = await serveView(folder, { page: "only" });
     try {
       await outcome.attempt("what the page loads", () => checkWeight(browser, served.url, outcome));
       await outcome.attempt("the map", () => checkMap(browser, served.url, folder, outcome));
+      await outcome.attempt("inside of a chunk", () => checkInside(browser, served.url, folder, outcome));
+      await outcome.attempt("files and ages", () => checkFileCells(browser, served.url, folder, outcome));
+      await outcome.attempt("filled rows", () => checkFilled(browser, served.url, outcome));
       await outcome.attempt("the values", () => checkValues(browser, served.url, folder, outcome));
       await outcome.attempt("damage", () => checkDamage(browser, served.url, folder, outcome));
       await outcome.attempt("the state", () => checkState(browser, served.url, outcome));
@@ -198,6 +204,105 @@ async function checkMap(browser: Browser, url: string, folder: string, outcome: 
     outcome.expect(`${archive}: troubles`, troubles, []);
     await page.close();
   }
+}
+
+/** The text of the cells of a table, row by row. */
+function cellsOf(page: Page, selector: string): Promise<string[][]> {
+  return page.evaluate(
+    (rows) =>
+      [...document.querySelectorAll(rows)].map((row) =>
+        [...row.children].map((cell) => cell.textContent ?? ""),
+      ),
+    `${selector} tbody tr`,
+  );
+}
+
+/** Opens a table that is kept closed, and waits for its cells. */
+async function openTable(page: Page, selector: string): Promise<string[][]> {
+  await page.click(`${selector} summary`);
+  await page.waitForFunction(
+    (cell) => /\d/.test(document.querySelector(cell)?.textContent ?? ""),
+    `${selector} tbody td`,
+    PATIENCE,
+  );
+  return cellsOf(page, selector);
+}
+
+/** Blocks and streams are those of the chunk's bytes: they begin where it says, and leave no byte between them. */
+async function checkInside(browser: Browser, url: string, folder: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await page.goto(`${url}#archive=daily.bcolz&column=close&view=chunks&chunk=1`);
+  await page.waitForSelector(".streams canvas", PATIENCE);
+  const found = (await openTable(page, ".streams")).map((row) =>
+    row.slice(1).map((text) => text.split(" ").map(Number)),
+  );
+  const file = await readFile(join(folder, "daily.bcolz", "close", "data", "__1.blp"));
+  const chunk = new DataView(file.buffer, file.byteOffset + 16, file.length - 16);
+  const [nbytes, blocksize, ctbytes] = [4, 8, 12].map((at) => chunk.getUint32(at, true));
+  const count = Math.ceil((nbytes ?? 0) / (blocksize ?? 1));
+  const starts = Array.from({ length: count }, (_, block) => chunk.getUint32(16 + 4 * block, true));
+  outcome.expect(
+    "where blocks begin",
+    found.map(([at]) => at?.[0]),
+    starts,
+  );
+  const stored = found.map(([, size]) => size?.[0] ?? Number.NaN);
+  outcome.expect(
+    "their stored bytes",
+    stored.reduce((sum, size) => sum + size, 16 + 4 * count),
+    ctbytes,
+  );
+  outcome.expect(
+    "their streams, each with its length",
+    found.map((cells) => (cells[4] ?? []).reduce((sum, size) => sum + 4 + size, 0)),
+    stored,
+  );
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
+/** A cell for each file leads to its chunks, and files have the age that the disk tells. */
+async function checkFileCells(
+  browser: Browser,
+  url: string,
+  folder: string,
+  outcome: Outcome,
+): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await page.goto(`${url}#archive=matrix&view=chunks&color=age`);
+  await page.waitForSelector("[data-listed]", PATIENCE);
+  const data = join(folder, "matrix", "data");
+  const files = readdirSync(data);
+  const times = files.map((name) => statSync(join(data, name)).mtimeMs);
+  const text = new Date(Math.max(...times)).toISOString().slice(0, 16).replace("T", " ");
+  await page.waitForSelector(`.legend:has-text("${text}")`, PATIENCE);
+  const chunks = Number(await page.getAttribute("[data-listed]", "data-listed"));
+  outcome.expect("several chunks share a file", files.length < chunks, true);
+  const select = "label:has-text('Cells') select";
+  if (files.length > 1) {
+    await page.selectOption(select, "files");
+    await page.focus(".map");
+    await page.keyboard.press("End");
+    await page.waitForSelector(`.tip:has-text("${files.sort().at(-1)}")`, PATIENCE);
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".tip b:has-text('chunk ')", PATIENCE);
+    outcome.expect("chunks again", await page.inputValue(select), "chunks");
+  } else outcome.expect("no choice of cells", await page.isVisible(select), false);
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
+/** Chunks that a repair filled are marked. */
+async function checkFilled(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await page.goto(`${url}#archive=filled&view=chunks&color=health`);
+  await page.waitForSelector("[data-checked]", PATIENCE);
+  const rows = await openTable(page, ".behind");
+  const states = rows.map((row) => row.at(-1));
+  outcome.expect("filled chunks", states.includes("filled by a repair"), true);
+  outcome.expect("whole chunks", states.includes("whole"), true);
+  outcome.expect("troubles", troubles, []);
+  await page.close();
 }
 
 /** The rows that are copied are the values. */

@@ -196,7 +196,9 @@ function sendStored(
   place: Place,
 ): Promise<void> {
   const etag = `"${createHash("sha1").update(info.version).digest("base64url")}"`;
-  const whole = { headers: headersOf("application/octet-stream"), etag, size: info.size, place };
+  const headers = headersOf("application/octet-stream");
+  if (info.modified !== undefined) headers["last-modified"] = new Date(info.modified).toUTCString();
+  const whole = { headers, etag, size: info.size, place };
   return sendCut(request, response, whole, async (first, end) => {
     const bytes = await read(first, end - first);
     place.hold(bytes.length);

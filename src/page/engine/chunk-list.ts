@@ -19,6 +19,8 @@ const BATCH = 16_384;
 const BATCH_MS = 150;
 /** Damaged chunks after which a list ends: a file that is no archive would have them without end. */
 const MOST_DAMAGED = 1000;
+/** Blocks of a chunk that are shown. */
+const MOST_BLOCKS = 4096;
 /** Values of a chunk that are shown. */
 const FIRST_VALUES = 8;
 
@@ -114,19 +116,19 @@ export async function readChunk(
 ): Promise<ChunkDetail> {
   const began = performance.now();
   const rows = rowsOf(column, index);
-  let blocks: readonly BlockFacts[] = [];
+  let found: ReturnType<typeof blocksOf> = { blocks: [], nblocks: 0 };
   let values: readonly string[] = [];
   let failure: string | undefined;
   try {
     if ("encodedChunks" in column)
       for await (const chunk of (column as ChunkedArchive).encodedChunks(index, index + 1, { signal }))
-        blocks = blocksOf(chunk);
+        found = blocksOf(chunk);
     if (rows !== undefined) values = await firstValues(column, rows, signal);
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
     failure = error.message;
   }
-  return { index, took: performance.now() - began, rows, blocks, values, error: failure };
+  return { index, took: performance.now() - began, rows, ...found, values, error: failure };
 }
 
 function rowsOf(column: Column, index: number): readonly [number, number] | undefined {
@@ -161,23 +163,31 @@ async function firstValues(
   return texts;
 }
 
-/** The blocks of a Blosc chunk: compressors with threads write them in any order. */
-function blocksOf({ bytes }: EncodedChunk): BlockFacts[] {
+/** The blocks of a Blosc chunk with their streams: compressors with threads write blocks in any order. */
+function blocksOf({ bytes }: EncodedChunk): { readonly blocks: BlockFacts[]; readonly nblocks: number } {
   const header = decodeHeader(bytes);
-  const nbytesOf = (block: number): number =>
-    Math.min(header.blocksize, header.nbytes - block * header.blocksize);
-  if (header.memcpyed)
-    return Array.from({ length: header.nblocks }, (_, block) => ({
-      nbytes: nbytesOf(block),
-      cbytes: nbytesOf(block),
-    }));
-  if (headLength(header) > bytes.length) return [];
+  const { nbytes, blocksize, nblocks, ctbytes, memcpyed, split, typesize } = header;
+  const head = headLength(header);
+  if (head > bytes.length) return { blocks: [], nblocks };
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const starts = Array.from({ length: header.nblocks }, (_, block) => view.getInt32(16 + 4 * block, true));
-  const sorted = [...starts, header.ctbytes].sort((a, b) => a - b);
-  const after = new Map(sorted.map((start, i) => [start, sorted.at(i + 1) ?? header.ctbytes]));
-  return starts.map((start, block) => ({
-    nbytes: nbytesOf(block),
-    cbytes: (after.get(start) ?? start) - start,
-  }));
+  const starts = Array.from({ length: nblocks }, (_, block) =>
+    memcpyed ? head + block * blocksize : view.getInt32(16 + 4 * block, true),
+  );
+  const sorted = [...starts, ctbytes].sort((a, b) => a - b);
+  const after = new Map(sorted.map((start, i) => [start, sorted.at(i + 1) ?? ctbytes]));
+  const blocks = starts.slice(0, MOST_BLOCKS).map((offset, block) => {
+    const length = Math.min(blocksize, nbytes - block * blocksize);
+    const cbytes = (after.get(offset) ?? offset) - offset;
+    const streams: number[] = [];
+    // The short last block is never split.
+    const count = split && length === blocksize ? typesize : 1;
+    for (let at = offset; !memcpyed && streams.length < count && at >= 0 && at + 4 <= bytes.length; ) {
+      const stored = view.getInt32(at, true);
+      if (stored < 0) break;
+      streams.push(stored);
+      at += 4 + stored;
+    }
+    return { offset, nbytes: length, cbytes, streams: memcpyed ? [length] : streams };
+  });
+  return { blocks, nblocks };
 }

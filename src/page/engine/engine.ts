@@ -25,6 +25,8 @@ import type {
 import { readRows } from "./rows.ts";
 import { factsOf, type Opened, Sources } from "./sources.ts";
 
+/** Files whose times are asked for at once. */
+const STATS = 8;
 /** Milliseconds that the stored size of an archive may take. */
 const STORED_MS = 3000;
 
@@ -73,6 +75,21 @@ class PageEngine implements Engine {
 
   async chunks(target: Target, watch: Watch<ChunkBatch> = {}): Promise<string | undefined> {
     return listChunks(await this.#sources.openColumn(target), watch);
+  }
+
+  async written(
+    { files, ...target }: Target & { readonly files: readonly string[] },
+    { signal }: Watch = {},
+  ): Promise<Float64Array> {
+    const { store } = await this.#sources.openColumn(target);
+    const times = new Float64Array(files.length).fill(Number.NaN);
+    let next = 0;
+    const work = async (): Promise<void> => {
+      for (let at = next++; at < files.length; at = next++)
+        times[at] = (await store.stat(files[at] ?? "", { signal }))?.modified ?? Number.NaN;
+    };
+    await Promise.all(Array.from({ length: STATS }, work));
+    return times;
   }
 
   async chunk(

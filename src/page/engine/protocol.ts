@@ -29,6 +29,8 @@ export interface ColumnFacts {
   readonly nbytes: number;
   readonly nchunks: number;
   readonly chunkLength: number | undefined;
+  /** Rows that a repair filled, as the archive says. */
+  readonly filled?: readonly { readonly from: number; readonly to: number }[] | undefined;
 }
 
 /** An opened archive. */
@@ -72,8 +74,12 @@ export interface ChunkBatch {
 
 /** A block of a chunk. */
 export interface BlockFacts {
+  /** Where it begins in the chunk. */
+  readonly offset: number;
   readonly cbytes: number;
   readonly nbytes: number;
+  /** Stored bytes of its streams: one for each byte of an element where blocks are split, else one. */
+  readonly streams: readonly number[];
 }
 
 /** A chunk that was read. */
@@ -82,7 +88,9 @@ export interface ChunkDetail {
   /** Milliseconds that reading and decoding took. */
   readonly took: number;
   readonly rows: readonly [first: number, end: number] | undefined;
+  /** Of the first blocks, of `nblocks`. */
   readonly blocks: readonly BlockFacts[];
+  readonly nblocks: number;
   /** The first values, as text. */
   readonly values: readonly string[];
   /** Why it cannot be decoded. */
@@ -196,6 +204,8 @@ export interface Engine {
   open(archive: string, watch?: Watch): Promise<NodeFacts>;
   summary(target: Target, watch?: Watch): Promise<ColumnSummary>;
   chunks(target: Target, watch?: Watch<ChunkBatch>): Promise<string | undefined>;
+  /** When files were written, in milliseconds since 1970; NaN where that is not known. */
+  written(files: Target & { readonly files: readonly string[] }, watch?: Watch): Promise<Float64Array>;
   chunk(target: Target & { readonly index: number }, watch?: Watch): Promise<ChunkDetail>;
   verify(target: Target, watch?: Watch): Promise<VerifyOutcome>;
   rows(request: RowsRequest, watch?: Watch): Promise<RowCells>;

@@ -1,5 +1,5 @@
 /** What lies at a source, and opening it. Knows stores and archives; must not know the page. */
-import type { BytesArchive, ReadableArray, ReadableTable } from "../../archive/kinds/types.ts";
+import type { ArrayArchive, BytesArchive, ReadableArray, ReadableTable } from "../../archive/kinds/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { DType } from "../../format/types.ts";
@@ -213,7 +213,8 @@ function columnsOf(node: Opened, name: string): ColumnFacts[] {
   if (inner.length > 0 || isTable(node))
     return inner.flatMap((each) => columnsOf(node.column(each), name === "" ? each : `${name}/${each}`));
   const { dtype, shape, nbytes, nchunks, chunkLength } = node;
-  return [{ name, dtype, typeName: typeName(dtype), shape, nbytes, nchunks, chunkLength }];
+  const filled = (node as Partial<Pick<ArrayArchive, "filled">>).filled;
+  return [{ name, dtype, typeName: typeName(dtype), shape, nbytes, nchunks, chunkLength, filled }];
 }
 
 /** A data type in words that numpy's users know. */

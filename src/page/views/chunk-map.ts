@@ -1,81 +1,16 @@
 /** The map of chunks on a canvas: a cell for each, as many as there are. Knows cells and colours; must not know archives. */
 import { cssOf, NAMED, type Pixel, pixel, RAMP_PIXELS } from "../colours.ts";
 import { h, onceAFrame } from "../dom.ts";
-import type { ChunkBatch } from "../engine/protocol.ts";
-
-/** What a chunk's state is. */
-export const STATE = { unknown: 0, whole: 1, damaged: 2, filled: 3 } as const;
+import { type ChunkData, STATE } from "./chunk-data.ts";
 
 /** By what cells are coloured. */
-export type Colouring = "ratio" | "size" | "codec" | "file" | "health";
+export type Colouring = "ratio" | "size" | "codec" | "file" | "age" | "health";
 
 /** Sizes of cells in pixels of the page. */
 const SIZES = [1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32];
 const DAMAGED: readonly [number, number, number] = [208, 48, 40];
 const WHOLE: readonly [number, number, number] = [46, 160, 98];
 const FILLED: readonly [number, number, number] = [226, 160, 40];
-
-/** The chunks of a column, in typed arrays that grow. */
-export class ChunkData {
-  count = 0;
-  index: Float64Array = new Float64Array(1024);
-  offset: Float64Array = new Float64Array(1024);
-  nbytes: Float64Array = new Float64Array(1024);
-  cbytes: Float64Array = new Float64Array(1024);
-  file: Uint32Array = new Uint32Array(1024);
-  codec: Uint32Array = new Uint32Array(1024);
-  state: Uint8Array = new Uint8Array(1024);
-  words: readonly string[] = [];
-  readonly digests: Map<number, string> = new Map();
-  /** Greatest ratio and size, and least size, of stored chunks. */
-  mostRatio = 2;
-  mostBytes = 1;
-  leastBytes: number = Number.POSITIVE_INFINITY;
-  stored = 0;
-  decoded = 0;
-
-  add(batch: ChunkBatch): void {
-    const { length } = batch.index;
-    this.#reserve(this.count + length);
-    for (let i = 0; i < length; i++) {
-      const at = this.count + i;
-      const [nbytes, cbytes] = [batch.nbytes[i] as number, batch.cbytes[i] as number];
-      this.state[at] = batch.damaged[i] === 1 ? STATE.damaged : STATE.unknown;
-      const digest = batch.digest[i];
-      if (digest !== undefined) this.digests.set(at, digest);
-      this.stored += cbytes;
-      this.decoded += nbytes;
-      if (cbytes <= 0) continue;
-      this.mostRatio = Math.max(this.mostRatio, nbytes / cbytes);
-      this.mostBytes = Math.max(this.mostBytes, cbytes);
-      this.leastBytes = Math.min(this.leastBytes, cbytes);
-    }
-    this.index.set(batch.index, this.count);
-    this.offset.set(batch.offset, this.count);
-    this.nbytes.set(batch.nbytes, this.count);
-    this.cbytes.set(batch.cbytes, this.count);
-    this.file.set(batch.file, this.count);
-    this.codec.set(batch.codec, this.count);
-    this.words = batch.words;
-    this.count += length;
-  }
-
-  #reserve(count: number): void {
-    if (count <= this.index.length) return;
-    const room = Math.max(count, 2 * this.index.length);
-    const grow = <T extends Float64Array | Uint32Array | Uint8Array>(old: T, made: T): T => {
-      made.set(old);
-      return made;
-    };
-    this.index = grow(this.index, new Float64Array(room));
-    this.offset = grow(this.offset, new Float64Array(room));
-    this.nbytes = grow(this.nbytes, new Float64Array(room));
-    this.cbytes = grow(this.cbytes, new Float64Array(room));
-    this.file = grow(this.file, new Uint32Array(room));
-    this.codec = grow(this.codec, new Uint32Array(room));
-    this.state = grow(this.state, new Uint8Array(room));
-  }
-}
 
 /** Where the cells of a map are drawn, and what happens to them. */
 export class ChunkMap {
@@ -230,6 +165,10 @@ export class ChunkMap {
   #drawNow(): void {
     const { clientWidth, clientHeight, scrollTop } = this.element;
     if (clientWidth === 0 || clientHeight === 0) return;
+    // As high as it is with the largest cells, at most: few chunks take little room.
+    const largest = SIZES.at(-1) ?? 1;
+    const most = Math.ceil(this.#total / Math.max(1, Math.floor(clientWidth / largest))) * largest;
+    this.element.style.setProperty("--most", this.#size === undefined ? `${most + 2}px` : "62vh");
     const { size, columns } = this.#grid();
     const rows = Math.ceil(this.#total / columns);
     this.#space.style.height = `${Math.max(rows * size, 1)}px`;
@@ -298,20 +237,28 @@ export class ChunkMap {
   }
 
   #colours(): (cell: number) => Pixel {
-    const { state, cbytes, nbytes, codec, file, mostRatio, mostBytes, leastBytes } = this.#data;
+    const { state, cbytes, nbytes, codec, file, leastRatio, mostRatio, mostBytes, leastBytes } = this.#data;
+    const { written, oldest, newest } = this.#data;
     const [damaged, whole, filled] = [pixel(...DAMAGED), pixel(...WHOLE), pixel(...FILLED)];
     const empty = this.#emptyPixel();
     const named = NAMED.map((colour) => pixel(...colour));
     const ramp = (share: number): Pixel =>
       RAMP_PIXELS[Math.max(0, Math.min(255, Math.round(share * 255)))] as number;
-    const ratioSpan = Math.log2(mostRatio);
+    const ratioSpan = Math.log2(mostRatio / leastRatio) || 1;
+    const ageSpan = newest - oldest || 1;
     const sizeSpan = Math.log2(mostBytes / leastBytes) || 1;
     const others: Readonly<Record<Colouring, (cell: number) => Pixel>> = {
       ratio: (cell) =>
-        ramp(Math.log2((nbytes[cell] as number) / Math.max(1, cbytes[cell] as number)) / ratioSpan),
+        (cbytes[cell] as number) > 0
+          ? ramp(Math.log2((nbytes[cell] as number) / (cbytes[cell] as number) / leastRatio) / ratioSpan)
+          : empty,
       size: (cell) => ramp(Math.log2((cbytes[cell] as number) / leastBytes) / sizeSpan),
       codec: (cell) => named[(codec[cell] as number) % named.length] as number,
       file: (cell) => named[(file[cell] as number) % named.length] as number,
+      age: (cell) => {
+        const at = written.get(file[cell] as number);
+        return at === undefined ? empty : ramp((at - oldest) / ageSpan);
+      },
       health: (cell) => (state[cell] === STATE.whole ? whole : empty),
     };
     const colour = others[this.colouring];

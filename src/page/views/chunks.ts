@@ -5,19 +5,24 @@ import type { ChunkDetail, VerifyOutcome } from "../engine/protocol.ts";
 import { writeState } from "../state.ts";
 import { formatBytes, formatCount, formatGain, formatPlural, formatRatio } from "../text.ts";
 import { VirtualTable } from "../virtual-table.ts";
-import { ChunkData, ChunkMap, type Colouring, HEALTH, STATE } from "./chunk-map.ts";
-import { snippet } from "./overview.ts";
-import { columnChoice, commandPath, type Shown, sentenceOf } from "./view.ts";
+import { ChunkData, STATE } from "./chunk-data.ts";
+import { describeOutcome } from "./chunk-health.ts";
+import { ChunkMap, type Colouring, HEALTH } from "./chunk-map.ts";
+import { streamMap } from "./chunk-streams.ts";
+import { columnChoice, commandPath, type Shown, sentenceOf, withoutServer } from "./view.ts";
 
 /** Values up to so many bytes are checked without being asked, where reading costs little. */
 const CHECKED_UNASKED = 256 << 20;
 /** Chunks on another server up to which all are listed without being asked. */
 const LISTED_UNASKED = 512;
+/** Files whose times are asked for, at most. */
+const MOST_AGES = 4096;
 const COLOURINGS: readonly (readonly [Colouring, string])[] = [
   ["ratio", "ratio"],
   ["size", "stored size"],
   ["codec", "codec"],
   ["file", "file"],
+  ["age", "age of the file"],
   ["health", "health"],
 ];
 const STATES = ["not checked", "whole", "damaged", "filled by a repair"];
@@ -43,7 +48,22 @@ class ChunkView {
     { class: "behind" },
     h("summary", {}, "All chunks as a table"),
   );
+  readonly #cells: HTMLSelectElement = h(
+    "select",
+    {
+      onchange: () => {
+        this.#shown.now.keep({ cells: this.#cells.value === "files" ? "files" : "" });
+        if (this.#cells.value === "files") this.#showFiles();
+        else this.#showChunks();
+      },
+    },
+    h("option", { value: "chunks" }, "chunks"),
+    h("option", { value: "files" }, "files"),
+  );
+  readonly #choice: HTMLElement = h("label", { hidden: true }, "Cells", this.#cells);
   #outcome: VerifyOutcome | undefined;
+  /** The map of files, while it is shown. */
+  #files: ChunkMap | undefined;
 
   constructor(shown: Shown) {
     this.#shown = shown;
@@ -61,14 +81,14 @@ class ChunkView {
         onchange: () => {
           this.#map.colouring = colour.value as Colouring;
           now.keep({ color: colour.value });
-          this.#drawLegend();
-          this.#map.repaint();
+          void this.#readAges();
+          this.#redraw();
         },
       },
       ...COLOURINGS.map(([id, label]) => h("option", { value: id, selected: id === wanted }, label)),
     );
     const zoom = (step: number, label: string, text: string): HTMLElement =>
-      h("button", { "aria-label": label, onclick: () => this.#map.zoom(step) }, text);
+      h("button", { "aria-label": label, onclick: () => (this.#files ?? this.#map).zoom(step) }, text);
     this.#behind.addEventListener("toggle", () => this.#openTable());
     this.element = h(
       "div",
@@ -77,6 +97,7 @@ class ChunkView {
         "div",
         { class: "bar" },
         columnChoice(shown, this.#column),
+        this.#choice,
         h("label", {}, "Colour by", colour),
         this.#legend,
         h("span", { class: "grow" }),
@@ -92,8 +113,8 @@ class ChunkView {
       this.#health,
       this.#behind,
     );
-    const redraw = (): void => this.#map.repaint();
-    addEventListener("themechange", redraw, { signal });
+    addEventListener("themechange", () => this.#redraw(), { signal });
+    this.#map.element.hidden = this.#column.nchunks === 0;
     if (shown.source.kind === "url" && this.#column.nchunks > LISTED_UNASKED) this.#offerList();
     else void this.#list();
   }
@@ -108,9 +129,12 @@ class ChunkView {
       const problem = await engine.chunks(this.#target, {
         signal,
         onProgress: (batch) => {
-          this.#data.add(batch);
+          const first = this.#data.count;
+          const isOther = this.#data.add(batch);
+          this.#markFilled(first);
           this.#drawLegend();
-          this.#map.repaint();
+          if (isOther) this.#map.repaint();
+          else this.#map.repaintCells(first, this.#data.count);
           this.#tellTotals(true);
         },
       });
@@ -122,7 +146,27 @@ class ChunkView {
       if (signal.aborted) return;
     }
     this.#listed();
-    this.#offerCheck();
+    const files = this.#data.files.size;
+    this.#choice.hidden = files < 2 || files === this.#data.count;
+    if (!this.#choice.hidden && this.#shown.now.state.more["cells"] === "files") {
+      this.#cells.value = "files";
+      this.#showFiles();
+    }
+    void this.#readAges();
+    if (this.#column.nchunks > 0) this.#offerCheck();
+    else this.#behind.hidden = true;
+  }
+
+  /** Chunks with rows that a repair filled, as the archive says. */
+  #markFilled(begin: number): void {
+    const { chunkLength, filled = [] } = this.#column;
+    const { count, index, state } = this.#data;
+    if (chunkLength === undefined || filled.length === 0) return;
+    for (let cell = begin; cell < count; cell++) {
+      const first = (index[cell] as number) * chunkLength;
+      const isFilled = filled.some(({ from, to }) => from < first + chunkLength && to > first);
+      if (isFilled && state[cell] !== STATE.damaged) state[cell] = STATE.filled;
+    }
   }
 
   #listed(): void {
@@ -150,12 +194,67 @@ class ChunkView {
     this.#listed();
   }
 
+  /** The times of the files, once they are asked for: each is a request. */
+  async #readAges(): Promise<void> {
+    const { engine, signal } = this.#shown;
+    const { words, written } = this.#data;
+    const numbers = [...this.#data.files].filter((i) => !written.has(i)).slice(0, MOST_AGES);
+    if (this.#map.colouring !== "age" || numbers.length === 0) return;
+    const files = numbers.map((i) => words[i] ?? "");
+    const times = await engine.written({ ...this.#target, files }, { signal }).catch(() => undefined);
+    for (const [i, at] of (times ?? []).entries())
+      if (!Number.isNaN(at)) this.#data.setWritten(numbers[i] ?? Number.NaN, at);
+    this.#redraw();
+    if (this.#data.written.size === 0)
+      this.#legend.textContent = "The store does not say when files were written.";
+  }
+
+  /** Draws the map and its legend again; of files, after their chunks changed. */
+  #redraw(): void {
+    this.#drawLegend();
+    this.#map.repaint();
+    if (this.#files !== undefined) this.#showFiles();
+  }
+
+  /** A cell for each file in place of one for each chunk. A click leads to the chunks of a file. */
+  #showFiles(): void {
+    const { data, first } = this.#data.byFile();
+    const map = new ChunkMap(data, first.length, {
+      point: (cell, x, y) => this.#tell(cell === undefined ? [] : this.#fileLines(data, cell), x, y),
+      choose: (cell) => {
+        this.#showChunks();
+        this.#map.focusOn(first[cell] as number);
+      },
+    });
+    map.colouring = this.#map.colouring;
+    (this.#files ?? this.#map).element.replaceWith(map.element);
+    this.#files = map;
+  }
+
+  #showChunks(): void {
+    this.#files?.element.replaceWith(this.#map.element);
+    this.#files = undefined;
+    this.#cells.value = "chunks";
+    this.#shown.now.keep({ cells: "" });
+    this.#map.repaint();
+  }
+
+  #fileLines(data: ChunkData, cell: number): string[] {
+    const file = data.file[cell] as number;
+    const chunks = this.#data.file.subarray(0, this.#data.count).filter((each) => each === file).length;
+    const [stored, decoded] = [data.cbytes[cell] as number, data.nbytes[cell] as number];
+    return [
+      data.words[file] ?? "",
+      `${formatPlural(chunks, "chunk")}, from chunk ${formatCount(data.index[cell] as number)} on`,
+      `${formatBytes(stored)} for ${formatBytes(decoded)} (${formatGain(decoded, stored)})`,
+      STATES[data.state[cell] as number] ?? "",
+    ];
+  }
+
   #tellTotals(isGoing: boolean): void {
-    const { count, stored, decoded, words, codec } = this.#data;
-    const codecs = [...new Set(codec.subarray(0, count))]
-      .map((i) => words[i] ?? "")
-      .filter((name) => name !== "");
-    const files = new Set(this.#data.file.subarray(0, count)).size;
+    const { count, stored, decoded, words } = this.#data;
+    const codecs = [...this.#data.codecs].map((i) => words[i] ?? "").filter((name) => name !== "");
+    const files = this.#data.files.size;
     const ratio = formatGain(decoded, stored);
     const parts = [
       `${formatPlural(count, "chunk")} in ${formatPlural(files, "file")}`,
@@ -164,26 +263,26 @@ class ChunkView {
     ];
     this.#totals.textContent =
       count === 0
-        ? "No chunk is stored."
+        ? "There are no chunks yet."
         : `${parts.filter((part) => part !== "").join(" · ")}${isGoing ? " so far…" : ""}`;
   }
 
   #drawLegend(): void {
-    const { words, codec, file, count, mostRatio, leastBytes, mostBytes } = this.#data;
-    const named = (of: Uint32Array): HTMLElement[] =>
-      [...new Set(of.subarray(0, count))]
-        .slice(0, 5)
-        .map((i) => chip(words[i] ?? "", cssOf(NAMED[i % NAMED.length] ?? [0, 0, 0])));
+    const { words, codecs, files, leastRatio, mostRatio, leastBytes, mostBytes } = this.#data;
+    const { oldest, newest } = this.#data;
+    const named = (of: ReadonlySet<number>): HTMLElement[] =>
+      [...of].slice(0, 5).map((i) => chip(words[i] ?? "", cssOf(NAMED[i % NAMED.length] ?? [0, 0, 0])));
     const ramp = (low: string, high: string): HTMLElement[] => [
       h("span", {}, low),
       h("span", { class: "ramp", style: `background:${RAMP_CSS}` }),
       h("span", {}, high),
     ];
     const made: Readonly<Record<Colouring, () => HTMLElement[]>> = {
-      ratio: () => ramp("1×", formatRatio(mostRatio, 1)),
+      ratio: () => ramp(leastRatio === 1 ? "1×" : formatRatio(leastRatio, 1), formatRatio(mostRatio, 1)),
+      age: () => (newest < oldest ? [] : ramp(dayText(oldest), dayText(newest))),
       size: () => ramp(formatBytes(Math.min(leastBytes, mostBytes)), formatBytes(mostBytes)),
-      codec: () => named(codec),
-      file: () => named(file),
+      codec: () => named(codecs),
+      file: () => named(files),
       health: () => HEALTH.map(([name, css]) => chip(name, css)),
     };
     this.#legend.replaceChildren(...made[this.#map.colouring]());
@@ -217,14 +316,18 @@ class ChunkView {
   }
 
   #point(cell: number | undefined, x: number, y: number): void {
-    this.#tip.hidden = cell === undefined;
-    if (cell === undefined) return;
-    const lines = this.#lines(cell);
+    this.#tell(cell === undefined ? [] : this.#lines(cell), x, y);
+  }
+
+  /** Shows lines beside the pointer, and says them where the map has the focus; none hide the tip. */
+  #tell(lines: readonly string[], x: number, y: number): void {
+    this.#tip.hidden = lines.length === 0;
+    if (lines.length === 0) return;
     this.#tip.replaceChildren(
       h("b", {}, lines[0] ?? ""),
       ...lines.slice(1).map((line) => h("div", {}, line)),
     );
-    if (document.activeElement === this.#map.element) this.#said.textContent = lines.join(", ");
+    if (document.activeElement?.classList.contains("map") === true) this.#said.textContent = lines.join(", ");
     const { offsetWidth, offsetHeight } = this.#tip;
     this.#tip.style.left = `${Math.max(4, Math.min(x + 14, innerWidth - offsetWidth - 8))}px`;
     this.#tip.style.top = `${y + 18 + offsetHeight > innerHeight ? Math.max(4, y - offsetHeight - 10) : y + 18}px`;
@@ -247,15 +350,16 @@ class ChunkView {
     }
   }
 
-  #describe(cell: number, { index, took, rows, blocks, values, error }: ChunkDetail): HTMLElement[] {
+  #describe(cell: number, { index, took, rows, blocks, nblocks, values, error }: ChunkDetail): HTMLElement[] {
     const { node, now } = this.#shown;
     const parts: HTMLElement[] = [
       h("h2", {}, `Chunk ${formatCount(index)}`),
       h("p", { class: "note" }, this.#lines(cell).slice(1).join(" · ")),
     ];
-    if (error !== undefined) return [...parts, h("p", { class: "bad-note" }, error)];
-    if (blocks.length > 0) parts.push(blockBars(blocks));
-    parts.push(h("p", { class: "note" }, `Read and decoded in ${took.toPrecision(2)} ms.`));
+    if (blocks.length > 0) parts.push(streamMap(blocks, nblocks, this.#shown.signal));
+    if (error !== undefined) return [...parts, h("p", { class: "bad-note" }, withoutServer(error))];
+    const time = took < 10 ? took.toPrecision(2) : formatCount(Math.round(took));
+    parts.push(h("p", { class: "note" }, `Read and decoded in ${time} ms.`));
     if (values.length > 0) parts.push(h("p", { class: "mono values" }, `${values.join("   ")} …`));
     if (rows !== undefined) {
       const row = node.kind === "bytes" ? Math.floor(rows[0] / 16) : rows[0];
@@ -320,67 +424,13 @@ class ChunkView {
       const cell = chunk === undefined ? undefined : cells.get(chunk);
       if (cell !== undefined && severity === "error") this.#data.state[cell] = STATE.damaged;
     }
-    this.#map.repaint();
-    this.#health.replaceChildren(...this.#report(this.#outcome));
+    this.#redraw();
+    const show = (chunk: number): void => {
+      this.#showChunks();
+      this.#map.focusOn(cells.get(chunk) ?? chunk);
+    };
+    this.#health.replaceChildren(...describeOutcome(this.#outcome, commandPath(this.#shown), show));
     this.element.dataset["checked"] = this.#outcome.ok ? "whole" : "damaged";
-  }
-
-  #report({ ok, chunks: count, digests, findings, unchecked }: VerifyOutcome): HTMLElement[] {
-    const digest = digests === 0 ? "" : `, ${formatPlural(digests, "digest")} compared`;
-    const parts: HTMLElement[] = [];
-    if (ok)
-      parts.push(
-        h(
-          "p",
-          { class: "good-note" },
-          `All ${formatPlural(count, "chunk")} are whole: headers, sizes and payloads were checked${digest}.`,
-        ),
-      );
-    else
-      parts.push(
-        h(
-          "p",
-          { class: "bad-note", role: "alert" },
-          `${formatPlural(findings.filter(({ severity }) => severity === "error").length, "error")} found.`,
-        ),
-      );
-    if (unchecked !== undefined) parts.push(h("p", { class: "note" }, `Not checked: ${unchecked}`));
-    if (findings.length > 0)
-      parts.push(
-        h("ul", { class: "findings" }, ...findings.slice(0, 200).map((finding) => this.#finding(finding))),
-      );
-    if (!ok)
-      parts.push(
-        h(
-          "p",
-          { class: "note" },
-          "What is whole can be saved. This writes a repaired copy, with the default value in place of what is gone:",
-        ),
-        snippet(`superchunk repair ${commandPath(this.#shown)} repaired --holes fill`),
-      );
-    return parts;
-  }
-
-  /** What is wrong, with the way to where it is. */
-  #finding({ severity, code, message, chunk }: VerifyOutcome["findings"][number]): HTMLElement {
-    const cell = chunk === undefined ? -1 : this.#data.index.subarray(0, this.#data.count).indexOf(chunk);
-    const where =
-      cell < 0
-        ? undefined
-        : h(
-            "button",
-            { class: "link", onclick: () => this.#map.focusOn(cell) },
-            `chunk ${formatCount(chunk ?? 0)}`,
-          );
-    return h(
-      "li",
-      { class: severity === "error" ? "bad" : "warn" },
-      h("b", {}, code),
-      " ",
-      where,
-      where === undefined ? "" : ": ",
-      message,
-    );
   }
 
   #openTable(): void {
@@ -423,19 +473,7 @@ function chip(name: string, css: string): HTMLElement {
   return h("span", { class: "chip" }, h("i", { style: `background:${css}` }), name);
 }
 
-/** How well each block of a chunk is compressed. */
-function blockBars(blocks: ChunkDetail["blocks"]): HTMLElement {
-  const most = Math.max(...blocks.map(({ cbytes, nbytes }) => Math.max(cbytes, nbytes)));
-  const bars = blocks.slice(0, 512).map(({ cbytes, nbytes }, i) =>
-    h("i", {
-      title: `block ${i}: ${formatBytes(cbytes)} for ${formatBytes(nbytes)} (${formatGain(nbytes, cbytes)})`,
-      style: `height:${Math.max(2, Math.round((40 * cbytes) / most))}px`,
-    }),
-  );
-  return h(
-    "div",
-    { class: "blocks", role: "img", "aria-label": `${formatPlural(blocks.length, "block")}, stored sizes` },
-    ...bars,
-    h("span", { class: "note" }, formatPlural(blocks.length, "block")),
-  );
+/** A time to the minute, as UTC has it. */
+function dayText(at: number): string {
+  return new Date(at).toISOString().slice(0, 16).replace("T", " ");
 }

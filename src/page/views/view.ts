@@ -23,7 +23,12 @@ export type View = (shown: Shown) => HTMLElement;
 /** What went wrong, as a sentence; undefined for what was broken off. */
 export function sentenceOf(error: unknown): string | undefined {
   if (error instanceof Error && error.name === "AbortError") return undefined;
-  return error instanceof Error ? error.message : String(error);
+  return withoutServer(error instanceof Error ? error.message : String(error));
+}
+
+/** A message without the address at which the page's own server gives its files: their paths say it. */
+export function withoutServer(message: string): string {
+  return message.replaceAll(/https?:\/\/[^\s/]+\/__superchunk__\/files\/\d+\//g, "");
 }
 
 /** How a command names the archive. */

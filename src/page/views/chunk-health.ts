@@ -1,0 +1,53 @@
+/** What a check of all chunks found, as a person reads it. Knows findings; must not know how they were found. */
+import { h } from "../dom.ts";
+import type { VerifyOutcome } from "../engine/protocol.ts";
+import { formatCount, formatPlural } from "../text.ts";
+import { snippet } from "./overview.ts";
+
+/** Findings that are shown, at most. */
+const MOST_FINDINGS = 200;
+
+/** The verdict, the findings, and the command that saves what is whole. `show` leads to a chunk. */
+export function describeOutcome(
+  { ok, chunks, digests, findings, unchecked }: VerifyOutcome,
+  path: string,
+  show: (chunk: number) => void,
+): HTMLElement[] {
+  const digest = digests === 0 ? "" : `, ${formatPlural(digests, "digest")} compared`;
+  const what = chunks === 1 ? "The chunk is" : `All ${formatPlural(chunks, "chunk")} are`;
+  const errors = findings.filter(({ severity }) => severity === "error").length;
+  const parts: HTMLElement[] = [
+    ok
+      ? h("p", { class: "good-note" }, `${what} whole: headers, sizes and payloads were checked${digest}.`)
+      : h("p", { class: "bad-note", role: "alert" }, `${formatPlural(errors, "error")} found.`),
+  ];
+  if (unchecked !== undefined) parts.push(h("p", { class: "note" }, `Not checked: ${unchecked}`));
+  if (findings.length > 0)
+    parts.push(
+      h(
+        "ul",
+        { class: "findings" },
+        ...findings.slice(0, MOST_FINDINGS).map((finding) => findingItem(finding, show)),
+      ),
+    );
+  if (ok) return parts;
+  const advice =
+    "What is whole can be saved. This writes a repaired copy, with the default value in place of what is gone:";
+  return [
+    ...parts,
+    h("p", { class: "note" }, advice),
+    snippet(`superchunk repair ${path} repaired --holes fill`),
+  ];
+}
+
+/** What is wrong, with the way to where it is. */
+function findingItem(
+  { severity, code, message, chunk }: VerifyOutcome["findings"][number],
+  show: (chunk: number) => void,
+): HTMLElement {
+  const where =
+    chunk === undefined
+      ? []
+      : [h("button", { class: "link", onclick: () => show(chunk) }, `chunk ${formatCount(chunk)}`), ": "];
+  return h("li", { class: severity === "error" ? "bad" : "warn" }, h("b", {}, code), " ", ...where, message);
+}
