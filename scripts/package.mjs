@@ -195,7 +195,9 @@ async function bundleTypes() {
       join(out, "dist", fileName),
       code
         .replaceAll("Uint8Array<ArrayBuffer>", "ReturnType<typeof Uint8Array.of>")
-        .replaceAll("Uint8Array<ArrayBufferLike>", "Uint8Array"),
+        .replaceAll("Uint8Array<ArrayBufferLike>", "Uint8Array")
+        // 10 kB less than spaces.
+        .replaceAll(/^(?: {4})+/gm, (spaces) => "\t".repeat(spaces.length / 4)),
     );
 }
 

@@ -49,7 +49,7 @@ export async function listChunks(file: Hdf5File, dataset: Hdf5Dataset, layout: C
       shape.map(() => 0),
       { address, size: index.size ?? nbytes, mask: index.mask },
     );
-  else if (index.kind === "tree-1") await walkTree(walk, address, { left: MAX_NODES }, 0);
+  else if (index.kind === "tree-1") await walkTree(walk, address, { left: MAX_NODES }, { depth: 0 });
   else if (index.kind === "tree-2") await walkTree2(walk, address);
   else if (index.kind === "fixed") await walkFixed(walk, address);
   else if (index.kind === "extensible") await walkExtensible(walk, address);
@@ -101,9 +101,20 @@ function needRoom(walk: Walk, fields: Fields, more = 1): void {
     throw fields.bad("chunks of a dataset", `at most ${MAX_CHUNKS}`, walk.chunks.size + more);
 }
 
-async function walkTree(walk: Walk, address: number, nodes: { left: number }, depth: number): Promise<void> {
-  const { file, dataset, layout } = walk;
-  const rank = dataset.shape.length;
+/** Where the chunks of a node lie in the grid: from `low` on, and before `high`. */
+interface TreePart {
+  readonly low?: readonly number[];
+  readonly high?: readonly number[];
+  readonly depth: number;
+}
+
+async function walkTree(
+  walk: Walk,
+  address: number,
+  nodes: { left: number },
+  { low, high, depth }: TreePart,
+): Promise<void> {
+  const { file, layout } = walk;
   const head = await file.fields(address, 8, "a node of chunks");
   if (--nodes.left < 0 || depth > MAX_DEPTH)
     throw head.bad("the tree of chunks", "a tree", "one without an end");
@@ -113,23 +124,51 @@ async function walkTree(walk: Walk, address: number, nodes: { left: number }, de
   const level = head.uint8("level of a node");
   const used = head.uint16("entries of a node");
   needRoom(walk, head, used);
-  const entry = 8 + 8 * (rank + 1) + file.offsetSize;
-  const entries = await file.fields(address + 8 + 2 * file.offsetSize, used * entry, "a node of chunks");
+  const key = 8 * (layout.chunks.length + 2);
+  const length = used * (key + file.offsetSize) + key;
+  const entries = await file.fields(address + 8 + 2 * file.offsetSize, length, "a node of chunks");
+  let next = readKey(entries, layout);
+  if (low !== undefined && isBefore(next.at, low))
+    throw entries.bad("offset of a chunk", `${low.join()} or later`, next.at.join());
   for (let i = 0; i < used; i++) {
-    const size = entries.uint32("length of a chunk");
-    const mask = entries.uint32("filters left out");
-    const at = layout.chunks.map((length) => entries.uint(8, "offset of a chunk") / length);
-    entries.skip(8);
+    const { size, mask, at } = next;
     const child = entries.someAddress("address of a chunk");
-    if (level > 0) await walkTree(walk, child, nodes, depth + 1);
-    else if (at.every(Number.isInteger)) add(walk, at, { address: child, size, mask });
-    else throw entries.bad("offset of a chunk", `multiples of ${layout.chunks.join()}`, at.join());
+    next = readKey(entries, layout);
+    // HDF5 searches by these offsets, and does not find a chunk that is not in order.
+    if (!isBefore(at, next.at) || (high !== undefined && isBefore(high, next.at)))
+      throw entries.bad(
+        "offset of a chunk",
+        `between ${at.join()} and ${high?.join() ?? "the end"}`,
+        next.at.join(),
+      );
+    if (!at.every(Number.isInteger) || at.at(-1) !== 0)
+      throw entries.bad("offset of a chunk", `multiples of ${layout.chunks.join()}`, at.join());
+    if (level > 0) await walkTree(walk, child, nodes, { low: at, high: next.at, depth: depth + 1 });
+    else add(walk, at.slice(0, -1), { address: child, size, mask });
   }
+}
+
+/** A key of a tree of chunks: `at` is the place in the grid, and the byte in an item, which is 0. */
+function readKey(
+  entries: Fields,
+  { chunks }: Chunked,
+): { readonly size: number; readonly mask: number; readonly at: readonly number[] } {
+  const size = entries.uint32("length of a chunk");
+  const mask = entries.uint32("filters left out");
+  const at = [...chunks, 1].map((length) => entries.uint(8, "offset of a chunk") / length);
+  return { size, mask, at };
+}
+
+/** True where a place comes before another in C order. */
+function isBefore(place: readonly number[], other: readonly number[]): boolean {
+  const d = place.findIndex((index, i) => index !== other[i]);
+  return d >= 0 && (place[d] as number) < (other[d] as number);
 }
 
 async function walkTree2(walk: Walk, address: number): Promise<void> {
   const { file, dataset, nbytes } = walk;
   const rank = dataset.shape.length;
+  let before: readonly number[] = [-1];
   for await (const record of recordsOf(file, address)) {
     needRoom(walk, record);
     const child = record.someAddress("address of a chunk");
@@ -137,11 +176,11 @@ async function walkTree2(walk: Walk, address: number): Promise<void> {
     const isFiltered = sizeBytes > 0 && dataset.filters.length > 0;
     const size = isFiltered ? record.uint(sizeBytes, "length of a chunk") : nbytes;
     const mask = isFiltered ? record.uint32("filters left out") : 0;
-    add(
-      walk,
-      dataset.shape.map(() => record.uint(8, "offset of a chunk")),
-      { address: child, size, mask },
-    );
+    const at = dataset.shape.map(() => record.uint(8, "offset of a chunk"));
+    if (!isBefore(before, at))
+      throw record.bad("offset of a chunk", `later than ${before.join()}`, at.join());
+    before = at;
+    add(walk, at, { address: child, size, mask });
   }
 }
 
@@ -200,15 +239,15 @@ async function walkFixed(walk: Walk, address: number): Promise<void> {
 async function addBlock(
   walk: Walk,
   address: number,
-  block: { prefix: number; signature?: string; first: number; count: number; entry: number },
+  block: { prefix: number; signature?: string; first: number; count: number; entry: number; used?: number },
 ): Promise<void> {
-  const { prefix, signature, count, entry } = block;
+  const { prefix, signature, first, count, entry, used = first + count } = block;
   const length = prefix + count * entry;
   const fields = await walk.file.fields(address, length + 4, "an index of chunks");
   if (signature !== undefined) fields.expect(signature);
   fields.checkSum(length, "an index of chunks");
   fields.at = prefix;
-  addElements(walk, fields, block);
+  addElements(walk, fields, { first, count: Math.max(0, Math.min(count, used - first)), entry });
 }
 
 function hasBit(bits: Uint8Array, index: number): boolean {
@@ -247,7 +286,11 @@ async function walkExtensible(walk: Walk, address: number): Promise<void> {
   fields.expect("EAIB");
   fields.checkSum(fields.length - 4, "an index of chunks");
   fields.skip(2 + offsetSize);
-  addElements(walk, fields.part(inIndex * entry, "chunks"), { first: 0, count: inIndex, entry });
+  addElements(walk, fields.part(inIndex * entry, "chunks"), {
+    first: 0,
+    count: Math.min(inIndex, used),
+    entry,
+  });
   const addresses = Array.from({ length: directBlocks + superBlocks }, () =>
     fields.address("block of chunks"),
   );
@@ -282,13 +325,13 @@ async function walkExtensible(walk: Walk, address: number): Promise<void> {
       if (block === undefined || here >= used) continue;
       const prefix = 6 + offsetSize + offsetBytes;
       if (pagesOf(count) === 0) {
-        await addBlock(walk, block, { prefix, signature: "EADB", first: here, count, entry });
+        await addBlock(walk, block, { prefix, signature: "EADB", first: here, count, entry, used });
         continue;
       }
       for (let page = 0; page < pagesOf(count); page++) {
         if (bits !== undefined && !hasBit(bits.subarray(b * bitBytes, (b + 1) * bitBytes), page)) continue;
         const at = block + prefix + 4 + page * (perPage * entry + 4);
-        await addBlock(walk, at, { prefix: 0, first: here + page * perPage, count: perPage, entry });
+        await addBlock(walk, at, { prefix: 0, first: here + page * perPage, count: perPage, entry, used });
       }
     }
     first += blocks * count;

@@ -21,6 +21,19 @@ export interface Hdf5Type {
 const MAX_DEPTH = 16;
 const MAX_MEMBERS = 65_536;
 
+/** Of floats of IEEE by their bytes: bit of the sign, bit and length of the exponent, bit and length of the mantissa, bias. */
+const IEEE: Readonly<Record<number, string>> = {
+  2: "15,10,5,0,10,15",
+  4: "31,23,8,0,23,127",
+  8: "63,52,11,0,52,1023",
+};
+
+/** Passes over the place and the number of a type's bits; true where they are all bits of the item. */
+function isPlain(fields: Fields, size: number): boolean {
+  const offset = fields.uint16("bit offset");
+  return fields.uint16("bits of a number") === size * 8 && offset === 0;
+}
+
 /** Reads a datatype message. Throws the codes of damage; what it cannot name has no `numpy`. */
 export function readDatatype(fields: Fields, depth = 0): Hdf5Type {
   const head = fields.uint8("class of a datatype");
@@ -28,25 +41,33 @@ export function readDatatype(fields: Fields, depth = 0): Hdf5Type {
   const size = fields.uint32("size of a datatype");
   const version = head >> 4;
   if (depth > MAX_DEPTH) throw fields.bad("depth of a datatype", `at most ${MAX_DEPTH}`, depth);
+  if (version < 1 || version > 5) throw fields.bad("version of a datatype", "1 to 5", version);
   const order = (bits & 1) === 1 ? ">" : "<";
   const named = (letter: string, known: readonly number[]): JsonValue | undefined =>
     known.includes(size) ? `${size === 1 ? "|" : order}${letter}${size}` : undefined;
   switch (head & 15) {
     case 0: {
-      fields.uint16("bit offset");
-      const isWhole = fields.uint16("bits of an integer") === size * 8;
+      const isWhole = isPlain(fields, size);
       const letter = (bits & 8) === 8 ? "i" : "u";
       return { size, name: "an integer", numpy: isWhole ? named(letter, [1, 2, 4, 8]) : undefined };
     }
     case 1: {
-      fields.skip(12);
-      return { size, name: "a float", numpy: (bits & 0x40) === 0 ? named("f", [2, 4, 8]) : undefined };
+      const isWhole = isPlain(fields, size);
+      const places = [0, 0, 0, 0].map(() => fields.uint8("place of a float's part"));
+      const bias = fields.uint32("bias of a float");
+      const found = [(bits >> 8) & 0xff, ...places, bias].join();
+      // Others have the same lengths, bfloat16 for one.
+      const isIeee = isWhole && (bits & 0x70) === 0x20 && found === IEEE[size];
+      return {
+        size,
+        name: isIeee ? "a float" : "a float of an unusual layout",
+        numpy: isIeee ? named("f", [2, 4, 8]) : undefined,
+      };
     }
     case 3:
       return { size, name: "text", numpy: `|S${size}`, text: "fixed" };
     case 4:
-      fields.skip(4);
-      return { size, name: "bits", numpy: named("u", [1, 2, 4, 8]) };
+      return { size, name: "bits", numpy: isPlain(fields, size) ? named("u", [1, 2, 4, 8]) : undefined };
     case 5:
       // The length of the tag is padded to eight bytes.
       fields.skip(bits & 0xff);
@@ -116,7 +137,8 @@ function readCompound(fields: Fields, { size, version, count }: Members, depth: 
     return { size, name: "a compound with members that have no fixed length here", numpy: undefined };
   // h5py and PyTables store complex numbers so.
   const [real, imaginary] = formats;
-  if (names.join() === "r,i" && real === imaginary && typeof real === "string" && /f[48]$/.test(real))
+  const isPair = names.join() === "r,i" && offsets.join() === `0,${size / 2}` && real === imaginary;
+  if (isPair && typeof real === "string" && real.endsWith(`f${size / 2}`) && size > 4)
     return { size, name: "complex", numpy: `${real.slice(0, 1)}c${size}` };
   return { size, name, numpy: { names, formats, offsets, itemsize: size } };
 }

@@ -183,7 +183,7 @@ export function decodeText(bytes: Uint8Array): string {
 }
 
 /** The hash of a structure's bytes: lookup3 of Bob Jenkins, as HDF5 takes it. */
-function hashOf(bytes: Uint8Array): number {
+export function hashOf(bytes: Uint8Array): number {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const turn = (x: number, n: number): number => (x << n) | (x >>> (32 - n));
   let a = (0xdeadbeef + bytes.length) | 0;

@@ -396,6 +396,12 @@ async function readLinks(file: Hdf5File, messages: readonly Message[]): Promise<
 
 type Links = Map<string, Link>;
 
+/** Adds a member. Throws `BAD_FIELD` where there is one of that name: which of them is meant cannot be known. */
+function setLink(links: Links, name: string, link: Link, fields: Fields): void {
+  if (links.has(name)) throw fields.bad("name of a member", "one that no other member has", name);
+  links.set(name, link);
+}
+
 function addLink(fields: Fields, links: Links): void {
   fields.skip(1);
   const flags = fields.uint8("flags of a link");
@@ -403,10 +409,14 @@ function addLink(fields: Fields, links: Links): void {
   if ((flags & 4) !== 0) fields.skip(8);
   if ((flags & 16) !== 0) fields.skip(1);
   const name = decodeText(fields.bytes(fields.uint(1 << (flags & 3), "length of a name"), "name of a link"));
-  if (kind === 0) links.set(name, { address: fields.someAddress("address of a link") });
-  else if (kind === 1)
-    links.set(name, { soft: decodeText(fields.bytes(fields.uint16("length of a soft link"), "soft link")) });
-  else links.set(name, { why: "a link to another file, which is not followed" });
+  const soft = (): string => decodeText(fields.bytes(fields.uint16("length of a soft link"), "soft link"));
+  const link =
+    kind === 0
+      ? { address: fields.someAddress("address of a link") }
+      : kind === 1
+        ? { soft: soft() }
+        : { why: "a link to another file, which is not followed" };
+  setLink(links, name, link, fields);
 }
 
 interface Symbols {
@@ -449,9 +459,9 @@ async function readSymbols(file: Hdf5File, address: number, symbols: Symbols, de
       list.skip(4);
       const value = list.uint32("place of a soft link");
       list.skip(12);
-      if (cache === 2) symbols.links.set(name, { soft: symbols.heap.text(value) });
-      else if (target === undefined) symbols.links.set(name, { why: "a name that leads to nothing" });
-      else symbols.links.set(name, { address: target });
+      const soft = cache === 2 ? { soft: symbols.heap.text(value) } : undefined;
+      const hard = target === undefined ? { why: "a name that leads to nothing" } : { address: target };
+      setLink(symbols.links, name, soft ?? hard, list);
     }
   }
 }

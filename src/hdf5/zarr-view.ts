@@ -14,6 +14,7 @@ import { resolveRange } from "../store/range.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
 import type { Chain } from "../zarr/codecs/chain.ts";
 import { V2_DOCUMENTS, v2Chain } from "../zarr/document/metadata-v2.ts";
+import { base64 } from "../zarr/document/zarr-dtype.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
@@ -23,13 +24,15 @@ import { type Hdf5Dataset, type Hdf5Filter, type Hdf5Group, readObject } from ".
 
 /** Bytes of a chunk, about, of values that lie in one piece. */
 const PIECE = 1 << 20;
+/** Bytes of an item at most: a fill value has as many, in memory and in a document. */
+const MAX_ITEM = 16 << 20;
 /** Groups inside of one another at most. */
 const MAX_DEPTH = 64;
 /** Soft links that lead to soft links, at most. */
 const MAX_LINKS = 16;
 
 /** The filter whose chunks are frames of Blosc2 with one chunk. */
-const BLOSC2 = 32026;
+export const BLOSC2 = 32026;
 const BLOSC2_CODECS = ["blosclz", "lz4", "lz4hc", "lz4", "zlib", "zstd"];
 const BLOSC = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];
 const SHUFFLE = ["noshuffle", "shuffle", "bitshuffle"];
@@ -57,12 +60,28 @@ type Node = { readonly above: ReadonlySet<number>; readonly address: number } & 
 );
 
 /** The file as a store. Keys are those of a Zarr v2 hierarchy. */
-class Hdf5Store implements ReadableStore {
+export class Hdf5Store implements ReadableStore {
   readonly #file: Hdf5File;
   readonly #nodes = new Map<string, Promise<Node | undefined>>();
 
   constructor(file: Hdf5File) {
     this.#file = file;
+  }
+
+  /** The file, as an object of the store that it lies in. */
+  get file(): Pick<Hdf5File, "store" | "key" | "path"> {
+    return this.#file;
+  }
+
+  /** Where the bytes of a chunk lie in the file; undefined where they are made, or filled up, when they are read. */
+  async placeOf(key: string): Promise<Hdf5Chunk | undefined> {
+    const shown = await this.#chunk(key);
+    return shown?.make === undefined && (shown?.padding ?? 0) === 0 ? shown?.place : undefined;
+  }
+
+  /** What is at a path, as the file has it. */
+  async objectAt(path: string): Promise<Hdf5Dataset | Hdf5Group | undefined> {
+    return (await this.#node(path))?.object;
   }
 
   describe(key: string): string {
@@ -230,6 +249,13 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
         found: type.name,
       },
     );
+  if (type.size > MAX_ITEM)
+    throw new SuperchunkError("LIMIT", `its items have ${type.size} bytes; ${MAX_ITEM} is the limit`, {
+      path,
+      field: "dtype",
+      expected: MAX_ITEM,
+      found: type.size,
+    });
   const dtype = parseDType(type.numpy, path);
   const rowBytes = shape.slice(1).reduce((product, length) => product * length, type.size);
   const chunks =
@@ -408,7 +434,7 @@ function asZarrFilter(
 function fillJson(numpy: JsonValue, fill: Uint8Array): JsonValue {
   const kind = typeof numpy === "string" ? numpy[1] : "V";
   const isZero = fill.every((byte) => byte === 0);
-  if (typeof numpy !== "string" || kind === "V" || kind === "S") return toBase64(fill);
+  if (typeof numpy !== "string" || kind === "V" || kind === "S") return base64(fill);
   if (kind === "b") return !isZero;
   if (isZero) return kind === "c" ? [0, 0] : 0;
   const view = new DataView(fill.buffer, fill.byteOffset, fill.byteLength);
@@ -434,10 +460,6 @@ function halfJson(bits: number): JsonValue {
   const fraction = bits & 1023;
   if (exponent === 31) return fraction !== 0 ? "NaN" : sign > 0 ? "Infinity" : "-Infinity";
   return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
-}
-
-function toBase64(bytes: Uint8Array): string {
-  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
 }
 
 /**

@@ -3,6 +3,7 @@
 import type { Archive } from "../archive/kinds/types.ts";
 import { failureOf } from "../convert/failure.ts";
 import { SuperchunkError } from "../errors.ts";
+import { openInFile } from "../open/open.ts";
 import {
   type Container,
   commonFolder,
@@ -11,10 +12,13 @@ import {
   toLocation,
 } from "../references/containers/containers.ts";
 import { type ReferenceResult, writeKerchunk } from "../references/kerchunk/write-kerchunk.ts";
+import { planHdf5References, refuseBlosc2 } from "../references/plan/hdf5.ts";
 import { joinPlans, planLinkedReferences } from "../references/plan/join.ts";
 import { type PlanOptions, planReferences, type ReferencePlan } from "../references/plan/plan.ts";
 import type { FailedArchive } from "../references/plan/reference-stream.ts";
 import type { ViewEntry } from "../view/view-tree.ts";
+import type { ZarrArray } from "../zarr/read/array.ts";
+import type { ZarrGroup } from "../zarr/read/group.ts";
 import { locateEntries } from "./entries.ts";
 import { writeIcechunk } from "./icechunk/icechunk-write.ts";
 import { locate, locateTarget } from "./locate.ts";
@@ -77,7 +81,17 @@ export async function virtualize(
   options: VirtualizeOptions = {},
 ): Promise<VirtualizeResult> {
   const paths = typeof sources === "string" ? [sources] : sources;
-  const { entries, close } = await locateEntries(paths, options.signal);
+  const held = await openHeld(paths, options.signal);
+  const others = paths.filter((path) => !held.some(({ typed }) => typed === path));
+  const located =
+    others.length === 0 && held.length > 0
+      ? { entries: [], close: async (): Promise<void> => {} }
+      : await locateEntries(others, options.signal);
+  const close = async (): Promise<void> => {
+    for (const { root } of held) await root.close();
+    await located.close();
+  };
+  const entries = [...held, ...located.entries];
   options.onFound?.(entries.map(({ source, node }) => ({ path: source, node })));
   const opened: Archive[] = [];
   const failures: FailedArchive[] = [];
@@ -86,11 +100,14 @@ export async function virtualize(
     options.onFailure?.(failure);
   };
   const onFailure = entries.length > 1 && options.concat !== true ? note : undefined;
+  const onLeft = (plan: ReferencePlan): void => {
+    for (const { node, source, error } of plan.left ?? []) note({ path: source, node, ...failureOf(error) });
+  };
   try {
     const { containers: given, to = "icechunk", zarrFormat } = options;
     const containers = typeof given === "string" ? await readContainers(given) : given;
     const nodes: string[] = [];
-    const plans = noteNodes(planAll(entries, options, opened, onFailure), nodes);
+    const plans = noteNodes(planAll(entries, options, opened, onFailure), nodes, onLeft);
     const own = [...(containers ?? [])];
     const result =
       to === "icechunk"
@@ -119,15 +136,50 @@ export async function virtualize(
 async function* noteNodes(
   plans: AsyncIterable<ReferencePlan>,
   nodes: string[],
+  onPlan: (plan: ReferencePlan) => void,
 ): AsyncGenerator<ReferencePlan> {
   for await (const plan of plans) {
+    onPlan(plan);
     for (const { node } of plan.arrays) nodes.push(node);
     yield plan;
   }
 }
 
+/** What an HDF5 file holds, opened. */
+interface HeldEntry extends Pick<ViewEntry, "node" | "source"> {
+  readonly typed: string;
+  readonly root: ZarrArray | ZarrGroup;
+}
+
+/** HDF5 files among paths, and what is in them. Throws `UNSUPPORTED` for what is of Blosc2. */
+async function openHeld(
+  paths: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<readonly HeldEntry[]> {
+  const held: HeldEntry[] = [];
+  for (const typed of paths) {
+    const { store, path } = await locate(typed);
+    const root = await openInFile(store, path, { signal });
+    if (root === undefined) {
+      await store.close?.();
+      continue;
+    }
+    const source = root.store.describe(root.path);
+    if (root.dialect !== "hdf5") throw refuseBlosc2(source);
+    const node = root.path === "" ? (typed.split("/").at(-1) ?? "") : root.path;
+    if (held.some((each) => each.node === node))
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `two paths have the name "${node}"; write references to them one by one`,
+        { path: typed, field: "paths" },
+      );
+    held.push({ typed, root: root.ownStore(store), source, node });
+  }
+  return held;
+}
+
 async function* planAll(
-  entries: readonly ViewEntry[],
+  entries: readonly (ViewEntry | HeldEntry)[],
   { concat, shards, ...options }: VirtualizeOptions,
   opened: Archive[],
   onFailure: VirtualizeOptions["onFailure"],
@@ -143,9 +195,16 @@ async function* planAll(
   for (const entry of entries) {
     let plan: ReferencePlan;
     try {
+      const isAlone = entries.length === 1 || concat === true;
+      if ("root" in entry) {
+        const own = isAlone ? nodeOfHeld(only ?? entry) : entry.node;
+        const held = await planHdf5References(entry.root, { ...settings, node: own });
+        if (concat === true) joined.push(held);
+        else yield held;
+        continue;
+      }
       const archive = await entry.open({ signal });
       opened.push(archive);
-      const isAlone = entries.length === 1 || concat === true;
       const node = isAlone ? nodeOf(archive, (only ?? entry).node) : entry.node;
       const planOne = shards === true ? planLinkedReferences : planReferences;
       plan = await planOne(archive, { ...settings, node });
@@ -164,6 +223,11 @@ async function* planAll(
 /** A table alone is the root, as xarray wants it; an array alone has its name, since xarray opens no bare array. */
 function nodeOf(archive: Archive, name: string): string {
   return archive.kind === "table" ? "" : (name.split("/").at(-1) ?? name).replace(/\.[^.]+$/, "");
+}
+
+/** A dataset has its name, and a file is the root. */
+function nodeOfHeld(entry: ViewEntry | HeldEntry): string {
+  return ("root" in entry ? entry.root.path : entry.node).split("/").at(-1) ?? "";
 }
 
 async function writeSet(
@@ -192,7 +256,10 @@ function isRemote({ store, path }: Archive): boolean {
 }
 
 /** One container for all: the folder that the sources have in common. */
-function commonContainer(entries: readonly ViewEntry[], sources: readonly string[]): Container {
+function commonContainer(
+  entries: readonly Pick<ViewEntry, "source">[],
+  sources: readonly string[],
+): Container {
   const folder = commonFolder(entries.map(({ source }) => toLocation(source)));
   if (folder !== undefined) return containerAt(folder, sources);
   throw new SuperchunkError(

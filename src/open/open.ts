@@ -87,6 +87,21 @@ const HDF5_NAMES = /\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom)(?=\/|$)/i;
 /** Stores of Blosc2: a zip archive, or a folder. */
 const BLOSC2_STORES = /\.b2[dz](?=\/|$)/i;
 
+/** As {@link open}, but of an HDF5 file or what is of Blosc2; undefined for all else. Throws as open. */
+export async function openInFile(
+  store: ReadableStore,
+  path: string,
+  options: OpenAnyOptions = {},
+): Promise<ZarrArray | ZarrGroup | undefined> {
+  const isFile = path !== "" && (await store.stat(path, options)) !== undefined;
+  return openInside(
+    store,
+    path,
+    isFile ? await store.getRange(path, { offset: 0, length: 4 }, options) : undefined,
+    options,
+  );
+}
+
 /** What an HDF5 file holds, its root or what a path after the file's leads to, or a frame of Blosc2; undefined for other files. */
 async function openInside(
   store: ReadableStore,

@@ -1,8 +1,10 @@
 /**
- * Mutation fuzzing of Blosc2: `node test/fuzz/blosc2.mjs [--iterations N | --seconds S] [--seed N] [--python PATH] [--save FOLDER]`.
+ * Mutation fuzzing of Blosc2 and HDF5: `node test/fuzz/blosc2.mjs [--of chunks,frames,hdf5] [--iterations N | --seconds S] [--seed N]
+ * [--python PATH] [--save FOLDER]`.
  *
- * Damages chunks and frames of python-blosc2. Decoding must give exactly nbytes, the same in parts, or a SuperchunkError, in little time. Where
- * a Python with blosc2 is given, it decodes them too: where both accept, the bytes must be the same.
+ * Damages chunks and frames of python-blosc2 (metadata of frames more often than what is in them), and structures of HDF5 files, half of them with
+ * checksums that are right again. Decoding must give exactly nbytes, the same in parts, or a SuperchunkError, in little time and memory. Where a
+ * Python with blosc2, h5py and hdf5plugin is given, it decodes them too: where both accept, the values must be the same.
  */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -20,6 +22,7 @@ import {
 import { readFrame } from "../../dist/src/blosc2/frame.js";
 import { openArray } from "../../dist/src/open/open.js";
 import { MemoryStore } from "../../dist/src/store/memory.js";
+import { decodeFile, files, mutateFile } from "./hdf5-files.mjs";
 import { makeMutator } from "./mutations.mjs";
 
 const { values: options } = parseArgs({
@@ -29,10 +32,16 @@ const { values: options } = parseArgs({
     seed: { type: "string", default: "1" },
     python: { type: "string" },
     save: { type: "string" },
+    of: { type: "string", default: "chunks,frames,hdf5" },
   },
 });
 const BATCH = 1000;
 const TOO_SLOW_MS = 2000;
+/** Of memory that is taken beside what the garbage collector has: no header may make more. */
+const TOO_MUCH = 1 << 30;
+/** A batch of the reference takes a second or two. */
+const REFERENCE_MS = 15_000;
+const KINDS = ["chunks", "frames", "hdf5"];
 /** What python-blosc2 would allocate on the word of a header. */
 const MAX_NBYTES = 1 << 22;
 const ANSWER = 20;
@@ -64,12 +73,14 @@ const frames = FRAMES.map((name) => ({
   bytes: Uint8Array.from(readFileSync(new URL(`${name}.b2nd`, folder))),
 }));
 // Three chunks for each frame: a frame takes longer.
-const originals = [...chunks, ...frames];
+const originals = [...chunks, ...frames, ...files].filter(({ kind }) =>
+  options.of.split(",").includes(KINDS[kind]),
+);
 
 const mutate = makeMutator(Number(options.seed));
 const counts = {
   mutated: 0,
-  frames: 0,
+  byKind: [0, 0, 0],
   accepted: 0,
   refused: 0,
   same: 0,
@@ -88,10 +99,10 @@ await prepare("blosc2");
 while (counts.mutated < limit && performance.now() < until) {
   const batch = [];
   for (let i = 0; i < BATCH && counts.mutated < limit; i++) {
-    const { kind, bytes } = originals[(counts.mutated * 7919) % originals.length];
-    const mutated = mutate(bytes);
+    const { kind, bytes, sums } = originals[(counts.mutated * 7919) % originals.length];
+    const mutated = kind === 2 ? mutateFile(bytes, sums, mutate) : mutate(bytes);
     counts.mutated++;
-    counts.frames += kind;
+    counts.byKind[kind]++;
     batch.push({ kind, bytes: mutated, ours: await decodeOurs(kind, mutated) });
   }
   if (options.python !== undefined) compare(batch);
@@ -103,7 +114,7 @@ async function decodeOurs(kind, bytes) {
   const begin = process.cpuUsage();
   let result;
   try {
-    result = kind === 0 ? await decodeChunk(bytes) : await decodeFrame(bytes);
+    result = await [decodeChunk, decodeFrame, decodeFile][kind](bytes, MAX_NBYTES);
     counts.accepted++;
   } catch (error) {
     if (!(error instanceof SuperchunkError)) fail(kind, bytes, `threw ${error?.stack}`);
@@ -112,6 +123,8 @@ async function decodeOurs(kind, bytes) {
   }
   const taken = process.cpuUsage(begin).user / 1000;
   if (taken > TOO_SLOW_MS) fail(kind, bytes, `took ${taken.toFixed(0)} ms`);
+  const { arrayBuffers } = process.memoryUsage();
+  if (arrayBuffers > TOO_MUCH) fail(kind, bytes, `took ${arrayBuffers} bytes of memory`);
   return result;
 }
 
@@ -147,6 +160,7 @@ async function decodeFrame(bytes) {
 function compare(batch) {
   const fit = batch.filter(({ kind, bytes, ours }) => {
     if (ours.error === undefined) return !ours.isOpen;
+    if (kind === 2) return true;
     return (
       kind === 0 &&
       bytes.length >= 16 &&
@@ -160,7 +174,7 @@ function compare(batch) {
     else if (theirs === "refused") counts.onlyOurs += ours.error === undefined ? 1 : 0;
     else if (ours.error !== undefined) countLaw(ours.error);
     else if (ours.digest === theirs.digest && ours.nbytes === theirs.nbytes) counts.same++;
-    else fail(kind, bytes, `python-blosc2 decodes to other bytes: ${theirs.nbytes}, ours ${ours.nbytes}`);
+    else fail(kind, bytes, `the reference decodes to other bytes: ${theirs.nbytes}, ours ${ours.nbytes}`);
   }
 }
 
@@ -178,6 +192,7 @@ function decodeTheirs(batch) {
     );
     const { stdout, signal, status, stderr } = spawnSync(options.python, [script], {
       input,
+      timeout: REFERENCE_MS,
       maxBuffer: 1 << 28,
     });
     for (let at = 0; at + ANSWER <= stdout.length; at += ANSWER) {
@@ -200,11 +215,11 @@ function countLaw({ code, details, summary }) {
 function fail(kind, bytes, message) {
   failures.push(message);
   console.error(
-    `FAILURE ${failures.length} (${kind === 0 ? "chunk" : "frame"}): ${message}\n  ${Buffer.from(bytes).toString("base64").slice(0, 2000)}`,
+    `FAILURE ${failures.length} (${KINDS[kind]}): ${message}\n  ${Buffer.from(bytes).toString("base64").slice(0, 2000)}`,
   );
   if (options.save !== undefined) {
     mkdirSync(options.save, { recursive: true });
-    writeFileSync(`${options.save}/failure-${failures.length}.${kind === 0 ? "chunk" : "b2nd"}`, bytes);
+    writeFileSync(`${options.save}/failure-${failures.length}.${["chunk", "b2nd", "h5"][kind]}`, bytes);
   }
   if (failures.length < 20) return;
   report();
@@ -214,11 +229,11 @@ function fail(kind, bytes, message) {
 function report() {
   const seconds = (performance.now() - start) / 1000;
   console.log(
-    `${counts.mutated} mutations (${counts.frames} of frames) in ${seconds.toFixed(1)} s, seed ${options.seed}: we accept ${counts.accepted}, refuse ${counts.refused}`,
+    `${counts.mutated} mutations (${KINDS.map((name, i) => `${counts.byKind[i]} of ${name}`).join(", ")}) in ${seconds.toFixed(1)} s, seed ${options.seed}: we accept ${counts.accepted}, refuse ${counts.refused}`,
   );
   if (options.python !== undefined) {
     console.log(
-      `both accept, same bytes: ${counts.same}; only we accept: ${counts.onlyOurs}; python-blosc2 crashed: ${counts.crashed}`,
+      `both accept, same bytes: ${counts.same}; only we accept: ${counts.onlyOurs}; the reference crashed or hung: ${counts.crashed}`,
     );
     console.log(`only we refuse: ${counts.onlyTheirs}, for`);
     for (const [law, times] of [...laws].sort((a, b) => b[1] - a[1]))

@@ -218,4 +218,56 @@ describe("damage", () => {
     }
     expect(await readAll(file, image)).toEqual({ wrong: [], told: 0 });
   });
+
+  /** A file of the fuzzer's with other bytes at a place, relative to the `nth` of a signature. */
+  function changed(
+    name: string,
+    at: { readonly text: string; readonly offset: number },
+    bytes: readonly number[],
+  ): MemoryStore {
+    const image = new Uint8Array(readFileSync(join(folder, "small", name)));
+    const start = Buffer.from(image).indexOf(at.text, 0, "latin1");
+    expect(start).toBeGreaterThan(0);
+    image.set(bytes, start + at.offset);
+    return new MemoryStore(new Map([["x.h5", image]]));
+  }
+
+  test.each([
+    // The second key of a tree: its first offset, and the place in an item, which HDF5 searches by too.
+    [
+      "chunks that are not in order",
+      "tree-earliest.h5",
+      { text: "TREE\u0001", offset: 24 + 40 + 8 },
+      [99],
+      "BAD_FIELD",
+    ],
+    [
+      "a chunk inside of an item",
+      "tree-earliest.h5",
+      { text: "TREE\u0001", offset: 24 + 40 + 24 },
+      [1],
+      "BAD_FIELD",
+    ],
+    ["two members of one name", "groups-earliest.h5", { text: "SNOD", offset: 8 + 40 }, [8], "BAD_FIELD"],
+    [
+      "a float of another layout",
+      "half-earliest.h5",
+      { text: "\x11\x20\x0f\x00", offset: 13 },
+      [8],
+      "UNSUPPORTED",
+    ],
+    [
+      "items of 64 MiB",
+      "contiguous-earliest.h5",
+      { text: "\x11\x20\x3f\x00", offset: 0 },
+      [0x13, 0, 0, 0, 0, 0, 0, 4],
+      "LIMIT",
+    ],
+  ] as const)("%s are told", async (_, name, at, bytes, code) => {
+    await expect(
+      openArray(changed(name, at, bytes), "x.h5/x").then((array) => array.getBytes()),
+    ).rejects.toMatchObject({
+      code,
+    });
+  });
 });

@@ -25,7 +25,11 @@ import { nameDimensions, notesOnAttributes, storedNames } from "../sources/sourc
 import type { JobOptions } from "./conversion-jobs.ts";
 
 /** What decides which nodes are converted, and how. */
-type ZarrPlanOptions = Pick<ConvertOptions, "recode" | "signal"> & Pick<JobOptions, "isMember">;
+type ZarrPlanOptions = Pick<ConvertOptions, "recode" | "signal"> &
+  Pick<JobOptions, "isMember"> & {
+    /** The codecs of an array from bytes to bytes, where its own have no names in Zarr v3 (default: its own). */
+    readonly codecsOf?: ((array: ZarrArray) => readonly JsonObject[]) | undefined;
+  };
 
 /** An array of a conversion, and what becomes of it. */
 export interface ZarrArrayJob extends V3Plan {
@@ -180,13 +184,14 @@ export interface Recoding {
  *
  * @throws UNSUPPORTED for data types and fill values that Zarr v3 has no words for and, with `recode: false`, for codecs
  */
-function planV3(array: ZarrArray, { recode = true }: { recode?: boolean | undefined } = {}): V3Plan {
+function planV3(array: ZarrArray, { recode = true, codecsOf }: ZarrPlanOptions = {}): V3Plan {
   const { model, store } = array;
   if (model.dialect === "zarr3") return { document: model.document, recoding: undefined };
   const path = store.describe(array.path);
   const type = mapDType(array.dtype, { path, fillValue: array.fillValue });
   const leaf = leafOf(model.chain);
-  const nameless = leaf.stages.find((stage) => stage.v3 === undefined);
+  const codecs = codecsOf?.(array);
+  const nameless = codecs === undefined ? leaf.stages.find((stage) => stage.v3 === undefined) : undefined;
   const recoding = whyRecoded(type, nameless);
   if (recoding !== undefined && !recode) {
     throw new SuperchunkError(
@@ -199,7 +204,8 @@ function planV3(array: ZarrArray, { recode = true }: { recode?: boolean | undefi
   }
   const transpose: JsonValue[] =
     leaf.order === undefined ? [] : [{ name: "transpose", configuration: { order: leaf.order } }];
-  const stages = nameless === undefined ? leaf.stages.map((stage) => stageFor(stage, type)) : [zstdFor(type)];
+  const stages =
+    codecs ?? (nameless === undefined ? leaf.stages.map((stage) => stageFor(stage, type)) : [zstdFor(type)]);
   const chain: JsonValue[] = [...transpose, type.bytesCodec, ...stages];
   // Of these versions, shards are never nested.
   const { serializer } = model.chain;

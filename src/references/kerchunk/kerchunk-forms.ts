@@ -15,8 +15,9 @@ import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { chunkKey, chunkShapeOf } from "../../zarr/document/metadata-v3.ts";
+import { base64 } from "../../zarr/document/zarr-dtype.ts";
 import { PackedTexts } from "../containers/guard.ts";
-import type { PlannedChunk, ReferencedArray } from "../plan/plan.ts";
+import type { PlannedChunk, ReferencedArray, Zarr2Documents } from "../plan/plan.ts";
 import type { ReferenceItem } from "../plan/reference-stream.ts";
 
 /** Characters that are put together before they are handed on. */
@@ -53,7 +54,7 @@ export async function* formatKerchunkJson(
           add(key, JSON.stringify(stringifyJson(document)));
         break;
       case "native":
-        add(joinKey(item.node, name(item.index)), `"base64:${toBase64(item.bytes)}"`);
+        add(joinKey(item.node, name(item.index)), `"base64:${base64(item.bytes)}"`);
         break;
       case "virtual":
         if (item.location !== location) {
@@ -98,7 +99,7 @@ function documentsOf(
       [joinKey(node, ".zattrs"), (document["attributes"] ?? {}) as JsonObject],
     ];
   }
-  const { node, document, job } = item.array;
+  const { node, document, job, zarr2 } = item.array;
   if (format === 3) return [[joinKey(node, "zarr.json"), document]];
   if (item.array.sampledBytes !== undefined) {
     throw new SuperchunkError(
@@ -107,17 +108,12 @@ function documentsOf(
       { path: node, field: "format", expected: 3, found: 2 },
     );
   }
-  const { zarray, zattrs } = toZarr2(job, document);
+  if (zarr2 === undefined && job === undefined) throw new RangeError(`no documents of Zarr v2 for ${node}`);
+  const { zarray, zattrs } = zarr2 ?? toZarr2(job as ArrayJob, document);
   return [
     [joinKey(node, ".zarray"), zarray],
     [joinKey(node, ".zattrs"), zattrs],
   ];
-}
-
-/** The two documents of an array. */
-interface Zarr2Documents {
-  readonly zarray: JsonObject;
-  readonly zattrs: JsonObject;
 }
 
 const SHUFFLES: Readonly<Record<Shuffle, number>> = { noshuffle: 0, shuffle: 1, bitshuffle: 2 };
@@ -186,19 +182,6 @@ function typeOf({ type, source }: ArrayJob): JsonValue {
 
 /** Data types that portable conversions make of others. */
 const ORIGINALS: Readonly<Record<string, string>> = { int64: "i8", uint32: "u4", uint8: "u1" };
-
-// Bytes as base64 and back, in pieces that fit on the stack.
-
-/** A multiple of three, so that pieces need no padding between them. */
-const BASE64_PIECE = 3 * 8192;
-
-/** The text of bytes. */
-function toBase64(bytes: Uint8Array): string {
-  let text = "";
-  for (let at = 0; at < bytes.length; at += BASE64_PIECE)
-    text += btoa(String.fromCharCode(...bytes.subarray(at, at + BASE64_PIECE)));
-  return text;
-}
 
 /** The bytes of a text. Throws `BAD_FIELD` where it is not base64. */
 export function fromBase64(text: string, path: string): Uint8Array {
@@ -287,21 +270,25 @@ class RowFile {
 /** The rows of one array. Files are written as soon as they are full: at once, unless chunks lie in Fortran order. */
 class ArrayRows {
   readonly #records = new Map<number, RowFile>();
+  /** Numbers of the files that have rows. */
+  readonly #begun = new Set<number>();
   readonly #counts: readonly number[];
   readonly #total: number;
   readonly #put: (record: number, bytes: Uint8Array) => Promise<unknown>;
   readonly #size: number;
+  readonly #hasHoles: boolean;
 
   constructor(
     target: WritableStore,
     prefix: string,
-    { node, document }: ReferencedArray,
+    { node, document, hasHoles = false }: ReferencedArray,
     recordSize: number,
     signal: AbortSignal | undefined,
   ) {
     this.#counts = chunkCounts(document);
     this.#total = this.#counts.reduce((total, n) => total * n, 1);
     this.#size = recordSize;
+    this.#hasHoles = hasHoles;
     this.#put = (record, bytes) =>
       target.put(joinKey(prefix, node, `refs.${record}.parq`), bytes, { signal });
   }
@@ -309,19 +296,30 @@ class ArrayRows {
   async add(chunk: PlannedChunk): Promise<void> {
     const row = chunk.index.reduce((sum, place, axis) => sum * at(this.#counts, axis) + place, 0);
     const number = Math.floor(row / this.#size);
-    let record = this.#records.get(number);
-    if (record === undefined) {
-      record = new RowFile(Math.min(this.#size, this.#total - number * this.#size));
-      this.#records.set(number, record);
-    }
+    const record = this.#record(number);
     fillRow(record, row % this.#size, chunk);
     if (--record.left > 0) return;
     this.#records.delete(number);
     await this.#put(number, await encodeRecord(record));
   }
 
-  /** Writes what is not full: arrays whose chunks are not all there have none. */
+  #record(number: number): RowFile {
+    const known = this.#records.get(number);
+    if (known !== undefined) return known;
+    const record = new RowFile(Math.min(this.#size, this.#total - number * this.#size));
+    this.#records.set(number, record);
+    this.#begun.add(number);
+    return record;
+  }
+
+  /** Writes what is not full: chunks that are not stored have rows without a place. Throws `INCOMPLETE` for other arrays. */
   async finish(): Promise<void> {
+    if (this.#hasHoles) {
+      for (let number = 0; number * this.#size < this.#total; number++)
+        if (!this.#begun.has(number)) this.#record(number);
+      for (const [number, record] of this.#records) await this.#put(number, await encodeRecord(record));
+      return;
+    }
     const [first] = this.#records.keys();
     if (first === undefined) return;
     throw new SuperchunkError("INCOMPLETE", `file ${first} of the references is not full`, {

@@ -217,9 +217,12 @@ export async function sampleArrays(
       const wanted = await array.sample(cell).catch((error: unknown) => {
         if (onFailure === undefined || !isSuperchunkError(error) || !error.isDamage) throw error;
         const { code, message } = error;
-        const { archive } = array.job.source;
-        const path = archive.store.describe(archive.path);
-        onFailure({ path, node: array.node, code, message: `is referenced, but damaged: ${message}` });
+        onFailure({
+          path: array.source,
+          node: array.node,
+          code,
+          message: `is referenced, but damaged: ${message}`,
+        });
         return undefined;
       });
       if (wanted === undefined) continue;

@@ -19,6 +19,7 @@ import type { LengthRun } from "../../zarr/document/chunk-grid.ts";
 import { chunkShapeOf, withLengths } from "../../zarr/document/metadata-v3.ts";
 import { shardIndexLength } from "../../zarr/read/shard-index.ts";
 import {
+  type ArchiveArray,
   type ChunkReference,
   grownChunks,
   PlannedArray,
@@ -29,6 +30,7 @@ import {
   type ReferenceOptions,
   type ReferencePlan,
   rowsOf,
+  sourceOf,
 } from "./plan.ts";
 import { type GuardedObject, ScannedObjects } from "./scanned-objects.ts";
 
@@ -60,7 +62,7 @@ export function joinPlans(plans: readonly ReferencePlan[], options: ReferenceOpt
     arrays: first.arrays.map(({ node }, i) =>
       joinArrays(
         node,
-        plans.flatMap(({ arrays }) => arrays[i] ?? []),
+        plans.flatMap(({ arrays }) => archiveArray(arrays[i])),
         options,
       ),
     ),
@@ -68,11 +70,19 @@ export function joinPlans(plans: readonly ReferencePlan[], options: ReferenceOpt
   };
 }
 
-function joinArrays(
-  node: string,
-  arrays: readonly ReferencedArray[],
-  options: ReferenceOptions,
-): ReferencedArray {
+/** The array, which must be of an archive. Throws `UNSUPPORTED`. */
+function archiveArray(array: ReferencedArray | undefined): readonly ArchiveArray[] {
+  if (array === undefined) return [];
+  const { job } = array;
+  if (job !== undefined) return [Object.assign(array, { job })];
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    "datasets of HDF5 files are not joined; write references to each of them, or convert them and join the arrays",
+    { path: array.source, field: "concat" },
+  );
+}
+
+function joinArrays(node: string, arrays: readonly ArchiveArray[], options: ReferenceOptions): ArchiveArray {
   const [first] = arrays;
   if (first === undefined) throw new RangeError(`no arrays at ${node}`);
   for (const each of arrays) assertAlike(first, each);
@@ -106,8 +116,8 @@ function regularRows(rows: readonly LengthRun[]): number | undefined {
 }
 
 function joinedDocument(
-  first: ReferencedArray,
-  arrays: readonly ReferencedArray[],
+  first: ArchiveArray,
+  arrays: readonly ArchiveArray[],
   rows: readonly LengthRun[] | number | undefined,
 ): JsonObject {
   const [, ...others] = first.document["shape"] as readonly number[];
@@ -126,7 +136,7 @@ function joinedDocument(
 }
 
 /** Only the first dimension, and what says nothing about values, may differ. */
-function assertAlike(first: ReferencedArray, other: ReferencedArray): void {
+function assertAlike(first: ArchiveArray, other: ArchiveArray): void {
   const { job } = other;
   const { archive, shape } = job.source;
   const path = archive.store.describe(archive.path);
@@ -148,7 +158,7 @@ function assertAlike(first: ReferencedArray, other: ReferencedArray): void {
       { path, field: member, expected: wanted, found },
     );
   }
-  const inner = (array: ReferencedArray): string =>
+  const inner = (array: ArchiveArray): string =>
     (array.document["shape"] as readonly number[]).slice(1).join();
   if (inner(first) !== inner(other)) {
     throw new SuperchunkError("BAD_ARGUMENT", "its further dimensions differ, so that it cannot be joined", {
@@ -167,7 +177,7 @@ function settled({ chunkDocument }: ArrayJob, member: string): JsonObject[string
   return (value as readonly JsonObject[]).filter(({ name }) => name !== "blosc");
 }
 
-function shortInTheMiddle(arrays: readonly ReferencedArray[]): SuperchunkError {
+function shortInTheMiddle(arrays: readonly ArchiveArray[]): SuperchunkError {
   const at = arrays.findIndex(({ job }, i) => {
     const last = rowsOf(job).at(-1);
     return i < arrays.length - 1 && last?.length !== arrays[0]?.job.layout?.cells.length;
@@ -181,7 +191,7 @@ function shortInTheMiddle(arrays: readonly ReferencedArray[]): SuperchunkError {
 }
 
 /** Joins arrays that agree in all but their lengths. Throws `UNSUPPORTED`, with the reason, where their shards make no grid. */
-function joinLinked(node: string, arrays: readonly LinkedArray[]): ReferencedArray {
+function joinLinked(node: string, arrays: readonly LinkedArray[]): ArchiveArray {
   const filled = arrays.filter(({ count }) => count > 0);
   const first = filled[0] ?? arrays[0];
   if (first === undefined) throw new RangeError(`no arrays at ${node}`);
@@ -206,8 +216,8 @@ function assertSameShards(first: ArrayJob, job: ArrayJob): void {
   if (expected === found) return;
   throw new SuperchunkError(
     "UNSUPPORTED",
-    `its files are shards of ${found}, and those of ${pathOf(first)} are of ${expected}, but an array has shards of one shape; ${OTHERWISE}`,
-    { path: pathOf(job), field: "shards", expected, found },
+    `its files are shards of ${found}, and those of ${sourceOf(first)} are of ${expected}, but an array has shards of one shape; ${OTHERWISE}`,
+    { path: sourceOf(job), field: "shards", expected, found },
   );
 }
 
@@ -218,7 +228,7 @@ function assertWholeShards(job: ArrayJob): void {
   throw new SuperchunkError(
     "UNSUPPORTED",
     `its last file is not a whole shard: it has ${rows % perShard} of ${perShard} rows, and another archive follows; ${OTHERWISE}`,
-    { path: pathOf(job), field: "shards", expected: perShard, found: rows % perShard },
+    { path: sourceOf(job), field: "shards", expected: perShard, found: rows % perShard },
   );
 }
 
@@ -230,28 +240,26 @@ function shardsOf({ layout }: ArrayJob): string {
   return `${capacity} ${capacity === 1 ? "chunk" : "chunks"} of ${chunk.join(" x ")} items`;
 }
 
-function pathOf({ source: { archive } }: ArrayJob): string {
-  return archive.store.describe(archive.path);
-}
-
 /** Arrays of several archives as one. */
-class JoinedArray implements ReferencedArray {
+class JoinedArray implements ArchiveArray {
   readonly node: string;
   readonly document: JsonObject;
+  readonly source: string;
   readonly job: ArrayJob;
   readonly sampledBytes?: number;
-  readonly #parts: readonly ReferencedArray[];
+  readonly #parts: readonly ArchiveArray[];
 
   /** The `parts` have the chunks at their places in this array. */
   constructor(
     node: string,
     document: JsonObject,
     job: ArrayJob,
-    parts: readonly ReferencedArray[],
+    parts: readonly ArchiveArray[],
     sampledBytes?: number,
   ) {
     this.node = node;
     this.document = document;
+    this.source = sourceOf(job);
     this.job = job;
     this.#parts = parts;
     if (sampledBytes !== undefined) this.sampledBytes = sampledBytes;
@@ -292,7 +300,7 @@ class JoinedArray implements ReferencedArray {
     return start + (await part.firstInObject(cell - start));
   }
 
-  #partOf(cell: number): { readonly part: ReferencedArray; readonly start: number } {
+  #partOf(cell: number): { readonly part: ArchiveArray; readonly start: number } {
     let start = 0;
     for (const part of this.#parts) {
       if (cell < start + part.count) return { part, start };
@@ -344,16 +352,17 @@ export async function planLinkedReferences(
 }
 
 /** The data files of one array, and where they belong. */
-interface LinkedFiles extends Pick<ReferencedArray, "node" | "document" | "job"> {
+interface LinkedFiles extends Pick<ArchiveArray, "node" | "document" | "job"> {
   readonly shards: readonly LinkedShard[];
   /** Shards of a joined array before these (default 0). */
   readonly firstShard?: number;
 }
 
 /** An array whose chunks, as references go, are shards. */
-class LinkedArray implements ReferencedArray {
+class LinkedArray implements ArchiveArray {
   readonly node: string;
   readonly document: JsonObject;
+  readonly source: string;
   readonly job: ArrayJob;
   readonly #shards: readonly LinkedShard[];
   readonly #objects: ScannedObjects;
@@ -364,6 +373,7 @@ class LinkedArray implements ReferencedArray {
   constructor({ node, document, job, shards, firstShard = 0 }: LinkedFiles, options: PlanOptions) {
     this.node = node;
     this.document = document;
+    this.source = sourceOf(job);
     this.job = job;
     this.#shards = shards;
     this.#objects = new ScannedObjects(job.source.archive.store, options);

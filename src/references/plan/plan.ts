@@ -39,14 +39,27 @@ export interface ReferenceOptions extends ScanOptions {
   readonly encoder?: ChunkEncoder | undefined;
 }
 
+/** The two documents of an array of Zarr v2. */
+export interface Zarr2Documents {
+  readonly zarray: JsonObject;
+  readonly zattrs: JsonObject;
+}
+
 /** An array that is referenced. */
 export interface ReferencedArray {
   /** Path of its node. */
   readonly node: string;
   readonly document: JsonObject;
-  readonly job: ArrayJob;
+  /** How messages name what it is of. */
+  readonly source: string;
+  /** Of an archive; absent for an array of an HDF5 file. */
+  readonly job?: ArrayJob;
+  /** Its documents in Zarr v2, where they are not made from `document` and `job`. */
+  readonly zarr2?: Zarr2Documents;
   /** Chunks of the array. */
   readonly count: number;
+  /** Some chunks of the grid are not stored: they have the fill value (default false). */
+  readonly hasHoles?: boolean;
   /** The chunks from number `first` on, in the order in which they are stored. */
   chunks(counts: ReferenceCounts, first?: number): AsyncGenerator<PlannedChunk>;
   /** Position of a chunk in the array's grid. */
@@ -61,6 +74,11 @@ export interface ReferencedArray {
   chunksOf(before: JsonObject): number | undefined;
   /** Number of the first chunk in the object that holds chunk `cell`: what an append can have changed. */
   firstInObject(cell: number): Promise<number>;
+}
+
+/** An array of an archive. */
+export interface ArchiveArray extends ReferencedArray {
+  readonly job: ArrayJob;
 }
 
 /** Where the chunks of an archive lie in an array that several are joined to. */
@@ -101,6 +119,7 @@ export class PlannedArray implements ReferencedArray {
   /** Path of its node. */
   readonly node: string;
   readonly document: JsonObject;
+  readonly source: string;
   readonly job: ArrayJob;
   /** Row of the array's grid at which this archive's chunks begin: not 0 where archives are joined. */
   readonly #firstRow: number;
@@ -119,6 +138,7 @@ export class PlannedArray implements ReferencedArray {
   ) {
     this.node = node;
     this.document = document;
+    this.source = sourceOf(job);
     this.job = job;
     this.#options = options;
     this.#firstRow = joined?.firstRow ?? 0;
@@ -355,6 +375,13 @@ export interface PlanOptions
   readonly isMember?: boolean | undefined;
 }
 
+/** A member of what is referenced that cannot be. */
+export interface LeftMember {
+  readonly node: string;
+  readonly source: string;
+  readonly error: SuperchunkError;
+}
+
 /** An archive that is to be referenced. */
 export interface ReferencePlan {
   /** How messages name the archive. */
@@ -364,6 +391,8 @@ export interface ReferencePlan {
   /** Documents of groups by path, the outermost first. */
   readonly groups: ReadonlyMap<string, JsonObject>;
   readonly arrays: readonly ReferencedArray[];
+  /** Members that are left out, with the reason (default: none). */
+  readonly left?: readonly LeftMember[];
   readonly notes: readonly string[];
 }
 
@@ -395,6 +424,11 @@ export async function planReferences(archive: Archive, options: PlanOptions = {}
     arrays,
     notes: notesOf(jobs),
   };
+}
+
+/** How messages name the archive of a job. */
+export function sourceOf({ source: { archive } }: ArrayJob): string {
+  return archive.store.describe(archive.path);
 }
 
 /** Throws `UNSUPPORTED` where chunks would have to be compressed again: that is a copy, not references. */

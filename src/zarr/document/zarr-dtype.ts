@@ -483,6 +483,13 @@ function itemOf(bits: bigint, { itemSize, byteOrder }: Word): Uint8Array {
   return byteOrder === "big" ? item.reverse() : item;
 }
 
-function base64(bytes: Uint8Array): string {
-  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+/** A multiple of three, so that pieces need no padding between them; they fit on the stack. */
+const BASE64_PIECE = 3 * 8192;
+
+/** The bytes as base64. */
+export function base64(bytes: Uint8Array): string {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += BASE64_PIECE)
+    text += btoa(String.fromCharCode(...bytes.subarray(at, at + BASE64_PIECE)));
+  return text;
 }

@@ -1,0 +1,219 @@
+/**
+ * Datasets of HDF5 files as references: their chunks where they lie, under the names that numcodecs has for the filters of HDF5.
+ *
+ * Knows datasets as arrays of Zarr v2, and what readers of Zarr can decode; must not know the forms in which references are written.
+ */
+import { planZarrJobs } from "../../convert/plan/zarr-jobs.ts";
+import { SuperchunkError } from "../../errors.ts";
+import { formatDType } from "../../format/dtype.ts";
+import type { JsonObject, JsonValue } from "../../format/types.ts";
+import { BLOSC2, type Hdf5Store } from "../../hdf5/zarr-view.ts";
+import { joinKey } from "../../store/key.ts";
+import { leafOf } from "../../zarr/codecs/chain.ts";
+import type { ZarrArray } from "../../zarr/read/array.ts";
+import type { ZarrGroup } from "../../zarr/read/group.ts";
+import type {
+  PlannedChunk,
+  PlanOptions,
+  ReferenceCounts,
+  ReferencedArray,
+  ReferencePlan,
+  Zarr2Documents,
+} from "./plan.ts";
+import { type GuardedObject, ScannedObjects } from "./scanned-objects.ts";
+
+/** Chunks that may always be stored beside references; of more, one in ten. */
+const FEW = 4;
+
+/**
+ * Plans references to what was opened of an HDF5 file: a dataset, or a group and all below it. Members of a group that cannot be referenced are in
+ * `left`.
+ *
+ * Throws `UNSUPPORTED` for a dataset whose chunks readers of Zarr cannot decode, and where a group has no other, and the codes of damage
+ */
+export async function planHdf5References(
+  root: ZarrArray | ZarrGroup,
+  options: PlanOptions = {},
+): Promise<ReferencePlan> {
+  const store = root.store as Hdf5Store;
+  const { signal, isMember, node = "" } = options;
+  const jobs = await planZarrJobs(root, { recode: false, signal, isMember, codecsOf });
+  const left = jobs.failed.map(({ path, source, error }) => ({ node: joinKey(node, path), source, error }));
+  const arrays: Hdf5Array[] = [];
+  for (const { path, node: array, document, recoding } of jobs.arrays) {
+    const source = store.describe(array.path);
+    const own = joinKey(node, path);
+    const planned = await Hdf5Array.of(array, { node: own, document, options });
+    const reason = recoding?.reason ?? (await whyMade(store, array)) ?? (await planned.whyStored());
+    if (reason === undefined) arrays.push(planned);
+    else left.push({ node: own, source, error: notReferable(source, reason) });
+  }
+  const first = left.find(({ error }) => error.details.field === "chunks") ?? left[0];
+  if (first !== undefined && arrays.length === 0) throw first.error;
+  return {
+    source: store.describe(root.path),
+    node,
+    groups: new Map(jobs.groups.map(({ path, document }) => [joinKey(node, path), document])),
+    arrays,
+    left,
+    notes: [],
+  };
+}
+
+/** Throws `UNSUPPORTED` for what was opened of Blosc2: readers of Zarr know no codec for its chunks. */
+export function refuseBlosc2(path: string): SuperchunkError {
+  return notReferable(path, "they are chunks of Blosc2, for which readers of Zarr have no codec");
+}
+
+function notReferable(path: string, reason: string): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    `its chunks cannot be referenced as they are: ${reason}; "superchunk convert" carries them to Zarr, with the compressed streams as they are where it can`,
+    { path, field: "chunks" },
+  );
+}
+
+/** Why the chunks of a dataset are made when they are read. */
+async function whyMade(store: Hdf5Store, array: ZarrArray): Promise<string | undefined> {
+  const object = await store.objectAt(array.path);
+  if (object?.kind !== "dataset" || !object.filters.some(({ id }) => id === BLOSC2)) return undefined;
+  return `they are frames of Blosc2 (filter ${BLOSC2}), for which readers of Zarr have no codec`;
+}
+
+/** The filters of a dataset in Zarr v3's words: those without a name of their own are numcodecs'. */
+function codecsOf({ model, metadata }: ZarrArray): JsonObject[] {
+  const filters = (metadata["filters"] ?? []) as readonly JsonObject[];
+  return leafOf(model.chain).stages.map(({ v3 }, i) => {
+    if (v3 !== undefined) return v3;
+    const { id, ...configuration } = filters[i] as JsonObject & { readonly id: string };
+    return { name: `numcodecs.${id}`, configuration };
+  });
+}
+
+/** How a dataset is referenced. */
+interface Hdf5Settings {
+  readonly node: string;
+  readonly document: JsonObject;
+  readonly options: PlanOptions;
+}
+
+/** A dataset; its chunks in C order of the grid. */
+class Hdf5Array implements ReferencedArray {
+  readonly node: string;
+  readonly document: JsonObject;
+  readonly source: string;
+  readonly zarr2: Zarr2Documents;
+  readonly hasHoles: boolean;
+  readonly #store: Hdf5Store;
+  readonly #path: string;
+  readonly #options: PlanOptions;
+  readonly #objects: ScannedObjects;
+  /** Places in the grid of the chunks that are stored. */
+  readonly #positions: readonly (readonly number[])[];
+
+  private constructor(array: ZarrArray, { node, document, options }: Hdf5Settings, positions: number[][]) {
+    this.node = node;
+    this.document = document;
+    this.hasHoles = positions.length < array.nchunks;
+    this.zarr2 = {
+      zarray: {
+        ...array.metadata,
+        dtype: formatDType(array.dtype),
+        // xarray takes a fill value for "no data": it is named where chunks are missing only.
+        ...(this.hasHoles ? {} : { fill_value: null }),
+      },
+      zattrs: withDimensions(document, array.attrs),
+    };
+    this.#store = array.store as Hdf5Store;
+    this.#path = array.path;
+    this.source = this.#store.describe(array.path);
+    this.#options = options;
+    this.#objects = new ScannedObjects(this.#store.file.store, options);
+    this.#positions = positions;
+  }
+
+  static async of(array: ZarrArray, settings: Hdf5Settings): Promise<Hdf5Array> {
+    const positions: number[][] = [];
+    for await (const { name } of (array.store as Hdf5Store).list(array.path))
+      if (!name.startsWith(".")) positions.push(array.shape.length === 0 ? [] : name.split(".").map(Number));
+    positions.sort((a, b) => {
+      const d = a.findIndex((index, i) => index !== b[i]);
+      return d < 0 ? 0 : (a[d] as number) - (b[d] as number);
+    });
+    return new Hdf5Array(array, settings, positions);
+  }
+
+  get count(): number {
+    return this.#positions.length;
+  }
+
+  /** Why too many chunks would have to be stored beside the references; undefined for few. */
+  async whyStored(): Promise<string | undefined> {
+    let made = 0;
+    for (let i = 0; i < this.count; i++)
+      if ((await this.#store.placeOf(this.#keyOf(i))) === undefined) made++;
+    if (made <= Math.max(FEW, this.count / 10)) return undefined;
+    return `${made} of ${this.count} chunks were written without one of the filters, which did not make them smaller`;
+  }
+
+  async *chunks(counts: ReferenceCounts, first = 0): AsyncGenerator<PlannedChunk> {
+    this.#objects.clear();
+    if (first >= this.count) return;
+    const { location, guard, size } = await this.#objects.look(this.#store.file.key);
+    const { node } = this;
+    for (const [i, index] of this.#positions.entries()) {
+      if (i < first) continue;
+      const place = await this.#store.placeOf(this.#keyOf(i));
+      const inline = place !== undefined && place.size <= (this.#options.inline ?? 0);
+      if (place === undefined || inline) {
+        // A filter was left out of the chunk, or it is the last of values in one piece, and shorter than others.
+        const reason = inline ? "inlined" : "recoded";
+        counts[reason]++;
+        yield { kind: "native", node, index, bytes: await this.sample(i), reason };
+        continue;
+      }
+      const { position, size: length } = place;
+      if (position + length > size) await this.sample(i); // tells what is cut short
+      counts.virtual++;
+      yield { kind: "virtual", node, index, location, guard, offset: position, length };
+    }
+  }
+
+  positionOf(cell: number): readonly number[] {
+    const position = this.#positions[cell];
+    if (position === undefined) throw new RangeError(`${this.node} has no chunk ${cell}`);
+    return position;
+  }
+
+  async sample(cell: number): Promise<Uint8Array> {
+    const key = this.#keyOf(cell);
+    const bytes = await this.#store.get(key, { signal: this.#options.signal });
+    if (bytes !== undefined) return bytes;
+    throw new SuperchunkError("STALE", "the chunk is not in the file any more", {
+      path: this.#store.describe(key),
+    });
+  }
+
+  recheck(): AsyncGenerator<GuardedObject> {
+    return this.#objects.recheck();
+  }
+
+  /** Chunks of HDF5 may lie anywhere, so that all are referenced again. */
+  chunksOf(): undefined {
+    return undefined;
+  }
+
+  async firstInObject(): Promise<number> {
+    return 0;
+  }
+
+  #keyOf(cell: number): string {
+    return joinKey(this.#path, this.positionOf(cell).join(".") || "0");
+  }
+}
+
+/** Attributes with the names of dimensions, as xarray has them in Zarr v2. */
+function withDimensions(document: JsonObject, attrs: JsonObject): JsonObject {
+  const names: JsonValue | undefined = document["dimension_names"];
+  return names === undefined ? attrs : { _ARRAY_DIMENSIONS: names, ...attrs };
+}
