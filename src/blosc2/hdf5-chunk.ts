@@ -7,7 +7,7 @@ import { toBlosc1 } from "../codec2/restream.ts";
 import { SuperchunkError } from "../errors.ts";
 import { MemoryStore } from "../store/memory.ts";
 import { readFrame } from "./frame.ts";
-import { openBlosc2 } from "./zarr-view.ts";
+import { frameStore, openBlosc2 } from "./zarr-view.ts";
 
 const KEY = "chunk";
 
@@ -27,6 +27,7 @@ export async function frameAsBlosc1(
     throw new SuperchunkError("BAD_MAGIC", "the chunk is not a frame of Blosc2; the file is damaged", {
       field: "chunk",
     });
+  frameStore(store, frame); // says where the metalayer b2nd does not fit the frame: others would cut it otherwise
   const [only, ...others] = frame.chunks;
   const isPlain = frame.blockBytes >= frame.chunkBytes || !frame.metalayers.has("b2nd");
   if (only !== undefined && "key" in only && others.length === 0 && isPlain) {

@@ -17,6 +17,7 @@ import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
 import { readFrame } from "./frame.ts";
+import { type Member, showTables } from "./tables.ts";
 import { frameStore } from "./zarr-view.ts";
 import { ZipStore } from "./zip.ts";
 
@@ -27,12 +28,6 @@ const MEMBER = /\.(?:b2nd|b2f|b2frame)$/;
 /** Bytes of small arrays together, at most; and folders inside of one another. */
 const MAX_EMBEDDED = 256 << 20;
 const MAX_DEPTH = 64;
-
-/** A frame: the store that it is in, and its key there. */
-interface Member {
-  readonly store: ReadableStore;
-  readonly key: string;
-}
 
 /**
  * Opens what is at a path in a store (`dir/t.b2z/a/x`), or the store itself as a group. Undefined where there is none.
@@ -61,7 +56,8 @@ export async function openBlosc2Store(
       if (MEMBER.test(name)) addMember(members, name, { store, key: joinKey(place, name) });
     await addEmbedded(members, { store, key: joinKey(place, EMBEDDED) }, options);
   }
-  const tree = new TreeStore(store, place, members);
+  const tables = await showTables(members, options);
+  const tree = new TreeStore(store, place, { members, tables });
   return openZarr(tree, parts.slice(count).join("/"), { ...options, dialect: "blosc2" });
 }
 
@@ -141,9 +137,19 @@ class TreeStore implements ReadableStore {
   readonly #groups = new Map<string, Set<string>>([["", new Set()]]);
   readonly #opened = new Map<string, Promise<ReadableStore>>();
 
-  constructor(store: ReadableStore, place: string, members: ReadonlyMap<string, Member>) {
+  readonly #tables: ReadonlyMap<string, JsonObject>;
+
+  constructor(
+    store: ReadableStore,
+    place: string,
+    {
+      members,
+      tables,
+    }: { readonly members: ReadonlyMap<string, Member>; readonly tables: ReadonlyMap<string, JsonObject> },
+  ) {
     this.#store = store;
     this.#place = place;
+    this.#tables = tables;
     for (const [path, member] of members) {
       const parts = path.split("/");
       const name = parts.at(-1) ?? "";
@@ -212,11 +218,12 @@ class TreeStore implements ReadableStore {
     return undefined;
   }
 
-  #open(path: string, { store, key }: Member): Promise<ReadableStore> {
+  #open(path: string, { store, key, dtype, error }: Member): Promise<ReadableStore> {
+    if (error !== undefined) return Promise.reject(error);
     const known = this.#opened.get(path);
     if (known !== undefined) return known;
     const opening = readFrame(store, key).then((frame) => {
-      if (frame !== undefined) return frameStore(store, frame);
+      if (frame !== undefined) return frameStore(store, frame, dtype);
       throw new SuperchunkError("BAD_MAGIC", "the member is not a frame of Blosc2; the store is damaged", {
         path: this.describe(path),
       });
@@ -232,7 +239,11 @@ class TreeStore implements ReadableStore {
     if (group === undefined || !this.#groups.has(group)) return undefined;
     const member = this.#attributes.get(group);
     const frame = member === undefined ? undefined : await readFrame(member.store, member.key, options);
-    const document: JsonObject = { zarr_format: 3, node_type: "group", attributes: frame?.attrs ?? {} };
+    const document: JsonObject = {
+      zarr_format: 3,
+      node_type: "group",
+      attributes: { ...frame?.attrs, ...this.#tables.get(group) },
+    };
     return new TextEncoder().encode(stringifyJson(document));
   }
 }

@@ -66,9 +66,17 @@ export async function openBlosc2(
   return openZarr(frameStore(store, frame), "", { ...options, dialect: "blosc2" });
 }
 
-/** The store of a Zarr array that a frame is shown as. Throws as {@link openBlosc2}. */
-export function frameStore(store: ReadableStore, frame: Frame): ReadableStore {
-  return new Blosc2Store(store, frame, cutOf(frame));
+/** The store of a Zarr array that a frame is shown as; `dtype`: what its items are, where the frame does not say. Throws as {@link openBlosc2}. */
+export function frameStore(store: ReadableStore, frame: Frame, dtype?: DType): ReadableStore {
+  const cut = cutOf(frame);
+  if (dtype !== undefined && dtype.itemSize !== cut.dtype.itemSize)
+    throw new SuperchunkError("BAD_FIELD", "the frame's items have another length than its table says", {
+      path: frame.path,
+      field: "dtype",
+      expected: dtype.itemSize,
+      found: cut.dtype.itemSize,
+    });
+  return new Blosc2Store(store, frame, dtype === undefined ? cut : { ...cut, dtype });
 }
 
 /** The shape and the cuts of a frame: by its metalayer `b2nd`, else one dimension of items. */

@@ -43,6 +43,12 @@ export async function listChunks(file: Hdf5File, dataset: Hdf5Dataset, layout: C
   const nbytes = lengths.reduce((product, length) => product * length, type.size);
   const walk: Walk = { file, dataset, layout, counts, most, nbytes, chunks: new Map() };
   if (address === undefined) return walk.chunks;
+  if (index.kind === "single" && counts.some((count) => count > 1))
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `the dataset has ${counts.join(" x ")} chunks, and an index of one; the file is damaged`,
+      { path: file.path, field: "index of the chunks", expected: 1, found: counts.join() },
+    );
   if (index.kind === "single")
     add(
       walk,

@@ -39,7 +39,15 @@ export async function locateBeside(location: string): Promise<Location> {
 
 async function locatePath(path: string, typed: string): Promise<Location> {
   try {
-    if (statSync(path).isDirectory()) return { store: new FileStore(path), path: "" };
+    if (statSync(path).isDirectory()) {
+      // What is in a folder of Blosc2 is read by the store, a table for one.
+      const [, held = "", inside] = /^(.*?\.b2d)[\\/](.+)$/i.exec(path) ?? [];
+      if (inside === undefined) return { store: new FileStore(path), path: "" };
+      return {
+        store: new FileStore(dirname(held)),
+        path: `${basename(held)}/${inside.replaceAll("\\", "/")}`,
+      };
+    }
     // Who names a link means what it leads to; links inside of an archive are another matter.
     const real = await realpath(path);
     refuseName(basename(real), typed);

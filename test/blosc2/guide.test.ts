@@ -10,8 +10,12 @@ test("every command of the guide runs, and info says what the array is", async (
   const folder = temporaryFolder();
   copyFileSync(join(repositoryRoot, "fixtures/blosc2/zstd.b2nd"), join(folder, "model.b2nd"));
   copyFileSync(join(repositoryRoot, "fixtures/blosc2-stores/tree.b2z"), join(folder, "store.b2z"));
+  for (const name of ["table", "tables"])
+    copyFileSync(join(repositoryRoot, `fixtures/blosc2-tables/${name}.b2z`), join(folder, `${name}.b2z`));
   const guide = readFileSync(join(repositoryRoot, "docs/blosc2.md"), "utf8");
-  const commands = [...guide.matchAll(/^npx superchunk (.+)$/gm)].map(([, text = ""]) => text.split(/\s+/));
+  const commands = [...guide.matchAll(/^npx superchunk (.+)$/gm)].map(
+    ([, text = ""]) => text.match(/"[^"]*"|\S+/g) ?? [],
+  );
   expect(commands.map(([name]) => name)).toEqual([
     "info",
     "cat",
@@ -20,9 +24,14 @@ test("every command of the guide runs, and info says what the array is", async (
     "convert",
     "ls",
     "cat",
+    "cat",
+    "convert",
+    "cat",
   ]);
   for (const words of commands) {
-    const argv = words.map((word) => word.replace(/^(model|again|store)\./, `${folder}/$1.`));
+    const argv = words.map((word) =>
+      word.replaceAll('"', "").replace(/^(model|again|store|tables?)\./, `${folder}/$1.`),
+    );
     const { code, err, out } = await runCli(argv);
     expect({ argv, code, err: code === 0 ? "" : err }).toEqual({ argv, code: 0, err: "" });
     if (words[0] === "info") expect(out).toMatch(/dialect +blosc2[\s\S]*shards +8 of 20 x 30/);
