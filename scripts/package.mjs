@@ -82,10 +82,16 @@ writeManifest();
 const { manPage } = await import("./tools/man-page.mjs");
 writeFileSync(join(out, "superchunk.1.gz"), gzipSync(await manPage(manifest.version), { level: 9 }));
 const DOCUMENTS = [
-  ...["README.md", "FORMAT.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CORRECTNESS.md", "CHANGELOG.md"],
+  ...["README.md", "FORMAT.md", "ARCHITECTURE.md", "CORRECTNESS.md", "CHANGELOG.md"],
   ...["LICENSE", "THIRD_PARTY_NOTICES.md", "src/kernels/README.md"],
 ];
 for (const name of DOCUMENTS) cpSync(join(root, name), join(out, name));
+// How to work on the sources is said beside them.
+for (const name of DOCUMENTS.filter((each) => each.endsWith(".md"))) {
+  const text = readFileSync(join(root, name), "utf8");
+  const plain = text.replaceAll(/\[([^\]]+)\]\(CONTRIBUTING\.md[^)]*\)/g, "$1 beside the sources");
+  if (plain !== text) writeFileSync(join(out, name), plain);
+}
 // Pictures of the page are for who reads the documents on the web.
 const isWanted = (name) => !/[\\/]images[\\/]page-[^\\/]+\.png$/.test(name);
 cpSync(join(root, "docs"), join(out, "docs"), { recursive: true, filter: isWanted });

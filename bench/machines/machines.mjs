@@ -2,7 +2,7 @@
  * Conversions that many machines share: what cutting them costs, beside the same conversion by one `convert`, and beside what was
  * wanted of it. The machines are processes of this one.
  *
- * `ARCHIVES` (default 100,000), `SHARDS` (1,000,000) and `TASKS` (100,000) make it smaller; `ONLY=plan,many` chooses parts.
+ * `ARCHIVES` (default 100,000), `SHARDS` (1,000,000), `TASKS` (100,000) and `COMMITS` (10,000) make it smaller; `ONLY=plan,many` chooses parts.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -10,7 +10,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statS
 import { cpus } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { create, plan, runTasks } from "../../dist/src/node/index.js";
+import { create, open, plan, runTasks } from "../../dist/src/node/index.js";
 import { enqueue } from "../../dist/src/queue/index.js";
 import { measure } from "../convert/process.mjs";
 import { printTable, saveResults, workFolder } from "../report.mjs";
@@ -18,6 +18,8 @@ import { printTable, saveResults, workFolder } from "../report.mjs";
 const ARCHIVES = Number(process.env.ARCHIVES ?? 100_000);
 const SHARDS = Number(process.env.SHARDS ?? 1_000_000);
 const TASKS = Number(process.env.TASKS ?? 100_000);
+const COMMITS = Number(process.env.COMMITS ?? 10_000);
+const WRITERS = 4;
 const SHARES = 50;
 const corpus = fileURLToPath(new URL("../../fixtures/corpus", import.meta.url));
 const main = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
@@ -53,12 +55,12 @@ function clear(...names) {
 }
 
 /** Several processes at a time; resolves when all have ended. */
-async function together(commands) {
+async function together(commands, script = main) {
   await Promise.all(
     commands.map(
       (args) =>
         new Promise((resolve, reject) => {
-          const child = spawn(process.execPath, [main, ...args], { stdio: ["ignore", "ignore", "pipe"] });
+          const child = spawn(process.execPath, [script, ...args], { stdio: ["ignore", "ignore", "pipe"] });
           let said = "";
           child.stderr.on("data", (piece) => {
             said += piece;
@@ -218,6 +220,50 @@ const parts = {
     results["finish"] = finish;
     console.log(`finish, which also looks at every object: ${finish.toFixed(1)} s`);
     clear("tasks.zarr", "tasks.json");
+  },
+
+  /** Four writers that append to one array in S3. */
+  async writers() {
+    const server = spawn(process.execPath, [fileURLToPath(new URL("s3-server.mjs", import.meta.url))], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const endpoint = await new Promise((resolve) => {
+      server.stdout.once("data", (piece) => resolve(`${piece}`.trim()));
+    });
+    Object.assign(process.env, {
+      AWS_ENDPOINT_URL_S3: endpoint,
+      AWS_REGION: "us-east-1",
+      AWS_ACCESS_KEY_ID: "bench",
+      AWS_SECRET_ACCESS_KEY: "bench",
+    });
+    const script = fileURLToPath(new URL("writer.mjs", import.meta.url));
+    const each = Math.ceil(COMMITS / WRITERS);
+    // Whole chunks, which nobody has to write again; and rows that end in the middle of a chunk.
+    for (const [name, rows] of [
+      ["whole chunks", 1024],
+      ["100 rows", 100],
+    ]) {
+      const address = `s3://archives/${name.replace(" ", "-")}`;
+      await (await create(address, { dtype: "<f8", chunkLength: 1024 })).close();
+      const took = await seconds(() =>
+        together(
+          Array.from({ length: WRITERS }, (_, w) => [address, w + 1, each, rows]),
+          script,
+        ),
+      );
+      const opened = await open(address);
+      const found = Float64Array.from((await opened.get()).data).sort();
+      const isWhole = found.every((value, i) => {
+        const [writer, k] = [Math.floor(i / (each * rows)), i % (each * rows)];
+        return value === (writer + 1) * 1e9 + k;
+      });
+      const note = `${WRITERS * each} commits of ${rows} rows by ${WRITERS} processes`;
+      tell(`${name}: commits`, (WRITERS * each) / took, "a second", 20, { least: true, note });
+      const missing = isWhole && found.length === WRITERS * each * rows ? 0 : 1;
+      tell(`${name}: rows that are not there once`, missing, "", 0);
+      await opened.close();
+    }
+    server.kill();
   },
 };
 

@@ -15,6 +15,10 @@ export interface FolderFlags {
   readonly breakLock?: boolean;
   /** Of an array of superchunks: when rows of a stream become visible. */
   readonly publish?: PublishPolicy;
+  /** Of an array of superchunks: others append at the same time. */
+  readonly shared?: boolean;
+  /** Seconds. */
+  readonly lease?: number;
   readonly dryRun?: boolean;
   readonly json?: boolean;
 }
@@ -32,30 +36,49 @@ export async function appendToArray(
   const rowShape = archive.shape.slice(1);
   checkRows(input, archive.dtype, rowShape);
   const rowBytes = rowBytesOf(archive.dtype, rowShape);
-  const { publish, breakLock } = flags;
-  const outcome = publish === undefined ? "nothing was appended" : "rows that were shown before stay";
+  const { publish, breakLock, shared, lease } = flags;
+  const outcome =
+    publish === undefined && shared !== true ? "nothing was appended" : "rows that were shown before stay";
   const target = { rowBytes, verb: "append to", name: path, outcome };
   const source = drawnRows(input, target, context);
   const [before = 0] = archive.shape;
   // Rows without bytes are counted by the header alone.
   const empty = rowBytes === 0 ? (input.npy?.shape[0] ?? 0) : 0;
   let rows: number;
+  let taken = 0;
+  const counted = async function* (): AsyncGenerator<Uint8Array> {
+    for await (const piece of source) {
+      taken += piece.length;
+      yield piece;
+    }
+  };
   if (flags.dryRun === true) rows = before + (rowBytes === 0 ? empty : lengthOf(input) / rowBytes);
   // The Zarr view shows what is flushed: flushes come in time by themselves.
   else
     rows = await withRoot(
       path,
-      { breakLock, publish: publish === "full" ? publish : "flush" },
+      {
+        breakLock,
+        publish: publish === "full" ? publish : "flush",
+        shared: shared === true && { lease },
+      },
       context,
       async (array) => {
-        if (rowBytes > 0) await array.append(source, { publish });
+        if (rowBytes > 0) await array.append(counted(), { publish });
         else for await (const _ of source);
         if (empty > 0) await array.resize(array.length + empty);
         await array.flush();
         return array.length;
       },
     );
-  await report(path, rows, before, flags, context);
+  // Others may have appended too.
+  await report(
+    path,
+    rows,
+    shared === true && rowBytes > 0 ? rows - taken / rowBytes : before,
+    flags,
+    context,
+  );
 }
 
 /** Appends rows to a table: of one structured `.npy`, or of a file for each column. */
@@ -102,12 +125,13 @@ async function report(
 /** Options that mean nothing to a folder must not be taken silently. Throws `BAD_ARGUMENT`. */
 export function refuseFileOptions(path: string, flags: object): void {
   const common = ["bytes", "breakLock", "dryRun", "json"];
-  if ((flags as FolderFlags).publish !== undefined)
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      "--publish is for arrays of superchunks; others show their rows at the end",
-      { path, field: "publish" },
-    );
+  for (const name of ["publish", "shared", "lease"] as const)
+    if ((flags as FolderFlags)[name] !== undefined)
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `--${name} is for arrays of superchunks; others have one writer, and show their rows at the end`,
+        { path, field: name },
+      );
   const given = Object.entries(flags).find(
     ([name, value]) =>
       !common.includes(name) && value !== undefined && !(name === "shuffle" && value === true),

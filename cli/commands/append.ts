@@ -43,6 +43,15 @@ export function addAppend(program: Command, context: Context): void {
     .option("--bytes", "take a .npy file as plain bytes, as blpk does")
     .option("--dry-run", "say what would be appended, and of a file how much copied, and change nothing")
     .option("--publish <when>", `of an array of superchunks: ${PUBLISH_HELP}`, parsePublish)
+    .option(
+      "--shared",
+      "of an array of superchunks: other processes and machines append at the same time, also with --shared",
+    )
+    .option(
+      "--lease <seconds>",
+      "with --shared: after so long without a commit, what this process had reserved is given back (default: 600)",
+      integerOf(1, 315_360_000),
+    )
     .option("--json", "print JSON")
     .option("--break-lock", "take the lock from whoever holds it")
     .addHelpText(
@@ -56,6 +65,7 @@ Examples:
   superchunk append log.blp more.txt
   sensor | superchunk append samples -
   sensor | superchunk append samples - --publish 5
+  sensor | superchunk append samples - --shared --publish 5
   superchunk append prices.bcolz today.npy
   superchunk append trades.bcolz id=ids.npy price=prices.npy
   superchunk append trades.bcolz trades.csv`,
@@ -106,8 +116,10 @@ async function append(
         { field: "input", expected: 1, found: inputs.length },
       );
     }
-    const { publish, ...others } = flags;
-    if (publish !== undefined && archive.dialect !== "blz-superchunk") refuseFileOptions(path, { publish });
+    const { publish, shared, lease, ...others } = flags;
+    if (archive.dialect !== "blz-superchunk") refuseFileOptions(path, { publish, shared, lease });
+    if (lease !== undefined && shared !== true)
+      throw new SuperchunkError("BAD_ARGUMENT", "--lease is for --shared", { path, field: "lease" });
     if (archive.dialect !== "carray" && archive.dialect !== "blz-superchunk")
       return await appendToFile(archive, path, input, flags, context);
     refuseFileOptions(path, others);

@@ -10,6 +10,7 @@ import { asReadOnly } from "../store/wrappers/intercept.ts";
 import { storedTimes } from "../values/item-bytes.ts";
 import { elementsOf } from "../values/selection.ts";
 import { createArray, openWritable, type WriterLock } from "../write/array/create.ts";
+import { openShared } from "../write/array/open-shared.ts";
 import { BcolzArray } from "../write/bcolz/bcolz-array.ts";
 import { createCarray, createTable } from "../write/bcolz/bcolz-create.ts";
 import { defaultRowOf } from "../write/bcolz/carray-settings.ts";
@@ -62,6 +63,8 @@ export async function edit(store: ReadableStore, path: string, options: EditOpti
       found: format,
     });
   const lock = readOnly === true ? undefined : options.lock;
+  if (options.shared !== undefined && options.shared !== false && readOnly !== true)
+    return editShared(store, path, { ...options, format });
   if (format === "blz") {
     const { encoder, modify, mirror } = options;
     const take = lock && (() => lock(joinKey(path, "meta/lock")));
@@ -75,6 +78,22 @@ export async function edit(store: ReadableStore, path: string, options: EditOpti
     await held?.release();
     throw error;
   }
+}
+
+/** An array that others append to at the same time. Throws `UNSUPPORTED` for other formats. */
+async function editShared(
+  store: WritableStore,
+  path: string,
+  { format, shared, lock, encoder, signal, modify }: EditOptions & { readonly format: EditFormat },
+): Promise<Editable> {
+  if (format !== "blz" || modify !== undefined)
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "several writers append only to an array of superchunks, and change no values; open it without `shared`, or convert it",
+      { path: store.describe(path), field: "shared", expected: "blz", found: format },
+    );
+  const take = lock && (() => lock(joinKey(path, "meta/lock")));
+  return openShared(store, path, { encoder, signal, lock: take, ...(shared === true ? {} : shared) });
 }
 
 /** A Zarr node. Copies of its document that a kill left behind are made right. */

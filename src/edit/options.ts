@@ -3,6 +3,7 @@ import type { ChunkEncoder, CompressorName, EncoderChoice, Shuffle } from "../co
 import type { ChecksumName, DType, JsonObjectInput, JsonValue } from "../format/types.ts";
 import type { StoreOptions } from "../store/types.ts";
 import type { WriteOptions, WriterLock } from "../write/array/create.ts";
+import type { SharedOptions } from "../write/array/shared-array.ts";
 import type { AppendOptions, EditFormat } from "../write/editable.ts";
 import type { Reserve } from "../write/layout/settings.ts";
 import type { ReadSettings } from "../zarr/read/leaf.ts";
@@ -21,6 +22,11 @@ export interface EditOptions
   readonly encoder?: ChunkEncoder | EncoderChoice | undefined;
   /** Keeps other writers out: called with the key of the lock's file, or undefined for Zarr, which has none. Without it, only comparing at each commit does. */
   readonly lock?: ((key: string | undefined) => Promise<WriterLock>) | undefined;
+  /**
+   * Of an array of superchunks: others append at the same time, on this machine or on others, and open it with this option too
+   * (default false). There are `append`, `flush` and `close`; each commit takes the lock by itself.
+   */
+  readonly shared?: boolean | SharedOptions | undefined;
   /** Takes no lock and writes nothing (default false): only the verbs that plan work, and those that read. */
   readonly readOnly?: boolean | undefined;
 }

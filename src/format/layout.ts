@@ -48,8 +48,24 @@ export interface StoredLayout {
   readonly journal?: string;
   /** True where some superchunk may be of version 4, so that only its offsets tell its chunks. [FG-12] */
   readonly isMoved?: boolean;
+  /** What writers that append together have reserved; absent where there are none. [FG-16] */
+  readonly writers?: readonly Reservation[];
   /** Rows that a repair filled because their chunks were gone, in order, until they are set. [FG-15] */
   readonly filled?: readonly RowSpan[];
+}
+
+/** Numbers of superchunks that one of several writers has reserved. [FG-16] */
+export interface Reservation {
+  /** Names the writer. */
+  readonly writer: string;
+  /** The first number; the writer has taken those below it. */
+  readonly first: number;
+  /** Numbers from there on; 0 once they were given back. */
+  readonly count: number;
+  /** When they may be given back, in milliseconds since 1970. */
+  readonly until: number;
+  /** Commits of rows by this writer, so that one whose answer was lost is known again. */
+  readonly commits: number;
 }
 
 /** Rows `[from, to)`. */
@@ -106,10 +122,35 @@ export function parseLayout(sizes: JsonObject, path: string): StoredLayout | und
     ...(storage === undefined ? {} : { storage }),
     ...(journal === undefined ? {} : { journal }),
     ...(moved ? { isMoved: true } : {}),
+    ...parseWriters(stored, path),
     ...parseFilled(sizes, path),
   };
   checkNumbers(layout, path);
   return layout;
+}
+
+/** What writers have reserved. Throws `BAD_FIELD`. [FG-16] */
+function parseWriters(layout: JsonObject, path: string): Pick<StoredLayout, "writers"> {
+  const field = "layout.writers";
+  if (layout["writers"] === undefined) return {};
+  const writers = listOf(layout["writers"], field, path).map((stored): Reservation => {
+    const list = listOf(stored, field, path);
+    const [writer] = list;
+    if (typeof writer !== "string" || writer === "" || list.length !== 5)
+      throw bad(path, field, "[name, number, count, until, commits]", stored);
+    const [first, count] = [numberIn(list, 1, field, path), countIn(list, 2, field, path)];
+    if (first + count - 1 > LAST_NUMBER) throw bad(path, field, `numbers up to ${LAST_NUMBER}`, stored);
+    return {
+      writer,
+      first,
+      count,
+      until: countIn(list, 3, field, path),
+      commits: countIn(list, 4, field, path),
+    };
+  });
+  if (new Set(writers.map(({ writer }) => writer)).size < writers.length)
+    throw bad(path, field, "each writer once", layout["writers"]);
+  return { writers };
 }
 
 /** Rows that a repair filled: spans in order, each behind the one before it. Throws `BAD_FIELD`. [FG-15] */
@@ -156,8 +197,9 @@ function parsePatch(stored: JsonValue, path: string): Patch {
  * No file stands for two things or has a number that is still free, and no chunk is replaced twice or is behind the last one.
  * [FG-02] [FG-04] [FG-14]
  */
-function checkNumbers({ runs, patches, next }: StoredLayout, path: string): void {
+function checkNumbers({ runs, patches, next, writers = [] }: StoredLayout, path: string): void {
   const spans = [
+    ...writers.filter(({ count }) => count > 0).map(({ first, count }) => ({ first, end: first + count })),
     ...runs.map(({ first, count }) => ({ first, end: first + count })),
     ...patches.map(({ number }) => ({ first: number, end: number + 1 })),
   ].sort((a, b) => a.first - b.first);
@@ -218,9 +260,23 @@ export function encodeSizes(facts: SizesFacts, layout: StoredLayout): Uint8Array
       ...(storage === undefined ? {} : { storage }),
       ...(journal === undefined ? {} : { journal }),
       ...(layout.isMoved === true ? { moved: true } : {}),
+      ...encodeWriters(layout.writers),
     },
   };
   return new TextEncoder().encode(`${stringifyJson(sizes, { python: true })}\n`);
+}
+
+function encodeWriters(writers: readonly Reservation[] = []): JsonObject {
+  if (writers.length === 0) return {};
+  return {
+    writers: writers.map(({ writer, first, count, until, commits }) => [
+      writer,
+      first,
+      count,
+      until,
+      commits,
+    ]),
+  };
 }
 
 /** The member `filled` of a metadata object; nothing where no row is. [FG-15] */

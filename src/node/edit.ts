@@ -142,7 +142,13 @@ async function settle(
   return {
     ...options,
     encoder: options.encoder ?? (threads === undefined && format === "blz" ? choice : encoderOf(options)),
-    lock: async (name) => closing(store, await take?.(name)),
+    shared: options.shared && {
+      ...(options.shared === true ? {} : options.shared),
+      release: async () => store.close?.(),
+    },
+    // Of an array that is shared, each commit takes the lock, and the store stays open.
+    lock: async (name) =>
+      options.shared ? ((await take?.(name)) ?? NO_LOCK) : closing(store, await take?.(name)),
     ...(format === "zarr"
       ? {
           decoder: options.decoder ?? decoderOf(options),
@@ -159,6 +165,8 @@ async function settle(
 function folderOf(path: string, key: string): string {
   return key === "" ? resolve(path) : resolve(path, "..");
 }
+
+const NO_LOCK: WriterLock = { release: async () => undefined };
 
 function closing(store: WritableStore, lock: WriterLock | undefined): WriterLock {
   return {

@@ -189,3 +189,24 @@ describe("resize, attrs", () => {
     expect(err).toMatch(/10 rows \(10 to 19\) are to be deleted, and 130 rows behind .*rewritten\n/);
   });
 });
+
+describe("append --shared", () => {
+  it("says what this process appended, declares the array shared, and is for arrays of superchunks", async () => {
+    await (await createArray(at("many"), { dtype: "<f8", chunklen: 8 })).close();
+    for (const first of [0, 5])
+      expect(await json(["append", at("many"), "-", "--shared", "--lease", "60"], doubles(first, 5))).toEqual(
+        {
+          path: at("many"),
+          dryRun: false,
+          rowsBefore: first,
+          rowsAppended: 5,
+          rows: first + 5,
+        },
+      );
+    expect(await tailOf("many", 6)).toEqual([4, 5, 6, 7, 8, 9]);
+    const storage = JSON.parse(readFileSync(join(at("many"), "meta/storage"), "utf8"));
+    expect(storage.superchunk.writeFeatures).toEqual(["shared"]);
+    const wrong = await runCli(["append", at("many"), "-", "--lease", "60"], { stdin: doubles(0, 1) });
+    expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining("--lease is for --shared")]);
+  });
+});

@@ -17,7 +17,7 @@ export async function bundleLibrary(outfile: string): Promise<void> {
   await build({ ...common, stdin: { contents, resolveDir: sources, loader: "ts" }, outfile });
 }
 
-/** Bundles what writes arrays in folders into `outfile`, which starts sooner than the whole library. */
-export async function bundleWriting(outfile: string): Promise<void> {
-  await build({ ...common, entryPoints: [`${sources}/node/write.ts`], outfile });
+/** Bundles what writes arrays in folders (`write`), or what edits anything (`edit`), which starts sooner than the whole library. */
+export async function bundleWriting(outfile: string, name: "write" | "edit" = "write"): Promise<void> {
+  await build({ ...common, entryPoints: [`${sources}/node/${name}.ts`], outfile });
 }

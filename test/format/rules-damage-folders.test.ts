@@ -155,6 +155,27 @@ const FOLDERS: readonly Case[] = [
     "BAD_FIELD",
   ],
   [
+    "[FG-16]",
+    "a number that is reserved and in use",
+    () => laidOut({ next: 9, writers: [["w", 1, 2, 0, 0]] }),
+    "BAD_FIELD",
+  ],
+  ["[FG-16]", "a reservation past next", () => laidOut({ writers: [["w", 2, 2, 0, 0]] }), "BAD_FIELD"],
+  [
+    "[FG-16]",
+    "a writer that is there twice",
+    () =>
+      laidOut({
+        next: 9,
+        writers: [
+          ["w", 2, 1, 0, 0],
+          ["w", 3, 1, 0, 0],
+        ],
+      }),
+    "BAD_FIELD",
+  ],
+  ["[FG-16]", "a reservation without a number", () => laidOut({ writers: [["w"]] }), "BAD_FIELD"],
+  [
     "[FA-02]",
     "a chunk file of two chunks",
     () => carray({ "data/__0.blp": patched(chunkFile("abcd"), 8, "02") }),

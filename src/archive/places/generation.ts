@@ -17,8 +17,10 @@ import { arrayJournalKey, readArrayJournal, withWrites } from "./journal.ts";
 
 /** The write feature of arrays whose folder is a Zarr array as well, which every writer keeps right. [FY-01] */
 export const ZARR_FEATURE = "zarr";
+/** The write feature of arrays that several writers append to, each with numbers that it has reserved. [FG-16] */
+export const SHARED_FEATURE = "shared";
 /** Write features that this library knows. [FZ-09] */
-export const WRITE_FEATURES: readonly string[] = [ZARR_FEATURE];
+export const WRITE_FEATURES: readonly string[] = [ZARR_FEATURE, SHARED_FEATURE];
 /** Times that the two files are read until they belong together. */
 const MAX_TRIES = 100;
 

@@ -14,27 +14,12 @@ import { encodeItem } from "../../values/item-bytes.ts";
 import { elementsOf } from "../../values/selection.ts";
 import type { CompactPlan } from "../editable.ts";
 import { type ColumnLayout, joinField } from "../layout/columns.ts";
-import { appendRun } from "../layout/runs.ts";
+import { appendRun, placesOf } from "../layout/runs.ts";
 import { type ArraySettings, type CutOptions, settleSettings, storageOf } from "../layout/settings.ts";
 import { reshapeRows } from "../rows/rows.ts";
 import type { ArrayWriter, MirrorMaker } from "./array-writer.ts";
 import { commitStorage, grow } from "./changes.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
-
-/** A superchunk as the layout has it. */
-interface Place {
-  readonly number: number;
-  readonly first: number;
-  readonly chunks: number;
-}
-
-function* placesOf(runs: readonly Run[]): Generator<Place> {
-  let first = 0;
-  for (const run of runs) {
-    for (let i = 0; i < run.count; i++, first += run.chunks)
-      yield { number: run.first + i, first, chunks: run.chunks };
-  }
-}
 
 /**
  * What would have to be written to fold the array: superchunks that are in pieces, patched, or hold chunks that do not count;

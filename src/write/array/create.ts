@@ -5,6 +5,7 @@ import {
   encodeJson,
   type Generation,
   readGeneration,
+  SHARED_FEATURE,
   unknownWriteFeatures,
   ZARR_FEATURE,
 } from "../../archive/places/generation.ts";
@@ -22,6 +23,7 @@ import { isWritable, type ReadableStore, type WritableStore } from "../../store/
 import { planAdoption } from "../layout/adopt.ts";
 import { clearPlace } from "../layout/clear-place.ts";
 import { assertApart, layOutColumns } from "../layout/columns.ts";
+import { liveReservations } from "../layout/runs.ts";
 import {
   type ArraySettings,
   type CutOptions,
@@ -229,6 +231,7 @@ function settingsOf({ storage, folder, hasColumns }: Generation, path: string): 
       dflt: storage.dflt,
       revision: Number(revision),
       zarr: storage.superchunk?.writeFeatures.includes(ZARR_FEATURE) === true,
+      shared: storage.superchunk?.writeFeatures.includes(SHARED_FEATURE) === true,
     },
     storedOptions(storage),
     path,
@@ -311,8 +314,11 @@ export async function recover(writer: ArrayWriter): Promise<readonly string[]> {
   const folders = new Set(writer.columns.map(({ folder }) => folder));
   const known = namedFiles(writer);
   const superfluous: string[] = [];
+  const { kept } = liveReservations(writer.committed.layout.writers, Date.now());
+  const isAlone = kept.every(({ count }) => count === 0);
   for (const folder of await subfolders(store, data)) {
-    await store.removeLeftovers?.(folder);
+    // What writers that append together are putting just now is theirs.
+    if (isAlone) await store.removeLeftovers?.(folder);
     for (const name of await listObjects(store, folder)) {
       if (!folders.has(folder) || !known.has(name)) superfluous.push(joinKey(folder, name));
     }
@@ -323,7 +329,7 @@ export async function recover(writer: ArrayWriter): Promise<readonly string[]> {
     if (name.startsWith(JOURNAL_PREFIX)) superfluous.push(joinKey(meta, name));
   if (superfluous.length === 0) return [];
   // A writer that is thought dead and is not must not commit any more what is now removed.
-  await writer.recommit({});
+  await writer.recommit({ writers: kept });
   for (const key of superfluous) await store.delete(key);
   await store.sync?.([writer.root.key("meta/sizes")]);
   return superfluous;
@@ -355,16 +361,17 @@ async function* listing(
   }
 }
 
-/** Tells the names that the layout counts. */
+/** Tells the names that the layout counts, or that writers have reserved. */
 function namedFiles(writer: ArrayWriter): { has(name: string): boolean } {
-  const { runs, patches } = writer.committed.layout;
+  const { runs, patches, writers } = writer.committed.layout;
+  const spans = [...runs, ...liveReservations(writers, Date.now()).kept];
   const names = new Set<string>();
   for (const { number } of patches) names.add(superchunkName(number));
   return {
     has(name) {
       if (names.has(name)) return true;
       const number = Number(/^__(\d+)__\.bin$/.exec(name)?.[1] ?? Number.NaN);
-      return runs.some(({ first, count }) => number >= first && number < first + count);
+      return spans.some(({ first, count }) => number >= first && number < first + count);
     },
   };
 }

@@ -194,8 +194,8 @@ export class WritableArray extends Editable {
         "the folder of the array is a Zarr array as well, whose chunks would get another shape under names that readers know; unlink it first, or convert it",
         { path: this.store.describe(this.path), field: "shape", found: rowShape },
       );
-    const { dtype, hasColumns, dflt, revision, zarr } = settings;
-    const base = { dtype, rowShape, hasColumns, dflt, revision: revision + 1, zarr };
+    const { dtype, hasColumns, dflt, revision, zarr, shared } = settings;
+    const base = { dtype, rowShape, hasColumns, dflt, revision: revision + 1, zarr, shared };
     await recode(writer, settleSettings(base, optionsOf(settings)), options);
   }
 

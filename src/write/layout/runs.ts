@@ -1,5 +1,5 @@
 /** Arithmetic of layouts: pure, without any store. @see FORMAT.md [FG-02] */
-import { countChunks, type Patch, type Run } from "../../format/layout.ts";
+import { countChunks, type Patch, type Reservation, type Run } from "../../format/layout.ts";
 
 /** The first `chunks` chunks of the runs. */
 export function truncateRuns(runs: readonly Run[], chunks: number): Run[] {
@@ -23,6 +23,23 @@ export function appendRun(runs: readonly Run[], number: number, chunks: number):
   if (last !== undefined && last.chunks === chunks && last.first + last.count === number)
     return [...runs.slice(0, -1), { ...last, count: last.count + 1 }];
   return [...runs, { first: number, count: 1, chunks }];
+}
+
+/** A superchunk as the layout has it. */
+export interface RunPlace {
+  readonly number: number;
+  /** Its first chunk in the array. */
+  readonly first: number;
+  readonly chunks: number;
+}
+
+/** The superchunks of the runs, in order. */
+export function* placesOf(runs: readonly Run[]): Generator<RunPlace> {
+  let first = 0;
+  for (const run of runs) {
+    for (let i = 0; i < run.count; i++, first += run.chunks)
+      yield { number: run.first + i, first, chunks: run.chunks };
+  }
 }
 
 /** The runs with another superchunk in the place of one. */
@@ -122,4 +139,52 @@ export function mergeTail(
     before = last.before;
   }
   return { before, whole };
+}
+
+/** The runs with one superchunk in the place of several; undefined where these are not there one after another any more. */
+export function replacePlaces(
+  runs: readonly Run[],
+  replaced: readonly RunPlace[],
+  number: number,
+): Run[] | undefined {
+  const gone = new Map(replaced.map((place) => [place.number, place]));
+  const chunks = replaced.reduce((sum, place) => sum + place.chunks, 0);
+  let found = 0;
+  let kept: Run[] = [];
+  for (const place of placesOf(runs)) {
+    const same = gone.get(place.number);
+    if (same === undefined) kept = appendRun(kept, place.number, place.chunks);
+    else if (same.first !== place.first || same.chunks !== place.chunks) return undefined;
+    else if (++found === 1) kept = appendRun(kept, number, chunks);
+  }
+  return found === replaced.length ? kept : undefined;
+}
+
+// The numbers that writers reserve who append to one array together. [FG-16]
+
+/** How long the name of a writer is kept after its numbers were given back, so that it learns what became of its last commit. */
+const KEPT_MS = 24 * 3600 * 1000;
+
+/** Reservations at a time: those that ran out have no numbers any more, and `lost` are the numbers that they had. */
+export function liveReservations(
+  writers: readonly Reservation[] = [],
+  now: number,
+): { readonly kept: readonly Reservation[]; readonly lost: readonly Reservation[] } {
+  const lost = writers.filter(({ until, count }) => until < now && count > 0);
+  const kept = writers
+    .filter(({ until }) => until + KEPT_MS >= now)
+    .map((each) => (each.until < now ? { ...each, count: 0 } : each));
+  return { kept, lost };
+}
+
+/** The reservations with that of one writer put in, or taken out. */
+export function withReservation(
+  writers: readonly Reservation[],
+  name: string,
+  own: Reservation | undefined,
+): readonly Reservation[] {
+  const index = writers.findIndex(({ writer }) => writer === name);
+  const others = writers.filter(({ writer }) => writer !== name);
+  // Each keeps its place, by which writers take turns.
+  return own === undefined ? others : others.toSpliced(index < 0 ? others.length : index, 0, own);
 }

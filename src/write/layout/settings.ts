@@ -2,7 +2,7 @@
  * What an array of ours is made with, and how `meta/storage` says it. Knows the choices; must not know any store.
  */
 
-import { ZARR_FEATURE } from "../../archive/places/generation.ts";
+import { SHARED_FEATURE, ZARR_FEATURE } from "../../archive/places/generation.ts";
 import { HEADER_LENGTH } from "../../codec/index.ts";
 import type { CompressorName, Shuffle } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
@@ -68,6 +68,8 @@ export interface ArraySettings {
   readonly revision: number;
   /** Its folder is kept a Zarr array as well. */
   readonly zarr: boolean;
+  /** Several writers may append to it at the same time. */
+  readonly shared: boolean;
 }
 
 /** Uncompressed bytes of all chunks that are begun together, at most, by default. */
@@ -90,6 +92,7 @@ const EXPECTED_BYTES = 1 << 28;
 export function settleSettings(
   base: Pick<ArraySettings, "dtype" | "rowShape" | "hasColumns" | "dflt" | "revision"> & {
     readonly zarr?: boolean;
+    readonly shared?: boolean;
   },
   options: CutOptions & ReserveOptions,
   before?: ArraySettings,
@@ -124,6 +127,7 @@ export function settleSettings(
   return {
     ...base,
     zarr: base.zarr ?? false,
+    shared: base.shared ?? before?.shared ?? false,
     cname: cparams.cname ?? before?.cname ?? "lz4",
     clevel: cparams.clevel ?? before?.clevel ?? 5,
     shuffle: cparams.shuffle ?? before?.shuffle ?? "shuffle",
@@ -222,7 +226,7 @@ export function storageOf(settings: ArraySettings): JsonObject {
       revision: settings.revision,
       ...(settings.reserve === undefined ? {} : { reserve: settings.reserve }),
       readFeatures: READ_FEATURES,
-      writeFeatures: settings.zarr ? [ZARR_FEATURE] : [],
+      writeFeatures: [...(settings.zarr ? [ZARR_FEATURE] : []), ...(settings.shared ? [SHARED_FEATURE] : [])],
     },
   };
 }

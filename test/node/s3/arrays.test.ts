@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
 import { S3Store } from "../../../src/node/index.ts";
 import { createArray, openWritable } from "../../../src/write/array/create.ts";
+import { openShared } from "../../../src/write/array/open-shared.ts";
 import { CREDENTIALS, startS3, type TestS3 } from "./server.ts";
 
 let server: TestS3;
@@ -71,5 +72,34 @@ describe("an array in S3", () => {
     await later.append(rows(5000, 5010));
     await later.close();
     expect((await readAll("shared")).slice(-10)).toEqual(Array.from(rows(5000, 5010)));
+  });
+});
+
+describe("an array in S3 that several append to", () => {
+  it("[FG-17] has the rows of all once, with answers that are lost", async () => {
+    await (await createArray(makeStore(), "many", { dtype: "<f8", chunklen: 8 })).close();
+    let count = 0;
+    // Every ninth commit gets no answer, and every other one of these does not arrive either; the SDK tries again by itself.
+    server.intercept = (asked, response) => {
+      if (asked.method !== "PUT" || !/many\/meta\/sizes/.test(asked.url ?? "") || ++count % 9 !== 0)
+        return false;
+      if (count % 2 === 0) return response.destroy() !== undefined;
+      response.end = () => response.destroy();
+      return false;
+    };
+    const writers = [1, 2, 3].map(async (writer) => {
+      const array = await openShared(makeStore(), "many");
+      for (let k = 0; k < 4; k++) {
+        await array.append(rows(1000 * writer + 5 * k, 1000 * writer + 5 * k + 5));
+        await array.flush();
+      }
+      await array.close();
+    });
+    await Promise.all(writers);
+    server.intercept = () => false;
+    const found = await readAll("many");
+    const expected = [1, 2, 3].flatMap((writer) => [...rows(1000 * writer, 1000 * writer + 20)]);
+    expect(found.sort((a, b) => a - b)).toEqual(expected);
+    expect(count).toBeGreaterThan(12);
   });
 });

@@ -1,0 +1,11 @@
+/** One of several writers: `node writer.mjs ADDRESS WRITER COMMITS ROWS` appends its own numbers, so many rows in each commit. */
+import { edit } from "../../dist/src/node/index.js";
+
+const [address, writer, commits, rows] = [process.argv[2], ...process.argv.slice(3).map(Number)];
+const array = await edit(address, { shared: true });
+for (let k = 0; k < commits; k++) {
+  const values = Float64Array.from({ length: rows }, (_, i) => writer * 1e9 + k * rows + i);
+  await array.append(values);
+  await array.flush();
+}
+await array.close();

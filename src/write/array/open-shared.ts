@@ -1,0 +1,82 @@
+/** Opening an array for one of several writers. @see FORMAT.md [FG-16] */
+import { readAttributes } from "../../archive/kinds/array-folder.ts";
+import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { joinKey } from "../../store/key.ts";
+import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
+import { elementsOf } from "../../values/selection.ts";
+import { type ArraySettings, storageOf } from "../layout/settings.ts";
+import { commitStorage } from "./changes.ts";
+import { openWritable, readWritable } from "./create.ts";
+import { SharedArray, type SharedContext } from "./shared-array.ts";
+import { CLOCK, readBase } from "./shared-commits.ts";
+
+/** Seconds: ten years. */
+const MAX_LEASE = 315_360_000;
+/** Milliseconds, at most, between two tries. */
+const MAX_PAUSE = 250;
+/** Times that an array is tried to be made one that writers share, while others do the same. */
+const DECLARE_TRIES = 100;
+
+/**
+ * Opens an array for one of several writers that append to it at the same time. The first of them declares it shared, for which no other
+ * writer may have it open.
+ *
+ * @throws UNSUPPORTED for an array that is kept a Zarr array as well, and rows without bytes; CONFLICT, and what opening throws
+ */
+export async function openShared(
+  store: ReadableStore,
+  path: string,
+  context: SharedContext = {},
+): Promise<SharedArray> {
+  if (!isWritable(store))
+    throw new SuperchunkError("READ_ONLY", "the store cannot write", { path: store.describe(path) });
+  const { signal, lock, lease = 1, clock = CLOCK } = context;
+  if (!(lease >= 1 && lease <= MAX_LEASE)) throw badArgument("lease", lease, `1 to ${MAX_LEASE} seconds`);
+  for (let tries = 0; ; tries++) {
+    const { settings, isForeign } = await readWritable(store, path, { signal });
+    refuseSharing(store, path, settings);
+    if (settings.shared && !isForeign) {
+      const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), { signal })) ?? {};
+      const base = await readBase(store, joinKey(path, "meta/sizes"), undefined);
+      if (base !== undefined && base.layout.revision === settings.revision)
+        return new SharedArray({ store, path }, { settings, base, attrs }, context);
+    } else {
+      try {
+        await declareShared(store, path, { signal, lock });
+      } catch (error) {
+        if (!isSuperchunkError(error, "CONFLICT") || tries >= DECLARE_TRIES) throw error;
+      }
+    }
+    await clock.pause(clock.random() * MAX_PAUSE);
+  }
+}
+
+/** Declares that several writers append, by one commit. */
+async function declareShared(
+  store: WritableStore,
+  path: string,
+  options: Pick<SharedContext, "signal" | "lock">,
+): Promise<void> {
+  const array = await openWritable(store, path, options);
+  try {
+    await array.fill(async (writer) => {
+      const { settings } = writer;
+      writer.settings = { ...settings, shared: true, revision: settings.revision + 1 };
+      await writer.recommit({ storage: storageOf(writer.settings), revision: writer.settings.revision });
+      await commitStorage(writer);
+    });
+  } finally {
+    await array.abandon();
+  }
+}
+
+function refuseSharing(store: WritableStore, path: string, { zarr, rowShape, dtype }: ArraySettings): void {
+  const reason = zarr
+    ? "the folder is a Zarr array as well, which one writer at a time keeps right; unlink it first"
+    : "its rows have no bytes";
+  if (zarr || elementsOf(rowShape) * dtype.itemSize === 0)
+    throw new SuperchunkError("UNSUPPORTED", `writers cannot share this array: ${reason}`, {
+      path: store.describe(path),
+      field: "shared",
+    });
+}

@@ -1,0 +1,278 @@
+/**
+ * The commits of one of several writers of an array: each replaces `meta/sizes` if it still is what was read, and keeps numbers reserved
+ * for this writer. Must not know what is in the superchunks. @see FORMAT.md [FG-16]
+ */
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { parseSizes } from "../../format/folder.ts";
+import {
+  encodeSizes,
+  hasNumber,
+  parseLayout,
+  type Reservation,
+  type StoredLayout,
+} from "../../format/layout.ts";
+import { runPooled } from "../../store/pool.ts";
+import type { WritableStore } from "../../store/types.ts";
+import { type ColumnLayout, superchunkKeys } from "../layout/columns.ts";
+import { liveReservations, removedNumbers, withReservation } from "../layout/runs.ts";
+import type { WriterLock } from "./create.ts";
+import { type ArrayRoot, type Committed, newArrayId } from "./root.ts";
+
+/** Time and chance. */
+export interface Clock {
+  /** Milliseconds since 1970. */
+  now(): number;
+  random(): number;
+  /** Resolves after so many milliseconds. */
+  pause(ms: number): Promise<void>;
+}
+
+export const CLOCK: Clock = {
+  now: () => Date.now(),
+  random: () => Math.random(),
+  pause: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+};
+
+/** Numbers that are reserved at a time. */
+const NUMBERS = 256;
+/** Times that a commit is tried while others are faster, and the longest pause between two, in milliseconds. */
+export const MAX_TRIES = 1000;
+const MAX_PAUSE = 250;
+/** Superchunks that are looked at at a time, and sizes that are kept. */
+const AT_ONCE = 8;
+const KEPT_SIZES = 1024;
+/** Bytes of `meta/sizes` that are asked for together with its version. */
+const SIZES_BYTES = 1 << 20;
+
+/** The newest commit that is known. */
+export interface Base extends Committed {
+  /** Of `meta/sizes` in its store. */
+  readonly version: string;
+}
+
+/** What a commit changes. */
+export interface Change extends Partial<Pick<StoredLayout, "next" | "runs" | "patches">> {
+  /** Rows of the array then. */
+  readonly rows: number;
+  /** Bytes of the superchunks that it names and the commit before does not. */
+  readonly bytes: number;
+  /** Commits of rows by this writer then. */
+  readonly commits: number;
+}
+
+/** What commits are made with. */
+export interface CommitTools {
+  readonly columns: readonly ColumnLayout[];
+  readonly rowShape: readonly number[];
+  readonly rowBytes: number;
+  /** Some superchunks are of version 4. */
+  readonly isMoved: boolean;
+  /** Held for each commit. */
+  readonly lock: (() => Promise<WriterLock>) | undefined;
+  readonly clock: Clock;
+  readonly leaseMs: number;
+}
+
+export class SharedCommits {
+  readonly #root: ArrayRoot;
+  readonly #tools: CommitTools;
+  /** This writer's name. */
+  readonly #name = newArrayId();
+  #base: Base;
+  /** The next number to be taken. */
+  #next = 0;
+  /** Numbers that were taken, and that no commit is known to name. */
+  readonly #taken = new Set<number>();
+  readonly #sizes = new Map<number, number>();
+
+  constructor(root: ArrayRoot, base: Base, tools: CommitTools) {
+    this.#root = root;
+    this.#base = base;
+    this.#tools = tools;
+  }
+
+  /** The newest commit that is known. */
+  get base(): Base {
+    return this.#base;
+  }
+
+  /** What this writer has reserved, as of that commit. */
+  get reservation(): Reservation | undefined {
+    return this.#base.layout.writers?.find(({ writer }) => writer === this.#name);
+  }
+
+  /** Numbers that are left of it. */
+  get free(): number {
+    const { first = 0, count = 0 } = this.reservation ?? {};
+    return Math.max(0, first + count - this.#next);
+  }
+
+  /** The place of this writer among all, from 0. */
+  get turn(): number {
+    return Math.max(0, this.#base.layout.writers?.findIndex(({ writer }) => writer === this.#name) ?? 0);
+  }
+
+  /** Takes one of the numbers that are {@link free}. */
+  takeNumber(): number {
+    this.#taken.add(this.#next);
+    return this.#next++;
+  }
+
+  /** Takes note of the stored bytes of a superchunk, all columns: of the last {@link KEPT_SIZES}. */
+  noteBytes(number: number, bytes: number): void {
+    this.#sizes.set(number, bytes);
+    for (const oldest of this.#sizes.keys()) {
+      if (this.#sizes.size <= KEPT_SIZES) break;
+      this.#sizes.delete(oldest);
+    }
+  }
+
+  /** Waits, the longer the more often others were faster, by chance. Throws `CONFLICT` where that was too often. */
+  async wait(tries: number): Promise<void> {
+    if (tries === 0) return;
+    if (tries >= MAX_TRIES)
+      throw new SuperchunkError(
+        "CONFLICT",
+        `other writers committed each of the ${MAX_TRIES} times that a commit was tried; try again, or let them commit more rows at a time`,
+        { path: this.#root.store.describe(this.#root.key("meta/sizes")), field: "generation" },
+      );
+    const { clock } = this.#tools;
+    await clock.pause(clock.random() * Math.min(MAX_PAUSE, 2 ** Math.min(tries, 10)));
+  }
+
+  /** Reads the newest commit. Throws `NOT_FOUND`; `CONFLICT` where it is of another array, or of other settings. */
+  async refresh(): Promise<void> {
+    const { store } = this.#root;
+    const key = this.#root.key("meta/sizes");
+    const path = store.describe(key);
+    const base = await readBase(store, key, this.#base);
+    if (base === undefined)
+      throw new SuperchunkError("NOT_FOUND", "the array has been removed since it was opened", { path });
+    const { id, revision } = this.#base.layout;
+    if (base.layout.id !== id || base.layout.revision !== revision)
+      throw new SuperchunkError(
+        "CONFLICT",
+        "another array has taken its place, or its columns or settings have changed, since it was opened; open it again. Rows that wait here were not committed",
+        { path, field: "layout.revision", expected: revision, found: base.layout.revision },
+      );
+    this.#base = base;
+    this.#next = Math.max(this.#next, this.reservation?.first ?? 0);
+  }
+
+  /** Reserves numbers in place of those that are left; false where another writer was faster. `commits`: of rows, so far. */
+  reserve(commits: number): Promise<boolean> {
+    const { layout, rows } = this.#base;
+    this.#next = layout.next;
+    const next = layout.next + NUMBERS;
+    return this.#swap({ next, rows, bytes: 0, commits }, { first: layout.next, count: NUMBERS });
+  }
+
+  /** Commits on top of the newest commit that is known; false where that is not the newest any more. Durable when resolved. */
+  commit(change: Change): Promise<boolean> {
+    return this.#swap(change, { first: Math.max(1, this.#next), count: this.free });
+  }
+
+  /** Gives back what is reserved; false where another writer was faster. */
+  leave(): Promise<boolean> {
+    return this.#swap({ rows: this.#base.rows, bytes: 0, commits: 0 }, undefined);
+  }
+
+  /** Throws where it is not known whether the commit arrived. What no commit names from then on is removed. */
+  async #swap(
+    { rows, bytes, commits, ...change }: Change,
+    numbers: { readonly first: number; readonly count: number } | undefined,
+  ): Promise<boolean> {
+    const { layout: before, cbytes, version } = this.#base;
+    const { columns, rowShape, rowBytes, isMoved, clock, leaseMs } = this.#tools;
+    const now = clock.now();
+    const { kept, lost } = liveReservations(before.writers, now);
+    const own = numbers && { writer: this.#name, ...numbers, until: Math.ceil(now + leaseMs), commits };
+    const after: StoredLayout = {
+      ...before,
+      ...change,
+      writers: withReservation(kept, this.#name, own),
+      generation: before.generation + 1,
+      ...(isMoved ? { isMoved: true } : {}),
+    };
+    const removed = [...removedNumbers(before, after)];
+    const base = { layout: after, rows, cbytes: Math.max(0, cbytes + bytes - (await this.#sizeOf(removed))) };
+    const facts = { shape: [rows, ...rowShape], nbytes: rows * rowBytes, cbytes: base.cbytes };
+    if (!(await this.#replace(encodeSizes(facts, after), version, base))) return false;
+    const unused = [...this.#taken].filter((number) => !hasNumber(after, number));
+    this.#taken.clear();
+    const given = lost
+      .filter(({ writer }) => writer !== this.#name)
+      .flatMap(({ first, count }) => Array.from({ length: count }, (_, i) => first + i));
+    this.#root.remove(superchunkKeys(columns, [...removed, ...unused, ...given]));
+    return true;
+  }
+
+  async #replace(sizes: Uint8Array, version: string, base: Committed): Promise<boolean> {
+    const lock = await this.#takeLock();
+    try {
+      const key = this.#root.key("meta/sizes");
+      const info = await this.#root.store.put(key, sizes, { durable: true, ifVersion: version });
+      this.#base = { ...base, version: info.version };
+      return true;
+    } catch (error) {
+      if (isSuperchunkError(error, "CONFLICT")) return false;
+      throw error;
+    } finally {
+      await lock?.release();
+    }
+  }
+
+  async #takeLock(): Promise<WriterLock | undefined> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#tools.lock?.();
+      } catch (error) {
+        // What is told in the end is who holds it.
+        if (!isSuperchunkError(error, "CONFLICT") || tries === MAX_TRIES) throw error;
+        await this.wait(tries);
+      }
+    }
+  }
+
+  /** Stored bytes of superchunks, all columns. */
+  async #sizeOf(numbers: readonly number[]): Promise<number> {
+    let sum = 0;
+    const look = async (number: number): Promise<void> => {
+      let bytes = this.#sizes.get(number);
+      if (bytes === undefined) {
+        bytes = 0;
+        for (const key of superchunkKeys(this.#tools.columns, [number]))
+          bytes += (await this.#root.store.stat(key))?.size ?? 0;
+        this.noteBytes(number, bytes);
+      }
+      sum += bytes;
+    };
+    await runPooled(numbers, AT_ONCE, look);
+    return sum;
+  }
+}
+
+/** The newest commit, with the version of `meta/sizes`; `known` where it is still that one. */
+export async function readBase(
+  store: WritableStore,
+  key: string,
+  known: Base | undefined,
+): Promise<Base | undefined> {
+  store.unpin?.(key);
+  const head = await store.getHead?.(key, SIZES_BYTES);
+  let info = head?.info;
+  let bytes = head?.bytes;
+  if (info === undefined || bytes === undefined || bytes.length < info.size) {
+    // What is read after the version was told is that version, or its commit fails.
+    info = await store.stat(key);
+    store.unpin?.(key);
+    bytes = await store.get(key);
+  }
+  if (info === undefined || bytes === undefined) return undefined;
+  if (info.version === known?.version) return known;
+  const path = store.describe(key);
+  const { raw, shape, cbytes } = parseSizes(bytes, path);
+  const layout = parseLayout(raw, path);
+  if (layout === undefined) return undefined;
+  return { layout, rows: shape[0] as number, cbytes: cbytes ?? 0, version: info.version };
+}
