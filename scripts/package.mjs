@@ -123,11 +123,16 @@ async function bundleCode() {
   const first = await modulesOfFirst(
     ["run", "commands/info", "commands/cat"].map((name) => built(`cli/${name}.js`)),
   );
+  const ofPage = await modulesOfFirst(
+    ["page/worker", "archive/open/open-array-folder", "archive/kinds/live-array"].map((name) =>
+      built(`src/${name}.js`),
+    ),
+  );
   const { output } = await bundle.generate({
     format: "es",
     chunkFileNames: "[name]-[hash].js",
     // Few files for Node.js, since each costs a command that starts; and none of them holds what a page loads. What every
-    // command needs that reads is by itself, without the writers and the converters.
+    // command needs that reads is by itself, without the writers and the converters; and what the page needs of that, too.
     onlyExplicitManualChunks: true,
     // What is smaller is put to what is loaded with it.
     experimentalMinChunkSize: 4000,
@@ -135,7 +140,8 @@ async function bundleCode() {
       if (/\/commands\/|\/(?:cli\/(?:main|version)|node\/index|[a-z]+-worker)\.js$/.test(id)) return;
       const isCommand = id.includes("/dist/cli/");
       const isSystem = id.includes("/dist/src/node/");
-      if (first.has(id)) return isSystem || isCommand ? "start" : "read";
+      if (first.has(id) && !isSystem && !isCommand) return ofPage.has(id) ? "read" : "formats";
+      if (first.has(id)) return "start";
       if (isCommand) return "command";
       return isSystem ? "system" : undefined;
     },
@@ -200,6 +206,8 @@ async function bundleTypes() {
     writeFileSync(
       join(out, "dist", fileName),
       code
+        // Fewer bytes to install.
+        .replaceAll(/^(?: {4})+/gm, (spaces) => "\t".repeat(spaces.length / 4))
         .replaceAll("Uint8Array<ArrayBuffer>", "ReturnType<typeof Uint8Array.of>")
         .replaceAll("Uint8Array<ArrayBufferLike>", "Uint8Array")
         // 10 kB less than spaces.
