@@ -53,6 +53,7 @@ export type { FailedArchive, ReferenceItem, StreamSettings } from "./references/
 export type { GuardedObject, ScanOptions } from "./references/plan/scanned-objects.ts";
 export type { ViewNode, ViewOptions, ViewRange, ViewReadOptions, ZarrView } from "./view/view.ts";
 export { findViewEntries, type ViewEntry, viewOf as zarrView } from "./view/view-tree.ts";
+export type { CustomCodec, CustomCodecs } from "./zarr/codecs/stage.ts";
 export type { ArrayModel } from "./zarr/document/model.ts";
 export type { Renaming } from "./zarr/document/node-names.ts";
 export type { ZarrArray, ZarrChunk } from "./zarr/read/array.ts";

@@ -261,7 +261,8 @@ async function createNode(store: WritableStore, path: string, options: CreateOpt
   const { attrs = {}, signal, overwrite, encoder, decoder, lock, readOnly } = options;
   const { strategy, maxUnused, chunkOrder, writeEmptyChunks, shardWriter } = options;
   const settings = { strategy, maxUnused, chunkOrder, writeEmptyChunks, shardWriter };
-  const opening = { ...settings, signal, encoder, decoder, lock, readOnly };
+  const { customCodecs } = options;
+  const opening = { ...settings, signal, encoder, decoder, lock, readOnly, customCodecs };
   if (overwrite === true)
     throw badArgument("overwrite", overwrite, "nothing: erase the node in its group first");
   if (options.kind === "group") {
@@ -288,7 +289,7 @@ async function createNode(store: WritableStore, path: string, options: CreateOpt
       ...(chosen === undefined ? {} : { codecs: chosen }),
       ...(dimensionNames === undefined ? {} : { dimensionNames }),
     },
-    { signal },
+    { signal, customCodecs },
   );
   await mendCopies(store, path);
   const made = await edit(store, path, opening);

@@ -386,7 +386,8 @@ export class ZarrEdit extends QueuedEditor {
   /** The same array with another shape, which no document says yet. */
   #reshaped(shape: readonly number[]): WritableZarrArray {
     const { path, metadata } = this.#array;
-    const model = parseDocument({ ...metadata, shape }, path, this.store.describe(joinKey(path, DOCUMENT)));
+    const name = this.store.describe(joinKey(path, DOCUMENT));
+    const model = parseDocument({ ...metadata, shape }, path, name, this.#settings.customCodecs);
     return new WritableZarrArray(this.store, model as ArrayModel, this.#settings);
   }
 
@@ -410,11 +411,8 @@ export class ZarrEdit extends QueuedEditor {
       );
     const document = keepFloats({ ...change(before.document) }, before.document);
     await putDocument(this.store, this.path, before, document, shrinks);
-    const model = parseDocument(
-      document as JsonObject,
-      this.path,
-      this.store.describe(joinKey(this.path, DOCUMENT)),
-    );
+    const name = this.store.describe(joinKey(this.path, DOCUMENT));
+    const model = parseDocument(document as JsonObject, this.path, name, this.#settings.customCodecs);
     this.#array = new WritableZarrArray(this.store, model as ArrayModel, this.#settings);
   }
 }

@@ -454,7 +454,7 @@ export async function createTransformerArray(
   }
   const key = joinKey(base, documentKey(path, "array"));
   const document = transformerDocument(spec);
-  const model = parseTransformerArray(document, base, path, key, store.describe(key));
+  const model = parseTransformerArray(document, base, path, key, { name: store.describe(key) });
   await store.put(key, encodeJson(document), { ifAbsent: true });
   return new WritableZarrArray(store, model, settings);
 }

@@ -21,7 +21,7 @@ import {
 import { parseIndexCodecs, type ShardIndexLayout } from "../read/shard-index.ts";
 import { bloscStage, crc32cStage, gzipStage, zlibStage, zstdStage } from "./bytes-codecs.ts";
 import { type ArrayFilter, arrayFilterOf, byteFilterOf, type FilterContext } from "./numcodecs.ts";
-import type { Stage } from "./stage.ts";
+import { type CustomCodecs, customStage, type Stage } from "./stage.ts";
 
 /** A chain: permutation, serializer, stages. */
 export interface Chain {
@@ -60,6 +60,8 @@ export interface ChainContext {
   readonly shape: readonly number[];
   /** More shapes that it must encode besides: those of a rectilinear grid, by dimension. */
   readonly lengths?: readonly (readonly number[])[] | undefined;
+  /** Codecs of the caller's own. */
+  readonly codecs?: CustomCodecs | undefined;
 }
 
 /**
@@ -74,7 +76,7 @@ export function parseChain(
 ): Chain {
   if (depth > MAX_DEPTH)
     throw unsupportedMember(place, `is nested more than ${MAX_DEPTH} levels deep`, depth);
-  const { dtype } = context;
+  const { dtype, codecs } = context;
   let order: readonly number[] | undefined;
   let serializer: Chain["serializer"] | undefined;
   const stages: Stage[] = [];
@@ -86,7 +88,11 @@ export function parseChain(
     const at = below(place, String(i));
     const { name, configuration } = asExtension(entry, at);
     const inside = below(at, "configuration");
-    const filter = numcodecsFilter(name, configuration, { dtype: stored, byteOrder: endian }, inside);
+    const custom = customStage(name, configuration, codecs);
+    const filter =
+      custom === undefined
+        ? numcodecsFilter(name, configuration, { dtype: stored, byteOrder: endian }, inside)
+        : undefined;
     if (filter !== undefined) {
       if (serializer !== undefined || order !== undefined)
         throw unsupportedMember(
@@ -114,11 +120,11 @@ export function parseChain(
         );
       return;
     }
-    const stage = stageOf(name, configuration, dtype.itemSize, inside);
+    const stage = custom ?? stageOf(name, configuration, dtype.itemSize, inside);
     if (stage === undefined) {
       throw unsupportedMember(
         at,
-        `is the codec ${showJson(name)}, which superchunk does not have; it has bytes, transpose, sharding_indexed, blosc, gzip, zstd, crc32c, and of numcodecs ${NUMCODECS}`,
+        `is the codec ${showJson(name)}, which superchunk does not have; it has bytes, transpose, sharding_indexed, blosc, gzip, zstd, crc32c, and of numcodecs ${NUMCODECS}; the option "customCodecs" of open gives it others`,
         entry,
       );
     }
@@ -200,6 +206,11 @@ export function leafOf(chain: Chain): Chain & { readonly serializer: BytesSerial
   return serializer.kind === "bytes" ? { ...chain, serializer } : leafOf(serializer.inner);
 }
 
+/** All stages of a chain and of those in it. */
+export function stagesOf({ serializer, stages }: Chain): readonly Stage[] {
+  return serializer.kind === "bytes" ? stages : [...stages, ...stagesOf(serializer.inner)];
+}
+
 function joinOrders(first: readonly number[] | undefined, second: readonly number[]): readonly number[] {
   return first === undefined ? second : second.map((d) => at(first, d));
 }
@@ -248,7 +259,7 @@ function parseSharding(
   });
   const inner = parseChain(
     configuration["codecs"],
-    { dtype: context.dtype, shape: chunkShape },
+    { dtype: context.dtype, shape: chunkShape, codecs: context.codecs },
     below(place, "codecs"),
     depth + 1,
   );

@@ -13,6 +13,8 @@ export interface Stage {
   readonly isBlosc?: true;
   /** Chunks that are worth encoding at a time with an encoder, where that depends on the codec's settings. */
   readonly ahead?: (encoder: ChunkEncoder) => number;
+  /** Set for a codec of the caller's own, which no thread has. */
+  readonly isCustom?: true;
   /** Set for what is read, and not written: `encode` throws `UNSUPPORTED`. */
   readonly isReadOnly?: true;
   /** Encoded bytes for so many decoded ones, where that is another rule than a fixed overhead. */
@@ -45,5 +47,59 @@ export function readOnlyStage(
     ...size,
     encode: () =>
       Promise.reject(new SuperchunkError("UNSUPPORTED", `the ${kind} "${name}" is read, and not written`)),
+  };
+}
+
+/** A codec of a program's own, configured: from bytes to bytes, with the methods that codecs of numcodecs have. */
+export interface CustomCodec {
+  encode(bytes: Uint8Array): Uint8Array | Promise<Uint8Array>;
+  decode(bytes: Uint8Array): Uint8Array | Promise<Uint8Array>;
+}
+
+/**
+ * Codecs of a program's own, by their names in metadata: `name` of Zarr v3, `id` of version 2. Those named as one that superchunk has take
+ * its place, but for `bytes`, `transpose` and `sharding_indexed`.
+ */
+export interface CustomCodecs {
+  readonly [name: string]: { fromConfig(configuration: JsonObject): CustomCodec };
+}
+
+/** The codec of the caller's own with this name; undefined where there is none. Throws what `fromConfig` throws. */
+export function customStage(
+  name: string,
+  configuration: JsonObject,
+  codecs: CustomCodecs | undefined,
+): Stage | undefined {
+  if (codecs === undefined || !Object.hasOwn(codecs, name)) return undefined;
+  const codec = codecs[name]?.fromConfig(configuration);
+  if (codec === undefined) return undefined;
+  const call = async (verb: "encode" | "decode", bytes: Uint8Array): Promise<Uint8Array> => {
+    let result: Uint8Array;
+    try {
+      result = await codec[verb](bytes);
+    } catch (cause) {
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      throw new SuperchunkError("BAD_CHUNK", `the codec "${name}" could not ${verb}: ${reason}`, { cause });
+    }
+    if (result instanceof Uint8Array) return result;
+    throw new SuperchunkError("BAD_ARGUMENT", `the codec "${name}" did not ${verb} to a Uint8Array`, {
+      field: `customCodecs.${name}`,
+      found: typeof result,
+    });
+  };
+  return {
+    name,
+    v3: { name, configuration },
+    isCustom: true,
+    fixedOverhead: undefined,
+    async decode(bytes, limit) {
+      const result = await call("decode", bytes);
+      if (result.length <= limit) return result;
+      throw new SuperchunkError("LIMIT", `the codec "${name}" gives more bytes than the chunk has`, {
+        expected: limit,
+        found: result.length,
+      });
+    },
+    encode: (bytes) => call("encode", bytes),
   };
 }

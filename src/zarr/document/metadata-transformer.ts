@@ -13,6 +13,7 @@ import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { assertReadable } from "../../values/values.ts";
 import type { Chain } from "../codecs/chain.ts";
+import type { CustomCodecs } from "../codecs/stage.ts";
 import type { ShardIndexLayout } from "../read/shard-index.ts";
 import { regularAxis } from "./chunk-grid.ts";
 import { parseFillValue } from "./data-type.ts";
@@ -103,13 +104,13 @@ export function parseTransformerGroup(document: JsonValue, path: string, name: s
   };
 }
 
-/** The array of a `.array.json`; `base` is the hierarchy's root in the store. Throws `BAD_FIELD`, `UNSUPPORTED`. */
+/** The array of a `.array.json`, which messages call `name`; `base` is the hierarchy's root in the store. Throws `BAD_FIELD`, `UNSUPPORTED`. */
 export function parseTransformerArray(
   document: JsonValue,
   base: string,
   path: string,
   key: string,
-  name: string,
+  { name, codecs }: { readonly name: string; readonly codecs?: CustomCodecs | undefined },
 ): ArrayModel {
   const root: FieldPlace = { path: name, field: "" };
   const object = asObject(document, { path: name, field: "the document" });
@@ -133,6 +134,7 @@ export function parseTransformerArray(
       order: object["chunk_memory_layout"] ?? "C",
       compressor: parseCompressor(object["compressor"], below(root, "compressor")) ?? null,
       filters: attributes["filters"] ?? null,
+      codecs,
     },
     root,
     below(root, "attributes.filters"),

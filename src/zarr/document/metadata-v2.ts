@@ -12,6 +12,7 @@ import { joinKey } from "../../store/key.ts";
 import { assertReadable } from "../../values/values.ts";
 import { type Chain, NUMCODECS, stageOf } from "../codecs/chain.ts";
 import { arrayFilterOf, byteFilterOf } from "../codecs/numcodecs.ts";
+import { type CustomCodecs, customStage, type Stage } from "../codecs/stage.ts";
 import { regularAxis } from "./chunk-grid.ts";
 import { parseFillValue } from "./data-type.ts";
 import {
@@ -44,10 +45,13 @@ export interface V2Node {
   readonly name: string;
   /** Where the documents were made for something else that is shown as Zarr (default `zarr2`). */
   readonly dialect?: ZarrDialect | undefined;
+  /** Codecs of the caller's own. */
+  readonly codecs?: CustomCodecs | undefined;
 }
 
 /** The array of a `.zarray`. Throws `BAD_FIELD`, and `UNSUPPORTED` for filters and compressors that are not known here. */
-export function parseV2Array({ path, document, attributes, name, dialect = "zarr2" }: V2Node): ArrayModel {
+export function parseV2Array(node: V2Node): ArrayModel {
+  const { path, document, attributes, name, codecs, dialect = "zarr2" } = node;
   const root: FieldPlace = { path: name, field: "" };
   const object = asObject(document, { path: name, field: "the document" });
   if (object["zarr_format"] !== 2) throw badMember(below(root, "zarr_format"), "2", object["zarr_format"]);
@@ -67,7 +71,7 @@ export function parseV2Array({ path, document, attributes, name, dialect = "zarr
     dtype,
     shape,
     axes: shape.map((extent, d) => regularAxis(extent, at(chunks, d))),
-    chain: v2Chain(dtype, shape.length, object, root),
+    chain: v2Chain(dtype, shape.length, { ...object, codecs }, root),
     fillItem: parseFillValue(dtype, fillValue, below(root, "fill_value")),
     fillValue,
     attributes: attributes === undefined ? {} : asObject(attributes, { path: name, field: ".zattrs" }),
@@ -115,14 +119,15 @@ export function parseV2Consolidated(document: JsonValue, name: string): JsonObje
 interface V2Codecs {
   readonly order?: JsonValue;
   readonly compressor?: JsonValue;
-  readonly filters?: JsonValue;
+  readonly filters?: JsonValue | undefined;
+  readonly codecs?: CustomCodecs | undefined;
 }
 
 /** Memory order, filters and compressor as a chain. `filtersAt`: where the filters stand. */
 export function v2Chain(
   dtype: DType,
   dimensions: number,
-  { order, compressor, filters }: V2Codecs,
+  { order, compressor, filters, codecs }: V2Codecs,
   root: FieldPlace,
   filtersAt: FieldPlace = below(root, "filters"),
 ): Chain {
@@ -133,10 +138,10 @@ export function v2Chain(
     // Version 2 stores items in the byte order of their dtype: nothing is turned round.
     serializer: { kind: "bytes", endian: storedOrder(dtype) },
     stages: [
-      ...v2Filters(filters, dtype, filtersAt),
+      ...v2Filters({ filters, codecs }, dtype, filtersAt),
       ...(compressor === null || compressor === undefined
         ? []
-        : [v2Stage(compressor, dtype, below(root, "compressor"))]),
+        : [v2Stage({ compressor, codecs }, dtype, below(root, "compressor"))]),
     ],
   };
 }
@@ -145,23 +150,15 @@ function storedOrder(dtype: DType): "little" | "big" {
   return dtype.byteOrder === "big" ? "big" : "little";
 }
 
-function v2Stage(compressor: JsonValue, dtype: DType, place: FieldPlace): ReturnType<typeof requireStage> {
-  const configuration: JsonObject = asObject(compressor, place);
+function v2Stage({ compressor, codecs }: V2Codecs, dtype: DType, place: FieldPlace): Stage {
+  const configuration: JsonObject = asObject(compressor ?? null, place);
   const id = asText(configuration["id"], below(place, "id"));
-  return requireStage(id, configuration, dtype, place);
-}
-
-function requireStage(
-  id: string,
-  configuration: JsonObject,
-  dtype: DType,
-  place: FieldPlace,
-): Chain["stages"][number] {
-  const stage = byteCodecOf(id, configuration, dtype.itemSize, place);
+  const stage =
+    customStage(id, configuration, codecs) ?? byteCodecOf(id, configuration, dtype.itemSize, place);
   if (stage !== undefined) return stage;
   throw unsupportedMember(
     place,
-    `is ${showJson(id)}, which superchunk does not have; it has blosc, zlib, gzip, zstd, lz4 and null`,
+    `is ${showJson(id)}, which superchunk does not have; it has blosc, zlib, gzip, zstd, lz4 and null; the option "customCodecs" of open gives it others`,
     configuration,
   );
 }
@@ -172,7 +169,7 @@ function byteCodecOf(
   configuration: JsonObject,
   itemSize: number,
   place: FieldPlace,
-): Chain["stages"][number] | undefined {
+): Stage | undefined {
   if (id === "crc32c" && configuration["location"] === "start") return undefined;
   return stageOf(id, configuration, itemSize, place) ?? byteFilterOf(id, configuration, place);
 }
@@ -194,13 +191,15 @@ function refuseVariable(filters: JsonValue | undefined, place: FieldPlace): void
  *
  * @throws UNSUPPORTED, naming those that are not known here
  */
-function v2Filters(filters: JsonValue | undefined, dtype: DType, place: FieldPlace): Chain["stages"] {
+function v2Filters({ filters, codecs }: V2Codecs, dtype: DType, place: FieldPlace): Chain["stages"] {
   if (filters === null || filters === undefined) return [];
   let stored = dtype;
   return asList(filters, place).map((entry, i) => {
     const at = below(place, String(i));
     const configuration = asObject(entry, at);
     const id = asText(configuration["id"], below(at, "id"));
+    const custom = customStage(id, configuration, codecs);
+    if (custom !== undefined) return custom;
     const filter = arrayFilterOf(id, configuration, { dtype: stored }, at);
     if (filter !== undefined) {
       stored = filter.encoded;

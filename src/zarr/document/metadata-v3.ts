@@ -9,6 +9,7 @@ import { isObject, stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { parseChain } from "../codecs/chain.ts";
+import type { CustomCodecs } from "../codecs/stage.ts";
 import { type LengthRun, mergeRuns, parseChunkGrid } from "./chunk-grid.ts";
 import { parseDataType, parseFillValue } from "./data-type.ts";
 import {
@@ -45,13 +46,18 @@ const GROUP_MEMBERS: ReadonlySet<string> = new Set([
 ]);
 
 /** The node that a `zarr.json` describes. `path` is the node's folder. Throws `BAD_FIELD`, `UNSUPPORTED`. */
-export function parseDocument(document: JsonValue, path: string, name: string): ArrayModel | GroupModel {
+export function parseDocument(
+  document: JsonValue,
+  path: string,
+  name: string,
+  codecs?: CustomCodecs,
+): ArrayModel | GroupModel {
   const root: FieldPlace = { path: name, field: "" };
   const object = asObject(document, { path: name, field: "the document" });
   if (object["zarr_format"] !== 3) throw badMember(below(root, "zarr_format"), "3", object["zarr_format"]);
   const type = object["node_type"];
   if (type === "group") return parseGroup(object, path, root);
-  if (type === "array") return parseArray(object, path, root);
+  if (type === "array") return parseArray(object, path, root, codecs);
   throw badMember(below(root, "node_type"), '"array" or "group"', type);
 }
 
@@ -68,7 +74,12 @@ function parseGroup(document: JsonObject, path: string, root: FieldPlace): Group
   };
 }
 
-function parseArray(document: JsonObject, path: string, root: FieldPlace): ArrayModel {
+function parseArray(
+  document: JsonObject,
+  path: string,
+  root: FieldPlace,
+  codecs: CustomCodecs | undefined,
+): ArrayModel {
   refuseUnknown(document, ARRAY_MEMBERS, root);
   const transformers = document["storage_transformers"] ?? [];
   if (asList(transformers, below(root, "storage_transformers")).length > 0) {
@@ -83,7 +94,10 @@ function parseArray(document: JsonObject, path: string, root: FieldPlace): Array
   const axes = parseChunkGrid(document["chunk_grid"], shape, below(root, "chunk_grid"));
   const chain = parseChain(
     document["codecs"],
-    { dtype, shape: axes.map((axis) => at(axis.lengths, 0)), lengths: axes.map((axis) => axis.lengths) },
+    {
+      ...{ dtype, codecs, lengths: axes.map((axis) => axis.lengths) },
+      shape: axes.map((axis) => at(axis.lengths, 0)),
+    },
     below(root, "codecs"),
   );
   const fillValue = document["fill_value"];

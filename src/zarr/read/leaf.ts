@@ -13,7 +13,7 @@ import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { copyItems, type ItemView } from "../../values/copy-items.ts";
 import { stridesOf } from "../../values/selection.ts";
-import type { Stage } from "../codecs/stage.ts";
+import type { CustomCodecs, Stage } from "../codecs/stage.ts";
 import { type ChunkPlace, checkLength, placeDetails, readPlace } from "./shard-index.ts";
 
 /** A part of one dimension of a chunk. */
@@ -366,6 +366,8 @@ export interface ReadSettings {
   readonly immutable?: boolean | undefined;
   /** What decodes many Blosc chunks of a shard, such as a pool of threads (default: the calling thread). */
   readonly decoder?: ChunkDecoder | undefined;
+  /** Codecs of the caller's own, for chunks and inner chunks of this array or group alone. */
+  readonly customCodecs?: CustomCodecs | undefined;
 }
 
 /** Requests under way, at most. */

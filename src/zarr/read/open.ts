@@ -94,7 +94,7 @@ async function openV3(
   const document = await readDocument(store, key, options.signal);
   if (document === undefined) return undefined;
   if (isEntryDocument(document)) return openHierarchy(store, path, document, "", options);
-  return makeV3(store, parseDocument(document, path, store.describe(key)), options);
+  return makeV3(store, parseDocument(document, path, store.describe(key), options.customCodecs), options);
 }
 
 /** The array, looked through first where its damaged chunks are to be skipped or filled. */
@@ -149,6 +149,7 @@ async function openV2Node(
     path,
     document,
     dialect: options.dialect,
+    codecs: options.customCodecs,
     attributes: await read(V2_DOCUMENTS.attributes),
     name: store.describe(joinKey(path, name)),
   });
@@ -223,7 +224,11 @@ async function openHierarchy(
   const arrayKey = joinKey(base, documentKey(path, "array", suffix));
   const array = await readDocument(store, arrayKey, options.signal);
   if (array !== undefined) {
-    const model = parseTransformerArray(array, base, path, arrayKey, store.describe(arrayKey));
+    const { customCodecs: codecs } = options;
+    const model = parseTransformerArray(array, base, path, arrayKey, {
+      name: store.describe(arrayKey),
+      codecs,
+    });
     return arrayOf(store, model, options);
   }
   const groupKey = joinKey(base, documentKey(path, "group", suffix));

@@ -110,7 +110,8 @@ export async function createZarr(
   try {
     text = new TextEncoder().encode(stringifyJson(zarrDocument(spec), { indent: 2 }));
     // What is stored is what counts: readers do not see the specification.
-    model = parseDocument(parseJson(text, store.describe(key)), path, store.describe(key));
+    const name = store.describe(key);
+    model = parseDocument(parseJson(text, name), path, name, options.customCodecs);
   } catch (error) {
     throw explainRefusal(error, spec);
   }

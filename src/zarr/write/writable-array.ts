@@ -16,7 +16,7 @@ import {
   type Selection,
   stridesOf,
 } from "../../values/selection.ts";
-import { innerGrid, leafOf, permute, type ShardingSerializer } from "../codecs/chain.ts";
+import { innerGrid, leafOf, permute, type ShardingSerializer, stagesOf } from "../codecs/chain.ts";
 import { combine, partOfView, type Segment, segmentsOf, shapeAt, startAt } from "../document/chunk-grid.ts";
 import type { ArrayModel } from "../document/model.ts";
 import { ZarrArray } from "../read/array.ts";
@@ -54,6 +54,7 @@ export class WritableZarrArray extends ZarrArray {
   readonly #regions: RegionMerge;
   /** Keys of the objects that were written into since the last `flush`. */
   readonly #patched = new Set<string>();
+  readonly #hasCustom: boolean;
 
   constructor(store: WritableStore, model: ArrayModel, settings: WriteSettings & ReadSettings = {}) {
     super(store, model, settings);
@@ -71,6 +72,7 @@ export class WritableZarrArray extends ZarrArray {
       );
     }
     this.#settings = settings;
+    this.#hasCustom = stagesOf(model.chain).some(({ isCustom }) => isCustom);
     this.#regions = new RegionMerge(model, this.reading, this.storedFill, store.describe(model.path));
   }
 
@@ -230,8 +232,8 @@ export class WritableZarrArray extends ZarrArray {
     options: SetOptions,
   ): Promise<boolean> {
     const { shardWriter, signal } = options;
-    // What takes it over is given values in the byte order of memory, which these are not.
-    if (shardWriter === undefined || this.isSwapped) return false;
+    // What takes it over is given values in the byte order of memory, which these are not, and has no codecs of the caller's.
+    if (shardWriter === undefined || this.isSwapped || this.#hasCustom) return false;
     const { chunkOrder, writeEmptyChunks } = this.encodeSettings(options);
     const counts = segments.map(({ count }) => count);
     return shardWriter.write(this.store, {
