@@ -17,7 +17,7 @@ import { deleteTree } from "../convert/run/destination.ts";
 import { runSource } from "../convert/run/run-source.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
-import { joinKey } from "../store/key.ts";
+import { joinKey, splitKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import { encodeDocument } from "../zarr/document/metadata-v3.ts";
 import {
@@ -35,8 +35,10 @@ import {
 } from "./job.ts";
 import { readReceipts, type UnitReceipt, type WorkerState } from "./receipts.ts";
 
-/** Objects that `finish` looks for at a time. */
+/** Folders that `finish` looks into at a time. */
 const STATS_AT_ONCE = 64;
+/** From this many objects on, a folder is listed in place of asking for each. */
+const LISTED_FROM = 4;
 /** Missing units that an error names. */
 const NAMED = 5;
 
@@ -261,17 +263,26 @@ class Finish {
   /** Throws `INCOMPLETE` for an object that is not there as its receipt says. */
   async checkObjects(): Promise<void> {
     const { store } = this.#job;
+    const folders = new Map<string, Receipt[]>();
+    for (const object of this.#objects) {
+      const { folder } = splitKey(object.key);
+      const known = folders.get(folder);
+      if (known === undefined) folders.set(folder, [object]);
+      else known.push(object);
+    }
     await runPooled(
-      this.#objects,
+      folders,
       STATS_AT_ONCE,
-      async ({ key, size }, signal) => {
-        const info = await store.stat(key, { signal });
-        if (info?.size === size) return;
-        throw new SuperchunkError(
-          "INCOMPLETE",
-          `the object has ${info === undefined ? "gone" : `${info.size} bytes`} since its task put ${size} bytes; remove the destination, and run the plan again`,
-          { path: store.describe(key), expected: size, found: info?.size ?? 0 },
-        );
+      async ([folder, objects], signal) => {
+        const sizes = new Map<string, number>();
+        // One listing in place of a request for each object.
+        if (objects.length >= LISTED_FROM)
+          for await (const { name, size } of store.list(folder, { signal, sizes: true }))
+            if (size !== undefined) sizes.set(joinKey(folder, name), size);
+        for (const { key, size } of objects) {
+          const found = sizes.get(key) ?? (await store.stat(key, { signal }))?.size;
+          if (found !== size) throw otherObject(store.describe(key), size, found);
+        }
       },
       this.#signal,
     );
@@ -310,7 +321,7 @@ class Finish {
       return;
     }
     try {
-      const { run } = await this.#job.planOf(index);
+      const run = await this.#job.planOf(index);
       const { options } = this.#job;
       const context = { target, store, options, publisher: publishDirectly(store) };
       const outcome = await runSource(run, context, {
@@ -386,6 +397,14 @@ class Finish {
       ...{ isNamed, nodes: this.#nodes, folders, folderBytes, seconds, verified: options.verify === true },
     });
   }
+}
+
+function otherObject(path: string, expected: number, found: number | undefined): SuperchunkError {
+  return new SuperchunkError(
+    "INCOMPLETE",
+    `the object has ${found === undefined ? "gone" : `${found} bytes`} since its task put ${expected} bytes; remove the destination, and run the plan again`,
+    { path, expected, found: found ?? 0 },
+  );
 }
 
 function noSums(): TaskSums {

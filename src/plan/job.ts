@@ -7,8 +7,15 @@
 import { at } from "../bytes/at.ts";
 import { digest } from "../bytes/checksum.ts";
 import { failureOf } from "../convert/failure.ts";
-import type { ConvertOptions, ConvertSource, Destination, SourceItem, Target } from "../convert/pipeline.ts";
-import { type PlannedSource, placeAt, planItem } from "../convert/run/conversion.ts";
+import type {
+  ConvertOptions,
+  ConvertSource,
+  Destination,
+  SourceItem,
+  SourceRun,
+  Target,
+} from "../convert/pipeline.ts";
+import { type PlannedSource, placeAt, planItem, planRun } from "../convert/run/conversion.ts";
 import { sourcesOf, targetOf } from "../convert/run/convert.ts";
 import { checkDestination, conflict, deleteTree, readRecord, recordKey } from "../convert/run/destination.ts";
 import { itemAt } from "../convert/sources/items.ts";
@@ -16,7 +23,8 @@ import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
 import { isTaken, joinKey } from "../store/key.ts";
 import { mapAhead } from "../store/pool.ts";
-import type { WritableStore } from "../store/types.ts";
+import type { ReadableStore, WritableStore } from "../store/types.ts";
+import { type Peeked, peek, peekVersions } from "./peek.ts";
 import {
   assertShareable,
   orderedTasks,
@@ -24,6 +32,7 @@ import {
   packTasks,
   type SharedPlan,
   type SharedSource,
+  stateOf,
   Units,
   unpackOptions,
 } from "./plan.ts";
@@ -64,6 +73,8 @@ export async function planShared(
       ...(notes.length === 0 ? {} : { notes }),
     };
     try {
+      const peeked = isTree && "store" in source ? await peekSmall(source.store, item, options) : undefined;
+      if (peeked !== undefined) return { ...where, ...peeked };
       const planned = await planItem(item, placeAt(destination, node, items.length), target, own);
       return { ...where, ...(await describeSource(planned, isTree, options.signal)) };
     } catch (error) {
@@ -101,6 +112,17 @@ async function assertFree({ store, path = "" }: Destination, { isHierarchy }: Ta
   if (isHierarchy) await checkDestination(store, path);
   else if ((await isTaken(store, path)) || (await store.stat(recordKey(path, false))) !== undefined)
     throw conflict(store.describe(path), "the destination exists; name another");
+}
+
+/** A small archive, without opening it; undefined for what only opening tells. */
+async function peekSmall(
+  store: ReadableStore,
+  { found }: SourceItem,
+  { signal }: ConvertOptions,
+): Promise<Peeked | undefined> {
+  if (found === undefined || found.isZarr) return undefined;
+  const peeked = await peek(store, found.key, signal);
+  return peeked !== undefined && peeked.nbytes < WHOLE_BYTES ? peeked : undefined;
 }
 
 async function describeSource(
@@ -142,7 +164,7 @@ export interface Opened {
   readonly options: ConvertOptions;
   itemOf(source: number): Promise<SourceItem>;
   /** Opens and plans a source again. Throws `CONFLICT` where it has changed since the plan was made. */
-  planOf(source: number): Promise<PlannedSource>;
+  planOf(source: number): Promise<SourceRun>;
 }
 
 export function openJob({ plan, source, destination }: SharedJob, extra: Partial<ConvertOptions>): Opened {
@@ -166,14 +188,23 @@ export function openJob({ plan, source, destination }: SharedJob, extra: Partial
     record: recordKey(path, target.isHierarchy),
     receipts: receiptsFolder(path, target.isHierarchy),
     async planOf(index) {
-      const { node, fingerprint, path: name } = at(plan.sources, index);
+      const planned = at(plan.sources, index);
+      const { node, found: where, versions, path: name } = planned;
       const place = placeAt({ ...destination, isInGroup: plan.isInGroup }, node, plan.sources.length);
-      const planned = await planItem(await itemOf(index), place, target, options);
-      if (planned.fingerprint === fingerprint) return planned;
+      const wanted = stateOf(planned);
+      let found: string;
+      if (versions !== undefined && where !== undefined && "store" in source) {
+        found = await peekVersions(source.store, where.key);
+        if (found === wanted) return planRun(await itemOf(index), place, target, options);
+      } else {
+        const { run, fingerprint } = await planItem(await itemOf(index), place, target, options);
+        if (fingerprint === wanted) return run;
+        found = fingerprint;
+      }
       throw new SuperchunkError(
         "CONFLICT",
         "the source has changed since the plan was made; plan again, to another destination",
-        { path: name, field: "fingerprint", expected: fingerprint ?? "", found: planned.fingerprint },
+        { path: name, field: "fingerprint", expected: wanted, found },
       );
     },
   };

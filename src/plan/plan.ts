@@ -26,12 +26,19 @@ export interface SharedSource {
   readonly notes?: readonly string[];
   /** Digest of what changes when the source does. */
   readonly fingerprint?: string;
+  /** The same of a small archive, that was looked at and not opened: digest of the versions of its metadata. */
+  readonly versions?: string;
   /** Uncompressed bytes. */
   readonly nbytes: number;
   /** For each array its tasks, which are units of their own; absent where the whole source is one unit. */
   readonly tasks?: readonly (readonly TaskRun[])[];
   /** Why it cannot be planned; then it has no unit. */
   readonly failure?: Failure;
+}
+
+/** Digest of the state of a source that the plan is for; empty for one that cannot be planned. */
+export function stateOf({ versions, fingerprint }: SharedSource): string {
+  return versions ?? fingerprint ?? "";
 }
 
 /** What decides the bytes of a conversion, as JSON. */

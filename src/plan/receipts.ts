@@ -15,7 +15,7 @@ import { mapAhead } from "../store/pool.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
 
 /** Receipts in one object, at most: it is written again as it grows. */
-const MOST_LINES = 4096;
+const MOST_LINES = 512;
 /** Times that one object is written, at most: where receipts come one by one, an object of few lines costs little each time. */
 const MOST_WRITES = 64;
 /** Objects that are read at a time. */

@@ -9,9 +9,10 @@ import type {
   Failure,
   NodeFailure,
   Receipt,
+  SourceRun,
   Task,
 } from "../convert/pipeline.ts";
-import { MOST_CONSOLIDATED, type PlannedSource } from "../convert/run/conversion.ts";
+import { MOST_CONSOLIDATED } from "../convert/run/conversion.ts";
 import {
   BatchPublisher,
   holdDocuments,
@@ -35,15 +36,16 @@ import {
   stageOf,
   takeDestination,
 } from "./job.ts";
-import { orderedTasks } from "./plan.ts";
+import { orderedTasks, stateOf } from "./plan.ts";
 import { ReceiptLog, type ShareNumber, type UnitReceipt } from "./receipts.ts";
 
 /** Units that one process runs at a time. */
 const UNITS_AT_ONCE = 4;
 /** Sources of which a process that is given single units keeps what it knows. */
 const OPEN_SOURCES = 16;
-/** Receipts are written after this many milliseconds, or when the share ends. */
+/** Receipts are written after this many milliseconds, or when the share ends; later where writing them takes more than a tenth of the time. */
 const RECEIPTS_EVERY = 1000;
+const RECEIPTS_PART = 10;
 
 /** How a share is run. */
 export interface ShareOptions extends Pick<ConvertOptions, "signal" | "onProgress" | "encoder"> {
@@ -88,11 +90,12 @@ class Share {
   readonly #publisher: Publisher;
   readonly #log: ReceiptLog;
   readonly #running = new Set<number>();
-  readonly #planned = new Map<number, Promise<PlannedSource>>();
+  readonly #planned = new Map<number, Promise<SourceRun>>();
   readonly #failures = new Map<string, ShareFailure>();
   readonly #walks = new Map<number, TaskWalk>();
   #waiting: UnitReceipt[] = [];
-  #written = Date.now();
+  /** When receipts are due. */
+  #due = Date.now() + RECEIPTS_EVERY;
   #writing: Promise<void> = Promise.resolve();
   #nextWrite: Promise<void> | undefined;
   #done = 0;
@@ -195,7 +198,7 @@ class Share {
         this.#walks.delete(oldest);
         this.#planned.delete(oldest);
       }
-      const { run } = await this.#planOf(source);
+      const run = await this.#planOf(source);
       const tasks = await orderedTasks(at(run.arrays, array), signal);
       const { path } = at(this.#job.plan.sources, source);
       this.#walks.delete(source);
@@ -223,7 +226,7 @@ class Share {
     const { signal } = this.#settings;
     let next = 0;
     try {
-      const { run } = await this.#planOf(source);
+      const run = await this.#planOf(source);
       let unit = units.of(source).first;
       for (const [array, each] of run.arrays.entries()) {
         for (const task of await orderedTasks(each, signal)) {
@@ -243,7 +246,7 @@ class Share {
     }
   }
 
-  #planOf(source: number): Promise<PlannedSource> {
+  #planOf(source: number): Promise<SourceRun> {
     const known = this.#planned.get(source);
     if (known !== undefined) return known;
     const planning = this.#job.planOf(source);
@@ -259,8 +262,7 @@ class Share {
     try {
       const made =
         step.task === undefined ? await this.#runWhole(source, signal) : await this.#runTask(step, signal);
-      const { fingerprint = "" } = at(this.#job.plan.sources, source);
-      this.#waiting.push({ unit, source: fingerprint, ...made });
+      this.#waiting.push({ unit, source: stateOf(at(this.#job.plan.sources, source)), ...made });
       this.#done++;
       this.#nbytes += at(this.#job.units.sizes, unit);
     } catch (error) {
@@ -272,19 +274,20 @@ class Share {
     const { path: label } = at(this.#job.plan.sources, source);
     this.#settings.onProgress?.({ done: this.#nbytes, total: this.#total, label });
     await this.#batch?.flushIfFull(signal);
-    if (Date.now() - this.#written > RECEIPTS_EVERY) await this.#writeReceipts(false);
+    if (Date.now() > this.#due) await this.#writeReceipts(false);
     return failure;
   }
 
   /** A unit that cannot be run. What always fails gets a receipt; what another run may do leaves none. */
   #fail(unit: number, source: number, error: unknown): ShareFailure {
-    const { path, fingerprint = "" } = at(this.#job.plan.sources, source);
+    const planned = at(this.#job.plan.sources, source);
+    const { path } = planned;
     const failure = failureOf(error, path);
     const isFinal = !MAY_PASS.has(failure.code);
     const { units = 0 } = this.#failures.get(path) ?? {};
     const told = { path, ...failure, isFinal, units: units + 1 };
     this.#failures.set(path, told);
-    if (isFinal) this.#waiting.push({ unit, source: fingerprint, failure });
+    if (isFinal) this.#waiting.push({ unit, source: stateOf(planned), failure });
     return told;
   }
 
@@ -294,7 +297,7 @@ class Share {
     const { node } = at(plan.sources, source);
     const key = joinKey(path, node);
     const objects: Receipt[] = [];
-    const { run } = await this.#job.planOf(source);
+    const run = await this.#job.planOf(source);
     const discard = async (below: string): Promise<void> => {
       const folder = target.isHierarchy ? joinKey(key, below) : below;
       this.#batch?.forget(folder);
@@ -325,7 +328,7 @@ class Share {
   async #runTask({ source, task, array }: Step, signal: AbortSignal): Promise<Partial<UnitReceipt>> {
     const { target, store, options } = this.#job;
     if (task === undefined || array === undefined) throw new RangeError("the unit is not a task");
-    const { run } = await this.#planOf(source);
+    const run = await this.#planOf(source);
     const objects: Receipt[] = [];
     const notes: string[] = [];
     const counts: ChunkCounts = { copied: 0, padded: 0, recoded: 0, oddTypesize: 0 };
@@ -357,15 +360,17 @@ class Share {
   }
 
   /** Writes the receipts of what is done, after that is durable. */
-  async #writeReceipts(ended: boolean): Promise<void> {
-    this.#written = Date.now();
+  async #writeReceipts(isLast: boolean): Promise<void> {
+    const began = Date.now();
+    this.#due = Number.POSITIVE_INFINITY; // one at a time
     const receipts = this.#waiting;
     this.#waiting = [];
     await this.#batch?.finish();
-    await this.#log.write(receipts, ended);
+    await this.#log.write(receipts, isLast);
     // A process that was thought dead may come here after the plan was finished: nothing of it must be left then.
     if ((await this.#job.store.stat(this.#job.record)) === undefined) await removeReceipts(this.#job);
-    this.#written = Date.now();
+    const ended = Date.now();
+    this.#due = ended + Math.max(RECEIPTS_EVERY, (ended - began) * RECEIPTS_PART);
   }
 }
 

@@ -44,6 +44,14 @@ export interface ListEntry {
   /** Last part of the key. */
   readonly name: string;
   readonly kind: "object" | "folder";
+  /** Bytes of an object, where the listing says so. */
+  readonly size?: number;
+}
+
+/** Options of a listing. */
+export interface ListOptions extends StoreOptions {
+  /** Say the sizes of objects also where that takes a look at each (default false); stores that cannot leave them out. */
+  readonly sizes?: boolean | undefined;
 }
 
 /** What reading needs. */
@@ -55,7 +63,7 @@ export interface ReadableStore {
   getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined>;
   stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined>;
   /** Entries directly under a folder (`""` is the root), in no promised order; none where the folder does not exist. */
-  list(folder: string, options?: StoreOptions): AsyncIterable<ListEntry>;
+  list(folder: string, options?: ListOptions): AsyncIterable<ListEntry>;
   /**
    * Capability: reads into the caller's buffer without a copy. Resolves with the bytes read, fewer than
    * `target.length` only at the object's end; undefined where the object does not exist.

@@ -1,5 +1,6 @@
 /** Runs other programs: output collected, input given, nothing left running. */
 import { spawn } from "node:child_process";
+import { createServer } from "node:net";
 
 /** What a program did. */
 export interface ProgramResult {
@@ -56,4 +57,14 @@ export function lastLines({ code, stdout, stderr }: ProgramResult, count = 3): s
 
 function text(pieces: readonly Buffer[]): string {
   return Buffer.concat(pieces).toString("utf8");
+}
+
+/** A port of this machine that no program has. */
+export function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, "127.0.0.1", () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
+    });
+  });
 }

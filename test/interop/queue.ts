@@ -4,14 +4,14 @@
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdir, open, rename } from "node:fs/promises";
-import { createServer } from "node:net";
+import { mkdir, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { unpackDebian } from "./debian.ts";
 import { cacheFolder } from "./environments.ts";
-import { checkResult, type MachineWorld, makeMachineWorld } from "./machines.ts";
-import { lastLines, runProgram } from "./program.ts";
+import { killAtRandom, type Runner } from "./kill-at-random.ts";
+import { addHard, checkResult, type MachineWorld, makeMachineWorld } from "./machine-world.ts";
+import { freePort, lastLines, runProgram } from "./program.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
 
 /** What the server needs from Debian's archive where it is not installed. */
@@ -38,20 +38,12 @@ export const queue: Suite = {
     }
     const redis = await Redis.start(found, join(context.folder, "redis"));
     try {
-      const world = await makeMachineWorld(context.folder, "", async (data, run) => {
-        // One array that is cut into tasks, and an archive that no run can convert.
-        await run("superchunk", "create", join(data, "large"), "--dtype", "<f8", "--shape", "12000000");
-        const damaged = join(data, "damaged");
-        const sizes = ["--shape", "3000", "--chunklen", "500", "--superchunklen", "2"];
-        await run("superchunk", "create", damaged, "--dtype", "<f8", ...sizes);
-        const file = await open(join(damaged, "data", "__3__.bin"), "r+");
-        await file.write("damage", 60);
-        await file.close();
-      });
+      const world = await makeMachineWorld(context.folder, "", addHard);
       await checkKilled(context, world, redis);
       await checkStopped(context, world, redis);
       await checkEnded(context, world, redis);
       await checkDead(context, world, redis);
+      await killAtRandom(context, world, queueRunner(world, redis));
     } finally {
       await redis.kill();
     }
@@ -118,15 +110,6 @@ class Redis {
     child.kill("SIGKILL");
     await ended;
   }
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
-    });
-  });
 }
 
 /** A worker under way. */
@@ -272,4 +255,31 @@ async function checkDead(context: SuiteContext, world: MachineWorld, redis: Redi
   checks.equal(`dead letters once more: ${lastLines(again)}`, again.code, 0);
   checks.equal("a worker after that", (await startWorker(world, redis, "--until-empty").ended).code, 0);
   await checkResult(context, world, "dead");
+}
+
+/** Two workers, each of which is started again when it is gone. */
+function queueRunner(world: MachineWorld, redis: Redis): Runner {
+  const workers: RunningWorker[] = [];
+  return {
+    name: "queue",
+    words: () => ["work", "--queue", redis.url],
+    async begin(plan) {
+      const put = await world.run("superchunk", "run", plan, "--queue", redis.url, "--retry-failed");
+      if (put.code !== 0) throw new Error(lastLines(put));
+    },
+    async goesOn(plan) {
+      const { stage, queue: left } = await statusOf(world, plan, redis);
+      const isOver = stage === "finished" || (left.left === left.dead.length && left.active === 0);
+      if (isOver) {
+        for (const { child } of workers) child.kill("SIGTERM");
+        await Promise.all(workers.splice(0).map(({ ended }) => ended));
+        return false;
+      }
+      for (const each of [...workers])
+        if (each.child.exitCode !== null || each.child.signalCode !== null)
+          workers.splice(workers.indexOf(each), 1);
+      while (workers.length < 2) workers.push(startWorker(world, redis));
+      return true;
+    },
+  };
 }

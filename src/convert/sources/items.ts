@@ -97,11 +97,10 @@ export function archiveItem(
   node: string,
   openArchive: () => Promise<Archive>,
 ): SourceItem {
-  const keys = METADATA.map((name) => joinKey(path, name));
   return {
     path: store.describe(path),
     node: node.replace(/\.(?:blp|bcolz|blz)$/i, ""),
-    fingerprint: () => versionsOf(store, keys),
+    fingerprint: () => metadataVersions(store, path),
     open: openArchive,
     found: { key: path, isZarr: false },
     notes: [],
@@ -207,10 +206,27 @@ async function fingerprintZarr(node: ZarrArray | ZarrGroup): Promise<JsonValue> 
   return all;
 }
 
-async function versionsOf(store: ReadableStore, keys: readonly string[]): Promise<JsonValue> {
+/** Sizes and versions of the objects that an archive's metadata are in, or of its file; by key. */
+export function metadataVersions(
+  store: ReadableStore,
+  path: string,
+  options: StoreOptions = {},
+): Promise<Readonly<Record<string, string>>> {
+  return versionsOf(
+    store,
+    METADATA.map((name) => joinKey(path, name)),
+    options,
+  );
+}
+
+async function versionsOf(
+  store: ReadableStore,
+  keys: readonly string[],
+  options: StoreOptions = {},
+): Promise<Record<string, string>> {
   const versions: Record<string, string> = {};
   for (const key of keys) {
-    const info = key === "" ? undefined : await store.stat(key);
+    const info = key === "" ? undefined : await store.stat(key, options);
     if (info !== undefined) versions[key] = `${info.size} ${info.version}`;
   }
   return versions;

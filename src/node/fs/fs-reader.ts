@@ -11,6 +11,7 @@ import { checkCount, checkRange, type ResolvedRange, resolveRange } from "../../
 import type {
   ByteRange,
   ListEntry,
+  ListOptions,
   ObjectHead,
   ObjectInfo,
   ReadableStore,
@@ -98,7 +99,7 @@ export class FolderReader implements ReadableStore {
     });
   }
 
-  async *list(folder: string, options?: StoreOptions): AsyncIterable<ListEntry> {
+  async *list(folder: string, options?: ListOptions): AsyncIterable<ListEntry> {
     this.checkFolder(folder);
     try {
       options?.signal?.throwIfAborted();
@@ -112,7 +113,12 @@ export class FolderReader implements ReadableStore {
           continue;
         }
         const kind = this.#classify(entry, joinPath(path, entry.name));
-        if (kind !== undefined) yield { name: entry.name, kind };
+        if (kind === undefined) continue;
+        if (kind === "folder" || options?.sizes !== true) yield { name: entry.name, kind };
+        else {
+          const size = fs.statSync(joinPath(path, entry.name), { throwIfNoEntry: false })?.size;
+          yield { name: entry.name, kind, ...(size === undefined ? {} : { size }) };
+        }
       }
       if (hasOthers) yield* this.#listBytes(path);
     } catch (error) {

@@ -161,9 +161,9 @@ export class S3Store implements WritableStore {
       );
       // A bucket that is there answers with an empty page.
       if (page === undefined) throw noSuchBucket(this.describe(folder), this.#options);
-      for (const { Key = "" } of page.Contents ?? []) {
+      for (const { Key = "", Size: size } of page.Contents ?? []) {
         const name = Key.slice(prefix.length);
-        if (isName(name)) yield { name, kind: "object" };
+        if (isName(name)) yield { name, kind: "object", ...(size === undefined ? {} : { size }) };
       }
       for (const { Prefix = "" } of page.CommonPrefixes ?? []) {
         const name = Prefix.slice(prefix.length, -1);

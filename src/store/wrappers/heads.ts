@@ -4,7 +4,14 @@
  * Headers, tables and small chunks are asked for bit by bit; the first of these reads brings all of them. Knows beginnings; must not know what they hold.
  */
 import { runPooled } from "../pool.ts";
-import type { ByteRange, ObjectHead, ObjectInfo, ReadableStore, StoreOptions } from "../types.ts";
+import type {
+  ByteRange,
+  ListOptions,
+  ObjectHead,
+  ObjectInfo,
+  ReadableStore,
+  StoreOptions,
+} from "../types.ts";
 
 /** Bytes of a beginning. */
 const HEAD = 64 << 10;
@@ -80,7 +87,7 @@ class HeadStore implements ReadableStore {
     return this.#store.stat(key, options);
   }
 
-  list(folder: string, options?: StoreOptions): ReturnType<ReadableStore["list"]> {
+  list(folder: string, options?: ListOptions): ReturnType<ReadableStore["list"]> {
     return this.#store.list(folder, options);
   }
 

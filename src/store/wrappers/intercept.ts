@@ -5,7 +5,7 @@
  */
 
 import { SuperchunkError } from "../../errors.ts";
-import type { ListEntry, ReadableStore, StoreOptions, WritableStore } from "../types.ts";
+import type { ListEntry, ListOptions, ReadableStore, WritableStore } from "../types.ts";
 
 /** Methods of a store that reach its medium. */
 type StoreMethod = Exclude<
@@ -57,7 +57,7 @@ export function interceptStore<S extends ReadableStore>(store: S, interceptor: I
   const inner: ReadableStore & Partial<WritableStore> = store;
   const wrapped: Partial<Record<keyof WritableStore, unknown>> = {
     describe: (key: string) => inner.describe(key),
-    async *list(folder: string, options?: StoreOptions): AsyncIterable<ListEntry> {
+    async *list(folder: string, options?: ListOptions): AsyncIterable<ListEntry> {
       await interceptor.onList({ method: "list", key: folder, args: [folder, options] });
       yield* inner.list(folder, options);
     },
