@@ -15,7 +15,7 @@ import type {
   SourceRun,
   Target,
 } from "../convert/pipeline.ts";
-import { type PlannedSource, placeAt, planItem, planRun } from "../convert/run/conversion.ts";
+import { type PlannedSource, placeAt, planItem } from "../convert/run/conversion.ts";
 import { sourcesOf, targetOf } from "../convert/run/convert.ts";
 import { checkDestination, conflict, deleteTree, readRecord, recordKey } from "../convert/run/destination.ts";
 import { itemAt } from "../convert/sources/items.ts";
@@ -195,7 +195,11 @@ export function openJob({ plan, source, destination }: SharedJob, extra: Partial
       let found: string;
       if (versions !== undefined && where !== undefined && "store" in source) {
         found = await peekVersions(source.store, where.key);
-        if (found === wanted) return planRun(await itemOf(index), place, target, options);
+        if (found === wanted) {
+          const run = await target.plan(await (await itemOf(index)).open(options.signal), place, options);
+          if (run.refusal === undefined) return run;
+          throw run.refusal;
+        }
       } else {
         const { run, fingerprint } = await planItem(await itemOf(index), place, target, options);
         if (fingerprint === wanted) return run;

@@ -31,7 +31,7 @@ export async function makeMachineWorld(
     await cp(join(corpusFolder, "ctable"), join(folder, "data", "bundles", `${copy}`), { recursive: true });
   const env = { PATH: [bin, path, process.env["PATH"]].filter((each) => each !== "").join(delimiter) };
   const run = (program: string, ...args: readonly string[]): Promise<ProgramResult> =>
-    runProgram(program, args, { cwd: folder, env });
+    runProgram(program, args, { cwd: folder, env, timeoutSeconds: 900 });
   await add?.(join(folder, "data", "bundles"), run);
   const straight = join(folder, "straight.zarr");
   const made = await run("superchunk", "convert", "data/bundles", straight);

@@ -80,21 +80,10 @@ export async function planItem(
   target: Target,
   options: ConvertOptions,
 ): Promise<PlannedSource> {
-  const run = await planRun(item, place, target, options);
-  const facts = await (target.isHierarchy ? run.fingerprint() : (item.fingerprint?.() ?? run.fingerprint()));
-  return { run, fingerprint: await digestOf(facts) };
-}
-
-/** The same without the digest, which costs time. */
-export async function planRun(
-  item: SourceItem,
-  place: Place,
-  target: Target,
-  options: ConvertOptions,
-): Promise<SourceRun> {
   const run = await target.plan(await item.open(options.signal), place, options);
   if (run.refusal !== undefined) throw run.refusal;
-  return run;
+  const facts = await (target.isHierarchy ? run.fingerprint() : (item.fingerprint?.() ?? run.fingerprint()));
+  return { run, fingerprint: await digestOf(facts) };
 }
 
 /** A source that is planned, or why it is not. */
@@ -499,7 +488,6 @@ function isSkippable(error: unknown, signal: AbortSignal | undefined): boolean {
   );
 }
 
-/** Digest of what makes a source or a plan the same one. */
 export async function digestOf(facts: JsonValue): Promise<string> {
   const sum = await digest("sha256", new TextEncoder().encode(stringifyJson(facts)));
   return Array.from(sum.subarray(0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("");
