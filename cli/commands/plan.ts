@@ -6,6 +6,7 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
 import {
   finish,
+  type PlanPathOptions,
   plan,
   planStatus,
   runTasks,
@@ -32,6 +33,7 @@ import { alignRows } from "../output/layout.ts";
 import { startProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";
 import { addConversionOptions, readConversion, type TypedConvertFlags } from "./convert.ts";
+import { printReport } from "./verify.ts";
 
 /** Adds `plan SRC… DST -o PLAN`. */
 export function addPlan(program: Command, context: Context): void {
@@ -48,35 +50,83 @@ export function addPlan(program: Command, context: Context): void {
       "where the plan goes: a file (.json), or a folder for very many archives",
     );
   addConversionOptions(command)
+    .addOption(
+      new Option("--for <command>", "what is shared; verify: DST is the file of its report, JSON lines")
+        .choices(["convert", "verify"])
+        .default("convert"),
+    )
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
 The plan is never changed. "run" does a share of it, anywhere and in any order;
-"finish" ends it. The result is that of "convert", byte for byte.
+"finish" ends it. The result is that of "convert", byte for byte; of "--for verify"
+it is what "verify SRC --report DST" writes, prints and exits with.
 
 Examples:
   superchunk plan /data/bundles /data/bundles.zarr -o plan.json
   superchunk plan prices prices.zarr -o plan.json --shard-size 64MiB --verify
-  superchunk plan s3://bucket/bundles s3://bucket/bundles.zarr -o s3://bucket/plan`,
+  superchunk plan s3://bucket/bundles s3://bucket/bundles.zarr -o s3://bucket/plan
+  superchunk plan --for verify /data/bundles verify.jsonl -o plan.json`,
     )
-    .action((paths: string[], typed: TypedConvertFlags & { readonly output: string }) => {
-      const { output, ...own } = typed;
-      return makePlan(readConversion(paths, own, command), output, context);
-    });
+    .action(
+      (paths: string[], typed: TypedConvertFlags & { readonly output: string; readonly for: string }) => {
+        const { output, for: made, ...own } = typed;
+        if (made === "verify") return planReport(paths, output, command, context);
+        return makePlan(readConversion(paths, own, command), output, context);
+      },
+    );
 }
 
-async function makePlan(
+/** Plans to verify. Throws `BAD_ARGUMENT` for options of conversions. */
+function planReport(
+  paths: readonly string[],
+  output: string,
+  command: Command,
+  context: Context,
+): Promise<void> {
+  const [sources, destination] = [paths.slice(0, -1), paths.at(-1)];
+  const wrong = command.options.find(
+    (option) =>
+      !["output", "for", "json"].includes(option.attributeName()) &&
+      command.getOptionValueSource(option.attributeName()) === "cli",
+  );
+  if (destination === undefined || sources.length === 0)
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      "plan --for verify needs what to verify and the file of the report: superchunk plan --for verify SRC... REPORT -o PLAN",
+      { field: "dst" },
+    );
+  if (wrong !== undefined)
+    throw new SuperchunkError("BAD_ARGUMENT", `${wrong.long} is for conversions, and not for --for verify`, {
+      field: wrong.attributeName(),
+    });
+  const json = command.opts<{ readonly json?: boolean }>().json === true;
+  const make = (onProgress: PlanPathOptions["onProgress"]): Promise<SharedPlan> =>
+    plan(sources, destination, { command: "verify", signal: context.signal, output, onProgress });
+  return tellPlan(make, { output, json }, context);
+}
+
+function makePlan(
   { sources, destination, flags }: ReturnType<typeof readConversion>,
   output: string,
   context: Context,
 ): Promise<void> {
   checkConversion(sources, flags);
+  const make = (onProgress: PlanPathOptions["onProgress"]): Promise<SharedPlan> =>
+    plan(sources, destination, { ...toOptions(flags, context), skipFailed: true, output, onProgress });
+  return tellPlan(make, { output, json: flags.json === true }, context);
+}
+
+async function tellPlan(
+  make: (onProgress: PlanPathOptions["onProgress"]) => Promise<SharedPlan>,
+  { output, json }: { readonly output: string; readonly json: boolean },
+  context: Context,
+): Promise<void> {
   const bar = startProgress(context.io, "plan", { unit: "archives" });
   let made: SharedPlan;
   try {
-    const options = { ...toOptions(flags, context), skipFailed: true, output, onProgress: bar.onProgress };
-    made = await plan(sources, destination, options);
+    made = await make(bar.onProgress);
   } finally {
     bar.finish();
   }
@@ -87,8 +137,7 @@ async function makePlan(
   noteFailures(failures, context);
   const { units, nbytes } = status;
   const archives = made.sources.length;
-  if (flags.json === true)
-    return context.json({ plan: output, id: made.id, archives, tasks: units, nbytes, failures });
+  if (json) return context.json({ plan: output, id: made.id, archives, tasks: units, nbytes, failures });
   tellFailures(failures, "not planned", context);
   await context.out.line(
     `${formatPlural(archives, "archive")}, ${formatPlural(units, "task")}, ${formatSize(nbytes)}`,
@@ -337,7 +386,8 @@ Examples:
             "nothing is left to do: the plan was finished before, or another conversion has made what is there",
           );
         }
-        const { plan: made, ...result } = ended;
+        const { plan: made, report, ...result } = ended;
+        if (report !== undefined) return await printReport(report, flags, context);
         noteFailures(result.entries, context);
         if (flags.json === true) return await context.json({ plan: location, finished: "now", ...result });
         // What the plan was made with.

@@ -4,6 +4,7 @@ import type { Command } from "commander";
 import {
   type ErrorCode,
   type Finding,
+  type JsonObject,
   type JsonValue,
   SuperchunkError,
   stringifyJson,
@@ -12,7 +13,7 @@ import {
 import { verifyLinkAt } from "../../src/node/index.ts";
 import { type BatchItem, JOBS, openRecord, runBatch } from "../actions/verify-batch.ts";
 import type { Context } from "../context.ts";
-import { EXIT, exitCodeOf, plain, stateOf, toJsonFailure } from "../failure.ts";
+import { EXIT, exitCodeOf, inCommandWords, plain, stateOf, toJsonFailure } from "../failure.ts";
 import { filesFromOption, noPaths, readFilesFrom } from "../input/input.ts";
 import { allowOption } from "../input/opening.ts";
 import { isUnfollowed, type NamedArchive, unfollowedText } from "../input/tree.ts";
@@ -127,14 +128,53 @@ Examples:
       } finally {
         await record?.close();
       }
-      const { damaged, failed, behind, partly } = totals;
-      if (damaged > 0) context.note(EXIT.damaged);
-      else if (failed + behind + partly > 0) context.note(EXIT.failed);
-      const ok = damaged + failed + behind + partly === 0;
-      if (options.quiet === true) return;
-      if (json) await context.out.line(`\n], "ok": ${ok}, "totals": ${stringifyJson({ ...totals })}}`);
-      else for (const line of summaryLines(totals)) await context.out.line(line);
+      await conclude(totals, options, context);
     });
+}
+
+/** The exit code, and what all archives together came to. */
+async function conclude(totals: Totals, { quiet, json }: VerifyOptions, context: Context): Promise<void> {
+  const { damaged, failed, behind, partly } = totals;
+  if (damaged > 0) context.note(EXIT.damaged);
+  else if (failed + behind + partly > 0) context.note(EXIT.failed);
+  const ok = damaged + failed + behind + partly === 0;
+  if (quiet === true) return;
+  if (json === true) await context.out.line(`\n], "ok": ${ok}, "totals": ${stringifyJson({ ...totals })}}`);
+  else for (const line of summaryLines(totals)) await context.out.line(line);
+}
+
+/** Prints the report of a plan as `verify` prints what it finds, with what can be saved of damaged archives. */
+export async function printReport(
+  lines: readonly JsonObject[],
+  options: { readonly json?: boolean },
+  context: Context,
+): Promise<void> {
+  const totals: Totals = { ...NOTHING, dialects: {}, codes: {} };
+  if (options.json === true) await context.out.text('{"archives": [');
+  for (const [index, line] of lines.entries()) {
+    const outcome = await withAdvice(outcomeOf(line), false, context);
+    count(outcome, totals);
+    if (options.json === true) {
+      const saved = outcome.advice === undefined ? {} : { salvage: { ...outcome.advice } };
+      await context.out.text(`${index === 0 ? "" : ","}\n${stringifyJson({ ...line, ...saved })}`);
+    } else await printItem({ kind: "outcome", outcome }, {}, context);
+  }
+  await conclude(totals, options, context);
+}
+
+/** What a line of a report says. */
+function outcomeOf({ path, dialect, error, notFollowed, ...report }: JsonObject): Outcome {
+  const failed = (notFollowed ?? error) as
+    | { readonly code: ErrorCode; readonly message: string; readonly found?: unknown }
+    | undefined;
+  return {
+    path: String(path),
+    dialect: typeof dialect === "string" ? dialect : undefined,
+    report: failed === undefined ? (report as unknown as VerifyReport) : undefined,
+    error:
+      failed && new SuperchunkError(failed.code, inCommandWords(failed.message), { found: failed.found }),
+    isUnfollowed: notFollowed !== undefined,
+  };
 }
 
 /** Of no archive. */
@@ -211,10 +251,16 @@ interface Outcome {
 }
 
 async function verifyAndAdvise(each: NamedArchive, alone: boolean, context: Context): Promise<Outcome> {
-  const outcome = await verifyOne(each, alone, context);
+  return withAdvice(await verifyOne(each, alone, context), alone, context);
+}
+
+async function withAdvice(outcome: Outcome, alone: boolean, context: Context): Promise<Outcome> {
   const isDamaged = outcome.report?.ok === false || outcome.error?.isDamage === true;
   return isDamaged && outcome.isUnfollowed !== true
-    ? { ...outcome, advice: await adviseOnSalvage(each.path, context.signal, alone ? context.io : undefined) }
+    ? {
+        ...outcome,
+        advice: await adviseOnSalvage(outcome.path, context.signal, alone ? context.io : undefined),
+      }
     : outcome;
 }
 

@@ -3,9 +3,10 @@ import { createRequire } from "node:module";
 import { hostname } from "node:os";
 import { resolve } from "node:path";
 import type { ConvertResult } from "../convert/pipeline.ts";
+import { sumResults } from "../convert/run/conversion.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
-import { finishShared, type SharedStatus, statusOf } from "../plan/finish.ts";
+import { finishReport, finishShared, type SharedStatus, statusOf } from "../plan/finish.ts";
 import { checkPlan, planShared, type SharedJob } from "../plan/job.ts";
 import { type SharedPlan, type SharedSource, unpackOptions } from "../plan/plan.ts";
 import { parseOwn } from "../plan/receipts.ts";
@@ -17,11 +18,13 @@ import {
   type ShareResult,
   unitsLeft,
 } from "../plan/run.ts";
+import { planVerify, verifySource } from "../plan/verify.ts";
 import { isTaken, joinKey } from "../store/key.ts";
 import { mapAhead } from "../store/pool.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { type ConvertPathOptions, findSources, locateDestination, membershipOf } from "./convert.ts";
-import { locate, locateTarget } from "./locate.ts";
+import { verifyLinkAt } from "./dual/link.ts";
+import { type Location, locate, locateTarget } from "./locate.ts";
 import { encoderOf, type ThreadOptions } from "./threads/threads.ts";
 
 /** Sources in one part of a plan's folder. */
@@ -32,6 +35,8 @@ const HEAD = "plan.json";
 export interface PlanPathOptions extends ConvertPathOptions {
   /** Writes the plan there too: one file where the name ends in `.json`, else a folder with parts of JSON lines. */
   readonly output?: string | undefined;
+  /** `verify`: nothing is converted; all that lies at the sources is verified, and `destination` is the file of the report. Default `convert`. */
+  readonly command?: "convert" | "verify" | undefined;
 }
 
 /**
@@ -48,9 +53,14 @@ export async function plan(
   destination: string,
   options: PlanPathOptions = {},
 ): Promise<SharedPlan> {
-  const { output, threads: _, ...own } = options;
+  const { output, threads: _, command = "convert", ...own } = options;
   const from = (typeof sources === "string" ? [sources] : sources).map(absolute);
   const to = absolute(destination);
+  if (command === "verify") {
+    const made = await planReport(from, to, own);
+    if (output !== undefined) await writePlan(made, output);
+    return made;
+  }
   const { source, close } = await findSources(from, to, own);
   try {
     const target = locateDestination(to, own);
@@ -66,6 +76,31 @@ export async function plan(
   } finally {
     await close();
   }
+}
+
+/** Plans to verify all that lies at some places. */
+async function planReport(
+  from: readonly string[],
+  to: string,
+  options: Pick<ConvertPathOptions, "signal" | "onProgress">,
+): Promise<SharedPlan> {
+  const places = await locateAll(from);
+  const target = locateTarget(to, "file");
+  try {
+    return await planVerify(places, target, options, { software: softwareVersion(), from, to });
+  } finally {
+    await closeAll([...places, target]);
+  }
+}
+
+async function locateAll(from: readonly string[]): Promise<Location[]> {
+  const places: Location[] = [];
+  for (const each of from) places.push(await locate(each));
+  return places;
+}
+
+async function closeAll(places: readonly { readonly store: ReadableStore }[]): Promise<void> {
+  for (const { store } of places) await store.close?.();
 }
 
 /** An address, or a path as every process of this machine names it. */
@@ -189,6 +224,18 @@ async function openPlan(planned: SharedPlan | string): Promise<OpenPlan> {
       `superchunk ${made.software} made the plan, and this is ${software}, which may make other bytes; use the same version everywhere, or plan again`,
       { path: typeof planned === "string" ? planned : made.to, expected: made.software, found: software },
     );
+  if (made.command === "verify") {
+    const places = await locateAll(made.from);
+    const destination = locateTarget(made.to, "file");
+    return {
+      job: {
+        ...{ plan: made, source: [], destination },
+        verify: (source, signal) =>
+          verifySource(places, source, signal, (path) => verifyLinkAt(path, { signal })),
+      },
+      close: () => closeAll([...places, destination]),
+    };
+  }
   const options: ConvertPathOptions = unpackOptions(made.options);
   const { source, close } = await findSources(made.from, made.to, options);
   const { store, path } = locateDestination(made.to, options);
@@ -270,10 +317,12 @@ export function runTasks(planned: SharedPlan | string, options: RunTasksOptions 
 /** What a plan came to. */
 export interface FinishResult extends ConvertResult {
   readonly plan: SharedPlan;
+  /** Of a plan to verify: the report, a line for each archive and Zarr array, as `superchunk verify --report` writes them. */
+  readonly report?: readonly JsonObject[];
 }
 
 /**
- * Ends a plan: sees that every task has its receipt, compares values where the plan asks for it (`verify`), and makes the result
+ * Ends a plan: sees that every task has its receipt (of a plan to verify, that is all: then it puts the report), compares values where the plan asks for it (`verify`), and makes the result
  * visible, the root last. It can be killed anywhere and run again. Undefined where nothing is left to do, because the plan was
  * finished before.
  *
@@ -286,6 +335,20 @@ export function finish(
 ): Promise<FinishResult | undefined> {
   return withJob(planned, async (job) => {
     const { signal, onProgress } = options;
+    if (job.plan.command === "verify") {
+      const report = await finishReport(job, { signal });
+      const none = {
+        entries: [],
+        failures: [],
+        notes: [],
+        renamed: [],
+        isNamed: false,
+        nodes: 0,
+        folders: 0,
+        folderBytes: 0,
+      };
+      return { ...sumResults({ ...none, seconds: 0, verified: true }), plan: job.plan, report };
+    }
     const encoder = options.encoder ?? encoderOf(options);
     const result = await finishShared(job, { signal, onProgress, encoder });
     if (result === undefined) return undefined;

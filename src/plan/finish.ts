@@ -16,6 +16,7 @@ import { publishDirectly } from "../convert/run/conversion-store.ts";
 import { deleteTree } from "../convert/run/destination.ts";
 import { runSource } from "../convert/run/run-source.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey, splitKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
@@ -33,7 +34,8 @@ import {
   stageOf,
   takeDestination,
 } from "./job.ts";
-import { readReceipts, type UnitReceipt, type WorkerState } from "./receipts.ts";
+import type { SharedPlan } from "./plan.ts";
+import { parseOwn, readReceipts, type UnitReceipt, type WorkerState } from "./receipts.ts";
 
 /** Folders that `finish` looks into at a time. */
 const STATS_AT_ONCE = 64;
@@ -218,27 +220,13 @@ class Finish {
           void this.#ended.set(worker, ended || this.#ended.get(worker) === true),
       },
     );
-    const missing: number[] = [];
-    for (const [unit, state] of states.entries()) if (state !== DONE) missing.push(unit);
     const [failure] = this.#failed.values();
     if (!plan.isTree && failure !== undefined)
       throw new SuperchunkError("INCOMPLETE", `a task always fails: ${failure.message}`, {
         path: at(plan.sources, 0).path,
         field: "tasks",
       });
-    if (missing.length === 0) return;
-    const named = missing.slice(0, NAMED).map((unit) => `${unit}: ${units.describe(unit)}`);
-    const others = missing.length > NAMED ? `, and ${missing.length - NAMED} more` : "";
-    throw new SuperchunkError(
-      "INCOMPLETE",
-      `${missing.length} of ${units.count} tasks have no receipt (${named.join("; ")}${others}); run the plan again, then finish`,
-      {
-        path: store.describe(this.#job.path),
-        field: "tasks",
-        expected: units.count,
-        found: units.count - missing.length,
-      },
-    );
+    assertNoneMissing(this.#job, (unit) => states[unit] === DONE);
   }
 
   #add(receipt: UnitReceipt, source: number): void {
@@ -397,6 +385,67 @@ class Finish {
       ...{ isNamed, nodes: this.#nodes, folders, folderBytes, seconds, verified: options.verify === true },
     });
   }
+}
+
+/** Throws `INCOMPLETE` with the first units that are not done. */
+function assertNoneMissing({ units, store, path }: Opened, isDone: (unit: number) => boolean): void {
+  const missing: number[] = [];
+  for (let unit = 0; unit < units.count; unit++) if (!isDone(unit)) missing.push(unit);
+  if (missing.length === 0) return;
+  const named = missing.slice(0, NAMED).map((unit) => `${unit}: ${units.describe(unit)}`);
+  const others = missing.length > NAMED ? `, and ${missing.length - NAMED} more` : "";
+  throw new SuperchunkError(
+    "INCOMPLETE",
+    `${missing.length} of ${units.count} tasks have no receipt (${named.join("; ")}${others}); run the plan again, then finish`,
+    {
+      path: store.describe(path),
+      field: "tasks",
+      expected: units.count,
+      found: units.count - missing.length,
+    },
+  );
+}
+
+/**
+ * Ends a plan to verify: puts the report, a line of JSON for each archive, and gives its lines; those of a report that is there, where
+ * the plan was ended before.
+ *
+ * @throws INCOMPLETE where units are missing, with the first of them
+ */
+export async function finishReport(
+  shared: SharedJob,
+  options: Pick<ConvertOptions, "signal">,
+): Promise<readonly JsonObject[]> {
+  const job = openJob(shared, options);
+  const { plan, units, store, path, receipts } = job;
+  const stage = await stageOf(job);
+  if (stage === "published" || (stage === "free" && (await isFinished(job)))) {
+    await cleanUp(job);
+    const text = new TextDecoder().decode(await store.get(path));
+    return text.split("\n").flatMap((line) => (line === "" ? [] : [parseOwn(line, path) as JsonObject]));
+  }
+  if (units.count === 0) await takeDestination(job);
+  const found: JsonObject[] = [];
+  const facts = { id: plan.id, units: units.count };
+  await readReceipts(store, receipts, facts, {
+    onReceipt({ unit, verified, failure }) {
+      found[unit] = verified ?? lineOfFailure(plan, units.place(unit).source, failure);
+    },
+  });
+  assertNoneMissing(job, (unit) => found[unit] !== undefined);
+  const lines = plan.sources.map(({ failure }, source) =>
+    failure === undefined ? at(found, units.of(source).first) : lineOfFailure(plan, source, failure),
+  );
+  const text = lines.map((line) => `${stringifyJson(line)}\n`).join("");
+  await store.put(path, new TextEncoder().encode(text), { signal: options.signal });
+  await putRecord(job, true);
+  await cleanUp(job);
+  return lines;
+}
+
+function lineOfFailure({ sources }: SharedPlan, source: number, failure: Failure | undefined): JsonObject {
+  const { path } = at(sources, source);
+  return { path, dialect: null, ok: false, error: { ...failure } };
 }
 
 function otherObject(path: string, expected: number, found: number | undefined): SuperchunkError {

@@ -21,6 +21,7 @@ import { checkDestination, conflict, deleteTree, readRecord, recordKey } from ".
 import { itemAt } from "../convert/sources/items.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
+import type { JsonObject } from "../format/types.ts";
 import { isTaken, joinKey } from "../store/key.ts";
 import { mapAhead } from "../store/pool.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
@@ -94,18 +95,31 @@ export async function planShared(
     ...facts,
     ...{ options: packed, isTree, isInGroup: destination.isInGroup === true, sources: planned },
   };
-  return { ...plan, id: await digestOf(plan) };
+  return { ...plan, id: await digestOfPlan(plan) };
 }
 
 /** Throws `CHECKSUM_MISMATCH` for a plan that is not as it was made: an edited one would have other units than its receipts. */
 export async function checkPlan({ id, ...rest }: SharedPlan, where: string): Promise<void> {
-  const found = await digestOf(rest);
+  const found = await digestOfPlan(rest);
   if (found === id) return;
   throw new SuperchunkError(
     "CHECKSUM_MISMATCH",
     "the plan is not as it was made: it was cut short or edited; make it again",
     { path: where, field: "id", expected: id, found },
   );
+}
+
+/** What a report is to its plan: one object, which the end of the plan puts. */
+const REPORT: Target = {
+  ...{ format: "npy", isHierarchy: false },
+  settings: () => ({ command: "verify" }),
+  isDocument: () => false,
+  plan: () => Promise.reject(new RangeError("a report has no arrays")),
+};
+
+/** Throws `CONFLICT` where a report lies already. */
+export function assertReportFree(destination: Destination): Promise<void> {
+  return assertFree(destination, REPORT);
 }
 
 async function assertFree({ store, path = "" }: Destination, { isHierarchy }: Target): Promise<void> {
@@ -140,7 +154,7 @@ async function describeSource(
 }
 
 /** Every process does this with the whole plan: the engine's JSON is many times as fast as ours. */
-async function digestOf(plan: Omit<SharedPlan, "id">): Promise<string> {
+export async function digestOfPlan(plan: Omit<SharedPlan, "id">): Promise<string> {
   const sum = await digest("sha256", new TextEncoder().encode(JSON.stringify(plan)));
   return Array.from(sum.subarray(0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
@@ -150,10 +164,12 @@ export interface SharedJob {
   readonly plan: SharedPlan;
   readonly source: ConvertSource;
   readonly destination: Destination;
+  /** Of a plan to verify: the line of the report for a source. */
+  readonly verify?: (source: SharedSource, signal: AbortSignal) => Promise<JsonObject>;
 }
 
 /** Everything that the steps need of a plan. */
-export interface Opened {
+export interface Opened extends Pick<SharedJob, "verify"> {
   readonly plan: SharedPlan;
   readonly target: Target;
   readonly units: Units;
@@ -167,9 +183,12 @@ export interface Opened {
   planOf(source: number): Promise<SourceRun>;
 }
 
-export function openJob({ plan, source, destination }: SharedJob, extra: Partial<ConvertOptions>): Opened {
+export function openJob(
+  { plan, source, destination, verify }: SharedJob,
+  extra: Partial<ConvertOptions>,
+): Opened {
   const unpacked = unpackOptions(plan.options);
-  const target = targetOf(unpacked.to);
+  const target = verify === undefined ? targetOf(unpacked.to) : REPORT;
   const options = { ...unpacked, ...extra, ...(plan.isTree ? { skipFailed: true } : {}) };
   const { store, path = "" } = destination;
   let items: Promise<readonly SourceItem[]> | undefined;
@@ -184,6 +203,7 @@ export function openJob({ plan, source, destination }: SharedJob, extra: Partial
   };
   return {
     ...{ plan, target, store, path, options, itemOf },
+    ...(verify === undefined ? {} : { verify }),
     units: new Units(plan),
     record: recordKey(path, target.isHierarchy),
     receipts: receiptsFolder(path, target.isHierarchy),
@@ -260,6 +280,7 @@ export async function putRecord(
 export async function isFinished(job: Opened): Promise<boolean> {
   if ((await stageOf(job)) !== "free") return false;
   const { store, path, target, plan } = job;
+  if (target === REPORT) return (await store.stat(path)) !== undefined;
   if (target.isHierarchy) return (await store.stat(joinKey(path, "zarr.json"))) !== undefined;
   const made = plan.sources.find(({ failure }) => failure === undefined);
   const key = joinKey(path, made?.node ?? "");

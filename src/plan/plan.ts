@@ -21,7 +21,9 @@ export interface SharedSource {
   readonly path: string;
   /** Path below the destination. */
   readonly node: string;
-  readonly found?: FoundAt;
+  readonly found?: FoundAt & {
+    /** Of several places that are verified: which one. */ readonly place?: number;
+  };
   readonly renamedFrom?: string;
   readonly notes?: readonly string[];
   /** Digest of what changes when the source does. */
@@ -50,6 +52,8 @@ export interface SharedPlan {
   readonly version: 1;
   /** Version of superchunk that made it: another one may make other bytes. */
   readonly software: string;
+  /** Absent for a conversion. */
+  readonly command?: "verify";
   /** Digest of all the rest. Receipts name it. */
   readonly id: string;
   /** Paths or addresses of the sources, and the destination's. */

@@ -38,6 +38,8 @@ export interface UnitReceipt {
   /** How many documents it has, and the documents by path, where the root's may repeat them. */
   readonly nodes?: number;
   readonly described?: readonly (readonly [node: string, document: JsonObject])[];
+  /** Of a plan to verify: the line of the report. */
+  readonly verified?: JsonObject;
   /** Why it fails, and always will. */
   readonly failure?: Failure;
 }

@@ -293,7 +293,8 @@ class Share {
 
   /** Makes a small source, from its objects to its documents. */
   async #runWhole(source: number, signal: AbortSignal): Promise<Partial<UnitReceipt>> {
-    const { plan, target, store, options, path } = this.#job;
+    const { plan, target, store, options, path, verify } = this.#job;
+    if (verify !== undefined) return { verified: await verify(at(plan.sources, source), signal) };
     const { node } = at(plan.sources, source);
     const key = joinKey(path, node);
     const objects: Receipt[] = [];

@@ -199,7 +199,8 @@ export async function collectItems(
   return all;
 }
 
-async function fingerprintZarr(node: ZarrArray | ZarrGroup): Promise<JsonValue> {
+/** Sizes and versions of the documents of a Zarr node, and of all below a group. */
+export async function fingerprintZarr(node: ZarrArray | ZarrGroup): Promise<JsonValue> {
   if (node.kind === "array") return versionsOf(node.store, node.model.metadataKeys);
   const all: JsonValue[] = [];
   for (const name of await node.members()) all.push(await fingerprintZarr(await node.open(name)));
