@@ -19,6 +19,7 @@ import { checkConversion } from "../actions/conversion.ts";
 import { noteDead, queueAt, queueFacts, runQueued, statusOfQueue } from "../actions/queue.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf } from "../failure.ts";
+import { tellDamage } from "../input/damaged.ts";
 import {
   formatClock,
   formatCount,
@@ -386,9 +387,10 @@ Examples:
             "nothing is left to do: the plan was finished before, or another conversion has made what is there",
           );
         }
-        const { plan: made, report, ...result } = ended;
+        const { plan: made, report, damage, ...result } = ended;
         if (report !== undefined) return await printReport(report, flags, context);
         noteFailures(result.entries, context);
+        tellDamage(damage, (made.options as Pick<ConvertFlags, "damaged">).damaged, context);
         if (flags.json === true) return await context.json({ plan: location, finished: "now", ...result });
         // What the plan was made with.
         const asked = { to: "zarr", ...made.options } as Pick<ConvertFlags, "to" | "grid">;

@@ -2,11 +2,17 @@
 import { createRequire } from "node:module";
 import { hostname } from "node:os";
 import { resolve } from "node:path";
-import type { ConvertResult } from "../convert/pipeline.ts";
+import type { DamageReport } from "../archive/kinds/types.ts";
 import { sumResults } from "../convert/run/conversion.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
-import { finishReport, finishShared, type SharedStatus, statusOf } from "../plan/finish.ts";
+import {
+  finishReport,
+  finishShared,
+  type SharedResult,
+  type SharedStatus,
+  statusOf,
+} from "../plan/finish.ts";
 import { checkPlan, planShared, type SharedJob } from "../plan/job.ts";
 import { type SharedPlan, type SharedSource, unpackOptions } from "../plan/plan.ts";
 import { parseOwn } from "../plan/receipts.ts";
@@ -236,11 +242,13 @@ async function openPlan(planned: SharedPlan | string): Promise<OpenPlan> {
       close: () => closeAll([...places, destination]),
     };
   }
-  const options: ConvertPathOptions = unpackOptions(made.options);
+  const damage = new Map<string, DamageReport>();
+  const onDamage = (report: DamageReport): void => void damage.set(report.path, report);
+  const options: ConvertPathOptions = { ...unpackOptions(made.options), onDamage };
   const { source, close } = await findSources(made.from, made.to, options);
   const { store, path } = locateDestination(made.to, options);
   return {
-    job: { plan: made, source, destination: { store, path, isInGroup: made.isInGroup } },
+    job: { plan: made, source, destination: { store, path, isInGroup: made.isInGroup }, damage },
     async close() {
       try {
         await store.close?.();
@@ -315,7 +323,7 @@ export function runTasks(planned: SharedPlan | string, options: RunTasksOptions 
 }
 
 /** What a plan came to. */
-export interface FinishResult extends ConvertResult {
+export interface FinishResult extends SharedResult {
   readonly plan: SharedPlan;
   /** Of a plan to verify: the report, a line for each archive and Zarr array, as `superchunk verify --report` writes them. */
   readonly report?: readonly JsonObject[];
@@ -347,7 +355,7 @@ export function finish(
         folders: 0,
         folderBytes: 0,
       };
-      return { ...sumResults({ ...none, seconds: 0, verified: true }), plan: job.plan, report };
+      return { ...sumResults({ ...none, seconds: 0, verified: true }), damage: [], plan: job.plan, report };
     }
     const encoder = options.encoder ?? encoderOf(options);
     const result = await finishShared(job, { signal, onProgress, encoder });

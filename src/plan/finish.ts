@@ -1,5 +1,6 @@
 /** The end of a plan: how far its receipts say it is, and what is published when all of them are there. */
 
+import type { DamageReport } from "../archive/kinds/types.ts";
 import { at } from "../bytes/at.ts";
 import { failureOf } from "../convert/failure.ts";
 import type {
@@ -147,7 +148,7 @@ export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
 export async function finishShared(
   shared: SharedJob,
   options: Pick<ConvertOptions, "signal" | "onProgress" | "encoder"> = {},
-): Promise<ConvertResult | undefined> {
+): Promise<SharedResult | undefined> {
   const started = performance.now();
   const job = openJob(shared, options);
   const stage = await stageOf(job);
@@ -167,7 +168,7 @@ export async function finishShared(
   await end.removeLeftovers();
   await putRecord(job, true);
   await cleanUp(job);
-  return result;
+  return { ...result, damage: end.damage };
 }
 
 async function cleanUp(job: Opened): Promise<void> {
@@ -175,6 +176,12 @@ async function cleanUp(job: Opened): Promise<void> {
   // A process that writes receipts looks for the record after that: one of the two removes them.
   await store.delete(record);
   await removeReceipts(job);
+}
+
+/** What a conversion came to that was shared. */
+export interface SharedResult extends ConvertResult {
+  /** What is gone of damaged archives, where the plan was made with `damaged`. */
+  readonly damage: readonly DamageReport[];
 }
 
 /** Sums of the tasks of one source. */
@@ -185,6 +192,7 @@ interface TaskSums extends ChunkCounts {
 
 /** One run of `finish`. */
 class Finish {
+  readonly damage: DamageReport[] = [];
   readonly #job: Opened;
   readonly #signal: AbortSignal | undefined;
   readonly #whole = new Map<number, UnitReceipt>();
@@ -301,8 +309,9 @@ class Finish {
       return;
     }
     if (tasks === undefined) {
-      const { result, left = [], nodes = 0, described = [] } = this.#whole.get(index) ?? {};
+      const { result, left = [], nodes = 0, described = [], damage = [] } = this.#whole.get(index) ?? {};
       if (result === undefined) return;
+      this.damage.push(...damage);
       this.#entries.push({ path, node, status: "converted", result });
       this.#leave(left, node);
       this.#remember(node, nodes, described);
@@ -310,6 +319,7 @@ class Finish {
     }
     try {
       const run = await this.#job.planOf(index);
+      this.damage.push(...this.#job.damageOf(index));
       const { options } = this.#job;
       const context = { target, store, options, publisher: publishDirectly(store) };
       const outcome = await runSource(run, context, {

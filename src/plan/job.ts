@@ -4,6 +4,7 @@
  * The parts are those of `convert`: the same sources, targets, tasks and order of documents. Here they are cut where the plan is
  * JSON. What is left between the steps lies beside the destination: the record that it is taken, and the receipts.
  */
+import type { DamageReport } from "../archive/kinds/types.ts";
 import { at } from "../bytes/at.ts";
 import { digest } from "../bytes/checksum.ts";
 import { failureOf } from "../convert/failure.ts";
@@ -164,6 +165,8 @@ export interface SharedJob {
   readonly plan: SharedPlan;
   readonly source: ConvertSource;
   readonly destination: Destination;
+  /** What the reader has said is gone of damaged archives, by path: what opened the source says so too. */
+  readonly damage?: Map<string, DamageReport>;
   /** Of a plan to verify: the line of the report for a source. */
   readonly verify?: (source: SharedSource, signal: AbortSignal) => Promise<JsonObject>;
 }
@@ -181,22 +184,26 @@ export interface Opened extends Pick<SharedJob, "verify"> {
   itemOf(source: number): Promise<SourceItem>;
   /** Opens and plans a source again. Throws `CONFLICT` where it has changed since the plan was made. */
   planOf(source: number): Promise<SourceRun>;
+  /** What was gone of a source that was opened. */
+  damageOf(source: number): readonly DamageReport[];
 }
 
 export function openJob(
-  { plan, source, destination, verify }: SharedJob,
+  { plan, source, destination, verify, damage }: SharedJob,
   extra: Partial<ConvertOptions>,
 ): Opened {
   const unpacked = unpackOptions(plan.options);
   const target = verify === undefined ? targetOf(unpacked.to) : REPORT;
-  const options = { ...unpacked, ...extra, ...(plan.isTree ? { skipFailed: true } : {}) };
+  const gone = damage ?? new Map<string, DamageReport>();
+  const onDamage = (report: DamageReport): void => void gone.set(report.path, report);
+  const options = { ...unpacked, onDamage, ...extra, ...(plan.isTree ? { skipFailed: true } : {}) };
   const { store, path = "" } = destination;
   let items: Promise<readonly SourceItem[]> | undefined;
   const itemOf = async (index: number): Promise<SourceItem> => {
     const { found, node } = at(plan.sources, index);
     if (found !== undefined && "store" in source) {
       const { signal, damaged } = options;
-      return itemAt(source.store, found, node, { signal, damaged, asColumns: !target.isHierarchy });
+      return itemAt(source.store, found, node, { signal, damaged, onDamage, asColumns: !target.isHierarchy });
     }
     items ??= sourcesOf(source, target, options).then((all) => all.items);
     return at(await items, index);
@@ -207,6 +214,10 @@ export function openJob(
     units: new Units(plan),
     record: recordKey(path, target.isHierarchy),
     receipts: receiptsFolder(path, target.isHierarchy),
+    damageOf(index) {
+      const { path: name } = at(plan.sources, index);
+      return [...gone.values()].filter(({ path: own }) => own === name || own.startsWith(`${name}/`));
+    },
     async planOf(index) {
       const planned = at(plan.sources, index);
       const { node, found: where, versions, path: name } = planned;

@@ -6,6 +6,7 @@
  * time and no data: its unit is run again, and makes the same bytes.
  */
 
+import type { DamageReport } from "../archive/kinds/types.ts";
 import type { ChunkCounts, Failure, NodeFailure, Receipt, SourceResult } from "../convert/pipeline.ts";
 import { isSuperchunkError } from "../errors.ts";
 import { parseJson, stringifyJson } from "../format/json.ts";
@@ -38,6 +39,8 @@ export interface UnitReceipt {
   /** How many documents it has, and the documents by path, where the root's may repeat them. */
   readonly nodes?: number;
   readonly described?: readonly (readonly [node: string, document: JsonObject])[];
+  /** What is gone of it, where the plan says to go on. */
+  readonly damage?: readonly DamageReport[];
   /** Of a plan to verify: the line of the report. */
   readonly verified?: JsonObject;
   /** Why it fails, and always will. */

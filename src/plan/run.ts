@@ -316,7 +316,12 @@ class Share {
       });
       const described = [...run.described(new Set(failed.map((each) => each.path)))];
       const isFew = plan.isTree && plan.sources.length <= MOST_CONSOLIDATED;
-      return { objects, result, left, nodes: described.length, ...(isFew ? { described } : {}) };
+      const damage = this.#job.damageOf(source);
+      return {
+        ...{ objects, result, left, nodes: described.length },
+        ...(isFew ? { described } : {}),
+        ...(damage.length === 0 ? {} : { damage }),
+      };
     } catch (error) {
       // Another process may have made what fails here only now.
       if (target.isHierarchy && isSuperchunkError(error) && !MAY_PASS.has(error.code) && !signal.aborted)

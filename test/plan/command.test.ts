@@ -1,5 +1,5 @@
 /** `superchunk plan`, `run`, `finish` and `status` as they are typed, and the share that a scheduler says. */
-import { cp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { shareOf } from "../../cli/commands/plan.ts";
@@ -77,6 +77,25 @@ it("a table as Parquet or Arrow, and an npy file, are planned too; a bcolz folde
     1,
     expect.stringContaining("cannot be written by several processes"),
   ]);
+});
+
+it("--damaged fill saves a tree as convert does, and finish lists what is gone", async () => {
+  const folder = temporaryFolder();
+  const [data, plan] = [join(folder, "data"), join(folder, "plan.json")];
+  await cp(tables, data, { recursive: true });
+  const file = await open(join(data, "bcolz-mixed", "name", "data", "__0.blp"), "r+");
+  await file.write("damage", 40);
+  await file.close();
+  const straight = await runCli(["convert", data, join(folder, "straight.zarr"), "--damaged", "fill"]);
+  const gone = (text: string): string[] => text.split("\n").filter((line) => /fill(?:ed|s)/.test(line));
+  expect([straight.code, gone(straight.err).length]).toEqual([3, 2]);
+  const shared = join(folder, "shared.zarr");
+  await runCli(["plan", data, shared, "-o", plan, "--damaged", "fill"]);
+  for (const task of ["1/2", "2/2"]) expect((await runCli(["run", plan, "--task", task])).code).toBe(0);
+  const ended = await runCli(["finish", plan]);
+  expect([ended.code, gone(ended.err)]).toEqual([3, gone(straight.err)]);
+  const [made, wanted] = [new FileStore(shared), new FileStore(join(folder, "straight.zarr"))];
+  for (const key of await keysOf(wanted)) expect(await made.get(key), key).toEqual(await wanted.get(key));
 });
 
 it("a plan that was edited, and one whose source has changed, are refused with what to do", async () => {
