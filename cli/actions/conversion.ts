@@ -23,6 +23,7 @@ const ZARR_ONLY = {
   portable: "--portable",
   dimensionNames: "--dimension-names",
   concat: "--concat",
+  jobs: "--jobs",
 } as const satisfies Partial<Record<keyof ConvertFlags, string>>;
 
 /** Options of `convert` that hierarchies of the older transformer have no use for. */
@@ -34,6 +35,7 @@ const NOT_TRANSFORMER = {
   shape: "--shape",
   dimensionNames: "--dimension-names",
   concat: "--concat",
+  jobs: "--jobs",
   dryRun: "--dry-run",
   resume: "--resume",
   overwrite: "--overwrite",

@@ -3,8 +3,8 @@
  *
  * Knows how a batch runs; must not know what is printed.
  */
-import { createReadStream } from "node:fs";
-import { open, realpath, stat } from "node:fs/promises";
+import { createReadStream, realpathSync } from "node:fs";
+import { open, stat } from "node:fs/promises";
 import { createInterface } from "node:readline";
 import { type JsonValue, SuperchunkError, stringifyJson } from "../../src/index.ts";
 import type { Context } from "../context.ts";
@@ -131,7 +131,7 @@ async function* namedOnce<T>(batch: Batch<T>): AsyncGenerator<Named<T>> {
       seen ||= named.path === path;
       // The arrays of a group follow it; that its document was read is all that there is to verify of it.
       if (named.group !== undefined) continue;
-      const place = await realpath(named.path).catch(() => named.path);
+      const place = realPathOf(named.path);
       const first = places.get(place);
       if (first !== undefined) {
         yield { path: named.path, same: first };
@@ -145,6 +145,15 @@ async function* namedOnce<T>(batch: Batch<T>): AsyncGenerator<Named<T>> {
     if (seen) continue;
     const own = await batch.verifyPath(path);
     if (own !== undefined) yield { named: { path, open: neverOpened }, isOnly: isOne, act: async () => own };
+  }
+}
+
+/** The path without links; as it is for an address, and for a node in a file. */
+function realPathOf(path: string): string {
+  try {
+    return realpathSync.native(path);
+  } catch {
+    return path;
   }
 }
 

@@ -29,6 +29,7 @@ export interface TypedVirtualizeFlags {
   readonly dimensionNames?: readonly string[];
   readonly column?: readonly string[];
   readonly message?: string;
+  readonly jobs?: number;
   readonly report?: string;
   readonly json?: boolean;
 }

@@ -6,7 +6,7 @@ import type { ConvertFormat } from "../../src/zarr.ts";
 import { convertTo } from "../actions/conversion.ts";
 import type { Context } from "../context.ts";
 import { damagedOption, readingDamaged, tellDamage } from "../input/damaged.ts";
-import { refuseEmptyPath } from "../input/input.ts";
+import { filesFromOption, readFilesFrom, refuseEmptyPath } from "../input/input.ts";
 import { allowOption } from "../input/opening.ts";
 import { parseShape } from "../input/shape-text.ts";
 import { parseCount, parseSize } from "../input/units.ts";
@@ -130,6 +130,8 @@ export function addConvert(program: Command, context: Context): void {
       ),
     )
     .option("--overwrite", "replace what was converted to DST before")
+    .addOption(filesFromOption())
+    .option("--jobs <n>", "for Zarr: archives that are converted at a time (default: 4)", parseCount)
     .option("--report <file>", "write what became of each archive to a file, as JSON")
     .option("--json", "print JSON")
     .addHelpText(
@@ -145,6 +147,7 @@ Examples:
   superchunk convert 2024.bcolz 2025.bcolz all.zarr --concat --verify
   superchunk convert 2024.bcolz 2025.bcolz all.zarr --concat --dry-run
   superchunk convert /data/bundles /data/bundles.zarr --verify --report report.json
+  superchunk convert /data/bundles.zarr --files-from list.txt --jobs 8
   superchunk convert signal.blp signal.zarr --dtype "<f4" --shape 1000,256
   superchunk convert prices prices.zarr --grid rectilinear
   superchunk convert old.zarr new.zarr
@@ -156,7 +159,8 @@ Examples:
   superchunk convert prices prices.b2nd --verify
   superchunk convert signal.blp signal.zr3 --to zarr3-transformer`,
     )
-    .action(async (paths: string[], typed: TypedConvertFlags) => {
+    .action(async (typedPaths: string[], typed: TypedConvertFlags & { readonly filesFrom?: string }) => {
+      const paths = [...(await readFilesFrom(typed.filesFrom, context)), ...typedPaths];
       const { sources, destination, flags } = readConversion(paths, typed, command);
       await convertTo(sources, destination, flags, context);
       tellDamage(flags.gone, flags.damaged, context);

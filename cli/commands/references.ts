@@ -9,8 +9,8 @@ import { deleteContainer, listContainers, type SetContainer, setContainer } from
 import type { Container } from "../../src/zarr.ts";
 import { type ReferenceForm, type TypedVirtualizeFlags, virtualizeTo } from "../actions/virtualization.ts";
 import type { Context } from "../context.ts";
-import { refuseEmptyPath } from "../input/input.ts";
-import { parseSize } from "../input/units.ts";
+import { filesFromOption, readFilesFrom, refuseEmptyPath } from "../input/input.ts";
+import { parseCount, parseSize } from "../input/units.ts";
 import { alignRows } from "../output/layout.ts";
 import { textWidth } from "../output/text-width.ts";
 import { printable } from "../values/cell-text.ts";
@@ -59,6 +59,8 @@ export function addVirtualize(program: Command, context: Context): void {
     .option("--dimension-names <a,b,...>", "names of the dimensions", parseNames)
     .option("--column <name...>", "only these columns of a table")
     .option("--message <text>", "Icechunk: message of the commit")
+    .addOption(filesFromOption())
+    .option("--jobs <n>", "archives that are looked at at a time (default: 4)", parseCount)
     .option("--report <file>", "write what became of each archive to a file, as JSON")
     .option("--json", "print JSON")
     .addHelpText(
@@ -71,9 +73,11 @@ end. A damaged archive among many is reported there; the others are referenced.
 Examples:
   superchunk virtualize daily_equities.bcolz equities.icechunk
   superchunk virtualize prices.blp prices.json --zarr-format 2
+  superchunk virtualize all.json --files-from list.txt
   superchunk virtualize s3://bucket/bundles bundles.icechunk --update`,
     )
-    .action((paths: string[], flags: TypedVirtualizeFlags) => {
+    .action(async (typed: string[], flags: TypedVirtualizeFlags & { readonly filesFrom?: string }) => {
+      const paths = [...(await readFilesFrom(flags.filesFrom, context)), ...typed];
       const sources = paths.slice(0, -1);
       const destination = paths.at(-1);
       if (destination === undefined || sources.length === 0) {

@@ -58,6 +58,7 @@ export interface ConvertFlags {
   readonly verify?: boolean;
   readonly resume?: boolean;
   readonly overwrite?: boolean;
+  readonly jobs?: number;
   readonly report?: string;
   readonly json?: boolean;
 }
@@ -65,10 +66,10 @@ export interface ConvertFlags {
 /** The library's options. Throws `BAD_ARGUMENT` for a dtype that cannot be read. */
 export function toOptions(flags: ConvertFlags, context: Context): ConvertPathOptions {
   const { to, shardSize, chunksPerShard, grid, portable, shape, dimensionNames, column } = flags;
-  const { recode, verify, resume, overwrite } = flags;
+  const { recode, verify, resume, overwrite, jobs } = flags;
   return {
     ...{ to, shardSize, chunksPerShard, grid, portable, shape, dimensionNames, columns: column },
-    ...{ recode, verify, resume, overwrite },
+    ...{ recode, verify, resume, overwrite, jobs },
     dtype: flags.dtype === undefined ? undefined : readDType(flags.dtype),
     concat: flags.concat,
     parquet:

@@ -92,6 +92,8 @@ export interface ConvertOptions
    * Default false: the first of them is thrown. In a folder of sources they are always left out.
    */
   readonly skipFailed?: boolean | undefined;
+  /** Of many sources that go into one hierarchy, how many are converted at a time. Default 4. */
+  readonly jobs?: number | undefined;
   /** Called for each object that is made. Asking for receipts costs a checksum of all bytes written. */
   readonly onReceipt?: ((receipt: Receipt) => void) | undefined;
 }

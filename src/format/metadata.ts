@@ -124,6 +124,9 @@ function checkSizes(header: MetadataSectionHeader, reader: ByteReader): void {
   }
 }
 
+let inflate: typeof import("./inflate.ts") | undefined;
+const loadInflate = async () => (inflate ??= await import("./inflate.ts"));
+
 /**
  * Decodes a whole section (header, room, digest) that lies at byte `at` of the file.
  * Throws, beyond {@link decodeSectionHeader}: `CHECKSUM_MISMATCH` before anything is unpacked, `BAD_FIELD` where
@@ -149,7 +152,7 @@ export async function decodeSection(
   const textAt = at + SECTION_HEADER_LENGTH;
   const text =
     header.codec === "zlib"
-      ? (await import("./inflate.ts")).inflateZlib(stored, header.metaSize, path, textAt)
+      ? (await loadInflate()).inflateZlib(stored, header.metaSize, path, textAt)
       : stored;
   const value =
     header.codec === "zlib" ? parseUnpacked(text, path, textAt) : parseStoredJson(text, path, textAt);

@@ -16,6 +16,7 @@ import { planHdf5References, refuseBlosc2 } from "../references/plan/hdf5.ts";
 import { joinPlans, planLinkedReferences } from "../references/plan/join.ts";
 import { type PlanOptions, planReferences, type ReferencePlan } from "../references/plan/plan.ts";
 import type { FailedArchive } from "../references/plan/reference-stream.ts";
+import { mapAhead } from "../store/pool.ts";
 import type { ViewEntry } from "../view/view-tree.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
@@ -42,6 +43,8 @@ export interface VirtualizeOptions
   readonly overwrite?: boolean | undefined;
   /** Where the archives lie and how they are read: containers, or the path of a JSON file with them; default: one for all. */
   readonly containers?: Iterable<Container> | string | undefined;
+  /** Archives that are looked at at a time. Default 4. */
+  readonly jobs?: number | undefined;
   /** Of Icechunk: of the commit. */
   readonly message?: string | undefined;
   /** Called once, with the archives that were found, before any is read. */
@@ -178,9 +181,12 @@ async function openHeld(
   return held;
 }
 
+/** Archives that are looked at at a time, where nothing else is asked for. */
+const JOBS = 4;
+
 async function* planAll(
   entries: readonly (ViewEntry | HeldEntry)[],
-  { concat, shards, ...options }: VirtualizeOptions,
+  { concat, shards, jobs = JOBS, ...options }: VirtualizeOptions,
   opened: Archive[],
   onFailure: VirtualizeOptions["onFailure"],
 ): AsyncGenerator<ReferencePlan> {
@@ -192,30 +198,29 @@ async function* planAll(
   };
   const [only] = entries;
   const joined: ReferencePlan[] = [];
-  for (const entry of entries) {
-    let plan: ReferencePlan;
+  const plan = async (entry: ViewEntry | HeldEntry): Promise<ReferencePlan | undefined> => {
     try {
       const isAlone = entries.length === 1 || concat === true;
       if ("root" in entry) {
         const own = isAlone ? nodeOfHeld(only ?? entry) : entry.node;
-        const held = await planHdf5References(entry.root, { ...settings, node: own });
-        if (concat === true) joined.push(held);
-        else yield held;
-        continue;
+        return await planHdf5References(entry.root, { ...settings, node: own });
       }
       const archive = await entry.open({ signal });
       opened.push(archive);
       const node = isAlone ? nodeOf(archive, (only ?? entry).node) : entry.node;
       const planOne = shards === true ? planLinkedReferences : planReferences;
-      plan = await planOne(archive, { ...settings, node });
+      return await planOne(archive, { ...settings, node });
     } catch (error) {
       signal?.throwIfAborted();
       if (onFailure === undefined) throw error;
       onFailure({ path: entry.source, node: entry.node, ...failureOf(error, entry.source) });
-      continue;
+      return undefined;
     }
-    if (concat === true) joined.push(plan);
-    else yield plan;
+  };
+  for await (const planned of mapAhead(entries, jobs, plan, signal)) {
+    if (planned === undefined) continue;
+    if (concat === true) joined.push(planned);
+    else yield planned;
   }
   if (concat === true) yield joinPlans(joined, settings);
 }

@@ -178,3 +178,39 @@ test("help with a misspelt command says which one was meant, as the misspelt com
   }
   expect((await runCli(["help", "convert"])).out).toContain("Usage: superchunk convert");
 });
+
+describe("lists of sources", () => {
+  const names = ["array-f8.blp", "array-i4-2d.blp", "sum-md5.blp"];
+
+  function listOf(): string {
+    const list = join(temporaryFolder(), "list");
+    writeFileSync(list, names.map((name) => `${join(corpus, "bloscpack-3", name)}\n`).join("\n"));
+    return list;
+  }
+
+  test("convert takes them, as many at a time as it is told", async () => {
+    const folder = temporaryFolder();
+    const one = join(folder, "one.zarr");
+    const { code, out } = await runCli(["convert", "--files-from", listOf(), one, "--jobs", "1"]);
+    expect(code, out).toBe(0);
+    expect(out).toContain("3 archives converted");
+    const many = join(folder, "many.zarr");
+    await runCli(["convert", "--files-from", listOf(), many, "--jobs", "8", "--verify"]);
+    for (const name of names) {
+      const shown = await runCli(["cat", join(many, name), "--head", "3"]);
+      expect(shown.code, shown.err).toBe(0);
+      expect(shown.out).toBe((await runCli(["cat", join(one, name), "--head", "3"])).out);
+    }
+    expect((await runCli(["convert", "--files-from", listOf()])).code).toBe(2);
+  });
+
+  test("virtualize takes them", async () => {
+    const refs = join(temporaryFolder(), "refs.json");
+    const { code, out, err } = await runCli(["virtualize", "--files-from", listOf(), refs, "--jobs", "2"]);
+    expect(code, err).toBe(0);
+    expect(out).toContain("refs.json");
+    expect(Object.keys((JSON.parse(readFileSync(refs, "utf8")) as { refs: object }).refs)).toEqual(
+      expect.arrayContaining(names.map((name) => `${name}/zarr.json`)),
+    );
+  });
+});

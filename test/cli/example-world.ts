@@ -22,6 +22,7 @@ export async function makeWorld(folder: string): Promise<void> {
 
   writeFileSync(at("notes.txt"), "a line of notes\n".repeat(100));
   writeFileSync(at("more.txt"), "more of it\n");
+  writeFileSync(at("list.txt"), "prices\ndaily_equities.bcolz\n");
   npy("prices.npy", "<f8", doubles(ROWS), [ROWS]);
   npy("today.npy", "<f8", doubles(10), [10]);
   npy("corrected.npy", "<f8", doubles(100), [100]);

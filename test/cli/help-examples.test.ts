@@ -130,9 +130,9 @@ describe.skipIf(process.platform === "win32")("the help", () => {
     rmSync(work, { recursive: true, force: true });
     const local = localLine(line);
     mkdirSync(work);
-    // Only what the line names (containers: also what these are of): to copy all takes longer than the example.
+    // Only what the line names (containers and lists: also what these are of): to copy all takes longer than the example.
     for (const each of readdirSync(template))
-      if (local.includes(each) || name === "containers")
+      if (local.includes(each) || name === "containers" || local.includes("list.txt"))
         cpSync(join(template, each), join(work, each), { recursive: true });
     if (name === "columns")
       cpSync(join(template, "noted.bcolz"), join(work, "trades.bcolz"), { recursive: true });

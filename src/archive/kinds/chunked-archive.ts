@@ -77,6 +77,8 @@ export function checkByteRange(start: number, end: number, nbytes: number): void
   throw new SuperchunkError("BAD_ARGUMENT", message, { field: "start, end", expected, found });
 }
 
+let verifying: typeof import("./verify.ts") | undefined;
+
 abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
   readonly nbytes: number;
   readonly nchunks: number;
@@ -203,8 +205,8 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
       scan: (places, signal) => this.reader.decodePlaces(places, pickles.nchunks, { signal, verify: true }),
       unreadable,
     };
-    const { verifySequence } = await import("./verify.ts");
-    return verifySequence(context, options);
+    verifying ??= await import("./verify.ts");
+    return verifying.verifySequence(context, options);
   }
 
   /** Why the values cannot be read, if so. */

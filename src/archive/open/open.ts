@@ -87,8 +87,10 @@ export async function explainNoArchive(
   );
 }
 
-/** What opens folders; a page that opens a file does not load it. */
-const loadFolders = () => import("./open-array-folder.ts");
+let folders: typeof import("./open-array-folder.ts") | undefined;
+
+/** What opens folders; a page that opens a file does not load it. Kept, since asking again costs as much as a file that is read. */
+const loadFolders = async () => (folders ??= await import("./open-array-folder.ts"));
 
 async function openFolder(
   store: ReadableStore,

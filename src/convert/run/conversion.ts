@@ -154,7 +154,7 @@ export class Conversion {
     try {
       await runPooled(
         prepared,
-        this.#target.isHierarchy ? SOURCES_AT_ONCE : 1,
+        this.#target.isHierarchy ? (this.#options.jobs ?? SOURCES_AT_ONCE) : 1,
         (each, signal) => this.#convertOne(each, record, signal),
         this.#options.signal,
       );

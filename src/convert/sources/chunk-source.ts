@@ -98,8 +98,10 @@ function checkHeader(
   );
 }
 
+let encoding: typeof import("../../codec/index.ts") | undefined;
+
 /** What encodes: a page that shows whole chunks does not load it. */
-const loadEncoding = () => import("../../codec/index.ts");
+const loadEncoding = async () => (encoding ??= await import("../../codec/index.ts"));
 
 /** A chunk made again: a short one as a whole one, its rows, then the fill value; one with too many rows without them. */
 async function fitTo(

@@ -10,6 +10,7 @@ import { dirname, resolve, sep } from "node:path";
 import { promisify } from "node:util";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { splitKey } from "../../store/key.ts";
+import { runPooled } from "../../store/pool.ts";
 import { explainError, isAbsence, systemCode } from "./fs-open.ts";
 
 /** Folders remembered; beyond it the memory starts empty again. */
@@ -130,14 +131,14 @@ export class Folders {
   /** Makes durable which entries folders got, where they were made without it, and lost. */
   async syncPending(): Promise<void> {
     this.durability.assert();
-    for (const path of this.#unsynced) {
+    await runPooled(this.#unsynced, SYNC_WIDTH, async (path) => {
       try {
         await this.sync(path);
       } catch (error) {
         if (!isAbsence(error)) throw error; // of a folder that somebody removed nothing is left to be durable
       }
       this.#unsynced.delete(path);
-    }
+    });
   }
 
   /** Forgets what is known: after a folder was renamed or removed. */
@@ -247,6 +248,9 @@ function realPath(path: string): string | undefined {
     throw error;
   }
 }
+
+/** Files and folders synced at a time: as many as libuv has threads for by default. */
+export const SYNC_WIDTH: number = 4;
 
 // Bringing what was written to the disk, and what may be said of it afterwards.
 //

@@ -5,6 +5,7 @@
  * it refuses to follow by itself.
  */
 import * as fs from "node:fs";
+import { breathe } from "../../store/pool.ts";
 import { lstat } from "./fs-folders.ts";
 import { isAbsence, isHandleShortage, notAFile, systemCode } from "./fs-open.ts";
 
@@ -186,6 +187,9 @@ function closeUnused(handle: Handle): void {
 /** Bytes asked for in one call: below the limit of the system (2 GiB), and often enough to notice an abort. */
 const MAX_CALL = 64 << 20;
 
+/** Up to so many bytes, a call that waits for another thread costs several times what the reading does. */
+const SMALL = 16 << 10;
+
 /** Fills `target` from `offset`; resolves with the bytes read, fewer than its length only at the end of the file. */
 export async function readFully(
   fd: number,
@@ -193,6 +197,12 @@ export async function readFully(
   target: Uint8Array,
   signal?: AbortSignal,
 ): Promise<number> {
+  signal?.throwIfAborted();
+  if (target.length <= SMALL) {
+    await breathe();
+    signal?.throwIfAborted();
+    return readFullySync(fd, offset, target);
+  }
   let done = 0;
   while (done < target.length) {
     signal?.throwIfAborted();

@@ -7,6 +7,7 @@ import * as fs from "node:fs";
 import { dirname, relative } from "node:path";
 import { SuperchunkError } from "../../errors.ts";
 import { splitKey } from "../../store/key.ts";
+import { runPooled } from "../../store/pool.ts";
 import { checkCount } from "../../store/range.ts";
 import { offerRooms, readPieces } from "../../store/source.ts";
 import type {
@@ -18,14 +19,11 @@ import type {
   StoreOptions,
   WritableStore,
 } from "../../store/types.ts";
-import { joinPath, lstat, syncBytes } from "./fs-folders.ts";
+import { joinPath, lstat, SYNC_WIDTH, syncBytes } from "./fs-folders.ts";
 import { copyPlain, isAbsence, isHandleShortage, openPlain, systemCode } from "./fs-open.ts";
 import { draftFile, isTemporary, type Publication, temporaryName } from "./fs-publish.ts";
 import { type FileStoreOptions, FolderReader } from "./fs-reader.ts";
 import { DirectAccess, DirectWriter, STAGE, writeFully, writeIntoFile } from "./fs-write.ts";
-
-/** Files synced at a time: as many as libuv has threads for by default. */
-const SYNC_WIDTH = 4;
 
 /**
  * A folder as a store. The folder need not exist; the first put makes it.
@@ -124,16 +122,10 @@ export class FileStore extends FolderReader implements WritableStore {
 
   async sync(keys: readonly string[], options?: StoreOptions): Promise<void> {
     const parents = new Set<string>();
-    const rest = [...keys];
-    const syncNext = async (): Promise<void> => {
-      for (let key = rest.pop(); key !== undefined; key = rest.pop()) {
-        options?.signal?.throwIfAborted();
-        parents.add(await this.#syncObject(key));
-      }
-    };
-    await Promise.all(Array.from({ length: SYNC_WIDTH }, syncNext));
+    const addParent = async (key: string): Promise<void> => void parents.add(await this.#syncObject(key));
+    await runPooled(keys, SYNC_WIDTH, addParent, options?.signal);
     await this.explain("", "syncing folders", true, async () => {
-      for (const parent of parents) await this.folders.sync(parent);
+      await runPooled(parents, SYNC_WIDTH, (parent) => this.folders.sync(parent));
       await this.folders.syncPending();
     });
   }

@@ -64,6 +64,8 @@ function isRefusal(error: unknown): boolean {
 
 /** What is shorter waits in memory of this many bytes: streams do not say how long they will be. */
 const MIN_STAGED = 1 << 20;
+/** And before that in so many: clearing more would cost a small file more than all the rest. */
+const FIRST_STAGED = 1 << 15;
 
 /** Two buffers of {@link STAGE} bytes and {@link BEHIND} more. */
 interface Stages {
@@ -150,7 +152,9 @@ export class DirectWriter {
   #makeRoom(length: number): void {
     if (this.#filled + length <= this.#buffer.length) return;
     const before = this.#buffer.subarray(0, this.#filled);
-    if (this.#filled + length <= MIN_STAGED) this.#buffer = new Uint8Array(MIN_STAGED);
+    const wanted = this.#filled + length;
+    if (wanted <= MIN_STAGED)
+      this.#buffer = new Uint8Array(wanted <= FIRST_STAGED ? FIRST_STAGED : MIN_STAGED);
     else {
       this.#stages = takeStages();
       [this.#buffer] = this.#stages.buffers;
