@@ -6,41 +6,21 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
-import type { Browser, Page } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { openArchive, serveView } from "superchunk/node";
 import { corpusFolder, repositoryRoot } from "../fixtures/manifest.ts";
+import { newPage, PATIENCE } from "./driven.ts";
 import type { Outcome } from "./outcome.ts";
+import { checkFileCells, checkFilled, checkInside, checkSaved, checkSorting } from "./page-parts.ts";
 import { checkVast } from "./vast.ts";
 
 /** Archives of the corpus that are shown. */
 const TABLE = "ctable/bcolz-daily-equities";
 const FOLDER = "blz-superchunk/i8-2d-crc32";
 const FILE = "bloscpack-3/array-f8.blp";
-/** What a person may wait for. */
-const PATIENCE = { timeout: 60_000 };
 /** Bytes that the page loads before it shows a table, at most, compressed; and requests for the archive itself. */
 const MOST_BYTES = 150_000;
 const MOST_REQUESTS = 10;
-
-/** A page with what went wrong in it. */
-interface Driven {
-  readonly page: Page;
-  readonly troubles: string[];
-  readonly requests: string[];
-}
-
-async function newPage(browser: Browser, width = 1280): Promise<Driven> {
-  const page = await browser.newPage({ viewport: { width, height: 800 } });
-  const troubles: string[] = [];
-  const requests: string[] = [];
-  page.on("pageerror", (error) => troubles.push(error.message));
-  page.on("console", (message) => {
-    // An object that is not there is how a dialect is told from others.
-    if (message.type() === "error" && !/404/.test(message.text())) troubles.push(message.text());
-  });
-  page.on("request", (request) => requests.push(request.url()));
-  return { page, troubles, requests };
-}
 
 /** Checks the page on archives of the corpus, a damaged one among them. */
 export async function checkShown(browser: Browser, outcome: Outcome): Promise<void> {
@@ -52,6 +32,7 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       [FOLDER, "damaged"],
       [FILE, "prices.blp"],
       ["blz-superchunk/empty-f8", "empty"],
+      ["carray/bzl-f4-3d", "cube"],
     ] as const)
       await cp(join(corpusFolder, from), join(folder, to), { recursive: true });
     await damage(join(folder, "damaged"));
@@ -66,6 +47,8 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       await outcome.attempt("files and ages", () => checkFileCells(browser, served.url, folder, outcome));
       await outcome.attempt("filled rows", () => checkFilled(browser, served.url, outcome));
       await outcome.attempt("the values", () => checkValues(browser, served.url, folder, outcome));
+      await outcome.attempt("what is saved", () => checkSaved(browser, served.url, outcome));
+      await outcome.attempt("sorting and planes", () => checkSorting(browser, served.url, outcome));
       await outcome.attempt("damage", () => checkDamage(browser, served.url, folder, outcome));
       await outcome.attempt("the state", () => checkState(browser, served.url, outcome));
       await outcome.attempt("names", () => checkNames(browser, served.url, outcome));
@@ -204,105 +187,6 @@ async function checkMap(browser: Browser, url: string, folder: string, outcome: 
     outcome.expect(`${archive}: troubles`, troubles, []);
     await page.close();
   }
-}
-
-/** The text of the cells of a table, row by row. */
-function cellsOf(page: Page, selector: string): Promise<string[][]> {
-  return page.evaluate(
-    (rows) =>
-      [...document.querySelectorAll(rows)].map((row) =>
-        [...row.children].map((cell) => cell.textContent ?? ""),
-      ),
-    `${selector} tbody tr`,
-  );
-}
-
-/** Opens a table that is kept closed, and waits for its cells. */
-async function openTable(page: Page, selector: string): Promise<string[][]> {
-  await page.click(`${selector} summary`);
-  await page.waitForFunction(
-    (cell) => /\d/.test(document.querySelector(cell)?.textContent ?? ""),
-    `${selector} tbody td`,
-    PATIENCE,
-  );
-  return cellsOf(page, selector);
-}
-
-/** Blocks and streams are those of the chunk's bytes: they begin where it says, and leave no byte between them. */
-async function checkInside(browser: Browser, url: string, folder: string, outcome: Outcome): Promise<void> {
-  const { page, troubles } = await newPage(browser);
-  await page.goto(`${url}#archive=daily.bcolz&column=close&view=chunks&chunk=1`);
-  await page.waitForSelector(".streams canvas", PATIENCE);
-  const found = (await openTable(page, ".streams")).map((row) =>
-    row.slice(1).map((text) => text.split(" ").map(Number)),
-  );
-  const file = await readFile(join(folder, "daily.bcolz", "close", "data", "__1.blp"));
-  const chunk = new DataView(file.buffer, file.byteOffset + 16, file.length - 16);
-  const [nbytes, blocksize, ctbytes] = [4, 8, 12].map((at) => chunk.getUint32(at, true));
-  const count = Math.ceil((nbytes ?? 0) / (blocksize ?? 1));
-  const starts = Array.from({ length: count }, (_, block) => chunk.getUint32(16 + 4 * block, true));
-  outcome.expect(
-    "where blocks begin",
-    found.map(([at]) => at?.[0]),
-    starts,
-  );
-  const stored = found.map(([, size]) => size?.[0] ?? Number.NaN);
-  outcome.expect(
-    "their stored bytes",
-    stored.reduce((sum, size) => sum + size, 16 + 4 * count),
-    ctbytes,
-  );
-  outcome.expect(
-    "their streams, each with its length",
-    found.map((cells) => (cells[4] ?? []).reduce((sum, size) => sum + 4 + size, 0)),
-    stored,
-  );
-  outcome.expect("troubles", troubles, []);
-  await page.close();
-}
-
-/** A cell for each file leads to its chunks, and files have the age that the disk tells. */
-async function checkFileCells(
-  browser: Browser,
-  url: string,
-  folder: string,
-  outcome: Outcome,
-): Promise<void> {
-  const { page, troubles } = await newPage(browser);
-  await page.goto(`${url}#archive=matrix&view=chunks&color=age`);
-  await page.waitForSelector("[data-listed]", PATIENCE);
-  const data = join(folder, "matrix", "data");
-  const files = readdirSync(data);
-  const times = files.map((name) => statSync(join(data, name)).mtimeMs);
-  const text = new Date(Math.max(...times)).toISOString().slice(0, 16).replace("T", " ");
-  await page.waitForSelector(`.legend:has-text("${text}")`, PATIENCE);
-  const chunks = Number(await page.getAttribute("[data-listed]", "data-listed"));
-  outcome.expect("several chunks share a file", files.length < chunks, true);
-  const select = "label:has-text('Cells') select";
-  if (files.length > 1) {
-    await page.selectOption(select, "files");
-    await page.focus(".map");
-    await page.keyboard.press("End");
-    await page.waitForSelector(`.tip:has-text("${files.sort().at(-1)}")`, PATIENCE);
-    await page.keyboard.press("Enter");
-    await page.waitForSelector(".tip b:has-text('chunk ')", PATIENCE);
-    outcome.expect("chunks again", await page.inputValue(select), "chunks");
-  } else outcome.expect("no choice of cells", await page.isVisible(select), false);
-  outcome.expect("troubles", troubles, []);
-  await page.close();
-}
-
-/** Chunks that a repair filled are marked. */
-async function checkFilled(browser: Browser, url: string, outcome: Outcome): Promise<void> {
-  const { page, troubles } = await newPage(browser);
-  await page.goto(`${url}#archive=filled&view=chunks&color=health`);
-  await page.waitForSelector("[data-checked]", PATIENCE);
-  const rows = await openTable(page, ".behind");
-  const states = rows.map((row) => row.at(-1));
-  outcome.expect("filled chunks", states.includes("filled by a repair"), true);
-  outcome.expect("whole chunks", states.includes("whole"), true);
-  outcome.expect("troubles", troubles, []);
-  await page.close();
 }
 
 /** The rows that are copied are the values. */

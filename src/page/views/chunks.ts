@@ -114,7 +114,9 @@ class ChunkView {
       this.#behind,
     );
     addEventListener("themechange", () => this.#redraw(), { signal });
-    this.#map.element.hidden = this.#column.nchunks === 0;
+    const isEmpty = this.#column.nchunks === 0;
+    this.#map.element.hidden = isEmpty;
+    this.element.classList.toggle("empty", isEmpty);
     if (shown.source.kind === "url" && this.#column.nchunks > LISTED_UNASKED) this.#offerList();
     else void this.#list();
   }

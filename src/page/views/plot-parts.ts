@@ -71,8 +71,8 @@ export function dateText(seconds: number): string {
   return iso.endsWith("T00:00:00.000Z") ? iso.slice(0, 10) : iso.slice(0, 19).replace("T", " ");
 }
 
-/** The lines as a drawing that other programs take. */
-export function svgOf({ x, series, isExact }: PlotData): string {
+/** The lines as a drawing that other programs take; or the candles of open, high, low and close. */
+export function svgOf({ x, series, isExact }: PlotData, isCandles: boolean): string {
   const [width, height] = [1200, 500];
   const all = series.flatMap(({ min, max }) => [...min, ...max]).filter((value) => !Number.isNaN(value));
   const [low, high] = all.reduce(
@@ -84,12 +84,35 @@ export function svgOf({ x, series, isExact }: PlotData): string {
   const py = (value: number): string => (height - ((value - low) / (high - low || 1)) * height).toFixed(1);
   const points = (values: Float64Array): string[] =>
     [...values].flatMap((value, i) => (Number.isNaN(value) ? [] : [`${px(x[i] as number)},${py(value)}`]));
-  const shapes = series.map(({ min, max, first: exact }, i) => {
-    const colour = cssOf(NAMED[i % NAMED.length] ?? [0, 0, 0]);
-    return isExact
-      ? `<polyline fill="none" stroke="${colour}" points="${points(exact).join(" ")}"/>`
-      : `<polygon fill="${colour}" fill-opacity="0.5" stroke="${colour}" stroke-width="0.5" points="${[...points(max), ...points(min).reverse()].join(" ")}"/>`;
-  });
+  const shapes = isCandles
+    ? candleShapes(series, px, py, x)
+    : series.map(({ min, max, first: exact }, i) => {
+        const colour = cssOf(NAMED[i % NAMED.length] ?? [0, 0, 0]);
+        return isExact
+          ? `<polyline fill="none" stroke="${colour}" points="${points(exact).join(" ")}"/>`
+          : `<polygon fill="${colour}" fill-opacity="0.5" stroke="${colour}" stroke-width="0.5" points="${[...points(max), ...points(min).reverse()].join(" ")}"/>`;
+      });
   const label = `<text x="4" y="14" font-size="12" font-family="sans-serif">${formatNumber(high)}</text><text x="4" y="${height - 4}" font-size="12" font-family="sans-serif">${formatNumber(low)}</text>`;
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}">${shapes.join("")}${label}</svg>\n`;
+}
+
+/** Candles in the drawing's own coordinates: what closed as high as it opened, or higher, is green. */
+function candleShapes(
+  series: PlotData["series"],
+  px: (value: number) => string,
+  py: (value: number) => string,
+  x: Float64Array,
+): string[] {
+  const [open, high, low, close] = series;
+  if (open === undefined || high === undefined || low === undefined || close === undefined) return [];
+  const width = Math.max(1, Math.min(14, 780 / x.length));
+  return Array.from(x, (at, i) => {
+    const values = [open.first[i], high.max[i], low.min[i], close.last[i]];
+    const [o = Number.NaN, t = Number.NaN, l = Number.NaN, c = Number.NaN] = values;
+    if ([o, t, l, c].some(Number.isNaN)) return "";
+    const [middle, top, bottom] = [px(at), py(Math.max(o, c)), py(Math.min(o, c))];
+    const height = Math.max(1, Number(bottom) - Number(top)).toFixed(1);
+    const colour = c >= o ? "#1a7f4b" : "#b3261e";
+    return `<path stroke="${colour}" d="M${middle} ${py(t)}V${py(l)}"/><rect fill="${colour}" x="${(Number(middle) - width / 2).toFixed(1)}" y="${top}" width="${width.toFixed(1)}" height="${height}"/>`;
+  });
 }

@@ -324,7 +324,10 @@ class PlotView {
 
   #saveSvg(): void {
     if (this.#data !== undefined)
-      saveBlob(new Blob([svgOf(this.#data)], { type: "image/svg+xml" }), this.#fileName("svg"));
+      saveBlob(
+        new Blob([svgOf(this.#data, this.#isCandles)], { type: "image/svg+xml" }),
+        this.#fileName("svg"),
+      );
   }
 
   #offerStatistics(): void {

@@ -143,6 +143,7 @@ export function values(shown: Shown): HTMLElement {
       "Rows in sight are copied, or those chosen by their numbers (with Shift: several).",
     ),
   );
+  view.classList.toggle("empty", rows === 0);
   if (rows === 0) place.replaceChildren(h("p", { class: "note" }, "There are no rows yet."));
   else if (flat.length === 0) place.replaceChildren(h("p", { class: "note" }, "Choose a column."));
   else show();

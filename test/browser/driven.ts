@@ -1,0 +1,47 @@
+/** A page in a browser, with what goes wrong in it, and what is read of it. */
+import type { Browser, Page } from "playwright-core";
+
+/** What a person may wait for. */
+export const PATIENCE = { timeout: 60_000 };
+
+/** A page with what went wrong in it. */
+export interface Driven {
+  readonly page: Page;
+  readonly troubles: string[];
+  readonly requests: string[];
+}
+
+export async function newPage(browser: Browser, width = 1280): Promise<Driven> {
+  const page = await browser.newPage({ viewport: { width, height: 800 } });
+  const troubles: string[] = [];
+  const requests: string[] = [];
+  page.on("pageerror", (error) => troubles.push(error.message));
+  page.on("console", (message) => {
+    // An object that is not there is how a dialect is told from others.
+    if (message.type() === "error" && !/404/.test(message.text())) troubles.push(message.text());
+  });
+  page.on("request", (request) => requests.push(request.url()));
+  return { page, troubles, requests };
+}
+
+/** The text of the cells of a table, row by row. */
+export function cellsOf(page: Page, selector: string): Promise<string[][]> {
+  return page.evaluate(
+    (rows) =>
+      [...document.querySelectorAll(rows)].map((row) =>
+        [...row.children].map((cell) => cell.textContent ?? ""),
+      ),
+    `${selector} tbody tr`,
+  );
+}
+
+/** Opens a table that is kept closed, and waits for its cells. */
+export async function openTable(page: Page, selector: string): Promise<string[][]> {
+  await page.click(`${selector} summary`);
+  await page.waitForFunction(
+    (cell) => /\d/.test(document.querySelector(cell)?.textContent ?? ""),
+    `${selector} tbody td`,
+    PATIENCE,
+  );
+  return cellsOf(page, selector);
+}

@@ -1,0 +1,146 @@
+/** Parts of the page's views: the inside of chunks, files and ages, what is saved, sorting and planes. */
+import { readdirSync, statSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { cellsOf, newPage, openTable, PATIENCE } from "./driven.ts";
+import type { Outcome } from "./outcome.ts";
+
+/** Blocks and streams are those of the chunk's bytes: they begin where it says, and leave no byte between them. */
+export async function checkInside(
+  browser: Browser,
+  url: string,
+  folder: string,
+  outcome: Outcome,
+): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await page.goto(`${url}#archive=daily.bcolz&column=close&view=chunks&chunk=1`);
+  await page.waitForSelector(".streams canvas", PATIENCE);
+  const found = (await openTable(page, ".streams")).map((row) =>
+    row.slice(1).map((text) => text.split(" ").map(Number)),
+  );
+  const file = await readFile(join(folder, "daily.bcolz", "close", "data", "__1.blp"));
+  const chunk = new DataView(file.buffer, file.byteOffset + 16, file.length - 16);
+  const [nbytes, blocksize, ctbytes] = [4, 8, 12].map((at) => chunk.getUint32(at, true));
+  const count = Math.ceil((nbytes ?? 0) / (blocksize ?? 1));
+  const starts = Array.from({ length: count }, (_, block) => chunk.getUint32(16 + 4 * block, true));
+  outcome.expect(
+    "where blocks begin",
+    found.map(([at]) => at?.[0]),
+    starts,
+  );
+  const stored = found.map(([, size]) => size?.[0] ?? Number.NaN);
+  outcome.expect(
+    "their stored bytes",
+    stored.reduce((sum, size) => sum + size, 16 + 4 * count),
+    ctbytes,
+  );
+  outcome.expect(
+    "their streams, each with its length",
+    found.map((cells) => (cells[4] ?? []).reduce((sum, size) => sum + 4 + size, 0)),
+    stored,
+  );
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
+/** A cell for each file leads to its chunks, and files have the age that the disk tells. */
+export async function checkFileCells(
+  browser: Browser,
+  url: string,
+  folder: string,
+  outcome: Outcome,
+): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await page.goto(`${url}#archive=matrix&view=chunks&color=age`);
+  await page.waitForSelector("[data-listed]", PATIENCE);
+  const data = join(folder, "matrix", "data");
+  const files = readdirSync(data);
+  const times = files.map((name) => statSync(join(data, name)).mtimeMs);
+  const text = new Date(Math.max(...times)).toISOString().slice(0, 16).replace("T", " ");
+  await page.waitForSelector(`.legend:has-text("${text}")`, PATIENCE);
+  const chunks = Number(await page.getAttribute("[data-listed]", "data-listed"));
+  outcome.expect("several chunks share a file", files.length < chunks, true);
+  const select = "label:has-text('Cells') select";
+  if (files.length > 1) {
+    await page.selectOption(select, "files");
+    await page.focus(".map");
+    await page.keyboard.press("End");
+    await page.waitForSelector(`.tip:has-text("${files.sort().at(-1)}")`, PATIENCE);
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".tip b:has-text('chunk ')", PATIENCE);
+    outcome.expect("chunks again", await page.inputValue(select), "chunks");
+  } else outcome.expect("no choice of cells", await page.isVisible(select), false);
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
+/** Chunks that a repair filled are marked. */
+export async function checkFilled(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await page.goto(`${url}#archive=filled&view=chunks&color=health`);
+  await page.waitForSelector("[data-checked]", PATIENCE);
+  const rows = await openTable(page, ".behind");
+  const states = rows.map((row) => row.at(-1));
+  outcome.expect("filled chunks", states.includes("filled by a repair"), true);
+  outcome.expect("whole chunks", states.includes("whole"), true);
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
+/** What a button saves as a file. */
+async function savedBy(page: Page, button: string): Promise<Buffer> {
+  const [download] = await Promise.all([page.waitForEvent("download", PATIENCE), page.click(button)]);
+  return readFile(await download.path());
+}
+
+/** Plots are saved as pictures and as drawings; the statistics below them count all values. */
+export async function checkSaved(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await page.goto(`${url}#archive=daily.bcolz&view=plot&first=10&end=50`);
+  await page.waitForSelector('[data-plotted="10-50"]', PATIENCE);
+  const png = await savedBy(page, "button:text-is('PNG')");
+  outcome.expect("a picture", png.subarray(1, 4).toString(), "PNG");
+  const candles = (await savedBy(page, "button:text-is('SVG')")).toString();
+  outcome.expect("candles as a drawing", candles.match(/<rect /g)?.length, 40);
+  await page.goto(`${url}#archive=daily.bcolz&column=close&view=plot&first=10&end=50`);
+  await page.waitForSelector('[data-plotted="10-50"] .u-wrap', PATIENCE);
+  const lines = (await savedBy(page, "button:text-is('SVG')")).toString();
+  outcome.expect("a line as a drawing", /points="([^"]*)"/.exec(lines)?.[1]?.split(" ").length, 40);
+  await page.waitForSelector(".histogram i", PATIENCE);
+  outcome.expect("bars of the histogram", await page.locator(".histogram i").count(), 48);
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
+/** A click on the head of a column sorts the rows in sight; a slider goes to another plane. */
+export async function checkSorting(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await page.goto(`${url}#archive=daily.bcolz&view=values`);
+  await page.waitForFunction(
+    () => document.querySelector(".cells td")?.textContent?.match(/\d/),
+    undefined,
+    PATIENCE,
+  );
+  const before = (await cellsOf(page, ".cells")).map((row) => Number(row[1]));
+  await page.click(".cells thead th:nth-of-type(2) button");
+  await page.waitForFunction(
+    (first) => document.querySelector(".cells td")?.textContent === String(first),
+    Math.min(...before),
+    PATIENCE,
+  );
+  const after = (await cellsOf(page, ".cells")).map((row) => Number(row[1]));
+  outcome.expect(
+    "the rows in sight, sorted",
+    after,
+    [...before].sort((a, b) => a - b),
+  );
+  await page.goto(`${url}#archive=cube&view=picture`);
+  await page.waitForSelector("[data-drawn='0']", PATIENCE);
+  await page.focus('input[aria-label="Index in dimension 0"]');
+  await page.keyboard.press("ArrowRight");
+  await page.waitForSelector("[data-drawn='1']", PATIENCE);
+  outcome.expect("the address keeps the plane", new URL(page.url()).hash.includes("plane=1"), true);
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
