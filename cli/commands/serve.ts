@@ -33,7 +33,7 @@ interface ViewFlags {
 export function addServe(program: Command, context: Context): void {
   program
     .command("serve")
-    .description("show archives as Zarr v3 over HTTP, without converting or copying them")
+    .description("show archives as Zarr v3 and Parquet over HTTP, without converting or copying them")
     .argument("<paths...>", "archives (files, folders, URLs) or folders of archives")
     .option("--port <n>", "port to listen on; 0 takes any that is free", parsePort, DEFAULT_PORT)
     .option("--host <address>", "address to listen on; 0.0.0.0 lets other machines in", "127.0.0.1")
@@ -47,7 +47,8 @@ export function addServe(program: Command, context: Context): void {
       `
 Nothing is written. Whoever reaches the address can read the archives: by
 default that is this machine alone. Ctrl-C ends it. A browser that opens the
-address shows what is in the archives, chunk by chunk.
+address shows what is in the archives, chunk by chunk. Each table and array is
+a Parquet file too, under its name with .parquet.
 
 Examples:
   superchunk serve daily_equities.bcolz
@@ -181,6 +182,18 @@ function pasteLines(url: string, nodes: readonly ViewNode[], archives: number): 
   if (array !== undefined) {
     const spec = `{"driver": "zarr3", "kvstore": ${JSON.stringify(`${address(array)}/`)}}`;
     lines.push(`tensorstore   ts.open(${spec}).result()`);
+  }
+  const table = readable.find(({ source }) => source !== undefined);
+  if (table !== undefined) {
+    const file =
+      `${address({ ...table, path: table.path.replace(/\.(?:bcolz|blz|blp)$/i, "") })}.parquet`.replaceAll(
+        "'",
+        "%27",
+      );
+    lines.push(
+      `duckdb        select * from '${file}'`,
+      `polars        pl.scan_parquet(${JSON.stringify(file)})`,
+    );
   }
   for (const { path, error } of nodes)
     if (error !== undefined) lines.push(`not readable  ${printable(path)}: ${printable(error)}`);

@@ -33,6 +33,21 @@ export interface Page {
   readonly statistics: ValueStatistics | undefined;
 }
 
+/** The header of a page, which says nothing of where it lies. */
+export function pageHeader(page: Page): Uint8Array {
+  const description = new ThriftStruct()
+    .i32(1, page.values)
+    .i32(2, ENCODING[page.encoding])
+    .i32(3, ENCODING.rle)
+    .i32(4, ENCODING.rle);
+  return new ThriftStruct()
+    .i32(1, DATA_PAGE)
+    .i32(2, page.length)
+    .i32(3, page.body.length)
+    .struct(5, description)
+    .encode();
+}
+
 /** A column chunk that is being written. */
 interface OpenChunk {
   readonly leaf: number;
@@ -92,17 +107,7 @@ export class ParquetFile {
   /** The header of a page; its body comes after it. */
   page(page: Page): Uint8Array {
     const chunk = this.#chunk();
-    const description = new ThriftStruct()
-      .i32(1, page.values)
-      .i32(2, ENCODING[page.encoding])
-      .i32(3, ENCODING.rle)
-      .i32(4, ENCODING.rle);
-    const header = new ThriftStruct()
-      .i32(1, DATA_PAGE)
-      .i32(2, page.length)
-      .i32(3, page.body.length)
-      .struct(5, description)
-      .encode();
+    const header = pageHeader(page);
     const size = header.length + page.body.length;
     chunk.locations.push(new ThriftStruct().i64(1, this.#offset).i32(2, size).i64(3, chunk.rows).encode());
     chunk.encodings.add(page.encoding);

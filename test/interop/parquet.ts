@@ -3,10 +3,10 @@ import { createHash } from "node:crypto";
 import { join } from "node:path";
 import type { CompressorName, Shuffle } from "../../src/codec/types.ts";
 import { parseDType } from "../../src/format/dtype.ts";
-import { convert, FileStore, open } from "../../src/node/index.ts";
+import { convert, FileStore, open, serveView } from "../../src/node/index.ts";
 import { createCarray } from "../../src/write/bcolz/bcolz-create.ts";
 import { compressArray } from "../../src/write/bloscpack/bloscpack-write.ts";
-import { type FixtureDType, loadArchives } from "../fixtures/manifest.ts";
+import { corpusFolder, type FixtureDType, loadArchives } from "../fixtures/manifest.ts";
 import type { PeerName } from "./peers.ts";
 import type { Suite } from "./suite.ts";
 
@@ -129,11 +129,35 @@ async function corpusJobs(folder: string): Promise<ParquetJob[]> {
   return jobs;
 }
 
+/** The tables of the corpus as a server makes files of them. Days of zipline are dates there, and are left out. */
+function servedJobs(url: string): ParquetJob[] {
+  return loadArchives().flatMap((row) => {
+    if (row.refuse || row.kind !== "table") return [];
+    const name = row.path.replace(/^ctable\//, "").replace(/\.(?:bcolz|blz)$/, "");
+    const path = `${url}${name.split("/").map(encodeURIComponent).join("/")}.parquet`;
+    return Object.entries(row.columns).flatMap(([column, { dtype, shape, sha256 }]) =>
+      column === "day" ? [] : [{ path, column, dtype, shape, sha256 }],
+    );
+  });
+}
+
+/** Those that read from a server: with their own requests, or through fsspec. */
+const SERVED_READERS: readonly PeerName[] = ["pyarrow", "duckdb", "polars"];
+
 export const parquet: Suite = {
   name: "parquet",
   peers: READERS,
   async run({ checks, folder, peer }) {
     const made = [...(await corpusJobs(folder)), ...(await makeJobs(folder))];
+    const served = await serveView(join(corpusFolder, "ctable"));
+    for (const name of SERVED_READERS) {
+      const jobs = servedJobs(served.url);
+      for (const [i, answer] of ((await peer(name)?.read(jobs)) ?? []).entries()) {
+        const job = jobs[i];
+        if (job !== undefined) checks.values(`${name} reads ${job.path} ${job.column}`, answer, job);
+      }
+    }
+    await served.close();
     for (const name of READERS) {
       const reader = peer(name);
       if (reader === undefined) continue;

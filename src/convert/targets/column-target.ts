@@ -174,6 +174,19 @@ async function piecesOf(
   return columns.map((column) => ({ key: joinKey(key, `${column.name}${ending}`), columns: [column] }));
 }
 
+/** An archive as what one file of a format holds. @throws what planning its conversion refuses */
+export async function pieceOf(
+  format: ColumnFormat,
+  source: OpenedSource,
+  options: ConvertOptions,
+): Promise<Piece> {
+  const [piece, ...others] = await piecesOf(format, source, { key: "", node: "" }, options);
+  if (piece === undefined || others.length > 0) throw new RangeError("a table is one file of this format");
+  const refusal = refusalOf(format, piece, options);
+  if (refusal !== undefined) throw refusal;
+  return piece;
+}
+
 /** Rows whose fields are stored apart, which are a table in all but name. */
 function hasColumns(source: ArrayArchive | ColumnArray | ZarrArray): source is ArrayArchive {
   return "columnNames" in source && source.columnNames.length > 0 && source.shape.length === 1;

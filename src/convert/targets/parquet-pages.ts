@@ -38,7 +38,12 @@ export interface FileColumn {
   readonly hasStatistics: boolean;
   /** Leaves of strings of which one was not UTF-8. */
   readonly notText: Set<Leaf>;
+  /** The only leaf whose pages are wanted; default all. */
+  readonly only?: number;
 }
+
+/** What makes pages. */
+export type PageContext = Omit<TaskContext, "store" | "note">;
 
 /** Rows of a file: all columns have as many. An array without dimensions is one row. */
 export function rowCount([first]: readonly FileColumn[]): number {
@@ -57,7 +62,7 @@ export interface LeafPage {
 export async function* pagesOf(
   file: FileColumn,
   [first, end]: readonly [number, number],
-  context: TaskContext,
+  context: PageContext,
 ): AsyncGenerator<LeafPage> {
   if (first >= end) return;
   if (file.archive === undefined) {
@@ -127,7 +132,7 @@ function* chunkPages(
   file: FileColumn,
   stored: StoredChunk,
   [first, end]: readonly [number, number],
-  context: TaskContext,
+  context: PageContext,
 ): Generator<LeafPage> {
   const { chunk, header, start, items } = stored;
   const { rowBytes, codec } = file;
@@ -194,7 +199,7 @@ function restreamedPage(
 function* encodedPages(
   file: FileColumn,
   rows: Uint8Array,
-  context: TaskContext,
+  context: PageContext,
   advances = true,
 ): Generator<LeafPage> {
   const { schema, rowBytes } = file;
@@ -204,11 +209,11 @@ function* encodedPages(
   for (let from = 0; from < count; from += perPage) {
     const part = rows.subarray(from * rowBytes, Math.min(count, from + perPage) * rowBytes);
     for (const [leaf, each] of schema.leaves.entries())
-      yield { leaf, page: encodedPage(file, each, part, context) };
+      if ((file.only ?? leaf) === leaf) yield { leaf, page: encodedPage(file, each, part, context) };
   }
 }
 
-function encodedPage(file: FileColumn, leaf: Leaf, rows: Uint8Array, context: TaskContext): Promise<Page> {
+function encodedPage(file: FileColumn, leaf: Leaf, rows: Uint8Array, context: PageContext): Promise<Page> {
   const { rowBytes, hasStatistics } = file;
   const found = leafValues(leaf, rows, rowBytes);
   const statistics = hasStatistics ? statisticsOf(leaf, found, rows) : undefined;
@@ -234,7 +239,7 @@ async function compressed(
   leaf: Leaf,
   { bytes }: LeafValues,
   levels: Uint8Array,
-  { encoder }: TaskContext,
+  { encoder }: PageContext,
 ): Promise<Pick<Page, "encoding" | "body">> {
   if (bytes.length === 0) return { encoding: "plain", body: joinPage(codec, levels, []) };
   const typesize = leaf.width !== undefined && mayBeSplit && leaf.width <= 255 ? leaf.width : 1;
@@ -263,14 +268,23 @@ async function compressed(
 /** The level of zstd for what zlib had: about its ratio, and faster. */
 const ZLIB_AS_ZSTD = 3;
 
-/** Runs of rows that are read at a time: whole chunks where there are such. */
-function* readingSteps(
-  { column, rowBytes }: FileColumn,
-  first: number,
-  end: number,
-): Generator<readonly [number, number]> {
+function readingStep({ column, rowBytes }: FileColumn): number {
   const length = column.chunks?.chunkLength ?? 1;
-  const step = Math.max(1, Math.floor(READ_BYTES / rowBytes / length)) * length;
+  return Math.max(1, Math.floor(READ_BYTES / rowBytes / length)) * length;
+}
+
+/** True where the pages of a run of rows from here on are those of any longer run: a chunk begins, or what is read at a time. */
+export function beginsAfresh(file: FileColumn, row: number): boolean {
+  const { archive, rowBytes } = file;
+  if (archive === undefined) return row % readingStep(file) === 0;
+  const first = row * rowBytes;
+  const [chunk] = chunksOfRows(archive, first, first + 1);
+  return startOf(archive, chunk) === first;
+}
+
+/** Runs of rows that are read at a time: whole chunks where there are such. */
+function* readingSteps(file: FileColumn, first: number, end: number): Generator<readonly [number, number]> {
+  const step = readingStep(file);
   for (let from = first; from < end; ) {
     const to = Math.min(end, (Math.floor(from / step) + 1) * step);
     yield [from, to];

@@ -50,7 +50,7 @@ export const PARQUET: ColumnFormat = {
 };
 
 /** The columns as they are written. @throws UNSUPPORTED for a dtype that Parquet has no type for */
-function fileColumns(piece: Piece, options: ConvertOptions): FileColumn[] {
+export function fileColumns(piece: Piece, options: ConvertOptions): FileColumn[] {
   return piece.columns.map((column) => fileColumn(column, piece, options));
 }
 
@@ -143,6 +143,17 @@ async function* fileBytes(
     context.note(
       `column "${path.join(".")}": its strings are not all UTF-8, so that it is a column of bytes`,
     );
+  for (const bytes of fileEnd(file, columns, metadata)) gathered.add(bytes);
+  yield gathered.take();
+}
+
+/** The page index and the footer of a file whose row groups are written. */
+export function fileEnd(
+  file: ParquetFile,
+  columns: readonly FileColumn[],
+  metadata: ReadonlyMap<string, string>,
+): Uint8Array[] {
+  const notText = new Set(columns.flatMap((column) => [...column.notText]));
   const schemas = columns.map(({ schema }) => schema.node);
   const message = schemaMessage(schemaTable(schemas, notText));
   const described = new Map([
@@ -150,8 +161,7 @@ async function* fileBytes(
     ["pandas", pandasMetadata(columns, rowCount(columns), notText)],
     ["ARROW:schema", btoa(Array.from(message, (byte) => String.fromCharCode(byte)).join(""))],
   ]);
-  for (const bytes of file.end(described, notText)) gathered.add(bytes);
-  yield gathered.take();
+  return file.end(described, notText);
 }
 
 interface ColumnPart {
@@ -192,7 +202,7 @@ async function* columnBytes(
 }
 
 /** Pages in their order, while so many are being encoded. */
-async function* settled(
+export async function* settled(
   pages: AsyncIterable<{ readonly leaf: number; readonly page: Page | Promise<Page> }>,
   parallel: number,
 ): AsyncGenerator<{ readonly leaf: number; readonly page: Page }> {
@@ -212,7 +222,10 @@ async function* settled(
 }
 
 /** About a million rows each, cut where the longest chunks end. */
-function* rowGroups(columns: readonly FileColumn[], rows: number): Generator<readonly [number, number]> {
+export function* rowGroups(
+  columns: readonly FileColumn[],
+  rows: number,
+): Generator<readonly [number, number]> {
   const longest = Math.max(1, ...columns.map(({ column }) => column.chunks?.chunkLength ?? 1));
   const step = Math.max(1, Math.round(GROUP_ROWS / longest)) * longest;
   for (let first = 0; first < rows; first += step) yield [first, Math.min(rows, first + step)];

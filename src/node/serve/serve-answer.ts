@@ -7,7 +7,9 @@ import { createHash } from "node:crypto";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
+import type { ParquetParts } from "../../convert/targets/parquet-parts.ts";
 import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
+import type { ParquetView } from "../../view/parquet-view.ts";
 import { parseViewKey, type ViewReadOptions, type ZarrView } from "../../view/view.ts";
 import { type PageBody, PageFiles } from "./page-files.ts";
 import type { Caller, Gate, Place, ServeBuffers } from "./serve-gate.ts";
@@ -31,6 +33,8 @@ export interface AnswerContext {
   readonly view: ZarrView;
   /** The page at the root, and what it reads; undefined where there is none. */
   readonly page: PageFiles | undefined;
+  /** Archives as Parquet files; undefined where a view alone is served. */
+  readonly tables: ParquetView | undefined;
   readonly gate: Gate;
   readonly buffers: ServeBuffers;
   /** The address of the view's root, with a `/` at its end. */
@@ -90,6 +94,13 @@ export async function answer(
   let body: Body | undefined;
   try {
     const options = { signal: gone.signal, buffers: lent.list };
+    if (context.tables?.has(path) === true)
+      return await sendParquet(request, response, {
+        path,
+        tables: context.tables,
+        place,
+        signal: gone.signal,
+      });
     const own = await readPage(path, request, context, options);
     if (own !== undefined && "info" in own) return await sendStored(request, response, own, place);
     body =
@@ -206,6 +217,47 @@ function sendStored(
   });
 }
 
+/** A Parquet file that is asked for. */
+interface AskedParquet {
+  readonly path: string;
+  readonly tables: ParquetView;
+  readonly place: Place;
+  readonly signal: AbortSignal;
+}
+
+/** Sends a Parquet file, or a part of it, which is made on the way. */
+async function sendParquet(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { path, tables, place, signal }: AskedParquet,
+): Promise<void> {
+  // Its layout may take longer to make than a connection is left alone otherwise.
+  const { timeout = 0 } = request.socket;
+  request.socket.setTimeout(0);
+  const send = (file: ParquetParts): Promise<void> =>
+    sendCut(
+      request,
+      response,
+      {
+        headers: headersOf("application/vnd.apache.parquet"),
+        etag: `"${file.sha256.slice(0, 40)}"`,
+        size: file.size,
+        place,
+      },
+      (first, end) => file.read(first, end, { encoder: tables.encoder, signal }),
+    );
+  try {
+    await send(await tables.open(path));
+  } catch (error) {
+    // What was changed since the layout was made has another one, and another ETag.
+    if (!isSuperchunkError(error) || response.headersSent || signal.aborted) throw error;
+    if (!error.isDamage && error.code !== "STALE") throw error;
+    await send(await tables.open(path, true));
+  } finally {
+    request.socket.setTimeout(timeout);
+  }
+}
+
 function headersOf(type: string): Record<string, string | number> {
   return {
     "content-type": type,
@@ -224,12 +276,12 @@ interface Whole {
   readonly place: Place;
 }
 
-/** Sends what conditions and ranges leave of an object: `cut` gives the bytes `[first, end)` of it. */
+/** Sends what conditions and ranges leave of an object: `cut` gives the bytes `[first, end)` of it, or pieces of them. */
 async function sendCut(
   request: IncomingMessage,
   response: ServerResponse,
   { headers, etag, size, place }: Whole,
-  cut: (first: number, end: number) => Uint8Array | Promise<Uint8Array>,
+  cut: (first: number, end: number) => Uint8Array | Promise<Uint8Array> | AsyncIterableIterator<Uint8Array>,
 ): Promise<void> {
   headers["etag"] = etag;
   const verdict = judge(request.headers, etag, size);
@@ -244,10 +296,43 @@ async function sendCut(
   if (verdict.status === 206) headers["content-range"] = `bytes ${first}-${last}/${size}`;
   headers["content-length"] = last + 1 - first;
   if (request.method === "HEAD") return end(response, verdict.status, headers);
-  const bytes = await cut(first, last + 1);
+  const found = cut(first, last + 1);
+  if (Symbol.asyncIterator in found)
+    return sendStream(response, verdict.status, headers, { pieces: found, place });
+  const bytes = await found;
   if (bytes.length <= PIECE) return end(response, verdict.status, headers, bytes);
   response.writeHead(verdict.status, headers);
   await sendPieces(response, bytes, place);
+}
+
+/** Sends pieces as they come, one at a time. The first is there before the head is sent, so that a failure has a status. */
+async function sendStream(
+  response: ServerResponse,
+  status: number,
+  headers: Readonly<Record<string, string | number>>,
+  { pieces, place }: { readonly pieces: AsyncIterableIterator<Uint8Array>; readonly place: Place },
+): Promise<void> {
+  let held = 0;
+  for await (const piece of pieces) {
+    if (!response.headersSent) response.writeHead(status, headers);
+    if (piece.length > held) place.hold(piece.length - held);
+    held = Math.max(held, piece.length);
+    place.moved();
+    await new Promise<void>((resolve, reject) => {
+      response.once("close", resolve);
+      response.write(piece, (error) => {
+        response.off("close", resolve);
+        place.moved();
+        if (error) reject(error);
+        else resolve();
+      });
+    });
+    if (response.destroyed) return;
+  }
+  return new Promise((resolve) => {
+    response.once("close", resolve);
+    response.end(() => resolve());
+  });
 }
 
 /** Sends a body piece by piece, and tells the place of each that was taken. Waits as {@link end}. */

@@ -8,6 +8,7 @@ import { type AddressInfo, isIP, type Socket } from "node:net";
 import { hostname } from "node:os";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { StoreOptions } from "../../store/types.ts";
+import { ParquetView } from "../../view/parquet-view.ts";
 import type { ViewOptions, ZarrView } from "../../view/view.ts";
 import { zarrTreeView } from "../../view/view-tree.ts";
 import { locateEntries } from "../entries.ts";
@@ -66,7 +67,7 @@ export interface ServedView {
 /**
  * Serves archives as Zarr over HTTP/1.1: GET and HEAD, ranges, conditions, lists at paths that end with `/`. They are given as a
  * view, or as paths and addresses: of archives, or of folders of many. One folder alone is the root; of several paths each has its
- * own name below it.
+ * own name below it. Of paths, each table and array is a Parquet file too: its name with `.parquet` after it.
  *
  * @throws NOT_FOUND where there are no archives at a path; BAD_ARGUMENT for two paths of one name; IO where it cannot listen
  */
@@ -80,7 +81,8 @@ export async function serveView(
   const found = await locateEntries(typeof source === "string" ? [source] : source, signal, isOther);
   const view = zarrTreeView(found.entries, { portable, encoder });
   const files = page === false ? undefined : await closeOnFailure(found, PageFiles.load(found.places));
-  const served = await closeOnFailure(found, serveOne(view, options, files));
+  const tables = new ParquetView(found.entries, encoder);
+  const served = await closeOnFailure(found, serveOne(view, options, { files, tables }));
   const close = async (): Promise<void> => {
     await served.close();
     await found.close();
@@ -88,7 +90,11 @@ export async function serveView(
   return { ...served, archives: found.entries.length, close };
 }
 
-async function serveOne(view: ZarrView, options: ServeOptions, page?: PageFiles): Promise<ServedView> {
+async function serveOne(
+  view: ZarrView,
+  options: ServeOptions,
+  { files: page, tables }: { readonly files?: PageFiles | undefined; readonly tables?: ParquetView } = {},
+): Promise<ServedView> {
   const { host = "127.0.0.1", port = 0, cors, allowedHosts, onError } = options;
   const isOwn = makeHostCheck(host, allowedHosts);
   const gate = new Gate(options.limits);
@@ -127,6 +133,7 @@ async function serveOne(view: ZarrView, options: ServeOptions, page?: PageFiles)
   context = {
     view,
     page,
+    tables,
     gate,
     buffers: new ServeBuffers(),
     url,

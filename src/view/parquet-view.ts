@@ -1,0 +1,144 @@
+/**
+ * Tables and arrays shown as Parquet files, made from where they lie: their layouts are remembered as long as nothing changes.
+ *
+ * Knows which archive a name means, and when it is another one than before; must not know pages, or sockets.
+ */
+import type { Archive, ChunkedArchive } from "../archive/kinds/types.ts";
+import type { ChunkEncoder } from "../codec/types.ts";
+import { ParquetParts } from "../convert/targets/parquet-parts.ts";
+import { SuperchunkError } from "../errors.ts";
+import { joinKey } from "../store/key.ts";
+import { runPooled } from "../store/pool.ts";
+import type { ViewEntry } from "./view-tree.ts";
+
+const ENDING = ".parquet";
+/** Endings of archives that the name of a file need not have. */
+const OWN_ENDING = /\.(?:blp|bcolz|blz)$/i;
+/** For this long an archive is believed to be what it was, … */
+const FRESH_MS = 1000;
+/** … and for so many times as long as it takes to look. */
+const LOOKING = 20;
+/** Bytes of layouts that are kept. */
+const MOST_BYTES = 256 << 20;
+/** Objects that are looked at at a time. */
+const AT_ONCE = 32;
+const METADATA = ["meta/sizes", "meta/storage", "meta/attributes", "__attrs__", "__rootdirs__"];
+
+/** A file, and what it was made from. */
+interface MadeFile {
+  readonly parts: ParquetParts;
+  readonly version: string;
+  /** Until when it is not looked at again. */
+  freshUntil: number;
+}
+
+/** The files of a view. */
+export class ParquetView {
+  readonly #entries = new Map<string, ViewEntry>();
+  readonly encoder: ChunkEncoder;
+  readonly #made = new Map<string, Promise<MadeFile>>();
+  readonly #weights = new Map<string, number>();
+  /** Layouts are made one after another. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(entries: Iterable<ViewEntry>, encoder: ChunkEncoder) {
+    this.encoder = encoder;
+    const all = [...entries];
+    for (const entry of all) {
+      const short = entry.node.replace(OWN_ENDING, "");
+      if (!this.#entries.has(short)) this.#entries.set(short, entry);
+    }
+    for (const entry of all) this.#entries.set(entry.node, entry);
+  }
+
+  /** True for the name of an archive with `.parquet` after it: `daily.parquet` and `daily.bcolz.parquet` for `daily.bcolz`. */
+  has(path: string): boolean {
+    return path.endsWith(ENDING) && this.#entries.has(path.slice(0, -ENDING.length));
+  }
+
+  /**
+   * The file of a name that is there. The first time, and after each change, all pages are made once to learn their sizes.
+   * `mustLook`: also where the archive was looked at a moment ago.
+   *
+   * @throws UNSUPPORTED for what Parquet has no type for; the codes of reading
+   */
+  async open(path: string, mustLook = false): Promise<ParquetParts> {
+    const entry = this.#entries.get(path.slice(0, -ENDING.length));
+    if (entry === undefined)
+      throw new SuperchunkError("NOT_FOUND", "no archive has this name", { path, field: "path" });
+    const { node } = entry;
+    const known = this.#made.get(node);
+    const made = this.#current(entry, known, mustLook);
+    this.#made.delete(node);
+    this.#made.set(node, made);
+    try {
+      const { parts } = await made;
+      this.#weights.set(node, parts.weight);
+      this.#forgetOldest();
+      return parts;
+    } catch (error) {
+      if (this.#made.get(node) === made) this.#made.delete(node);
+      throw error;
+    }
+  }
+
+  async #current(
+    entry: ViewEntry,
+    known: Promise<MadeFile> | undefined,
+    mustLook: boolean,
+  ): Promise<MadeFile> {
+    const before = await known?.catch(() => undefined);
+    if (before !== undefined && !mustLook && performance.now() < before.freshUntil) return before;
+    const begun = performance.now();
+    const archive = await entry.open({});
+    const version = await versionOf(archive);
+    const end = performance.now();
+    const freshUntil = end + Math.max(FRESH_MS, LOOKING * (end - begun));
+    if (before !== undefined && before.version === version && !mustLook) {
+      before.freshUntil = freshUntil;
+      return before;
+    }
+    const making = this.#last.then(() =>
+      ParquetParts.plan(archive, { to: "parquet" }, { encoder: this.encoder }),
+    );
+    this.#last = making.catch(() => undefined);
+    const parts = await making;
+    // What changed while it was made is seen by the checksums of what is read, and by the next look.
+    return { parts, version, freshUntil: Math.max(freshUntil, performance.now() + FRESH_MS) };
+  }
+
+  #forgetOldest(): void {
+    let weight = 0;
+    for (const node of [...this.#made.keys()].reverse()) {
+      weight += this.#weights.get(node) ?? 0;
+      if (weight <= MOST_BYTES || node === [...this.#made.keys()].at(-1)) continue;
+      this.#made.delete(node);
+      this.#weights.delete(node);
+    }
+  }
+}
+
+/** Another text whenever an object of an archive is another one; over a network, its metadata only. */
+async function versionOf(archive: Archive): Promise<string> {
+  const { store } = archive;
+  const keys = new Set<string>();
+  for (const { path } of [archive, ...arraysOf(archive)])
+    for (const name of ["", ...METADATA]) keys.add(joinKey(path, name));
+  if (store.getHeads === undefined && store.readsToStat !== true)
+    for (const array of arraysOf(archive)) for (const { key } of await array.chunkPlaces()) keys.add(key);
+  keys.delete("");
+  const versions = new Map<string, string>();
+  await runPooled([...keys], AT_ONCE, async (key) => {
+    const info = await store.stat(key);
+    if (info !== undefined) versions.set(key, `${info.size} ${info.version}`);
+  });
+  return JSON.stringify([...versions].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** The arrays whose chunks hold the values of an archive. */
+function arraysOf(archive: Archive): ChunkedArchive[] {
+  if (archive.kind === "bytes") return [archive];
+  const names = archive.kind === "table" ? archive.names : archive.columnNames;
+  if (archive.kind === "array" && names.length === 0) return [archive];
+  return names.flatMap((name) => arraysOf(archive.column(name)));
+}
