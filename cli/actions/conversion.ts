@@ -46,6 +46,7 @@ const NOT_TRANSFORMER = {
 const PARQUET_ONLY = {
   statistics: "--statistics",
   compatible: "--compatible",
+  partition: "--partition",
 } as const satisfies Partial<Record<keyof ConvertFlags, string>>;
 
 /** Options of `convert` that only Parquet and Arrow have a use for. */

@@ -78,6 +78,12 @@ export function addConversionOptions(command: Command): Command {
         "for Parquet and Arrow: prices of zipline as thousandths, decimals or doubles (default: raw)",
       ).choices(["raw", "decimal", "double"]),
     )
+    .addOption(
+      new Option(
+        "--partition <by>",
+        "for Parquet: daily bars of zipline in folders, a file for each asset (id=24) or year (year=2014)",
+      ).choices(["symbol", "year"]),
+    )
     .addOption(damagedOption())
     .option("--concat", "join the archives along the first dimension to one array, or one group of arrays")
     .option("--verify", "read the whole result back and compare it with the source")
@@ -155,6 +161,7 @@ Examples:
   superchunk convert bundles.zarr bundles --to bcolz --verify --report report.json
   superchunk convert prices prices.npy --to npy
   superchunk convert daily_equities.bcolz daily_equities.parquet --verify
+  superchunk convert daily_equities.bcolz bars --to parquet --partition year
   superchunk convert daily_equities.bcolz daily_equities.arrow
   superchunk convert prices prices.b2nd --verify
   superchunk convert signal.blp signal.zr3 --to zarr3-transformer`,

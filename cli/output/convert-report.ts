@@ -48,6 +48,7 @@ export interface ConvertFlags {
   /** `--no-zipline` makes it false. */
   readonly zipline?: boolean;
   readonly prices?: "raw" | "decimal" | "double";
+  readonly partition?: "symbol" | "year";
   readonly damaged?: Damaged;
   /** What `--damaged` means for opening, and what was found gone. */
   readonly reading: Pick<OpenAnyOptions, "damaged" | "onDamage" | "allow">;
@@ -80,6 +81,7 @@ export function toOptions(flags: ConvertFlags, context: Context): ConvertPathOpt
             strings: flags.strings,
             zipline: flags.zipline,
             prices: flags.prices,
+            partition: flags.partition,
           }
         : undefined,
     signal: context.signal,

@@ -68,6 +68,11 @@ export interface ParquetOptions {
   readonly zipline?: boolean | undefined;
   /** Prices of zipline: thousandths as they are stored (`raw`, default), decimals with three places, or doubles. */
   readonly prices?: "raw" | "decimal" | "double" | undefined;
+  /**
+   * Daily bars of zipline as a folder of files: one for each asset (`id=24/data.parquet`), or for each year
+   * (`year=2014/data.parquet`). For Parquet only.
+   */
+  readonly partition?: "symbol" | "year" | undefined;
 }
 
 /** What a conversion makes, and how. */

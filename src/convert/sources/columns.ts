@@ -49,6 +49,8 @@ export interface Column {
   readonly chunks: OfferedChunks | undefined;
   /** The archive whose chunks hold the values, where it is one. */
   readonly archive: ChunkedArchive | undefined;
+  /** Rows of the archive before the first one; default 0. */
+  readonly skip?: number;
   /** The Zarr array, where it is one. */
   readonly zarr: ZarrArray | undefined;
   /** Why no chunk can be copied, if so. */

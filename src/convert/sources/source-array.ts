@@ -286,10 +286,32 @@ const MOST_METADATA_BYTES = 64 << 20;
 
 /** What the `metadata.json` of a bundle of minute bars says of the prices of one of its tables; undefined where there is none. */
 export async function findOhlcRatio(
-  { store, path }: Pick<SourceArchive, "store" | "path">,
+  place: Pick<SourceArchive, "store" | "path">,
   names: readonly string[],
   options: StoreOptions,
 ): Promise<number | undefined> {
+  return (await findMinuteBars(place, names, options))?.ratio;
+}
+
+/** What a bundle says of one of its tables of minute bars. */
+export interface MinuteBars {
+  /** How many units a price of 1 is. */
+  readonly ratio: number | undefined;
+  /** The first minute of each session, in minutes since 1970. */
+  readonly opens: readonly number[] | undefined;
+  /** Rows of a session. */
+  readonly minutesPerDay: number;
+}
+
+/** Zipline's own, where `metadata.json` does not say. */
+const MINUTES_PER_DAY = 390;
+
+/** What the `metadata.json` of a bundle says of a table; undefined for other tables, and where none is found. */
+export async function findMinuteBars(
+  { store, path }: Pick<SourceArchive, "store" | "path">,
+  names: readonly string[],
+  options: StoreOptions,
+): Promise<MinuteBars | undefined> {
   if ([...names].sort().join() !== MINUTE_NAMES) return undefined;
   let folder = path;
   for (let above = 0; above < MOST_FOLDERS_ABOVE && folder !== ""; above++) {
@@ -298,14 +320,14 @@ export async function findOhlcRatio(
     const info = await store.stat(key, options);
     if (info === undefined || info.size > MOST_METADATA_BYTES) continue;
     const bytes = await store.get(key, options);
-    const ratio = bytes === undefined ? undefined : ratioIn(bytes, splitKey(path).name);
-    if (ratio !== undefined) return ratio;
+    const found = bytes === undefined ? undefined : minuteBarsIn(bytes, splitKey(path).name);
+    if (found?.ratio !== undefined || found?.opens !== undefined) return found;
   }
   return undefined;
 }
 
-/** The ratio of one asset, where it has its own, else that of all; undefined for what is not such a document. */
-function ratioIn(bytes: Uint8Array, table: string): number | undefined {
+/** Undefined for what is not such a document. The ratio is that of one asset, where it has its own, else that of all. */
+function minuteBarsIn(bytes: Uint8Array, table: string): MinuteBars | undefined {
   let document: unknown;
   try {
     document = JSON.parse(new TextDecoder().decode(bytes));
@@ -313,11 +335,17 @@ function ratioIn(bytes: Uint8Array, table: string): number | undefined {
     return undefined;
   }
   if (typeof document !== "object" || document === null) return undefined;
-  const { ohlc_ratio: all, ohlc_ratios_per_sid: each } = document as Record<string, unknown>;
+  const said = document as Record<string, unknown>;
+  const { ohlc_ratio: all, ohlc_ratios_per_sid: each, market_opens: opens, minutes_per_day: perDay } = said;
   const sid = /^0*(\d+)\.bcolz$/.exec(table)?.[1] ?? "";
   const own = typeof each === "object" && each !== null ? (each as Record<string, unknown>)[sid] : undefined;
   const ratio = own ?? all;
-  return typeof ratio === "number" && Number.isFinite(ratio) && ratio > 0 ? ratio : undefined;
+  const areOpens = Array.isArray(opens) && opens.every(Number.isSafeInteger);
+  return {
+    ratio: typeof ratio === "number" && Number.isFinite(ratio) && ratio > 0 ? ratio : undefined,
+    opens: areOpens ? (opens as number[]) : undefined,
+    minutesPerDay: Number.isSafeInteger(perDay) && Number(perDay) > 0 ? Number(perDay) : MINUTES_PER_DAY,
+  };
 }
 
 /** The archive's attributes with ours beside them; notes say which of ours had to give way. */

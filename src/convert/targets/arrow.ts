@@ -2,7 +2,14 @@
 import { ArrowWriter, type BatchColumn } from "../../arrow/record-batch.ts";
 import type { ConvertOptions } from "../pipeline.ts";
 import type { ColumnFormat, Piece, PieceContext } from "./column-target.ts";
-import { metadataOf, pandasMetadata, type TableColumn, tableColumn, typeSettings } from "./table-columns.ts";
+import {
+  metadataOf,
+  pandasMetadata,
+  type TableColumn,
+  tableColumn,
+  typeSettings,
+  withMinutes,
+} from "./table-columns.ts";
 
 /** Rows of a batch have about so many bytes. */
 const BATCH_BYTES = 8 << 20;
@@ -14,6 +21,7 @@ export const ARROW: ColumnFormat = {
   holdsTables: true,
   settings: typeSettings,
   whyRecoded: () => undefined,
+  arrange: async (piece, options) => [await withMinutes(piece, options)],
 
   async write(piece, context) {
     const columns = tableColumns(piece, context.options);

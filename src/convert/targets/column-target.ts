@@ -39,6 +39,8 @@ export interface Piece {
   readonly columns: readonly Column[];
   /** Set where the columns become one table. */
   readonly table?: ColumnTable | undefined;
+  /** Of minute bars of zipline: how many units a price of 1 is, where the bundle says it. */
+  readonly priceScale?: number | undefined;
   /** Set for plain bytes that stay such. */
   readonly bytes?: BytesArchive | undefined;
 }
@@ -70,6 +72,8 @@ export interface ColumnFormat {
   readonly holdsTables?: boolean;
   /** Further options that decide the result, as the record keeps them. */
   settings?(options: ConvertOptions): JsonObject;
+  /** What a table becomes: with columns beside its own, or in parts. Default: itself. */
+  arrange?(piece: Piece, options: ConvertOptions): Promise<readonly Piece[]>;
   /** What becomes of a column, and why; default: what `whyRecoded` says of its piece. */
   describe?(
     column: Column,
@@ -119,7 +123,7 @@ async function planPieces(
   { key, node }: Place,
   options: ConvertOptions,
 ): Promise<SourceRun> {
-  const pieces = await piecesOf(format, source, { key, node }, options);
+  const pieces = await arrangedPieces(format, source, { key, node }, options);
   const refused = pieces.map((piece) => refusalOf(format, piece, options));
   const arrays = pieces.flatMap((piece, i) => describePiece(format, piece, refused[i], options));
   const path = "store" in source ? source.store.describe(source.path) : "";
@@ -142,6 +146,18 @@ async function planPieces(
     groups: () => [],
     described: () => [],
   };
+}
+
+async function arrangedPieces(
+  format: ColumnFormat,
+  source: OpenedSource,
+  place: Pick<Place, "key" | "node">,
+  options: ConvertOptions,
+): Promise<Piece[]> {
+  const arranged: Piece[] = [];
+  for (const piece of await piecesOf(format, source, place, options))
+    arranged.push(...((await format.arrange?.(piece, options)) ?? [piece]));
+  return arranged;
 }
 
 /** A source as what formats take. */
@@ -180,7 +196,7 @@ export async function pieceOf(
   source: OpenedSource,
   options: ConvertOptions,
 ): Promise<Piece> {
-  const [piece, ...others] = await piecesOf(format, source, { key: "", node: "" }, options);
+  const [piece, ...others] = await arrangedPieces(format, source, { key: "", node: "" }, options);
   if (piece === undefined || others.length > 0) throw new RangeError("a table is one file of this format");
   const refusal = refusalOf(format, piece, options);
   if (refusal !== undefined) throw refusal;

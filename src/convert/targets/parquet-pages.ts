@@ -72,8 +72,10 @@ export async function* pagesOf(
     }
     return;
   }
-  const { archive, rowBytes } = file;
-  const [firstChunk, endChunk] = chunksOfRows(archive, first * rowBytes, end * rowBytes);
+  const { archive, rowBytes, column } = file;
+  const { skip = 0 } = column;
+  const range = [first + skip, end + skip] as const;
+  const [firstChunk, endChunk] = chunksOfRows(archive, range[0] * rowBytes, range[1] * rowBytes);
   let decoded = new Uint8Array(0);
   for await (const { place, bytes } of archive.encodedChunks(firstChunk, endChunk, {
     signal: context.signal,
@@ -85,9 +87,9 @@ export async function* pagesOf(
         await prepare(header.compressor);
         if (decoded.length < header.nbytes) decoded = new Uint8Array(header.nbytes);
         const items = decodeSync(bytes, { out: decoded });
-        return [...chunkPages(file, { chunk: bytes, header, start, items }, [first, end], context)];
+        return [...chunkPages(file, { chunk: bytes, header, start, items }, range, context)];
       }
-      return [...chunkPages(file, { chunk: bytes, header, start, items: undefined }, [first, end], context)];
+      return [...chunkPages(file, { chunk: bytes, header, start, items: undefined }, range, context)];
     };
     yield* await placeFailure(archive.store, place, work());
   }
@@ -275,9 +277,9 @@ function readingStep({ column, rowBytes }: FileColumn): number {
 
 /** True where the pages of a run of rows from here on are those of any longer run: a chunk begins, or what is read at a time. */
 export function beginsAfresh(file: FileColumn, row: number): boolean {
-  const { archive, rowBytes } = file;
+  const { archive, rowBytes, column } = file;
   if (archive === undefined) return row % readingStep(file) === 0;
-  const first = row * rowBytes;
+  const first = (row + (column.skip ?? 0)) * rowBytes;
   const [chunk] = chunksOfRows(archive, first, first + 1);
   return startOf(archive, chunk) === first;
 }

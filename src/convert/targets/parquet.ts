@@ -14,7 +14,8 @@ import type { ConvertOptions, TaskContext } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
 import type { ColumnFormat, Piece } from "./column-target.ts";
 import { type FileColumn, pagesOf, rowCount, WHY_NOT_SPLIT } from "./parquet-pages.ts";
-import { metadataOf, pandasMetadata, tableColumn, typeSettings } from "./table-columns.ts";
+import { partitionsOf } from "./partitions.ts";
+import { metadataOf, pandasMetadata, tableColumn, typeSettings, withMinutes } from "./table-columns.ts";
 
 /** Rows of a group, as far as chunks allow. */
 const GROUP_ROWS = 1 << 20;
@@ -30,9 +31,14 @@ export const PARQUET: ColumnFormat = {
   settings: (options) => ({
     statistics: options.parquet?.statistics ?? true,
     compatible: options.parquet?.compatible ?? false,
+    ...(options.parquet?.partition === undefined ? {} : { partition: options.parquet.partition }),
     ...typeSettings(options),
   }),
   whyRecoded: () => undefined,
+  async arrange(piece, options) {
+    const whole = await withMinutes(piece, options);
+    return options.parquet?.partition === undefined ? [whole] : partitionsOf(whole, options);
+  },
   describe: describePlan,
 
   async write(piece, context) {

@@ -3,6 +3,8 @@
  *
  * Knows sources, dates and prices of zipline; must not know files. @see docs/parquet-format.md [PM]
  */
+import { at } from "../../bytes/at.ts";
+import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
@@ -11,7 +13,11 @@ import { type ColumnSchema, columnSchema, type Leaf, type SchemaOptions } from "
 import { isDailyBars } from "../../scan/daily-bars.ts";
 import type { ConvertOptions } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
+import { findMinuteBars } from "../sources/source-array.ts";
 import type { Piece } from "./column-target.ts";
+
+/** Units of a price of 1 in daily bars. */
+const DAILY_SCALE = 1000;
 
 /** The name of the column of an array that has none. */
 const ONLY_COLUMN = "value";
@@ -35,10 +41,59 @@ export function typeSettings({ parquet }: ConvertOptions): JsonObject {
 /** A column as it is written. @throws UNSUPPORTED for a dtype without a type */
 export function tableColumn(column: Column, piece: Piece, options: ConvertOptions): TableColumn {
   const [, ...rowShape] = column.shape;
-  const as = isZipline(piece, options) ? ziplineType(column.name, options) : undefined;
+  const scale = priceScale(piece, options);
+  const as = scale === undefined ? undefined : ziplineType(column.name, scale, options);
   const types = { strings: options.parquet?.strings, as };
   const schema = columnSchema(column.name || ONLY_COLUMN, column.dtype, rowShape, types, column.path);
   return { column, schema, rowBytes: rowShape.reduce((product, n) => product * n, column.dtype.itemSize) };
+}
+
+/** The name of the column that minute bars get. */
+const MINUTE = "minute";
+/** Rows whose minutes are made at a time. */
+const MINUTE_ROWS = 1 << 18;
+
+/**
+ * Minute bars of zipline with their minutes, which are nowhere stored: row i is a minute of session i / minutes_per_day, counted
+ * from its opening, as `metadata.json` of the bundle says. Rows after an early close are there too, with zeros.
+ */
+export async function withMinutes(piece: Piece, { parquet, signal }: ConvertOptions): Promise<Piece> {
+  const { table, columns } = piece;
+  if (table === undefined || parquet?.zipline === false) return piece;
+  const bars = await findMinuteBars(table, table.names, { signal });
+  const [rows = 0] = columns[0]?.shape ?? [];
+  if (bars === undefined) return piece;
+  const { opens, minutesPerDay, ratio } = bars;
+  if (opens === undefined || opens.length * minutesPerDay < rows) return { ...piece, priceScale: ratio };
+  const minutes = (start: number, stop: number): Uint8Array => {
+    const counts = BigInt64Array.from({ length: stop - start }, (_, i) => {
+      const session = Math.floor((start + i) / minutesPerDay);
+      return BigInt(at(opens, session) + ((start + i) % minutesPerDay));
+    });
+    return new Uint8Array(counts.buffer);
+  };
+  const axis: Column = {
+    name: MINUTE,
+    dtype: { kind: "datetime", itemSize: 8, byteOrder: "little", unit: "m", scale: 1 },
+    shape: [rows],
+    order: "C",
+    nbytes: rows * 8,
+    attrs: {},
+    fillValue: undefined,
+    isFillInexact: false,
+    chunks: undefined,
+    archive: undefined,
+    zarr: undefined,
+    whyRecoded: undefined,
+    settings: {},
+    path: table.store.describe(table.path),
+    async *stream() {
+      for (let first = 0; first < rows; first += MINUTE_ROWS)
+        yield minutes(first, Math.min(rows, first + MINUTE_ROWS));
+    },
+    rows: async (start, stop) => minutes(start, stop),
+  };
+  return { ...piece, columns: [axis, ...columns], priceScale: ratio };
 }
 
 const PRICES: readonly string[] = ["open", "high", "low", "close"];
@@ -49,11 +104,22 @@ function isZipline({ table }: Piece, { parquet }: ConvertOptions): boolean {
   return parquet?.zipline === true || isDailyBars(table.names, table.attrs);
 }
 
+/** How many units a price of 1 is; undefined for tables that are not of zipline. */
+function priceScale(piece: Piece, options: ConvertOptions): number | undefined {
+  return piece.priceScale ?? (isZipline(piece, options) ? DAILY_SCALE : undefined);
+}
+
 /** What a column of zipline becomes; undefined where it stays a number. */
-function ziplineType(name: string, { parquet }: ConvertOptions): SchemaOptions["as"] {
+function ziplineType(name: string, scale: number, { parquet }: ConvertOptions): SchemaOptions["as"] {
   if (name === "day") return "day";
   const prices = parquet?.prices ?? "raw";
-  return PRICES.includes(name) && prices !== "raw" ? prices : undefined;
+  if (!PRICES.includes(name) || prices === "raw") return undefined;
+  if (scale === DAILY_SCALE) return prices;
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    `a price of 1 is stored as ${scale} in this table; decimals and doubles are made of thousandths only: leave --prices out`,
+    { path: name, field: "prices", expected: DAILY_SCALE, found: scale },
+  );
 }
 
 /** What pandas looks for, so that it gives back the types. */
@@ -112,8 +178,9 @@ export function metadataOf(piece: Piece, options: ConvertOptions): Map<string, s
     ...(table === undefined || Object.keys(own).length === 0 ? {} : { attrs: own }),
     ...(fillValue === undefined ? {} : { fill_value: fillValue }),
   }));
-  if (isZipline(piece, options) && (options.parquet?.prices ?? "raw") === "raw")
-    metadata.set("zipline.price_scale", "1000");
+  const scale = priceScale(piece, options);
+  if (scale !== undefined && (options.parquet?.prices ?? "raw") === "raw")
+    metadata.set("zipline.price_scale", String(scale));
   metadata.set("superchunk", stringifyJson({ columns: described } as unknown as JsonValue));
   return metadata;
 }
