@@ -25,7 +25,7 @@ export type {
   SourceResult,
 } from "./convert/pipeline.ts";
 export type { ConversionCheck } from "./convert/run/compare.ts";
-export { convert, planConversion } from "./convert/run/convert.ts";
+export { convert, planConversion, type ToParquetOptions, toParquet } from "./convert/run/convert.ts";
 export type { ContainerCredentials, OpenContainer } from "./references/containers/container-reader.ts";
 export type { Container, ContainerChanges, ContainerStore } from "./references/containers/containers.ts";
 export type { Guard } from "./references/containers/guard.ts";

@@ -16,7 +16,7 @@ import {
   type Selection,
   SuperchunkError,
 } from "../../src/index.ts";
-import type { GroupArrays } from "../../src/zarr.ts";
+import { type GroupArrays, toParquet } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
 import { columnNamesOf, noColumns } from "../input/columns.ts";
 import { type Damaged, damagedOption, readingDamaged, tellDamage } from "../input/damaged.ts";
@@ -35,7 +35,7 @@ import {
   type ValueSource,
 } from "../values/value-source.ts";
 
-const FORMATS = ["text", "csv", "json", "ndjson", "npy", "raw", "arrow"] as const;
+const FORMATS = ["text", "csv", "json", "ndjson", "npy", "raw", "arrow", "parquet"] as const;
 type Format = (typeof FORMATS)[number];
 
 interface CatOptions {
@@ -79,7 +79,7 @@ export function addCat(program: Command, context: Context): void {
     .addOption(
       new Option(
         "--format <format>",
-        "text, csv, json, ndjson (a row to a line), npy, arrow (a stream of Arrow), or raw: the decoded bytes, C order, stored byte order (default: raw for plain bytes, else text)",
+        "text, csv, json, ndjson (a row to a line), npy, arrow (a stream of Arrow), parquet (a file, made in memory), or raw: the decoded bytes, C order, stored byte order (default: raw for plain bytes, else text)",
       ).choices(FORMATS),
     )
     .addOption(
@@ -103,6 +103,7 @@ Examples:
   superchunk cat daily_equities.bcolz --where "close > 100000" --where "day >= 2015-01-01" --head 20
   superchunk cat daily_equities.bcolz --plot --column close --column volume --head 1000
   superchunk cat daily_equities.bcolz --format arrow --where "volume > 0" > bars.arrows
+  superchunk cat daily_equities.bcolz --format parquet --where "day >= 2015-01-01" > some.parquet
   superchunk cat bundle.zarr/close --slice -5:
   superchunk cat notes.txt.blp | less`,
     )
@@ -141,16 +142,17 @@ async function printArchive(
 ): Promise<void> {
   if (options.plot === true) return printPlots(context.out, plotted(archive, options, context), long);
   const format = options.format ?? (archive.kind === "bytes" ? "raw" : "text");
-  if (format === "arrow") {
+  if (format === "arrow" || format === "parquet") {
     if (context.out.isTerminal || options.slice !== undefined || options.tail !== undefined)
       throw new SuperchunkError(
         "BAD_ARGUMENT",
         context.out.isTerminal
-          ? "a stream of Arrow is not text; send it elsewhere (> FILE)"
-          : "--format arrow prints whole columns; choose rows with --where and --head",
+          ? `--format ${format} is not text; send it elsewhere (> FILE)`
+          : `--format ${format} prints whole columns; choose rows with --where and --head`,
         { path: archive.store.describe(archive.path), field: "format" },
       );
     const { source, scan } = scanOf(archive, options, context);
+    if (format === "parquet") return context.out.bytes(await toParquet(source, { ...scan, ...long }));
     for await (const piece of source.arrowBatches({ ...scan, ...long })) await context.out.bytes(piece);
     return;
   }
@@ -201,7 +203,7 @@ function plotted(archive: Subject, options: CatOptions, context: Context): Value
 /** The columns of the rows that fulfil conditions. */
 function findRows(archive: Subject, format: Format, options: CatOptions, context: Context): ValueSource[] {
   if (format === "npy" || format === "raw") {
-    const message = `--where prints text, csv, json, ndjson or arrow, not ${format}`;
+    const message = `--where prints text, csv, json, ndjson, arrow or parquet, not ${format}`;
     throw new SuperchunkError("BAD_ARGUMENT", message, {
       path: archive.store.describe(archive.path),
       field: "format",

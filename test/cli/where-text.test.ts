@@ -1,8 +1,11 @@
 /** `cat --where`: the syntax of its conditions, what is printed, and what is refused. */
+
 import { describe, expect, it } from "vitest";
 import { conditionOf, parseWhere } from "../../cli/input/where-text.ts";
 import type { DType } from "../../src/index.ts";
 import { parseDType } from "../../src/index.ts";
+import { openParquet } from "../../src/parquet/open.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
 import { findFixture } from "../fixtures/manifest.ts";
 import { runCli } from "./harness.ts";
 
@@ -110,12 +113,33 @@ describe("cat --where", () => {
     ).toEqual(wanted.map(({ close }) => ({ close })));
   });
 
+  it("makes a Parquet file of the rows", async () => {
+    const args = ["--where", "close > 51000", "--column", "close", "--column", "volume"];
+    const rows = (await cat(...args, "--format", "ndjson")).out.trimEnd().split("\n");
+    const store = new MemoryStore();
+    await store.put("a", new Uint8Array((await cat(...args, "--format", "parquet")).bytes));
+    const scan = await openParquet(store, "a", undefined);
+    const range = { rowStart: 0, rowEnd: rows.length };
+    expect(scan.ranges).toMatchObject([range]);
+    const [closes, volumes] = [
+      await scan.readColumn({ column: "close", ...range }),
+      await scan.readColumn({ column: "volume", ...range }),
+    ];
+    expect(rows.map((line) => JSON.parse(line) as unknown)).toEqual(
+      rows.map((_, i) => ({ close: closes[i], volume: volumes[i] })),
+    );
+  });
+
   it.each([
     [["--where", "close >"], 2, /a value is missing/],
     [["--where", "clos > 5"], 1, /no column "clos"/],
     [["--where", "close > x"], 2, /"x" is not a number/],
     [["--where", "close > 5", "--slice", "0:5"], 2, /cannot be used with/],
-    [["--where", "close > 5", "--format", "npy"], 2, /prints text, csv, json, ndjson or arrow, not npy/],
+    [
+      ["--where", "close > 5", "--format", "npy"],
+      2,
+      /prints text, csv, json, ndjson, arrow or parquet, not npy/,
+    ],
   ] as const)("%j is refused", async (argv, code, message) => {
     const { code: found, err } = await cat(...argv);
     expect(err).toMatch(message);

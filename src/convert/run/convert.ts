@@ -7,12 +7,19 @@
 import type { Archive, OpenOptions } from "../../archive/kinds/types.ts";
 import { open } from "../../archive/open/open.ts";
 import { B2ND } from "../../blosc2/b2nd-target.ts";
+import { joinBytes } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
+import type { ArrowOptions } from "../../scan/arrow-batches.ts";
+import type { ScanArray, ScannedColumn, ScanTable } from "../../scan/columns.ts";
 import { joinKey } from "../../store/key.ts";
+import { MemoryStore } from "../../store/memory.ts";
+import { resolveSelection } from "../../values/selection.ts";
 import { ZarrArray } from "../../zarr/read/array.ts";
 import { ZarrGroup } from "../../zarr/read/group.ts";
 import { failureOf } from "../failure.ts";
 import type {
+  ColumnArray,
+  ColumnTable,
   ConvertFormat,
   ConvertOptions,
   ConvertResult,
@@ -226,4 +233,82 @@ export function targetOf(format: ConvertFormat = "zarr"): Target {
       found: format,
     },
   );
+}
+
+/** Bytes of values that a file may hold; more is for `convert`. */
+const MOST_BYTES = 512 << 20;
+const KEY = "rows.parquet";
+
+/** Options of `toParquet`: those of `arrowBatches`, and what decides the bytes of the file. */
+export interface ToParquetOptions extends ArrowOptions {
+  readonly parquet?: Omit<NonNullable<ConvertOptions["parquet"]>, "partition"> | undefined;
+}
+
+/**
+ * The rows of a table, or of an array, that a filter takes, as the bytes of a Parquet file. All of it is in memory at once; a whole
+ * archive goes through {@link convert}.
+ *
+ * @throws LIMIT for more than 512 MiB of values; UNSUPPORTED for a dtype without a type in Parquet; the codes of `scan`
+ */
+export async function toParquet(
+  source: ScanTable | ScanArray,
+  options: ToParquetOptions = {},
+): Promise<Uint8Array> {
+  const { scanBytes } = await import("../../scan/scan.ts");
+  const { columns, batches } = await scanBytes(source, options);
+  const held = columns.map((): Uint8Array[] => []);
+  let [rows, nbytes] = [0, 0];
+  for await (const batch of batches) {
+    rows += batch.rows.length;
+    for (const [i, { bytes }] of batch.columns.entries()) {
+      held[i]?.push(bytes.slice());
+      nbytes += bytes.length;
+    }
+    if (nbytes > MOST_BYTES)
+      throw new SuperchunkError(
+        "LIMIT",
+        "so many rows do not fit into one file in memory; convert the archive, or take fewer rows or columns",
+        { path: source.store.describe(source.path), expected: MOST_BYTES, found: nbytes },
+      );
+  }
+  const arrays = new Map(
+    columns.map((column, i) => [column.name, heldArray(column, source, joinBytes(held[i] ?? []), rows)]),
+  );
+  const table: ColumnTable = {
+    kind: "table",
+    store: source.store,
+    path: source.path,
+    attrs: source.attrs,
+    names: [...arrays.keys()],
+    column(name) {
+      const array = arrays.get(name);
+      if (array === undefined) throw new RangeError(`${name} was not asked for`);
+      return array;
+    },
+  };
+  const store = new MemoryStore();
+  const { parquet, strings, signal } = options;
+  await convert(table, { store, path: KEY }, { to: "parquet", parquet: { strings, ...parquet }, signal });
+  return (await store.get(KEY)) ?? new Uint8Array(0);
+}
+
+/** Rows in memory as a column. */
+function heldArray(
+  { dtype, rowShape, size }: ScannedColumn,
+  { store, path }: Pick<ScanTable, "store" | "path">,
+  bytes: Uint8Array,
+  rows: number,
+): ColumnArray {
+  return {
+    ...{ kind: "array", store, path, dtype, attrs: {}, fillValue: undefined },
+    shape: [rows, ...rowShape],
+    nbytes: bytes.length,
+    async *streamBytes() {
+      yield bytes;
+    },
+    async getBytes(selection) {
+      const [{ start, count } = { start: 0, count: rows }] = resolveSelection(selection, [rows, ...rowShape]);
+      return bytes.subarray(start * size, (start + count) * size);
+    },
+  };
 }
