@@ -9,7 +9,7 @@ import {
 } from "@uwdata/flechette";
 import { at } from "../bytes/at.ts";
 import { decodeStreamSync, prepare } from "../codec/index.ts";
-import { SuperchunkError } from "../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { joinStreams, type StreamPiece } from "../parquet/join-streams.ts";
 import { fromHalf } from "../parquet/statistics.ts";
 import type { ReadableStore } from "../store/types.ts";
@@ -74,7 +74,17 @@ export async function* readBatches(
   const kept: Uint8Array[] = [];
   if (isFile && viewOf(await read(START, PREFIX)).getUint32(0, true) !== MARK) {
     // The schema may be at the end alone; then the messages cannot be read one by one.
-    yield parsed([await read(0, size)]);
+    const whole = await read(0, size);
+    try {
+      yield parsed([whole]);
+    } catch (cause) {
+      if (!isSuperchunkError(cause, "BAD_FIELD") || !(cause.cause instanceof TypeError)) throw cause;
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        "the file has its schema at its end alone, as Polars writes it, and dictionaries (Categorical, Enum), which cannot be read so; write a stream (write_ipc_stream), a Parquet file, or strings",
+        { path, cause },
+      );
+    }
     return;
   }
   for await (const message of isFile ? ofFile(read, size, path) : ofStream(read, size, path)) {

@@ -164,3 +164,12 @@ test("times are turned into the archive's unit where that is exact", async () =>
     expect.stringContaining("is datetime in the file") as string,
   ]);
 });
+
+test("a dictionary in an Arrow file of Polars is refused, with what to do", async () => {
+  // pl.DataFrame({"c": pl.Series(["x"], dtype=pl.Enum(["x"]))}).write_ipc(...), with polars 2.1
+  const path = join(FOLDER, "polars-enum.arrow");
+  await expect(openTableFile(path)).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    message: expect.stringContaining("write_ipc_stream") as string,
+  });
+});
