@@ -1,6 +1,6 @@
 /**
  * A bcolz table becomes Parquet: beside `cp -r` and a sync of the source, and beside pyarrow and hyparquet-writer, which write the
- * same values from memory. `TABLE_ROWS` (default 41,000,000: 1 GB) makes it smaller.
+ * same values from memory. At the end a filter beside DuckDB (`filter.mjs`). `TABLE_ROWS` (default 41,000,000: 1 GB) makes it smaller.
  */
 import { spawnSync } from "node:child_process";
 import { cpSync, existsSync, readdirSync, rmSync, statSync } from "node:fs";
@@ -105,3 +105,4 @@ printTable(
 rmSync(target, { force: true });
 rmSync(copy, { recursive: true, force: true });
 saveResults("tables", results);
+await import("./filter.mjs");

@@ -9,6 +9,7 @@ import {
   parseDType,
   SuperchunkError,
 } from "../../src/index.ts";
+import type { StreamCarrier } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { type Input, openInput } from "../input/input.ts";
 import { cutPieces, openRows, openTableRows } from "../input/rows-input.ts";
@@ -70,11 +71,12 @@ export async function columnInputs(
   columns: ReadonlyMap<string, Pick<ArrayArchive, "dtype" | "shape">>,
   asBytes: boolean,
   context: Context,
+  carrier?: StreamCarrier,
 ): Promise<ColumnInputs> {
   const [only] = inputs;
   const isOne = inputs.length === 1 && only !== undefined && !only.includes("=");
   const found = isOne
-    ? await fieldInputs(only, columns, context)
+    ? await fieldInputs(only, columns, context, carrier)
     : await fileInputs(inputs, columns, asBytes, context);
   checkNames(found, columns);
   const total = found.reduce((sum, { input }) => sum + (input.size ?? 0), 0);
@@ -116,9 +118,11 @@ async function fieldInputs(
   name: string,
   columns: ReadonlyMap<string, Pick<ArrayArchive, "dtype" | "shape">>,
   context: Context,
+  carrier: StreamCarrier | undefined,
 ): Promise<ColumnInput[]> {
   const input =
-    (await openTableRows(name, structOf(columns), context)) ?? (await openInput(name, false, context));
+    (await openTableRows(name, structOf(columns), context, carrier)) ??
+    (await openInput(name, false, context));
   const { npy } = input;
   if (npy?.dtype.kind !== "struct" || npy.shape.length !== 1) {
     throw new SuperchunkError(

@@ -15,6 +15,7 @@ import {
   create as createAt,
   openArchive,
   type PublishPolicy,
+  type StreamCarrier,
 } from "../../src/node/index.ts";
 import { columnInputs } from "../actions/append-rows.ts";
 import type { Context } from "../context.ts";
@@ -147,13 +148,17 @@ async function create(root: string, flags: CreateFlags, context: Context): Promi
   checkFlags(root, flags);
   const isTable = flags.as === "ctable";
   const plan = isTable && flags.column !== undefined ? undefined : await makePlan(flags, context);
-  const rows = isTable ? await columnRows(plan, flags, context) : await arrayRows(root, plan, flags, context);
+  const carrier = await carrierOf(plan, flags);
+  const rows = isTable
+    ? await columnRows(plan, { ...flags, carrier }, context)
+    : await arrayRows(root, plan, flags, context);
   const bar = startProgress(context.io, "create", { name: root });
   let made: Editable;
   try {
     made = await createAt(root, {
       ...rows.options,
-      ...optionsOf(flags),
+      ...(carrier === undefined ? {} : { encoder: carrier.encoder }),
+      ...optionsOf(flags, carrier?.chunkLength),
       fillValue: flags.dflt,
       publish: flags.publish,
       signal: context.signal,
@@ -165,6 +170,20 @@ async function create(root: string, flags: CreateFlags, context: Context): Promi
     rows.finish?.();
   }
   await report(root, made, flags, context);
+  if (carrier === undefined) return;
+  const { copied, recoded } = carrier.encoder;
+  context.message(
+    `${formatPlural(copied, "chunk")} made of the file's compressed streams, ${recoded} compressed`,
+  );
+}
+
+/** The compressed streams of a table that are taken over, unless the caller says how chunks are made. */
+async function carrierOf(
+  plan: Plan | undefined,
+  { chunklen, codec, clevel, shuffle, as }: CreateFlags,
+): Promise<StreamCarrier | undefined> {
+  const isChosen = [chunklen, codec, clevel, shuffle].some((flag) => flag !== undefined);
+  return isChosen || as === "carray" ? undefined : plan?.input?.carry?.();
 }
 
 /** Refuses what means nothing to what is made. Throws `BAD_ARGUMENT`. */
@@ -243,7 +262,11 @@ async function* counted(
 }
 
 /** Columns: of a structured `.npy`, of a file for each, or of default values. */
-async function columnRows(plan: Plan | undefined, flags: CreateFlags, context: Context): Promise<NewRows> {
+async function columnRows(
+  plan: Plan | undefined,
+  flags: CreateFlags & { readonly carrier: StreamCarrier | undefined },
+  context: Context,
+): Promise<NewRows> {
   const dtype = plan === undefined ? await structOf(flags.column ?? [], context) : plan.dtype;
   if (dtype.kind !== "struct" || (plan !== undefined && plan.rowShape.length > 0))
     throw wrong(
@@ -255,7 +278,7 @@ async function columnRows(plan: Plan | undefined, flags: CreateFlags, context: C
   const facts = dtype.fields.map(
     ({ name, dtype: own, shape }) => [name, { dtype: own, shape: [0, ...shape] }] as const,
   );
-  const sources = await columnInputs(inputs, new Map(facts), false, context);
+  const sources = await columnInputs(inputs, new Map(facts), false, context, flags.carrier);
   const options = { dtype, data: sources.data, ...expected(plan?.rows ?? sources.rows()) };
   return { options, finish: sources.finish };
 }
@@ -308,11 +331,11 @@ async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {
   return { dtype: npy.dtype, rowShape, rows, input };
 }
 
-function optionsOf(flags: CreateFlags): Omit<CreatePathOptions, "dtype"> {
+function optionsOf(flags: CreateFlags, chunkLength?: number): Omit<CreatePathOptions, "dtype"> {
   const { chunklen, superchunklen, checksum, cparams } = cutSettings(flags);
   const { reserve, overwrite, zarr, expectedlen } = flags;
   const common = {
-    chunkLength: chunklen,
+    chunkLength: chunklen ?? chunkLength,
     compressor: cparams,
     attrs: Object.fromEntries(flags.attr ?? []),
     overwrite,

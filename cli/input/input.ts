@@ -4,7 +4,7 @@ import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { Option } from "commander";
 import { type NpyHeader, SuperchunkError } from "../../src/index.ts";
-import { locate, type NpyFile, openNpy } from "../../src/node/index.ts";
+import { locate, type NpyFile, openNpy, type StreamCarrier } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 
 /** An input that can be read. */
@@ -19,6 +19,8 @@ export interface Input {
   pieces(): AsyncIterable<Uint8Array>;
   /** Of a table whose columns lie apart: one of them by itself. */
   field?(name: string): Input;
+  /** Of a table: its compressed streams, for what is made of it. */
+  carry?(): Promise<StreamCarrier | undefined>;
 }
 
 const READ_BYTES = 1 << 20;

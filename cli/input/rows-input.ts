@@ -5,7 +5,7 @@
 
 import { open } from "node:fs/promises";
 import { type DType, SuperchunkError } from "../../src/index.ts";
-import { isTableFile, openNpy, openTableFile } from "../../src/node/index.ts";
+import { isTableFile, openNpy, openTableFile, type StreamCarrier } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { shortDType } from "../output/layout.ts";
 import { startProgress } from "../output/progress.ts";
@@ -34,16 +34,21 @@ export async function openTableRows(
   name: string,
   as: DType | undefined,
   context: Context,
+  carrier?: StreamCarrier,
 ): Promise<Input | undefined> {
   if (!isTableFile(name)) return undefined;
   const { signal } = context;
-  const file = await openTableFile(name, { as, signal });
+  const file = await openTableFile(name, { as, signal, carrier });
   if (as === undefined && file.dtype.kind === "struct") {
     const [rows = 0] = file.shape;
     const columns = file.dtype.fields.map((field) => `${field.name} ${shortDType(field.dtype)}`);
     context.message(`${name}: ${formatPlural(rows, "row")} of ${columns.join(", ")}`);
   }
-  return { ...inputOf(file, "C", signal), field: (column) => inputOf(file.field(column), "C", signal) };
+  return {
+    ...inputOf(file, "C", signal),
+    field: (column) => inputOf(file.field(column), "C", signal),
+    carry: () => file.carry(),
+  };
 }
 
 /** The same, but stdin is a `.npy` file only where it begins as one, and else raw rows. */

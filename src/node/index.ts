@@ -58,7 +58,13 @@ export {
 export type { S3ClientOptions } from "./s3/s3-client.ts";
 export { S3Store, type S3StoreOptions } from "./s3/s3-store.ts";
 export { type ServedView, type ServeOptions, serveView } from "./serve/serve.ts";
-export { isTableFile, openTableFile } from "./table-file.ts";
+export {
+  isTableFile,
+  type NpyTable,
+  type OpenTableOptions,
+  openTableFile,
+  type StreamCarrier,
+} from "./table-file.ts";
 export type { NativeBlosc } from "./threads/native-blosc.ts";
 export type { BloscChoice } from "./threads/thread-messages.ts";
 export { type ThreadOptions, type Threads, threadsOf } from "./threads/threads.ts";

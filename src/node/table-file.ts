@@ -1,9 +1,12 @@
 /** Tables in files of Parquet, Arrow and CSV, with the face of a structured `.npy` file, which every writer of rows takes. */
 import { createReadStream } from "node:fs";
+import type { ChunkEncoder } from "../codec/types.ts";
+import { CopyingEncoder } from "../convert/sources/offered-chunks.ts";
 import type { DType } from "../format/types.ts";
 import type { StoreOptions } from "../store/types.ts";
 import {
   columnNamed,
+  offering,
   packedRows,
   type StructType,
   structOf,
@@ -12,16 +15,44 @@ import {
 } from "../tables/table-file.ts";
 import { locate } from "./locate.ts";
 import type { NpyFile } from "./npy-file.ts";
+import { encoderOf } from "./threads/threads.ts";
 
 /** True for the name of a file that holds a table. */
 export function isTableFile(name: string): boolean {
   return /\.(?:parquet|arrow|arrows|feather|csv)$/i.test(name);
 }
 
+/**
+ * Compressed streams of a file that a writer takes over: an encoder that hands out chunks which are made of them, where the writer
+ * asks for the values that they hold.
+ */
+export interface StreamCarrier {
+  readonly encoder: ChunkEncoder & {
+    /** Chunks that were made of streams of the file, and chunks that were compressed. */
+    readonly copied: number;
+    readonly recoded: number;
+  };
+  /** Rows of a chunk: a writer that cuts elsewhere finds none. */
+  readonly chunkLength: number;
+}
+
 /** A table with the face of a structured `.npy` file. */
 export interface NpyTable extends NpyFile {
+  /**
+   * Has the rows that are read from now on come with the file's own streams: make the array with the `encoder` and `chunkLength` of the
+   * result. Undefined where the file has no streams that Blosc has too.
+   */
+  carry(): Promise<StreamCarrier | undefined>;
   /** One field of all rows: its column alone is decoded. Throws `NOT_FOUND`. */
   field(name: string): NpyFile;
+}
+
+/** How a table is opened. */
+export interface OpenTableOptions extends StoreOptions {
+  /** What the rows are to become. */
+  readonly as?: DType | undefined;
+  /** What `carry` of an earlier opening of the same file gave. */
+  readonly carrier?: StreamCarrier | undefined;
 }
 
 /**
@@ -34,13 +65,18 @@ export interface NpyTable extends NpyFile {
  */
 export async function openTableFile(
   location: string,
-  { as, signal }: StoreOptions & { readonly as?: DType | undefined } = {},
+  { as, signal, carrier: given }: OpenTableOptions = {},
 ): Promise<NpyTable> {
   const struct = as?.kind === "struct" ? as : undefined;
   const table = await openTable(location, { as: struct, signal });
   const dtype = struct ?? structOf(table.columns);
+  let carrier = given;
   const faceOf = (own: DType, rowShape: readonly number[], read: StructType): NpyFile => {
-    const rows = (options: StoreOptions = {}) => packedRows(table, read, options.signal);
+    const rows = (options: StoreOptions = {}) => {
+      const packed = packedRows(table, read, options.signal);
+      if (!(carrier?.encoder instanceof CopyingEncoder)) return packed;
+      return offering(packed, table, read, { taker: carrier.encoder, chunkRows: carrier.chunkLength });
+    };
     const [shape, nbytes] = [[table.rows, ...rowShape], table.rows * read.itemSize];
     return { name: location, dtype: own, shape, order: "C", dataAt: 0, nbytes, values: rows, rows };
   };
@@ -48,8 +84,25 @@ export async function openTableFile(
     const found = columnNamed({ columns: dtype.fields, path: location }, name);
     return faceOf(found.dtype, found.shape, structOf([found]));
   };
-  return { ...faceOf(dtype, [], dtype), field };
+  const carry = async (): Promise<StreamCarrier | undefined> => {
+    carrier ??= await carrierOf(table);
+    return carrier;
+  };
+  return { ...faceOf(dtype, [], dtype), field, carry };
 }
+
+async function carrierOf(table: TableFile): Promise<StreamCarrier | undefined> {
+  const chunks = await table.openChunks?.(table.columns.map(({ name }) => name));
+  if (chunks === undefined) return undefined;
+  await chunks.close();
+  return {
+    encoder: new CopyingEncoder(encoderOf(), { mostWaiting: MOST_WAITING }),
+    chunkLength: chunks.rows,
+  };
+}
+
+/** Chunks of all columns of the rows that are read at a time. */
+const MOST_WAITING = 1024;
 
 async function openTable(location: string, options: TableOptions): Promise<TableFile> {
   const file = () => locate(location);

@@ -5,6 +5,7 @@ import { parseDType } from "../format/dtype.ts";
 import { isObject, parseJson } from "../format/json.ts";
 import type { DType } from "../format/types.ts";
 import { openParquet } from "../parquet/open.ts";
+import { chunkRowsOf, PageColumn } from "./parquet-chunks.ts";
 import {
   BOOL,
   type FoundType,
@@ -14,6 +15,7 @@ import {
   numberOf,
   type OpenFile,
   sizedType,
+  type TableChunks,
   type TableColumn,
   type TableFile,
   type TableOptions,
@@ -58,9 +60,41 @@ export async function openParquetTable(open: OpenFile, { as, signal }: TableOpti
         found[i]?.dtype === "text" || dtype.kind === "unicode" ? [name] : [],
       ),
     );
-    return { path, columns, rows, read: (names, call) => readRows(open, { names, texts }, call) };
+    return {
+      ...{ path, columns, rows },
+      read: (names, call) => readRows(open, { names, texts }, call),
+      openChunks: (names) => openChunks(open, columns, names),
+    };
   } finally {
     await store.close?.();
+  }
+}
+
+async function openChunks(
+  open: OpenFile,
+  columns: readonly TableColumn[],
+  names: readonly string[],
+): Promise<TableChunks | undefined> {
+  const { store, path: key } = await open();
+  let isUsed = false;
+  try {
+    const scan = await openParquet(store, key, undefined);
+    const found = new Map<string, PageColumn>();
+    for (const { name, dtype, shape } of columns) {
+      const column = names.includes(name) && shape.length === 0;
+      const pages = column ? PageColumn.of(scan, { store, key }, name, dtype) : undefined;
+      if (pages !== undefined) found.set(name, pages);
+    }
+    const rows = await chunkRowsOf([...found.values()]);
+    isUsed = rows !== undefined;
+    if (rows === undefined) return undefined;
+    return {
+      rows,
+      chunk: async (name, first, end) => found.get(name)?.chunk(first, end),
+      close: async () => store.close?.(),
+    };
+  } finally {
+    if (!isUsed) await store.close?.();
   }
 }
 

@@ -31,8 +31,23 @@ export interface TableFile {
   readonly path: string;
   readonly columns: readonly TableColumn[];
   readonly rows: number;
+  /** Chunks of Blosc that are made of the file's own streams; undefined where it has none for these columns. */
+  openChunks?(names: readonly string[]): Promise<TableChunks | undefined>;
   /** The rows in order, of the columns with these names in their order, which alone are decoded; as often as they are asked for. */
   read(names: readonly string[], signal: AbortSignal | undefined): AsyncIterable<TableRows>;
+}
+
+/** Chunks of the columns of a file, which nobody needs to compress. */
+export interface TableChunks {
+  /** Rows of a chunk. */
+  readonly rows: number;
+  /** The chunk of rows `[first, end)` of a column; undefined where there is none. */
+  chunk(
+    name: string,
+    first: number,
+    end: number,
+  ): Promise<{ readonly chunk: Uint8Array; readonly items: Uint8Array } | undefined>;
+  close(): Promise<void>;
 }
 
 /** Opens a store for one reading, after which it is closed, and says where in it the file is. */
@@ -54,6 +69,36 @@ export function structOf(columns: readonly TableColumn[]): StructType {
     return field;
   });
   return { kind: "struct", itemSize: offset, byteOrder: "none", fields };
+}
+
+/** Takes chunks, and gives them to who asks for their items to be encoded. */
+export interface ChunkTaker {
+  offer(items: Uint8Array, chunk: Uint8Array): void;
+}
+
+/** The same rows; before each piece of them `taker` gets the chunks of the file that begin in it. */
+export async function* offering(
+  pieces: AsyncIterable<Uint8Array>,
+  table: TableFile,
+  dtype: StructType,
+  { taker, chunkRows }: { readonly taker: ChunkTaker; readonly chunkRows: number },
+): AsyncGenerator<Uint8Array> {
+  const names = dtype.fields.map(({ name }) => name);
+  const chunks = await table.openChunks?.(names);
+  try {
+    let [row, next] = [0, 0];
+    for await (const piece of pieces) {
+      row += piece.length / dtype.itemSize;
+      for (; chunks !== undefined && next < row; next += chunkRows)
+        for (const name of names) {
+          const made = await chunks.chunk(name, next, Math.min(table.rows, next + chunkRows));
+          if (made !== undefined) taker.offer(made.items, made.chunk);
+        }
+      yield piece;
+    }
+  } finally {
+    await chunks?.close();
+  }
 }
 
 /**

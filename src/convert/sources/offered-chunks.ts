@@ -47,10 +47,18 @@ export class CopyingEncoder implements ChunkEncoder {
   recoded = 0;
   readonly #encoder: ChunkEncoder;
   readonly #needsTypesize: boolean;
+  readonly #mostWaiting: number;
   #offered: OfferedChunk[] = [];
 
   /** `needsTypesize`: a chunk with elements of another size than the writer asks for is encoded again. */
-  constructor(encoder: ChunkEncoder, { needsTypesize = false }: { needsTypesize?: boolean } = {}) {
+  constructor(
+    encoder: ChunkEncoder,
+    {
+      needsTypesize = false,
+      mostWaiting = MOST_WAITING,
+    }: { needsTypesize?: boolean; mostWaiting?: number } = {},
+  ) {
+    this.#mostWaiting = mostWaiting;
     this.#encoder = encoder;
     this.#needsTypesize = needsTypesize;
     // Writers ask at once where one at a time is enough, and then not here.
@@ -59,7 +67,7 @@ export class CopyingEncoder implements ChunkEncoder {
 
   /** A chunk that the writer may ask for. Neither array must be written to afterwards. */
   offer(items: Uint8Array, chunk: Uint8Array): void {
-    if (this.#offered.length >= MOST_WAITING) this.#offered.shift();
+    if (this.#offered.length >= this.#mostWaiting) this.#offered.shift();
     this.#offered.push({ items, chunk });
   }
 

@@ -1,0 +1,219 @@
+/**
+ * Blosc chunks from the pages of a Parquet file, without compressing anything: a page is a block with one stream.
+ *
+ * Only where pages end where chunks do, in codecs and encodings that Blosc has. Must not know who writes the chunks.
+ * @see docs/parquet-format.md [PR]
+ */
+import type { ColumnMetaData, ParquetScan } from "hyparquet";
+import { deserializeTCompactProtocol } from "hyparquet/src/thrift.js";
+import { joinBytes } from "../bytes/arrays.ts";
+import { at } from "../bytes/at.ts";
+import { BLOSC_VERSION, FLAG, HEADER_LENGTH, MAX_BLOCKSIZE, MAX_NBYTES } from "../codec/header.ts";
+import { decodeStreamSync, decodeSync, prepare } from "../codec/index.ts";
+import type { DType } from "../format/types.ts";
+import type { ReadableStore } from "../store/types.ts";
+
+/** A chunk and the values that it holds. */
+export interface MadeChunk {
+  readonly chunk: Uint8Array;
+  readonly items: Uint8Array;
+}
+
+/** The codecs that Blosc has too, with their numbers in a chunk's flags. */
+const CODECS = {
+  LZ4_RAW: { name: "lz4", number: 1 },
+  SNAPPY: { name: "snappy", number: 2 },
+  ZSTD: { name: "zstd", number: 4 },
+} as const;
+/** Kinds of pages, and encodings of their values. */
+const [DATA, DATA_V2] = [0, 3];
+const [PLAIN, SPLIT] = [0, 9];
+const WIDTHS: { readonly [type: string]: number } = { INT32: 4, INT64: 8, FLOAT: 4, DOUBLE: 8 };
+/** A longer column chunk is not held in memory. */
+const MOST_BYTES = 256 << 20;
+/** Where no page tells where chunks end, they have about so many bytes. */
+const CHUNK_BYTES = 1 << 18;
+const OVERHEAD = 16;
+
+/** A page of values that are all there. */
+interface ValuePage {
+  /** In the file. */
+  readonly row: number;
+  readonly rows: number;
+  readonly isSplit: boolean;
+  readonly body: Uint8Array;
+}
+
+/** A column whose pages may be blocks. */
+export class PageColumn {
+  readonly #column: number;
+  readonly #size: number;
+  readonly #scan: ParquetScan;
+  readonly #file: { readonly store: ReadableStore; readonly key: string };
+  #group: { readonly index: number; readonly pages: readonly ValuePage[] } | undefined;
+
+  private constructor(
+    scan: ParquetScan,
+    file: { readonly store: ReadableStore; readonly key: string },
+    column: number,
+    size: number,
+  ) {
+    this.#scan = scan;
+    this.#file = file;
+    this.#column = column;
+    this.#size = size;
+  }
+
+  /** Undefined for a column whose values Parquet has in another form than numpy. */
+  static of(
+    scan: ParquetScan,
+    file: { readonly store: ReadableStore; readonly key: string },
+    name: string,
+    dtype: DType,
+  ): PageColumn | undefined {
+    const metadata = scan.metadata;
+    const leaf = metadata.schema.find((element) => element.name === name);
+    const isFlat = leaf?.repetition_type === "REQUIRED" && leaf.type !== undefined;
+    const width = isFlat ? WIDTHS[leaf.type ?? ""] : undefined;
+    const isSame = width === dtype.itemSize && !("byteOrder" in dtype && dtype.byteOrder === "big");
+    const columns = metadata.row_groups[0]?.columns.map(({ meta_data: own }) =>
+      own?.path_in_schema.join("."),
+    );
+    const index = columns?.indexOf(name) ?? -1;
+    return isSame && index >= 0 ? new PageColumn(scan, file, index, width) : undefined;
+  }
+
+  /** Rows after which chunks may end, as the first row group tells; undefined where its pages are no blocks. */
+  async period(): Promise<{ readonly rows: number; readonly page: number } | undefined> {
+    const pages = await this.#pages(0);
+    const [first] = pages;
+    if (first === undefined) return undefined;
+    const short = pages.findIndex(({ rows }) => rows !== first.rows);
+    const many = Math.max(1, Math.floor(CHUNK_BYTES / this.#size / first.rows));
+    // The last page of a row group may be short however chunks are cut.
+    if (short < 0 || short === pages.length - 1) return { rows: many * first.rows, page: first.rows };
+    const last = at(pages, short);
+    // A shorter page ends a chunk; a longer one belongs to the next.
+    const rows = last.rows < first.rows ? last.row + last.rows : last.row;
+    return { rows, page: rows };
+  }
+
+  /** The chunk of rows `[first, end)`; undefined where it cannot be made of pages. @throws the codes of damaged chunks */
+  async chunk(first: number, end: number): Promise<MadeChunk | undefined> {
+    const { row_groups: groups } = this.#scan.metadata;
+    const index = this.#scan.ranges.findIndex(({ rowStart, rowEnd }) => first >= rowStart && end <= rowEnd);
+    const codec = CODECS[metaOf(groups[index]?.columns[this.#column])?.codec as keyof typeof CODECS];
+    if (index < 0 || codec === undefined) return undefined;
+    const pages = (await this.#pages(index)).filter(({ row, rows }) => row < end && row + rows > first);
+    const [one] = pages;
+    const last = pages.at(-1);
+    if (one === undefined || last === undefined || one.row !== first || last.row + last.rows !== end)
+      return undefined;
+    const isEven = pages.every(
+      ({ rows, isSplit }, i) =>
+        isSplit === one.isSplit && (rows === one.rows || (i === pages.length - 1 && rows < one.rows)),
+    );
+    const nbytes = (end - first) * this.#size;
+    const blocksize = one.rows * this.#size;
+    if (!isEven || blocksize > MAX_BLOCKSIZE || nbytes > MAX_NBYTES) return undefined;
+    await prepare(codec.name);
+    const streams: Uint8Array[] = [];
+    for (const { rows, body } of pages) {
+      const length = rows * this.#size;
+      // A stream that is as long as its block counts as stored.
+      if (body.length < length) streams.push(body);
+      else if (codec.name === "snappy") return undefined;
+      else streams.push(decodeStreamSync(codec.name, body, length));
+    }
+    const flags = (one.isSplit ? FLAG.shuffle : 0) | FLAG.notSplit | (codec.number << 5);
+    const chunk = chunkOf({ flags, typesize: this.#size, nbytes, blocksize }, streams);
+    const items = decodeSync(chunk);
+    if (chunk.length <= nbytes + OVERHEAD) return { chunk, items };
+    const head = { flags: FLAG.memcpyed | (codec.number << 5), typesize: this.#size, nbytes, blocksize };
+    return { chunk: joinBytes([headerOf(head, nbytes + HEADER_LENGTH), items]), items };
+  }
+
+  /** The pages of a row group; none where one of them is something else than values. */
+  async #pages(index: number): Promise<readonly ValuePage[]> {
+    if (this.#group?.index === index) return this.#group.pages;
+    const meta = metaOf(this.#scan.metadata.row_groups[index]?.columns[this.#column]);
+    const pages =
+      meta === undefined ? [] : await this.#readPages(meta, this.#scan.ranges[index]?.rowStart ?? 0);
+    this.#group = { index, pages };
+    return pages;
+  }
+
+  async #readPages(meta: ColumnMetaData, start: number): Promise<readonly ValuePage[]> {
+    const length = Number(meta.total_compressed_size);
+    if (meta.dictionary_page_offset || !(meta.codec in CODECS) || length > MOST_BYTES) return [];
+    const { store, key } = this.#file;
+    const bytes = await store.getRange(key, { offset: Number(meta.data_page_offset), length });
+    if (bytes?.length !== length) return [];
+    const reader = { view: new DataView(bytes.buffer, bytes.byteOffset, length), offset: 0 };
+    const pages: ValuePage[] = [];
+    let row = start;
+    while (reader.offset < length) {
+      const header = deserializeTCompactProtocol(reader);
+      const { field_1: kind, field_2: decoded, field_3: size, field_5: one, field_8: two } = header;
+      const rows: unknown = kind === DATA ? one?.field_1 : two?.field_1;
+      const encoding: unknown = kind === DATA ? one?.field_2 : two?.field_4;
+      const isValues = kind === DATA || (kind === DATA_V2 && two?.field_7 !== false);
+      const isKnown = encoding === PLAIN || encoding === SPLIT;
+      const end = reader.offset + Number(size);
+      if (!isValues || !isKnown || typeof rows !== "number" || !(end <= length) || !(end > reader.offset))
+        return [];
+      if (decoded !== rows * this.#size) return [];
+      pages.push({ row, rows, isSplit: encoding === SPLIT, body: bytes.subarray(reader.offset, end) });
+      reader.offset = end;
+      row += rows;
+    }
+    return pages;
+  }
+}
+
+/** The row lengths at which the chunks of all columns may be cut, so that most of them can be made; undefined for none. */
+export async function chunkRowsOf(columns: readonly PageColumn[]): Promise<number | undefined> {
+  const periods = (await Promise.all(columns.map((column) => column.period()))).filter(
+    (period) => period !== undefined,
+  );
+  const fits = (rows: number): number =>
+    periods.filter((period) => rows % period.rows === 0 || (rows % period.page === 0 && rows > 0)).length;
+  const wishes = [...new Set(periods.map(({ rows }) => rows))].sort((a, b) => fits(b) - fits(a) || b - a);
+  return wishes[0];
+}
+
+function metaOf(column: { readonly meta_data?: ColumnMetaData } | undefined): ColumnMetaData | undefined {
+  return column?.meta_data;
+}
+
+interface ChunkHead {
+  readonly flags: number;
+  readonly typesize: number;
+  readonly nbytes: number;
+  readonly blocksize: number;
+}
+
+function headerOf({ flags, typesize, nbytes, blocksize }: ChunkHead, cbytes: number): Uint8Array {
+  const head = new Uint8Array(HEADER_LENGTH);
+  head.set([BLOSC_VERSION, 1, flags, typesize]);
+  const view = new DataView(head.buffer);
+  for (const [i, value] of [nbytes, blocksize, cbytes].entries()) view.setUint32(4 + 4 * i, value, true);
+  return head;
+}
+
+/** A chunk of blocks with one stream each. */
+function chunkOf(head: ChunkHead, streams: readonly Uint8Array[]): Uint8Array {
+  const sizes = streams.map(({ length }) => 4 + length);
+  const starts = new DataView(new ArrayBuffer(4 * streams.length));
+  let offset = HEADER_LENGTH + starts.byteLength;
+  for (const [i, size] of sizes.entries()) {
+    starts.setUint32(4 * i, offset, true);
+    offset += size;
+  }
+  const pieces = streams.flatMap((stream) => {
+    const size = new DataView(new ArrayBuffer(4));
+    size.setInt32(0, stream.length, true);
+    return [new Uint8Array(size.buffer), stream];
+  });
+  return joinBytes([headerOf(head, offset), new Uint8Array(starts.buffer), ...pieces]);
+}

@@ -1,0 +1,83 @@
+/** Compressed streams of Parquet files become chunks of Blosc again, without being compressed. [PR] */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { convert, openArray, openTableFile } from "../../src/node/index.ts";
+import { runCli } from "../cli/harness.ts";
+import { temporaryFolder } from "../folder.ts";
+
+const ROWS = 20_000;
+const NAMES = ["t", "close", "volume", "noise"] as const;
+
+/** A table of four columns, of which one does not compress, as a `.npy` file. */
+function writeTable(folder: string): string {
+  const header = `{'descr': [('t','<i8'),('close','<f8'),('volume','<u4'),('noise','<f4')], 'fortran_order': False, 'shape': (${ROWS},), }`;
+  const length = 64 * Math.ceil((11 + header.length) / 64) - 10;
+  const bytes = Buffer.alloc(10 + length + 24 * ROWS, " ");
+  bytes.write("\x93NUMPY\x01\x00", "latin1");
+  bytes.writeUInt16LE(length, 8);
+  bytes.write(`${header.padEnd(length - 1)}\n`, 10);
+  let noise = 1;
+  for (let row = 0, at = 10 + length; row < ROWS; row++, at += 24) {
+    bytes.writeBigInt64LE(BigInt(row) * 60n, at);
+    bytes.writeDoubleLE(100 + ((row * 7919) % 977) / 100, at + 8);
+    bytes.writeUInt32LE((row * 31) % 5003, at + 16);
+    noise ^= noise << 13;
+    noise ^= noise >>> 17;
+    noise ^= noise << 5;
+    // No NaN, whose bits JavaScript does not keep.
+    bytes.writeUInt32LE(noise & 0x3fff_ffff, at + 20);
+  }
+  const path = join(folder, "t.npy");
+  writeFileSync(path, bytes);
+  return path;
+}
+
+async function valuesOf(path: string): Promise<unknown[]> {
+  const found: unknown[] = [];
+  for (const column of NAMES) {
+    const array = await openArray(path, { column });
+    found.push((await array.get()).data);
+    await array.close();
+  }
+  return found;
+}
+
+test.each([
+  ["lz4", "shuffle"],
+  ["lz4hc", "noshuffle"],
+  ["zstd", "shuffle"],
+  ["snappy", "shuffle"],
+])("every chunk of %s with %s comes back stream for stream", async (codec, shuffle) => {
+  const folder = temporaryFolder();
+  const at = (name: string): string => join(folder, name);
+  const table = writeTable(folder);
+  const how = ["--codec", codec, "--shuffle", shuffle, "--chunklen", "4096"];
+  expect((await runCli(["create", at("a.bcolz"), "--as", "ctable", "--from", table, ...how])).code).toBe(0);
+  await convert(at("a.bcolz"), at("t.parquet"), { to: "parquet" });
+  const wanted = await valuesOf(at("a.bcolz"));
+  // Incompressible blocks of snappy are stored otherwise, and are compressed again.
+  const said =
+    codec === "snappy" ? /[3-9] chunks made .* \d+ compressed/ : /[4-9] chunks made .* 0 compressed/;
+  for (const as of [["--as", "ctable"], []]) {
+    const made = await runCli(["create", at("b"), ...as, "--overwrite", "--from", at("t.parquet")]);
+    expect([made.code, made.err]).toEqual([0, expect.stringMatching(said) as string]);
+    expect(await valuesOf(at("b"))).toEqual(wanted);
+    expect((await runCli(["verify", at("b")])).code).toBe(0);
+  }
+});
+
+test("a caller who says how chunks are made gets such chunks, and other files have no streams to give", async () => {
+  const folder = temporaryFolder();
+  const at = (name: string): string => join(folder, name);
+  const table = writeTable(folder);
+  await runCli(["create", at("a.bcolz"), "--as", "ctable", "--from", table, "--chunklen", "4096"]);
+  await convert(at("a.bcolz"), at("t.parquet"), { to: "parquet" });
+  const file = await openTableFile(at("t.parquet"));
+  expect((await file.carry())?.chunkLength).toBe(65_536);
+  const made = await runCli(["create", at("b.bcolz"), "--from", at("t.parquet"), "--codec", "zstd"]);
+  expect([made.code, made.err]).toEqual([0, expect.not.stringContaining("compressed streams") as string]);
+  const fixtures = join(import.meta.dirname, "..", "..", "fixtures", "tables");
+  for (const name of ["snappy.parquet", "gzip.parquet", "lz4.feather", "plain.csv"])
+    expect(await (await openTableFile(join(fixtures, name))).carry()).toBeUndefined();
+});
