@@ -171,7 +171,7 @@ const LATER: Readonly<Record<string, number>> = {
  */
 const LIMITS = {
   lines: { limit: 83_523, bar: 58_000 },
-  files: { limit: 368, bar: 380 },
+  files: { limit: 383, bar: 380 },
   "largest folder": { limit: 22, bar: 22 },
   "functions with six parameters and more": { limit: 3, bar: 5 },
   "defaults after an index": { limit: 18, bar: 20 },

@@ -10,7 +10,13 @@ import { corpusFolder, type FixtureDType, loadArchives } from "../fixtures/manif
 import type { PeerName } from "./peers.ts";
 import type { Suite } from "./suite.ts";
 
-const READERS = ["pyarrow", "duckdb", "polars", "fastparquet"] as const satisfies readonly PeerName[];
+const READERS = [
+  "pyarrow",
+  "duckdb",
+  "polars",
+  "datafusion",
+  "fastparquet",
+] as const satisfies readonly PeerName[];
 
 /** Those that read Arrow too. */
 const ARROW_READERS: readonly PeerName[] = ["pyarrow", "polars"];
@@ -103,7 +109,43 @@ async function makeJobs(folder: string): Promise<ParquetJob[]> {
       const sha256 = createHash("sha256").update(data).digest("hex");
       await toJob(name, { dtype: "<f8", shape: [rows, ...rowShape], sha256 });
     }
+  jobs.push(...(await tableJobs(store, folder)));
   await store.close();
+  return jobs;
+}
+
+/** Columns of one table, with the lengths of their chunks: no two end together. */
+const COLUMNS = [
+  { name: "a", dtype: "<f8", rowShape: [], chunklen: 96 },
+  { name: "b", dtype: ">u4", rowShape: [], chunklen: 1000 },
+  { name: "day", dtype: "<M8[D]", rowShape: [], chunklen: 37 },
+  { name: "span", dtype: "<m8[ns]", rowShape: [], chunklen: 500 },
+  { name: "text", dtype: "|S6", rowShape: [], chunklen: 64 },
+  { name: "pair", dtype: "<i4", rowShape: [2], chunklen: 77 },
+  { name: "grid", dtype: ">f4", rowShape: [2, 3], chunklen: 250 },
+] as const;
+
+/** Tables without rows, with one, and with many. */
+async function tableJobs(store: FileStore, folder: string): Promise<ParquetJob[]> {
+  const jobs: ParquetJob[] = [];
+  for (const rows of [0, 1, 1000]) {
+    const name = `table-${rows}`;
+    const made: Omit<ParquetJob, "path">[] = [];
+    for (const { name: column, dtype, rowShape, chunklen } of COLUMNS) {
+      const data = makeValues(dtype, rows * rowShape.reduce<number>((product, n) => product * n, 1));
+      const type = parseDType(dtype, "made");
+      await createCarray(store, `${name}/${column}`, { dtype: type, rowShape, data }, { chunklen });
+      const sha256 = createHash("sha256").update(data).digest("hex");
+      made.push({ column, dtype, shape: [rows, ...rowShape], sha256 });
+    }
+    const names = JSON.stringify({ names: COLUMNS.map((column) => column.name) });
+    await store.put(`${name}/__rootdirs__`, new TextEncoder().encode(names));
+    for (const to of FORMATS) {
+      const path = join(folder, `${name}.${to}`);
+      await convert(join(folder, name), path, { to, verify: true, threads: 0 });
+      jobs.push(...made.map((job) => ({ path, ...job })));
+    }
+  }
   return jobs;
 }
 

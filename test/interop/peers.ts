@@ -54,6 +54,7 @@ const PEERS = {
   pyarrow: { recipe: PARQUET, reader: ["parquet_reader.py", "pyarrow"] },
   duckdb: { recipe: PARQUET, reader: ["parquet_reader.py", "duckdb"] },
   polars: { recipe: PARQUET, reader: ["parquet_reader.py", "polars"] },
+  datafusion: { recipe: PARQUET, reader: ["parquet_reader.py", "datafusion"] },
   fastparquet: { recipe: PARQUET, reader: ["parquet_reader.py", "fastparquet"] },
   recipes: { recipe: HDF5, reader: ["recipe.py"] },
   "zarr 2.18": { recipe: { name: "zarr2", pythons: ["3.11"] }, reader: ["zarr2_transformer.py"] },

@@ -1,4 +1,4 @@
-"""Reads a column of a Parquet or Arrow file with pyarrow, DuckDB, Polars or fastparquet, whose name is the argument.
+"""Reads a column of a Parquet or Arrow file with pyarrow, DuckDB, Polars, DataFusion (arrow-rs) or fastparquet, whose name is the argument.
 
 The values come back in the numpy dtype of the source, so that their hash is that of the source's bytes.
 """
@@ -60,6 +60,10 @@ def read_table(path):
 
         read = polars.read_ipc if path.endswith(".arrow") else polars.read_parquet
         return read(path).to_arrow()
+    if READER == "datafusion":
+        import datafusion
+
+        return datafusion.SessionContext().read_parquet(path).to_arrow_table()
     import fastparquet
 
     return pa.Table.from_pandas(fastparquet.ParquetFile(path).to_pandas(), preserve_index=False)
