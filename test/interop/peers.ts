@@ -57,6 +57,8 @@ const PEERS = {
   datafusion: { recipe: PARQUET, reader: ["parquet_reader.py", "datafusion"] },
   fastparquet: { recipe: PARQUET, reader: ["parquet_reader.py", "fastparquet"] },
   recipes: { recipe: HDF5, reader: ["recipe.py"] },
+  "python-blosc2 2": { recipe: { name: "blosc2-2", pythons: ["3.11", "3.10"] }, reader: ["recipe.py"] },
+  "python-blosc2 3": { recipe: { name: "blosc2-3", pythons: ["3.12"] }, reader: ["recipe.py"] },
   "zarr 2.18": { recipe: { name: "zarr2", pythons: ["3.11"] }, reader: ["zarr2_transformer.py"] },
   bloscpack: {
     recipe: BLOSCPACK,
