@@ -5,7 +5,7 @@
  * zarr-view.ts knows. [BS-01 to BS-03]
  */
 import { at } from "../bytes/at.ts";
-import { SuperchunkError } from "../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
@@ -43,11 +43,11 @@ export async function openBlosc2Store(
   const named = parts.findIndex((name) => /\.b2[dz]$/i.test(name)) + 1;
   const count = named === 0 ? parts.length : named;
   const place = joinKey(...parts.slice(0, count));
-  const isZip = /\.b2z$/i.test(place) && (await store.stat(place, options)) !== undefined;
-  if (!isZip && (await store.stat(joinKey(place, EMBEDDED), options)) === undefined) return undefined;
+  const zip = /\.b2z$/i.test(place) ? await openIfThere(store, place, options) : undefined;
+  if (zip === undefined && (await store.stat(joinKey(place, EMBEDDED), options)) === undefined)
+    return undefined;
   const members = new Map<string, Member>();
-  if (isZip) {
-    const zip = await ZipStore.open(store, place, options);
+  if (zip !== undefined) {
     for (const name of zip.names())
       if (MEMBER.test(name)) addMember(members, name, { store: zip, key: name });
     await addEmbedded(members, { store: zip, key: EMBEDDED }, options);
@@ -59,6 +59,17 @@ export async function openBlosc2Store(
   const tables = await showTables(members, options);
   const tree = new TreeStore(store, place, { members, tables });
   return openZarr(tree, parts.slice(count).join("/"), { ...options, dialect: "blosc2" });
+}
+
+function openIfThere(
+  store: ReadableStore,
+  place: string,
+  options: StoreOptions,
+): Promise<ZipStore | undefined> {
+  return ZipStore.open(store, place, options).catch((error: unknown) => {
+    if (isSuperchunkError(error, "NOT_FOUND")) return undefined;
+    throw error;
+  });
 }
 
 function addMember(members: Map<string, Member>, name: string, member: Member): void {

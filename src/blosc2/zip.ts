@@ -24,22 +24,55 @@ interface Entry {
   start?: number;
 }
 
+/** Bytes that are read at once of a member's header and what follows: the header of a frame. */
+const AHEAD = 8192;
+
+/** Parts of the file that were read and are kept: each saves a request. */
+class KeptParts {
+  readonly #read: (range: ByteRange, options?: StoreOptions) => Promise<Uint8Array | undefined>;
+  readonly #size: number;
+  #parts: readonly { readonly offset: number; readonly bytes: Uint8Array }[] = [];
+
+  constructor(store: ReadableStore, key: string, size: number) {
+    this.#read = (range, options) => store.getRange(key, range, options);
+    this.#size = size;
+  }
+
+  /** Reads bytes, and keeps them with those after them, up to `ahead` bytes in all. The end of the file is kept for good. */
+  async get(
+    { offset, length }: { readonly offset: number; readonly length: number },
+    ahead: number,
+    options?: StoreOptions,
+  ): Promise<Uint8Array | undefined> {
+    const known = this.#parts.find(
+      (part) => part.offset <= offset && offset + length <= part.offset + part.bytes.length,
+    );
+    if (known !== undefined) return known.bytes.slice(offset - known.offset, offset - known.offset + length);
+    const most = Math.min(Math.max(length, ahead), Math.max(0, this.#size - offset));
+    const bytes = await this.#read({ offset, length: Math.max(length, most) }, options);
+    if (bytes === undefined || ahead < length) return bytes;
+    this.#parts = [...this.#parts.slice(0, 1), { offset, bytes }];
+    return bytes.slice(0, length);
+  }
+}
+
 /** The members of an archive, read only. */
 export class ZipStore implements ReadableStore {
   readonly #store: ReadableStore;
   readonly #key: string;
   readonly #info: ObjectInfo;
   readonly #entries: ReadonlyMap<string, Entry>;
+  readonly #parts: KeptParts;
 
   private constructor(
-    store: ReadableStore,
-    key: string,
-    info: ObjectInfo,
+    { store, key, info }: { readonly store: ReadableStore; readonly key: string; readonly info: ObjectInfo },
+    parts: KeptParts,
     entries: ReadonlyMap<string, Entry>,
   ) {
     this.#store = store;
     this.#key = key;
     this.#info = info;
+    this.#parts = parts;
     this.#entries = entries;
   }
 
@@ -48,6 +81,7 @@ export class ZipStore implements ReadableStore {
     const info = await store.stat(key, options);
     const path = store.describe(key);
     if (info === undefined) throw new SuperchunkError("NOT_FOUND", "there is no such file", { path });
+    const parts = new KeptParts(store, key, info.size);
     const bad = (what: string, offset: number): SuperchunkError =>
       new SuperchunkError(
         "BAD_FIELD",
@@ -66,7 +100,7 @@ export class ZipStore implements ReadableStore {
           `the directory has ${length} bytes; ${MAX_DIRECTORY} is the limit`,
           { path },
         );
-      const bytes = await store.getRange(key, { offset, length }, options);
+      const bytes = await parts.get({ offset, length }, length, options);
       if (bytes?.length === length) return new DataView(bytes.buffer, bytes.byteOffset, length);
       throw new SuperchunkError("STALE", "the file changed while it was read; try again", { path });
     };
@@ -117,7 +151,7 @@ export class ZipStore implements ReadableStore {
       entries.set(name, { header, size, method: directory.getUint16(at + 10, true) });
       at = next;
     }
-    return new ZipStore(store, key, info, entries);
+    return new ZipStore({ store, key, info }, parts, entries);
   }
 
   names(): Iterable<string> {
@@ -139,9 +173,7 @@ export class ZipStore implements ReadableStore {
     if (entry === undefined) return undefined;
     const { offset, length } = resolveRange(range, entry.size, key);
     const start = await this.#startOf(key, entry, options);
-    return length === 0
-      ? new Uint8Array(0)
-      : this.#store.getRange(this.#key, { offset: start + offset, length }, options);
+    return length === 0 ? new Uint8Array(0) : this.#parts.get({ offset: start + offset, length }, 0, options);
   }
 
   async stat(key: string): Promise<ObjectInfo | undefined> {
@@ -163,7 +195,7 @@ export class ZipStore implements ReadableStore {
         "the member of the zip archive is compressed, which python-blosc2 never does; unpack the archive",
         { path, field: "method", found: entry.method },
       );
-    const bytes = await this.#store.getRange(this.#key, { offset: entry.header, length: LOCAL }, options);
+    const bytes = await this.#parts.get({ offset: entry.header, length: LOCAL }, AHEAD, options);
     const head = new DataView(
       bytes?.buffer ?? new ArrayBuffer(0),
       bytes?.byteOffset ?? 0,

@@ -14,12 +14,12 @@ import { resolveRange } from "../store/range.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
 import type { Chain } from "../zarr/codecs/chain.ts";
 import { V2_DOCUMENTS, v2Chain } from "../zarr/document/metadata-v2.ts";
-import { base64 } from "../zarr/document/zarr-dtype.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
 import { type Hdf5Chunk, listChunks } from "./chunks.ts";
 import { Hdf5File } from "./file.ts";
+import { fillJson } from "./fill.ts";
 import { type Hdf5Dataset, type Hdf5Filter, type Hdf5Group, readObject } from "./objects.ts";
 
 /** Bytes of a chunk, about, of values that lie in one piece. */
@@ -430,36 +430,16 @@ function asZarrFilter(
   }
 }
 
-/** The fill value as Zarr v2 has it: numbers as they are, the bytes of all else in base64. */
-function fillJson(numpy: JsonValue, fill: Uint8Array): JsonValue {
-  const kind = typeof numpy === "string" ? numpy[1] : "V";
-  const isZero = fill.every((byte) => byte === 0);
-  if (typeof numpy !== "string" || kind === "V" || kind === "S") return base64(fill);
-  if (kind === "b") return !isZero;
-  if (isZero) return kind === "c" ? [0, 0] : 0;
-  const view = new DataView(fill.buffer, fill.byteOffset, fill.byteLength);
-  const little = numpy[0] !== ">";
-  const float = (at: number, size: number): JsonValue => {
-    const value = size === 8 ? view.getFloat64(at, little) : view.getFloat32(at, little);
-    if (Number.isFinite(value)) return value;
-    return Number.isNaN(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
-  };
-  if (kind === "c") return [float(0, fill.length / 2), float(fill.length / 2, fill.length / 2)];
-  if (kind === "f") return fill.length === 2 ? halfJson(view.getUint16(0, little)) : float(0, fill.length);
-  let value = 0n;
-  for (let i = 0; i < fill.length; i++)
-    value = (value << 8n) | BigInt(fill[little ? fill.length - 1 - i : i] as number);
-  if (kind === "i") value = BigInt.asIntN(8 * fill.length, value);
-  return value;
-}
-
-/** A float of two bytes. */
-function halfJson(bits: number): JsonValue {
-  const sign = bits >> 15 === 1 ? -1 : 1;
-  const exponent = (bits >> 10) & 31;
-  const fraction = bits & 1023;
-  if (exponent === 31) return fraction !== 0 ? "NaN" : sign > 0 ? "Infinity" : "-Infinity";
-  return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
+/** The file; undefined where it is not of HDF5. */
+function openIfThere(
+  store: ReadableStore,
+  name: string,
+  options: StoreOptions,
+): Promise<Hdf5File | undefined | "absent"> {
+  return Hdf5File.open(store, name, options).catch((error: unknown) => {
+    if (isSuperchunkError(error, "NOT_FOUND")) return "absent";
+    throw error;
+  });
 }
 
 /**
@@ -475,10 +455,12 @@ export async function openHdf5Node(
   options: OpenZarrOptions = {},
 ): Promise<ZarrArray | ZarrGroup | undefined> {
   const parts = key.split("/");
-  for (let count = parts.length; count > 0; count--) {
+  const named = parts.findIndex((name) => /\.[a-z0-9]+$/i.test(name)) + 1;
+  // The first part with the name of a file comes first: each that is not there costs a request.
+  for (const count of [named, ...parts.map((_, i) => parts.length - i)]) {
     const name = joinKey(...parts.slice(0, count));
-    if ((await store.stat(name, options)) === undefined) continue;
-    const file = await Hdf5File.open(store, name, options);
+    const file = count === 0 ? "absent" : await openIfThere(store, name, options);
+    if (file === "absent") continue;
     if (file === undefined) return undefined;
     const inside = parts.slice(count).join("/");
     try {

@@ -19,6 +19,9 @@ export interface Location {
   readonly path: string;
 }
 
+/** A path into an HDF5 file, or a store of Blosc2: the folder that it is in, and what follows. */
+const HELD = /^(?:(.*?)\/)?([^/]+\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom|b2[dz])\/.+)$/i;
+
 /** The store and key of a path or URL that exists. Throws `NOT_FOUND`, `UNSUPPORTED` (another scheme), `BAD_ARGUMENT` (empty). */
 export async function locate(location: string): Promise<Location> {
   refuseEmptyPath(location);
@@ -159,8 +162,16 @@ function unknownScheme(scheme: string, location: string): SuperchunkError {
 /** The last part of the prefix is the key, so that an archive that is a file has one. */
 function locateS3(location: string): Location {
   const { prefix = "", ...where } = parseS3Address(location);
-  const { folder, name } = splitKey(prefix);
-  return { store: withCoalescing(new S3Store({ ...where, prefix: folder })), path: name };
+  const { folder, path } = splitHeld(prefix);
+  return { store: withCoalescing(new S3Store({ ...where, prefix: folder })), path };
+}
+
+/** A key, and the folder that it is in; a file or store that holds others is named in the key: `bars.h5/group/prices`. */
+function splitHeld(whole: string): { readonly folder: string; readonly path: string } {
+  const [, folder = "", path] = HELD.exec(whole) ?? [];
+  if (path !== undefined) return { folder, path };
+  const { folder: above, name } = splitKey(whole);
+  return { folder: above, path: name };
 }
 
 /** The last part of the URL's path is the key, so that an archive that is a file has one. */
@@ -170,9 +181,9 @@ function locateUrl(location: string): Location {
     // The address is not repeated: it may hold a password.
     throw new SuperchunkError("BAD_ARGUMENT", "the http(s):// address is not a valid URL", { field: "path" });
   const parts = url.pathname.split("/").filter((part) => part !== "");
-  const key = parts.pop() ?? "";
-  url.pathname = `/${parts.map((part) => `${part}/`).join("")}`;
-  return { store: withCoalescing(new HttpStore(url.href)), path: decodeURIComponent(key) };
+  const { folder, path } = splitHeld(parts.join("/"));
+  url.pathname = folder === "" ? "/" : `/${folder}/`;
+  return { store: withCoalescing(new HttpStore(url.href)), path: decodeURIComponent(path) };
 }
 
 function isEncoded(path: string): boolean {

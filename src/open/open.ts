@@ -59,6 +59,8 @@ export async function open(
   options: OpenAnyOptions = {},
 ): Promise<Readable> {
   const source = archiveStore(store);
+  const named = HELD_NAMES.test(path) ? await openNamed(asReadable(store), path, options) : undefined;
+  if (named !== undefined) return named;
   const found = await findArchive(source, path, options);
   if ("kind" in found) return found;
   const { file } = found;
@@ -86,6 +88,20 @@ const HDF5_NAMES = /\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom)(?=\/|$)/i;
 
 /** Stores of Blosc2: a zip archive, or a folder. */
 const BLOSC2_STORES = /\.b2[dz](?=\/|$)/i;
+
+/** Names of what is of HDF5 or Blosc2: it is looked for first, so that a server is not asked for the files of archives. */
+const HELD_NAMES = /\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom|b2[dz]|b2nd|b2frame)(?=\/|$)/i;
+
+/** As {@link openInFile}, told apart by the name, and with the same result where the name is wrong: undefined. */
+async function openNamed(
+  store: ReadableStore,
+  path: string,
+  options: OpenAnyOptions,
+): Promise<ZarrArray | ZarrGroup | undefined> {
+  if (HDF5_NAMES.test(path) || BLOSC2_STORES.test(path)) return openInside(store, path, undefined, options);
+  const { openBlosc2 } = await import("../blosc2/zarr-view.ts");
+  return openBlosc2(store, path, options);
+}
 
 /** As {@link open}, but of an HDF5 file or what is of Blosc2; undefined for all else. Throws as open. */
 export async function openInFile(

@@ -1,0 +1,35 @@
+/** Fill values of HDF5 in the words of Zarr v2. */
+import type { JsonValue } from "../format/types.ts";
+import { base64 } from "../zarr/document/zarr-dtype.ts";
+
+/** The fill value as Zarr v2 has it: numbers as they are, the bytes of all else in base64. */
+export function fillJson(numpy: JsonValue, fill: Uint8Array): JsonValue {
+  const kind = typeof numpy === "string" ? numpy[1] : "V";
+  const isZero = fill.every((byte) => byte === 0);
+  if (typeof numpy !== "string" || kind === "V" || kind === "S") return base64(fill);
+  if (kind === "b") return !isZero;
+  if (isZero) return kind === "c" ? [0, 0] : 0;
+  const view = new DataView(fill.buffer, fill.byteOffset, fill.byteLength);
+  const little = numpy[0] !== ">";
+  const float = (at: number, size: number): JsonValue => {
+    const value = size === 8 ? view.getFloat64(at, little) : view.getFloat32(at, little);
+    if (Number.isFinite(value)) return value;
+    return Number.isNaN(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
+  };
+  if (kind === "c") return [float(0, fill.length / 2), float(fill.length / 2, fill.length / 2)];
+  if (kind === "f") return fill.length === 2 ? halfJson(view.getUint16(0, little)) : float(0, fill.length);
+  let value = 0n;
+  for (let i = 0; i < fill.length; i++)
+    value = (value << 8n) | BigInt(fill[little ? fill.length - 1 - i : i] as number);
+  if (kind === "i") value = BigInt.asIntN(8 * fill.length, value);
+  return value;
+}
+
+/** A float of two bytes. */
+function halfJson(bits: number): JsonValue {
+  const sign = bits >> 15 === 1 ? -1 : 1;
+  const exponent = (bits >> 10) & 31;
+  const fraction = bits & 1023;
+  if (exponent === 31) return fraction !== 0 ? "NaN" : sign > 0 ? "Infinity" : "-Infinity";
+  return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
+}
