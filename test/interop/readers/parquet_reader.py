@@ -66,7 +66,12 @@ def read_table(path):
         return datafusion.SessionContext().read_parquet(path).to_arrow_table()
     import fastparquet
 
-    return pa.Table.from_pandas(fastparquet.ParquetFile(path).to_pandas(), preserve_index=False)
+    frame = fastparquet.ParquetFile(path).to_pandas()
+    for name in frame.columns:
+        # Dates come as objects that are counts of nanoseconds.
+        if frame[name].dtype == object and len(frame) and all(isinstance(value, int) for value in frame[name]):
+            frame[name] = frame[name].astype("int64").astype("datetime64[ns]")
+    return pa.Table.from_pandas(frame, preserve_index=False)
 
 
 def flatten(column):
