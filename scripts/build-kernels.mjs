@@ -1,8 +1,9 @@
 /**
- * Compiles src/kernels/assembly/{decode,encode}.ts to WebAssembly and inlines the result in src/kernels/generated/.
+ * Compiles src/kernels/assembly/{decode,encode}.ts to WebAssembly: to src/kernels/generated/NAME.wasm, and inlined in NAME-kernels.ts there.
  * Does nothing where the sources, this script and the compiler are the ones of the last build.
  */
 import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import asc from "assemblyscript/asc";
@@ -22,15 +23,21 @@ await inlineZstd(GENERATED);
 for (const entry of ENTRIES) {
   if (!sources.has(`${entry}.ts`)) continue;
   const digest = await digestOf(entry);
-  const target = new URL(`${entry}.ts`, GENERATED);
+  const target = new URL(`${entry}-kernels.ts`, GENERATED);
+  const binary = new URL(`${entry}.wasm`, GENERATED);
   const old = await readFile(target, "utf8").catch(() => "");
-  if (old.includes(digest)) continue;
+  if (old.includes(digest) && existsSync(binary)) continue;
   const wasm = await compile(entry);
-  // Renamed into place, so that a build running at the same time never sees half a file.
-  const temporary = new URL(`.${entry}.${process.pid}.tmp`, GENERATED);
-  await writeFile(temporary, render(entry, digest, wasm));
-  await rename(temporary, target);
+  await replace(binary, wasm);
+  await replace(target, render(entry, digest, wasm));
   console.log(`kernel ${entry}: ${wasm.length} bytes`);
+}
+
+/** Renamed into place, so that a build running at the same time never sees half a file. */
+async function replace(target, contents) {
+  const temporary = new URL(`${target}.${process.pid}.tmp`);
+  await writeFile(temporary, contents);
+  await rename(temporary, target);
 }
 
 async function readSources() {
@@ -76,8 +83,8 @@ async function compile(entry) {
 
 function render(entry, digest, wasm) {
   return `// Made by scripts/build-kernels.mjs from src/kernels/assembly/${entry}.ts; not to be edited. ${digest}
-/** The WebAssembly module of the ${entry} kernels, base64. */
-export const wasm: string =
-  "${Buffer.from(wasm).toString("base64")}";
+/** The WebAssembly module of the ${entry} kernels, in hexadecimal: a fifth less than base64 once a page compresses it. */
+export const hex: string =
+  "${Buffer.from(wasm).toString("hex")}";
 `;
 }

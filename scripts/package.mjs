@@ -6,7 +6,7 @@
  */
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build, transform } from "esbuild";
@@ -21,11 +21,20 @@ const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 const ENTRIES = Object.fromEntries(
   Object.entries(manifest.exports)
     .filter(([, entry]) => typeof entry !== "string")
-    .map(([name, entry]) => [
-      name === "." ? "index" : name.slice(2),
-      entry.default.replace("./dist/src/", "").replace(/\.js$/, ""),
-    ]),
+    .map(([name, entry]) => [fileOf(name), entry.default.replace("./dist/src/", "").replace(/\.js$/, "")]),
 );
+
+function fileOf(name) {
+  return name === "." ? "index" : name.slice(2).replaceAll("/", "-");
+}
+
+/** The files that entries name as they are: the kernels as modules. Their names in the package, and where they are made. */
+const ASSETS = Object.entries(manifest.exports)
+  .filter(([name]) => name.endsWith(".wasm"))
+  .map(([name, source]) => ({ name, source, file: `dist/${basename(source)}` }));
+
+/** Entries that hosts without a compiler of WebAssembly (Cloudflare's Workers) get with the kernels handed in as modules. */
+const WORKERD = ["blosc"];
 
 /** Dependencies that are in the package itself, so that a page may load its files without a bundler. */
 const BUNDLED = Object.keys(manifest.dependencies).filter((name) => name !== "commander");
@@ -41,7 +50,8 @@ const isExternal = (id) => !/^[./\0]|^[A-Z]:/.test(id) && !isBundled(id);
 const treeshake = { moduleSideEffects: (id) => /^(node:|commander$)/.test(id) };
 
 /** True for a module that only exports others again: whoever imports it loads what is used alone. */
-const isBarrel = (id) => /\/dist\/src\/(?:(?:codec|node|queue)\/)?(?:index|zarr|blosc)\.js$/.test(id);
+const isBarrel = (id) =>
+  /\/dist\/src\/(?:(?:codec|node|queue)\/)?(?:index|zarr|blosc|blosc-wasm)\.js$/.test(id);
 
 /** True for a module that exports one thing, without a name. */
 const hasDefault = (id) => id.endsWith(".umd.min.js") || id === "\0uplot" || id === "\0papaparse";
@@ -77,6 +87,8 @@ rmSync(out, { recursive: true, force: true });
 mkdirSync(join(out, "dist"), { recursive: true });
 await bundleCode();
 writeFileSync(join(out, "dist", "page.html"), await pageHtml());
+for (const { source, file } of ASSETS) cpSync(join(root, source), join(out, file));
+for (const name of WORKERD) writeFileSync(join(out, "dist", `${name}.workerd.js`), workerdEntry(name));
 await bundleTypes();
 writeManifest();
 const { manPage } = await import("./tools/man-page.mjs");
@@ -93,8 +105,12 @@ for (const name of DOCUMENTS.filter((each) => each.endsWith(".md"))) {
   if (plain !== text) writeFileSync(join(out, name), plain);
 }
 // Pictures of the page are for who reads the documents on the web.
-const isWanted = (name) => !/[\\/]images[\\/]page-[^\\/]+\.png$/.test(name);
+const isPicture = (name) => /[\\/]images[\\/]page-[^\\/]+\.png$/.test(name);
+// So is the reference that is made from the types, which are in the package.
+const isReference = (name) => /[\\/]docs[\\/]api[\\/]/.test(name);
+const isWanted = (name) => !isPicture(name) && !isReference(name);
 cpSync(join(root, "docs"), join(out, "docs"), { recursive: true, filter: isWanted });
+writeFileSync(join(out, "docs", "api", "README.md"), referencePage());
 writeNotices();
 const files = readdirSync(out, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
 console.log(`package: ${files.length} files in package/`);
@@ -150,6 +166,24 @@ async function bundleCode() {
     const { code: small } = await transform(code, { minify: true, target: "es2022", legalComments: "none" });
     writeFileSync(join(out, "dist", fileName), small);
   }
+}
+
+/** An entry that hands the kernels in, as modules that the host compiled before, and exports what the entry exports. */
+function workerdEntry(name) {
+  return `import decode from "./decode.wasm";
+import encode from "./encode.wasm";
+import * as kernels from "./blosc-wasm.js";
+kernels.useModules({ decode, encode });
+export * from "./${name}.js";
+`;
+}
+
+/** What the package has in place of the API reference: where the types are, which say the same. */
+function referencePage() {
+  const entries = Object.entries(manifest.exports)
+    .filter(([, entry]) => typeof entry !== "string")
+    .map(([name]) => `- \`${manifest.name}${name.slice(1)}\`: \`dist/${fileOf(name)}.d.ts\`\n`);
+  return `# API reference\n\nEvery exported name is described in the types of its entry, where editors show it:\n\n${entries.join("")}`;
 }
 
 /** The modules that files load before they run: what they use, and all that those import but on demand. */
@@ -238,6 +272,7 @@ function writeManifest() {
   const needed = Object.entries(manifest.dependencies).filter(([name]) => !isBundled(name));
   const entry = (name) => ({
     types: `./dist/${name}.d.ts`,
+    ...(WORKERD.includes(name) ? { workerd: `./dist/${name}.workerd.js` } : {}),
     default: `./dist/${name}.js`,
   });
   const published = {
@@ -245,11 +280,15 @@ function writeManifest() {
     dependencies: Object.fromEntries(needed),
     bin: { superchunk: "./dist/cli.js" },
     man: "./superchunk.1.gz",
+    sideEffects: WORKERD.map((name) => `./dist/${name}.workerd.js`),
     files: ["dist", "docs", "src", "*.md", "superchunk.1.gz"],
     exports: {
       ...Object.fromEntries(
-        Object.keys(ENTRIES).map((name) => [name === "index" ? "." : `./${name}`, entry(name)]),
+        Object.entries(manifest.exports)
+          .filter(([, each]) => typeof each !== "string")
+          .map(([name]) => [name, entry(fileOf(name))]),
       ),
+      ...Object.fromEntries(ASSETS.map(({ name, file }) => [name, `./${file}`])),
       "./package.json": "./package.json",
     },
   };

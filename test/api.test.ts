@@ -1,6 +1,7 @@
 /** The public surface: what each entry point exports is a decision, not an accident. */
 import { expect, test } from "vitest";
 import * as blosc from "../src/blosc.ts";
+import * as bloscWasm from "../src/blosc-wasm.ts";
 import * as core from "../src/index.ts";
 import * as node from "../src/node/index.ts";
 import * as zarr from "../src/zarr.ts";
@@ -10,6 +11,7 @@ test.each([
   ["superchunk/node", node],
   ["superchunk/zarr", zarr],
   ["superchunk/blosc", blosc],
+  ["superchunk/blosc/wasm", bloscWasm],
 ] as const)("%s exports what it says", (_, entry) => {
   expect(Object.keys(entry).sort()).toMatchSnapshot();
 });

@@ -1,5 +1,5 @@
 /**
- * Turns inlined WebAssembly into instances with a growing memory. Knows WebAssembly; must not know Blosc.
+ * Turns WebAssembly, inlined or handed in, into instances with a growing memory. Knows WebAssembly; must not know Blosc.
  */
 import { SuperchunkError } from "../errors.ts";
 
@@ -19,15 +19,50 @@ export function align(address: number): number {
   return Math.ceil(address / CACHE_LINE) * CACHE_LINE;
 }
 
+/** What can be handed in: the kernels, and the reference implementation of zstd. */
+export type ModuleName = "decode" | "encode" | "zstd";
+
+/** Modules that were handed in, or what fetches them, in place of those that are compiled here. */
+export const handedIn: Partial<Record<ModuleName, WebAssembly.Module | (() => Promise<WebAssembly.Module>)>> =
+  {};
+
+/** The module of a name: the one that was handed in, or what the bytes are compiled to. @throws UNSUPPORTED where the host does not compile */
+export async function compileModule(
+  name: ModuleName,
+  bytes: () => Promise<Uint8Array<ArrayBuffer>> | Uint8Array<ArrayBuffer>,
+): Promise<WebAssembly.Module> {
+  const given = handedIn[name];
+  if (given !== undefined) return typeof given === "function" ? given() : given;
+  const code = await bytes();
+  try {
+    return await WebAssembly.compile(code);
+  } catch (cause) {
+    throw notCompiled(name, cause);
+  }
+}
+
+function notCompiled(name: ModuleName, cause: unknown): SuperchunkError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  const advice =
+    name === "zstd" ? "encode with another compressor" : "hand in its module (superchunk/blosc/wasm)";
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    `this host does not compile WebAssembly (${reason}): ${advice}, or allow 'wasm-unsafe-eval' in the page's policy`,
+    { field: name, cause },
+  );
+}
+
 /** A WebAssembly module, compiled at the first need. */
 export class KernelModule {
-  readonly #base64: string;
+  readonly #name: ModuleName;
+  readonly #hex: string;
   #module: WebAssembly.Module | undefined;
   #compiling: Promise<void> | undefined;
 
-  /** @param base64 the module's bytes, as `src/kernels/generated` has them */
-  constructor(base64: string) {
-    this.#base64 = base64;
+  /** @param hex the module's bytes, as `src/kernels/generated` has them */
+  constructor(name: ModuleName, hex: string) {
+    this.#name = name;
+    this.#hex = hex;
   }
 
   /** True once {@link instantiate} need not compile. */
@@ -38,9 +73,14 @@ export class KernelModule {
   /** Compiles without blocking; the main thread of some browsers refuses to do it at once. */
   prepare(): Promise<void> {
     if (this.#module !== undefined) return Promise.resolve();
-    this.#compiling ??= WebAssembly.compile(fromBase64(this.#base64)).then((module) => {
-      this.#module = module;
-    });
+    this.#compiling ??= compileModule(this.#name, () => fromHex(this.#hex))
+      .then((module) => {
+        this.#module = module;
+      })
+      // A module may be handed in later.
+      .finally(() => {
+        this.#compiling = undefined;
+      });
     return this.#compiling;
   }
 
@@ -52,8 +92,18 @@ export class KernelModule {
 
   /** A new instance, compiling at once where {@link prepare} was not awaited. */
   instantiate(): WebAssembly.Instance {
-    this.#module ??= new WebAssembly.Module(fromBase64(this.#base64));
+    this.#module ??= this.#compileSync();
     return new WebAssembly.Instance(this.#module);
+  }
+
+  #compileSync(): WebAssembly.Module {
+    const given = handedIn[this.#name];
+    if (given instanceof WebAssembly.Module) return given;
+    try {
+      return new WebAssembly.Module(fromHex(this.#hex));
+    } catch (cause) {
+      throw notCompiled(this.#name, cause);
+    }
   }
 }
 
@@ -102,9 +152,9 @@ export class KernelMemory {
   }
 }
 
-function fromBase64(text: string): Uint8Array<ArrayBuffer> {
-  const binary = atob(text);
-  const bytes = new Uint8Array(binary.length);
-  for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i);
+/** The bytes that `src/kernels/generated` has as text. */
+export function fromHex(text: string): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(text.length / 2);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = Number.parseInt(text.slice(2 * i, 2 * i + 2), 16);
   return bytes;
 }

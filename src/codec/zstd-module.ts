@@ -1,4 +1,5 @@
 /** The reference implementation of zstd, as a WebAssembly module. It is larger than all other kernels: imported when it is first needed. */
+import { compileModule } from "./kernel-module.ts";
 import { decodeStream } from "./stream.ts";
 
 /** What the module calls its exports, and the import that grows its memory. */
@@ -10,6 +11,9 @@ export async function compileZstd(): Promise<{
   readonly names: ZstdNames;
 }> {
   const { wasm, length, names } = await import("../kernels/generated/zstd.ts");
-  const packed = Uint8Array.from(atob(wasm), (character) => character.charCodeAt(0));
-  return { module: await WebAssembly.compile(await decodeStream("zlib", packed, length)), names };
+  const module = await compileModule("zstd", () => {
+    const packed = Uint8Array.from(atob(wasm), (character) => character.charCodeAt(0));
+    return decodeStream("zlib", packed, length);
+  });
+  return { module, names };
 }

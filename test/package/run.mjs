@@ -117,7 +117,8 @@ npm(["install", join(folder, packed.filename)]);
 if (!existsSync(join(here, "node_modules", ".package-lock.json")))
   npm(["install", "--ignore-scripts", "--no-package-lock"], { cwd: here, stdio: "inherit" });
 installTools();
-for (const name of ["use.mjs", "page.mjs", "strict.mts"]) cpSync(join(here, name), join(folder, name));
+for (const name of ["use.mjs", "page.mjs", "strict.mts", "workers.mjs"])
+  cpSync(join(here, name), join(folder, name));
 
 const checkUse = (text) => {
   const found = JSON.parse(text);
@@ -220,6 +221,54 @@ await check("webpack", async () => {
     });
   });
   await checkPage(join(path, "page.mjs"));
+});
+
+await check("Cloudflare's Workers, which compile no WebAssembly", async () => {
+  const outdir = join(folder, "workers");
+  await build({
+    entryPoints: [join(folder, "workers.mjs")],
+    outdir,
+    outExtension: { ".js": ".mjs" },
+    bundle: true,
+    format: "esm",
+    // As wrangler has them.
+    conditions: ["workerd", "worker", "browser"],
+    loader: { ".wasm": "copy" },
+    assetNames: "[name]",
+    logLevel: "error",
+  });
+  const { Miniflare } = tool("miniflare");
+  const modules = readdirSync(outdir).map((name) => ({
+    type: name.endsWith(".wasm") ? "CompiledWasm" : "ESModule",
+    path: join(outdir, name),
+  }));
+  const server = new Miniflare({
+    modulesRoot: outdir,
+    modules: modules.sort((a, b) => (a.type < b.type ? 1 : -1)), // the program first
+    compatibilityDate: "2026-01-01",
+    compatibilityFlags: ["nodejs_compat"],
+  });
+  try {
+    const data = Uint8Array.from({ length: 300_001 }, (_, i) => Math.imul(i, i) >>> 9);
+    const { encode } = await import(
+      pathToFileURL(join(folder, "node_modules/superchunk/dist/blosc.js")).href
+    );
+    const zstd = await encode(data, { cname: "zstd", typesize: 4 });
+    const { FormData, File } = tool("miniflare");
+    const body = new FormData();
+    body.set("data", new File([data], "data"));
+    body.set("zstd", new File([zstd], "zstd"));
+    const answer = await server.dispatchFetch("http://workers/", { method: "POST", body });
+    const text = await answer.text();
+    if (!answer.ok) throw new Error(text);
+    const chunks = {};
+    for (const cname of ["blosclz", "lz4", "lz4hc", "snappy", "zlib"])
+      chunks[cname] = sha256(await encode(data, { cname, typesize: 4 }));
+    const refused = ["UNSUPPORTED", "zstd"];
+    equal(JSON.parse(text), { compiles: false, chunks, zstd: true, refused }, "chunks");
+  } finally {
+    await server.dispose();
+  }
 });
 
 const compilers = {

@@ -58,20 +58,20 @@ const OPEN =
 test.each([
   [
     "decoding Blosc",
-    21,
+    19,
     'import { decode } from "./src/blosc.ts"; await decode(new Uint8Array(0)).catch(() => {});',
   ],
   [
     "opening a .blp",
-    73,
+    71,
     `${OPEN} const a = await open(store, "bloscpack-3/sum-adler32.blp"); for await (const _ of a.streamBytes()) break;`,
   ],
   [
     "opening a table",
-    78,
+    76,
     `${OPEN} const t = await open(store, "ctable/bcolz-daily-equities"); await t.column("close").get([0]);`,
   ],
-  ["zarrView", 54, 'import { zarrView } from "./src/zarr.ts"; globalThis.view = zarrView;'],
+  ["zarrView", 52, 'import { zarrView } from "./src/zarr.ts"; globalThis.view = zarrView;'],
 ])("%s loads at most %i kB", async (_, limit, page) => {
   const weight = (await weigh(page)) / 1000;
 

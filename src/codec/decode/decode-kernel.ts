@@ -1,7 +1,7 @@
 /**
  * One instance of the decoding kernels, and a small pool of them. Knows the kernels' calls; must not know headers.
  */
-import { wasm } from "../../kernels/generated/decode.ts";
+import { hex } from "../../kernels/generated/decode-kernels.ts";
 import { KernelMemory, KernelModule } from "../kernel-module.ts";
 import type { CompressorName } from "../types.ts";
 
@@ -77,16 +77,22 @@ const MAX_IDLE = 4;
 /** WebAssembly memory cannot shrink: an instance that grew beyond this is not kept. Bytes. */
 const MAX_IDLE_MEMORY = 32 * 1024 * 1024;
 
-const decodeModule = new KernelModule(wasm);
+const decodeModule = new KernelModule("decode", hex);
 const idle: DecodeKernel[] = [];
 
 let preparing: Promise<void> | undefined;
 
 /** Compiles the kernels and makes a first instance without blocking. */
 function prepareDecodeKernels(): Promise<void> {
-  preparing ??= decodeModule.instantiateAsync().then((instance) => {
-    if (idle.length === 0) idle.push(kernelOf(instance));
-  });
+  preparing ??= decodeModule.instantiateAsync().then(
+    (instance) => {
+      if (idle.length === 0) idle.push(kernelOf(instance));
+    },
+    (error) => {
+      preparing = undefined;
+      throw error;
+    },
+  );
   return preparing;
 }
 

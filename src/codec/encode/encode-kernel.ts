@@ -2,7 +2,7 @@
  * The instance of the encoding kernels, and where a chunk's parts lie in its memory. Must not know headers.
  */
 import { SuperchunkError } from "../../errors.ts";
-import { wasm } from "../../kernels/generated/encode.ts";
+import { hex } from "../../kernels/generated/encode-kernels.ts";
 import { align, HOST_BASE, KernelMemory, KernelModule, SLACK } from "../kernel-module.ts";
 
 /** A kernel that compresses a stream: bytes written, or -2 where `dstLength` is too short. All numbers are addresses and lengths. */
@@ -89,15 +89,21 @@ export class EncodeKernel {
   }
 }
 
-const encodeModule = new KernelModule(wasm);
+const encodeModule = new KernelModule("encode", hex);
 let idle: EncodeKernel | undefined;
 let preparing: Promise<void> | undefined;
 
 /** Compiles the kernels and makes an instance without blocking, once. */
 export function prepareEncodeKernels(): Promise<void> {
-  preparing ??= encodeModule.instantiateAsync().then((instance) => {
-    idle ??= kernelOf(instance);
-  });
+  preparing ??= encodeModule.instantiateAsync().then(
+    (instance) => {
+      idle ??= kernelOf(instance);
+    },
+    (error) => {
+      preparing = undefined;
+      throw error;
+    },
+  );
   return preparing;
 }
 

@@ -48,9 +48,15 @@ let library: ZstdLibrary | undefined;
 
 /** Loads the library, once. It is larger than all of the other kernels and imported only when it is needed. */
 export function loadZstd(): Promise<void> {
-  loading ??= compileZstd().then(({ module, names }) => {
-    library = makeLibrary(module, names);
-  });
+  loading ??= compileZstd().then(
+    ({ module, names }) => {
+      library = makeLibrary(module, names);
+    },
+    (error) => {
+      loading = undefined;
+      throw error;
+    },
+  );
   return loading;
 }
 

@@ -1,0 +1,41 @@
+/**
+ * Kernels as modules that the caller has, for hosts that compile no WebAssembly from bytes. Knows which module is which; must not know what it does.
+ */
+import { SuperchunkError } from "../errors.ts";
+import { handedIn } from "./kernel-module.ts";
+
+/** Modules of the files `superchunk/blosc/decode.wasm` and `superchunk/blosc/encode.wasm`, both of this very version. */
+export interface KernelModules {
+  readonly decode?: WebAssembly.Module;
+  readonly encode?: WebAssembly.Module;
+}
+
+/** A function that each of them exports. */
+const EXPORTED = { decode: "decodeLz4", encode: "encodeLz4" } as const;
+
+/**
+ * Has kernels made from these modules from now on, in place of the same kernels that are compiled at the first need. Results are the same.
+ * Instances that were made before stay.
+ *
+ * @throws BAD_ARGUMENT where one is not a module, or is another one
+ */
+export function useModules(modules: KernelModules): void {
+  const names = ["decode", "encode"] as const satisfies readonly (keyof KernelModules)[];
+  for (const name of names) {
+    const module = modules[name];
+    if (module !== undefined && !isKernel(module, EXPORTED[name]))
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `${name} is not the WebAssembly.Module of superchunk/blosc/${name}.wasm; compile that file, or import it as a module`,
+        { field: name, expected: `superchunk/blosc/${name}.wasm`, found: typeof module },
+      );
+  }
+  for (const name of names) if (modules[name] !== undefined) handedIn[name] = modules[name];
+}
+
+function isKernel(module: unknown, exported: string): boolean {
+  return (
+    module instanceof WebAssembly.Module &&
+    WebAssembly.Module.exports(module).some(({ name }) => name === exported)
+  );
+}
