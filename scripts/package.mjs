@@ -11,6 +11,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build, transform } from "esbuild";
 import { pageHtml } from "./build-page.mjs";
+import { buildPoolWorker } from "./build-pool-worker.mjs";
 import { installTools, toolsFolder } from "./tools/install.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -33,6 +34,9 @@ const ASSETS = Object.entries(manifest.exports)
   .filter(([name]) => name.endsWith(".wasm"))
   .map(([name, source]) => ({ name, source, file: `dist/${basename(source)}` }));
 
+/** What the workers of a pool are started from. */
+const WORKER = { name: "./blosc/worker", file: "dist/blosc-worker.js" };
+
 /** Entries that hosts without a compiler of WebAssembly (Cloudflare's Workers) get with the kernels handed in as modules. */
 const WORKERD = ["blosc"];
 
@@ -50,8 +54,7 @@ const isExternal = (id) => !/^[./\0]|^[A-Z]:/.test(id) && !isBundled(id);
 const treeshake = { moduleSideEffects: (id) => /^(node:|commander$)/.test(id) };
 
 /** True for a module that only exports others again: whoever imports it loads what is used alone. */
-const isBarrel = (id) =>
-  /\/dist\/src\/(?:(?:codec|node|queue)\/)?(?:index|zarr|blosc|blosc-wasm)\.js$/.test(id);
+const isBarrel = (id) => /\/dist\/src\/(?:(?:codec|node|queue)\/)?(?:index|zarr|blosc)\.js$/.test(id);
 
 /** True for a module that exports one thing, without a name. */
 const hasDefault = (id) => id.endsWith(".umd.min.js") || id === "\0uplot" || id === "\0papaparse";
@@ -88,6 +91,7 @@ mkdirSync(join(out, "dist"), { recursive: true });
 await bundleCode();
 writeFileSync(join(out, "dist", "page.html"), await pageHtml());
 for (const { source, file } of ASSETS) cpSync(join(root, source), join(out, file));
+await buildPoolWorker(join(out, WORKER.file));
 for (const name of WORKERD) writeFileSync(join(out, "dist", `${name}.workerd.js`), workerdEntry(name));
 await bundleTypes();
 writeManifest();
@@ -280,7 +284,7 @@ function writeManifest() {
     dependencies: Object.fromEntries(needed),
     bin: { superchunk: "./dist/cli.js" },
     man: "./superchunk.1.gz",
-    sideEffects: WORKERD.map((name) => `./dist/${name}.workerd.js`),
+    sideEffects: [`./${WORKER.file}`, ...WORKERD.map((name) => `./dist/${name}.workerd.js`)],
     files: ["dist", "docs", "src", "*.md", "superchunk.1.gz"],
     exports: {
       ...Object.fromEntries(
@@ -288,6 +292,7 @@ function writeManifest() {
           .filter(([, each]) => typeof each !== "string")
           .map(([name]) => [name, entry(fileOf(name))]),
       ),
+      [WORKER.name]: `./${WORKER.file}`,
       ...Object.fromEntries(ASSETS.map(({ name, file }) => [name, `./${file}`])),
       "./package.json": "./package.json",
     },

@@ -29,3 +29,11 @@ export {
   toBlosc2,
 } from "./codec2/index.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "./errors.ts";
+export type { PoolWorker } from "./pool/messages.ts";
+export {
+  type BloscPool,
+  createPool,
+  type PoolCallOptions,
+  type PoolCodec,
+  type PoolOptions,
+} from "./pool/pool.ts";

@@ -118,3 +118,34 @@ export function badArgument(field: string, found: unknown, expected: string): Su
     found,
   });
 }
+
+/** An error in a form that messages carry. */
+export interface PackedError {
+  readonly code: ErrorCode | undefined;
+  readonly name: string;
+  readonly message: string;
+  readonly details: ErrorDetails;
+}
+
+/** Takes an error apart. Causes become plain errors. */
+export function packError(error: unknown): PackedError {
+  if (!isSuperchunkError(error)) {
+    const { name, message } = error instanceof Error ? error : { name: "Error", message: String(error) };
+    return { code: undefined, name, message, details: {} };
+  }
+  const { cause, ...details } = error.details;
+  const packed = cause === undefined ? details : { ...details, cause: plainCause(cause) };
+  return { code: error.code, name: error.name, message: error.summary, details: packed };
+}
+
+function plainCause(cause: unknown): unknown {
+  return cause instanceof Error ? new Error(`${cause.name}: ${cause.message}`) : String(cause);
+}
+
+/** Puts an error together again; one that is not this library's stays a plain error with its name. */
+export function unpackError({ code, name, message, details }: PackedError): Error {
+  if (code !== undefined) return new SuperchunkError(code, message, details);
+  const error = new Error(message);
+  error.name = name;
+  return error;
+}

@@ -14,6 +14,7 @@ const LAYERS = [
   ["bytes"],
   ["format", "codec", "store"],
   ["codec2"],
+  ["pool"],
   ["values"],
   ["parquet"],
   ["arrow"],
@@ -160,6 +161,7 @@ const LATER: Readonly<Record<string, number>> = {
   blosc2: 2_450,
   tables: 1_158,
   codec2: 1_800,
+  pool: 492,
   scan: 2_160,
   plan: 1_938,
   queue: 600,
@@ -170,7 +172,7 @@ const LATER: Readonly<Record<string, number>> = {
  * Limits that only go down: a change that lowers a figure lowers its limit here too. `bar` is what the figure is to become.
  */
 const LIMITS = {
-  lines: { limit: 83_665, bar: 58_000 },
+  lines: { limit: 83_633, bar: 58_000 },
   files: { limit: 383, bar: 380 },
   "largest folder": { limit: 22, bar: 22 },
   "functions with six parameters and more": { limit: 3, bar: 5 },
@@ -304,6 +306,7 @@ const LATER_NAMES: readonly string[] = [
   "toBlosc1",
   "toBlosc2",
   "toParquet",
+  "createPool",
 ];
 
 test("the entries export no more values than before", async () => {

@@ -47,6 +47,10 @@ async function buildEntries(): Promise<string> {
     format: "esm",
     packages: "external",
   });
+  const { buildPoolWorker } = await import(
+    pathToFileURL(join(repositoryRoot, "scripts", "build-pool-worker.mjs")).href
+  );
+  await buildPoolWorker(join(folder, "blosc-worker.js"));
   symlinkSync(join(repositoryRoot, "node_modules"), join(folder, "node_modules"), "junction");
   return folder;
 }

@@ -22,18 +22,16 @@ export function align(address: number): number {
 /** What can be handed in: the kernels, and the reference implementation of zstd. */
 export type ModuleName = "decode" | "encode" | "zstd";
 
-/** Modules that were handed in, or what fetches them, in place of those that are compiled here. */
-export const handedIn: Partial<Record<ModuleName, WebAssembly.Module | (() => Promise<WebAssembly.Module>)>> =
-  {};
+/** Modules that were handed in, or what fetches their bytes, in place of those that are inlined. */
+export const handedIn: Partial<Record<ModuleName, WebAssembly.Module | ModuleBytes>> = {};
+
+type ModuleBytes = () => Promise<Uint8Array<ArrayBuffer>> | Uint8Array<ArrayBuffer>;
 
 /** The module of a name: the one that was handed in, or what the bytes are compiled to. @throws UNSUPPORTED where the host does not compile */
-export async function compileModule(
-  name: ModuleName,
-  bytes: () => Promise<Uint8Array<ArrayBuffer>> | Uint8Array<ArrayBuffer>,
-): Promise<WebAssembly.Module> {
-  const given = handedIn[name];
-  if (given !== undefined) return typeof given === "function" ? given() : given;
-  const code = await bytes();
+export async function compileModule(name: ModuleName, bytes: ModuleBytes): Promise<WebAssembly.Module> {
+  const given = handedIn[name] ?? bytes;
+  if (typeof given !== "function") return given;
+  const code = await given();
   try {
     return await WebAssembly.compile(code);
   } catch (cause) {

@@ -50,17 +50,7 @@ export class Blosc {
 
   /** From a codec's configuration in array metadata, a {@link BloscConfig}. Throws `BAD_ARGUMENT`. */
   static fromConfig(config?: unknown, context?: BloscContext): Blosc {
-    const given: BloscConfig = typeof config === "object" && config !== null ? config : {};
-    const { cname = "lz4", clevel = 5, shuffle = 1, blocksize = 0 } = given;
-    // zarr-python writes 0 for chunks that are not shuffled.
-    const typesize = given.typesize || itemSizeOf(context?.dataType) || 1;
-    return new Blosc({
-      cname: cname as CompressorName, // checked by the constructor
-      clevel,
-      shuffle: readShuffle(shuffle, typesize),
-      typesize,
-      blocksize,
-    });
+    return new Blosc(readConfig(config, context));
   }
 
   /** One chunk, in a buffer of its own. Throws as `encode`. */
@@ -74,6 +64,21 @@ export class Blosc {
     if (!isReady("lz4")) await prepare("lz4"); // one module decodes them all
     return decodeSync(chunk, { out });
   }
+}
+
+/** The settings that a {@link BloscConfig} stands for; the constructor of {@link Blosc} checks them. */
+export function readConfig(config?: unknown, context?: BloscContext): EncodeOptions {
+  const given: BloscConfig = typeof config === "object" && config !== null ? config : {};
+  const { cname = "lz4", clevel = 5, shuffle = 1, blocksize = 0 } = given;
+  // zarr-python writes 0 for chunks that are not shuffled.
+  const typesize = given.typesize || itemSizeOf(context?.dataType) || 1;
+  return {
+    cname: cname as CompressorName,
+    clevel,
+    shuffle: readShuffle(shuffle, typesize),
+    typesize,
+    blocksize,
+  };
 }
 
 function readShuffle(shuffle: string | number, typesize: number): Shuffle {

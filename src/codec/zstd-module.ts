@@ -11,9 +11,11 @@ export async function compileZstd(): Promise<{
   readonly names: ZstdNames;
 }> {
   const { wasm, length, names } = await import("../kernels/generated/zstd.ts");
-  const module = await compileModule("zstd", () => {
-    const packed = Uint8Array.from(atob(wasm), (character) => character.charCodeAt(0));
-    return decodeStream("zlib", packed, length);
-  });
-  return { module, names };
+  return { module: await compileModule("zstd", () => unpackZstd(wasm, length)), names };
+}
+
+/** The bytes of the module from the text that they are inlined as. */
+export function unpackZstd(text: string, length: number): Promise<Uint8Array<ArrayBuffer>> {
+  const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  return decodeStream("zlib", packed, length);
 }

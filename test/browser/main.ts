@@ -17,6 +17,7 @@ import { serveObjects, type TestServer } from "../store/server.ts";
 import { Outcome } from "./outcome.ts";
 import { makePattern } from "./page.ts";
 import { checkShown } from "./page-shows.ts";
+import { checkPool } from "./pool.ts";
 import { checkListing, checkZarr } from "./zarr.ts";
 
 /** Nothing but the page's own script, WebAssembly, and requests to where it came from and to what is served. */
@@ -29,6 +30,8 @@ const FLAGS = [
   "--disable-background-networking",
   "--disable-component-update",
   "--disable-sync",
+  // Measures memory at once, not minutes later.
+  "--enable-blink-features=ForceEagerMeasureMemory",
 ];
 const HTML =
   '<!doctype html><title>test</title><input type="file"><script type="module" src="page.js"></script>';
@@ -66,6 +69,7 @@ export async function main(): Promise<number> {
     await checkZarr({ strict: page, free }, server, served, outcome);
     await checkListing(browser, served, outcome);
     await checkShown(browser, outcome);
+    await checkPool(browser, bundlePage, outcome);
   } finally {
     await browser?.close();
     await server.close();

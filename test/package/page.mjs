@@ -3,6 +3,8 @@ import { MemoryStore, open } from "superchunk";
 import { decode, encode } from "superchunk/blosc";
 import { zarrView } from "superchunk/zarr";
 
+export { createPool } from "superchunk/blosc";
+
 /** The bytes of each column of a table, by name; `files` are those of its folder. */
 export async function readTable(files) {
   const store = new MemoryStore();

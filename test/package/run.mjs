@@ -124,9 +124,9 @@ const checkUse = (text) => {
   const found = JSON.parse(text);
   equal(found.columns, truth, "columns");
   equal(
-    [found.floats, found.carried, found.chunk],
-    [floats, floats, floats],
-    "array, its conversion, its chunk",
+    [found.floats, found.carried, found.chunk, found.pooled],
+    [floats, floats, floats, floats],
+    "array, its conversion, its chunk, by a pool",
   );
 };
 
@@ -174,6 +174,14 @@ async function checkPage(bundle) {
   equal(view, "function", "zarrView");
 }
 
+/** A bundler makes a file of its own for the workers of a pool. */
+function checkWorker(outDir) {
+  const texts = readdirSync(outDir, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => readFileSync(join(entry.parentPath, entry.name), "utf8"));
+  equal(texts.filter((text) => text.includes("blosc-worker is started as a worker")).length, 1, "workers");
+}
+
 const tool = createRequire(join(here, "package.json"));
 const page = join(folder, "page.mjs");
 
@@ -200,6 +208,7 @@ await check("Vite", async () => {
     build: { outDir, lib: { entry: page, formats: ["es"], fileName: () => "page.mjs" } },
   });
   await checkPage(join(outDir, "page.mjs"));
+  checkWorker(outDir);
 });
 
 await check("webpack", async () => {
@@ -221,6 +230,7 @@ await check("webpack", async () => {
     });
   });
   await checkPage(join(path, "page.mjs"));
+  checkWorker(path);
 });
 
 await check("Cloudflare's Workers, which compile no WebAssembly", async () => {

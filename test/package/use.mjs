@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { decode, encode } from "superchunk/blosc";
+import { createPool, decode, encode } from "superchunk/blosc";
 import { convert, create, open, openArray, openTable } from "superchunk/node";
 
 const archives = process.argv[2];
@@ -34,7 +34,14 @@ try {
   const chunk = await encode(new Uint8Array(data.buffer, data.byteOffset, data.byteLength), {
     cname: "zstd",
   });
-  console.log(JSON.stringify({ columns, floats: hash(data), carried, chunk: hash(await decode(chunk)) }));
+  // Node.js before 20.16 has no workers that a program without imports could start.
+  const hasWorkers = typeof Worker === "function" || process.getBuiltinModule !== undefined;
+  const pool = createPool({ workers: hasWorkers ? 1 : 0 });
+  const pooled = hash(await pool.decode(await pool.encode(await decode(chunk), { cname: "zstd" })));
+  await pool.close();
+  console.log(
+    JSON.stringify({ columns, floats: hash(data), carried, chunk: hash(await decode(chunk)), pooled }),
+  );
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }

@@ -19,7 +19,7 @@ import {
 } from "../../archive/read/chunk-fetch.ts";
 import { at } from "../../bytes/at.ts";
 import { decodeHeader, decodeSync, encodeHere, leaseDecoder, prepare } from "../../codec/index.ts";
-import { isSuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, packError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { FolderReader } from "../fs/fs-reader.ts";
 import { loadNativeBlosc } from "./native-blosc.ts";
@@ -32,7 +32,6 @@ import {
   type Job,
   type Order,
   openTargets,
-  packError,
   type Reply,
   type ShardJob,
   unpackPlaces,

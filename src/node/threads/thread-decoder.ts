@@ -13,7 +13,7 @@ import {
   fetchChunks,
 } from "../../archive/read/chunk-fetch.ts";
 import { BufferShelf, type PrepareMemory } from "../../bytes/allocate.ts";
-import { isSuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, unpackError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { FolderReader } from "../fs/fs-reader.ts";
 import { FileStore } from "../fs/fs-store.ts";
@@ -27,7 +27,6 @@ import {
   packPlaces,
   packTogether,
   type Reply,
-  unpackError,
 } from "./thread-messages.ts";
 import type { WorkerPool } from "./worker-pool.ts";
 

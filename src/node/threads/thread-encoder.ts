@@ -9,7 +9,7 @@ import { BufferShelf } from "../../bytes/allocate.ts";
 import { at } from "../../bytes/at.ts";
 import { encodeHere } from "../../codec/index.ts";
 import type { ChunkEncoder, CompressorName, EncodeOptions } from "../../codec/types.ts";
-import { isSuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, unpackError } from "../../errors.ts";
 import { isObject, stringifyJson } from "../../format/json.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { copyItems } from "../../values/copy-items.ts";
@@ -20,7 +20,7 @@ import type { ArrayModel } from "../../zarr/document/model.ts";
 import type { ShardWriter, WholeShard } from "../../zarr/write/write-settings.ts";
 import { newMark } from "../fs/fs-publish.ts";
 import { FileStore } from "../fs/fs-store.ts";
-import { type BloscChoice, unpackError } from "./thread-messages.ts";
+import type { BloscChoice } from "./thread-messages.ts";
 import type { WorkerPool } from "./worker-pool.ts";
 
 /** Bytes of items from which a shard is worth handing over. */

@@ -2,7 +2,7 @@
 import type { PlacedChunk } from "../../archive/places/sequence.ts";
 import type { DecodeRun } from "../../archive/read/chunk-fetch.ts";
 import type { EncodeOptions } from "../../codec/types.ts";
-import { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import type { PackedError } from "../../errors.ts";
 import type { ChecksumName } from "../../format/types.ts";
 import type { ChunkOrder } from "../../zarr/write/write-settings.ts";
 import { borrowMemory, type LentMemory, lendMemory } from "./result-memory.ts";
@@ -93,37 +93,6 @@ export interface Reply {
 
 /** Numbers of {@link Reply.facts} for each chunk. */
 export const FACTS = 4 as const;
-
-/** An error in a form that messages carry. */
-interface PackedError {
-  readonly code: ErrorCode | undefined;
-  readonly name: string;
-  readonly message: string;
-  readonly details: ErrorDetails;
-}
-
-/** Takes an error apart. Causes become plain errors. */
-export function packError(error: unknown): PackedError {
-  if (!isSuperchunkError(error)) {
-    const { name, message } = error instanceof Error ? error : { name: "Error", message: String(error) };
-    return { code: undefined, name, message, details: {} };
-  }
-  const { cause, ...details } = error.details;
-  const packed = cause === undefined ? details : { ...details, cause: plainCause(cause) };
-  return { code: error.code, name: error.name, message: error.summary, details: packed };
-}
-
-function plainCause(cause: unknown): unknown {
-  return cause instanceof Error ? new Error(`${cause.name}: ${cause.message}`) : String(cause);
-}
-
-/** Puts an error together again; one that is not this library's stays a plain error with its name. */
-export function unpackError({ code, name, message, details }: PackedError): Error {
-  if (code !== undefined) return new SuperchunkError(code, message, details);
-  const error = new Error(message);
-  error.name = name;
-  return error;
-}
 
 /** Places of chunks that have the same checksum and prologue, as a few flat arrays. */
 interface PackedPlaces {

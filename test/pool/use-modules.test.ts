@@ -29,7 +29,7 @@ test("a host that compiles nothing decodes and encodes with the modules, as any 
   vi.stubGlobal("WebAssembly", Object.create(WebAssembly, host));
   try {
     const { decode, encode, encodeSync } = await import("../../src/blosc.ts");
-    const { useModules } = await import("../../src/blosc-wasm.ts");
+    const { useModules } = await import("../../src/pool/use-modules.ts");
     const data = Uint8Array.from({ length: 100_000 }, (_, i) => (i * i) >>> 8);
     const refused = { code: "UNSUPPORTED", message: expect.stringContaining("superchunk/blosc/wasm") };
     await expect(encode(data)).rejects.toMatchObject(refused);
@@ -49,7 +49,7 @@ test("a host that compiles nothing decodes and encodes with the modules, as any 
 });
 
 test("what is not the kernel's module is refused, and nothing is taken over", async () => {
-  const { useModules } = await import("../../src/blosc-wasm.ts");
+  const { useModules } = await import("../../src/pool/use-modules.ts");
   const encode = await WebAssembly.compile(file("encode"));
   const wrong = [
     ["decode", { decode: encode, encode }],

@@ -1,8 +1,9 @@
 /**
- * Kernels as modules that the caller has, for hosts that compile no WebAssembly from bytes. Knows which module is which; must not know what it does.
+ * `superchunk/blosc/wasm`: the kernels of `superchunk/blosc` as modules, for hosts that compile no WebAssembly at run time. Knows which module
+ * is which; must not know what it does.
  */
+import { handedIn } from "../codec/kernel-module.ts";
 import { SuperchunkError } from "../errors.ts";
-import { handedIn } from "./kernel-module.ts";
 
 /** Modules of the files `superchunk/blosc/decode.wasm` and `superchunk/blosc/encode.wasm`, both of this very version. */
 export interface KernelModules {

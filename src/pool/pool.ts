@@ -1,0 +1,155 @@
+/**
+ * Decoding and encoding in workers, off the calling thread. Knows calls and their arguments; the workers, and what starts them, are loaded
+ * with the first call.
+ */
+import { outputOf } from "../codec/decode/decode.ts";
+import { Blosc, type BloscContext, readConfig } from "../codec/numcodecs.ts";
+import type { DecodeOptions } from "../codec/types.ts";
+import type { Encode2Options } from "../codec2/as-blosc2.ts";
+import { decode, encode } from "../codec2/index.ts";
+import { badArgument, SuperchunkError } from "../errors.ts";
+import type { Crew } from "./crew.ts";
+import type { Job, PoolWorker } from "./messages.ts";
+
+/** Settings of {@link createPool}. */
+export interface PoolOptions {
+  /** Workers at most, 0 to 64; 0: everything in the calling thread. Default: one for each processor, up to 4. */
+  readonly workers?: number;
+  /**
+   * Makes a worker from `superchunk/blosc/worker`, for bundlers that do not find the file by themselves:
+   * `() => new Worker(new URL("superchunk/blosc/worker", import.meta.url), { type: "module" })`.
+   */
+  readonly worker?: () => PoolWorker;
+}
+
+/** What every call of a pool takes. */
+export interface PoolCallOptions {
+  /** Ends the wait with the signal's reason. A job that waits is dropped; one that a worker has begun ends unseen. */
+  readonly signal?: AbortSignal | undefined;
+  /** Moves the bytes to the worker where they are all of their buffer, which is detached then. Default: a copy moves. */
+  readonly transfer?: boolean | undefined;
+}
+
+/** The codec `blosc` with the interface of `numcodecs`, as zarrita's registry takes it. */
+export interface PoolCodec {
+  readonly codecId: "blosc";
+  fromConfig(config?: unknown, context?: BloscContext): Pick<Blosc, "kind" | "encode" | "decode">;
+}
+
+const MOST_WORKERS = 64;
+const DEFAULT_WORKERS = 4;
+
+/** Workers that decode and encode chunks. One pool serves any number of arrays. */
+export class BloscPool {
+  readonly #size: number;
+  readonly #make: (() => PoolWorker) | undefined;
+  readonly #calls = new Set<Promise<unknown>>();
+  #crew: Promise<Crew> | undefined;
+  #isClosed = false;
+  /** `Blosc` that works in this pool: `registry.set("blosc", async () => pool.Blosc)`. */
+  readonly Blosc: PoolCodec = {
+    codecId: "blosc",
+    fromConfig: (config, context) => {
+      const options = readConfig(config, context);
+      const { kind } = new Blosc(options); // checks them
+      return {
+        kind,
+        encode: (data) => this.encode(data, options),
+        decode: (chunk, out) => this.decode(chunk, { out }),
+      };
+    },
+  };
+
+  /** Use {@link createPool}. */
+  constructor({ workers = defaultWorkers(), worker }: PoolOptions) {
+    if (!Number.isInteger(workers) || workers < 0 || workers > MOST_WORKERS)
+      throw badArgument("workers", workers, `a whole number from 0 to ${MOST_WORKERS}`);
+    this.#size = workers;
+    this.#make = worker;
+  }
+
+  /**
+   * Decodes a whole chunk of Blosc1 or Blosc2 in a worker; as `decode`, whose options and errors it has. An `out` in shared memory is
+   * written to by the worker itself; else the result is copied to it.
+   */
+  async decode(chunk: Uint8Array, options: DecodeOptions & PoolCallOptions = {}): Promise<Uint8Array> {
+    const { out, expectedNbytes, maxNbytes, signal, transfer } = options;
+    if (this.#size === 0) return this.#here(() => decode(chunk, options), signal);
+    const isShared = out !== undefined && !(out.buffer instanceof ArrayBuffer);
+    const limits = { expectedNbytes, maxNbytes, ...(isShared ? { out } : {}) };
+    const bytes = await this.#run(
+      { kind: "decode", bytes: ownBytes(chunk, transfer), options: limits },
+      signal,
+    );
+    if (out === undefined || isShared) return bytes;
+    const result = outputOf(out, bytes.length);
+    result.set(bytes);
+    return result;
+  }
+
+  /** Encodes one chunk in a worker; as `encode`, whose options and errors it has. */
+  async encode(
+    data: Uint8Array,
+    options: Encode2Options & PoolCallOptions = {},
+  ): Promise<Uint8Array<ArrayBuffer>> {
+    const { signal, transfer, ...settings } = options;
+    if (this.#size === 0) return this.#here(() => encode(data, settings), signal);
+    const job = { kind: "encode", bytes: ownBytes(data, transfer), options: settings } as const;
+    return (await this.#run(job, signal)) as Uint8Array<ArrayBuffer>;
+  }
+
+  /** Waits for the calls under way, and ends the workers. Later calls throw `BAD_ARGUMENT`. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.allSettled(this.#calls);
+    await (await this.#crew)?.end();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #run(job: Job, signal: AbortSignal | undefined): Promise<Uint8Array> {
+    return this.#here(async () => {
+      this.#crew ??= import("./crew.ts").then(({ Crew }) => new Crew(this.#size, this.#make));
+      const crew = await this.#crew;
+      signal?.throwIfAborted();
+      return crew.run(job, signal);
+    }, signal);
+  }
+
+  /** Makes a call that `close` waits for. */
+  async #here<T>(call: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+    if (this.#isClosed) throw new SuperchunkError("BAD_ARGUMENT", "the pool is closed; create another one");
+    signal?.throwIfAborted();
+    const running = call();
+    this.#calls.add(running);
+    try {
+      return await running;
+    } finally {
+      this.#calls.delete(running);
+    }
+  }
+}
+
+/**
+ * A pool of workers that decode and encode chunks off the calling thread. Workers start with the first calls, and end with `close`.
+ *
+ * @throws BAD_ARGUMENT for a number of workers that makes no sense
+ */
+export function createPool(options: PoolOptions = {}): BloscPool {
+  return new BloscPool(options);
+}
+
+function defaultWorkers(): number {
+  const { navigator } = globalThis as { navigator?: { readonly hardwareConcurrency?: number } };
+  return Math.min(navigator?.hardwareConcurrency ?? DEFAULT_WORKERS, DEFAULT_WORKERS);
+}
+
+/** Bytes that may move: the caller's own where they are all of their buffer and may be taken, else a copy. */
+function ownBytes(bytes: Uint8Array, transfer = false): Uint8Array {
+  const { buffer } = bytes;
+  return transfer && buffer instanceof ArrayBuffer && buffer.byteLength === bytes.length
+    ? bytes
+    : new Uint8Array(bytes);
+}
