@@ -54,19 +54,22 @@ function clear(...names) {
   for (const name of names) rmSync(at(name), { recursive: true, force: true });
 }
 
-/** Several processes at a time; resolves when all have ended. */
-async function together(commands, script = main) {
-  await Promise.all(
+/** Several processes at a time; resolves with what they printed when all have ended. */
+function together(commands, script = main) {
+  return Promise.all(
     commands.map(
       (args) =>
         new Promise((resolve, reject) => {
-          const child = spawn(process.execPath, [script, ...args], { stdio: ["ignore", "ignore", "pipe"] });
-          let said = "";
+          const child = spawn(process.execPath, [script, ...args], { stdio: ["ignore", "pipe", "pipe"] });
+          let [printed, said] = ["", ""];
+          child.stdout.on("data", (piece) => {
+            printed += piece;
+          });
           child.stderr.on("data", (piece) => {
             said += piece;
           });
           child.once("close", (code) =>
-            code === 0 ? resolve() : reject(new Error(`${args.join(" ")}: ${said}`)),
+            code === 0 ? resolve(printed) : reject(new Error(`${args.join(" ")}: ${said}`)),
           );
         }),
     ),
@@ -245,12 +248,12 @@ const parts = {
     ]) {
       const address = `s3://archives/${name.replace(" ", "-")}`;
       await (await create(address, { dtype: "<f8", chunkLength: 1024 })).close();
-      const took = await seconds(() =>
-        together(
-          Array.from({ length: WRITERS }, (_, w) => [address, w + 1, each, rows]),
-          script,
-        ),
-      );
+      const calls = Array.from({ length: WRITERS }, (_, w) => [address, w + 1, each, rows]);
+      const served = async () => Number(await (await fetch(`${endpoint}/cpu`)).text());
+      const [began, servedBefore] = [performance.now(), await served()];
+      const used = await together(calls, script);
+      const took = (performance.now() - began) / 1000;
+      const cpu = used.reduce((sum, text) => sum + Number(text), (await served()) - servedBefore);
       const opened = await open(address);
       const found = Float64Array.from((await opened.get()).data).sort();
       const isWhole = found.every((value, i) => {
@@ -258,6 +261,12 @@ const parts = {
         return value === (writer + 1) * 1e9 + k;
       });
       const note = `${WRITERS * each} commits of ${rows} rows by ${WRITERS} processes`;
+      // Other programs take no seconds of processors away: what two cores would do that have nothing else to do.
+      const busy = `${((1000 * cpu) / (WRITERS * each)).toFixed(1)} ms of processors for each, server and start of the writers included`;
+      tell(`${name}: commits by processors`, (2 * WRITERS * each) / cpu, "a second", 20, {
+        least: true,
+        note: busy,
+      });
       tell(`${name}: commits`, (WRITERS * each) / took, "a second", 20, { least: true, note });
       const missing = isWhole && found.length === WRITERS * each * rows ? 0 : 1;
       tell(`${name}: rows that are not there once`, missing, "", 0);

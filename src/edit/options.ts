@@ -40,7 +40,9 @@ export interface Compressor {
 }
 
 /** What is to be made. */
-export interface CreateOptions extends EditOptions, Pick<AppendOptions, "publish" | "onProgress"> {
+export interface CreateOptions
+  extends Omit<EditOptions, "shared">,
+    Pick<AppendOptions, "publish" | "onProgress"> {
   /** Default `blz`: an array of superchunks, which is the format of this library. */
   readonly format?: EditFormat | undefined;
   /** As numpy spells it (`<f8`, `int32`, `[["a","<i4"],["v","<f4",[3]]]`), or parsed. A struct is a table in bcolz. */
