@@ -143,3 +143,13 @@ test("blocks that are no boxes, other codecs and Fortran order are encoded again
     ).rejects.toMatchObject({ code: "UNSUPPORTED" });
   }
 });
+
+test("a chunk of zeros that Zarr does not store is an entry of the index, as c-blosc2 wants it", async () => {
+  const [zarr, back] = [new MemoryStore(), new MemoryStore()];
+  await convert(await open(frames, "nofilter.b2nd"), { store: zarr, path: "x.zarr" }, { to: "zarr" });
+  await convert(await open(zarr, "x.zarr"), { store: back, path: "x.b2nd" }, { to: "b2nd" });
+  const frame = await readFrame(back, "x.b2nd");
+  expect(frame?.chunks[0]).toEqual({ special: "zeros" });
+  const array = await openArray(back, "x.b2nd");
+  expect(sha256(await array.getBytes())).toBe(values["nofilter.b2nd"]?.sha256);
+});
