@@ -1,10 +1,10 @@
 /** `superchunk info`: what an archive is. */
 import { type Command, Option } from "commander";
-import { SuperchunkError } from "../../src/index.ts";
+import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
 import { isLinked } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { columnNamesOf } from "../input/columns.ts";
-import { allowOption, isReferences, openPath, type Subject } from "../input/opening.ts";
+import { allowOption, isFolder, isReferences, openPath, type Subject } from "../input/opening.ts";
 import { describeArchive } from "../output/archive-facts.ts";
 import { infoLines } from "../output/archive-text.ts";
 import { type ColumnSample, sampleLines } from "../output/sample-text.ts";
@@ -23,7 +23,10 @@ export function addInfo(program: Command, context: Context): void {
     .description(
       "show what an archive, a Zarr array or group is: dialect, dtype, shape, chunks, sizes, attributes, columns",
     )
-    .argument("<path>", "file, folder or URL of one archive, or of a Zarr array or group")
+    .argument(
+      "<path>",
+      "file, folder or URL of one archive, or of a Zarr array or group; of a folder of many, totals are shown",
+    )
     .addOption(
       new Option(
         "--sample",
@@ -41,10 +44,12 @@ Examples:
   superchunk info daily_equities.bcolz --json
   superchunk info daily_equities.bcolz --sample
   superchunk info bundle.zarr/close
+  superchunk info /data/bundles
   superchunk info https://example.org/archive.blp`,
     )
     .action(async (path: string, options: InfoOptions) => {
-      const archive = await openPath(path, { signal: context.signal, allow: options.allow });
+      const archive = await openOrSum(path, options, context);
+      if (archive === undefined) return;
       try {
         const own = await describeArchive(path, archive, { signal: context.signal });
         const facts = (await isLinked(archive)) ? { ...own, views: ["zarr3"] } : own;
@@ -59,6 +64,23 @@ Examples:
         await archive.close();
       }
     });
+}
+
+/** What is at the path; undefined for a folder of archives, which are summed up. */
+async function openOrSum(path: string, options: InfoOptions, context: Context): Promise<Subject | undefined> {
+  try {
+    return await openPath(path, { signal: context.signal, allow: options.allow });
+  } catch (error) {
+    if (!isSuperchunkError(error, "UNSUPPORTED") || !(await isFolder(path))) throw error;
+    const { listTotals } = await import("./ls.ts");
+    try {
+      await listTotals(path, options, context);
+    } catch (failure) {
+      // Without any archive, what the folder may be instead is worth more.
+      throw isSuperchunkError(failure, "NOT_FOUND") ? error : failure;
+    }
+    return undefined;
+  }
 }
 
 /** True for an archive on this machine: references lead anywhere. */

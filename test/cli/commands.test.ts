@@ -161,6 +161,8 @@ describe("ls", () => {
     const text = await runCli(["ls", corpusFolder, "--totals"]);
     expect(text.out).toMatch(/^all +\d+ /m);
     expect(text.out).toContain("1 archive not counted: INCOMPLETE");
+    expect(await runCli(["info", corpusFolder])).toEqual(text);
+    expect(await runCli(["info", corpusFolder, "--json"])).toMatchObject({ code, out });
   });
 
   it("--csv has a line for each archive, with the codec or the code of the error", async () => {
