@@ -82,7 +82,11 @@ export function openContainer(
   const { store, prefix, location, region, endpoint, anonymous } = container;
   const place = location ?? prefix;
   if (store === "local") return new FileStore(resolve(place.slice("file://".length)));
-  if (store !== "s3") return openWebContainer(container, credentials, options);
+  if (store !== "s3") {
+    const found = endpointOf(container);
+    const own = found === undefined ? container : { ...container, endpoint: found };
+    return openWebContainer(own, credentials, options);
+  }
   const [, bucket = "", below = ""] = /^s3:\/\/([^/]+)\/(.*)$/.exec(place) ?? [];
   const { accessKeyId, secretAccessKey, sessionToken } = credentials ?? {};
   return new S3Store({
@@ -101,6 +105,22 @@ export function openContainer(
           },
         }),
   });
+}
+
+/** The server of a container on the web: its own, else what the environment says by the variables of Google's and Azure's tools. */
+function endpointOf({ store, endpoint }: Container): string | undefined {
+  const { env } = process;
+  if (endpoint !== undefined) return endpoint;
+  if (store === "gcs") {
+    const host = env["STORAGE_EMULATOR_HOST"] || undefined;
+    return host === undefined || /^https?:\/\//i.test(host) ? host : `http://${host}`;
+  }
+  if (store !== "azure") return undefined;
+  const account = env["AZURE_STORAGE_ACCOUNT"] || undefined;
+  return (
+    env["AZURE_STORAGE_ENDPOINT"] ||
+    (account && `https://${encodeURIComponent(account)}.blob.core.windows.net`)
+  );
 }
 
 async function openIcechunk(

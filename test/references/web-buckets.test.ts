@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { inspect } from "node:util";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { SuperchunkError } from "../../src/errors.ts";
+import { openContainer } from "../../src/node/references.ts";
 import type { Container } from "../../src/references/containers/containers.ts";
 import {
   type OpenReferencesOptions,
@@ -63,6 +64,22 @@ describe.each(buckets)("a reference to %s", (_, { prefix, store: kind }) => {
     expect(await store.get("/x")).toEqual(array.slice(16, 48));
     expect(server.log.some((line) => line.endsWith("/bucket/days/a%20b.blp bytes=16-47"))).toBe(true);
     await store.close();
+  });
+
+  it("is read from the server that the environment names, with and without a scheme", async () => {
+    const name = kind === "gcs" ? "STORAGE_EMULATOR_HOST" : "AZURE_STORAGE_ENDPOINT";
+    const before = process.env[name];
+    for (const told of kind === "gcs" ? [server.url, server.url.replace("http://", "")] : [server.url]) {
+      process.env[name] = told;
+      try {
+        const store = await setOf(location, { openContainer, allow: [prefix] });
+        expect(await store.get("/x")).toEqual(array.slice(16, 48));
+        await store.close();
+      } finally {
+        if (before === undefined) delete process.env[name];
+        else process.env[name] = before;
+      }
+    }
   });
 
   it("is refused where the object was replaced, by its ETag", async () => {

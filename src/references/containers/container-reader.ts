@@ -188,7 +188,7 @@ export function webAddress({ name, prefix, location, store, region, endpoint }: 
   if (store === "gcs") return `https://storage.googleapis.com/${bucket}/${below}`;
   throw new SuperchunkError(
     "BAD_ARGUMENT",
-    `container "${name}" needs an endpoint: https://ACCOUNT.blob.core.windows.net`,
+    `container "${name}" needs an endpoint: https://ACCOUNT.blob.core.windows.net. In Node.js AZURE_STORAGE_ACCOUNT names the account too`,
     {
       field: "endpoint",
     },
