@@ -181,7 +181,7 @@ async function openSet(
   inside: string,
   options: OpenAnyOptions,
 ): Promise<ZarrArray | ZarrGroup | undefined> {
-  const [{ openReferences }, { openZarr }] = await Promise.all([
+  const [{ openReferences, noNode }, { openZarr }] = await Promise.all([
     import("../references/kerchunk/open-references.ts"),
     import("../zarr/read/open.ts"),
   ]);
@@ -193,8 +193,9 @@ async function openSet(
     });
   } catch (error) {
     await references.close?.();
-    if (isSuperchunkError(error, "NOT_FOUND")) return undefined;
-    throw error;
+    if (!isSuperchunkError(error, "NOT_FOUND")) throw error;
+    if (inside !== "") throw noNode(store.describe(path), inside);
+    return undefined;
   }
 }
 

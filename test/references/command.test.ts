@@ -32,6 +32,10 @@ describe("superchunk virtualize", () => {
       expect(sha256(await readThroughView(store, name, column?.dtype ?? null))).toBe(column?.sha256);
     }
     await store.close();
+    const read = await runCli(["cat", join(set, "close"), "--allow", table, "--head", "1"]);
+    expect(read.out).toBe("51654\n");
+    const { code: missing, err } = await runCli(["cat", join(set, "bcolz/close"), "--allow", table]);
+    expect([missing, err]).toEqual([1, expect.stringContaining('has no array or group "bcolz/close"')]);
   });
 
   it("gives an array its own name, names for its dimensions, and Zarr v2 where asked for", async () => {

@@ -225,3 +225,12 @@ export function assertSame(found: Uint8Array | undefined, wanted: Uint8Array, ke
     { path: key, expected: wanted.length, found: found?.length },
   );
 }
+
+/** The error for a node that a set does not have; `set`: as messages name it. */
+export function noNode(set: string, inside: string): SuperchunkError {
+  return new SuperchunkError(
+    "NOT_FOUND",
+    `the set of references has no array or group "${inside}"; "superchunk ls" lists those that it has. Of one archive alone the arrays are at the root`,
+    { path: set, field: inside },
+  );
+}
