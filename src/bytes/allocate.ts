@@ -64,6 +64,17 @@ export function takeBack(buffer: ArrayBuffer): ArrayBuffer {
   return structuredClone(buffer, { transfer: [buffer] }); // before Node 21
 }
 
+/** Memory in which one thing is made after the other: new memory takes longer to get than to fill. */
+export class Room {
+  #bytes = new Uint8Array(0);
+
+  /** So many bytes, whatever is in them; what was taken before is lost. */
+  readonly take = (length: number): Uint8Array => {
+    if (this.#bytes.length < length) this.#bytes = new Uint8Array(length + (length >> 3));
+    return this.#bytes.subarray(0, length);
+  };
+}
+
 /** Buffers that are used again: new memory costs more to get than to decode into. */
 
 /** Bytes that a shelf keeps. */

@@ -1,6 +1,11 @@
-/** Several pieces as one fresh array. */
-export function joinBytes(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
+/** Several pieces as one fresh array, or in the memory that is given for their length. */
+export function joinBytes(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer>;
+export function joinBytes(pieces: readonly Uint8Array[], take: (length: number) => Uint8Array): Uint8Array;
+export function joinBytes(
+  pieces: readonly Uint8Array[],
+  take: (length: number) => Uint8Array = (length) => new Uint8Array(length),
+): Uint8Array {
+  const whole = take(pieces.reduce((sum, piece) => sum + piece.length, 0));
   let at = 0;
   for (const piece of pieces) {
     whole.set(piece, at);

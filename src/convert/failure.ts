@@ -25,15 +25,21 @@ export function assertSkippable(error: unknown): SuperchunkError {
 }
 
 /** What `work` on the chunk at `place` comes to; where it fails, the error names object, chunk and offset. */
-export async function placeFailure<T>(
-  store: ReadableStore,
-  { key, index, offset }: ChunkPlace,
-  work: Promise<T>,
-): Promise<T> {
+export async function placeFailure<T>(store: ReadableStore, place: ChunkPlace, work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {
-    if (!isSuperchunkError(error)) throw error;
-    throw error.inObject({ path: store.describe(key), chunk: index, offset });
+    throw placedError(error, store, place);
   }
+}
+
+/** An error of the chunk at a place, which then names object, chunk and offset; others as they are. */
+export function placedError(
+  error: unknown,
+  store: ReadableStore,
+  { key, index, offset }: ChunkPlace,
+): unknown {
+  return isSuperchunkError(error)
+    ? error.inObject({ path: store.describe(key), chunk: index, offset })
+    : error;
 }

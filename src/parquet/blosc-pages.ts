@@ -9,7 +9,7 @@ import { readBlockTable } from "../codec/decode/block-table.ts";
 import { badStreamLength } from "../codec/decode/decode-block.ts";
 import { blockLength, HEADER_LENGTH } from "../codec/header.ts";
 import type { ChunkHeader, Compressor } from "../codec/types.ts";
-import { type JoinableCodec, joinStreams, type StreamPiece } from "./join-streams.ts";
+import { type JoinableCodec, joinStreams, type StreamPiece, type TakeRoom } from "./join-streams.ts";
 
 /** How the values of a page are laid out. */
 export type PageEncoding = "plain" | "split";
@@ -84,14 +84,15 @@ export function* pagesOfChunk(
   }
 }
 
-/** The body of a page: what comes in front of the values, which is not compressed, and the streams. */
+/** The body of a page: what comes in front of the values, which is not compressed, and the streams; in new memory, or what `take` gives. */
 export function joinPage(
   codec: JoinableCodec,
   prefix: Uint8Array,
   pieces: readonly StreamPiece[],
+  take?: TakeRoom,
 ): Uint8Array {
-  if (prefix.length === 0) return joinStreams(codec, pieces);
-  return joinStreams(codec, [{ bytes: prefix, stored: true, length: prefix.length }, ...pieces]);
+  if (prefix.length === 0) return joinStreams(codec, pieces, take);
+  return joinStreams(codec, [{ bytes: prefix, stored: true, length: prefix.length }, ...pieces], take);
 }
 
 function streamsOf(chunk: Uint8Array, start: number, header: ChunkHeader, block: number): StreamPiece[] {

@@ -22,16 +22,26 @@ export interface StreamPiece {
   readonly length: number;
 }
 
+/** Gives memory, with anything in it. */
+export type TakeRoom = (length: number) => Uint8Array;
+
+const takeNew: TakeRoom = (length) => new Uint8Array(length);
+
 /**
- * One stream, in memory of its own, that decodes to what all pieces decode to, in order.
+ * One stream that decodes to what all pieces decode to, in order.
  *
+ * @param take where the stream is put; default: memory of its own
  * @throws BAD_CHUNK where a stream's own lengths contradict one another. Distances of matches are not looked at.
  */
-export function joinStreams(codec: JoinableCodec, pieces: readonly StreamPiece[]): Uint8Array {
+export function joinStreams(
+  codec: JoinableCodec,
+  pieces: readonly StreamPiece[],
+  take: TakeRoom = takeNew,
+): Uint8Array {
   const [first] = pieces;
-  if (first !== undefined && pieces.length === 1 && !first.stored) return first.bytes.slice();
-  if (codec === "lz4") return joinLz4(pieces);
-  return joinBytes(codec === "zstd" ? pieces.map(zstdFrame) : snappyParts(pieces));
+  if (first !== undefined && pieces.length === 1 && !first.stored) return joinBytes([first.bytes], take);
+  if (codec === "lz4") return joinLz4(pieces, take);
+  return joinBytes(codec === "zstd" ? pieces.map(zstdFrame) : snappyParts(pieces), take);
 }
 
 /** Where the literals and matches of an lz4 stream begin and end. */
@@ -88,10 +98,10 @@ function outlineLz4(bytes: Uint8Array, length: number): Lz4Outline {
   );
 }
 
-function joinLz4(pieces: readonly StreamPiece[]): Uint8Array {
+function joinLz4(pieces: readonly StreamPiece[], take: TakeRoom): Uint8Array {
   const total = pieces.reduce((sum, { bytes }) => sum + bytes.length, 0);
   // Each seam takes a token and the bytes of a length, and all lengths together no more than what they count.
-  const out = new Uint8Array(total + Math.ceil(total / 255) + 8 * pieces.length + 8);
+  const out = take(total + Math.ceil(total / 255) + 8 * pieces.length + 8);
   let to = 0;
   let pending: Uint8Array[] = [];
   const begin = (literals: Uint8Array, match: number): void => {

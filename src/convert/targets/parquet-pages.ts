@@ -5,6 +5,7 @@
  * Chooses for each block; must not know how a file is put together.
  */
 import type { ChunkedArchive } from "../../archive/kinds/types.ts";
+import { Room } from "../../bytes/allocate.ts";
 import { at } from "../../bytes/at.ts";
 import { chooseBlocksize } from "../../codec/encode/encode-settings.ts";
 import { decodeHeader, decodeSync, prepare } from "../../codec/index.ts";
@@ -16,7 +17,7 @@ import { pageLevels } from "../../parquet/levels.ts";
 import type { ColumnSchema, Leaf } from "../../parquet/schema.ts";
 import { statisticsOf } from "../../parquet/statistics.ts";
 import { isText, type LeafValues, leafValues } from "../../parquet/values.ts";
-import { placeFailure } from "../failure.ts";
+import { placedError } from "../failure.ts";
 import type { TaskContext } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
 
@@ -43,7 +44,20 @@ export interface FileColumn {
 }
 
 /** What makes pages. */
-export type PageContext = Omit<TaskContext, "store" | "note">;
+export interface PageContext extends Omit<TaskContext, "store" | "note"> {
+  /** With it, the body of a page that is no promise is lent until the next is asked for; default: bodies are the caller's. */
+  readonly memory?: PageMemory;
+}
+
+/** Memory that the columns of a file use one after the other. */
+export class PageMemory {
+  /** Stored chunks are read into these. */
+  readonly chunks: Uint8Array[] = [];
+  /** A decoded chunk. */
+  readonly items: Room = new Room();
+  /** The body of a page. */
+  readonly body: Room = new Room();
+}
 
 /** Rows of a file: all columns have as many. An array without dimensions is one row. */
 export function rowCount([first]: readonly FileColumn[]): number {
@@ -76,22 +90,22 @@ export async function* pagesOf(
   const { skip = 0 } = column;
   const range = [first + skip, end + skip] as const;
   const [firstChunk, endChunk] = chunksOfRows(archive, range[0] * rowBytes, range[1] * rowBytes);
-  let decoded = new Uint8Array(0);
+  const { chunks, items: decoded } = context.memory ?? new PageMemory();
   for await (const { place, bytes } of archive.encodedChunks(firstChunk, endChunk, {
     signal: context.signal,
+    buffers: chunks,
   })) {
     const start = startOf(archive, place.index) / rowBytes;
-    const work = async (): Promise<LeafPage[]> => {
+    try {
       const header = decodeHeader(bytes);
-      if (needsValues(file, header)) {
-        await prepare(header.compressor);
-        if (decoded.length < header.nbytes) decoded = new Uint8Array(header.nbytes);
-        const items = decodeSync(bytes, { out: decoded });
-        return [...chunkPages(file, { chunk: bytes, header, start, items }, range, context)];
-      }
-      return [...chunkPages(file, { chunk: bytes, header, start, items: undefined }, range, context)];
-    };
-    yield* await placeFailure(archive.store, place, work());
+      const isNeeded = needsValues(file, header);
+      if (isNeeded) await prepare(header.compressor);
+      const items = isNeeded ? decodeSync(bytes, { out: decoded.take(header.nbytes) }) : undefined;
+      // One by one, because the memory of a page is that of the next.
+      yield* chunkPages(file, { chunk: bytes, header, start, items }, range, context);
+    } catch (error) {
+      throw placedError(error, archive.store, place);
+    }
   }
 }
 
@@ -158,7 +172,12 @@ function* chunkPages(
     const isWhole =
       Number.isInteger(blockStart) && Number.isInteger(blockEnd) && blockStart >= from && blockEnd <= to;
     const page = isWhole
-      ? restreamedPage(file, block, items === undefined ? undefined : rowsAt(blockStart, blockEnd))
+      ? restreamedPage(
+          file,
+          block,
+          items === undefined ? undefined : rowsAt(blockStart, blockEnd),
+          context.memory,
+        )
       : undefined;
     if (page === undefined) continue;
     if (waiting < blockStart) yield* encodedPages(file, rowsAt(waiting, blockStart), context, false);
@@ -177,6 +196,7 @@ function restreamedPage(
     readonly pieces: readonly StreamPiece[];
   },
   rows: Uint8Array | undefined,
+  memory: PageMemory | undefined,
 ): Page | undefined {
   const [leaf] = leaves;
   if (leaf === undefined) return undefined;
@@ -189,7 +209,7 @@ function restreamedPage(
     rows: block.length / rowBytes,
     encoding: block.encoding,
     length: levels.length + block.length,
-    body: joinPage(codec, levels, block.pieces),
+    body: joinPage(codec, levels, block.pieces, memory?.body.take),
     statistics:
       hasStatistics && known !== undefined && rows !== undefined
         ? statisticsOf(leaf, known, rows)

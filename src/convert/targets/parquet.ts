@@ -6,6 +6,7 @@
  */
 
 import { schemaMessage, schemaTable } from "../../arrow/schema.ts";
+import { joinBytes } from "../../bytes/arrays.ts";
 import { at } from "../../bytes/at.ts";
 import { joinableCodec } from "../../parquet/blosc-pages.ts";
 import { type Page, ParquetFile } from "../../parquet/file.ts";
@@ -13,7 +14,7 @@ import type { JoinableCodec } from "../../parquet/join-streams.ts";
 import type { ConvertOptions, TaskContext } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
 import type { ColumnFormat, Piece } from "./column-target.ts";
-import { type FileColumn, pagesOf, rowCount, WHY_NOT_SPLIT } from "./parquet-pages.ts";
+import { type FileColumn, type PageContext, PageMemory, pagesOf, rowCount, WHY_NOT_SPLIT } from "./parquet-pages.ts";
 import { partitionsOf } from "./partitions.ts";
 import { metadataOf, pandasMetadata, tableColumn, typeSettings, withMinutes } from "./table-columns.ts";
 
@@ -126,12 +127,13 @@ async function* fileBytes(
   context: TaskContext,
 ): AsyncGenerator<Uint8Array> {
   const file = new ParquetFile(columns.map(({ schema }) => schema));
+  const lending = { ...context, memory: new PageMemory() };
   const gathered = new Gathered();
   gathered.add(file.start());
   for (const range of rowGroups(columns, rowCount(columns))) {
     let leaf = 0;
     for (const column of columns) {
-      for await (const bytes of columnBytes(file, { column, leaf, range }, context)) {
+      for await (const bytes of columnBytes(file, { column, leaf, range }, lending)) {
         if (bytes.length < SMALL) gathered.add(bytes);
         else {
           // Long bodies need not be copied once more.
@@ -181,7 +183,7 @@ interface ColumnPart {
 async function* columnBytes(
   file: ParquetFile,
   { column, leaf, range }: ColumnPart,
-  context: TaskContext,
+  context: PageContext,
 ): AsyncGenerator<Uint8Array> {
   const waiting: Page[][] = column.schema.leaves.map(() => []);
   file.beginColumn(leaf, column.codec);
@@ -207,7 +209,7 @@ async function* columnBytes(
   }
 }
 
-/** Pages in their order, while so many are being encoded. */
+/** Pages in their order, while so many are being encoded. Bodies that are lent stay so where no page is. */
 export async function* settled(
   pages: AsyncIterable<{ readonly leaf: number; readonly page: Page | Promise<Page> }>,
   parallel: number,
@@ -215,8 +217,14 @@ export async function* settled(
   const under: { readonly leaf: number; readonly page: Page | Promise<Page> }[] = [];
   try {
     for await (const each of pages) {
-      if (each.page instanceof Promise) each.page.catch(() => undefined); // thrown when its turn comes
-      under.push(each);
+      const { leaf, page } = each;
+      if (page instanceof Promise) {
+        page.catch(() => undefined); // thrown when its turn comes
+        under.push(each);
+      } else if (under.length === 0) {
+        yield { leaf, page };
+        continue;
+      } else under.push({ leaf, page: { ...page, body: page.body.slice() } });
       const first = under.length >= Math.max(1, parallel) ? under.shift() : undefined;
       if (first !== undefined) yield { leaf: first.leaf, page: await first.page };
     }
@@ -237,25 +245,21 @@ export function* rowGroups(
   for (let first = 0; first < rows; first += step) yield [first, Math.min(rows, first + step)];
 }
 
-/** Small pieces that become one. */
+/** Small pieces that become one, in memory that is used again. */
 class Gathered {
-  #pieces: Uint8Array[] = [];
+  #bytes = new Uint8Array(PIECE + SMALL);
   length = 0;
 
   add(bytes: Uint8Array): void {
-    this.#pieces.push(bytes);
-    this.length += bytes.length;
+    const end = this.length + bytes.length;
+    if (end > this.#bytes.length) this.#bytes = joinBytes([this.#bytes, new Uint8Array(end)]);
+    this.#bytes.set(bytes, this.length);
+    this.length = end;
   }
 
+  /** Lent until the next piece is added. */
   take(): Uint8Array {
-    const pieces = this.#pieces;
-    const out = new Uint8Array(this.length);
-    let to = 0;
-    for (const piece of pieces) {
-      out.set(piece, to);
-      to += piece.length;
-    }
-    this.#pieces = [];
+    const out = this.#bytes.subarray(0, this.length);
     this.length = 0;
     return out;
   }
