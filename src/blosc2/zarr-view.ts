@@ -272,13 +272,31 @@ class Blosc2Store implements ReadableStore {
   }
 
   async #make(index: number, place: FrameChunk, options?: StoreOptions): Promise<Shown> {
-    let room: Uint8Array | undefined;
+    const lent = await this.#lend(index, place, options);
+    return lent && joinBytes([...lent]);
+  }
+
+  async getPieces(key: string, options?: StoreOptions): Promise<Iterable<Uint8Array> | undefined> {
+    const index = this.#names.get(key);
+    if (index === undefined || this.#frame.nbytes === 0) return undefined;
+    return this.#lend(index, at(this.#frame.chunks, index), options);
+  }
+
+  /** The pieces of a shard; most are views of memory that is used again after the last. */
+  async #lend(
+    index: number,
+    place: FrameChunk,
+    options?: StoreOptions,
+  ): Promise<Iterable<Uint8Array> | undefined> {
     try {
-      if ("key" in place) room = await this.#read(place, options);
+      const room = "key" in place ? await this.#read(place, options) : undefined;
       if (room !== undefined) this.#checkLength(index, readBlosc2Header(room).nbytes);
       const blocks = await this.#blocksOf(place, room);
       if (blocks.every((block) => block === undefined)) return undefined;
-      return await shardOf(this.#byBlocks ? await this.#whole(blocks) : [[await this.#joined(blocks)]]);
+      const pieces = await shardOf(
+        this.#byBlocks ? await this.#whole(blocks) : [[await this.#joined(blocks)]],
+      );
+      return this.#lent(pieces, room);
     } catch (error) {
       if (error instanceof SuperchunkError)
         throw error.inObject({
@@ -287,11 +305,13 @@ class Blosc2Store implements ReadableStore {
           offset: "key" in place ? place.offset : 0,
         });
       throw error;
-    } finally {
-      // The shard is no view of it.
-      if (room !== undefined && this.#rooms.length < KEPT && room.buffer.byteLength <= MAX_ROOM)
-        this.#rooms.push(new Uint8Array(room.buffer));
     }
+  }
+
+  *#lent(pieces: readonly Uint8Array[], room: Uint8Array | undefined): Generator<Uint8Array> {
+    yield* pieces;
+    if (room !== undefined && this.#rooms.length < KEPT && room.buffer.byteLength <= MAX_ROOM)
+      this.#rooms.push(new Uint8Array(room.buffer));
   }
 
   /** All chunks have the length that the frame says, but the last of a frame without dimensions. Throws `BAD_FIELD`. */
@@ -473,7 +493,7 @@ function copyBlock(
 }
 
 /** A shard of chunks: their bytes, and then the index. */
-async function shardOf(chunks: readonly Pieces[]): Promise<Uint8Array> {
+async function shardOf(chunks: readonly Pieces[]): Promise<readonly Uint8Array[]> {
   let offset = 0;
   const entries = chunks.map((pieces) => {
     if (pieces === undefined) return undefined;
@@ -481,5 +501,5 @@ async function shardOf(chunks: readonly Pieces[]): Promise<Uint8Array> {
     offset += entry.nbytes;
     return entry;
   });
-  return joinBytes([...chunks.flatMap((pieces) => pieces ?? []), await encodeShardIndex(entries)]);
+  return [...chunks.flatMap((pieces) => pieces ?? []), await encodeShardIndex(entries)];
 }

@@ -76,6 +76,11 @@ export interface ReadableStore {
   ): Promise<number | undefined>;
   /** Capability: the same at once, for small reads where a promise costs more than the read. */
   readIntoSync?(key: string, offset: number, target: Uint8Array): number | undefined;
+  /**
+   * Capability of a store that makes its objects: one in pieces, each valid until the next is asked for; undefined where the
+   * object does not exist.
+   */
+  getPieces?(key: string, options?: StoreOptions): Promise<Iterable<Uint8Array> | undefined>;
   /** Capability: the first bytes, with what `stat` tells where the answer tells it, in one request. */
   getHead?(key: string, length: number, options?: StoreOptions): Promise<ObjectHead | undefined>;
   /** Capability of stores that have folders: true where a key leads to one, and not to an object. */

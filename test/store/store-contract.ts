@@ -233,7 +233,14 @@ export function describeReading(name: string, open: () => Promise<ReadingSubject
 export type FullStore = Required<
   Omit<
     WritableStore,
-    "getHead" | "getHeads" | "pinsVersions" | "unpin" | "isFolder" | "readsToStat" | "explainAbsence"
+    | "getHead"
+    | "getHeads"
+    | "pinsVersions"
+    | "unpin"
+    | "isFolder"
+    | "readsToStat"
+    | "explainAbsence"
+    | "getPieces"
   >
 >;
 

@@ -83,6 +83,13 @@ function objectWriter({ node: array, document, recoding }: ZarrArrayJob, own: st
     if (recoding !== undefined) recoder ??= recoderOf(array, parseArray(document, own), recoding);
     const place = { key: from, path: store.describe(from), offset: 0, slot: undefined, memory: undefined };
     if (serializer.kind === "bytes" || (recoding === undefined && model.dialect === "zarr3")) {
+      if (recoder === undefined && store.getPieces !== undefined) {
+        const pieces = await store.getPieces(from, { signal });
+        if (pieces === undefined) return false;
+        await context.store.put(task.key, pieces, { signal });
+        counts.copied++;
+        return true;
+      }
       const info = await store.stat(from, { signal });
       if (info === undefined) return false;
       const whole = { ...place, nbytes: info.size };
