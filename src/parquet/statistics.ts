@@ -66,18 +66,26 @@ function boundsOf(kind: ValueKind, width: number, values: Uint8Array | readonly 
 }
 
 function boundsOfNumbers(values: Int32Array | Uint32Array | Uint8Array): Bounds {
+  const rising = risingNumbers(values);
   let least = at(values, 0);
-  let greatest = least;
-  let isAscending = true;
-  let before = least;
-  for (let i = 1; i < values.length; i++) {
+  let greatest = at(values, rising - 1);
+  for (let i = rising; i < values.length; i++) {
     const value = values[i] as number;
-    if (value < before) isAscending = false;
     if (value < least) least = value;
     else if (value > greatest) greatest = value;
+  }
+  return { isOpen: false, least, greatest, isAscending: rising === values.length };
+}
+
+/** How many values from the first on do not fall. To look further for one that falls costs more than all else: nothing can foretell it. */
+function risingNumbers(values: Int32Array | Uint32Array | Uint8Array): number {
+  let before = Number.NEGATIVE_INFINITY;
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i] as number;
+    if (value < before) return i;
     before = value;
   }
-  return { isOpen: false, least, greatest, isAscending };
+  return values.length;
 }
 
 function boundsOfFloats(values: Float32Array | Float64Array): Bounds {
@@ -116,13 +124,12 @@ function risingFloats(values: Float32Array | Float64Array): number {
 function boundsOfLongs(halves: Uint32Array, signed: boolean): Bounds {
   // With the sign turned round, signed halves compare as unsigned ones.
   const sign = signed ? 0x8000_0000 : 0;
-  let [leastHigh, leastLow] = [0xffff_ffff, 0xffff_ffff];
-  let [greatestHigh, greatestLow] = [0, 0];
-  let [beforeHigh, beforeLow, isAscending] = [0, 0, true];
-  for (let i = 0; i < halves.length; i += 2) {
+  const rising = risingLongs(halves, sign);
+  let [leastHigh, leastLow] = [(at(halves, 1) ^ sign) >>> 0, at(halves, 0)];
+  let [greatestHigh, greatestLow] = [(at(halves, rising - 1) ^ sign) >>> 0, at(halves, rising - 2)];
+  for (let i = rising; i < halves.length; i += 2) {
     const low = halves[i] as number;
     const high = ((halves[i + 1] as number) ^ sign) >>> 0;
-    if (high < beforeHigh || (high === beforeHigh && low < beforeLow)) isAscending = false;
     if (high < leastHigh || (high === leastHigh && low < leastLow)) {
       leastHigh = high;
       leastLow = low;
@@ -131,8 +138,6 @@ function boundsOfLongs(halves: Uint32Array, signed: boolean): Bounds {
       greatestHigh = high;
       greatestLow = low;
     }
-    beforeHigh = high;
-    beforeLow = low;
   }
   const join = (high: number, low: number): bigint => {
     const value = (BigInt((high ^ sign) >>> 0) << 32n) | BigInt(low);
@@ -142,8 +147,21 @@ function boundsOfLongs(halves: Uint32Array, signed: boolean): Bounds {
     isOpen: false,
     least: join(leastHigh, leastLow),
     greatest: join(greatestHigh, greatestLow),
-    isAscending,
+    isAscending: rising === halves.length,
   };
+}
+
+/** Halves of the values from the first on that do not fall. */
+function risingLongs(halves: Uint32Array, sign: number): number {
+  let [beforeHigh, beforeLow] = [0, 0];
+  for (let i = 0; i < halves.length; i += 2) {
+    const low = halves[i] as number;
+    const high = ((halves[i + 1] as number) ^ sign) >>> 0;
+    if (high < beforeHigh || (high === beforeHigh && low < beforeLow)) return i;
+    beforeHigh = high;
+    beforeLow = low;
+  }
+  return halves.length;
 }
 
 function boundsOfTexts(values: { at(index: number): Uint8Array | undefined }, count: number): Bounds {

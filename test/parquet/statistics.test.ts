@@ -1,0 +1,43 @@
+/** The least and the greatest of values, and whether they rise, are those that sorting tells. */
+import { expect, test } from "vitest";
+import type { Leaf, ValueKind } from "../../src/parquet/schema.ts";
+import { statisticsOf } from "../../src/parquet/statistics.ts";
+import { bytesOf } from "../../src/parquet/values.ts";
+
+const ARRAYS = {
+  int32: Int32Array,
+  uint32: Uint32Array,
+  int64: BigInt64Array,
+  uint64: BigUint64Array,
+  float: Float32Array,
+  double: Float64Array,
+} as const;
+
+/** Values around zero, around the middle of the range of unsigned numbers, and equal ones. */
+const LISTS: readonly (readonly number[])[] = [
+  [5],
+  [1, 1, 2, 3],
+  [3, 2, 1],
+  [1, 2, 3, 2],
+  [2, 3, 1, 7],
+  [-3, -2, 4],
+  [4, -5],
+  [-1, -1, -7, 2 ** 31, 2 ** 32 + 5, 2 ** 32 + 4],
+];
+
+test.each(Object.keys(ARRAYS) as (keyof typeof ARRAYS)[])("bounds of %s", (kind) => {
+  for (const list of LISTS) {
+    const values =
+      kind === "int64" || kind === "uint64" ? ARRAYS[kind].from(list.map(BigInt)) : ARRAYS[kind].from(list);
+    const sorted = values.slice().sort();
+    const leaf = { kind: kind satisfies ValueKind, width: values.BYTES_PER_ELEMENT } as Leaf;
+    const bytes = bytesOf(values);
+    const found = statisticsOf(leaf, { bytes, count: list.length, present: undefined }, bytes);
+    // Bounds of 64 bits are kept as signed numbers in the file.
+    const bits = (bound: unknown): unknown => (typeof bound === "bigint" ? BigInt.asIntN(64, bound) : bound);
+    expect([found.least, found.greatest].map(bits), `${kind} ${list}`).toEqual(
+      [sorted.at(0), sorted.at(-1)].map(bits),
+    );
+    expect(found.isAscending, `${kind} ${list}`).toBe(values.join() === sorted.join());
+  }
+});
