@@ -18,8 +18,9 @@ import { scratchBeside, spoolChunks } from "../write/bloscpack/chunk-spool.ts";
 import { withByteOrder } from "../zarr/document/data-type.ts";
 import type { ZarrArray, ZarrChunk } from "../zarr/read/array.ts";
 import { type B2ndLayout, layOut, whyEncoded } from "./b2nd-layout.ts";
+import { positions } from "./blocks.ts";
 import { frameAround, isLayerName } from "./frame-writer.ts";
-import { openBlosc2, positions } from "./zarr-view.ts";
+import { openBlosc2 } from "./zarr-view.ts";
 
 /** Inner chunks of a shard are read at once where no more than this lies between two of them. Bytes. */
 const MOST_GAP = 64 << 10;

@@ -28,6 +28,7 @@ import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
 import { encodeShardIndex } from "../zarr/read/shard-index.ts";
+import { copyBlock, positions } from "./blocks.ts";
 import { codecName, type Frame, type FrameChunk, readFrame } from "./frame.ts";
 
 /** Shards that are kept: readers ask for an index first, and then for chunks. */
@@ -449,47 +450,6 @@ function nanBlock(dtype: DType, length: number): Uint8Array {
   else if (dtype.itemSize === 4)
     for (let i = 0; i + 4 <= length; i += 4) view.setFloat32(i, Number.NaN, little);
   return out;
-}
-
-/** Positions of a grid in C order. */
-export function positions(counts: readonly number[]): number[][] {
-  const total = elementsOf(counts);
-  return Array.from({ length: total }, (_, index) => {
-    const position: number[] = [];
-    let rest = index;
-    for (let d = counts.length - 1; d >= 0; d--) {
-      position.unshift(rest % at(counts, d));
-      rest = Math.floor(rest / at(counts, d));
-    }
-    return position;
-  });
-}
-
-interface Placed {
-  readonly bytes: Uint8Array;
-  readonly shape: readonly number[];
-}
-
-/** Copies what of a block lies in the chunk, run by run of the last dimension. */
-function copyBlock(
-  { bytes, shape, origin }: Placed & { readonly origin: readonly number[] },
-  target: Placed,
-  itemSize: number,
-): void {
-  const last = shape.length - 1;
-  const run = Math.min(at(shape, last), at(target.shape, last) - at(origin, last)) * itemSize;
-  for (const [row, position] of positions(shape.slice(0, last)).entries()) {
-    let to = 0;
-    let isInside = true;
-    for (let d = 0; d < last; d++) {
-      const index = at(origin, d) + at(position, d);
-      isInside &&= index < at(target.shape, d);
-      to = (to + index) * at(target.shape, d + 1);
-    }
-    if (!isInside) continue;
-    const from = row * at(shape, last) * itemSize;
-    target.bytes.set(bytes.subarray(from, from + run), (to + at(origin, last)) * itemSize);
-  }
 }
 
 /** A shard of chunks: their bytes, and then the index. */

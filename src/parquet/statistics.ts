@@ -94,7 +94,8 @@ function boundsOfFloats(values: Float32Array | Float64Array): Bounds {
   let greatest = rising === 0 ? Number.NEGATIVE_INFINITY : at(values, rising - 1);
   for (let i = rising; i < values.length; i++) {
     const value = values[i] as number;
-    // False for NaN.
+    // Most lie between. NaN does not, and is neither less nor greater.
+    if (value >= least && value <= greatest) continue;
     if (value < least) least = value;
     if (value > greatest) greatest = value;
   }

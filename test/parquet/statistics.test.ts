@@ -41,3 +41,21 @@ test.each(Object.keys(ARRAYS) as (keyof typeof ARRAYS)[])("bounds of %s", (kind)
     expect(found.isAscending, `${kind} ${list}`).toBe(values.join() === sorted.join());
   }
 });
+
+test.each([Float32Array, Float64Array])("NaN counts for nothing in %o", (array) => {
+  const kind: ValueKind = array === Float32Array ? "float" : "double";
+  const leaf = { kind, width: array.BYTES_PER_ELEMENT } as Leaf;
+  const boundsOf = (list: readonly number[]): unknown[] => {
+    const bytes = bytesOf(array.from(list));
+    const { least, greatest, isAscending } = statisticsOf(
+      leaf,
+      { bytes, count: list.length, present: undefined },
+      bytes,
+    );
+    return [least, greatest, isAscending];
+  };
+  expect(boundsOf([Number.NaN, 4, 1, Number.NaN, 9, 3])).toEqual([1, 9, false]);
+  expect(boundsOf([1, Number.NaN, 2])).toEqual([1, 2, false]);
+  expect(boundsOf([Number.NaN, 4])).toEqual([4, 4, false]);
+  expect(boundsOf([Number.NaN])).toEqual([undefined, undefined, false]);
+});

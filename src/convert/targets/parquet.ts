@@ -14,7 +14,14 @@ import type { JoinableCodec } from "../../parquet/join-streams.ts";
 import type { ConvertOptions, TaskContext } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
 import type { ColumnFormat, Piece } from "./column-target.ts";
-import { type FileColumn, type PageContext, PageMemory, pagesOf, rowCount, WHY_NOT_SPLIT } from "./parquet-pages.ts";
+import {
+  type FileColumn,
+  type PageContext,
+  PageMemory,
+  pagesOf,
+  rowCount,
+  WHY_NOT_SPLIT,
+} from "./parquet-pages.ts";
 import { partitionsOf } from "./partitions.ts";
 import { metadataOf, pandasMetadata, tableColumn, typeSettings, withMinutes } from "./table-columns.ts";
 
