@@ -148,6 +148,7 @@ async function bundleCode() {
       built(`src/${name}.js`),
     ),
   );
+  const ofBlosc = await modulesOfFirst([built("src/blosc.js")]);
   const { output } = await bundle.generate({
     format: "es",
     chunkFileNames: "[name]-[hash].js",
@@ -160,7 +161,9 @@ async function bundleCode() {
       if (/\/commands\/|\/(?:cli\/(?:main|version)|node\/index|[a-z]+-worker)\.js$/.test(id)) return;
       const isCommand = id.includes("/dist/cli/");
       const isSystem = id.includes("/dist/src/node/");
-      if (first.has(id) && !isSystem && !isCommand) return ofPage.has(id) ? "read" : "formats";
+      // Encoders are apart: a host that runs chunks through Blosc alone loads no formats.
+      if (first.has(id) && !isSystem && !isCommand)
+        return ofPage.has(id) ? "read" : ofBlosc.has(id) ? "encode" : "formats";
       if (first.has(id)) return "start";
       if (isCommand) return "command";
       return isSystem ? "system" : undefined;
