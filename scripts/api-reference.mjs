@@ -26,23 +26,23 @@ const { status } = spawnSync(process.execPath, [typedoc, ...options], {
 if (status !== 0) process.exit(status ?? 1);
 
 const folder = join(root, "docs", "api");
-const read = readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), "utf8")]);
+/** Pages, by their paths: entries in folders have theirs in folders. */
+const names = readdirSync(folder, { recursive: true }).filter((name) => name.endsWith(".md"));
+const read = names.map((name) => [name, readFileSync(join(folder, name), "utf8")]);
 for (const [name, text] of shortPages(new Map(read))) writeFileSync(join(folder, name), text);
-const pages = readdirSync(folder).map((name) =>
-  readFileSync(join(folder, name), "utf8").replaceAll("\\", ""),
-);
-let names = 0;
+const pages = names.map((name) => readFileSync(join(folder, name), "utf8").replaceAll("\\", ""));
+let count = 0;
 const missing = [];
 for (const entry of Object.values(entries)) {
   if (typeof entry === "string") continue;
   for (const name of Object.keys(await import(pathToFileURL(join(root, entry.default)).href))) {
-    names++;
+    count++;
     const heading = new RegExp(`^#+ (?:Abstract )?${name}(?:\\(\\))?$`, "m");
     if (!pages.some((page) => heading.test(page))) missing.push(name);
   }
 }
-if (names === 0 || missing.length > 0) {
+if (count === 0 || missing.length > 0) {
   console.error(`docs: the reference lacks ${missing.join(", ") || "everything"}`);
   process.exit(1);
 }
-console.log(`docs: ${names} exported values in docs/api`);
+console.log(`docs: ${count} exported values in docs/api`);

@@ -167,11 +167,12 @@ const KEPT_MS = 24 * 3600 * 1000;
 
 /** Reservations at a time: those that ran out have no numbers any more, and `lost` are the numbers that they had. */
 export function liveReservations(
-  writers: readonly Reservation[] = [],
+  writers: readonly Reservation[] | undefined,
   now: number,
 ): { readonly kept: readonly Reservation[]; readonly lost: readonly Reservation[] } {
-  const lost = writers.filter(({ until, count }) => until < now && count > 0);
-  const kept = writers
+  const all = writers ?? [];
+  const lost = all.filter(({ until, count }) => until < now && count > 0);
+  const kept = all
     .filter(({ until }) => until + KEPT_MS >= now)
     .map((each) => (each.until < now ? { ...each, count: 0 } : each));
   return { kept, lost };
