@@ -29,6 +29,7 @@ const ENTRIES = new Map([
   ["superchunk/node", "node/index"],
   ["superchunk/zarr", "zarr"],
   ["superchunk/blosc", "blosc"],
+  ["superchunk/blosc/wasm", "pool/use-modules"],
   ["superchunk/queue", "queue/index"],
 ]);
 

@@ -61,14 +61,14 @@ export function addPlan(program: Command, context: Context): void {
       "after",
       `
 The plan is never changed. "run" does a share of it, anywhere and in any order;
-"finish" ends it. The result is that of "convert", byte for byte; of "--for verify"
-it is what "verify SRC --report DST" writes, prints and exits with.
+"finish" ends it. The result is that of "convert", byte for byte; with
+"--for verify" it is what "verify SRC --report DST" writes and prints.
 
 Examples:
   superchunk plan /data/bundles /data/bundles.zarr -o plan.json
   superchunk plan prices prices.zarr -o plan.json --shard-size 64MiB --verify
   superchunk plan s3://bucket/bundles s3://bucket/bundles.zarr -o s3://bucket/plan
-  superchunk plan --for verify /data/bundles verify.jsonl -o plan.json`,
+  superchunk plan /data/bundles verify.jsonl -o plan.json --for verify`,
     )
     .action(
       (paths: string[], typed: TypedConvertFlags & { readonly output: string; readonly for: string }) => {

@@ -198,7 +198,7 @@ async function* planAll(
   };
   const [only] = entries;
   const joined: ReferencePlan[] = [];
-  const plan = async (entry: ViewEntry | HeldEntry): Promise<ReferencePlan | undefined> => {
+  const plan = async (entry: ViewEntry | HeldEntry): Promise<ReferencePlan | FailedArchive> => {
     try {
       const isAlone = entries.length === 1 || concat === true;
       if ("root" in entry) {
@@ -213,13 +213,12 @@ async function* planAll(
     } catch (error) {
       signal?.throwIfAborted();
       if (onFailure === undefined) throw error;
-      onFailure({ path: entry.source, node: entry.node, ...failureOf(error, entry.source) });
-      return undefined;
+      return { path: entry.source, node: entry.node, ...failureOf(error, entry.source) };
     }
   };
   for await (const planned of mapAhead(entries, jobs, plan, signal)) {
-    if (planned === undefined) continue;
-    if (concat === true) joined.push(planned);
+    if ("code" in planned) onFailure?.(planned);
+    else if (concat === true) joined.push(planned);
     else yield planned;
   }
   if (concat === true) yield joinPlans(joined, settings);

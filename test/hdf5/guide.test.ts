@@ -14,9 +14,9 @@ test("every command of the guide runs", async () => {
   const commands = [...guide.matchAll(/^npx superchunk ([^#\n]+)/gm)].map(([, text = ""]) =>
     text.trim().split(/\s+/),
   );
-  expect(commands.length).toBe(5);
+  expect(commands.length).toBe(7);
   for (const words of commands) {
-    const argv = words.map((word) => word.replace(/^(bars|daily)\./, `${folder}/$1.`));
+    const argv = words.map((word) => word.replace(/^(bars|daily|prices)\./, `${folder}/$1.`));
     const { code, err } = await runCli(argv);
     expect({ argv, code, err: code === 0 ? "" : err }).toEqual({ argv, code: 0, err: "" });
   }

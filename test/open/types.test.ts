@@ -19,6 +19,13 @@ declare global {
   const secretAccessKey: string;
 }`;
 
+/** What bundlers and packages that are not installed here declare. */
+const DECLARED = `declare module "*.wasm?module" {
+  const module: WebAssembly.Module;
+  export default module;
+}
+declare module "hyparquet-compressors";`;
+
 test("reads have the types that their selections and data types say, and all examples of the documents compile", () => {
   const documents = ["README.md", ...readdirSync(join(repositoryRoot, "docs")).map((name) => `docs/${name}`)];
   const examples = documents
@@ -32,6 +39,7 @@ test("reads have the types that their selections and data types say, and all exa
     compileModules({
       ...Object.fromEntries(examples),
       "context.d.ts": CONTEXT,
+      "declared.d.ts": DECLARED,
       "types-of-reads.ts": types,
     }),
   ).toBe("");
