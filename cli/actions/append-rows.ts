@@ -175,7 +175,7 @@ function rowsOf(found: readonly ColumnInput[]): number {
   const { name = "" } = found[other] ?? {};
   throw new SuperchunkError(
     "BAD_ARGUMENT",
-    `the columns have different lengths, or bytes that are no whole rows: "${found[0]?.name}" ${rows} rows, "${name}" ${counts[other]}`,
+    `the columns have different lengths, or bytes that are not whole rows: "${found[0]?.name}" ${rows} rows, "${name}" ${counts[other]}`,
     { field: name, expected: rows, found: counts[other] },
   );
 }

@@ -370,7 +370,7 @@ async function printBytes(
     if (guard && isSteering(piece))
       throw new SuperchunkError(
         "BAD_ARGUMENT",
-        "these bytes are no text, and would steer the terminal; send them elsewhere (> FILE), print them with --format text, or all the same with --format raw",
+        "these bytes are not text, and would steer the terminal; send them elsewhere (> FILE), print them with --format text, or all the same with --format raw",
         { path: archive.store.describe(archive.path), field: "format" },
       );
     // Behind the first read, so that what cannot be read at all prints nothing.
@@ -381,7 +381,7 @@ async function printBytes(
   if (header !== undefined) await context.out.bytes(header);
 }
 
-/** True for bytes that are no text for a terminal: control characters other than tabs and the ends of lines, of UTF-8 too. */
+/** True for bytes that are not text for a terminal: control characters other than tabs and the ends of lines, of UTF-8 too. */
 function isSteering(bytes: Uint8Array): boolean {
   return bytes.some((byte, i) => {
     if (byte < 32) return byte !== 9 && byte !== 10 && byte !== 13;

@@ -111,7 +111,7 @@ export class ZipStore implements ReadableStore {
     if (end < 0)
       throw new SuperchunkError(
         "BAD_MAGIC",
-        "it has the name of a store of Blosc2, but is no zip archive, or is cut short; look for a whole copy",
+        "it has the name of a store of Blosc2, but is not a zip archive, or is cut short; look for a whole copy",
         { path },
       );
     let [count, length, from] = [

@@ -93,7 +93,7 @@ export interface RunningCrc32c {
   digest(): number;
 }
 
-/** Hashers that nobody uses now: to make one takes longer than the sum of a small object. */
+/** Hashers that are not in use: to make one takes longer than the sum of a small object. */
 const idle: IHasher[] = [];
 
 /** A crc32c with a state of its own, for bytes that are not all there at once. */

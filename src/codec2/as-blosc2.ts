@@ -101,7 +101,7 @@ export function toBlosc2Sync(chunk: Uint8Array): Uint8Array {
   return joinBytes([header2({ ...settings, flags: header.split ? 0 : NOT_SPLIT }, next), table, ...parts]);
 }
 
-/** False for blocks whose elements are no multiple of eight: Blosc1 leaves their bits alone, Blosc2 only those of the last few. */
+/** False for blocks whose elements are not a multiple of eight: Blosc1 leaves their bits alone, Blosc2 only those of the last few. */
 function isFilteredAlike(header: ChunkHeader, block: number): boolean {
   if (header.shuffle !== "bitshuffle") return true;
   const count = Math.floor(blockLength(header, block) / header.typesize);

@@ -333,7 +333,7 @@ class BlockDecoder {
   #isKernels({ id, meta }: { readonly id: number; readonly meta: number }, length: number): boolean {
     const { typesize } = this.#blocks.header;
     if (id === FILTER.shuffle) return typesize > 1 && (meta === 0 || meta === typesize);
-    // Those of Blosc1 leave a block alone whose elements are no multiple of eight.
+    // Those of Blosc1 leave a block alone whose elements are not a multiple of eight.
     return id === FILTER.bitshuffle && length >= typesize && Math.floor(length / typesize) % 8 === 0;
   }
 
@@ -386,7 +386,7 @@ class BlockDecoder {
         "UNSUPPORTED",
         compressor === "zstd"
           ? 'zstd is not loaded, which a dictionary takes; await prepare("blosc2") before decodeSync, or use decode.'
-          : `the Blosc2 chunk has a dictionary of ${compressor}, which nobody reads; read it with python-blosc2`,
+          : `the Blosc2 chunk has a dictionary of ${compressor}, which superchunk does not read; read it with python-blosc2`,
         { found: compressor },
       );
     const decoded = decodeStreamSync("lz4", withLiterals(dictionary, stream), dictionary.length + length);

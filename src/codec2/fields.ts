@@ -25,7 +25,7 @@ export const FILTER = {
   bytedelta: 35,
 } as const;
 
-/** What a chunk holds in place of blocks. `none`: nobody has set its values; they are zeros here. */
+/** What a chunk holds in place of blocks. `none`: its values were never set; they are zeros here. */
 export type Special = "zeros" | "nan" | "value" | "none";
 const SPECIALS: readonly (Special | undefined)[] = [undefined, "zeros", "nan", "value", "none"];
 

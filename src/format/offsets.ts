@@ -64,7 +64,7 @@ export function decodeOffsets(bytes: Uint8Array, path: string, at: number): Floa
   return offsets;
 }
 
-/** Encodes offsets; -1 is an unused entry. Throws `BAD_ARGUMENT` for other values that are no offsets. */
+/** Encodes offsets; -1 is an unused entry. Throws `BAD_ARGUMENT` for other values that are not offsets. */
 export function encodeOffsets(values: ArrayLike<number>): Uint8Array {
   const bytes = new Uint8Array(values.length * OFFSET_LENGTH);
   const view = new DataView(bytes.buffer);

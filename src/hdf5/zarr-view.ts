@@ -271,7 +271,7 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
         );
   const all =
     layout.kind === "chunked" ? dataset.filters.map((filter) => asZarrFilter(filter, { dataset, path })) : [];
-  // Chunks of Blosc2 are made anew, so that what is around them, a checksum mostly, is read and not shown.
+  // Chunks of Blosc2 are made again, so that what is around them, a checksum mostly, is read and not shown.
   const framed = dataset.filters.findIndex(({ id }) => id === BLOSC2);
   const filters = framed < 0 ? all : all.slice(0, framed + 1);
   const document = {

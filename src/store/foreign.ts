@@ -192,7 +192,7 @@ function passSignal(options?: StoreOptions): { signal?: AbortSignal } {
   return options?.signal === undefined ? {} : { signal: options.signal };
 }
 
-/** zarrita's FileSystemStore knows ENOENT only: a folder, and what is below a file, are no objects either. */
+/** zarrita's FileSystemStore knows ENOENT only: a folder, and what is below a file, are not objects either. */
 function isAbsence(error: unknown): boolean {
   const code: unknown = error instanceof Error && "code" in error ? error.code : undefined;
   return code === "ENOENT" || code === "ENOTDIR" || code === "EISDIR";

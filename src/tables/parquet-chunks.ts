@@ -83,7 +83,7 @@ export class PageColumn {
     return isSame && index >= 0 ? new PageColumn(scan, file, index, width) : undefined;
   }
 
-  /** Rows after which chunks may end, as the first row group tells; undefined where its pages are no blocks. */
+  /** Rows after which chunks may end, as the first row group tells; undefined where its pages are not blocks. */
   async period(): Promise<{ readonly rows: number; readonly page: number } | undefined> {
     const pages = await this.#pages(0);
     const [first] = pages;

@@ -37,7 +37,7 @@ export interface TableFile {
   read(names: readonly string[], signal: AbortSignal | undefined): AsyncIterable<TableRows>;
 }
 
-/** Chunks of the columns of a file, which nobody needs to compress. */
+/** Chunks of the columns of a file, which need not be compressed. */
 export interface TableChunks {
   /** Rows of a chunk. */
   readonly rows: number;

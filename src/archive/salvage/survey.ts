@@ -56,7 +56,7 @@ export async function surveyArchive(
   const parts = new Set<string>();
   for await (const { name } of store.list(path, { signal: options.signal })) parts.add(name);
   if (parts.has("meta") || parts.has("data")) return surveyArray(store, path, options);
-  // Other folders with arrays in them are no tables: those of bcolz have attributes of their own.
+  // Other folders with arrays in them are not tables: those of bcolz have attributes of their own.
   if (parts.has("__rootdirs__") || (parts.has("__attrs__") && (await hasColumnFolders(store, path, parts))))
     return surveyTable(store, path, [...parts], options);
   if (path !== "" && (await store.stat(path)) !== undefined) return surveyFile(store, path, options);

@@ -45,7 +45,7 @@ export interface FileColumn {
 
 /** What makes pages. */
 export interface PageContext extends Omit<TaskContext, "store" | "note"> {
-  /** With it, the body of a page that is no promise is lent until the next is asked for; default: bodies are the caller's. */
+  /** With it, the body of a page that is not a promise is lent until the next is asked for; default: bodies are the caller's. */
   readonly memory?: PageMemory;
 }
 

@@ -165,7 +165,7 @@ function endOf(parts: readonly Part[], start: Uint8Array): number {
   return last === undefined ? start.length : last.offset + last.size;
 }
 
-/** What a task works with for nobody who watches. */
+/** What a task works with where no progress is wanted. */
 function pageContext({ encoder, signal }: PartsContext): PageContext {
   const counts = { copied: 0, padded: 0, recoded: 0, oddTypesize: 0 };
   return { encoder, signal, counts, advance: () => undefined };

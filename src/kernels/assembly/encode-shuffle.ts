@@ -1,5 +1,5 @@
 // Byte shuffle: n elements of `typesize` bytes become `typesize` streams of n bytes. Bytes behind the last whole element
-// are copied. Widths that are no power of two are made of groups of columns that overlap.
+// are copied. Widths that are not a power of two are made of groups of columns that overlap.
 import { tile16, tile2, tile4, tile8 } from "./encode-tiles";
 import { spread8 } from "./encode-tiles";
 

@@ -17,7 +17,7 @@ type Column = ReadableArray | BytesArchive;
 /** Chunks that are posted together, and milliseconds after which fewer are. */
 const BATCH = 16_384;
 const BATCH_MS = 150;
-/** Damaged chunks after which a list ends: a file that is no archive would have them without end. */
+/** Damaged chunks after which a list ends: a file that is not an archive would have them without end. */
 const MOST_DAMAGED = 1000;
 /** Blocks of a chunk that are shown. */
 const MOST_BLOCKS = 4096;

@@ -41,7 +41,7 @@ import { cutPieces } from "./pieces.ts";
  *
  * An array of numpy gets a new shape with it. Files without offsets are rewritten.
  *
- * @throws LIMIT where the offsets table is full (`grow` goes on), BAD_ARGUMENT where bytes are no whole rows,
+ * @throws LIMIT where the offsets table is full (`grow` goes on), BAD_ARGUMENT where bytes are not whole rows,
  * CONFLICT where another writer was faster, UNSUPPORTED, NOT_FOUND, and the codes of damage
  */
 export async function appendToBloscpack(
@@ -241,7 +241,7 @@ function newMetadata(
   if (rowBytes === 0 ? nbytes > 0 : nbytes % rowBytes !== 0) {
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      `the bytes to append are no whole rows: a row has ${rowBytes} bytes, and the array would have ${nbytes}`,
+      `the bytes to append are not whole rows: a row has ${rowBytes} bytes, and the array would have ${nbytes}`,
       {
         path: state.store.describe(state.key),
         field: "shape",

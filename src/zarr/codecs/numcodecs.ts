@@ -318,7 +318,7 @@ function shuffleStage(size: number): Stage {
     if (bytes.length % size === 0) return bytes.length / size;
     throw new SuperchunkError(
       "BAD_CHUNK",
-      `the filter "shuffle" gets ${bytes.length} bytes, which are no whole elements of ${size}; the chunk is damaged`,
+      `the filter "shuffle" gets ${bytes.length} bytes, which are not whole elements of ${size}; the chunk is damaged`,
       { field: "shuffle", expected: `a multiple of ${size}`, found: bytes.length },
     );
   };

@@ -174,7 +174,7 @@ function byteCodecOf(
   return stageOf(id, configuration, itemSize, place) ?? byteFilterOf(id, configuration, place);
 }
 
-/** Refuses items of variable length, which are no pickles, by the filter that makes them bytes. Throws `UNSUPPORTED`. */
+/** Refuses items of variable length, which are not pickles, by the filter that makes them bytes. Throws `UNSUPPORTED`. */
 function refuseVariable(filters: JsonValue | undefined, place: FieldPlace): void {
   const [first] = Array.isArray(filters) ? (filters as readonly JsonValue[]) : [];
   const id = isObject(first) ? first["id"] : undefined;

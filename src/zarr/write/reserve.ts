@@ -84,7 +84,7 @@ export async function reserveShard(
     layout: serializer.index,
     slotBytes: slotBytes ?? Math.ceil(chunkBytes * OVERHEAD) + OVERHEAD_BYTES,
   };
-  // Zero bytes are no index: whoever looks before the end gets an error, where there is a checksum.
+  // Zero bytes are not an index: whoever looks before the end gets an error, where there is a checksum.
   await array.store.put(reservation.temporaryKey, new Uint8Array(firstSlot(reservation)));
   return reservation;
 }

@@ -352,7 +352,7 @@ function planPatch(
   return { entries, writes, end };
 }
 
-/** How many bytes from a chunk's start on are no other chunk's. */
+/** How many bytes from a chunk's start on are not another chunk's. */
 function roomFinder(entries: ShardEntries, dataEnd: number): (entry: ShardEntry) => number {
   const starts = entries
     .filter((entry): entry is ShardEntry => entry !== undefined && entry.nbytes > 0)

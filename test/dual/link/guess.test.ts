@@ -17,7 +17,7 @@ function changeChunk(file: string, chunk: number, at: number, bytes: readonly nu
   fs.chmodSync(file, mode);
 }
 
-test("unlink of a data file that is no archive any more is refused, and every byte is as before", async () => {
+test("unlink of a data file that is not an archive any more is refused, and every byte is as before", async () => {
   const copy = copyOf(join(corpusFolder, "blz-superchunk", "f8-default"));
   await link(copy);
   const file = join(copy, "data", "__2__.bin");
