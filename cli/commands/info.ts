@@ -71,7 +71,9 @@ async function openOrSum(path: string, options: InfoOptions, context: Context): 
   try {
     return await openPath(path, { signal: context.signal, allow: options.allow });
   } catch (error) {
-    if (!isSuperchunkError(error, "UNSUPPORTED") || !(await isFolder(path))) throw error;
+    // A folder that is an archive, and has something in it that is not read, is an error of that.
+    const isOther = isSuperchunkError(error, "UNSUPPORTED") && error.details.found === "none of them";
+    if (!isOther || !(await isFolder(path))) throw error;
     const { listTotals } = await import("./ls.ts");
     try {
       await listTotals(path, options, context);
