@@ -11,6 +11,13 @@ import { frameStore, openBlosc2 } from "./zarr-view.ts";
 
 const KEY = "chunk";
 
+/** What a chunk of HDF5 holds, in bytes: when it is whole, and of rows that are in the dataset. */
+export interface FramedChunk {
+  readonly nbytes: number;
+  readonly least: number;
+  readonly typesize: number;
+}
+
 /**
  * The frame's values as one chunk of Blosc1 of `nbytes` bytes: with the streams of the frame where its blocks lie one after the other, as they
  * do but for blocks of several dimensions.
@@ -19,7 +26,7 @@ const KEY = "chunk";
  */
 export async function frameAsBlosc1(
   image: Uint8Array,
-  { nbytes, typesize }: { readonly nbytes: number; readonly typesize: number },
+  { nbytes, least, typesize }: FramedChunk,
 ): Promise<Uint8Array> {
   const store = new MemoryStore(new Map([[KEY, image]]));
   const frame = await readFrame(store, KEY);
@@ -37,7 +44,7 @@ export async function frameAsBlosc1(
   }
   const array = await openBlosc2(store, KEY);
   const bytes = array?.kind === "array" && array.nbytes <= nbytes ? await array.getBytes() : undefined;
-  if (bytes === undefined || bytes.length === 0)
+  if (bytes === undefined || bytes.length < Math.max(1, least))
     throw new SuperchunkError(
       "BAD_FIELD",
       `the frame of Blosc2 has ${frame.nbytes} bytes, but the chunk has ${nbytes}; the file is damaged`,

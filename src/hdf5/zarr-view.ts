@@ -4,6 +4,7 @@
  * So all that reads Zarr arrays reads datasets, and chunks of Blosc are carried on without recompressing. Values that lie in one piece
  * are shown as chunks of about a mebibyte. Reads only. Knows how filters of HDF5 are called in Zarr.
  */
+import type { FramedChunk } from "../blosc2/hdf5-chunk.ts";
 import { at } from "../bytes/at.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { parseDType } from "../format/dtype.ts";
@@ -306,7 +307,9 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
           const inner = filters.filter((_, i) => isLeft(i));
           const outer = chainOf(left.slice(inner.length));
           const make = async (bytes: Uint8Array): Promise<Uint8Array> => {
-            const chunk = await unframe(bytes, outer, { nbytes, typesize: Math.min(255, type.size) });
+            const rows = Math.min(at(chunks, 0), at(shape, 0) - Number.parseInt(name, 10) * at(chunks, 0));
+            const least = (nbytes / at(chunks, 0)) * rows;
+            const chunk = await unframe(bytes, outer, { nbytes, least, typesize: Math.min(255, type.size) });
             if (inner.length === filters.length) return chunk;
             return encodeAll(chunk, { from: chainOf(inner), to: chainOf(filters), nbytes });
           };
@@ -356,11 +359,7 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
 }
 
 /** The frame of Blosc2 that the filter 32026 makes of a chunk, as a chunk of Blosc1. */
-async function unframe(
-  bytes: Uint8Array,
-  outer: Chain,
-  inside: { readonly nbytes: number; readonly typesize: number },
-): Promise<Uint8Array> {
+async function unframe(bytes: Uint8Array, outer: Chain, inside: FramedChunk): Promise<Uint8Array> {
   let frame = bytes;
   for (const stage of [...outer.stages].reverse())
     frame = await stage.decode(frame, bytes.length + 65_536, false);

@@ -5,6 +5,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { readFrame } from "../../src/blosc2/frame.ts";
+import { frameAsBlosc1 } from "../../src/blosc2/hdf5-chunk.ts";
+import { decode } from "../../src/codec/index.ts";
 import { STREAM_ENCODER } from "../../src/codec2/encode-stream.ts";
 import { blocksAsBlosc1 } from "../../src/codec2/restream.ts";
 import { convert } from "../../src/convert/run/convert.ts";
@@ -113,4 +115,16 @@ test("a frame that is cut short, or has other bytes, gives an error of this libr
     }
   }
   expect(told).toBeGreaterThan(50);
+});
+
+test("a frame with fewer rows than the dataset has in its chunk of HDF5 is damage, and not filled up with zeros", async () => {
+  const frame = images.get("lz4.b2nd") ?? new Uint8Array();
+  const array = await openArray(store, "lz4.b2nd");
+  const { nbytes } = array;
+  await expect(
+    frameAsBlosc1(frame, { nbytes: nbytes * 2, least: nbytes + 1, typesize: 8 }),
+  ).rejects.toMatchObject({ code: "BAD_FIELD", details: { expected: nbytes * 2, found: nbytes } });
+  const whole = await decode(await frameAsBlosc1(frame, { nbytes: nbytes * 2, least: nbytes, typesize: 8 }));
+  expect(whole.subarray(0, nbytes)).toEqual(await array.getBytes());
+  expect(whole.subarray(nbytes).every((byte) => byte === 0)).toBe(true);
 });
