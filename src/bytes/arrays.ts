@@ -14,6 +14,11 @@ export function joinBytes(
   return whole;
 }
 
+/** Bytes as hexadecimal digits. */
+export function toHex(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 /** Compares bytes. */
 
 /** True where both have the same bytes; never where the first is not there. */

@@ -5,6 +5,7 @@
  * digest), so that callers may interleave as they like.
  */
 import type { IHasher } from "hash-wasm";
+import { toHex } from "./arrays.ts";
 
 /** The digests that a `blpk` file can have; `None` is the empty digest. @see FORMAT.md [FC] */
 export type DigestName =
@@ -62,6 +63,11 @@ export function registerDigest(name: Exclude<DigestName, "None">, digest: Digest
 /** The digest of `bytes`, as it is stored. */
 export async function digest(name: DigestName, bytes: Uint8Array): Promise<Uint8Array> {
   return (await loadDigest(name))(bytes);
+}
+
+/** A name for what a text says: the first 16 bytes of its SHA-256, in hexadecimal digits. */
+export async function textDigest(text: string): Promise<string> {
+  return toHex((await digest("sha256", new TextEncoder().encode(text))).subarray(0, 16));
 }
 
 /** The crc32c of any bytes and, behind them, their own crc32c, little-endian: a shard index for example. */

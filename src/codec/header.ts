@@ -118,6 +118,26 @@ export function decodeHeaderAt(view: DataView, at: number, available: number): C
   };
 }
 
+/** What {@link encodeHeader} writes; `versionlz` is that of all compressors but snappy by default. */
+export interface HeaderFields {
+  readonly versionlz?: number;
+  readonly flags: number;
+  readonly typesize: number;
+  readonly nbytes: number;
+  readonly blocksize: number;
+  readonly ctbytes: number;
+}
+
+/** A chunk's header. Checks nothing. */
+export function encodeHeader(fields: HeaderFields): Uint8Array {
+  const { versionlz = 1, flags, typesize, nbytes, blocksize, ctbytes } = fields;
+  const header = new Uint8Array(HEADER_LENGTH);
+  header.set([BLOSC_VERSION, versionlz, flags, typesize]);
+  const view = new DataView(header.buffer);
+  for (const [i, value] of [nbytes, blocksize, ctbytes].entries()) view.setUint32(4 + 4 * i, value, true);
+  return header;
+}
+
 /** Bytes from a chunk's start that are needed to know where its blocks lie. */
 export function headLength(header: ChunkHeader): number {
   return header.memcpyed ? HEADER_LENGTH : HEADER_LENGTH + 4 * header.nblocks;

@@ -5,7 +5,7 @@
 import { joinBytes } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
 import {
-  BLOSC_VERSION,
+  encodeHeader,
   FLAG,
   HEADER_LENGTH,
   MAX_NBYTES,
@@ -216,13 +216,7 @@ function header1(
   nbytes: number,
   { flags, ctbytes }: { readonly flags: number; readonly ctbytes: number },
 ): Uint8Array {
-  const header = new Uint8Array(HEADER_LENGTH);
-  const view = new DataView(header.buffer);
-  header.set([BLOSC_VERSION, 1, flags, typesize]);
-  view.setInt32(4, nbytes, true);
-  view.setInt32(8, Math.min(blocksize, nbytes), true);
-  view.setInt32(12, ctbytes, true);
-  return header;
+  return encodeHeader({ flags, typesize, nbytes, blocksize: Math.min(blocksize, nbytes), ctbytes });
 }
 
 function repeat(value: Uint8Array, from: number, length: number): Uint8Array {

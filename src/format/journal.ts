@@ -3,6 +3,7 @@
  * Bytes <-> plain object. @see FORMAT.md [FR]
  */
 
+import { toHex } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
 import { loadDigest } from "../bytes/checksum.ts";
 import { ByteReader, ByteWriter, toSafeNumber } from "../bytes/fields.ts";
@@ -73,7 +74,7 @@ export async function decodeArrayJournal(bytes: Uint8Array, path: string): Promi
 
 /** The digest at a journal's end, as hexadecimal digits: its name in a layout. */
 export function journalName(journal: Uint8Array): string {
-  return Array.from(journal.subarray(-DIGEST_LENGTH), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return toHex(journal.subarray(-DIGEST_LENGTH));
 }
 
 /** One write: the values in front of its bytes, the last of them their length. */

@@ -3,7 +3,7 @@
  * JSON. @see FORMAT.md [FM]
  */
 
-import { isEqual } from "../bytes/arrays.ts";
+import { isEqual, toHex } from "../bytes/arrays.ts";
 import { type DigestName, loadDigest } from "../bytes/checksum.ts";
 import { ByteReader, ByteWriter } from "../bytes/fields.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
@@ -190,8 +190,8 @@ async function checkDigest(
   if (isEqual(found, stored)) return;
   throw new SuperchunkError(
     "CHECKSUM_MISMATCH",
-    `the ${name} of the metadata stored at byte ${offset} is ${hex(stored)}, but that of the ${bytes.length} stored bytes is ${hex(found)}. The metadata are damaged; look for another copy`,
-    { path, offset, field: name, expected: hex(stored), found: hex(found) },
+    `the ${name} of the metadata stored at byte ${offset} is ${toHex(stored)}, but that of the ${bytes.length} stored bytes is ${toHex(found)}. The metadata are damaged; look for another copy`,
+    { path, offset, field: name, expected: toHex(stored), found: toHex(found) },
   );
 }
 
@@ -262,8 +262,4 @@ function bad(
       found,
     },
   );
-}
-
-function hex(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

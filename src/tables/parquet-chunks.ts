@@ -8,7 +8,14 @@ import type { ColumnMetaData, ParquetScan } from "hyparquet";
 import { deserializeTCompactProtocol } from "hyparquet/src/thrift.js";
 import { joinBytes } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
-import { BLOSC_VERSION, FLAG, HEADER_LENGTH, MAX_BLOCKSIZE, MAX_NBYTES } from "../codec/header.ts";
+import {
+  encodeHeader,
+  FLAG,
+  HEADER_LENGTH,
+  type HeaderFields,
+  MAX_BLOCKSIZE,
+  MAX_NBYTES,
+} from "../codec/header.ts";
 import { decodeStreamSync, decodeSync, prepare } from "../codec/index.ts";
 import type { DType } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
@@ -130,7 +137,7 @@ export class PageColumn {
     const items = decodeSync(chunk);
     if (chunk.length <= nbytes + OVERHEAD) return { chunk, items };
     const head = { flags: FLAG.memcpyed | (codec.number << 5), typesize: this.#size, nbytes, blocksize };
-    return { chunk: joinBytes([headerOf(head, nbytes + HEADER_LENGTH), items]), items };
+    return { chunk: joinBytes([encodeHeader({ ...head, ctbytes: nbytes + HEADER_LENGTH }), items]), items };
   }
 
   /** The pages of a row group; none where one of them is something else than values. */
@@ -186,23 +193,8 @@ function metaOf(column: { readonly meta_data?: ColumnMetaData } | undefined): Co
   return column?.meta_data;
 }
 
-interface ChunkHead {
-  readonly flags: number;
-  readonly typesize: number;
-  readonly nbytes: number;
-  readonly blocksize: number;
-}
-
-function headerOf({ flags, typesize, nbytes, blocksize }: ChunkHead, cbytes: number): Uint8Array {
-  const head = new Uint8Array(HEADER_LENGTH);
-  head.set([BLOSC_VERSION, 1, flags, typesize]);
-  const view = new DataView(head.buffer);
-  for (const [i, value] of [nbytes, blocksize, cbytes].entries()) view.setUint32(4 + 4 * i, value, true);
-  return head;
-}
-
 /** A chunk of blocks with one stream each. */
-function chunkOf(head: ChunkHead, streams: readonly Uint8Array[]): Uint8Array {
+function chunkOf(head: Omit<HeaderFields, "ctbytes">, streams: readonly Uint8Array[]): Uint8Array {
   const sizes = streams.map(({ length }) => 4 + length);
   const starts = new DataView(new ArrayBuffer(4 * streams.length));
   let offset = HEADER_LENGTH + starts.byteLength;
@@ -215,5 +207,5 @@ function chunkOf(head: ChunkHead, streams: readonly Uint8Array[]): Uint8Array {
     size.setInt32(0, stream.length, true);
     return [new Uint8Array(size.buffer), stream];
   });
-  return joinBytes([headerOf(head, offset), new Uint8Array(starts.buffer), ...pieces]);
+  return joinBytes([encodeHeader({ ...head, ctbytes: offset }), new Uint8Array(starts.buffer), ...pieces]);
 }

@@ -5,9 +5,9 @@
  */
 import type { Archive, ChunkedArchive } from "../archive/kinds/types.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
+import { metadataKeys } from "../convert/sources/items.ts";
 import { ParquetParts } from "../convert/targets/parquet-parts.ts";
 import { SuperchunkError } from "../errors.ts";
-import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import type { ViewEntry } from "./view-tree.ts";
 
@@ -22,7 +22,6 @@ const LOOKING = 20;
 const MOST_BYTES = 256 << 20;
 /** Objects that are looked at at a time. */
 const AT_ONCE = 32;
-const METADATA = ["meta/sizes", "meta/storage", "meta/attributes", "__attrs__", "__rootdirs__"];
 
 /** A file, and what it was made from. */
 interface MadeFile {
@@ -122,8 +121,7 @@ export class ParquetView {
 async function versionOf(archive: Archive): Promise<string> {
   const { store } = archive;
   const keys = new Set<string>();
-  for (const { path } of [archive, ...arraysOf(archive)])
-    for (const name of ["", ...METADATA]) keys.add(joinKey(path, name));
+  for (const { path } of [archive, ...arraysOf(archive)]) for (const key of metadataKeys(path)) keys.add(key);
   if (store.getHeads === undefined && store.readsToStat !== true)
     for (const array of arraysOf(archive)) for (const { key } of await array.chunkPlaces()) keys.add(key);
   keys.delete("");

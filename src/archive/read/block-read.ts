@@ -2,6 +2,7 @@
  * Reads the heads of chunks, and decodes parts of chunks: fetches only the header, the block starts and the blocks that a part
  * touches. Lists chunks with what their headers say.
  */
+import { toHex } from "../../bytes/arrays.ts";
 import { blockRanges } from "../../codec/decode/block-table.ts";
 import { decodeBlocks, decodeSparsely } from "../../codec/decode/decode.ts";
 import { isReady, prepare } from "../../codec/decode/decode-kernel.ts";
@@ -12,14 +13,7 @@ import { mapAhead } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { ChunkInfo, ListChunksOptions } from "../kinds/types.ts";
 import type { ChunkSequence, PlacedChunk } from "../places/sequence.ts";
-import {
-  checkChunkHeader,
-  checkPrologue,
-  cutShort,
-  fetchChunks,
-  missingChunk,
-  toHex,
-} from "./chunk-fetch.ts";
+import { checkChunkHeader, checkPrologue, cutShort, fetchChunks, missingChunk } from "./chunk-fetch.ts";
 
 /** First read of a chunk: its header and the starts of up to 60 blocks. */
 const FIRST_READ = 256;

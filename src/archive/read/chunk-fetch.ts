@@ -6,7 +6,7 @@
  */
 
 import { type PrepareMemory, takeBack } from "../../bytes/allocate.ts";
-import { isEqual } from "../../bytes/arrays.ts";
+import { isEqual, toHex } from "../../bytes/arrays.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
 import { decodeSync } from "../../codec/decode/decode.ts";
 import { isReady, prepare } from "../../codec/decode/decode-kernel.ts";
@@ -318,11 +318,6 @@ async function checkDigest(
       found: toHex(found),
     },
   );
-}
-
-/** Bytes as hexadecimal digits. */
-export function toHex(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /** A decoded chunk, with what `verify` wants to know of it. */

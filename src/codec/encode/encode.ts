@@ -6,7 +6,7 @@
  * @see FORMAT.md [FB]
  */
 import { SuperchunkError } from "../../errors.ts";
-import { BLOSC_VERSION, FLAG, HEADER_LENGTH } from "../header.ts";
+import { encodeHeader, FLAG, HEADER_LENGTH } from "../header.ts";
 import {
   type ChunkEncoder,
   COMPRESSOR_FORMATS,
@@ -188,18 +188,13 @@ function putBlocks(
 }
 
 function putHeader(chunk: Uint8Array, settings: EncodeSettings, stored: boolean): void {
-  const view = new DataView(chunk.buffer, chunk.byteOffset, chunk.byteLength);
   const { id, versionlz } = formatOf(settings.cname);
-  view.setUint8(0, BLOSC_VERSION);
-  view.setUint8(1, versionlz);
   // Stored chunks keep the other flags, as c-blosc has it.
   const filter =
     settings.shuffle === "shuffle" ? FLAG.shuffle : settings.shuffle === "bitshuffle" ? FLAG.bitshuffle : 0;
-  view.setUint8(2, filter | (stored ? FLAG.memcpyed : 0) | (settings.split ? 0 : FLAG.notSplit) | (id << 5));
-  view.setUint8(3, settings.typesize);
-  view.setUint32(4, settings.nbytes, true);
-  view.setUint32(8, settings.blocksize, true);
-  view.setUint32(12, chunk.length, true);
+  const flags = filter | (stored ? FLAG.memcpyed : 0) | (settings.split ? 0 : FLAG.notSplit) | (id << 5);
+  const { typesize, nbytes, blocksize } = settings;
+  chunk.set(encodeHeader({ versionlz, flags, typesize, nbytes, blocksize, ctbytes: chunk.length }));
 }
 
 function formatOf(cname: CompressorName): CompressorFormat {

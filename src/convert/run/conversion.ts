@@ -1,5 +1,5 @@
 import { at } from "../../bytes/at.ts";
-import { digest } from "../../bytes/checksum.ts";
+import { textDigest } from "../../bytes/checksum.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
@@ -488,9 +488,8 @@ function isSkippable(error: unknown, signal: AbortSignal | undefined): boolean {
   );
 }
 
-export async function digestOf(facts: JsonValue): Promise<string> {
-  const sum = await digest("sha256", new TextEncoder().encode(stringifyJson(facts)));
-  return Array.from(sum.subarray(0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("");
+export function digestOf(facts: JsonValue): Promise<string> {
+  return textDigest(stringifyJson(facts));
 }
 
 /** Rows that are skipped or filled make another result: a conversion goes on only with the same choice. */

@@ -213,11 +213,12 @@ export function metadataVersions(
   path: string,
   options: StoreOptions = {},
 ): Promise<Readonly<Record<string, string>>> {
-  return versionsOf(
-    store,
-    METADATA.map((name) => joinKey(path, name)),
-    options,
-  );
+  return versionsOf(store, metadataKeys(path), options);
+}
+
+/** Keys of the objects that an archive's metadata can be in, and of its file. */
+export function metadataKeys(path: string): readonly string[] {
+  return METADATA.map((name) => joinKey(path, name));
 }
 
 async function versionsOf(

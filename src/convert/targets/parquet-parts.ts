@@ -5,7 +5,7 @@
  * made again, and is compared with these checksums, so that bytes of two states of the archive never come together.
  */
 
-import { joinBytes } from "../../bytes/arrays.ts";
+import { joinBytes, toHex } from "../../bytes/arrays.ts";
 import { at } from "../../bytes/at.ts";
 import { crc32c, digest } from "../../bytes/checksum.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
@@ -93,8 +93,7 @@ export class ParquetParts {
     const end = joinBytes(fileEnd(file, columns, metadataOf(piece, options)));
     const sums = Uint32Array.from(parts, ({ crc }) => crc);
     const sha256 = await digest("sha256", joinBytes([new Uint8Array(sums.buffer), end]));
-    const hex = Array.from(sha256, (byte) => byte.toString(16).padStart(2, "0")).join("");
-    return new ParquetParts(piece.columns[0]?.path ?? "", parts, [start, end], hex);
+    return new ParquetParts(piece.columns[0]?.path ?? "", parts, [start, end], toHex(sha256));
   }
 
   /**

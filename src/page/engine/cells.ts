@@ -1,4 +1,5 @@
 /** Values as people read them. Knows data types; must not know archives. */
+import { toHex } from "../../bytes/arrays.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { DType, TimeUnit } from "../../format/types.ts";
 import { toJsonValue } from "../../values/values.ts";
@@ -47,10 +48,7 @@ export function cellText(value: unknown, dtype: DType): string {
   if (typeof value === "number") return numberText(value, dtype);
   if (typeof value === "string") return shorten(value);
   if (typeof value === "boolean") return String(value);
-  if (value instanceof Uint8Array)
-    return shorten(
-      Array.from(value.subarray(0, MOST_LETTERS), (byte) => byte.toString(16).padStart(2, "0")).join(""),
-    );
+  if (value instanceof Uint8Array) return shorten(toHex(value.subarray(0, MOST_LETTERS)));
   if (dtype.kind === "complex" && Array.isArray(value)) {
     const [re = 0, im = 0] = value as number[];
     return `${numberText(re, dtype)}${im < 0 || Object.is(im, -0) ? "-" : "+"}${numberText(Math.abs(im), dtype)}j`;

@@ -8,12 +8,10 @@ import { type ArraySettings, storageOf } from "../layout/settings.ts";
 import { commitStorage } from "./changes.ts";
 import { openWritable, readWritable } from "./create.ts";
 import { SharedArray, type SharedContext } from "./shared-array.ts";
-import { CLOCK, readBase } from "./shared-commits.ts";
+import { CLOCK, MAX_PAUSE, readBase } from "./shared-commits.ts";
 
 /** Seconds: ten years. */
 const MAX_LEASE = 315_360_000;
-/** Milliseconds, at most, between two tries. */
-const MAX_PAUSE = 250;
 /** Times that an array is tried to be made one that writers share, while others do the same. */
 const DECLARE_TRIES = 100;
 

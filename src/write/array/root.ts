@@ -2,7 +2,7 @@
  * The root folder of an array: publishing superchunks, committing generations, removing what no generation names.
  * Knows the order that makes crashes harmless; must not know what is in the files. @see FORMAT.md [FG-09]
  */
-import { isEqual } from "../../bytes/arrays.ts";
+import { isEqual, toHex } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { encodeSizes, type StoredLayout } from "../../format/layout.ts";
 import { joinKey } from "../../store/key.ts";
@@ -131,8 +131,7 @@ export class ArrayRoot {
 
 /** A name that no other array has: it tells an array from another one at the same place. */
 export function newArrayId(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return toHex(crypto.getRandomValues(new Uint8Array(16)));
 }
 
 // The commits of an array, one behind another: what the last one says, and how the next one is told from all that may have

@@ -37,7 +37,7 @@ export const CLOCK: Clock = {
 const NUMBERS = 256;
 /** Times that a commit is tried while others are faster, and the longest pause between two, in milliseconds. */
 export const MAX_TRIES = 1000;
-const MAX_PAUSE = 250;
+export const MAX_PAUSE = 250;
 /** Superchunks that are looked at at a time, and sizes that are kept. */
 const AT_ONCE = 8;
 const KEPT_SIZES = 1024;
