@@ -51,6 +51,7 @@ interface CreateFlags extends CutFlags {
   readonly dflt?: JsonValue;
   readonly expectedlen?: number;
   readonly reserve?: Reserve;
+  readonly optimize?: "read" | "update";
   readonly attr?: readonly Attribute[];
   readonly as: "superchunk" | "carray" | "ctable";
   readonly column?: readonly string[];
@@ -100,6 +101,12 @@ export function addCreate(program: Command, context: Context): void {
     )
     .option("--dflt <json>", "default value, which resize appends (default: 0, empty, NaT)", parseValue)
     .option("--expectedlen <rows>", "rows that it will have, about: chunks are chosen by it", parseCount)
+    .addOption(
+      new Option(
+        "--optimize <for>",
+        "chunks of 1 MiB to read much, of 128 KiB to update values (default: update; with --zarr by --expectedlen, up to 1 MiB)",
+      ).choices(["read", "update"]),
+    )
     .option(
       "--attr <name=json>",
       "a user attribute; what is no JSON is taken as text; may be repeated",
@@ -128,6 +135,7 @@ Examples:
   superchunk create bars.bcolz --as ctable --from bars.parquet
   superchunk create fills --from trades.csv
   superchunk create live --from prices.npy --zarr
+  superchunk create quotes --from prices.npy --zarr --optimize update
   superchunk create points --dtype "<f4" --shape 0,3 --expectedlen 10000000
   superchunk create counters --dtype "<i8" --shape 1000000 --reserve 20%
   sensor | superchunk create samples --from - --dtype "<i2" --checksum sha256
@@ -180,9 +188,9 @@ async function create(root: string, flags: CreateFlags, context: Context): Promi
 /** The compressed streams of a table that are taken over, unless the caller says how chunks are made. */
 async function carrierOf(
   plan: Plan | undefined,
-  { chunklen, codec, clevel, shuffle, as }: CreateFlags,
+  { chunklen, codec, clevel, shuffle, optimize, as }: CreateFlags,
 ): Promise<StreamCarrier | undefined> {
-  const isChosen = [chunklen, codec, clevel, shuffle].some((flag) => flag !== undefined);
+  const isChosen = [chunklen, codec, clevel, shuffle, optimize].some((flag) => flag !== undefined);
   return isChosen || as === "carray" ? undefined : plan?.input?.carry?.();
 }
 
@@ -207,7 +215,7 @@ function checkFlags(root: string, flags: CreateFlags): void {
   if (flags.column !== undefined && (flags.from !== undefined || flags.dtype !== undefined))
     throw wrong("column", "give a file for each column, or --from, or --dtype");
   if (flags.as === "superchunk") return;
-  const foreign = ["superchunklen", "checksum", "reserve"] as const;
+  const foreign = ["superchunklen", "checksum", "reserve", "optimize"] as const;
   const given = foreign.find((name) => flags[name] !== undefined);
   if (given !== undefined) throw wrong(given, `the option for ${given} means nothing to what is made`);
 }
@@ -333,7 +341,7 @@ async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {
 
 function optionsOf(flags: CreateFlags, chunkLength?: number): Omit<CreatePathOptions, "dtype"> {
   const { chunklen, superchunklen, checksum, cparams } = cutSettings(flags);
-  const { reserve, overwrite, zarr, expectedlen } = flags;
+  const { reserve, optimize, overwrite, zarr, expectedlen } = flags;
   const common = {
     chunkLength: chunklen ?? chunkLength,
     compressor: cparams,
@@ -344,7 +352,7 @@ function optionsOf(flags: CreateFlags, chunkLength?: number): Omit<CreatePathOpt
   if (flags.as !== "superchunk")
     return { ...common, format: "bcolz", kind: flags.as === "carray" ? "array" : "table" };
   const columns = flags.columns ? undefined : false;
-  return { ...common, superchunkLength: superchunklen, checksum, reserve, columns, zarr };
+  return { ...common, superchunkLength: superchunklen, checksum, reserve, optimize, columns, zarr };
 }
 
 /** Prints what was made; the writer of an array of superchunks knows more of it than a reader. */

@@ -166,7 +166,7 @@ export async function formatAt(
 
 /** Options that only some formats have a word for. */
 const OWN: Readonly<Record<EditFormat, readonly (keyof CreateOptions)[]>> = {
-  blz: ["superchunkLength", "checksum", "reserve", "columns", "zarr", "modify", "mirror"],
+  blz: ["superchunkLength", "checksum", "reserve", "optimize", "columns", "zarr", "modify", "mirror"],
   bcolz: ["kind"],
   bloscpack: ["checksum", "reserve"],
   zarr: ["kind", "chunkShape", "shardShape", "codecs", "dimensionNames", "specification"],

@@ -5,7 +5,7 @@ import type { StoreOptions } from "../store/types.ts";
 import type { WriteOptions, WriterLock } from "../write/array/create.ts";
 import type { SharedOptions } from "../write/array/shared-array.ts";
 import type { AppendOptions, EditFormat } from "../write/editable.ts";
-import type { Reserve } from "../write/layout/settings.ts";
+import type { Optimize, Reserve } from "../write/layout/settings.ts";
 import type { ReadSettings } from "../zarr/read/leaf.ts";
 import type { ZarrSpecification } from "../zarr/write/create.ts";
 import type { WriteSettings } from "../zarr/write/write-settings.ts";
@@ -80,6 +80,11 @@ export interface CreateOptions
   readonly superchunkLength?: number | undefined;
   /** Of `blz` and `bloscpack`: of each chunk. */
   readonly checksum?: ChecksumName | undefined;
+  /**
+   * Of `blz`: chunks of about 1 MiB (`read`) or of at most 128 KiB (`update`). Default: `update`; with `zarr` by `expectedLength`, up to
+   * 1 MiB, because readers of Zarr take long for each chunk.
+   */
+  readonly optimize?: Optimize | undefined;
   /** Of `blz`: room behind each chunk for `modify: "in-place"`. */
   readonly reserve?: Reserve | undefined;
   /** Of `blz`: the fields of a struct lie in a folder each (default true). */

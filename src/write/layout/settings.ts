@@ -45,7 +45,16 @@ export interface ReserveOptions {
    * `compact` leaves version 3, without reserve.
    */
   readonly reserve?: Reserve | undefined;
+  /**
+   * What the chunks are cut for: `read`, chunks of about 1 MiB; `update`, at most 128 KiB. Default: `update`, and for an array that is
+   * a Zarr array as well a 128th of the bytes expected (of a column), from 16 KiB to 1 MiB.
+   */
+  readonly optimize?: Optimize | undefined;
 }
+
+/** What an array is cut for. */
+export type Optimize = "read" | "update";
+const PURPOSES: readonly Optimize[] = ["read", "update"];
 
 /** Every choice made. */
 export interface ArraySettings {
@@ -75,6 +84,8 @@ export interface ArraySettings {
 /** Uncompressed bytes of all chunks that are begun together, at most, by default. */
 const MAX_CHUNK_BYTES = 1 << 17;
 const MIN_CHUNK_BYTES = 1 << 14;
+/** The same for readers of Zarr that take long for each chunk. */
+const MAX_READ_CHUNK_BYTES = 1 << 20;
 const MAX_ROW_OF_CHUNKS = 8 << 20;
 /** Uncompressed bytes of a superchunk: one is held in memory while it is made. */
 const SUPERCHUNK_BYTES = 32 << 20;
@@ -99,7 +110,9 @@ export function settleSettings(
 ): ArraySettings {
   checkWritableDType(base.dtype);
   encodeItem(base.dtype, base.dflt);
-  const { cparams = {} } = options;
+  const { cparams = {}, optimize } = options;
+  if (optimize !== undefined && !PURPOSES.includes(optimize))
+    throw bad("optimize", `one of ${PURPOSES.join(", ")}`, optimize);
   const checksum = options.checksum ?? before?.checksum ?? "crc32";
   if (!CHECKSUM_NAMES.includes(checksum))
     throw bad("checksum", `one of ${CHECKSUM_NAMES.join(", ")}`, checksum);
@@ -108,7 +121,7 @@ export function settleSettings(
   const largest = largestRow(base);
   const chunklen = count(
     "chunklen",
-    options.chunklen ?? before?.chunklen ?? chooseChunklen(base, expectedlen),
+    options.chunklen ?? before?.chunklen ?? chooseChunklen(base, expectedlen, options.optimize),
     1,
   );
   if (chunklen * largest > MAX_CHUNK) {
@@ -192,15 +205,24 @@ function largestRow({ dtype, rowShape, hasColumns }: Shaped): number {
 
 /**
  * The longer the array, the longer its chunks: from 16 KiB for 4 MiB to 128 KiB for 256 MiB. Longer ones compress hardly
- * better, and a change of one value writes a chunk.
+ * better, and a change of one value writes a chunk. For readers of Zarr they grow faster, to 1 MiB for 128 MiB.
  */
-function chooseChunklen(base: Shaped, expectedlen: number | undefined): number {
+function chooseChunklen(
+  base: Shaped & { readonly zarr?: boolean },
+  expectedlen: number | undefined,
+  optimize: Optimize | undefined,
+): number {
   const row = elementsOf(base.rowShape) * base.dtype.itemSize;
   const largest = largestRow(base);
   if (row === 0 || largest === 0) return 1024;
-  const expected = expectedlen === undefined ? EXPECTED_BYTES : Math.max(1, expectedlen * row);
-  const wished = 2 ** Math.round(Math.log2(expected) / 2 + 3);
-  const bytes = Math.min(MAX_CHUNK_BYTES, Math.max(MIN_CHUNK_BYTES, wished));
+  const forZarr = optimize === undefined && base.zarr === true;
+  // Readers of Zarr take each column for an array.
+  const expected =
+    expectedlen === undefined ? EXPECTED_BYTES : Math.max(1, expectedlen * (forZarr ? largest : row));
+  const wished = 2 ** Math.round(forZarr ? Math.log2(expected) - 7 : Math.log2(expected) / 2 + 3);
+  const most = forZarr ? MAX_READ_CHUNK_BYTES : MAX_CHUNK_BYTES;
+  const bytes =
+    optimize === "read" ? MAX_READ_CHUNK_BYTES : Math.min(most, Math.max(MIN_CHUNK_BYTES, wished));
   return Math.max(1, Math.min(Math.floor(bytes / largest), Math.floor(MAX_ROW_OF_CHUNKS / row)));
 }
 

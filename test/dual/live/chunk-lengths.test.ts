@@ -1,0 +1,63 @@
+/** How chunks are cut where the caller says no length: by the rows expected, and by what the array is for. */
+import * as fs from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { create } from "../../../src/node/index.ts";
+import { runCli } from "../../cli/harness.ts";
+import { temporaryFolder } from "./support.ts";
+
+const MIB = 1 << 20;
+const KIB = 1 << 10;
+
+/** Bytes of an inner chunk, as `zarr.json` says it. */
+function chunkBytes(root: string): number {
+  const { codecs } = JSON.parse(fs.readFileSync(join(root, "zarr.json"), "utf8")) as {
+    codecs: [{ configuration: { chunk_shape: [number] } }];
+  };
+  return codecs[0].configuration.chunk_shape[0] * 8;
+}
+
+test.each([
+  ["nothing is known of its length", {}, MIB],
+  ["it is empty for long", { expectedLength: 10 }, 16 * KIB],
+  ["16 MiB are expected", { expectedLength: 2 * MIB }, 128 * KIB],
+  ["200 MB are expected", { expectedLength: 25_000_000 }, MIB],
+  ["it is to be read", { expectedLength: 10, optimize: "read" }, MIB],
+  ["it is to be updated", { expectedLength: 125_000_000, optimize: "update" }, 128 * KIB],
+  ["it is short and to be updated", { expectedLength: 1000, optimize: "update" }, 16 * KIB],
+  ["a length is given", { chunkLength: 32, optimize: "read" }, 256],
+] as const)("chunks of a Zarr array where %s", async (_, options, bytes) => {
+  const root = join(temporaryFolder(), "array");
+  await (await create(root, { dtype: "<f8", zarr: true, ...options })).close();
+  expect(chunkBytes(root)).toBe(bytes);
+});
+
+test("columns are cut by their own bytes, and arrays of superchunks alone by those of a change", async () => {
+  const folder = temporaryFolder();
+  const dtype = Array.from({ length: 16 }, (_, i) => [`c${i}`, "<f8"] as const).map((field) => [...field]);
+  const table = await create(join(folder, "table"), { dtype, zarr: true, expectedLength: 2 * MIB });
+  await table.close();
+  expect(chunkBytes(join(folder, "table", "c3"))).toBe(128 * KIB);
+  const plain = await create(join(folder, "plain"), { dtype: "<f8", expectedLength: 125_000_000 });
+  expect(plain.chunkLength).toBe(16 * KIB);
+  await plain.close();
+  const read = await create(join(folder, "read"), { dtype: "<f8", optimize: "read" });
+  expect(read.chunkLength).toBe(128 * KIB);
+  await read.close();
+});
+
+test("the command takes --optimize, and refuses it for what it means nothing to", async () => {
+  const root = join(temporaryFolder(), "array");
+  const made = ["create", root, "--dtype", "<f8", "--zarr", "--expectedlen", "10", "--optimize", "read"];
+  expect(await runCli(made)).toMatchObject({ code: 0 });
+  expect(chunkBytes(root)).toBe(MIB);
+  for (const wrong of [
+    ["--optimize", "both"],
+    ["--as", "carray", "--optimize", "read"],
+  ])
+    expect(await runCli(["create", `${root}2`, "--dtype", "<f8", ...wrong])).toMatchObject({ code: 2 });
+  await expect(create(`${root}3`, { dtype: "<f8", optimize: "both" as "read" })).rejects.toMatchObject({
+    code: "BAD_ARGUMENT",
+    message: expect.stringContaining("optimize is both; expected one of read, update") as string,
+  });
+});
