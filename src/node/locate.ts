@@ -1,7 +1,7 @@
 /** From what a person types to a store and a key: paths, `file:`, `http(s):` and `s3:` URLs. */
-import { statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { realpath } from "node:fs/promises";
-import { basename, dirname, resolve } from "node:path";
+import { basename, dirname, join, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SuperchunkError } from "../errors.ts";
 import { HttpStore } from "../store/http.ts";
@@ -19,8 +19,8 @@ export interface Location {
   readonly path: string;
 }
 
-/** A path into an HDF5 file, or a store of Blosc2: the folder that it is in, and what follows. */
-const HELD = /^(?:(.*?)\/)?([^/]+\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom|b2[dz])\/.+)$/i;
+/** A path into an HDF5 file, a store of Blosc2 or a set of references: the folder that it is in, and what follows. */
+const HELD = /^(?:(.*?)\/)?([^/]+\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom|b2[dz]|json|parq)\/.+)$/i;
 
 /** The store and key of a path or URL that exists. Throws `NOT_FOUND`, `UNSUPPORTED` (another scheme), `BAD_ARGUMENT` (empty). */
 export async function locate(location: string): Promise<Location> {
@@ -36,8 +36,24 @@ export async function locate(location: string): Promise<Location> {
 export async function locateBeside(location: string): Promise<Location> {
   if (/^(?!file:)[a-z][a-z0-9+.-]+:\/\//i.test(location)) return locate(location.replace(/\/+(?=\?|$)/, ""));
   const full = resolve(/^file:/i.test(location) ? fileURLToPath(location) : location);
-  const set = fileAbove(full) ?? full;
-  return { store: new FileStore(dirname(set)), path: `${basename(set)}${full.slice(set.length)}` };
+  const set = fileAbove(full) ?? setAbove(full) ?? full;
+  return {
+    store: new FileStore(dirname(set)),
+    path: `${basename(set)}${full.slice(set.length).replaceAll(sep, "/")}`,
+  };
+}
+
+/** The folder of a set of references in Parquet that a path on this machine is, or is in; undefined where there is none. */
+export function setAbove(path: string): string | undefined {
+  if (/^(?!file:)[a-z][a-z0-9+.-]+:\/\//i.test(path)) return undefined;
+  const has = (folder: string, name: string): boolean => existsSync(join(folder, name));
+  const full = resolve(/^file:/i.test(path) ? fileURLToPath(path) : path);
+  for (let folder = full; ; folder = dirname(folder)) {
+    // A group of Zarr v2 has such a document too, and one of its own.
+    if (has(folder, ".zmetadata"))
+      return has(folder, ".zgroup") || has(folder, ".zarray") ? undefined : folder;
+    if (folder === dirname(folder)) return undefined;
+  }
 }
 
 async function locatePath(path: string, typed: string): Promise<Location> {

@@ -1,7 +1,6 @@
 /** `open`, `openArray` and `openTable` for paths and addresses. */
-import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
-import { dirname, join, relative, resolve, sep } from "node:path";
+import { dirname, relative, resolve, sep } from "node:path";
 import type { Archive, ReadableArray, TableArchive } from "../archive/kinds/types.ts";
 import { open as openArchiveIn } from "../archive/open/open.ts";
 import type { ChunkDecoder } from "../archive/read/chunk-fetch.ts";
@@ -21,7 +20,7 @@ import { asReadable } from "../store/foreign.ts";
 import type { ValuesOf } from "../values/selection.ts";
 import type { GroupArrays } from "../zarr/read/group.ts";
 import { FileStore } from "./fs/fs-store.ts";
-import { closeOnFailure, isS3Address, type Location, locate, locateBeside } from "./locate.ts";
+import { closeOnFailure, isS3Address, type Location, locate, locateBeside, setAbove } from "./locate.ts";
 import { loadNativeBlosc } from "./threads/native-blosc.ts";
 import { useNativeDigests } from "./threads/native-digest.ts";
 import { bloscOf, decoderOf, type ThreadOptions } from "./threads/threads.ts";
@@ -60,7 +59,7 @@ export async function open(location: string, options: OpenPathOptions = {}): Pro
   const isSet =
     [containers, authorize, allow].some((given) => given !== undefined) ||
     // Containers lie beside a set, also where the set is a folder: of kerchunk's Parquet form.
-    existsSync(join(location, ".zmetadata"));
+    setAbove(location) !== undefined;
   try {
     return await openAt(isSet ? await locateBeside(location) : await locate(location));
   } catch (error) {

@@ -176,6 +176,25 @@ describe.each(["read.json", "read.parq"])(
       expect(await readFile(copy)).toEqual(await readFile(straight));
     });
 
+    it("leads to what is deeper in it, of a tree of archives", async () => {
+      const tree = join(folder, `tree-${name}-source`);
+      await cp(table, join(tree, "us", "equities"), { recursive: true });
+      await cp(array, join(tree, "us", "b.blp"));
+      const deep = join(folder, `tree-${name}`);
+      expect((await run("virtualize", tree, deep)).code).toBe(0);
+      const wanted = (await run("cat", table, "--column", "close")).out;
+      const inTree = ["--allow", tree];
+      expect((await run("cat", join(deep, "us", "equities", "close"), ...inTree)).out).toBe(wanted);
+      expect((await run("cat", join(deep, "us", "equities"), "--column", "close", ...inTree)).out).toBe(
+        wanted,
+      );
+      expect((await run("info", join(deep, "us", "equities", "close"), ...inTree)).out).toMatch(/shape +226/);
+      const listed = JSON.parse((await run("ls", join(deep, "us"), "--json", ...inTree)).out) as unknown[];
+      expect(listed).toHaveLength(10);
+      const { code, err } = await run("cat", join(deep, "us", "nothing"), ...inTree);
+      expect([code, err]).toEqual([1, expect.stringContaining('has no array or group "us/nothing"')]);
+    });
+
     it("is refused, not called damaged, where its place is not allowed", async () => {
       const cat = await run("cat", set);
       expect(cat.code).toBe(1);

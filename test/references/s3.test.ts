@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { inspect } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { SuperchunkError } from "../../src/errors.ts";
-import { S3Store } from "../../src/node/index.ts";
+import { openArray, S3Store, slice } from "../../src/node/index.ts";
 import { openReferences } from "../../src/node/references.ts";
 import type { Container } from "../../src/zarr.ts";
 import { runCli } from "../cli/harness.ts";
@@ -100,6 +100,9 @@ describe("virtualize", () => {
     if (form === "kerchunk") expect(await closeOfEquities(store)).toBe(wanted());
     else expect((await store.get("/close/0"))?.length).toBeGreaterThan(16);
     await store.close();
+    const close = await openArray(`${at}/close`, { authorize: ["s3"], dtype: "uint32" });
+    expect((await close.get([slice(0, 2)])).data).toEqual(Uint32Array.of(51654, 50967));
+    await close.close();
   });
 
   it("takes the server of a set from its address, whatever the environment says", async () => {

@@ -184,12 +184,9 @@ class ParquetIndex implements ReferenceIndex {
   async find(key: string, options: StoreOptions = {}): Promise<StoredValue | undefined> {
     if (Object.hasOwn(this.#metadata, key))
       return new TextEncoder().encode(JSON.stringify(this.#metadata[key]));
-    if (key === ".zmetadata") {
-      const consolidated = { zarr_consolidated_format: 1, metadata: this.#metadata };
-      return new TextEncoder().encode(JSON.stringify(consolidated));
-    }
     const slash = key.lastIndexOf("/");
     const node = key.slice(0, Math.max(0, slash));
+    if (key === joinKey(node, ".zmetadata")) return this.#consolidated(node);
     const array = this.#metadata[joinKey(node, ".zarray")];
     if (!isObject(array)) return undefined;
     const row = rowOf(key.slice(slash + 1), array as Readonly<Record<string, unknown>>);
@@ -216,6 +213,15 @@ class ParquetIndex implements ReferenceIndex {
           ? toGuard(guarded, orNull(rows.value("last_modified", at)), rows.value("etag", at), path)
           : undefined,
     };
+  }
+
+  /** What the `.zmetadata` of a group says: its members are in no other list. */
+  #consolidated(group: string): Uint8Array | undefined {
+    const front = group === "" ? "" : `${group}/`;
+    if (group !== "" && !Object.hasOwn(this.#metadata, joinKey(group, ".zgroup"))) return undefined;
+    const below = Object.entries(this.#metadata).filter(([key]) => key.startsWith(front));
+    const metadata = Object.fromEntries(below.map(([key, document]) => [key.slice(front.length), document]));
+    return new TextEncoder().encode(JSON.stringify({ zarr_consolidated_format: 1, metadata }));
   }
 
   async *locations(options: StoreOptions = {}): AsyncGenerator<string> {
