@@ -7,6 +7,7 @@ import { serveView } from "../../src/node/index.ts";
 import type { ViewNode } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
 import { describeFailure } from "../failure.ts";
+import { allowOption } from "../input/opening.ts";
 import { formatPlural } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
 
@@ -17,6 +18,7 @@ interface ServeFlags {
   readonly host: string;
   readonly cors?: string | true;
   readonly allowHost?: readonly string[];
+  readonly allow?: readonly string[];
   readonly portable?: boolean;
   readonly page: boolean;
   readonly json?: boolean;
@@ -34,11 +36,12 @@ export function addServe(program: Command, context: Context): void {
   program
     .command("serve")
     .description("show archives as Zarr v3 and Parquet over HTTP, without converting or copying them")
-    .argument("<paths...>", "archives (files, folders, URLs) or folders of archives")
+    .argument("<paths...>", "archives (files, folders, URLs), folders of archives, or sets of references")
     .option("--port <n>", "port to listen on; 0 takes any that is free", parsePort, DEFAULT_PORT)
     .option("--host <address>", "address to listen on; 0.0.0.0 lets other machines in", "127.0.0.1")
     .option("--cors [origin]", "let pages of an origin read what is served (default: of any)")
     .option("--allow-host <name...>", "further names that the server answers to, for example behind a proxy")
+    .addOption(allowOption())
     .option("--portable", "only data types that every Zarr reader knows")
     .option("--no-page", "no page for browsers, and no bytes of files as they are stored")
     .option("--json", "print the address and what is served as JSON")
@@ -52,7 +55,8 @@ a Parquet file too, under its name with .parquet.
 
 Examples:
   superchunk serve daily_equities.bcolz
-  superchunk serve /data/bundles --port 9000 --cors`,
+  superchunk serve /data/bundles --port 9000 --cors
+  superchunk serve bundles.json --allow /data/bundles`,
     )
     .action((paths: string[], flags: ServeFlags) => serve(paths, flags, context));
 }
@@ -125,6 +129,7 @@ async function serve(paths: readonly string[], flags: ServeFlags, context: Conte
     cors: flags.cors === true ? "*" : flags.cors,
     allowedHosts: flags.allowHost,
     portable: flags.portable,
+    allow: flags.allow,
     page: flags.page,
     signal,
     onError: (path, error) => context.message(`${path}: ${describeFailure(error)}`),
@@ -134,7 +139,12 @@ async function serve(paths: readonly string[], flags: ServeFlags, context: Conte
     assertReadable(nodes);
     const { url, archives = 0 } = served;
     if (flags.json === true) await context.json({ url, archives, nodes });
-    else for (const line of pasteLines(url, nodes, archives)) await context.out.line(line);
+    else {
+      const group = firstGroup(nodes);
+      const inside = group === undefined ? [] : await served.view.list(group.path, { signal });
+      const isTree = inside.slice(1).some(({ kind }) => kind === "group");
+      for (const line of pasteLines(url, nodes, { archives, isTree })) await context.out.line(line);
+    }
     await context.out.flush();
     await untilAborted(signal);
   } catch (error) {
@@ -156,22 +166,33 @@ function assertReadable(nodes: readonly ViewNode[]): void {
   });
 }
 
-/** What to paste into the programs that read it. */
-function pasteLines(url: string, nodes: readonly ViewNode[], archives: number): string[] {
+/** The first group that can be read, of what lies at the address. */
+function firstGroup(nodes: readonly ViewNode[]): ViewNode | undefined {
+  return nodes
+    .slice(1)
+    .find(({ kind, source, error }) => kind === "group" && source !== undefined && error === undefined);
+}
+
+/** What to paste into the programs that read it; `isTree`: the first group has groups in it. */
+function pasteLines(
+  url: string,
+  nodes: readonly ViewNode[],
+  { archives, isTree }: { readonly archives: number; readonly isTree: boolean },
+): string[] {
   const readable = nodes.slice(1).filter(({ error }) => error === undefined);
   const array = readable.find(({ kind }) => kind === "array");
-  const group = readable.find(({ kind, source }) => kind === "group" && source !== undefined);
+  const group = firstGroup(nodes);
   const address = (node: ViewNode | undefined): string =>
     node === undefined ? url : `${url}${node.path.split("/").map(encodeURIComponent).join("/")}`;
   const first = address(array ?? group);
   // A table alone has a name below the address; what lies in further folders is a tree.
-  const isTable = archives === 1 && group !== undefined;
+  const isTable = archives === 1 && group !== undefined && !isTree;
   const isFlat = group === undefined && readable.every(({ source }) => source !== undefined);
   const dataset = isTable ? address(group) : url;
   const call =
     isTable || isFlat
       ? `open_zarr(${JSON.stringify(dataset)})`
-      : `open_datatree(${JSON.stringify(url)}, engine="zarr")`;
+      : `open_datatree(${JSON.stringify(archives === 1 ? address(group) : url)}, engine="zarr")`;
   const lines = [
     `serving ${formatPlural(archives, "archive")} at ${url}`,
     "",
@@ -183,7 +204,7 @@ function pasteLines(url: string, nodes: readonly ViewNode[], archives: number): 
     const spec = `{"driver": "zarr3", "kvstore": ${JSON.stringify(`${address(array)}/`)}}`;
     lines.push(`tensorstore   ts.open(${spec}).result()`);
   }
-  const table = readable.find(({ source }) => source !== undefined);
+  const table = readable.find(({ source, isReferred }) => source !== undefined && isReferred !== true);
   if (table !== undefined) {
     const file =
       `${address({ ...table, path: table.path.replace(/\.(?:bcolz|blz|blp)$/i, "") })}.parquet`.replaceAll(

@@ -1,14 +1,17 @@
 /** Which archives paths stand for, and the names of their nodes: for what is served, and what is referred to. */
 
-import { basename, resolve } from "node:path";
+import { existsSync } from "node:fs";
+import { basename, join, resolve } from "node:path";
 import type { OpenOptions } from "../archive/kinds/types.ts";
 import { open as openIn } from "../archive/open/open.ts";
 import { isArchive } from "../convert/sources/items.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { findViewEntries, type ViewEntry } from "../view/view-tree.ts";
-import { locate } from "./locate.ts";
-import { openArchive } from "./open.ts";
+import type { ZarrArray } from "../zarr/read/array.ts";
+import type { ZarrGroup } from "../zarr/read/group.ts";
+import { isS3Address, locate, setAbove } from "./locate.ts";
+import { type OpenPathOptions, open, openArchive } from "./open.ts";
 import { decoderOf } from "./threads/threads.ts";
 
 /** The archives of paths, with the stores that they lie in. */
@@ -19,17 +22,24 @@ export interface ServedEntries {
   close(): Promise<void>;
 }
 
+/** What else than archives is taken. */
+export interface EntryOptions {
+  /** What it takes of the errors of a place without archives stands for a place that has other things to show. */
+  readonly isOther?: ((error: unknown) => boolean) | undefined;
+  /** How sets of references are opened; without it they are not looked for. */
+  readonly sets?: OpenPathOptions | undefined;
+}
+
 /**
  * A single folder of archives is the root itself; an archive, and each of several paths, has its own name below it.
- * Throws `NOT_FOUND` where a path or archives in it are missing, `BAD_ARGUMENT` for two paths of one name. What `isOther` takes of
- * these errors stands for a place without archives that has other things to show.
+ * Throws `NOT_FOUND` where a path or archives in it are missing, `BAD_ARGUMENT` for two paths of one name.
  */
 export async function locateEntries(
   paths: readonly string[],
   signal: AbortSignal | undefined,
-  isOther?: (error: unknown) => boolean,
+  { isOther, sets }: EntryOptions = {},
 ): Promise<ServedEntries> {
-  const stores: ReadableStore[] = [];
+  const stores: { close?(): Promise<void> }[] = [];
   const close = async (): Promise<void> => {
     for (const store of stores) await store.close?.();
   };
@@ -38,8 +48,6 @@ export async function locateEntries(
   const names = new Set<string>();
   try {
     for (const typed of paths) {
-      const { store, path } = await locate(typed);
-      stores.push(store);
       const name = nameOf(typed);
       if (names.has(name))
         throw new SuperchunkError(
@@ -51,6 +59,16 @@ export async function locateEntries(
           },
         );
       names.add(name);
+      if (sets !== undefined && (await isSet(typed))) {
+        const node = await open(typed, { ...sets, signal });
+        stores.push(node);
+        if ("ownStore" in node) {
+          entries.push(setEntry(name, node));
+          continue;
+        }
+      }
+      const { store, path } = await locate(typed);
+      stores.push(store);
       if (await isArchive(store, path, { signal })) {
         // A server's objects are remembered by version: only a store of its own takes new ones for right.
         const openAgain = isRemote(typed)
@@ -73,6 +91,28 @@ export async function locateEntries(
     throw error;
   }
   return { entries, places, close };
+}
+
+/** True for what is, or is in, a set of references, or an Icechunk repository. */
+async function isSet(typed: string): Promise<boolean> {
+  if (/\.(?:json|parq)(?:[/?]|$)/i.test(typed) || setAbove(typed) !== undefined) return true;
+  if (isRemote(typed)) return isS3Address(typed) && (await import("./references.ts")).isIcechunk(typed);
+  const has = (name: string): boolean => existsSync(join(typed, name));
+  return has("snapshots") && (has("repo") || has("refs"));
+}
+
+/** A set as it is when it is opened: its references are not read again. */
+function setEntry(node: string, opened: ZarrArray | ZarrGroup): ViewEntry {
+  const source = opened.store.describe(opened.path);
+  return {
+    node,
+    source,
+    open: () =>
+      Promise.reject(
+        new SuperchunkError("UNSUPPORTED", "this is a set of references, not an archive", { path: source }),
+      ),
+    view: async (options) => (await import("../view/nodes-view.ts")).NodesView.plan(opened, options),
+  };
 }
 
 function isRemote(typed: string): boolean {

@@ -41,7 +41,12 @@ export interface ViewEntry {
   /** How messages name it. */
   readonly source: string;
   open(options: OpenOptions): Promise<Archive>;
+  /** Shows what is not an archive, in place of `open`. */
+  view?(options: ViewOptions & { readonly isMember: boolean }): Promise<NodeView>;
 }
+
+/** What an entry shows: objects by their keys below its node, documents and nodes by their paths. */
+export type NodeView = Pick<ArchiveView, "get" | "documents" | "nodes">;
 
 /**
  * Every archive below a folder of a store, at the path that it would get in a conversion of the whole folder.
@@ -117,7 +122,7 @@ interface FolderDocument {
 
 /** An archive that was opened, and when. */
 interface OpenedView {
-  readonly view: Promise<ArchiveView>;
+  readonly view: Promise<NodeView>;
   readonly at: number;
 }
 
@@ -217,7 +222,7 @@ class TreeView implements ZarrView {
     }
   }
 
-  #open(entry: ViewEntry, mustBeFresh: boolean): Promise<ArchiveView> {
+  #open(entry: ViewEntry, mustBeFresh: boolean): Promise<NodeView> {
     const known = this.#opened.get(entry.node);
     if (known === undefined || (mustBeFresh && performance.now() - known.at > FRESH_MS))
       return this.#reopen(entry);
@@ -226,10 +231,13 @@ class TreeView implements ZarrView {
     return known.view;
   }
 
-  #reopen(entry: ViewEntry): Promise<ArchiveView> {
+  #reopen(entry: ViewEntry): Promise<NodeView> {
     const { node } = entry;
     const own = { ...this.#options, isMember: this.#entries.size > 1 };
-    const view = entry.open({}).then((archive) => ArchiveView.plan(archive, own));
+    const view =
+      entry.view === undefined
+        ? entry.open({}).then((archive) => ArchiveView.plan(archive, own))
+        : entry.view(own);
     const opened = { view, at: performance.now() };
     this.#opened.delete(node);
     this.#opened.set(node, opened);

@@ -239,7 +239,8 @@ function describeJob({ node, source, chunkDocument }: ArrayJob): ViewNode {
   };
 }
 
-function typeName(type: JsonValue | undefined): string {
+/** The name of a data type as a document has it. */
+export function typeName(type: JsonValue | undefined): string {
   if (typeof type === "string") return type;
   const name = (type as { readonly name?: JsonValue } | null | undefined)?.name;
   return typeof name === "string" ? name : "unknown";
@@ -370,6 +371,8 @@ export interface ViewNode {
   readonly kind: "array" | "group";
   /** How messages name its archive; absent for folders. */
   readonly source?: string;
+  /** It is of a set of references, which have no Parquet files. */
+  readonly isReferred?: boolean;
   /** In items; arrays only. */
   readonly shape?: readonly number[];
   /** The data type as Zarr has it, its name only; arrays only. */

@@ -45,6 +45,8 @@ export interface ServeOptions extends Pick<ViewOptions, "portable" | "encoder">,
    * but Zarr, which are not served as Zarr again.
    */
   readonly page?: boolean | "only" | undefined;
+  /** Of sets of references: folders, and places on the web, whose objects may be read, and so are read for others. */
+  readonly allow?: readonly string[] | undefined;
   /** Called for every object that exists and could not be read, with the whole error: clients get only its code. */
   readonly onError?: ((path: string, error: unknown) => void) | undefined;
   /** Shares and patience of the server, where they are to be others than usual. */
@@ -78,10 +80,20 @@ export async function serveView(
   if (typeof source === "object" && "get" in source) return serveOne(source, options);
   const { portable, encoder = encoderOf(), signal, page = true } = options;
   const isOther = (error: unknown): boolean => page === "only" && isSuperchunkError(error, "UNSUPPORTED");
-  const found = await locateEntries(typeof source === "string" ? [source] : source, signal, isOther);
+  const found = await locateEntries(typeof source === "string" ? [source] : source, signal, {
+    isOther,
+    sets: page === "only" ? undefined : { allow: options.allow ?? [] },
+  });
   const view = zarrTreeView(found.entries, { portable, encoder });
-  const files = page === false ? undefined : await closeOnFailure(found, PageFiles.load(found.places));
-  const tables = new ParquetView(found.entries, encoder);
+  // The page reads stored bytes, which a set of references does not have; browsers get a list of its nodes.
+  const files =
+    page === false || found.places.length === 0
+      ? undefined
+      : await closeOnFailure(found, PageFiles.load(found.places));
+  const tables = new ParquetView(
+    found.entries.filter((entry) => entry.view === undefined),
+    encoder,
+  );
   const served = await closeOnFailure(found, serveOne(view, options, { files, tables }));
   const close = async (): Promise<void> => {
     await served.close();

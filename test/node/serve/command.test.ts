@@ -1,5 +1,6 @@
 /** The command `serve`, and the page that tells how to use it. */
 import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { PassThrough, Writable } from "node:stream";
 import { describe, expect, it } from "vitest";
 import * as zarr from "zarrita";
@@ -11,6 +12,7 @@ import { zarrView } from "../../../src/zarr.ts";
 import { runCli } from "../../cli/harness.ts";
 import { sha256 } from "../../convert/to-zarr/read-back.ts";
 import { corpusFolder, findFixture, repositoryRoot } from "../../fixtures/manifest.ts";
+import { temporaryFolder } from "../../folder.ts";
 import { readThroughView } from "../../view/read-view.ts";
 import { ask } from "./ask.ts";
 
@@ -51,6 +53,25 @@ async function whileServing(
 }
 
 describe("serve", () => {
+  it("prints lines that open a set of references, as a table and as a tree, and none of Parquet", async () => {
+    const set = join(temporaryFolder(), "set.json");
+    const source = `${corpusFolder}/${TABLE}`;
+    expect((await runCli(["virtualize", source, set])).code).toBe(0);
+    const args = ["serve", set, "--allow", source, "--port", "0"];
+    const code = await whileServing(args, async (url, out) => {
+      expect((await ask(url, "/set.json/close/c/0")).status).toBe(200);
+      expect(out()).toContain(`xr.open_zarr("${url}set.json")`);
+      expect(out()).not.toContain("parquet");
+    });
+    expect(code).toBe(0);
+    const sources = [source, `${corpusFolder}/bloscpack-3/array-f8.blp`];
+    expect((await runCli(["virtualize", ...sources, set, "--overwrite"])).code).toBe(0);
+    await whileServing(args, async (url, out) => {
+      await ask(url, "/");
+      expect(out()).toContain(`xr.open_datatree("${url}set.json", engine="zarr")`);
+    });
+  });
+
   it("shows a table below its own name, prints lines that open it, and ends well with Ctrl-C", async () => {
     const code = await whileServing(
       ["serve", `${corpusFolder}/${TABLE}`, "--port", "0"],
