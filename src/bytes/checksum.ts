@@ -22,6 +22,12 @@ export type DigestName =
 /** A loaded digest: bytes in, digest out, as it is stored. */
 export type DigestFunction = (bytes: Uint8Array) => Uint8Array;
 
+const ADLER_MODULUS = 65521;
+/** Additions before the two sums of adler32 must be reduced. */
+const ADLER_RUN = 5552;
+/** Bytes up to which an adler32 takes less time than its library takes to load: metadata of all usual sizes. */
+const SMALL = 65_536;
+
 /** Castagnoli's polynomial, reflected. */
 const CRC32C_POLYNOMIAL = 0x82f6_3b78;
 
@@ -62,7 +68,26 @@ export function registerDigest(name: Exclude<DigestName, "None">, digest: Digest
 
 /** The digest of `bytes`, as it is stored. */
 export async function digest(name: DigestName, bytes: Uint8Array): Promise<Uint8Array> {
-  return (await loadDigest(name))(bytes);
+  if (name !== "adler32" || bytes.length > SMALL) return (await loadDigest(name))(bytes);
+  const stored = new Uint8Array(4);
+  new DataView(stored.buffer).setUint32(0, adler32(bytes), true); // [FC-03]
+  return stored;
+}
+
+/** The adler32 of a few bytes, at once. The loaded digest is more than twice as fast for a chunk. */
+export function adler32(bytes: Uint8Array): number {
+  let low = 1;
+  let high = 0;
+  for (let from = 0; from < bytes.length; from += ADLER_RUN) {
+    const end = Math.min(bytes.length, from + ADLER_RUN);
+    for (let i = from; i < end; i++) {
+      low += bytes[i] as number;
+      high += low;
+    }
+    low %= ADLER_MODULUS;
+    high %= ADLER_MODULUS;
+  }
+  return ((high << 16) | low) >>> 0;
 }
 
 /** A name for what a text says: the first 16 bytes of its SHA-256, in hexadecimal digits. */

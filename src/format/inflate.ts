@@ -2,6 +2,7 @@
 
 import { Unzlib } from "fflate";
 import { joinBytes } from "../bytes/arrays.ts";
+import { adler32 } from "../bytes/checksum.ts";
 import { ByteReader } from "../bytes/fields.ts";
 import { SuperchunkError } from "../errors.ts";
 
@@ -9,9 +10,6 @@ import { SuperchunkError } from "../errors.ts";
 const STEP = 1024;
 /** zlib's own header and checksum. */
 const SMALLEST_STREAM = 8;
-const ADLER_MODULUS = 65521;
-/** Additions before the two sums of adler32 must be reduced. */
-const ADLER_RUN = 5552;
 
 /**
  * Unpacks a zlib stream that must give exactly `length` bytes; stops as soon as it gives more. `at` is its place
@@ -48,22 +46,6 @@ export function inflateZlib(stream: Uint8Array, length: number, path: string, at
   if (stored !== adler32(text))
     throw wrong(path, at, "bytes of another adler32 than zlib's own", "zlib's own adler32");
   return text;
-}
-
-/** zlib's own sum; computed here because it is at hand synchronously and metadata are small. */
-function adler32(bytes: Uint8Array): number {
-  let low = 1;
-  let high = 0;
-  for (let from = 0; from < bytes.length; from += ADLER_RUN) {
-    const end = Math.min(bytes.length, from + ADLER_RUN);
-    for (let i = from; i < end; i++) {
-      low += bytes[i] as number;
-      high += low;
-    }
-    low %= ADLER_MODULUS;
-    high %= ADLER_MODULUS;
-  }
-  return ((high << 16) | low) >>> 0;
 }
 
 function wrong(

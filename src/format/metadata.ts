@@ -4,7 +4,7 @@
  */
 
 import { isEqual, toHex } from "../bytes/arrays.ts";
-import { type DigestName, loadDigest } from "../bytes/checksum.ts";
+import { type DigestName, digest } from "../bytes/checksum.ts";
 import { ByteReader, ByteWriter } from "../bytes/fields.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checksumByNumber, checksumNumber, digestLength } from "./checksums.ts";
@@ -186,7 +186,7 @@ async function checkDigest(
   path: string,
   offset: number,
 ): Promise<void> {
-  const found = (await loadDigest(name))(bytes);
+  const found = await digest(name, bytes);
   if (isEqual(found, stored)) return;
   throw new SuperchunkError(
     "CHECKSUM_MISMATCH",
@@ -225,9 +225,9 @@ export async function encodeSection(value: JsonInput, options: SectionOptions = 
       },
     );
   }
-  const digest = (await loadDigest(checksum))(stored);
+  const sum = await digest(checksum, stored);
   const table = SECTION_HEADER;
-  const writer = new ByteWriter(SECTION_HEADER_LENGTH + maxMetaSize + digest.length);
+  const writer = new ByteWriter(SECTION_HEADER_LENGTH + maxMetaSize + sum.length);
   writer.put(table.magic.at, SECTION_MAGIC);
   writer.uint8(table.checksum.at, checksumNumber(checksum), "meta-checksum");
   writer.uint8(
@@ -240,7 +240,7 @@ export async function encodeSection(value: JsonInput, options: SectionOptions = 
   writer.uint32(table.maxMetaSize.at, maxMetaSize, "max-meta-size");
   writer.uint32(table.metaCompSize.at, stored.length, "meta-comp-size");
   writer.put(SECTION_HEADER_LENGTH, stored);
-  writer.put(SECTION_HEADER_LENGTH + maxMetaSize, digest);
+  writer.put(SECTION_HEADER_LENGTH + maxMetaSize, sum);
   return writer.bytes;
 }
 

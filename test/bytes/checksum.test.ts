@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { crc32 as zlibCrc32 } from "node:zlib";
+import { deflateSync, crc32 as zlibCrc32 } from "node:zlib";
 import { expect, it } from "vitest";
 import { CRC32C_OF_SUMMED, crc32c, type DigestName, digest, loadDigest } from "../../src/bytes/checksum.ts";
 import { toHex, utf8 } from "../format/hex.ts";
@@ -18,6 +18,16 @@ it("[FC-03] adler32 and crc32 are four bytes, lowest first", async () => {
   expect(toHex(await digest("adler32", utf8("Wikipedia")))).toBe("9803e611");
   expect(toHex(await digest("crc32", utf8("123456789")))).toBe("2639f4cb");
   expect(toHex(await digest("adler32", new Uint8Array(0)))).toBe("01000000");
+});
+
+it("[FC-03] adler32 of few bytes is that of many: zlib's", async () => {
+  const loaded = await loadDigest("adler32");
+  for (const length of [1, 5551, 5552, 5553, 65_536, 65_537]) {
+    const bytes = new Uint8Array(length).fill(255);
+    const ofZlib = Uint8Array.from(deflateSync(bytes).subarray(-4)).reverse();
+    expect(await digest("adler32", bytes)).toEqual(ofZlib);
+    expect(loaded(bytes)).toEqual(ofZlib);
+  }
 });
 
 it("crc32 of many bytes is that of zlib", async () => {
