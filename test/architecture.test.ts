@@ -165,7 +165,7 @@ const LATER: Readonly<Record<string, number>> = {
   scan: 2_160,
   plan: 1_938,
   queue: 600,
-  page: 4_780,
+  page: 4_850,
 };
 
 /**

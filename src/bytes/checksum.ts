@@ -49,6 +49,14 @@ const MAKERS: { readonly [name in Exclude<DigestName, "None">]: () => Promise<Di
   sha512: async () => raw(await (await import("hash-wasm/dist/sha512.umd.min.js")).default.createSHA512()),
 };
 
+/** Digests that engines have, as they call them: faster than the library, which need not be loaded then. */
+const OF_ENGINE: { readonly [name in DigestName]?: string } = {
+  sha1: "SHA-1",
+  sha256: "SHA-256",
+  sha384: "SHA-384",
+  sha512: "SHA-512",
+};
+
 const loaded = new Map<DigestName, Promise<DigestFunction>>();
 let loadedCrc32c: Promise<(pieces: readonly Uint8Array[]) => number> | undefined;
 
@@ -68,10 +76,17 @@ export function registerDigest(name: Exclude<DigestName, "None">, digest: Digest
 
 /** The digest of `bytes`, as it is stored. */
 export async function digest(name: DigestName, bytes: Uint8Array): Promise<Uint8Array> {
-  if (name !== "adler32" || bytes.length > SMALL) return (await loadDigest(name))(bytes);
-  const stored = new Uint8Array(4);
-  new DataView(stored.buffer).setUint32(0, adler32(bytes), true); // [FC-03]
-  return stored;
+  if (name === "adler32" && bytes.length <= SMALL) {
+    const stored = new Uint8Array(4);
+    new DataView(stored.buffer).setUint32(0, adler32(bytes), true); // [FC-03]
+    return stored;
+  }
+  const own = loaded.has(name) ? undefined : OF_ENGINE[name];
+  // Pages that did not come over TLS have no `subtle`; and it refuses shared memory.
+  const { subtle } = (globalThis as { crypto?: Partial<Crypto> }).crypto ?? {};
+  if (own === undefined || subtle === undefined || !(bytes.buffer instanceof ArrayBuffer))
+    return (await loadDigest(name))(bytes);
+  return new Uint8Array(await subtle.digest(own, bytes as Uint8Array<ArrayBuffer>));
 }
 
 /** The adler32 of a few bytes, at once. The loaded digest is more than twice as fast for a chunk. */

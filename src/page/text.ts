@@ -38,13 +38,13 @@ export function formatRatio(nbytes: number, cbytes: number): string {
 /** A number for an axis or a fact: six digits at most. */
 export function formatNumber(value: number): string {
   if (!Number.isFinite(value)) return String(value);
-  if (Number.isInteger(value) && Math.abs(value) < 1e15) return formatCount(value);
+  if (Number.isInteger(value) && Math.abs(value) < 1e15) return formatCount(value + 0); // without the sign of a negative zero
   return String(Number(value.toPrecision(6)));
 }
 
-/** How much smaller or larger it is stored: `3.2× smaller`; empty where nothing is stored. */
+/** How much smaller or larger it is stored: `3.2× smaller`; empty where nothing is stored, or about the same. */
 export function formatGain(nbytes: number, cbytes: number): string {
-  if (cbytes <= 0 || nbytes <= 0) return "";
+  if (cbytes <= 0 || nbytes <= 0 || Math.abs(nbytes / cbytes - 1) < 0.05) return "";
   return nbytes >= cbytes
     ? `${formatRatio(nbytes, cbytes)} smaller`
     : `${formatRatio(cbytes, nbytes)} larger`;

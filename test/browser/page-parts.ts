@@ -3,6 +3,7 @@ import { readdirSync, statSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
+import { openArchive } from "superchunk/node";
 import { cellsOf, newPage, openTable, PATIENCE } from "./driven.ts";
 import type { Outcome } from "./outcome.ts";
 
@@ -111,6 +112,47 @@ export async function checkSaved(browser: Browser, url: string, outcome: Outcome
   outcome.expect("bars of the histogram", await page.locator(".histogram i").count(), 48);
   outcome.expect("troubles", troubles, []);
   await page.close();
+}
+
+/** Statistics below the values are those of the values, also of an array of three dimensions. */
+export async function checkStatistics(
+  browser: Browser,
+  url: string,
+  folder: string,
+  outcome: Outcome,
+): Promise<void> {
+  for (const [archive, column] of [
+    ["daily.bcolz", "close"],
+    ["daily.bcolz", "day"],
+    ["cube", ""],
+  ] as const) {
+    const opened = await openArchive(join(folder, archive));
+    const part = opened.kind === "table" ? opened.column(column) : opened;
+    if (part.kind !== "array") throw new Error("the corpus has numbers here");
+    const { data } = (await part.get()) as { data: ArrayLike<number> };
+    await opened.close();
+    const finite = Array.from(data).filter(Number.isFinite);
+    const text = (value: number): string =>
+      column === "day"
+        ? new Date(1000 * value).toISOString().slice(0, 10)
+        : Number(value.toPrecision(6)).toLocaleString("en-US", { maximumFractionDigits: 20 });
+    const expected = [
+      `${finite.length} values `,
+      ...(finite.length < data.length ? [`${data.length - finite.length} not finite`] : []),
+      `${text(Math.min(...finite) + 0)} least`,
+      `${text(Math.max(...finite))} greatest`,
+    ];
+    const { page, troubles } = await newPage(browser);
+    await page.goto(`${url}#archive=${archive}&column=${column}&view=values`);
+    await page.click("summary:text-is('Statistics')");
+    await page.waitForSelector(`[data-column="${column}"][data-counted]`, PATIENCE);
+    const facts = await page.locator(".statistics .facts span").allTextContents();
+    outcome.expect(`statistics of ${archive} ${column}`, facts.slice(0, expected.length), expected);
+    outcome.expect("bars of the histogram", await page.locator(".histogram i").count(), 48);
+    outcome.expect("the address keeps it", new URL(page.url()).hash.includes("statistics=open"), true);
+    outcome.expect("troubles", troubles, []);
+    await page.close();
+  }
 }
 
 /** A click on the head of a column sorts the rows in sight; a slider goes to another plane. */

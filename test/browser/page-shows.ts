@@ -5,22 +5,26 @@ import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { gzipSync } from "node:zlib";
 import type { Browser } from "playwright-core";
 import { openArchive, serveView } from "superchunk/node";
 import { corpusFolder, repositoryRoot } from "../fixtures/manifest.ts";
 import { newPage, PATIENCE } from "./driven.ts";
 import type { Outcome } from "./outcome.ts";
-import { checkFileCells, checkFilled, checkInside, checkSaved, checkSorting } from "./page-parts.ts";
+import {
+  checkFileCells,
+  checkFilled,
+  checkInside,
+  checkSaved,
+  checkSorting,
+  checkStatistics,
+} from "./page-parts.ts";
+import { checkWeights } from "./page-weights.ts";
 import { checkVast } from "./vast.ts";
 
 /** Archives of the corpus that are shown. */
 const TABLE = "ctable/bcolz-daily-equities";
 const FOLDER = "blz-superchunk/i8-2d-crc32";
 const FILE = "bloscpack-3/array-f8.blp";
-/** Bytes that the page loads before it shows a table, at most, compressed; and requests for the archive itself. */
-const MOST_BYTES = 150_000;
-const MOST_REQUESTS = 10;
 
 /** Checks the page on archives of the corpus, a damaged one among them. */
 export async function checkShown(browser: Browser, outcome: Outcome): Promise<void> {
@@ -36,17 +40,34 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
     ] as const)
       await cp(join(corpusFolder, from), join(folder, to), { recursive: true });
     await damage(join(folder, "damaged"));
-    const repair = ["repair", "damaged", "filled", "--holes", "fill"];
+    const superchunk = (...args: readonly string[]): void =>
+      void spawnSync(process.execPath, [join(repositoryRoot, "dist", "cli", "main.js"), ...args], {
+        cwd: folder,
+      });
     // It ends with 3, because rows are gone.
-    spawnSync(process.execPath, [join(repositoryRoot, "dist", "cli", "main.js"), ...repair], { cwd: folder });
+    superchunk("repair", "damaged", "filled", "--holes", "fill");
+    await writeFile(join(folder, "numbers.raw"), new Float64Array(1000));
+    superchunk(
+      "create",
+      "summed",
+      "--from",
+      "numbers.raw",
+      "--dtype",
+      "<f8",
+      "--shape",
+      "-1",
+      "-k",
+      "sha512",
+    );
     const served = await serveView(folder, { page: "only" });
     try {
-      await outcome.attempt("what the page loads", () => checkWeight(browser, served.url, outcome));
+      await outcome.attempt("what the page loads", () => checkWeights(browser, served.url, outcome));
       await outcome.attempt("the map", () => checkMap(browser, served.url, folder, outcome));
       await outcome.attempt("inside of a chunk", () => checkInside(browser, served.url, folder, outcome));
       await outcome.attempt("files and ages", () => checkFileCells(browser, served.url, folder, outcome));
       await outcome.attempt("filled rows", () => checkFilled(browser, served.url, outcome));
       await outcome.attempt("the values", () => checkValues(browser, served.url, folder, outcome));
+      await outcome.attempt("statistics", () => checkStatistics(browser, served.url, folder, outcome));
       await outcome.attempt("what is saved", () => checkSaved(browser, served.url, outcome));
       await outcome.attempt("sorting and planes", () => checkSorting(browser, served.url, outcome));
       await outcome.attempt("damage", () => checkDamage(browser, served.url, folder, outcome));
@@ -71,50 +92,6 @@ async function damage(folder: string): Promise<void> {
   const at = bytes.length - 12;
   bytes[at] = (bytes[at] ?? 0) ^ 0xff;
   await writeFile(file, bytes);
-}
-
-/** Scripts and markup, compressed, and what is asked of the archive until its values are there. */
-async function checkWeight(browser: Browser, url: string, outcome: Outcome): Promise<void> {
-  const { page, troubles, requests } = await newPage(browser);
-  await page.goto(`${url}#archive=daily.bcolz&column=close&view=values`);
-  await page.waitForFunction(
-    () => document.querySelector(".cells td")?.textContent?.match(/\d/),
-    undefined,
-    PATIENCE,
-  );
-  const own = requests.filter((each) => each === url || each.includes("/page/"));
-  let bytes = 0;
-  for (const each of new Set(own))
-    bytes += gzipSync(
-      Buffer.from(await (await fetch(each, { headers: { accept: "text/html" } })).arrayBuffer()),
-    ).length;
-  console.log(`  the page loads ${(bytes / 1000).toFixed(1)} kB compressed in ${new Set(own).size} files`);
-  outcome.expect(
-    `the page loads ${bytes} bytes compressed, at most ${MOST_BYTES}`,
-    bytes <= MOST_BYTES,
-    true,
-  );
-  const strangers = requests.filter(
-    (each) => !each.startsWith(url) && !each.startsWith("data:") && !each.startsWith("blob:"),
-  );
-  outcome.expect("requests to others", strangers, []);
-  outcome.expect("troubles", troubles, []);
-  await page.close();
-  const file = await newPage(browser);
-  await file.page.goto(`${url}#archive=prices.blp&view=values`);
-  await file.page.waitForFunction(
-    () => document.querySelector(".cells td")?.textContent?.match(/\d/),
-    undefined,
-    PATIENCE,
-  );
-  const ofFile = file.requests.filter((each) => each.includes("/files/0/prices.blp"));
-  console.log(`  ${ofFile.length} requests show the first values of a file`);
-  outcome.expect(
-    `requests for the first values (${ofFile.length}), at most ${MOST_REQUESTS}`,
-    ofFile.length <= MOST_REQUESTS,
-    true,
-  );
-  await file.page.close();
 }
 
 /** The table behind the map has what `chunks` lists. */

@@ -13,6 +13,14 @@ it.each(HASHES)("[FC-03] %s is the raw digest of node:crypto", async (name) => {
   }
 });
 
+it.each(HASHES)("[FC-03] %s of the library is the engine's, also of shared memory", async (name) => {
+  const shared = new Uint8Array(new SharedArrayBuffer(1000)).fill(7);
+  const expected = createHash(name).update(shared).digest("hex");
+  expect(toHex(await digest(name, shared))).toBe(expected);
+  expect(toHex((await loadDigest(name))(shared))).toBe(expected);
+  expect(toHex(await digest(name, new Uint8Array(shared)))).toBe(expected);
+});
+
 it("[FC-03] adler32 and crc32 are four bytes, lowest first", async () => {
   // Published check values: adler32 of "Wikipedia" is 11e60398, crc32 of "123456789" is cbf43926.
   expect(toHex(await digest("adler32", utf8("Wikipedia")))).toBe("9803e611");

@@ -7,7 +7,7 @@
 
 import { type PrepareMemory, takeBack } from "../../bytes/allocate.ts";
 import { isEqual, toHex } from "../../bytes/arrays.ts";
-import { loadDigest } from "../../bytes/checksum.ts";
+import { digest } from "../../bytes/checksum.ts";
 import { decodeSync } from "../../codec/decode/decode.ts";
 import { isReady, prepare } from "../../codec/decode/decode-kernel.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
@@ -303,8 +303,7 @@ async function checkDigest(
   place: PlacedChunk,
   path: string,
 ): Promise<void> {
-  const digest = await loadDigest(place.checksum);
-  const found = digest(chunk);
+  const found = await digest(place.checksum, chunk);
   if (isEqual(found, stored)) return;
   throw new SuperchunkError(
     "CHECKSUM_MISMATCH",

@@ -131,7 +131,7 @@ class PageEngine implements Engine {
   }
 
   async statistics(target: Target, watch: Watch<Statistics> = {}): Promise<Statistics> {
-    return statisticsOf(await this.#array(target), watch);
+    return statisticsOf(await this.#array(target), target.column, watch);
   }
 
   async #array(target: Target): Promise<ReadableArray> {

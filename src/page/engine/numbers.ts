@@ -56,7 +56,10 @@ function planRuns(
   end: number,
 ): { readonly runs: (readonly [number, number])[]; readonly every: number } {
   const { dtype, chunkLength } = array;
-  const rowBytes = Math.max(1, dtype.itemSize);
+  const rowBytes = Math.max(
+    1,
+    array.shape.slice(1).reduce((bytes, length) => bytes * length, dtype.itemSize),
+  );
   const rows = Math.max(chunkLength ?? 0, Math.ceil(SLICE_BYTES / rowBytes));
   const step =
     chunkLength === undefined || chunkLength === 0
@@ -170,12 +173,14 @@ function axisOf(
           ? undefined
           : `"${name}" goes back within these rows, so they are numbered`,
     };
-  const dtype = arrays.get(name)?.dtype;
-  const isTime =
-    dtype?.kind === "datetime" ||
-    (SECONDS.test(name) &&
-      known.every((value) => value === 0 || (value > FIRST_SECOND && value < LAST_SECOND)));
-  return { x: values, xKind: isTime ? "time" : "values" };
+  const [least, greatest] = [known.find((value) => value !== 0) ?? 0, known.at(-1) ?? 0];
+  return { x: values, xKind: isTime(name, arrays.get(name)?.dtype, least, greatest) ? "time" : "values" };
+}
+
+/** True for dates, and for a column named like one whose numbers between two of them are seconds of our days. */
+function isTime(name: string, dtype: DType | undefined, least: number, greatest: number): boolean {
+  if (dtype?.kind === "datetime") return true;
+  return SECONDS.test(name) && least > FIRST_SECOND && greatest < LAST_SECOND;
 }
 
 /** A plane of an array as numbers, thinned out to a screen's size. */
@@ -238,11 +243,12 @@ export async function readPicture(
 /** Facts of all values, or of a sample of chunks: one pass for the bounds, one for the histogram of what was kept. */
 export async function statisticsOf(
   array: ReadableArray,
+  name: string,
   { signal, onProgress }: Watch<Statistics>,
 ): Promise<Statistics> {
   const rows = array.shape.at(0) ?? 0;
   const { runs, every } = planRuns(array, 0, rows);
-  const sum = new Moments();
+  const sum = new Moments((least, greatest) => isTime(name, array.dtype, least, greatest));
   let told = performance.now();
   for (const [first, end] of runs) {
     sum.add(await numbersOf(array, first, end, signal));
@@ -264,6 +270,11 @@ class Moments {
   /** A sample for the histogram: each so many values. */
   #kept: number[] = [];
   #each = 1;
+  readonly #isTime: (least: number, greatest: number) => boolean;
+
+  constructor(isTime: (least: number, greatest: number) => boolean) {
+    this.#isTime = isTime;
+  }
 
   add(values: ArrayLike<number>): void {
     for (let i = 0; i < values.length; i++) {
@@ -301,6 +312,7 @@ class Moments {
       mean: this.#count === 0 ? Number.NaN : this.#mean,
       deviation: this.#count === 0 ? Number.NaN : Math.sqrt(this.#square / this.#count),
       histogram,
+      isTime: this.#isTime(this.#min, this.#max),
       every,
     };
   }

@@ -182,6 +182,8 @@ export interface Statistics {
   readonly deviation: number;
   /** How many values lie in equal parts between min and max. */
   readonly histogram: readonly number[];
+  /** True for seconds since 1970. */
+  readonly isTime: boolean;
   readonly every: number;
 }
 

@@ -1,9 +1,8 @@
-/** Parts of plots: candles, statistics, and lines as a drawing for other programs. */
+/** Parts of plots: candles, and lines as a drawing for other programs. */
 import type UPlot from "uplot";
 import { cssOf, NAMED } from "../colours.ts";
-import { h } from "../dom.ts";
-import type { ColumnFacts, PlotData, Statistics } from "../engine/protocol.ts";
-import { formatCount, formatNumber, formatPlural } from "../text.ts";
+import type { PlotData } from "../engine/protocol.ts";
+import { formatNumber } from "../text.ts";
 
 /** Candles of open, high, low and close. */
 export function drawCandles(chart: UPlot, good: string, bad: string): void {
@@ -30,45 +29,6 @@ export function drawCandles(chart: UPlot, good: string, bad: string): void {
     ctx.fillRect(at - width / 2, top, width, Math.max(1, bottom - top));
   }
   ctx.restore();
-}
-
-/** Facts of all values, and how many lie where. */
-export function describeStatistics({ name, dtype }: ColumnFacts, found: Statistics): HTMLElement[] {
-  const text = (value: number): string => (dtype.kind === "datetime" ? dateText(value) : formatNumber(value));
-  const facts: readonly (readonly [string, string])[] = [
-    [formatPlural(found.count, "value"), found.every > 1 ? `one in ${found.every} parts` : ""],
-    ...(found.missing > 0 ? [[formatCount(found.missing), "not finite"] as const] : []),
-    [text(found.min), "least"],
-    [text(found.max), "greatest"],
-    [text(found.mean), "mean"],
-    ...(dtype.kind === "datetime" ? [] : [[formatNumber(found.deviation), "standard deviation"] as const]),
-  ];
-  const most = Math.max(1, ...found.histogram);
-  const width = (found.max - found.min) / found.histogram.length;
-  const bars = found.histogram.map((count, i) =>
-    h("i", {
-      style: `height:${count === 0 ? 0 : Math.max(1, (56 * count) / most)}px`,
-      title: `${text(found.min + i * width)} to ${text(found.min + (i + 1) * width)}: ${(
-        (100 * count) /
-          Math.max(
-            1,
-            found.histogram.reduce((sum, each) => sum + each, 0),
-          )
-      ).toPrecision(2)} %`,
-    }),
-  );
-  return [
-    h("h2", {}, name === "" ? "Values" : name),
-    h("p", { class: "facts" }, ...facts.map(([value, what]) => h("span", {}, h("b", {}, value), ` ${what}`))),
-    h("div", { class: "histogram", role: "img", "aria-label": "Histogram" }, ...bars),
-  ];
-}
-
-/** Seconds since 1970 as a date. */
-export function dateText(seconds: number): string {
-  if (!Number.isFinite(seconds) || Math.abs(seconds) > 8.64e12) return "";
-  const iso = new Date(1000 * seconds).toISOString();
-  return iso.endsWith("T00:00:00.000Z") ? iso.slice(0, 10) : iso.slice(0, 19).replace("T", " ");
 }
 
 /** The lines as a drawing that other programs take; or the candles of open, high, low and close. */

@@ -2,15 +2,14 @@
 import UPlot from "uplot";
 import { cssOf, NAMED } from "../colours.ts";
 import { h, saveBlob } from "../dom.ts";
-import type { ColumnFacts, PlotData, Statistics } from "../engine/protocol.ts";
+import type { ColumnFacts, PlotData } from "../engine/protocol.ts";
 import { formatCount, formatNumber } from "../text.ts";
-import { dateText, describeStatistics, drawCandles, svgOf } from "./plot-parts.ts";
+import { drawCandles, svgOf } from "./plot-parts.ts";
+import { dateText, statistics } from "./statistics.ts";
 import { canPlot, type Shown, sentenceOf } from "./view.ts";
 
 /** Columns that make a candle together. */
 const CANDLE = ["open", "high", "low", "close"];
-/** Bytes of values up to which statistics are taken without being asked. */
-const COUNTED_UNASKED = 64 << 20;
 export function plot(shown: Shown): HTMLElement {
   return new PlotView(shown).element;
 }
@@ -21,7 +20,7 @@ class PlotView {
   readonly #columns: readonly ColumnFacts[];
   readonly #place: HTMLElement = h("div", { class: "plot", role: "img", "aria-label": "Plot" });
   readonly #note: HTMLElement = h("p", { class: "note", role: "status" });
-  readonly #facts: HTMLElement = h("section", { "aria-label": "Statistics" });
+  readonly #facts: HTMLElement = h("div");
   readonly #rows: number;
   #chosen: string[];
   #x: string;
@@ -331,30 +330,8 @@ class PlotView {
   }
 
   #offerStatistics(): void {
-    const name = this.#chosen[0];
-    const column = this.#columns.find((each) => each.name === name);
-    if (column === undefined) return;
-    const count = async (): Promise<void> => {
-      const { background, node, signal } = this.#shown;
-      const take = (found: Statistics): void =>
-        this.#facts.replaceChildren(...describeStatistics(column, found));
-      try {
-        take(
-          await background.statistics(
-            { archive: node.name, column: column.name },
-            { signal, onProgress: take },
-          ),
-        );
-      } catch (error) {
-        if (!signal.aborted)
-          this.#facts.replaceChildren(h("p", { class: "bad-note" }, sentenceOf(error) ?? ""));
-      }
-    };
-    if (this.#shown.source.kind !== "url" && column.nbytes <= COUNTED_UNASKED) void count();
-    else
-      this.#facts.replaceChildren(
-        h("p", {}, h("button", { onclick: () => void count() }, "Statistics of all values")),
-      );
+    const column = this.#columns.find(({ name }) => name === this.#chosen[0]);
+    if (column !== undefined) this.#facts.replaceChildren(statistics(this.#shown, [column]));
   }
 }
 

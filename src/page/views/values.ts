@@ -4,7 +4,7 @@ import type { ColumnFacts, RowsRequest } from "../engine/protocol.ts";
 import { formatCount } from "../text.ts";
 import { type TableColumn, VirtualTable } from "../virtual-table.ts";
 import { copyText } from "./overview.ts";
-import { planeChoice, type Shown } from "./view.ts";
+import { hasNumbers, planeChoice, type Shown, sentenceOf } from "./view.ts";
 
 /** Columns of a plane that are shown at a time. */
 const ACROSS = 64;
@@ -142,12 +142,37 @@ export function values(shown: Shown): HTMLElement {
       { class: "note hint" },
       "Rows in sight are copied, or those chosen by their numbers (with Shift: several).",
     ),
+    rows > 0 ? counted(shown, flat.filter(hasNumbers)) : "",
   );
   view.classList.toggle("empty", rows === 0);
   if (rows === 0) place.replaceChildren(h("p", { class: "note" }, "There are no rows yet."));
   else if (flat.length === 0) place.replaceChildren(h("p", { class: "note" }, "Choose a column."));
   else show();
   return view;
+}
+
+/** Statistics below the table, which are loaded and counted once they are opened. */
+function counted(shown: Shown, columns: readonly ColumnFacts[]): HTMLElement | string {
+  if (columns.length === 0) return "";
+  const { now, signal } = shown;
+  const place = h("div");
+  const details = h(
+    "details",
+    { class: "counted", open: now.state.more["statistics"] === "open", ontoggle: () => void toggled() },
+    h("summary", {}, "Statistics"),
+    place,
+  );
+  const toggled = async (): Promise<void> => {
+    now.keep({ statistics: details.open ? "open" : "" });
+    if (!details.open || place.hasChildNodes()) return;
+    try {
+      const { statistics } = await import("./statistics.ts");
+      if (!signal.aborted && !place.hasChildNodes()) place.append(statistics(shown, columns));
+    } catch (error) {
+      place.replaceChildren(h("p", { class: "bad-note" }, sentenceOf(error) ?? ""));
+    }
+  };
+  return details;
 }
 
 function isNumber({ dtype }: ColumnFacts): boolean {

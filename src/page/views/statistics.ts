@@ -1,0 +1,91 @@
+/** Statistics of columns: bounds, mean, deviation and a histogram. Loaded when they are looked at. */
+import { h } from "../dom.ts";
+import type { ColumnFacts, Statistics } from "../engine/protocol.ts";
+import { formatCount, formatNumber, formatPlural } from "../text.ts";
+import { type Shown, sentenceOf } from "./view.ts";
+
+/** Bytes of values up to which statistics are taken without being asked. */
+const COUNTED_UNASKED = 64 << 20;
+
+/** The statistics of columns, one after the other; of large ones, and of those of other servers, after a click. */
+export function statistics(
+  { background, node, source, signal }: Shown,
+  columns: readonly ColumnFacts[],
+): HTMLElement {
+  const total = columns.reduce((sum, { nbytes }) => sum + nbytes, 0);
+  const isUnasked = source.kind !== "url" && total <= COUNTED_UNASKED;
+  let before = Promise.resolve();
+  const parts = columns.map((column) => {
+    const place = h("div", { "data-column": column.name });
+    const take = (found: Statistics): void => place.replaceChildren(...describe(column, found));
+    const count = (): void => {
+      place.replaceChildren(title(column), h("p", { class: "note" }, "Reading…"));
+      before = before.then(async () => {
+        if (signal.aborted) return;
+        try {
+          const target = { archive: node.name, column: column.name };
+          take(await background.statistics(target, { signal, onProgress: take }));
+          place.dataset["counted"] = "";
+        } catch (error) {
+          const text = sentenceOf(error);
+          if (text !== undefined && !signal.aborted)
+            place.replaceChildren(title(column), h("p", { class: "bad-note" }, text));
+        }
+      });
+    };
+    if (isUnasked) count();
+    else place.append(title(column), h("p", {}, h("button", { onclick: count }, "Statistics of all values")));
+    return place;
+  });
+  return h("section", { class: "statistics", "aria-label": "Statistics" }, ...parts);
+}
+
+function title({ name }: ColumnFacts): HTMLElement {
+  return h("h2", {}, name === "" ? "Values" : name);
+}
+
+/** Facts of all values, and how many lie where. */
+function describe(column: ColumnFacts, found: Statistics): HTMLElement[] {
+  const { count, missing, min, max, histogram, isTime, every } = found;
+  const text = isTime ? dateText : formatNumber;
+  const facts: (readonly [string, string])[] = [
+    [formatPlural(count, "value"), every > 1 ? `one in ${every} parts` : ""],
+  ];
+  if (missing > 0) facts.push([formatCount(missing), isTime ? "without a date" : "not finite"]);
+  if (count === 0) return [title(column), factsOf(facts)];
+  facts.push([text(min), "least"], [text(max), "greatest"], [text(found.mean), "mean"]);
+  if (!isTime) facts.push([formatNumber(found.deviation), "standard deviation"]);
+  const most = Math.max(1, ...histogram);
+  const all = Math.max(
+    1,
+    histogram.reduce((sum, each) => sum + each, 0),
+  );
+  const width = (max - min) / histogram.length;
+  const bars = histogram.map((each, i) =>
+    h("i", {
+      style: `height:${each === 0 ? 0 : Math.max(1, (56 * each) / most)}px`,
+      title: `${text(min + i * width)} to ${text(min + (i + 1) * width)}: ${((100 * each) / all).toPrecision(2)} %`,
+    }),
+  );
+  const label = `Histogram: most values lie around ${text(min + (histogram.indexOf(most) + 0.5) * width)}`;
+  return [
+    title(column),
+    factsOf(facts),
+    h("div", { class: "histogram", role: "img", "aria-label": label }, ...bars),
+  ];
+}
+
+function factsOf(facts: readonly (readonly [value: string, what: string])[]): HTMLElement {
+  return h(
+    "p",
+    { class: "facts" },
+    ...facts.map(([value, what]) => h("span", {}, h("b", {}, value), ` ${what}`)),
+  );
+}
+
+/** Seconds since 1970 as a date. */
+export function dateText(seconds: number): string {
+  if (!Number.isFinite(seconds) || Math.abs(seconds) > 8.64e12) return "";
+  const iso = new Date(1000 * seconds).toISOString();
+  return iso.endsWith("T00:00:00.000Z") ? iso.slice(0, 10) : iso.slice(0, 19).replace("T", " ");
+}

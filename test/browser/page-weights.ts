@@ -1,0 +1,49 @@
+/** What the page loads, compressed, for each of its views; and what it asks of an archive. */
+import { gzipSync } from "node:zlib";
+import type { Browser } from "playwright-core";
+import { newPage, PATIENCE } from "./driven.ts";
+import type { Outcome } from "./outcome.ts";
+
+/** Bytes of scripts and markup, and requests for the archive until its first values are there, at most. */
+const MOST_BYTES = 150_000;
+const MOST_REQUESTS = 10;
+/** Views, and what is there once they are shown. */
+const VIEWS = [
+  ["daily.bcolz&column=close&view=values", ".cells td:text-matches('[0-9]')"],
+  ["daily.bcolz&view=values&statistics=open", "[data-column=id][data-counted]"],
+  ["daily.bcolz&column=close&view=chunks", "[data-checked]"],
+  ["daily.bcolz&view=plot", "[data-counted]"],
+  ["summed&view=chunks", "[data-checked]"],
+  ["summed&view=plot", "[data-counted]"],
+  ["cube&view=picture", "[data-drawn]"],
+] as const;
+
+/** No view of an archive loads more than the page may weigh, from another place, or with an error. */
+export async function checkWeights(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  for (const [state, ready] of VIEWS) {
+    const { page, troubles, requests } = await newPage(browser);
+    await page.goto(`${url}#archive=${state}`);
+    await page.waitForSelector(ready, PATIENCE);
+    const own = new Set(requests.filter((each) => each.split("#")[0] === url || each.includes("/page/")));
+    let bytes = 0;
+    for (const each of own) {
+      const answer = await fetch(each, { headers: { accept: "text/html" } });
+      bytes += gzipSync(Buffer.from(await answer.arrayBuffer())).length;
+    }
+    console.log(`  ${state}: ${(bytes / 1000).toFixed(1)} kB compressed in ${own.size} files`);
+    outcome.expect(`${state} loads ${bytes} bytes, at most ${MOST_BYTES}`, bytes <= MOST_BYTES, true);
+    const strangers = requests.filter(
+      (each) => !each.startsWith(url) && !each.startsWith("data:") && !each.startsWith("blob:"),
+    );
+    outcome.expect(`${state}: requests to others`, strangers, []);
+    outcome.expect(`${state}: troubles`, troubles, []);
+    await page.close();
+  }
+  const { page, requests } = await newPage(browser);
+  await page.goto(`${url}#archive=prices.blp&view=values`);
+  await page.waitForSelector(".cells td:text-matches('[0-9]')", PATIENCE);
+  const count = requests.filter((each) => each.includes("/files/0/prices.blp")).length;
+  console.log(`  ${count} requests show the first values of a file`);
+  outcome.expect(`requests for the first values (${count})`, count <= MOST_REQUESTS, true);
+  await page.close();
+}
