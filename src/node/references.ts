@@ -85,7 +85,10 @@ export function openContainer(
   if (store !== "s3") {
     const found = endpointOf(container);
     const own = found === undefined ? container : { ...container, endpoint: found };
-    return openWebContainer(own, credentials, options);
+    // It is for the account that the environment names, not for a server that a set names.
+    const isOwn = store === "azure" && endpoint === undefined;
+    const sasToken = (isOwn ? process.env["AZURE_STORAGE_SAS_TOKEN"] : undefined) || undefined;
+    return openWebContainer(own, credentials ?? (sasToken === undefined ? undefined : { sasToken }), options);
   }
   const [, bucket = "", below = ""] = /^s3:\/\/([^/]+)\/(.*)$/.exec(place) ?? [];
   const { accessKeyId, secretAccessKey, sessionToken } = credentials ?? {};

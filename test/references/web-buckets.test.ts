@@ -122,6 +122,77 @@ describe("a bucket without an endpoint", () => {
   });
 });
 
+describe("a signature of Azure", () => {
+  const prefix = "az://bucket/";
+  const SIGNATURE = "sv=2026-04-06&sig=top-5ecret%3D";
+  const signed = (): boolean[] => server.log.map((line) => line.includes(`?${SIGNATURE}`));
+  let restore: () => void;
+
+  beforeEach(() => {
+    const names = ["AZURE_STORAGE_ENDPOINT", "AZURE_STORAGE_SAS_TOKEN"];
+    const before = names.map((name) => [name, process.env[name]] as const);
+    process.env["AZURE_STORAGE_ENDPOINT"] = server.url;
+    restore = () => {
+      for (const [name, value] of before) {
+        if (value === undefined) delete process.env[name];
+        else process.env[name] = value;
+      }
+    };
+  });
+  afterEach(() => restore());
+
+  it.each([
+    ["after the allowed place", { allow: [`${prefix}?${SIGNATURE}`] }],
+    ["after a part of it", { allow: [`${prefix}days/?${SIGNATURE}`] }],
+    [
+      "after the place of a kept container",
+      {
+        allow: [`${prefix}?${SIGNATURE}`],
+        containers: [{ name: "mine", prefix: `${prefix}days/`, store: "azure" }],
+      },
+    ],
+    ["in the environment", { allow: [prefix], token: SIGNATURE }],
+    ["in the environment, with its question mark", { allow: [prefix], token: `?${SIGNATURE}` }],
+    [
+      "among the credentials",
+      {
+        containers: [{ name: "ours", prefix, store: "azure", credentials: "ours" }],
+        credentials: { ours: { sasToken: SIGNATURE } },
+      },
+    ],
+  ] as const)(
+    "%s goes with every request, and into no message",
+    async (_, {
+      token,
+      ...options
+    }: {
+      token?: string;
+    } & OpenReferencesOptions) => {
+      if (token !== undefined) process.env["AZURE_STORAGE_SAS_TOKEN"] = token;
+      const store = await setOf(`${prefix}days/a b.blp`, { openContainer, ...options });
+      expect(await store.get("/x")).toEqual(array.slice(16, 48));
+      expect(signed()).not.toContain(false);
+      expect(inspect([...store.containers])).not.toContain("5ecret");
+      server.intercept = (_request, response) => {
+        response.writeHead(403).end(`${SIGNATURE} is wrong`);
+        return true;
+      };
+      const error = await failure(store.get("/x"));
+      expect(inspect(error, { depth: 20, showHidden: true })).not.toContain("5ecret");
+      await store.close();
+    },
+  );
+
+  it("of the environment goes to no server that a container names", async () => {
+    process.env["AZURE_STORAGE_SAS_TOKEN"] = SIGNATURE;
+    const named = { name: "named", prefix, store: "azure", endpoint: server.url, anonymous: true } as const;
+    const store = await setOf(`${prefix}days/a b.blp`, { openContainer, containers: [named] });
+    expect(await store.get("/x")).toEqual(array.slice(16, 48));
+    expect(signed()).not.toContain(true);
+    await store.close();
+  });
+});
+
 describe("containers within containers", () => {
   const outer: Container = { name: "outer", prefix: "gs://bucket/", store: "gcs", anonymous: true };
   const inner: Container = { name: "inner", prefix: "gs://bucket/days/", store: "gcs", anonymous: true };

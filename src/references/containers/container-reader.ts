@@ -15,6 +15,8 @@ import { checkGuard } from "./guard.ts";
 export interface ContainerCredentials {
   /** Sent with every request, for example `Authorization`: for http, gcs and azure. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** For azure: a shared access signature, `sv=…&sig=…`. */
+  readonly sasToken?: string;
   /** For s3. */
   readonly accessKeyId?: string;
   readonly secretAccessKey?: string;
@@ -157,8 +159,13 @@ export function openWebContainer(
       { field: "container", found: name },
     );
   }
-  const { headers } = credentials ?? {};
-  return new HttpStore(webAddress(container), { redirects, ...(headers === undefined ? {} : { headers }) });
+  const { headers, sasToken } = credentials ?? {};
+  const signature =
+    store === "azure" && sasToken !== undefined ? `?${sasToken.trim().replace(/^\?/, "")}` : "";
+  return new HttpStore(`${webAddress(container)}${signature}`, {
+    redirects,
+    ...(headers === undefined ? {} : { headers }),
+  });
 }
 
 /** A bucket or a region that can be a part of a host's name, and of nothing else. */

@@ -27,7 +27,8 @@ export interface OpenReferencesOptions extends StoreOptions, ContainerOptions {
   /**
    * Places whose objects may be read: what locations begin with (`s3://bucket/`, `file:///data/`); a container of their scheme is made
    * where none is kept beside the set. Of the containers kept there, those in such a place may be read, but for one with an
-   * `endpoint`: only `authorize` lets that server answer.
+   * `endpoint`: only `authorize` lets that server answer. After a place of Azure may stand a shared access signature
+   * (`az://container/?sv=…`), with which it is read.
    */
   readonly allow?: readonly string[] | undefined;
   /** By the names that containers call them. */
@@ -67,10 +68,10 @@ export async function openReferences(
   const { signal } = options;
   const index = await openIndex(store, path, { signal });
   const kept = await keptContainers(store, path, { signal });
-  const { containers, authorized } = joinContainers(kept?.containers ?? [], options);
+  const { containers, authorized, tokens } = joinContainers(kept?.containers ?? [], options);
   const reader = new ContainerReader(containers, {
     authorized,
-    credentials: options.credentials,
+    credentials: { ...options.credentials, ...tokens },
     openContainer: options.openContainer ?? openWebContainer,
     redirects: options.redirects,
   });
@@ -106,7 +107,13 @@ export function joinContainers(
     authorize = [],
     allow = [],
   }: Pick<OpenReferencesOptions, "containers" | "authorize" | "allow">,
-): { readonly containers: Containers; readonly authorized: ReadonlySet<string> } {
+): {
+  readonly containers: Containers;
+  readonly authorized: ReadonlySet<string>;
+  /** Signatures that stand after allowed places, by the names under which containers ask for them. */
+  readonly tokens: Readonly<Record<string, ContainerCredentials>>;
+} {
+  const tokens: Record<string, ContainerCredentials> = {};
   const authorized = new Set<string>(authorize);
   const own = [...given];
   const replaced = (each: Container): boolean =>
@@ -117,9 +124,20 @@ export function joinContainers(
     authorized.add(each.name);
   }
   for (const name of authorize) containers.get(name);
-  for (const place of allow) for (const name of allowPlace(containers, place)) authorized.add(name);
-  return { containers, authorized };
+  for (const [i, place] of allow.entries()) {
+    const [, bare = place, sasToken] = SIGNED.exec(place) ?? [];
+    const credentials = `allowed-place-${i}`;
+    if (sasToken !== undefined) tokens[credentials] = { sasToken };
+    for (const name of allowPlace(containers, bare)) {
+      authorized.add(name);
+      if (sasToken !== undefined) containers.edit(name, { anonymous: undefined, credentials });
+    }
+  }
+  return { containers, authorized, tokens };
 }
+
+/** A place of Azure with a shared access signature. */
+const SIGNED = /^((?:az|azure|abfs):\/\/[^?#]*)\?(.+)$/is;
 
 /** The names of the containers that lie in a place; one for the whole place is added unless it is one of them. */
 function allowPlace(containers: Containers, place: string): string[] {
