@@ -68,3 +68,36 @@ export function queueFacts({ finish, left, waiting, active, delayed, workers, de
 export function noteDead({ dead }: QueueStatus, context: Context): void {
   if (dead.length > 0) context.note(EXIT.failed);
 }
+
+/** The options of `work` as they are typed. */
+export interface WorkFlags {
+  readonly queue: string;
+  readonly concurrency?: number;
+  readonly rate?: number;
+  readonly stalledAfter?: number;
+  readonly untilEmpty?: boolean;
+  readonly json?: boolean;
+}
+
+/** Runs the tasks of a queue until it is asked to end. */
+export async function workQueued(flags: WorkFlags, context: Context): Promise<void> {
+  const { work } = await import("../../src/queue/index.ts");
+  const { queue, json = false, ...own } = flags;
+  const result = await work({
+    ...own,
+    ...queueAt(queue),
+    signal: context.signal,
+    onLost: (reason) => context.message(`the queue's server is lost (${reason}); waiting for it`),
+    onJob: ({ plan, unit, failure, isFinal }) => {
+      if (failure === undefined) return;
+      const what = unit === undefined ? "finish" : `task ${unit}`;
+      context.message(`${isFinal ? "failed" : "failed, and tried again"}: ${what} of ${plan}: ${failure}`);
+    },
+  });
+  const { done, failed } = result;
+  const words = `${formatPlural(done, "task")} done${failed > 0 ? `, ${formatPlural(failed, "attempt")} failed` : ""}`;
+  // Being asked to end is how a worker ends; but nothing goes to stdout after a signal.
+  if (context.signal.aborted) return context.message(words);
+  if (json) return context.json(result);
+  await context.out.line(words);
+}

@@ -68,7 +68,8 @@ export async function virtualizeTo(
 /** The package, as its absence is told. */
 const ICECHUNK = "@earthmover/icechunk";
 
-function formNamed(destination: string): ReferenceForm | undefined {
+/** The form that a destination's name says. */
+export function formNamed(destination: string): ReferenceForm | undefined {
   if (/\.json$/i.test(destination)) return "kerchunk";
   return /\.parq(?:uet)?\/?$/i.test(destination) ? "kerchunk-parquet" : undefined;
 }
@@ -97,7 +98,7 @@ async function writeForm(
       signal: context.signal,
     });
     status = "referenced";
-    await report(result, destination, flags, context);
+    await printReferences(result, destination, flags, context);
   } catch (error) {
     tellFailures(failures, "not referenced", context);
     throw error;
@@ -149,10 +150,11 @@ function entriesOf(
   ];
 }
 
-async function report(
+/** Prints what was written, and the lines that open it. */
+export async function printReferences(
   { open: lines, failures, ...result }: VirtualizeResult,
   destination: string,
-  flags: VirtualizeFlags,
+  flags: Pick<VirtualizeFlags, "to" | "guard" | "json">,
   context: Context,
 ): Promise<void> {
   noteFailures(failures, context);

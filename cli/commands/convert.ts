@@ -8,8 +8,7 @@ import type { Context } from "../context.ts";
 import { damagedOption, readingDamaged, tellDamage } from "../input/damaged.ts";
 import { filesFromOption, readFilesFrom, refuseEmptyPath } from "../input/input.ts";
 import { allowOption } from "../input/opening.ts";
-import { parseShape } from "../input/shape-text.ts";
-import { parseCount, parseSize } from "../input/units.ts";
+import { parseCount, parseShape, parseSize } from "../input/units.ts";
 import type { ConvertFlags } from "../output/convert-report.ts";
 
 const TARGETS: readonly ConvertFormat[] = [

@@ -2,8 +2,8 @@
  * `superchunk plan`, `run`, `finish` and `status`: a conversion that many processes and machines share, with any scheduler.
  */
 import { setTimeout as wait } from "node:timers/promises";
-import { type Command, InvalidArgumentError, Option } from "commander";
-import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
+import { type Command, Option } from "commander";
+import { type HolePolicy, isSuperchunkError, SuperchunkError } from "../../src/index.ts";
 import {
   finish,
   type PlanPathOptions,
@@ -16,10 +16,19 @@ import {
 } from "../../src/node/index.ts";
 import type { QueueStatus } from "../../src/queue/index.ts";
 import { checkConversion } from "../actions/conversion.ts";
-import { noteDead, queueAt, queueFacts, runQueued, statusOfQueue } from "../actions/queue.ts";
+import {
+  noteDead,
+  queueFacts,
+  runQueued,
+  statusOfQueue,
+  type WorkFlags,
+  workQueued,
+} from "../actions/queue.ts";
+import { formNamed, printReferences } from "../actions/virtualization.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf } from "../failure.ts";
 import { tellDamage } from "../input/damaged.ts";
+import { parseShare, type Share, shareOf } from "../input/share.ts";
 import {
   formatClock,
   formatCount,
@@ -34,17 +43,18 @@ import { alignRows } from "../output/layout.ts";
 import { startProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";
 import { addConversionOptions, readConversion, type TypedConvertFlags } from "./convert.ts";
+import { printRepairs } from "./repair.ts";
 import { printReport } from "./verify.ts";
 
 /** Adds `plan SRC… DST -o PLAN`. */
 export function addPlan(program: Command, context: Context): void {
   const command = program
     .command("plan")
-    .description("plan a conversion that many processes or machines share; nothing is written at DST")
+    .description("plan work that many processes or machines share; nothing is written at DST")
     .usage("[options] <src...> <dst> -o <plan>")
     .argument(
       "<paths...>",
-      "what to convert, and last where to, by paths that every machine has, or addresses",
+      "the archives, and last where the result goes, by paths that every machine has, or addresses",
     )
     .requiredOption(
       "-o, --output <plan>",
@@ -52,9 +62,15 @@ export function addPlan(program: Command, context: Context): void {
     );
   addConversionOptions(command)
     .addOption(
-      new Option("--for <command>", "what is shared; verify: DST is the file of its report, JSON lines")
-        .choices(["convert", "verify"])
+      new Option(
+        "--for <command>",
+        "what is shared; verify: DST is the file of its report, JSON lines; repair: a folder for copies of what is damaged",
+      )
+        .choices(["convert", "verify", "virtualize", "repair"])
         .default("convert"),
+    )
+    .addOption(
+      new Option("--holes <how>", "with --for repair: what stands where a chunk is gone").choices(HOLES),
     )
     .option("--json", "print JSON")
     .addHelpText(
@@ -62,50 +78,84 @@ export function addPlan(program: Command, context: Context): void {
       `
 The plan is never changed. "run" does a share of it, anywhere and in any order;
 "finish" ends it. The result is that of "convert", byte for byte; with
-"--for verify" it is what "verify SRC --report DST" writes and prints.
+"--for verify" it is what "verify SRC --report DST" writes and prints, with
+"--for virtualize" the references that "virtualize" writes. "--for repair" puts
+a copy of what is whole of each damaged archive below DST, and a report,
+repair.jsonl; archives in which nothing is wrong stay where they are.
 
 Examples:
   superchunk plan /data/bundles /data/bundles.zarr -o plan.json
   superchunk plan prices prices.zarr -o plan.json --shard-size 64MiB --verify
   superchunk plan s3://bucket/bundles s3://bucket/bundles.zarr -o s3://bucket/plan
-  superchunk plan /data/bundles verify.jsonl -o plan.json --for verify`,
+  superchunk plan /data/bundles verify.jsonl -o plan.json --for verify
+  superchunk plan /data/bundles refs.json -o plan.json --for virtualize
+  superchunk plan /data/bundles /data/saved -o plan.json --for repair --holes fill`,
     )
-    .action(
-      (paths: string[], typed: TypedConvertFlags & { readonly output: string; readonly for: string }) => {
-        const { output, for: made, ...own } = typed;
-        if (made === "verify") return planReport(paths, output, command, context);
-        return makePlan(readConversion(paths, own, command), output, context);
-      },
-    );
+    .action((paths: string[], typed: PlanFlags) => {
+      const { output, for: work, holes, ...own } = typed;
+      if (work !== "convert") return planWork(paths, { ...typed, for: work }, command, context);
+      if (holes !== undefined)
+        throw new SuperchunkError("BAD_ARGUMENT", "--holes is for --for repair", { field: "holes" });
+      return makePlan(readConversion(paths, own, command), output, context);
+    });
 }
 
-/** Plans to verify. Throws `BAD_ARGUMENT` for options of conversions. */
-function planReport(
+interface PlanFlags extends TypedConvertFlags {
+  readonly output: string;
+  readonly for: "convert" | OtherWork;
+  readonly holes?: HolePolicy;
+}
+
+type OtherWork = "verify" | "virtualize" | "repair";
+
+const HOLES: readonly HolePolicy[] = ["fill", "drop", "cut"];
+
+/** Options of conversions that other work has too. */
+const OWN_OPTIONS: { readonly [work in OtherWork]: readonly string[] } = {
+  verify: [],
+  virtualize: ["portable", "column", "dimensionNames"],
+  repair: ["holes"],
+};
+
+/** Plans what is not a conversion. Throws `BAD_ARGUMENT` for options of conversions. */
+function planWork(
   paths: readonly string[],
-  output: string,
+  {
+    output,
+    for: work,
+    holes,
+    json,
+    portable,
+    column,
+    dimensionNames,
+  }: PlanFlags & { readonly for: OtherWork },
   command: Command,
   context: Context,
 ): Promise<void> {
   const [sources, destination] = [paths.slice(0, -1), paths.at(-1)];
+  const known = ["output", "for", "json", ...OWN_OPTIONS[work]];
   const wrong = command.options.find(
     (option) =>
-      !["output", "for", "json"].includes(option.attributeName()) &&
+      !known.includes(option.attributeName()) &&
       command.getOptionValueSource(option.attributeName()) === "cli",
   );
   if (destination === undefined || sources.length === 0)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      "plan --for verify needs what to verify and the file of the report: superchunk plan --for verify SRC... REPORT -o PLAN",
+      `plan --for ${work} needs archives, and where the result goes: superchunk plan SRC... DST -o PLAN --for ${work}`,
       { field: "dst" },
     );
   if (wrong !== undefined)
-    throw new SuperchunkError("BAD_ARGUMENT", `${wrong.long} is for conversions, and not for --for verify`, {
+    throw new SuperchunkError("BAD_ARGUMENT", `${wrong.long} is not for --for ${work}`, {
       field: wrong.attributeName(),
     });
-  const json = command.opts<{ readonly json?: boolean }>().json === true;
+  const form = work === "virtualize" ? formNamed(destination) : undefined;
   const make = (onProgress: PlanPathOptions["onProgress"]): Promise<SharedPlan> =>
-    plan(sources, destination, { command: "verify", signal: context.signal, output, onProgress });
-  return tellPlan(make, { output, json }, context);
+    plan(sources, destination, {
+      ...{ command: work, form, holes, portable, columns: column, dimensionNames },
+      ...{ signal: context.signal, output, onProgress },
+    });
+  return tellPlan(make, { output, json: json === true }, context);
 }
 
 function makePlan(
@@ -156,12 +206,6 @@ interface RunFlags {
   readonly retryFailed?: boolean;
   readonly queue?: string;
   readonly json?: boolean;
-}
-
-/** Share `k` of `n`, counted from 1. */
-interface Share {
-  readonly k: number;
-  readonly n: number;
 }
 
 /** Adds `run PLAN`. */
@@ -240,74 +284,6 @@ async function run(location: string, flags: RunFlags, context: Context): Promise
   await context.out.line(words.join(", "));
 }
 
-/** The share that is typed, or that a scheduler says; undefined for all. Throws `BAD_ARGUMENT` where it says only half of it. */
-export function shareOf(
-  { task, shares }: { readonly task?: Share | undefined; readonly shares?: number | undefined },
-  env: Readonly<Record<string, string | undefined>>,
-): { readonly share?: Share; readonly told?: string } {
-  if (task !== undefined) return { share: task };
-  const numberOf = (name: string): number | undefined => {
-    const text = env[name];
-    return text !== undefined && /^\d+$/.test(text) ? Number(text) : undefined;
-  };
-  const slurm = numberOf("SLURM_ARRAY_TASK_ID");
-  const [batch, pod] = [numberOf("AWS_BATCH_JOB_ARRAY_INDEX"), numberOf("JOB_COMPLETION_INDEX")];
-  const first = numberOf("SLURM_ARRAY_TASK_MIN") ?? 0;
-  const step = numberOf("SLURM_ARRAY_TASK_STEP") ?? 1;
-  const parallel = shares === undefined ? undefined : numberOf("PARALLEL_SEQ");
-  const found: readonly (readonly [string, number | undefined, number | undefined])[] = [
-    [
-      "SLURM_ARRAY_TASK_ID",
-      slurm === undefined ? undefined : (slurm - first) / step + 1,
-      numberOf("SLURM_ARRAY_TASK_COUNT"),
-    ],
-    [
-      "AWS_BATCH_JOB_ARRAY_INDEX",
-      batch === undefined ? undefined : batch + 1,
-      numberOf("AWS_BATCH_JOB_ARRAY_SIZE"),
-    ],
-    ["JOB_COMPLETION_INDEX", pod === undefined ? undefined : pod + 1, undefined],
-    ["PARALLEL_SEQ", parallel, undefined],
-  ];
-  for (const [told, k, count] of found) {
-    if (k === undefined) continue;
-    const n = shares ?? count;
-    if (n !== undefined) return { share: { k, n }, told };
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      `${told} says that this is share ${k}, and nothing says of how many; give --shares N`,
-      {
-        field: "shares",
-      },
-    );
-  }
-  if (shares === undefined) return {};
-  throw new SuperchunkError(
-    "BAD_ARGUMENT",
-    "--shares says of how many, and no scheduler says which this is; give --task K/N",
-    {
-      field: "shares",
-    },
-  );
-}
-
-function parseShare(text: string): Share {
-  const [, k, n] = /^(\d+)\/(\d+)$/.exec(text) ?? [];
-  const share = { k: Number(k), n: Number(n) };
-  if (k === undefined || share.k < 1 || share.k > share.n)
-    throw new InvalidArgumentError("Expected K/N, with K from 1 to N, for example 3/50.");
-  return share;
-}
-
-interface WorkFlags {
-  readonly queue: string;
-  readonly concurrency?: number;
-  readonly rate?: number;
-  readonly stalledAfter?: number;
-  readonly untilEmpty?: boolean;
-  readonly json?: boolean;
-}
-
 /** Adds `work --queue URL`. */
 export function addWork(program: Command, context: Context): void {
   program
@@ -335,29 +311,7 @@ Examples:
   superchunk work --queue redis://queue.example:6379 --concurrency 8
   superchunk work --queue redis://queue.example:6379 --until-empty`,
     )
-    .action(async (flags: WorkFlags) => {
-      const { work } = await import("../../src/queue/index.ts");
-      const { queue, json = false, ...own } = flags;
-      const result = await work({
-        ...own,
-        ...queueAt(queue),
-        signal: context.signal,
-        onLost: (reason) => context.message(`the queue's server is lost (${reason}); waiting for it`),
-        onJob: ({ plan, unit, failure, isFinal }) => {
-          if (failure === undefined) return;
-          const what = unit === undefined ? "finish" : `task ${unit}`;
-          context.message(
-            `${isFinal ? "failed" : "failed, and tried again"}: ${what} of ${plan}: ${failure}`,
-          );
-        },
-      });
-      const { done, failed } = result;
-      const words = `${formatPlural(done, "task")} done${failed > 0 ? `, ${formatPlural(failed, "attempt")} failed` : ""}`;
-      // Being asked to end is how a worker ends; but nothing goes to stdout after a signal.
-      if (context.signal.aborted) return context.message(words);
-      if (json) return context.json(result);
-      await context.out.line(words);
-    });
+    .action((flags: WorkFlags) => workQueued(flags, context));
 }
 
 /** Adds `finish PLAN`. */
@@ -388,6 +342,17 @@ Examples:
           );
         }
         const { plan: made, report, damage, ...result } = ended;
+        if (result.references !== undefined) {
+          const form = (made.options as Pick<PlanPathOptions, "form">).form ?? "icechunk";
+          return await printReferences(
+            result.references,
+            made.to,
+            { ...flags, to: form, guard: true },
+            context,
+          );
+        }
+        if (report !== undefined && made.command === "repair")
+          return await printRepairs(report, flags, context);
         if (report !== undefined) return await printReport(report, flags, context);
         noteFailures(result.entries, context);
         tellDamage(damage, (made.options as Pick<ConvertFlags, "damaged">).damaged, context);

@@ -4,6 +4,7 @@ import {
   type Hole,
   type HolePolicy,
   isSuperchunkError,
+  type JsonObject,
   type JsonValue,
   parseJson,
   type RepairReport,
@@ -13,9 +14,9 @@ import { repairArray } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../failure.ts";
 import { holeText } from "../input/damaged.ts";
-import { parseShape } from "../input/shape-text.ts";
-import { formatPlural, parseCount } from "../input/units.ts";
+import { formatCount, formatPlural, parseCount, parseShape } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
+import { printable } from "../values/cell-text.ts";
 
 const HOLES = ["fill", "drop", "cut"] as const;
 
@@ -168,6 +169,56 @@ function refusalText(holes: readonly Hole[], policies: readonly HolePolicy[]): s
   const rows = holes.reduce((sum, { from, to }) => sum + to - from, 0);
   const chunks = `${formatPlural(holes.length, "chunk")} ${holes.length === 1 ? "is" : "are"}`;
   return `${chunks} missing or damaged, with ${formatPlural(rows, "row")}. Nothing was written: --holes ${policies.map((policy) => POLICIES[policy]).join(", ")}`;
+}
+
+/** Says what became of each archive of a plan to repair. */
+export async function printRepairs(
+  lines: readonly JsonObject[],
+  { json }: { readonly json?: boolean },
+  context: Context,
+): Promise<void> {
+  const count = (status: string): number => lines.filter((line) => line["status"] === status).length;
+  const isDamaged = (line: JsonObject): boolean =>
+    line["status"] !== "whole" && !(Array.isArray(line["lost"]) && line["lost"].length === 0);
+  if (lines.some(isDamaged)) context.note(EXIT.damaged);
+  if (json === true) return context.json({ archives: lines });
+  for (const {
+    path,
+    to,
+    status,
+    rows,
+    rowsBefore,
+    lost,
+    holes,
+    error,
+  } of lines as unknown as readonly RepairLine[]) {
+    if (status === "whole") continue;
+    const before = rowsBefore === null ? "an unknown number" : formatPlural(rowsBefore, "row");
+    const word =
+      status === "repaired"
+        ? `${formatPlural(rows, "row")} of ${before} are in ${printable(to)}${lost.length > 0 ? "; the report names what is gone" : ""}`
+        : status === "refused"
+          ? `${formatPlural(holes, "chunk")} missing or damaged; say with --holes what stands there`
+          : printable(error.message);
+    await context.out.line(`${printable(path)}: ${word}`);
+  }
+  const failed = lines.length - count("whole") - count("repaired") - count("refused");
+  await context.out.line(
+    `${formatPlural(lines.length, "archive")}: ${formatCount(count("whole"))} whole, ${formatCount(count("repaired"))} repaired` +
+      `${count("refused") > 0 ? `, ${formatCount(count("refused"))} not repaired for want of --holes` : ""}${failed > 0 ? `, ${formatCount(failed)} failed` : ""}`,
+  );
+}
+
+/** A line of the report of repairs; members by status. */
+interface RepairLine {
+  readonly path: string;
+  readonly status?: "whole" | "repaired" | "refused";
+  readonly to: string;
+  readonly rows: number;
+  readonly rowsBefore: number | null;
+  readonly lost: readonly string[];
+  readonly holes: number;
+  readonly error: { readonly message: string };
 }
 
 /** A value as JSON; text that is not JSON stands for itself. */

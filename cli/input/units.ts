@@ -1,5 +1,5 @@
 /**
- * Numbers as people read and write them: sizes, ratios, durations, counts.
+ * Numbers as people read and write them: sizes, shapes, ratios, durations, counts.
  *
  * Knows text only; must not know archives.
  */
@@ -111,4 +111,13 @@ export function countItems(shape: readonly number[]): number {
 /** True for an address in S3. */
 export function isS3Address(path: string): boolean {
   return /^s3:\/\//i.test(path);
+}
+
+/** A typed shape: `1000,256` or `1000x256`. */
+export function parseShape(text: string): readonly number[] {
+  const shape = text.split(/[,x]/).map((part) => part.trim());
+  if (!shape.every((part) => /^\d+$/.test(part) && Number.isSafeInteger(Number(part)))) {
+    throw new InvalidArgumentError('Expected whole numbers with commas between, for example "1000,256".');
+  }
+  return shape.map(Number);
 }

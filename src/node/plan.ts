@@ -2,20 +2,16 @@
 import { createRequire } from "node:module";
 import { hostname } from "node:os";
 import { resolve } from "node:path";
-import type { DamageReport } from "../archive/kinds/types.ts";
+import type { DamageReport, HolePolicy } from "../archive/kinds/types.ts";
 import { sumResults } from "../convert/run/conversion.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
-import {
-  finishReport,
-  finishShared,
-  type SharedResult,
-  type SharedStatus,
-  statusOf,
-} from "../plan/finish.ts";
-import { checkPlan, planShared, type SharedJob } from "../plan/job.ts";
-import { type SharedPlan, type SharedSource, unpackOptions } from "../plan/plan.ts";
-import { parseOwn } from "../plan/receipts.ts";
+import { finishShared, finishWork, type SharedResult, type SharedStatus, statusOf } from "../plan/finish.ts";
+import { checkPlan, planShared, type SharedJob, type SharedWork } from "../plan/job.ts";
+import { type PlaceWork, planPlaces } from "../plan/places.ts";
+import { packOptions, type SharedPlan, type SharedSource, Units, unpackOptions } from "../plan/plan.ts";
+import { folderBeside, parseOwn } from "../plan/receipts.ts";
+import { repairSource, requireRenaming } from "../plan/repair.ts";
 import {
   openRunner,
   runShared,
@@ -24,14 +20,16 @@ import {
   type ShareResult,
   unitsLeft,
 } from "../plan/run.ts";
-import { planVerify, verifySource } from "../plan/verify.ts";
+import { verifySource } from "../plan/verify.ts";
+import { type ListSettings, listSource, readLists } from "../plan/virtualize.ts";
 import { isTaken, joinKey } from "../store/key.ts";
 import { mapAhead } from "../store/pool.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { type ConvertPathOptions, findSources, locateDestination, membershipOf } from "./convert.ts";
 import { verifyLinkAt } from "./dual/link.ts";
-import { type Location, locate, locateTarget } from "./locate.ts";
+import { type Location, locate, locateTarget, type WritableLocation } from "./locate.ts";
 import { encoderOf, type ThreadOptions } from "./threads/threads.ts";
+import { type VirtualizeOptions, type VirtualizeResult, virtualizeListed } from "./virtualize.ts";
 
 /** Sources in one part of a plan's folder. */
 const PART = 10_000;
@@ -41,8 +39,17 @@ const HEAD = "plan.json";
 export interface PlanPathOptions extends ConvertPathOptions {
   /** Writes the plan there too: one file where the name ends in `.json`, else a folder with parts of JSON lines. */
   readonly output?: string | undefined;
-  /** `verify`: nothing is converted; all that lies at the sources is verified, and `destination` is the file of the report. Default `convert`. */
-  readonly command?: "convert" | "verify" | undefined;
+  /**
+   * What is shared. `verify`: all that lies at the sources is verified, and `destination` is the file of the report. `virtualize`:
+   * references to all archives go to `destination`; of the options `portable`, `columns` and `dimensionNames` count. `repair`: of
+   * each archive in which anything is wrong, what is whole goes to a copy in the folder `destination`, beside a report, `repair.jsonl`.
+   * Default `convert`.
+   */
+  readonly command?: "convert" | "verify" | "virtualize" | "repair" | undefined;
+  /** Of `virtualize`: the form of the references. Default `icechunk`. */
+  readonly form?: VirtualizeOptions["to"];
+  /** Of `repair`: what stands where a chunk is gone. Without it archives with holes are named, and not repaired. */
+  readonly holes?: HolePolicy | undefined;
 }
 
 /**
@@ -59,11 +66,20 @@ export async function plan(
   destination: string,
   options: PlanPathOptions = {},
 ): Promise<SharedPlan> {
-  const { output, threads: _, command = "convert", ...own } = options;
+  const { output, threads: _, command = "convert", form, holes, ...own } = options;
   const from = (typeof sources === "string" ? [sources] : sources).map(absolute);
   const to = absolute(destination);
-  if (command === "verify") {
-    const made = await planReport(from, to, own);
+  if (command !== "convert") {
+    const { portable, columns, dimensionNames } = own;
+    const chosen = command === "virtualize" ? { form, portable, columns, dimensionNames } : { holes };
+    const made = await planWork(
+      {
+        ...{ command, options: command === "verify" ? {} : packOptions(chosen as ConvertPathOptions) },
+        ...{ archivesOnly: command === "virtualize", takesDamaged: command === "repair" },
+      },
+      { from, to },
+      own,
+    );
     if (output !== undefined) await writePlan(made, output);
     return made;
   }
@@ -84,16 +100,17 @@ export async function plan(
   }
 }
 
-/** Plans to verify all that lies at some places. */
-async function planReport(
-  from: readonly string[],
-  to: string,
+/** Plans what is not a conversion. */
+async function planWork(
+  work: PlaceWork,
+  { from, to }: { readonly from: readonly string[]; readonly to: string },
   options: Pick<ConvertPathOptions, "signal" | "onProgress">,
 ): Promise<SharedPlan> {
   const places = await locateAll(from);
   const target = locateTarget(to, "file");
   try {
-    return await planVerify(places, target, options, { software: softwareVersion(), from, to });
+    if (work.command === "repair") requireRenaming(target);
+    return await planPlaces(work, places, target, options, { software: softwareVersion(), from, to });
   } finally {
     await closeAll([...places, target]);
   }
@@ -205,10 +222,13 @@ async function readParts(
 }
 
 /** Opens what a plan is of, lets `work` use it, and closes it again. */
-async function withJob<T>(planned: SharedPlan | string, work: (job: SharedJob) => Promise<T>): Promise<T> {
-  const { job, close } = await openPlan(planned);
+async function withJob<T>(
+  planned: SharedPlan | string,
+  work: (job: SharedJob, references: OpenPlan["references"]) => Promise<T>,
+): Promise<T> {
+  const { job, references, close } = await openPlan(planned);
   try {
-    return await work(job);
+    return await work(job, references);
   } finally {
     await close();
   }
@@ -217,7 +237,64 @@ async function withJob<T>(planned: SharedPlan | string, work: (job: SharedJob) =
 /** A plan with its source and destination opened, until it is closed. */
 interface OpenPlan {
   readonly job: SharedJob;
+  /** What was written of references, after the end of a plan of them. */
+  references?(): VirtualizeResult | undefined;
   close(): Promise<void>;
+}
+
+/** What a plan that is not a conversion does. */
+function workOf(
+  made: SharedPlan,
+  places: readonly Location[],
+  { store, path }: WritableLocation,
+): { readonly work: SharedWork; readonly references?: OpenPlan["references"] } {
+  const beside = folderBeside(path);
+  if (made.command === "repair") {
+    const { holes } = made.options as Pick<PlanPathOptions, "holes">;
+    const into = { store: requireRenaming({ store, path }), path, made: joinKey(beside, "made") };
+    return {
+      work: {
+        run: (source, _, signal) => repairSource(places, source, into, { holes, signal }),
+        report: joinKey(path, "repair.jsonl"),
+      },
+    };
+  }
+  if (made.command === "virtualize") {
+    const { form: to = "icechunk", ...settings } = made.options as ListSettings &
+      Pick<PlanPathOptions, "form">;
+    const keyOf = (unit: number): string => joinKey(beside, `chunks/${unit}.json`);
+    const units = new Units(made);
+    const numbers = new Map(made.sources.map((source, i) => [source.path, units.of(i).first]));
+    let result: VirtualizeResult | undefined;
+    return {
+      references: () => result,
+      work: {
+        run: (source, unit, signal) =>
+          listSource(places, source, { store, key: keyOf(unit) }, { ...settings, signal }),
+        async end(signal) {
+          // An end that was killed has left a part of it, or all.
+          const again = { update: to === "icechunk", overwrite: to !== "icechunk" };
+          result = await virtualizeListed(
+            made.from,
+            made.to,
+            { ...settings, ...again, to, signal },
+            async (source) => {
+              const key = keyOf(numbers.get(source) ?? -1);
+              const bytes = await store.get(key, { signal });
+              return bytes === undefined ? undefined : readLists(bytes, store.describe(key)).replay;
+            },
+          );
+        },
+      },
+    };
+  }
+  return {
+    work: {
+      run: (source, _, signal) =>
+        verifySource(places, source, signal, (each) => verifyLinkAt(each, { signal })),
+      report: path,
+    },
+  };
 }
 
 async function openPlan(planned: SharedPlan | string): Promise<OpenPlan> {
@@ -230,15 +307,13 @@ async function openPlan(planned: SharedPlan | string): Promise<OpenPlan> {
       `superchunk ${made.software} made the plan, and this is ${software}, which may make other bytes; use the same version everywhere, or plan again`,
       { path: typeof planned === "string" ? planned : made.to, expected: made.software, found: software },
     );
-  if (made.command === "verify") {
+  if (made.command !== undefined) {
     const places = await locateAll(made.from);
     const destination = locateTarget(made.to, "file");
+    const { work, references } = workOf(made, places, destination);
     return {
-      job: {
-        ...{ plan: made, source: [], destination },
-        verify: (source, signal) =>
-          verifySource(places, source, signal, (path) => verifyLinkAt(path, { signal })),
-      },
+      job: { plan: made, source: [], destination, work },
+      ...(references === undefined ? {} : { references }),
       close: () => closeAll([...places, destination]),
     };
   }
@@ -325,12 +400,14 @@ export function runTasks(planned: SharedPlan | string, options: RunTasksOptions 
 /** What a plan came to. */
 export interface FinishResult extends SharedResult {
   readonly plan: SharedPlan;
-  /** Of a plan to verify: the report, a line for each archive and Zarr array, as `superchunk verify --report` writes them. */
+  /** Of a plan to verify: the report, a line for each archive and Zarr array, as `superchunk verify --report` writes them; of one to repair, what became of each. */
   readonly report?: readonly JsonObject[];
+  /** Of a plan of references: what was written; absent where that was before. */
+  readonly references?: VirtualizeResult;
 }
 
 /**
- * Ends a plan: sees that every task has its receipt (of a plan to verify, that is all: then it puts the report), compares values where the plan asks for it (`verify`), and makes the result
+ * Ends a plan: sees that every task has its receipt (of a plan that is not a conversion, that is nearly all: then it makes the report, or the references), compares values where the plan asks for it (`verify`), and makes the result
  * visible, the root last. It can be killed anywhere and run again. Undefined where nothing is left to do, because the plan was
  * finished before.
  *
@@ -341,10 +418,12 @@ export function finish(
   planned: SharedPlan | string,
   options: Pick<ShareOptions, "signal" | "onProgress" | "encoder"> & ThreadOptions = {},
 ): Promise<FinishResult | undefined> {
-  return withJob(planned, async (job) => {
+  return withJob(planned, async (job, references) => {
     const { signal, onProgress } = options;
-    if (job.plan.command === "verify") {
-      const report = await finishReport(job, { signal });
+    if (job.work !== undefined) {
+      const report = await finishWork(job, job.work, { signal });
+      const written = references?.();
+      if (job.plan.command === "virtualize" && written === undefined) return undefined;
       const none = {
         entries: [],
         failures: [],
@@ -355,7 +434,12 @@ export function finish(
         folders: 0,
         folderBytes: 0,
       };
-      return { ...sumResults({ ...none, seconds: 0, verified: true }), damage: [], plan: job.plan, report };
+      return {
+        ...sumResults({ ...none, seconds: 0, verified: true }),
+        damage: [],
+        plan: job.plan,
+        ...(written === undefined ? { report } : { references: written }),
+      };
     }
     const encoder = options.encoder ?? encoderOf(options);
     const result = await finishShared(job, { signal, onProgress, encoder });

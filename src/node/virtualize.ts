@@ -31,7 +31,7 @@ import { encoderOf } from "./threads/threads.ts";
 
 /** Options of {@link virtualize}. */
 export interface VirtualizeOptions
-  extends Omit<PlanOptions, "node" | "encoder">,
+  extends Omit<PlanOptions, "node" | "encoder" | "listed">,
     Partial<Pick<WrittenForm, "to" | "zarrFormat">> {
   /** The archives become one array, joined along the first dimension (default false: a node for each). */
   readonly concat?: boolean | undefined;
@@ -78,10 +78,23 @@ export interface VirtualizeResult extends ReferenceResult {
  * @throws NOT_FOUND; CONFLICT for what is there already; UNSUPPORTED for chunks that Zarr cannot have as they lie there; INCOMPLETE
  * where no archive can be referenced; STALE where one changes meanwhile; and the codes of damage
  */
-export async function virtualize(
+export function virtualize(
   sources: string | readonly string[],
   destination: string,
   options: VirtualizeOptions = {},
+): Promise<VirtualizeResult> {
+  return virtualizeListed(sources, destination, options);
+}
+
+/** Gives the chunks of an archive, by what messages call it, where they were listed already. */
+type ListedOf = (source: string) => Promise<PlanOptions["listed"]>;
+
+/** The same with archives whose chunks may have been listed already. */
+export async function virtualizeListed(
+  sources: string | readonly string[],
+  destination: string,
+  options: VirtualizeOptions,
+  listedOf?: ListedOf,
 ): Promise<VirtualizeResult> {
   const paths = typeof sources === "string" ? [sources] : sources;
   const held = await openHeld(paths, options.signal);
@@ -110,7 +123,7 @@ export async function virtualize(
     const { containers: given, to = "icechunk", zarrFormat } = options;
     const containers = typeof given === "string" ? await readContainers(given) : given;
     const nodes: string[] = [];
-    const plans = noteNodes(planAll(entries, options, opened, onFailure), nodes, onLeft);
+    const plans = noteNodes(planAll(entries, { ...options, listedOf, onFailure }, opened), nodes, onLeft);
     const own = [...(containers ?? [])];
     const result =
       to === "icechunk"
@@ -186,9 +199,15 @@ const JOBS = 4;
 
 async function* planAll(
   entries: readonly (ViewEntry | HeldEntry)[],
-  { concat, shards, jobs = JOBS, ...options }: VirtualizeOptions,
+  {
+    concat,
+    shards,
+    jobs = JOBS,
+    listedOf,
+    onFailure,
+    ...options
+  }: VirtualizeOptions & { readonly listedOf: ListedOf | undefined },
   opened: Archive[],
-  onFailure: VirtualizeOptions["onFailure"],
 ): AsyncGenerator<ReferencePlan> {
   const { rectilinear, inline, guard, portable, dimensionNames, columns, signal } = options;
   const settings: PlanOptions = {
@@ -209,7 +228,7 @@ async function* planAll(
       opened.push(archive);
       const node = isAlone ? nodeOf(archive, (only ?? entry).node) : entry.node;
       const planOne = shards === true ? planLinkedReferences : planReferences;
-      return await planOne(archive, { ...settings, node });
+      return await planOne(archive, { ...settings, node, listed: await listedOf?.(entry.source) });
     } catch (error) {
       signal?.throwIfAborted();
       if (onFailure === undefined) throw error;

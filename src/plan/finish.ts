@@ -32,6 +32,7 @@ import {
   putRecord,
   removeReceipts,
   type SharedJob,
+  type SharedWork,
   stageOf,
   takeDestination,
 } from "./job.ts";
@@ -417,13 +418,14 @@ function assertNoneMissing({ units, store, path }: Opened, isDone: (unit: number
 }
 
 /**
- * Ends a plan to verify: puts the report, a line of JSON for each archive, and gives its lines; those of a report that is there, where
- * the plan was ended before.
+ * Ends a plan that is not a conversion: makes the result, puts the report, and gives its lines; those of the report that is
+ * there, where the plan was ended before.
  *
  * @throws INCOMPLETE where units are missing, with the first of them
  */
-export async function finishReport(
+export async function finishWork(
   shared: SharedJob,
+  { report, end }: SharedWork,
   options: Pick<ConvertOptions, "signal">,
 ): Promise<readonly JsonObject[]> {
   const job = openJob(shared, options);
@@ -431,23 +433,25 @@ export async function finishReport(
   const stage = await stageOf(job);
   if (stage === "published" || (stage === "free" && (await isFinished(job)))) {
     await cleanUp(job);
-    const text = new TextDecoder().decode(await store.get(path));
+    const text = report === undefined ? "" : new TextDecoder().decode(await store.get(report));
     return text.split("\n").flatMap((line) => (line === "" ? [] : [parseOwn(line, path) as JsonObject]));
   }
   if (units.count === 0) await takeDestination(job);
   const found: JsonObject[] = [];
   const facts = { id: plan.id, units: units.count };
   await readReceipts(store, receipts, facts, {
-    onReceipt({ unit, verified, failure }) {
-      found[unit] = verified ?? lineOfFailure(plan, units.place(unit).source, failure);
+    onReceipt({ unit, line, failure }) {
+      found[unit] = line ?? lineOfFailure(plan, units.place(unit).source, failure);
     },
   });
   assertNoneMissing(job, (unit) => found[unit] !== undefined);
   const lines = plan.sources.map(({ failure }, source) =>
     failure === undefined ? at(found, units.of(source).first) : lineOfFailure(plan, source, failure),
   );
+  await end?.(options.signal);
   const text = lines.map((line) => `${stringifyJson(line)}\n`).join("");
-  await store.put(path, new TextEncoder().encode(text), { signal: options.signal });
+  if (report !== undefined)
+    await store.put(report, new TextEncoder().encode(text), { signal: options.signal });
   await putRecord(job, true);
   await cleanUp(job);
   return lines;

@@ -111,17 +111,17 @@ export async function checkPlan({ id, ...rest }: SharedPlan, where: string): Pro
   );
 }
 
-/** What a report is to its plan: one object, which the end of the plan puts. */
-const REPORT: Target = {
+/** What the destination is to a plan that is not a conversion: an object or a folder without documents. */
+const OTHER: Target = {
   ...{ format: "npy", isHierarchy: false },
   settings: () => ({ command: "verify" }),
   isDocument: () => false,
   plan: () => Promise.reject(new RangeError("a report has no arrays")),
 };
 
-/** Throws `CONFLICT` where a report lies already. */
-export function assertReportFree(destination: Destination): Promise<void> {
-  return assertFree(destination, REPORT);
+/** Throws `CONFLICT` where something lies already, for a plan that is not a conversion. */
+export function assertPlaceFree(destination: Destination): Promise<void> {
+  return assertFree(destination, OTHER);
 }
 
 async function assertFree({ store, path = "" }: Destination, { isHierarchy }: Target): Promise<void> {
@@ -167,12 +167,22 @@ export interface SharedJob {
   readonly destination: Destination;
   /** What the reader has said is gone of damaged archives, by path: what opened the source says so too. */
   readonly damage?: Map<string, DamageReport>;
-  /** Of a plan to verify: the line of the report for a source. */
-  readonly verify?: (source: SharedSource, signal: AbortSignal) => Promise<JsonObject>;
+  /** Of a plan that is not a conversion. */
+  readonly work?: SharedWork;
+}
+
+/** What a plan does that is not a conversion: a unit for each source, and an end for all of them. */
+export interface SharedWork {
+  /** Does a source; gives the line of the report for it. Throws what is not the fault of the source. */
+  run(source: SharedSource, unit: number, signal: AbortSignal): Promise<JsonObject>;
+  /** Key of the report, which the end puts: a line of JSON for each source. Absent: there is none. */
+  readonly report?: string;
+  /** Makes what else the result is. */
+  end?(signal: AbortSignal | undefined): Promise<void>;
 }
 
 /** Everything that the steps need of a plan. */
-export interface Opened extends Pick<SharedJob, "verify"> {
+export interface Opened extends Pick<SharedJob, "work"> {
   readonly plan: SharedPlan;
   readonly target: Target;
   readonly units: Units;
@@ -189,11 +199,11 @@ export interface Opened extends Pick<SharedJob, "verify"> {
 }
 
 export function openJob(
-  { plan, source, destination, verify, damage }: SharedJob,
+  { plan, source, destination, work, damage }: SharedJob,
   extra: Partial<ConvertOptions>,
 ): Opened {
-  const unpacked = unpackOptions(plan.options);
-  const target = verify === undefined ? targetOf(unpacked.to) : REPORT;
+  const unpacked = work === undefined ? unpackOptions(plan.options) : {};
+  const target = work === undefined ? targetOf(unpacked.to) : OTHER;
   const gone = damage ?? new Map<string, DamageReport>();
   const onDamage = (report: DamageReport): void => void gone.set(report.path, report);
   const options = { ...unpacked, onDamage, ...extra, ...(plan.isTree ? { skipFailed: true } : {}) };
@@ -210,7 +220,7 @@ export function openJob(
   };
   return {
     ...{ plan, target, store, path, options, itemOf },
-    ...(verify === undefined ? {} : { verify }),
+    ...(work === undefined ? {} : { work }),
     units: new Units(plan),
     record: recordKey(path, target.isHierarchy),
     receipts: receiptsFolder(path, target.isHierarchy),
@@ -291,7 +301,7 @@ export async function putRecord(
 export async function isFinished(job: Opened): Promise<boolean> {
   if ((await stageOf(job)) !== "free") return false;
   const { store, path, target, plan } = job;
-  if (target === REPORT) return (await store.stat(path)) !== undefined;
+  if (target === OTHER) return isTaken(store, path);
   if (target.isHierarchy) return (await store.stat(joinKey(path, "zarr.json"))) !== undefined;
   const made = plan.sources.find(({ failure }) => failure === undefined);
   const key = joinKey(path, made?.node ?? "");

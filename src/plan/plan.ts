@@ -22,7 +22,7 @@ export interface SharedSource {
   /** Path below the destination. */
   readonly node: string;
   readonly found?: FoundAt & {
-    /** Of several places that are verified: which one. */ readonly place?: number;
+    /** Where not a conversion is planned: of which place it is. */ readonly place?: number;
   };
   readonly renamedFrom?: string;
   readonly notes?: readonly string[];
@@ -53,7 +53,7 @@ export interface SharedPlan {
   /** Version of superchunk that made it: another one may make other bytes. */
   readonly software: string;
   /** Absent for a conversion. */
-  readonly command?: "verify";
+  readonly command?: "verify" | "virtualize" | "repair";
   /** Digest of all the rest. Receipts name it. */
   readonly id: string;
   /** Paths or addresses of the sources, and the destination's. */

@@ -41,8 +41,8 @@ export interface UnitReceipt {
   readonly described?: readonly (readonly [node: string, document: JsonObject])[];
   /** What is gone of it, where the plan says to go on. */
   readonly damage?: readonly DamageReport[];
-  /** Of a plan to verify: the line of the report. */
-  readonly verified?: JsonObject;
+  /** Of a plan that is not a conversion: what was found or done. */
+  readonly line?: JsonObject;
   /** Why it fails, and always will. */
   readonly failure?: Failure;
 }
@@ -78,11 +78,15 @@ function isOfAnother(name: string, { k, n }: ShareNumber): boolean {
   return all === `${n}` && other !== `${k}`;
 }
 
-/** Folder of the receipts of a conversion to `path`. */
+/** Folder of the receipts of a plan whose destination is `path`. */
 export function receiptsFolder(path: string, isHierarchy: boolean): string {
-  if (isHierarchy) return joinKey(path, ".superchunk/receipts");
+  return joinKey(isHierarchy ? joinKey(path, ".superchunk") : folderBeside(path), "receipts");
+}
+
+/** Folder of what is between the steps of a plan whose result is not a hierarchy; it goes with the receipts. */
+export function folderBeside(path: string): string {
   const { folder, name } = splitKey(path);
-  return joinKey(folder, `.${name}.superchunk/receipts`);
+  return joinKey(folder, `.${name}.superchunk`);
 }
 
 /** The receipts that one process writes. */

@@ -261,7 +261,7 @@ class Share {
     this.#running.add(unit);
     try {
       const made =
-        step.task === undefined ? await this.#runWhole(source, signal) : await this.#runTask(step, signal);
+        step.task === undefined ? await this.#runWhole(step, signal) : await this.#runTask(step, signal);
       this.#waiting.push({ unit, source: stateOf(at(this.#job.plan.sources, source)), ...made });
       this.#done++;
       this.#nbytes += at(this.#job.units.sizes, unit);
@@ -292,9 +292,9 @@ class Share {
   }
 
   /** Makes a small source, from its objects to its documents. */
-  async #runWhole(source: number, signal: AbortSignal): Promise<Partial<UnitReceipt>> {
-    const { plan, target, store, options, path, verify } = this.#job;
-    if (verify !== undefined) return { verified: await verify(at(plan.sources, source), signal) };
+  async #runWhole({ source, unit }: Step, signal: AbortSignal): Promise<Partial<UnitReceipt>> {
+    const { plan, target, store, options, path, work } = this.#job;
+    if (work !== undefined) return { line: await work.run(at(plan.sources, source), unit, signal) };
     const { node } = at(plan.sources, source);
     const key = joinKey(path, node);
     const objects: Receipt[] = [];

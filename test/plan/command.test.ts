@@ -2,7 +2,7 @@
 import { cp, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { shareOf } from "../../cli/commands/plan.ts";
+import { shareOf } from "../../cli/input/share.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { runCli } from "../cli/harness.ts";
 import { keysOf } from "../convert/to-zarr/read-back.ts";

@@ -100,7 +100,7 @@ it("a report that is there, options of conversions, and a place with nothing are
   ];
   expect(await runCli([...args, "--shard-size", "1MiB"])).toMatchObject({
     code: 2,
-    err: expect.stringContaining("--shard-size is for conversions"),
+    err: expect.stringContaining("--shard-size is not for --for verify"),
   });
   await cp(join(corpusFolder, "bloscpack-3", "array-f8.blp"), join(folder, "report.jsonl"));
   expect(await runCli(args)).toMatchObject({ code: 1, err: expect.stringContaining("name another") });

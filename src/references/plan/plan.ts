@@ -4,7 +4,7 @@
  * Headers are read and checked, payloads are not. Must not know the forms in which references are written.
  */
 
-import type { Archive, ChunkInfo } from "../../archive/kinds/types.ts";
+import type { Archive, ChunkInfo, ListChunksOptions } from "../../archive/kinds/types.ts";
 import { requireSettled } from "../../archive/places/journal.ts";
 import { at } from "../../bytes/at.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
@@ -12,6 +12,7 @@ import type { LayoutOptions } from "../../convert/pipeline.ts";
 import { type ArrayJob, bytesOfCell, fitOf, type JobLayout } from "../../convert/plan/array-job.ts";
 import { assertConvertible, type ConversionJobs, planJobs } from "../../convert/plan/conversion-jobs.ts";
 import { cellItems, cellPosition, fullCellItems } from "../../convert/plan/grid.ts";
+import type { SourceArchive } from "../../convert/sources/source-array.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
@@ -37,6 +38,10 @@ export interface ReferenceOptions extends ScanOptions {
   /** Chunks of at most this many bytes are stored with the references (default 0). */
   readonly inline?: number | undefined;
   readonly encoder?: ChunkEncoder | undefined;
+  /** Lists the chunks of an array (default: its `listChunks`): where another process has listed them already. */
+  readonly listed?:
+    | ((archive: SourceArchive, options: ListChunksOptions) => AsyncIterable<ChunkInfo>)
+    | undefined;
 }
 
 /** The two documents of an array of Zarr v2. */
@@ -165,7 +170,6 @@ export class PlannedArray implements ReferencedArray {
   async *chunks(counts: ReferenceCounts, first = 0): AsyncGenerator<PlannedChunk> {
     const layout = this.#layout;
     if (layout === undefined) return;
-    const { archive } = this.job.source;
     const { signal } = this.#options;
     this.#objects.clear();
     // Chunks come after their objects, and those of several objects may come at once.
@@ -176,13 +180,7 @@ export class PlannedArray implements ReferencedArray {
     };
     let before: string | undefined;
     let cell = first;
-    for await (const info of archive.listChunks({
-      first,
-      end: this.count,
-      digests: false,
-      onObject,
-      signal,
-    })) {
+    for await (const info of this.#list({ first, end: this.count, digests: false, onObject, signal })) {
       if (before !== undefined && before !== info.key) objects.delete(before);
       before = info.key;
       const object = objects.get(info.key);
@@ -243,10 +241,8 @@ export class PlannedArray implements ReferencedArray {
 
   /** Number of the first chunk in the object that holds chunk `cell`: what an append can have changed. */
   async firstInObject(cell: number): Promise<number> {
-    const { archive } = this.job.source;
     const keyOf = async (index: number): Promise<string> => {
-      for await (const { key } of archive.listChunks({ first: index, end: index + 1, digests: false }))
-        return key;
+      for await (const { key } of this.#list({ first: index, end: index + 1, digests: false })) return key;
       throw this.#missing(index);
     };
     if (cell <= 0) return 0;
@@ -260,6 +256,11 @@ export class PlannedArray implements ReferencedArray {
       else low = middle + 1;
     }
     return low;
+  }
+
+  #list(options: ListChunksOptions): AsyncIterable<ChunkInfo> {
+    const { archive } = this.job.source;
+    return this.#options.listed?.(archive, options) ?? archive.listChunks(options);
   }
 
   #whyNative(layout: JobLayout, cell: number, info: ChunkInfo): "padded" | "recoded" | "inlined" | undefined {

@@ -1,0 +1,69 @@
+/** Which share of a plan a process runs: typed, or said by a scheduler. */
+import { InvalidArgumentError } from "commander";
+import { SuperchunkError } from "../../src/index.ts";
+
+/** Share `k` of `n`, counted from 1. */
+export interface Share {
+  readonly k: number;
+  readonly n: number;
+}
+
+/** The share that is typed, or that a scheduler says; undefined for all. Throws `BAD_ARGUMENT` where it says only half of it. */
+export function shareOf(
+  { task, shares }: { readonly task?: Share | undefined; readonly shares?: number | undefined },
+  env: Readonly<Record<string, string | undefined>>,
+): { readonly share?: Share; readonly told?: string } {
+  if (task !== undefined) return { share: task };
+  const numberOf = (name: string): number | undefined => {
+    const text = env[name];
+    return text !== undefined && /^\d+$/.test(text) ? Number(text) : undefined;
+  };
+  const slurm = numberOf("SLURM_ARRAY_TASK_ID");
+  const [batch, pod] = [numberOf("AWS_BATCH_JOB_ARRAY_INDEX"), numberOf("JOB_COMPLETION_INDEX")];
+  const first = numberOf("SLURM_ARRAY_TASK_MIN") ?? 0;
+  const step = numberOf("SLURM_ARRAY_TASK_STEP") ?? 1;
+  const parallel = shares === undefined ? undefined : numberOf("PARALLEL_SEQ");
+  const found: readonly (readonly [string, number | undefined, number | undefined])[] = [
+    [
+      "SLURM_ARRAY_TASK_ID",
+      slurm === undefined ? undefined : (slurm - first) / step + 1,
+      numberOf("SLURM_ARRAY_TASK_COUNT"),
+    ],
+    [
+      "AWS_BATCH_JOB_ARRAY_INDEX",
+      batch === undefined ? undefined : batch + 1,
+      numberOf("AWS_BATCH_JOB_ARRAY_SIZE"),
+    ],
+    ["JOB_COMPLETION_INDEX", pod === undefined ? undefined : pod + 1, undefined],
+    ["PARALLEL_SEQ", parallel, undefined],
+  ];
+  for (const [told, k, count] of found) {
+    if (k === undefined) continue;
+    const n = shares ?? count;
+    if (n !== undefined) return { share: { k, n }, told };
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `${told} says that this is share ${k}, and nothing says of how many; give --shares N`,
+      {
+        field: "shares",
+      },
+    );
+  }
+  if (shares === undefined) return {};
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    "--shares says of how many, and no scheduler says which this is; give --task K/N",
+    {
+      field: "shares",
+    },
+  );
+}
+
+/** A typed share. */
+export function parseShare(text: string): Share {
+  const [, k, n] = /^(\d+)\/(\d+)$/.exec(text) ?? [];
+  const share = { k: Number(k), n: Number(n) };
+  if (k === undefined || share.k < 1 || share.k > share.n)
+    throw new InvalidArgumentError("Expected K/N, with K from 1 to N, for example 3/50.");
+  return share;
+}

@@ -1,0 +1,106 @@
+/**
+ * The salvage of many archives, which many processes share: a unit looks for what is whole of one archive, and puts a copy of that at
+ * the destination where anything is not. Archives in which nothing is wrong stay where they are.
+ *
+ * Knows archives and their copies; must not know how units are given out.
+ */
+
+import type { HolePolicy } from "../archive/kinds/types.ts";
+import type { Destination } from "../convert/pipeline.ts";
+import { deleteTree } from "../convert/run/destination.ts";
+import { type RepairReport, repairArray } from "../convert/run/repair.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import type { JsonObject } from "../format/types.ts";
+import { open, type Readable } from "../open/open.ts";
+import { isTaken, joinKey, splitKey } from "../store/key.ts";
+import type { ReadableStore, WritableStore } from "../store/types.ts";
+import { assertUnchanged, type PlanPlace, placeOf } from "./places.ts";
+import type { SharedSource } from "./plan.ts";
+
+/** A store in which a copy comes to its place at once. */
+type RenamingStore = WritableStore & Required<Pick<WritableStore, "rename">>;
+
+/** Where copies go. */
+export interface RepairPlace {
+  readonly store: RenamingStore;
+  readonly path: string;
+  /** Folder of copies that are being made. */
+  readonly made: string;
+}
+
+/** Throws `UNSUPPORTED` for a destination in which copies do not come to their places at once. */
+export function requireRenaming({ store, path = "" }: Destination): RenamingStore {
+  if (store.rename !== undefined) return store as RenamingStore;
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    "copies of repaired archives are made aside and then renamed, which this store cannot do; name a folder of files",
+    { path: store.describe(path), field: "dst" },
+  );
+}
+
+/** Repairs the archive that a source of the plan names into a copy, where anything is wrong: the line of the report. */
+export async function repairSource(
+  places: readonly PlanPlace[],
+  source: SharedSource,
+  into: RepairPlace,
+  { holes, signal }: { readonly holes?: HolePolicy | undefined; readonly signal: AbortSignal },
+): Promise<JsonObject> {
+  const { path } = source;
+  const { place, store, key } = placeOf(places, source);
+  await assertUnchanged(store, source, await openWhole(store, key, signal));
+  const looked = await repairArray(store, key, { dryRun: true, holes, signal });
+  if (looked.problems.length + looked.lost.length === 0) return { path, status: "whole", rows: looked.rows };
+  if (looked.holes.length > 0 && holes === undefined)
+    return { path, status: "refused", ...foundOf(looked), holes: looked.holes.length };
+  const node = nodeOf(places, place, path, key);
+  const destination = joinKey(into.path, node);
+  const line = { path, to: into.store.describe(destination), status: "repaired" };
+  const aside = joinKey(into.made, crypto.randomUUID());
+  const copy = { store: into.store, path: joinKey(aside, splitKey(node).name) };
+  try {
+    const report = await repairArray(store, key, { into: copy, holes, signal });
+    await moveCopy(into.store, copy.path, destination);
+    return { ...line, ...foundOf(report) };
+  } finally {
+    await deleteTree(into.store, aside, new Set());
+  }
+}
+
+/** Every process makes the same copy, so the first one counts. */
+async function moveCopy(store: RenamingStore, from: string, to: string): Promise<void> {
+  if (await isTaken(store, to)) return;
+  try {
+    await store.rename(from, to);
+  } catch (error) {
+    if (!(await isTaken(store, to))) throw error;
+  }
+}
+
+function foundOf({ rows, rowsBefore, problems, lost, filled }: RepairReport): JsonObject {
+  const made = filled.reduce((sum, { from, to }) => sum + to - from, 0);
+  return { rows, rowsBefore: rowsBefore ?? null, filled: made, problems: [...problems], lost: [...lost] };
+}
+
+/** Path of a copy below the destination: that of the archive below its place; where there are several places, below their names. */
+function nodeOf(places: readonly PlanPlace[], place: PlanPlace, path: string, key: string): string {
+  const name = path.replaceAll("\\", "/").replace(/\/+$/, "").split("/").at(-1) ?? "archive";
+  if (key === place.path) return name;
+  const below = place.path === "" ? key : key.slice(place.path.length + 1);
+  const [folder = ""] = place.store.describe(place.path).replace(/\/+$/, "").split("/").slice(-1);
+  return places.length === 1 ? below : joinKey(folder, below);
+}
+
+/** The archive, if it can be opened. */
+async function openWhole(
+  store: ReadableStore,
+  key: string,
+  signal: AbortSignal,
+): Promise<Readable | undefined> {
+  try {
+    return await open(store, key, { signal });
+  } catch (error) {
+    signal.throwIfAborted();
+    if (isSuperchunkError(error)) return undefined;
+    throw error;
+  }
+}

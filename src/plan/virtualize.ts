@@ -1,0 +1,123 @@
+/**
+ * References that many processes make ready: to write them, all chunks of all archives must be known, and each has a header of its own to
+ * read. A unit lists the chunks of one archive; the end writes the references from the lists, which are as if it had listed them.
+ *
+ * Knows lists of chunks; must not know the forms of references.
+ */
+
+import type { Archive, ChunkInfo, ListChunksOptions } from "../archive/kinds/types.ts";
+import { at } from "../bytes/at.ts";
+import { parseJson, stringifyJson } from "../format/json.ts";
+import type { JsonObject, JsonValue } from "../format/types.ts";
+import { open } from "../open/open.ts";
+import { type PlanOptions, planReferences } from "../references/plan/plan.ts";
+import type { ObjectInfo, WritableStore } from "../store/types.ts";
+import { assertUnchanged, type PlanPlace, placeOf } from "./places.ts";
+import type { SharedSource } from "./plan.ts";
+
+/** What of an archive's references the lists depend on. */
+export type ListSettings = Pick<PlanOptions, "portable" | "columns" | "dimensionNames">;
+
+/** Lists the chunks of the archive that a source of the plan names, and puts them. Throws what referring to it would. */
+export async function listSource(
+  places: readonly PlanPlace[],
+  source: SharedSource,
+  into: { readonly store: WritableStore; readonly key: string },
+  options: ListSettings & { readonly signal: AbortSignal },
+): Promise<JsonObject> {
+  const { signal } = options;
+  const { store, key } = placeOf(places, source);
+  const opened = await open(store, key, { signal });
+  await assertUnchanged(store, source, opened);
+  const lists = new ListedChunks();
+  let chunks = 0;
+  // What is not an archive has its chunks in an index, and its references are made at the end.
+  if (!("model" in opened) && opened.kind !== "group") {
+    const archive = opened as Archive;
+    const plan = await planReferences(archive, { ...options, listed: lists.record });
+    const counts = { virtual: 0, padded: 0, recoded: 0, inlined: 0 };
+    for (const array of plan.arrays) for await (const _ of array.chunks(counts)) chunks++;
+  }
+  await into.store.put(into.key, new TextEncoder().encode(stringifyJson(lists.toJson())), { signal });
+  return { path: source.path, chunks };
+}
+
+/** The lists that {@link listSource} put. */
+export function readLists(bytes: Uint8Array, path: string): ListedChunks {
+  return new ListedChunks(parseJson(bytes, path) as unknown as Lists);
+}
+
+/** An object, and what its store told of it where that came with its chunks. */
+type ListedObject = readonly [key: string, info: JsonObject | null];
+
+/** Chunks of one array: the number of the object, and the members of a `ChunkInfo` in the order of `members`. */
+interface List {
+  readonly members: string[];
+  readonly chunks: JsonValue[][];
+}
+
+interface Lists {
+  readonly objects: ListedObject[];
+  /** By what messages call the array. */
+  readonly arrays: Record<string, List>;
+}
+
+/** Lists of chunks of the arrays of one archive. */
+export class ListedChunks {
+  readonly #lists: Lists;
+
+  constructor(lists: Lists = { objects: [], arrays: {} }) {
+    this.#lists = lists;
+  }
+
+  /** Lists the chunks of an array, and keeps the list. */
+  readonly record: NonNullable<PlanOptions["listed"]> = (archive, options) => this.#record(archive, options);
+
+  /** The chunks as they were listed; of an array without a list as they lie. */
+  readonly replay: NonNullable<PlanOptions["listed"]> = (archive, options) => this.#replay(archive, options);
+
+  toJson(): JsonObject {
+    return this.#lists as unknown as JsonObject;
+  }
+
+  async *#record(archive: ListableArchive, options: ListChunksOptions): AsyncGenerator<ChunkInfo> {
+    const { objects, arrays } = this.#lists;
+    const list: List = { members: [], chunks: [] };
+    arrays[archive.store.describe(archive.path)] = list;
+    const numbers = new Map<string, number>();
+    const onObject = async (key: string, told?: ObjectInfo): Promise<void> => {
+      // What the object is now guards the reference: at the end it may be another one.
+      const info = told ?? (await archive.store.stat(key, options));
+      numbers.set(key, objects.push([key, info === undefined ? null : { ...info }]) - 1);
+      await options.onObject?.(key, info);
+    };
+    for await (const chunk of archive.listChunks({ ...options, onObject })) {
+      const { key, ...others } = chunk;
+      if (list.members.length === 0) list.members.push(...Object.keys(others));
+      const values = others as unknown as Readonly<Record<string, JsonValue | undefined>>;
+      list.chunks.push([numbers.get(key) ?? -1, ...list.members.map((member) => values[member] ?? null)]);
+      yield chunk;
+    }
+  }
+
+  async *#replay(archive: ListableArchive, options: ListChunksOptions): AsyncGenerator<ChunkInfo> {
+    const { objects, arrays } = this.#lists;
+    const list = arrays[archive.store.describe(archive.path)];
+    if (list === undefined) {
+      yield* archive.listChunks(options);
+      return;
+    }
+    let before = -1;
+    for (const chunk of list.chunks.slice(options.first, options.end)) {
+      const [number, ...values] = chunk;
+      const [key, info] = at(objects, number as number);
+      if (number !== before)
+        await options.onObject?.(key, (info as unknown as ObjectInfo | null) ?? undefined);
+      before = number as number;
+      const members = list.members.map((member, i) => [member, values[i] ?? undefined] as const);
+      yield { key, ...Object.fromEntries(members) } as unknown as ChunkInfo;
+    }
+  }
+}
+
+type ListableArchive = Parameters<NonNullable<PlanOptions["listed"]>>[0];

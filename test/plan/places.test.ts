@@ -1,0 +1,158 @@
+/** Plans of references and of repairs: in shares the same as one process makes, and killed or doubled work harms nothing. */
+import { appendFile, cp, mkdir, open, readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { finish, openArray, plan, planStatus, runTasks, virtualize } from "../../src/node/index.ts";
+import { runCli } from "../cli/harness.ts";
+import { corpusFolder } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
+
+const SOUND = ["ctable/bcolz-daily-equities", "carray/bcolz-f8-chunks", "carray/blz-f8"];
+
+/** A folder with archives of several kinds; with `damaged` two of which the middle is overwritten. */
+async function makeTree(damaged: boolean): Promise<{ readonly folder: string; readonly data: string }> {
+  const folder = temporaryFolder();
+  const data = join(folder, "data");
+  for (const name of SOUND) await cp(join(corpusFolder, name), join(data, name), { recursive: true });
+  const names = damaged ? ["sound.blp", "damaged.blp", "cut.blp"] : ["sound.blp"];
+  for (const name of names) await cp(join(corpusFolder, "bloscpack-3", "array-f8.blp"), join(data, name));
+  for (const name of names.slice(1)) {
+    const file = await open(join(data, name), "r+");
+    const { size } = await file.stat();
+    if (name === "cut.blp") await file.truncate(Math.floor(size / 2));
+    else await file.write("damage", Math.floor(size / 2));
+    await file.close();
+  }
+  return { folder, data };
+}
+
+/** Every file below a folder, with its bytes. */
+async function filesOf(folder: string): Promise<Map<string, string>> {
+  const found = new Map<string, string>();
+  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true }))
+    if (entry.isFile()) {
+      const path = join(entry.parentPath, entry.name);
+      found.set(path.slice(folder.length), await readFile(path, "latin1"));
+    }
+  return found;
+}
+
+it.each([
+  ["kerchunk", ".json"],
+  ["kerchunk-parquet", ".parq"],
+] as const)(
+  "references as %s, planned and run in shares, are those of one virtualize, byte for byte",
+  async (form, ending) => {
+    const { folder, data } = await makeTree(false);
+    const straight = join(folder, `straight${ending}`);
+    const shared = join(folder, `shared${ending}`);
+    const wanted = await virtualize(data, straight, { to: form });
+    const made = await plan(data, shared, { command: "virtualize", form });
+    await runTasks(made, { share: { k: 1, n: 2 } });
+    await expect(finish(made)).rejects.toMatchObject({ code: "INCOMPLETE" });
+    await runTasks(made, { share: { k: 2, n: 2 } });
+    // A share that runs again has nothing to do, and one that has lost its receipts does the same again.
+    expect((await runTasks(made)).kept).toBe((await planStatus(made)).units);
+    const ended = await finish(made);
+    expect(ended?.references).toMatchObject({ arrays: wanted.arrays, virtual: wanted.virtual, failures: [] });
+    expect(await finish(made)).toBeUndefined();
+    const bytes = async (path: string): Promise<unknown> =>
+      form === "kerchunk" ? readFile(path, "utf8") : [...(await filesOf(path))];
+    expect(await bytes(shared)).toEqual(await bytes(straight));
+    expect((await readdir(folder)).filter((name) => name.startsWith("."))).toEqual([]);
+  },
+);
+
+it("references to an archive that changed after its chunks were listed are not written", async () => {
+  const { folder, data } = await makeTree(false);
+  const made = await plan(data, join(folder, "refs.json"), { command: "virtualize", form: "kerchunk" });
+  await runTasks(made);
+  const changed = join(data, "sound.blp");
+  await appendFile(changed, "more");
+  const ended = await finish(made);
+  expect(ended?.references?.failures).toMatchObject([{ path: changed, code: "STALE" }]);
+});
+
+it("the end takes the chunks from the lists, and compares some with the archives", async () => {
+  const { folder, data } = await makeTree(false);
+  const made = await plan(join(data, "sound.blp"), join(folder, "refs.json"), {
+    ...{ command: "virtualize", form: "kerchunk" },
+  });
+  await runTasks(made);
+  const list = join(folder, ".refs.json.superchunk", "chunks", "0.json");
+  const text = await readFile(list, "utf8");
+  const { arrays } = JSON.parse(text) as {
+    readonly arrays: Readonly<Record<string, { readonly chunks: number[][] }>>;
+  };
+  const [[, ...first] = []] = Object.values(arrays)[0]?.chunks ?? [];
+  expect(text.split(JSON.stringify(first).slice(1, -1))).toHaveLength(2);
+  await writeFile(
+    list,
+    text.replace(
+      JSON.stringify(first).slice(1, -1),
+      JSON.stringify(first.map((value, i) => (i === 1 ? value + 1 : value))).slice(1, -1),
+    ),
+  );
+  await expect(finish(made)).rejects.toThrow();
+});
+
+it("a store that cannot rename is refused for copies of repairs", async () => {
+  const { data } = await makeTree(true);
+  await expect(plan(data, "s3://bucket/saved", { command: "repair" })).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    details: { field: "dst" },
+  });
+});
+
+it("repairs in shares put copies of the damaged alone, with a report; done twice they are the same", async () => {
+  const { folder, data } = await makeTree(true);
+  const at = (name: string): string => join(folder, name);
+  const args = ["plan", data, at("saved"), "-o", at("plan.json"), "--for", "repair", "--holes", "fill"];
+  expect((await runCli(args)).code).toBe(0);
+  for (const task of ["1/2", "2/2"])
+    expect((await runCli(["run", at("plan.json"), "--task", task])).code).toBe(0);
+  const ended = await runCli(["finish", at("plan.json")]);
+  expect(ended.code).toBe(3);
+  expect(ended.out).toContain("damaged.blp: ");
+  expect(ended.out).toMatch(/6 archives: 4 whole, 2 repaired/);
+  expect((await readdir(at("saved"))).sort()).toEqual(["cut.blp", "damaged.blp", "repair.jsonl"]);
+  // What `repair` makes of the same archive.
+  await mkdir(at("one"));
+  const one = await runCli(["repair", join(data, "damaged.blp"), at("one/damaged.blp"), "--holes", "fill"]);
+  expect(one.code).toBe(3);
+  const valuesOf = async (path: string): Promise<unknown> => (await openArray(path)).get();
+  expect(await valuesOf(at("saved/damaged.blp"))).toEqual(await valuesOf(at("one/damaged.blp")));
+  expect((await runCli(["verify", at("saved")])).code).toBe(0);
+  expect((await readdir(folder)).filter((name) => name.startsWith("."))).toEqual([]);
+  // Once more says the same.
+  const again = await runCli(["finish", at("plan.json")]);
+  expect([again.code, again.out]).toEqual([3, ended.out]);
+});
+
+it("without holes said, damaged archives are named and nothing is made of them", async () => {
+  const { folder, data } = await makeTree(true);
+  const made = await plan(data, join(folder, "saved"), { command: "repair" });
+  await runTasks(made);
+  const { report = [] } = (await finish(made)) ?? {};
+  const found = report.map(({ path, status }) => [String(path).slice(data.length + 1), status]);
+  expect(Object.fromEntries(found)).toMatchObject({
+    "sound.blp": "whole",
+    "damaged.blp": "refused",
+    "cut.blp": "refused",
+  });
+  expect(await readdir(join(folder, "saved"))).toEqual(["repair.jsonl"]);
+});
+
+it("options of other work are refused", async () => {
+  const { folder, data } = await makeTree(false);
+  const start = ["plan", data, join(folder, "out"), "-o", join(folder, "plan.json")];
+  for (const [wrong, word] of [
+    [["--for", "virtualize", "--holes", "fill"], "--holes is not for --for virtualize"],
+    [["--for", "repair", "--portable"], "--portable is not for --for repair"],
+    [["--holes", "fill"], "--holes is for --for repair"],
+  ] as const)
+    expect(await runCli([...start, ...wrong])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining(word),
+    });
+});
