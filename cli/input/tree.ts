@@ -50,8 +50,8 @@ export async function* archivesUnder(
       yield nameFound(
         found.path === "" ? path : join(path, found.path),
         found,
-        // A store of its own, which the archive closes; its root keeps links from leading out of the folder.
-        (options) => openIn(new FileStore(path), found.path, options),
+        // Where an archive closes the store, the others open their files again. Its root keeps links from leading out of the folder.
+        (options) => openIn(store, found.path, options),
         store.describe(found.path),
       );
     }

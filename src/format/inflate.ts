@@ -1,6 +1,6 @@
 /** Unpacks the zlib streams (RFC 1950) of metadata sections through fflate; their length is known beforehand. */
 
-import { Unzlib } from "fflate";
+import { Unzlib, unzlibSync } from "fflate";
 import { joinBytes } from "../bytes/arrays.ts";
 import { adler32 } from "../bytes/checksum.ts";
 import { ByteReader } from "../bytes/fields.ts";
@@ -8,6 +8,8 @@ import { SuperchunkError } from "../errors.ts";
 
 /** Input that is given to fflate at once: deflate makes at most 1032 bytes of one, so 1 MB comes back at most. */
 const STEP = 1024;
+/** Up to so many bytes are made at once: a stream has buffers that cost more than most metadata. */
+const AT_ONCE = 64 << 10;
 /** zlib's own header and checksum. */
 const SMALLEST_STREAM = 8;
 
@@ -17,19 +19,15 @@ const SMALLEST_STREAM = 8;
  */
 export function inflateZlib(stream: Uint8Array, length: number, path: string, at: number): Uint8Array {
   new ByteReader(stream, path, at).need(0, SMALLEST_STREAM, "the zlib stream");
-  const parts: Uint8Array[] = [];
-  let total = 0;
-  const unzlib = new Unzlib((part) => {
-    total += part.length;
-    if (total > length) throw wrong(path, at, `more than meta-size ${length} bytes`, `${length} bytes`);
-    parts.push(part);
-  });
+  const more = `more than meta-size ${length} bytes`;
+  let text: Uint8Array;
   try {
-    for (let from = 0; from < stream.length; from += STEP) {
-      unzlib.push(stream.slice(from, from + STEP), from + STEP >= stream.length);
-    }
+    text =
+      Math.max(length, stream.length) <= AT_ONCE
+        ? inflateAtOnce(stream, length)
+        : inflateInSteps(stream, length);
   } catch (cause) {
-    if (cause instanceof SuperchunkError) throw cause;
+    if (cause instanceof TooLong) throw wrong(path, at, more, `${length} bytes`);
     throw wrong(
       path,
       at,
@@ -38,14 +36,41 @@ export function inflateZlib(stream: Uint8Array, length: number, path: string, at
       cause,
     );
   }
-  if (total !== length) throw wrong(path, at, `${total} bytes`, `meta-size ${length} bytes`);
-  const text = joinBytes(parts);
+  if (text.length !== length) throw wrong(path, at, `${text.length} bytes`, `meta-size ${length} bytes`);
   const stored = new DataView(stream.buffer, stream.byteOffset, stream.byteLength).getUint32(
     stream.length - 4,
   );
   if (stored !== adler32(text))
     throw wrong(path, at, "bytes of another adler32 than zlib's own", "zlib's own adler32");
   return text;
+}
+
+/** The stream gives more than was said. */
+class TooLong extends Error {}
+
+function inflateAtOnce(stream: Uint8Array, length: number): Uint8Array {
+  let text: Uint8Array;
+  try {
+    // One byte more than there may be, by which a stream shows that it gives more.
+    text = unzlibSync(stream, { out: new Uint8Array(length + 1) });
+  } catch (error) {
+    throw error instanceof RangeError ? new TooLong() : error;
+  }
+  if (text.length > length) throw new TooLong();
+  return text;
+}
+
+function inflateInSteps(stream: Uint8Array, length: number): Uint8Array {
+  const parts: Uint8Array[] = [];
+  let total = 0;
+  const unzlib = new Unzlib((part) => {
+    total += part.length;
+    if (total > length) throw new TooLong();
+    parts.push(part);
+  });
+  for (let from = 0; from < stream.length; from += STEP)
+    unzlib.push(stream.slice(from, from + STEP), from + STEP >= stream.length);
+  return joinBytes(parts);
 }
 
 function wrong(

@@ -132,7 +132,10 @@ function* joinSpans(places: Iterable<PlacedChunk>): Generator<Span> {
 
 /** Chunks differ a little in length: their buffers shall fit the next one too. */
 function roundUp(length: number): number {
-  return length > TRUSTED_BUFFER ? length : (length + 0xffff) & ~0xffff;
+  if (length > TRUSTED_BUFFER) return length;
+  // Much more than a small archive needs would be most of what reading it costs.
+  const step = length < 0x10000 ? 0xfff : 0xffff;
+  return (length + step) & ~step;
 }
 
 /** Reads a span as far as the object goes; undefined where the object is missing. */

@@ -98,7 +98,7 @@ export async function* readShardChunks(
 
 /** Small chunks are gathered up to this many bytes, so that a piece costs few promises and system calls. */
 const GATHER = 512 * 1024;
-const SMALL = 16 * 1024;
+const SMALL = 4 * 1024;
 
 /**
  * The pieces of a shard. Chunks are taken in the order of their bytes; `slotOf(k)` is the index slot of the
@@ -125,7 +125,7 @@ export async function* shardPieces(
       yield chunk;
       continue;
     }
-    if (filled + chunk.length > gathered.length) gathered = grow(gathered, filled);
+    if (filled + chunk.length > gathered.length) gathered = grow(gathered, filled, chunk.length);
     gathered.set(chunk, filled);
     filled += chunk.length;
   }
@@ -133,9 +133,9 @@ export async function* shardPieces(
   yield await encodeShardIndex(entries);
 }
 
-/** Goes from the small buffer, which is enough for most small arrays, to the large one in one step. */
-function grow(gathered: Uint8Array, filled: number): Uint8Array<ArrayBuffer> {
-  const large = new Uint8Array(GATHER);
+/** A larger buffer, by steps: the largest one for each of very many small arrays would be most of what they cost. */
+function grow(gathered: Uint8Array, filled: number, more: number): Uint8Array<ArrayBuffer> {
+  const large = new Uint8Array(Math.min(GATHER, Math.max(4 * gathered.length, filled + more)));
   large.set(gathered.subarray(0, filled));
   return large;
 }

@@ -45,10 +45,13 @@ export class Folders {
     const known = this.#known.get(folder);
     if (known !== undefined) return known;
     const found = this.#examine(folder);
-    if (found === undefined) return undefined;
-    if (this.#known.size >= MAX_REMEMBERED) this.#known.clear();
-    this.#known.set(folder, found);
+    if (found !== undefined) this.#remember(folder, found);
     return found;
+  }
+
+  #remember(folder: string, path: string): void {
+    if (this.#known.size >= MAX_REMEMBERED) this.#known.clear();
+    this.#known.set(folder, path);
   }
 
   /** The path of an object in its real folder, or undefined where the folder does not exist. The object need not exist. */
@@ -94,17 +97,19 @@ export class Folders {
    * without, they wait for {@link syncPending}.
    */
   async make(folder: string, durable: boolean): Promise<string> {
-    const known = this.find(folder);
+    const known = this.#known.get(folder);
     if (known !== undefined) return known;
-    let path: string;
-    if (folder === "") {
-      path = this.root;
-      await this.#makeRoot(path, durable);
-    } else {
+    if (folder === "") await this.#makeRoot(this.root, durable);
+    else {
       const { folder: above, name } = splitKey(folder);
       const parent = await this.make(above, durable);
-      path = joinPath(parent, name);
-      await this.#makeOne(path, parent, durable);
+      const there = this.find(folder);
+      if (there !== undefined) return there;
+      const path = joinPath(parent, name);
+      if (await this.#makeOne(path, parent, durable)) {
+        this.#remember(folder, path);
+        return path;
+      }
     }
     const made = this.find(folder);
     if (made !== undefined) return made;
@@ -197,16 +202,17 @@ export class Folders {
     await this.#makeOne(path, parent, durable);
   }
 
-  async #makeOne(path: string, parent: string, durable: boolean): Promise<void> {
+  /** False where something is there already: another writer made it, or a file is in the way, so the caller looks. */
+  async #makeOne(path: string, parent: string, durable: boolean): Promise<boolean> {
     try {
       fs.mkdirSync(path);
     } catch (error) {
       if (systemCode(error) !== "EEXIST") throw error;
-      return; // another writer made it, or a file is in the way: the caller looks
+      return false;
     }
     if (!durable) {
       this.#unsynced.add(parent);
-      return;
+      return true;
     }
     try {
       await this.sync(parent);
@@ -214,6 +220,7 @@ export class Folders {
       removeFolder(path); // found there the next time, it would pass for durable
       throw error;
     }
+    return true;
   }
 }
 

@@ -47,9 +47,17 @@ export function isTemporary(name: string): boolean {
   return TEMPORARY.test(name);
 }
 
+/** Bytes of a mark. */
+const MARK = 8;
+/** Random bytes for the next marks: to draw those of each alone costs about as much as the rest of writing a small file. */
+let drawn = Buffer.alloc(0);
+
 /** 16 random hexadecimal digits by which the temporaries of one writer are known. */
 export function newMark(): string {
-  return randomBytes(8).toString("hex");
+  if (drawn.length < MARK) drawn = randomBytes(128 * MARK);
+  const mark = drawn.toString("hex", 0, MARK);
+  drawn = drawn.subarray(MARK);
+  return mark;
 }
 
 /** The name under which a file is written before it gets its own. */
@@ -84,7 +92,7 @@ export async function draftFile(publication: Publication): Promise<Draft> {
   const { folder, name, durableIn } = publication;
   const target = joinPath(folder, name);
   durableIn?.durability.assert(); // early, so that nothing is written for nothing
-  checkTarget(publication, target);
+  if (publication.ifAbsent || publication.ifVersion !== undefined) checkTarget(publication, target);
   const temporary = joinPath(folder, temporaryName(name, publication.mark));
   const file = openNew(temporary, publication);
   const removing = <T>(work: Promise<T>): Promise<T> =>

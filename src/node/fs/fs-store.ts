@@ -5,7 +5,7 @@
  */
 import * as fs from "node:fs";
 import { dirname, relative } from "node:path";
-import { SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { splitKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import { checkCount } from "../../store/range.ts";
@@ -235,14 +235,19 @@ export class FileStore extends FolderReader implements WritableStore {
 
   /** Makes an object's bytes durable; resolves with the folder whose entry it is. */
   async #syncObject(key: string): Promise<string> {
-    const path = this.realPath(key);
-    if (path === undefined) throw this.#missing(key);
+    this.checkKey(key);
     return this.explain(key, "syncing", true, async () => {
-      // Windows syncs only what is open for writing; elsewhere a file without write permission can be synced too.
-      const file = this.#openExisting(
-        path,
-        process.platform === "win32" ? fs.constants.O_RDWR : fs.constants.O_RDONLY,
-      );
+      let path = this.folders.locate(key);
+      let file: number;
+      try {
+        if (path === undefined) throw this.#missing(key);
+        file = this.#openToSync(path);
+      } catch (error) {
+        if (!isSuperchunkError(error, "UNSAFE_PATH") && !isAbsence(error)) throw error;
+        path = this.realPath(key);
+        if (path === undefined) throw this.#missing(key);
+        file = this.#openToSync(path);
+      }
       try {
         await this.folders.durability.syncFile(path, file);
       } finally {
@@ -250,6 +255,14 @@ export class FileStore extends FolderReader implements WritableStore {
       }
       return dirname(path);
     });
+  }
+
+  /** Windows syncs only what is open for writing; elsewhere a file without write permission can be synced too. */
+  #openToSync(path: string): number {
+    return this.#openExisting(
+      path,
+      process.platform === "win32" ? fs.constants.O_RDWR : fs.constants.O_RDONLY,
+    );
   }
 
   #openExisting(path: string, access: number): number {

@@ -75,6 +75,8 @@ interface Stages {
 }
 
 const idle: Stages[] = [];
+/** What files were begun in that did not need more: very many small ones use the same again. */
+const idleFirst: Uint8Array<ArrayBuffer>[] = [];
 
 /**
  * Memory of WebAssembly: only that is sure to begin at a page, that of other buffers begins where the allocator likes. It is
@@ -154,7 +156,10 @@ export class DirectWriter {
     const before = this.#buffer.subarray(0, this.#filled);
     const wanted = this.#filled + length;
     if (wanted <= MIN_STAGED)
-      this.#buffer = new Uint8Array(wanted <= FIRST_STAGED ? FIRST_STAGED : MIN_STAGED);
+      this.#buffer =
+        wanted <= FIRST_STAGED
+          ? (idleFirst.pop() ?? new Uint8Array(FIRST_STAGED))
+          : new Uint8Array(MIN_STAGED);
     else {
       this.#stages = takeStages();
       [this.#buffer] = this.#stages.buffers;
@@ -178,6 +183,9 @@ export class DirectWriter {
   /** Waits for all that began, also failed writes, and gives back what it took; it is over then. */
   async settle(): Promise<void> {
     await Promise.all(this.#writing);
+    const first = this.#buffer;
+    this.#buffer = new Uint8Array(0);
+    if (first.length === FIRST_STAGED && idleFirst.length < MAX_IDLE) idleFirst.push(first);
     if (this.#stages !== undefined && idle.length < MAX_IDLE) idle.push(this.#stages);
     this.#stages = undefined;
     const direct = this.#direct;
@@ -235,7 +243,7 @@ export class DirectWriter {
 /** Bytes handed over in one call: below the limit of the system (2 GiB). */
 const MAX_CALL = 64 << 20;
 /** So few are copied by the system sooner than another thread is woken for it. */
-const FEW_BYTES = 16 << 10;
+const FEW_BYTES = 64 << 10;
 
 /** Writes all of `bytes` at `position`, however many calls it takes; a few at once. */
 export async function writeFully(
