@@ -128,6 +128,7 @@ async function bundleCode() {
       // Threads are started from these files, which must be beside the chunk that starts them.
       "chunk-worker": built("src/node/threads/chunk-worker.js"),
       "head-worker": built("src/node/fs/head-worker.js"),
+      "convert-worker": built("src/node/threads/convert-worker.js"),
       // The page that `serve` shows, and its worker, which load from the same chunks as any page that uses the library.
       page: built("src/page/main.js"),
       "page-worker": built("src/page/worker.js"),

@@ -7,7 +7,7 @@ import type { Archive } from "../archive/kinds/types.ts";
 import { findArchives } from "../archive/open/discover.ts";
 import { open as openArchiveIn } from "../archive/open/open.ts";
 import type { ConvertOptions, ConvertResult, ConvertSource, PlanEntry } from "../convert/pipeline.ts";
-import { convert as convertIn, planConversion as planIn } from "../convert/run/convert.ts";
+import { convertWith, planConversion as planIn } from "../convert/run/convert.ts";
 import { assertApart } from "../convert/run/destination.ts";
 import { isArchive } from "../convert/sources/items.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
@@ -35,6 +35,7 @@ import {
   type WritableLocation,
 } from "./locate.ts";
 import { open } from "./open.ts";
+import { helpersFor } from "./threads/convert-helpers.ts";
 import { useNativeDigests } from "./threads/native-digest.ts";
 import { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threads/threads.ts";
 
@@ -68,7 +69,13 @@ export async function convert(
       const above = await membershipOf(destination, options);
       const isInGroup = above !== undefined;
       const encoder = options.encoder ?? encoderOf(options);
-      const result = await convertIn(source, { ...target, isInGroup }, { ...options, encoder });
+      const helpers = "kind" in source ? undefined : helpersFor([sources].flat(), destination, options);
+      let result: ConvertResult;
+      try {
+        result = await convertWith(source, { ...target, isInGroup }, { ...options, encoder }, helpers);
+      } finally {
+        await helpers?.end();
+      }
       return above === undefined ? result : { ...result, notes: [...result.notes, ...(await above.join())] };
     } finally {
       await target.store.close?.();
@@ -132,7 +139,7 @@ export async function findSources(
   const [only] = paths;
   const found = paths.length > 1 || only === undefined ? undefined : await openOne(only, options);
   if (found !== undefined) return found;
-  const { store, path } = await locateAll(paths);
+  const { store, path } = await locateSources(paths);
   return { source: { store, path }, close: async () => store.close?.() };
 }
 
@@ -158,7 +165,7 @@ async function openOne(
 }
 
 /** One folder as it is; several sources as the entries of one folder, under their own names. */
-async function locateAll(paths: readonly string[]): Promise<Location> {
+export async function locateSources(paths: readonly string[]): Promise<Location> {
   const [only] = paths;
   if (paths.length === 1 && only !== undefined) return locate(only);
   const mounts = new Map<string, Mount>();

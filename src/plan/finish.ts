@@ -12,9 +12,9 @@ import type {
   NodeFailure,
   Receipt,
 } from "../convert/pipeline.ts";
-import { folderDocuments, MOST_CONSOLIDATED, sumResults } from "../convert/run/conversion.ts";
 import { publishDirectly } from "../convert/run/conversion-store.ts";
 import { deleteTree } from "../convert/run/destination.ts";
+import { folderDocuments, MOST_CONSOLIDATED, sumResults } from "../convert/run/results.ts";
 import { runSource } from "../convert/run/run-source.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";

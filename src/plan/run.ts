@@ -12,7 +12,6 @@ import type {
   SourceRun,
   Task,
 } from "../convert/pipeline.ts";
-import { MOST_CONSOLIDATED } from "../convert/run/conversion.ts";
 import {
   BatchPublisher,
   holdDocuments,
@@ -20,6 +19,7 @@ import {
   publishDirectly,
 } from "../convert/run/conversion-store.ts";
 import { deleteTree } from "../convert/run/destination.ts";
+import { MOST_CONSOLIDATED } from "../convert/run/results.ts";
 import { runSource } from "../convert/run/run-source.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { joinKey } from "../store/key.ts";

@@ -6,7 +6,7 @@
 import type { Archive, OpenOptions } from "../archive/kinds/types.ts";
 import { findArchives, isZarrFolder } from "../archive/open/discover.ts";
 import { open } from "../archive/open/open.ts";
-import { MOST_CONSOLIDATED } from "../convert/run/conversion.ts";
+import { MOST_CONSOLIDATED } from "../convert/run/results.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";

@@ -13,7 +13,7 @@ export async function buildPackage(folder: string): Promise<string> {
   symlinkSync(join(repositoryRoot, "node_modules"), join(folder, "node_modules"), "junction");
   const sources = (...names: string[]): string => join(repositoryRoot, ...names);
   // Each entry finds the workers beside it.
-  const workers = ["threads/chunk-worker", "fs/head-worker"].flatMap((name) =>
+  const workers = ["threads/chunk-worker", "threads/convert-worker", "fs/head-worker"].flatMap((name) =>
     ["cli", "src/node"].map((place) => ({
       in: sources("src", "node", `${name}.ts`),
       out: `${place}/${basename(name)}`,

@@ -1,19 +1,19 @@
 import { at } from "../../bytes/at.ts";
 import { textDigest } from "../../bytes/checksum.ts";
-import { isSuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, unpackError } from "../../errors.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { isTaken, joinKey } from "../../store/key.ts";
 import { mapAhead, runPooled } from "../../store/pool.ts";
 import type { WritableStore } from "../../store/types.ts";
-import { consolidate, encodeDocument, groupDocument } from "../../zarr/document/metadata-v3.ts";
-import type { Renaming } from "../../zarr/document/node-names.ts";
+import { encodeDocument } from "../../zarr/document/metadata-v3.ts";
 import { failureOf } from "../failure.ts";
 import type {
   ConvertEntry,
   ConvertOptions,
   ConvertResult,
   Destination,
+  FoundAt,
   NodeFailure,
   Place,
   SourceItem,
@@ -30,14 +30,9 @@ import {
   emptyDestination,
   recordKey,
 } from "./destination.ts";
-import {
-  deleteAt,
-  type Kept,
-  type RunContext,
-  restreamedIn,
-  runSource,
-  type SourceOutcome,
-} from "./run-source.ts";
+import { describedIn, HANDED, type Helpers, MANY_SOURCES } from "./helpers.ts";
+import { folderDocuments, MOST_CONSOLIDATED, sumResults } from "./results.ts";
+import { deleteAt, type RunContext, runMember, runSource, type SourceOutcome } from "./run-source.ts";
 
 /** Sources of a hierarchy that are converted at a time: for small ones most of the time is waiting for the disk. */
 const SOURCES_AT_ONCE = 4;
@@ -45,8 +40,6 @@ const SOURCES_AT_ONCE = 4;
 const OPENED_AHEAD = 32;
 /** Places are recorded as ours in steps of so many parts of those before. */
 const STEPS = 20;
-/** Above this many nodes their documents are not repeated in the root's: it would no longer fit in memory. */
-export const MOST_CONSOLIDATED = 5000;
 
 /** The sources of a conversion. */
 export interface Sources {
@@ -94,6 +87,15 @@ interface Prepared {
   readonly error?: unknown;
 }
 
+/** What became of a source that was converted. */
+interface Converted {
+  readonly result: SourceResult;
+  readonly failures: readonly NodeFailure[];
+  /** Its documents for the root's, and how many there are. */
+  readonly described: readonly (readonly [path: string, document: JsonObject])[];
+  readonly nodes: number;
+}
+
 /** One run of `convert`. */
 export class Conversion {
   readonly #target: Target;
@@ -106,9 +108,8 @@ export class Conversion {
   readonly #batch: BatchPublisher | undefined;
   /** In the order in which they end, each with the number of its source. */
   readonly #entries: (readonly [index: number, entry: ConvertEntry])[] = [];
-  readonly #failures: NodeFailure[] = [];
-  readonly #lost: string[] = [];
-  readonly #renamed: Renaming[] = [];
+  readonly #failures: (readonly [index: number, failure: NodeFailure])[] = [];
+  readonly #helpers: Helpers | undefined;
   readonly #documents = new Map<string, JsonObject>();
   readonly #fractions = new Map<number, number>();
   #items: readonly SourceItem[] = [];
@@ -118,7 +119,15 @@ export class Conversion {
   #bytes = 0;
   #nodes = 0;
 
-  constructor(target: Target, destination: Destination, sources: Sources, options: ConvertOptions) {
+  /** `helpers`: other threads, which take their share of very many sources. */
+  constructor(
+    target: Target,
+    destination: Destination,
+    sources: Sources,
+    options: ConvertOptions,
+    helpers?: Helpers,
+  ) {
+    this.#helpers = helpers;
     const { store, path = "" } = destination;
     this.#target = target;
     this.#store = store;
@@ -147,17 +156,8 @@ export class Conversion {
       options: { ...this.#target.settings(this.#options), ...damagedSetting(this.#options) },
     };
     const record = await this.#takeDestination(isTaken, identity, only);
-    const prepared =
-      only === undefined
-        ? mapAhead(items.entries(), OPENED_AHEAD, ([index, each]) => this.#prepare(index, each))
-        : [only];
     try {
-      await runPooled(
-        prepared,
-        this.#target.isHierarchy ? (this.#options.jobs ?? SOURCES_AT_ONCE) : 1,
-        (each, signal) => this.#convertOne(each, record, signal),
-        this.#options.signal,
-      );
+      await this.#convertAll(only, record);
     } catch (error) {
       const isOver = !this.#target.isHierarchy && !isTree && isSkippable(error, this.#options.signal);
       // What was done is recorded for the run that goes on. The first error is the one that counts.
@@ -167,6 +167,71 @@ export class Conversion {
     await this.#batch?.finish(this.#options.signal);
     if (isTree && this.#target.isHierarchy) await this.#publishFolders();
     await record.end();
+  }
+
+  /** Converts the sources: here, and of very many some by helpers. */
+  async #convertAll(only: Prepared | undefined, record: ConversionRecord): Promise<void> {
+    const { items } = this.#sources;
+    const { jobs = SOURCES_AT_ONCE, signal } = this.#options;
+    const isMany = this.#batch !== undefined && items.length >= MANY_SOURCES;
+    const { count = 0 } = (isMany ? this.#helpers : undefined) ?? {};
+    const atOnce = this.#target.isHierarchy ? Math.ceil(jobs / (count + 1)) : 1;
+    const here = (
+      prepared: Iterable<Prepared> | AsyncIterable<Prepared>,
+      outer?: AbortSignal,
+    ): Promise<void> =>
+      runPooled(prepared, atOnce, (each, inner) => this.#convertOne(each, record, inner), outer);
+    if (only !== undefined) return here([only], signal);
+    const queue = items.entries();
+    const prepare = (sources: Iterable<[number, SourceItem]>): AsyncGenerator<Prepared> =>
+      mapAhead(sources, OPENED_AHEAD, ([index, each]) => this.#prepare(index, each));
+    const left: [number, SourceItem][] = [];
+    const hands = [
+      (inner: AbortSignal) => here(prepare(queue), inner),
+      ...Array.from(
+        { length: count },
+        () => (inner: AbortSignal) => this.#handOut(queue, left, record, inner),
+      ),
+    ];
+    await runPooled(hands, hands.length, (work, inner) => work(inner), signal);
+    await here(prepare(left), signal);
+  }
+
+  /** Hands sources to a helper until none is left; `left` gets those that it does not take. */
+  async #handOut(
+    queue: Iterator<[number, SourceItem]>,
+    left: [number, SourceItem][],
+    record: ConversionRecord,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const helper = await this.#helpers?.start(record.isResumed);
+    if (helper === undefined) return;
+    for (let isOver = false; !isOver && !signal.aborted; ) {
+      const handed: { readonly index: number; readonly item: SourceItem; readonly found: FoundAt }[] = [];
+      while (!isOver && handed.length < HANDED) {
+        const { value, done } = queue.next();
+        if (done === true) isOver = true;
+        else if (value[1].found === undefined) left.push(value);
+        else handed.push({ index: value[0], item: value[1], found: value[1].found });
+      }
+      const sources = handed.map(({ item: { node }, found }) => ({
+        ...{ node, found },
+        begun: record.begunAs(node),
+      }));
+      const outcomes = await helper.run(sources, this.#nodes <= MOST_CONSOLIDATED, signal);
+      for (const [place, { index, item }] of handed.entries()) {
+        const { fingerprint, done, error } = outcomes[place] ?? {};
+        if (fingerprint !== undefined) record.begin(item.node, fingerprint);
+        if (error !== undefined) this.#fail(index, item, unpackError(error));
+        else if (done === undefined) {
+          left.push([index, item]);
+          continue;
+        } else this.#conclude(index, item, { ...done, described: describedIn(done.described) });
+        this.#advance(index, item);
+      }
+      if (record.isDue) await record.write({ durable: false, signal });
+    }
+    await helper.finish(signal);
   }
 
   /** Makes the destination ready, and leaves the record there. Throws `CONFLICT`. */
@@ -214,9 +279,7 @@ export class Conversion {
 
   async #convertOne(prepared: Prepared, record: ConversionRecord, signal: AbortSignal): Promise<void> {
     const { index, item, planned, error } = prepared;
-    const { path, node, notes, renamedFrom } = item;
-    this.#lost.push(...notes);
-    if (renamedFrom !== undefined) this.#renamed.push({ from: renamedFrom, to: node });
+    const { path, node } = item;
     try {
       if (!this.#target.isHierarchy) await this.#authorise(index, record);
       if (planned === undefined) throw error;
@@ -227,27 +290,48 @@ export class Conversion {
           ? await this.#convertInHierarchy(prepared, run, record, signal)
           : await this.#convertBeside(prepared, run, record, signal);
         if (!this.#target.isHierarchy) record.finish(node, fingerprint);
-        this.#entries.push([index, { path, node, status: "converted", result }]);
-        for (const each of failed) {
-          const failure = { path: each.source, node: each.path, ...failureOf(each.error, each.source) };
-          this.#failures.push(failure);
-          this.#entries.push([index, { ...failure, node: joinKey(node, each.path), status: "failed" }]);
-        }
-        if (this.#target.isHierarchy && this.#sources.isTree)
-          this.#remember(node, [...run.described(new Set(failed.map((each) => each.path)))]);
+        const failures = failed.map((each) => {
+          return { path: each.source, node: each.path, ...failureOf(each.error, each.source) };
+        });
+        const isListed = this.#target.isHierarchy && this.#sources.isTree;
+        const described = isListed ? [...run.described(new Set(failed.map((each) => each.path)))] : [];
+        this.#conclude(index, item, { result, failures, described, nodes: described.length });
       }
     } catch (failure) {
-      this.#options.signal?.throwIfAborted();
-      if (!this.#sources.isTree) throw failure;
-      this.#entries.push([index, { path, node, status: "failed", ...failureOf(failure, path) }]);
+      this.#fail(index, item, failure);
     }
+    await this.#batch?.flushIfFull(signal);
+    this.#advance(index, item);
+  }
+
+  /** Notes what became of a source that was converted. */
+  #conclude(
+    index: number,
+    { path, node }: SourceItem,
+    { result, failures, described, nodes }: Converted,
+  ): void {
+    this.#entries.push([index, { path, node, status: "converted", result }]);
+    for (const failure of failures) {
+      this.#failures.push([index, failure]);
+      this.#entries.push([index, { ...failure, node: joinKey(node, failure.node), status: "failed" }]);
+    }
+    this.#remember(node, described, nodes);
+  }
+
+  /** Notes that a source of many failed; throws what ends the conversion. */
+  #fail(index: number, { path, node }: SourceItem, failure: unknown): void {
+    this.#options.signal?.throwIfAborted();
+    if (!this.#sources.isTree) throw failure;
+    this.#entries.push([index, { path, node, status: "failed", ...failureOf(failure, path) }]);
+  }
+
+  #advance(index: number, { path }: SourceItem): void {
     this.#done++;
     this.#fractions.delete(index);
-    await this.#batch?.flushIfFull(signal);
     if (this.#sources.isTree) this.#progress(path);
   }
 
-  /** A source in a hierarchy of which all is ours. An abort leaves the objects for a later run; damage of one of many leaves nothing. */
+  /** A source in a hierarchy of which all is ours; damage of one of many leaves nothing. */
   async #convertInHierarchy(
     { index, item, planned }: Prepared,
     run: SourceRun,
@@ -255,28 +339,15 @@ export class Conversion {
     signal: AbortSignal,
   ): Promise<SourceOutcome> {
     const { node } = item;
-    const key = joinKey(this.#path, node);
-    let keep: Kept = "nothing";
     const fingerprint = planned?.fingerprint ?? "";
-    if (record.isResumed) {
-      // Objects of a batch may be there without their bytes, after a power loss: only documents prove it.
-      if (record.isBegun(node, fingerprint)) keep = this.#batch === undefined ? "tasks" : "arrays";
-      else await this.#discard(key);
-    }
+    const before = !record.isResumed ? "nothing" : record.begunAs(node) === fingerprint ? "ours" : "other";
     record.begin(node, fingerprint);
     if (this.#sources.isTree && record.isDue) await record.write({ durable: false, signal });
-    const settings = {
-      keep,
-      discard: (path: string) => this.#discard(joinKey(key, path)),
-      signal,
+    return runMember(run, this.#context, {
+      ...{ key: joinKey(this.#path, node), batch: this.#batch, before, signal },
+      isLeftOut: this.#sources.isTree,
       onProgress: this.#progressOf(index),
-    };
-    try {
-      return await runSource(run, this.#context, settings);
-    } catch (error) {
-      if (this.#sources.isTree && !signal.aborted && isSuperchunkError(error)) await this.#discard(key);
-      throw error;
-    }
+    });
   }
 
   /** A source that gets a file or folder of its own, of which nothing is left where it fails. */
@@ -360,8 +431,8 @@ export class Conversion {
   }
 
   /** Keeps the documents for the root's, as long as they are few. */
-  #remember(node: string, documents: readonly (readonly [path: string, document: JsonObject])[]): void {
-    this.#nodes += documents.length;
+  #remember(node: string, documents: Converted["described"], nodes: number): void {
+    this.#nodes += nodes;
     if (this.#nodes > MOST_CONSOLIDATED) this.#documents.clear();
     else for (const [path, document] of documents) this.#documents.set(joinKey(node, path), document);
   }
@@ -385,9 +456,11 @@ export class Conversion {
     const { isTree } = this.#sources;
     return sumResults({
       entries: this.#entries.sort(([a], [b]) => a - b).map(([, entry]) => entry),
-      failures: this.#failures,
-      notes: this.#lost,
-      renamed: this.#renamed,
+      failures: this.#failures.sort(([a], [b]) => a - b).map(([, failure]) => failure),
+      notes: this.#items.flatMap(({ notes }) => notes),
+      renamed: this.#items.flatMap(({ node, renamedFrom }) =>
+        renamedFrom === undefined ? [] : [{ from: renamedFrom, to: node }],
+      ),
       isNamed: isTree && this.#target.isHierarchy,
       nodes: this.#nodes,
       folders: this.#folders,
@@ -396,86 +469,6 @@ export class Conversion {
       seconds,
     });
   }
-}
-
-/** A group for each folder that nodes lie in, the innermost first, the root last. The root's document repeats those in `described`. */
-export function folderDocuments(
-  nodes: Iterable<string>,
-  described: ReadonlyMap<string, JsonObject> | undefined,
-): (readonly [node: string, document: JsonObject])[] {
-  const folders = new Set<string>();
-  for (const node of nodes) {
-    const parts = node.split("/");
-    for (let depth = 1; depth < parts.length; depth++) folders.add(parts.slice(0, depth).join("/"));
-  }
-  const inner = [...folders]
-    .sort((a, b) => b.length - a.length)
-    .map((folder) => [folder, groupDocument({})] as const);
-  const root = groupDocument({});
-  return [
-    ...inner,
-    ["", described === undefined ? root : consolidate(root, new Map([...described, ...inner]))],
-  ];
-}
-
-/** What a conversion's result is made of. */
-interface ResultParts extends Pick<ConvertResult, "entries" | "failures" | "notes" | "renamed"> {
-  /** True where notes begin with the path of their source. */
-  readonly isNamed: boolean;
-  /** Nodes that the root's document could have repeated. */
-  readonly nodes: number;
-  /** Groups for folders, and the bytes of their documents. */
-  readonly folders: number;
-  readonly folderBytes: number;
-  readonly verified: boolean;
-  readonly seconds: number;
-}
-
-/** The sums over the sources that were converted. */
-export function sumResults({ entries, failures, isNamed, nodes, ...parts }: ResultParts): ConvertResult {
-  const results = entries.flatMap(({ node, path, result }) =>
-    result === undefined ? [] : [{ node, path, result }],
-  );
-  const sum = (pick: (result: SourceResult) => number): number =>
-    results.reduce((total, { result }) => total + pick(result), 0);
-  const countOf = (status: ConvertEntry["status"]): number =>
-    entries.filter((entry) => entry.status === status).length;
-  const limits =
-    nodes > MOST_CONSOLIDATED
-      ? [`metadata is not consolidated: ${nodes} nodes are more than ${MOST_CONSOLIDATED}`]
-      : [];
-  return {
-    arrays: sum(({ arrays }) => arrays),
-    groups: sum(({ groups }) => groups) + parts.folders,
-    chunksCopied: sum(({ chunksCopied }) => chunksCopied),
-    chunksPadded: sum(({ chunksPadded }) => chunksPadded),
-    chunksRecoded: sum(({ chunksRecoded }) => chunksRecoded),
-    ...restreamedIn(sum(({ chunksRestreamed = 0 }) => chunksRestreamed)),
-    shards: sum(({ shards }) => shards),
-    shardsKept: sum(({ shardsKept }) => shardsKept),
-    bytesWritten: sum(({ bytesWritten }) => bytesWritten) + parts.folderBytes,
-    nbytes: sum(({ nbytes }) => nbytes),
-    seconds: parts.seconds,
-    verified: parts.verified,
-    notes: [
-      ...parts.notes,
-      ...results.flatMap(({ path, result }) =>
-        result.notes.map((note) => (isNamed ? `${path}: ${note}` : note)),
-      ),
-      ...limits,
-    ],
-    renamed: [
-      ...parts.renamed,
-      ...results.flatMap(({ node, result }) =>
-        result.renamed.map(({ from, to }) => ({ from, to: joinKey(node, to) })),
-      ),
-    ],
-    converted: results.length,
-    kept: countOf("kept"),
-    failed: countOf("failed"),
-    entries,
-    failures,
-  };
 }
 
 /** True for the failure of a source; false for what ends a conversion that a later run may go on with. */

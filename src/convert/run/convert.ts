@@ -43,6 +43,7 @@ import { TRANSFORMER } from "../targets/transformer.ts";
 import { ZARR } from "../targets/zarr.ts";
 import { Conversion, placeAt, type Sources } from "./conversion.ts";
 import { assertApart, checkDestination } from "./destination.ts";
+import type { Helpers } from "./helpers.ts";
 
 /**
  * Converts a source, or all that is found at a place, into another format at a place of a store.
@@ -55,10 +56,20 @@ import { assertApart, checkDestination } from "./destination.ts";
  * @throws UNSUPPORTED for what the format cannot hold, before anything is written; CONFLICT for a destination that is
  * taken, or is left unfinished by another conversion; NOT_FOUND without a source; BAD_ARGUMENT; the codes of damage
  */
-export async function convert(
+export function convert(
   source: ConvertSource,
   destination: Destination,
   options: ConvertOptions = {},
+): Promise<ConvertResult> {
+  return convertWith(source, destination, options, undefined);
+}
+
+/** The same with other threads, which convert their share of very many sources. */
+export async function convertWith(
+  source: ConvertSource,
+  destination: Destination,
+  options: ConvertOptions,
+  helpers: Helpers | undefined,
 ): Promise<ConvertResult> {
   const started = performance.now();
   const target = targetOf(options.to);
@@ -67,7 +78,7 @@ export async function convert(
   // A folder of a million archives takes minutes to walk.
   const isTaken = target.isHierarchy && (await checkDestination(store, path, options)) === "taken";
   const sources = await sourcesOf(source, target, options);
-  const run = new Conversion(target, destination, sources, options);
+  const run = new Conversion(target, destination, sources, options, helpers);
   await run.convert(isTaken);
   return run.result((performance.now() - started) / 1000);
 }

@@ -99,9 +99,9 @@ export class ConversionRecord {
     );
   }
 
-  /** True where what lies at the node was made from this very source. */
-  isBegun(node: string, fingerprint: string): boolean {
-    return this.#begun.get(node) === fingerprint;
+  /** Fingerprint of the source that what lies at the node was made from, where it was begun. */
+  begunAs(node: string): string | undefined {
+    return this.#begun.get(node);
   }
 
   /** True where what lies at the node is what an earlier run left halfway. */

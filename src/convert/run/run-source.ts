@@ -6,6 +6,8 @@
  */
 import { isEqual } from "../../bytes/arrays.ts";
 import { encodeHere } from "../../codec/index.ts";
+import { isSuperchunkError } from "../../errors.ts";
+import { joinKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { assertSkippable } from "../failure.ts";
@@ -19,7 +21,12 @@ import type {
   Target,
   Task,
 } from "../pipeline.ts";
-import { type ConversionStore, holdDocuments, type Publisher } from "./conversion-store.ts";
+import {
+  type BatchPublisher,
+  type ConversionStore,
+  holdDocuments,
+  type Publisher,
+} from "./conversion-store.ts";
 import { deleteTree } from "./destination.ts";
 
 /** Objects that are made at a time: while one is being synced, others are read and written. */
@@ -92,6 +99,39 @@ export async function runSource(
     return await execution.finish(started);
   } catch (error) {
     if (!context.target.isHierarchy) await execution.undo().catch(() => undefined); // the first error is the one that counts
+    throw error;
+  }
+}
+
+/** How a source that is one of many in a hierarchy is run. */
+interface MemberSettings extends Pick<RunSettings, "signal" | "onProgress"> {
+  /** The place that is all its own. */
+  readonly key: string;
+  readonly batch: BatchPublisher | undefined;
+  /** What an earlier run may have left there: objects of the source as it is, or of something else. */
+  readonly before: "nothing" | "ours" | "other";
+  /** Where it fails, nothing of it stays. */
+  readonly isLeftOut: boolean;
+}
+
+/** Runs a planned source in a hierarchy. An abort leaves its objects for a later run. */
+export async function runMember(
+  run: SourceRun,
+  context: RunContext,
+  { key, batch, before, isLeftOut, signal, onProgress }: MemberSettings,
+): Promise<SourceOutcome> {
+  const discard = async (path: string): Promise<void> => {
+    const folder = joinKey(key, path);
+    batch?.forget(folder);
+    await deleteTree(context.store, folder, new Set());
+  };
+  if (before === "other") await discard("");
+  // Objects of a batch may be there without their bytes, after a power loss: only documents prove it.
+  const keep: Kept = before !== "ours" ? "nothing" : batch === undefined ? "tasks" : "arrays";
+  try {
+    return await runSource(run, context, { keep, discard, signal, onProgress });
+  } catch (error) {
+    if (isLeftOut && signal?.aborted !== true && isSuperchunkError(error)) await discard("");
     throw error;
   }
 }

@@ -1,0 +1,99 @@
+/**
+ * Worker threads that convert their share of very many sources. Knows when they are worth their start; must not know how sources
+ * are converted.
+ */
+import { availableParallelism } from "node:os";
+import type { ConvertOptions } from "../../convert/pipeline.ts";
+import type { HandedOutcome, HandedSource, Helper, Helpers } from "../../convert/run/helpers.ts";
+import { type PackedError, unpackError } from "../../errors.ts";
+import { packOptions, type SharedOptions } from "../../plan/plan.ts";
+import type { BloscChoice } from "./thread-messages.ts";
+import type { ThreadOptions } from "./threads.ts";
+import { WorkerPool } from "./worker-pool.ts";
+
+/** Sources that are converted at a time, in all threads together, where nothing else is asked for. */
+const JOBS = 4;
+
+/** What a thread is to do; `begin` comes first, and once. */
+export type HelperJob =
+  | {
+      readonly kind: "begin";
+      readonly from: readonly string[];
+      readonly to: string;
+      readonly options: SharedOptions;
+      readonly blosc: BloscChoice | undefined;
+      readonly isResumed: boolean;
+    }
+  | { readonly kind: "sources"; readonly sources: readonly HandedSource[]; readonly describes: boolean }
+  | { readonly kind: "finish" };
+
+/** What became of a job: of sources an outcome for each. */
+export interface HelperReply {
+  readonly outcomes: readonly HandedOutcome[];
+  readonly error?: PackedError;
+}
+
+/** Threads for a conversion, until they are ended. */
+export interface HelperThreads extends Helpers {
+  end(): Promise<void>;
+}
+
+/** One thread, and what it is asked. */
+class HelperThread implements Helper {
+  readonly pool: WorkerPool<HelperJob, HelperReply> = new WorkerPool(
+    1,
+    new URL("./convert-worker.js", import.meta.url),
+  );
+
+  async run(
+    sources: readonly HandedSource[],
+    describes: boolean,
+    signal: AbortSignal,
+  ): Promise<HandedOutcome[]> {
+    return this.ask({ kind: "sources", sources, describes }, signal);
+  }
+
+  async finish(signal: AbortSignal): Promise<void> {
+    await this.ask({ kind: "finish" }, signal);
+  }
+
+  async ask(job: HelperJob, signal?: AbortSignal): Promise<HandedOutcome[]> {
+    const { outcomes, error } = await this.pool.run(job, [], { signal });
+    signal?.throwIfAborted();
+    if (error !== undefined) throw unpackError(error);
+    return [...outcomes];
+  }
+}
+
+/** The threads for a conversion of files into a hierarchy of files; undefined where it must be done by the caller alone. */
+export function helpersFor(
+  from: readonly string[],
+  to: string,
+  options: ConvertOptions & ThreadOptions,
+): HelperThreads | undefined {
+  const { jobs = JOBS, threads = availableParallelism(), blosc, damaged = "stop" } = options;
+  const { to: format = "zarr", encoder, onReceipt } = options;
+  const count = Math.min(jobs, threads) - 1;
+  const isHere = encoder !== undefined || onReceipt !== undefined || damaged !== "stop" || format !== "zarr";
+  if (count < 1 || isHere || ![...from, to].every(isPath)) return undefined;
+  const { resume: _, overwrite: __, threads: ___, directMemory: ____, workerUrl: _____, ...own } = options;
+  const packed = packOptions({ ...own, jobs: Math.ceil(jobs / (count + 1)), skipFailed: true });
+  const begun: HelperThread[] = [];
+  return {
+    count,
+    async start(isResumed) {
+      const thread = new HelperThread();
+      begun.push(thread);
+      if (!(await thread.pool.start())) return undefined;
+      await thread.ask({ kind: "begin", from, to, options: packed, blosc, isResumed });
+      return thread;
+    },
+    async end() {
+      await Promise.all(begun.map(({ pool }) => pool.end()));
+    },
+  };
+}
+
+function isPath(location: string): boolean {
+  return !/^(?!file:)[a-z][a-z0-9+.-]+:\/\//i.test(location);
+}

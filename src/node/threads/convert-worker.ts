@@ -1,0 +1,46 @@
+/** A worker thread that converts sources which it is handed. Knows messages; must not know conversions. */
+import { parentPort } from "node:worker_threads";
+import { targetOf } from "../../convert/run/convert.ts";
+import type { Helper } from "../../convert/run/helpers.ts";
+import { packError } from "../../errors.ts";
+import { unpackOptions } from "../../plan/plan.ts";
+import { SourceHelper } from "../../plan/source-helper.ts";
+import { locateDestination, locateSources } from "../convert.ts";
+import type { HelperJob, HelperReply } from "./convert-helpers.ts";
+import { encoderOf } from "./threads.ts";
+
+let helper: Helper | undefined;
+/** What stops the jobs that are not answered. */
+const stops = new Map<number, AbortController>();
+
+async function answer(job: HelperJob, signal: AbortSignal): Promise<HelperReply> {
+  try {
+    if (job.kind === "begin") {
+      const { blosc, isResumed } = job;
+      const options = { ...unpackOptions(job.options), encoder: encoderOf({ threads: 0, blosc }) };
+      const { store: source } = await locateSources(job.from);
+      const target = targetOf(options.to);
+      const destination = locateDestination(job.to, options);
+      helper = new SourceHelper({ target, source, destination, options, isResumed });
+    } else if (job.kind === "finish") await helper?.finish(signal);
+    else return { outcomes: (await helper?.run(job.sources, job.describes, signal)) ?? [] };
+    return { outcomes: [] };
+  } catch (error) {
+    return { outcomes: [], error: packError(error) };
+  }
+}
+
+type Order =
+  | { readonly id: number; readonly job: HelperJob }
+  | { readonly id: number; readonly cancelled: true };
+
+parentPort?.on("message", async (order: Order) => {
+  const { id } = order;
+  if ("cancelled" in order) return stops.get(id)?.abort();
+  const stop = new AbortController();
+  stops.set(id, stop);
+  const reply = await answer(order.job, stop.signal);
+  stops.delete(id);
+  parentPort?.postMessage({ id, reply });
+});
+parentPort?.postMessage({ ready: true });
