@@ -20,6 +20,7 @@ const all = {
   link: "link/link.mjs",
   mirror: "link/mirror.mjs",
   view: "view/view.mjs",
+  page: "view/page.mjs",
   references: "references/references.mjs",
   serve: "serve/serve.mjs",
   blosc2: "blosc2/blosc2.mjs",

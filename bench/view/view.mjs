@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import * as zarr from "zarrita";
 import { FileStore, open } from "../../dist/src/node/index.js";
-import { zarrView } from "../../dist/src/zarr.js";
+import { convert, zarrView } from "../../dist/src/zarr.js";
 import { LARGE, makeCarray } from "../read/arrays.mjs";
 import { median, printTable, saveResults, workFolder } from "../report.mjs";
 

@@ -1,7 +1,7 @@
 /** Drives the page: a bundle in headless Chromium, under a strict policy, against a server on this machine. */
 
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
-import { basename, delimiter, join } from "node:path";
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { basename, join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 import { type Browser, chromium, type Page } from "playwright-core";
@@ -14,6 +14,7 @@ import { encodeOffsets } from "../../src/format/offsets.ts";
 import { zarrTreeView } from "../../src/view/view-tree.ts";
 import { corpusFolder, type Fixture, loadArchives, repositoryRoot } from "../fixtures/manifest.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
+import { BROWSER, bundlePage, FLAGS, findChromium } from "./chromium.ts";
 import { Outcome } from "./outcome.ts";
 import { makePattern } from "./page.ts";
 import { checkShown } from "./page-shows.ts";
@@ -22,17 +23,6 @@ import { checkListing, checkZarr } from "./zarr.ts";
 
 /** Nothing but the page's own script, WebAssembly, and requests to where it came from and to what is served. */
 const POLICY = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'";
-const FLAGS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-  // Measures memory at once, not minutes later.
-  "--enable-blink-features=ForceEagerMeasureMemory",
-];
 const HTML =
   '<!doctype html><title>test</title><input type="file"><script type="module" src="page.js"></script>';
 const COMPRESSORS: readonly CompressorName[] = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];
@@ -222,23 +212,6 @@ async function startServer(served: string): Promise<TestServer> {
   return server;
 }
 
-async function bundlePage(entry: string): Promise<Uint8Array> {
-  const { outputFiles } = await build({
-    entryPoints: [join(repositoryRoot, "test", "browser", entry)],
-    ...BROWSER,
-  });
-  return outputFiles[0]?.contents ?? new Uint8Array(0);
-}
-
-const BROWSER = {
-  bundle: true,
-  minify: true,
-  format: "esm",
-  platform: "browser",
-  target: "es2022",
-  write: false,
-} as const;
-
 /** Prints what a page pays for parts of the library. */
 async function printSizes(): Promise<void> {
   const parts = {
@@ -261,14 +234,4 @@ async function printSizes(): Promise<void> {
       `${name}: ${kb(first[0])} minified, ${kb(first[1])} with gzip${more === "" ? "" : `; loaded where needed: ${more}`}`,
     );
   }
-}
-
-function findChromium(): string | undefined {
-  const named = process.env["CHROMIUM"];
-  if (named !== undefined) return named;
-  const folders = (process.env["PATH"] ?? "").split(delimiter);
-  const names = ["chromium", "chromium-browser", "google-chrome"];
-  return names
-    .flatMap((name) => folders.map((folder) => join(folder, name)))
-    .find((path) => existsSync(path));
 }

@@ -24,7 +24,7 @@ const POLICIES: Readonly<Record<string, string>> = {
 };
 
 /** Serves what the pages load; `bundle` makes a script of a file of this folder. */
-async function startServer(bundle: (entry: string) => Promise<Uint8Array>): Promise<TestServer> {
+export async function startPoolServer(bundle: (entry: string) => Promise<Uint8Array>): Promise<TestServer> {
   const { buildPoolWorker } = await import(
     pathToFileURL(join(repositoryRoot, "scripts", "build-pool-worker.mjs")).href
   );
@@ -56,14 +56,14 @@ async function startServer(bundle: (entry: string) => Promise<Uint8Array>): Prom
   return server;
 }
 
-/** All of it. Prints how fast one and two workers are; the rest is checked. */
+/** All of it. How fast one and two workers are is measured by `npm run bench -- page`. */
 export async function checkPool(
   browser: Browser,
   bundle: (entry: string) => Promise<Uint8Array>,
   outcome: Outcome,
 ): Promise<void> {
-  const server = await startServer(bundle);
-  const other = await startServer(bundle);
+  const server = await startPoolServer(bundle);
+  const other = await startPoolServer(bundle);
   const open = async (name: string): Promise<Page> => {
     const page = await browser.newPage();
     await page.goto(`${server.url}/${name}`);
@@ -153,10 +153,4 @@ async function checkMainThread(browser: Browser, page: Page, outcome: Outcome): 
   outcome.expect("a gigabyte through the pool", [bytes, same], [GIGABYTE, true]);
   outcome.expect(`enough tasks of the main thread (${count})`, count > 100, true);
   outcome.expect(`the longest task of the main thread, ${longest} ms`, longest <= MOST_TASK, true);
-  const rate = async (workers: number): Promise<number> => {
-    const { bytes, took } = await read(workers, GIGABYTE / 4);
-    return bytes / took / 1e6;
-  };
-  const rates = [await rate(0), await rate(1), await rate(2)].map((each) => `${each.toFixed(2)} GB/s`);
-  console.log(`pool: main thread ${rates[0]}, one worker ${rates[1]}, two workers ${rates[2]}`);
 }

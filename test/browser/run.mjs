@@ -1,17 +1,9 @@
-/**
- * Runs the browser test: `npm run test:browser`, with `--no-build` on what is in `dist` already.
- *
- * It is TypeScript, which Node 20 does not run: it is bundled into `.cache/browser`, where packages still resolve.
- */
+/** Runs the browser test: `npm run test:browser`, with `--no-build` on what is in `dist` already. */
 import { spawnSync } from "node:child_process";
-import { mkdirSync } from "node:fs";
-import { join } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
-import { build } from "esbuild";
+import { fileURLToPath } from "node:url";
+import { load } from "./bundle.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const cache = join(root, ".cache", "browser");
-mkdirSync(cache, { recursive: true });
 
 // The page is made from the built package, as its users' pages are.
 if (!process.argv.includes("--no-build")) {
@@ -22,16 +14,5 @@ if (!process.argv.includes("--no-build")) {
   }
 }
 
-const bundle = join(cache, "main.js");
-await build({
-  entryPoints: [join(root, "test", "browser", "main.ts")],
-  outfile: bundle,
-  bundle: true,
-  packages: "external",
-  platform: "node",
-  format: "esm",
-  target: "node20",
-  logLevel: "warning",
-});
-const { main } = await import(pathToFileURL(bundle).href);
+const { main } = await load("main");
 process.exitCode = await main();

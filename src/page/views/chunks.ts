@@ -248,7 +248,7 @@ class ChunkView {
     return [
       data.words[file] ?? "",
       `${formatPlural(chunks, "chunk")}, from chunk ${formatCount(data.index[cell] as number)} on`,
-      `${formatBytes(stored)} for ${formatBytes(decoded)} (${formatGain(decoded, stored)})`,
+      sizesText(stored, decoded),
       STATES[data.state[cell] as number] ?? "",
     ];
   }
@@ -299,11 +299,7 @@ class ChunkView {
     return [
       `chunk ${formatCount(index[cell] as number)}${rows === undefined ? "" : ` · ${rows}`}`,
       `${words[file[cell] as number] ?? ""} at byte ${formatCount(offset[cell] as number)}`,
-      ...(stored > 0
-        ? [
-            `${formatBytes(stored)} for ${formatBytes(decoded)} (${formatGain(decoded, stored)}), ${words[codec[cell] as number] ?? ""}`,
-          ]
-        : []),
+      ...(stored > 0 ? [`${sizesText(stored, decoded)}, ${words[codec[cell] as number] ?? ""}`] : []),
       ...(digest === undefined ? [] : [`digest ${digest}`]),
       STATES[state[cell] as number] ?? "",
     ];
@@ -469,6 +465,12 @@ class ChunkView {
     );
     this.#behind.append(table.element);
   }
+}
+
+/** What values take, and took before. */
+function sizesText(stored: number, decoded: number): string {
+  const gain = formatGain(decoded, stored);
+  return `${formatBytes(stored)} for ${formatBytes(decoded)}${gain === "" ? "" : ` (${gain})`}`;
 }
 
 function chip(name: string, css: string): HTMLElement {
