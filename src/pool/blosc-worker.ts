@@ -38,8 +38,12 @@ async function answer(id: number, job: Job): Promise<void> {
     const bytes = await (job.kind === "decode"
       ? decode(job.bytes, job.options)
       : encode(job.bytes, job.options));
+    const spare = job.bytes.buffer as ArrayBuffer;
     // Shared memory stays where it is.
-    port.postMessage({ id, bytes }, bytes.buffer instanceof ArrayBuffer ? [bytes.buffer] : []);
+    port.postMessage(
+      { id, bytes, spare },
+      bytes.buffer instanceof ArrayBuffer ? [bytes.buffer, spare] : [spare],
+    );
   } catch (error) {
     port.postMessage({ id, error: packError(error) });
   }

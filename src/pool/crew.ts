@@ -9,6 +9,10 @@ import type { Job, Order, PoolWorker, Reply } from "./messages.ts";
 /** Jobs that a worker has at a time: the one that it does, and the next. */
 const JOBS = 2;
 
+/** Memory of jobs that are done, which is kept for the next ones: how many pieces and bytes at most. */
+const MOST_SPARES = 32;
+const MOST_SPARE_BYTES = 16 << 20;
+
 interface Task {
   readonly id: number;
   readonly job: Job;
@@ -35,11 +39,34 @@ export class Crew {
   readonly #make: () => PoolWorker;
   readonly #members: Member[] = [];
   readonly #queue: Task[] = [];
+  readonly #spares: ArrayBuffer[] = [];
+  #spareBytes = 0;
   #nextId = 0;
 
   constructor(size: number, make: (() => PoolWorker) | undefined) {
     this.#size = size;
     this.#make = make ?? makeWorker;
+  }
+
+  /** A copy that may move to a worker, in memory of a job that is done where it fits. */
+  copy(bytes: Uint8Array): Uint8Array {
+    const { length } = bytes;
+    const place = this.#spares.findIndex(
+      ({ byteLength }) => byteLength >= length && byteLength <= 2 * length,
+    );
+    const [spare] = place < 0 ? [] : this.#spares.splice(place, 1);
+    if (spare === undefined) return new Uint8Array(bytes);
+    this.#spareBytes -= spare.byteLength;
+    const copied = new Uint8Array(spare, 0, length);
+    copied.set(bytes);
+    return copied;
+  }
+
+  #keep(spare: ArrayBuffer): void {
+    this.#spares.push(spare);
+    this.#spareBytes += spare.byteLength;
+    while (this.#spares.length > MOST_SPARES || this.#spareBytes > MOST_SPARE_BYTES)
+      this.#spareBytes -= this.#spares.shift()?.byteLength ?? 0;
   }
 
   /** Does a job. Rejects with the signal's reason as soon as that aborts: a job that has begun ends unseen. */
@@ -139,7 +166,10 @@ export class Crew {
     const task = tasks.get(reply.id);
     tasks.delete(reply.id);
     if ("error" in reply) task?.reject(unpackError(reply.error));
-    else task?.resolve(reply.bytes);
+    else {
+      this.#keep(reply.spare);
+      task?.resolve(reply.bytes);
+    }
     this.#dispatch();
     if (tasks.size === 0) (worker as WorkerEvents).unref?.();
   }

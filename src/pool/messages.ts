@@ -20,8 +20,11 @@ export type Order =
   | { readonly id: number; readonly job: Job }
   | { readonly module: ModuleName; readonly text: string };
 
-/** From a worker: what became of a job, or which module it needs. A worker asks for each once, so that its own file has none of them. */
+/**
+ * From a worker: what became of a job, or which module it needs. A worker asks for each once, so that its own file has none of them. `spare` is
+ * the memory that the job came in, for the next one: new memory costs more than the copy into it.
+ */
 export type Reply =
-  | { readonly id: number; readonly bytes: Uint8Array }
+  | { readonly id: number; readonly bytes: Uint8Array; readonly spare: ArrayBuffer }
   | { readonly id: number; readonly error: PackedError }
   | { readonly needs: ModuleName };

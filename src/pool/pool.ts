@@ -45,6 +45,8 @@ export class BloscPool {
   readonly #make: (() => PoolWorker) | undefined;
   readonly #calls = new Set<Promise<unknown>>();
   #crew: Promise<Crew> | undefined;
+  /** The same once it is loaded. */
+  #loaded: Crew | undefined;
   #isClosed = false;
   /** `Blosc` that works in this pool: `registry.set("blosc", async () => pool.Blosc)`. */
   readonly Blosc: PoolCodec = {
@@ -78,7 +80,7 @@ export class BloscPool {
     const isShared = out !== undefined && !(out.buffer instanceof ArrayBuffer);
     const limits = { expectedNbytes, maxNbytes, ...(isShared ? { out } : {}) };
     const bytes = await this.#run(
-      { kind: "decode", bytes: ownBytes(chunk, transfer), options: limits },
+      { kind: "decode", bytes: this.#own(chunk, transfer), options: limits },
       signal,
     );
     if (out === undefined || isShared) return bytes;
@@ -94,7 +96,7 @@ export class BloscPool {
   ): Promise<Uint8Array<ArrayBuffer>> {
     const { signal, transfer, ...settings } = options;
     if (this.#size === 0) return this.#here(() => encode(data, settings), signal);
-    const job = { kind: "encode", bytes: ownBytes(data, transfer), options: settings } as const;
+    const job = { kind: "encode", bytes: this.#own(data, transfer), options: settings } as const;
     return (await this.#run(job, signal)) as Uint8Array<ArrayBuffer>;
   }
 
@@ -111,11 +113,21 @@ export class BloscPool {
 
   #run(job: Job, signal: AbortSignal | undefined): Promise<Uint8Array> {
     return this.#here(async () => {
-      this.#crew ??= import("./crew.ts").then(({ Crew }) => new Crew(this.#size, this.#make));
+      this.#crew ??= import("./crew.ts").then(({ Crew }) => {
+        this.#loaded = new Crew(this.#size, this.#make);
+        return this.#loaded;
+      });
       const crew = await this.#crew;
       signal?.throwIfAborted();
       return crew.run(job, signal);
     }, signal);
+  }
+
+  /** Bytes that may move: the caller's own where they are all of their buffer and may be taken, else a copy. */
+  #own(bytes: Uint8Array, transfer = false): Uint8Array {
+    const { buffer } = bytes;
+    if (transfer && buffer instanceof ArrayBuffer && buffer.byteLength === bytes.length) return bytes;
+    return this.#loaded?.copy(bytes) ?? new Uint8Array(bytes);
   }
 
   /** Makes a call that `close` waits for. */
@@ -144,12 +156,4 @@ export function createPool(options: PoolOptions = {}): BloscPool {
 function defaultWorkers(): number {
   const { navigator } = globalThis as { navigator?: { readonly hardwareConcurrency?: number } };
   return Math.min(navigator?.hardwareConcurrency ?? DEFAULT_WORKERS, DEFAULT_WORKERS);
-}
-
-/** Bytes that may move: the caller's own where they are all of their buffer and may be taken, else a copy. */
-function ownBytes(bytes: Uint8Array, transfer = false): Uint8Array {
-  const { buffer } = bytes;
-  return transfer && buffer instanceof ArrayBuffer && buffer.byteLength === bytes.length
-    ? bytes
-    : new Uint8Array(bytes);
 }

@@ -52,6 +52,25 @@ test("chunks and data are those of the calls without a pool, many at a time, by 
   await pool.close();
 });
 
+test("memory that is used again holds only the chunk that was given, and the caller's chunks stay", async () => {
+  const { pool } = makePool();
+  const data = [20_000, 12_000, 300, 19_999, 11, 0].map((length, i) => pattern(length, i));
+  const chunks = await Promise.all(data.map((each) => encode(each, { clevel: 0 })));
+  const kept = chunks.map((chunk) => chunk.slice());
+  for (let round = 0; round < 4; round++) {
+    const order = chunks.map((_, i) => (5 * i + round) % chunks.length);
+    const found = await Promise.all(order.map((i) => pool.decode(chunks[i] ?? new Uint8Array(0))));
+    expect(
+      same(
+        found,
+        order.map((i) => data[i] ?? pattern(1)),
+      ),
+    ).toBe(true);
+  }
+  expect(same(chunks, kept)).toBe(true);
+  await pool.close();
+});
+
 test("a worker starts with the first call that needs it", async () => {
   const { pool, started } = makePool();
   expect(started.length).toBe(0);
