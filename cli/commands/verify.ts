@@ -10,7 +10,8 @@ import {
   stringifyJson,
   type VerifyReport,
 } from "../../src/index.ts";
-import { verifyLinkAt } from "../../src/node/index.ts";
+import { type VerifiedArchive, verifyLinkAt } from "../../src/node/index.ts";
+import { type VerifyAway, verifyAway } from "../actions/verify-away.ts";
 import { type BatchItem, JOBS, openRecord, runBatch } from "../actions/verify-batch.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, inCommandWords, plain, stateOf, toJsonFailure } from "../failure.ts";
@@ -104,13 +105,16 @@ Examples:
       const totals: Totals = { ...NOTHING, dialects: {}, codes: {} };
       const record =
         options.report === undefined ? undefined : await openRecord(options.report, options.resume === true);
+      const jobs = options.jobs ?? JOBS;
+      const away = verifyAway(jobs);
       const batch = runBatch<Outcome>({
         paths,
-        jobs: options.jobs ?? JOBS,
+        jobs,
         context,
         allow: options.allow,
         kept: record?.kept ?? new Map(),
-        verify: (named, alone) => verifyAndAdvise(named, alone, context),
+        verify: async (named, alone) =>
+          withAdvice(await verifyOne(named, alone, away, context), alone, context),
         verifyPath: (path) => verifyLinkedPath(path, context),
       });
       try {
@@ -250,10 +254,6 @@ interface Outcome {
   readonly advice?: SalvageAdvice | undefined;
 }
 
-async function verifyAndAdvise(each: NamedArchive, alone: boolean, context: Context): Promise<Outcome> {
-  return withAdvice(await verifyOne(each, alone, context), alone, context);
-}
-
 async function withAdvice(outcome: Outcome, alone: boolean, context: Context): Promise<Outcome> {
   const isDamaged = outcome.report?.ok === false || outcome.error?.isDamage === true;
   return isDamaged && outcome.isUnfollowed !== true
@@ -272,32 +272,45 @@ async function verifyLinkedPath(path: string, context: Context): Promise<Outcome
   return { path, dialect: "zarr3", report: withLink(nothing, linked), error: undefined };
 }
 
-async function verifyOne(named: NamedArchive, alone: boolean, context: Context): Promise<Outcome> {
+async function verifyOne(
+  named: NamedArchive,
+  alone: boolean,
+  away: VerifyAway,
+  context: Context,
+): Promise<Outcome> {
+  const { path, where } = named;
+  const elsewhere = alone ? undefined : await away(named, context.signal);
+  const { dialect, report, linked, error } = elsewhere ?? (await verifyHere(named, alone, context));
+  if (error !== undefined) {
+    const unfollowed = where !== undefined && isUnfollowed(error, where);
+    return { path, dialect, report: undefined, error, isUnfollowed: unfollowed };
+  }
+  const whole = report === undefined || linked === undefined ? report : withLink(report, linked);
+  return { path, dialect, report: whole, error: undefined };
+}
+
+type Verified = Omit<VerifiedArchive, "dialect"> & { readonly dialect?: string };
+
+async function verifyHere(named: NamedArchive, alone: boolean, context: Context): Promise<Verified> {
   const { path } = named;
+  const { signal } = context;
   const bar = alone
     ? startProgress(context.io, "verify", { name: path })
     : { onProgress: undefined, finish: () => {} };
-  let dialect: string | undefined;
+  let opened: { readonly dialect?: string } = {};
   try {
-    const archive = await named.open({ signal: context.signal });
-    dialect = archive.dialect;
+    const archive = await named.open({ signal });
+    opened = { dialect: archive.dialect };
     try {
-      const report = await archive.verify({ signal: context.signal, onProgress: bar.onProgress });
-      const linked = await verifyLinkAt(path, { signal: context.signal });
-      return {
-        path,
-        dialect,
-        report: linked === undefined ? report : withLink(report, linked),
-        error: undefined,
-      };
+      const report = await archive.verify({ signal, onProgress: bar.onProgress });
+      const linked = await verifyLinkAt(path, { signal });
+      return { ...opened, report, ...(linked === undefined ? {} : { linked }) };
     } finally {
       await archive.close();
     }
   } catch (error) {
     if (!(error instanceof SuperchunkError)) throw error;
-    const { where } = named;
-    const unfollowed = where !== undefined && isUnfollowed(error, where);
-    return { path, dialect, report: undefined, error, isUnfollowed: unfollowed };
+    return { ...opened, error };
   } finally {
     bar.finish();
   }

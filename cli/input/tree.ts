@@ -25,6 +25,8 @@ export interface NamedArchive {
   readonly error?: unknown;
   /** How errors name it. */
   readonly where?: string;
+  /** The folder that it was found in, and its key there. */
+  readonly inFolder?: { readonly root: string; readonly key: string };
   open(options: OpenOptions): Promise<Subject>;
 }
 
@@ -47,13 +49,15 @@ export async function* archivesUnder(
     let count = 0;
     for await (const found of findReadables(store, "", { signal })) {
       count++;
-      yield nameFound(
+      const named = nameFound(
         found.path === "" ? path : join(path, found.path),
         found,
         // Where an archive closes the store, the others open their files again. Its root keeps links from leading out of the folder.
         (options) => openIn(store, found.path, options),
         store.describe(found.path),
       );
+      const isPlain = found.array === undefined && found.group === undefined && found.error === undefined;
+      yield isPlain ? { ...named, inFolder: { root: path, key: found.path } } : named;
     }
     if (count === 0) throw noArchive(path);
   } finally {

@@ -68,6 +68,7 @@ export {
 export type { NativeBlosc } from "./threads/native-blosc.ts";
 export type { BloscChoice } from "./threads/thread-messages.ts";
 export { type ThreadOptions, type Threads, threadsOf } from "./threads/threads.ts";
+export { type VerifiedArchive, verifyInThread } from "./threads/verify-threads.ts";
 export {
   type FoundEntry,
   type VirtualizeOptions,

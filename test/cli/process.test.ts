@@ -1,7 +1,16 @@
 /** The command as a process of its own: pipes, signals, exit codes as a shell sees them. */
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { once } from "node:events";
-import { copyFileSync, cpSync, linkSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  cpSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -65,6 +74,23 @@ function repeatArray(name: string, times: number): string {
 }
 
 describe("the process", () => {
+  it("verifies very many archives in several threads, and tells of them as one thread does", async () => {
+    const tree = join(folder, "verified");
+    for (let i = 0; i < 170; i++) {
+      const name = join(tree, `${i}`.padStart(3, "0"));
+      if (i % 2 === 0) cpSync(join(corpusFolder, "bloscpack-3", "array-f8.blp"), `${name}.blp`);
+      else cpSync(join(corpusFolder, "carray", "bcolz-f8-chunks"), name, { recursive: true });
+      if (i % 40 === 10) truncateSync(`${name}.blp`, 9000);
+      if (i % 40 === 20) writeFileSync(`${name}.blp`, "not an archive");
+    }
+    const alone = await end(start("verify", tree, "--json", "--jobs", "1"));
+    const together = await end(start("verify", tree, "--json", "--jobs", "4"));
+    expect(together.err).toBe("");
+    expect(together.code).toBe(3);
+    expect(together.out).toBe(alone.out);
+    expect(JSON.parse(together.out).totals.damaged).toBe(8);
+  });
+
   it("converts very many archives in several threads, all of them the same", async () => {
     const tree = join(folder, "many");
     for (let i = 0; i < 110; i++)

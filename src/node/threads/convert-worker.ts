@@ -1,13 +1,36 @@
-/** A worker thread that converts sources which it is handed. Knows messages; must not know conversions. */
+/** A worker thread that converts or verifies archives which it is handed. Knows messages; must not know conversions. */
+import { join } from "node:path";
 import { parentPort } from "node:worker_threads";
+import { open } from "../../archive/open/open.ts";
 import { targetOf } from "../../convert/run/convert.ts";
 import type { Helper } from "../../convert/run/helpers.ts";
 import { packError } from "../../errors.ts";
 import { unpackOptions } from "../../plan/plan.ts";
 import { SourceHelper } from "../../plan/source-helper.ts";
 import { locateDestination, locateSources } from "../convert.ts";
+import { verifyLinkAt } from "../dual/link.ts";
+import { FileStore } from "../fs/fs-store.ts";
 import type { HelperJob, HelperReply } from "./convert-helpers.ts";
 import { encoderOf } from "./threads.ts";
+import type { VerifyJob, VerifyReply } from "./verify-threads.ts";
+
+/** Folders of which archives are verified. */
+const stores = new Map<string, FileStore>();
+
+async function verify({ root, key }: VerifyJob, signal: AbortSignal): Promise<VerifyReply> {
+  let dialect: VerifyReply["dialect"];
+  try {
+    const store = stores.get(root) ?? new FileStore(root);
+    stores.set(root, store);
+    const archive = await open(store, key, { signal });
+    dialect = archive.dialect;
+    const report = await archive.verify({ signal });
+    const linked = await verifyLinkAt(join(root, key), { signal });
+    return { dialect, report, ...(linked === undefined ? {} : { linked }) };
+  } catch (error) {
+    return { ...(dialect === undefined ? {} : { dialect }), error: packError(error) };
+  }
+}
 
 let helper: Helper | undefined;
 /** What stops the jobs that are not answered. */
@@ -31,7 +54,7 @@ async function answer(job: HelperJob, signal: AbortSignal): Promise<HelperReply>
 }
 
 type Order =
-  | { readonly id: number; readonly job: HelperJob }
+  | { readonly id: number; readonly job: HelperJob | VerifyJob }
   | { readonly id: number; readonly cancelled: true };
 
 parentPort?.on("message", async (order: Order) => {
@@ -39,7 +62,8 @@ parentPort?.on("message", async (order: Order) => {
   if ("cancelled" in order) return stops.get(id)?.abort();
   const stop = new AbortController();
   stops.set(id, stop);
-  const reply = await answer(order.job, stop.signal);
+  const { job } = order;
+  const reply = job.kind === "verify" ? await verify(job, stop.signal) : await answer(job, stop.signal);
   stops.delete(id);
   parentPort?.postMessage({ id, reply });
 });
