@@ -72,6 +72,7 @@ export function addPlan(program: Command, context: Context): void {
     .addOption(
       new Option("--holes <how>", "with --for repair: what stands where a chunk is gone").choices(HOLES),
     )
+    .option("--scan", "with --for repair: search files for chunks where nothing else tells where they are")
     .option("--json", "print JSON")
     .addHelpText(
       "after",
@@ -92,10 +93,11 @@ Examples:
   superchunk plan /data/bundles /data/saved -o plan.json --for repair --holes fill`,
     )
     .action((paths: string[], typed: PlanFlags) => {
-      const { output, for: work, holes, ...own } = typed;
+      const { output, for: work, holes, scan, ...own } = typed;
       if (work !== "convert") return planWork(paths, { ...typed, for: work }, command, context);
-      if (holes !== undefined)
-        throw new SuperchunkError("BAD_ARGUMENT", "--holes is for --for repair", { field: "holes" });
+      const wrong = holes === undefined ? "scan" : "holes";
+      if (holes !== undefined || scan !== undefined)
+        throw new SuperchunkError("BAD_ARGUMENT", `--${wrong} is for --for repair`, { field: wrong });
       return makePlan(readConversion(paths, own, command), output, context);
     });
 }
@@ -104,6 +106,7 @@ interface PlanFlags extends TypedConvertFlags {
   readonly output: string;
   readonly for: "convert" | OtherWork;
   readonly holes?: HolePolicy;
+  readonly scan?: boolean;
 }
 
 type OtherWork = "verify" | "virtualize" | "repair";
@@ -114,7 +117,7 @@ const HOLES: readonly HolePolicy[] = ["fill", "drop", "cut"];
 const OWN_OPTIONS: { readonly [work in OtherWork]: readonly string[] } = {
   verify: [],
   virtualize: ["portable", "column", "dimensionNames"],
-  repair: ["holes"],
+  repair: ["holes", "scan"],
 };
 
 /** Plans what is not a conversion. Throws `BAD_ARGUMENT` for options of conversions. */
@@ -124,6 +127,7 @@ function planWork(
     output,
     for: work,
     holes,
+    scan,
     json,
     portable,
     column,
@@ -152,7 +156,7 @@ function planWork(
   const form = work === "virtualize" ? formNamed(destination) : undefined;
   const make = (onProgress: PlanPathOptions["onProgress"]): Promise<SharedPlan> =>
     plan(sources, destination, {
-      ...{ command: work, form, holes, portable, columns: column, dimensionNames },
+      ...{ command: work, form, holes, scan, portable, columns: column, dimensionNames },
       ...{ signal: context.signal, output, onProgress },
     });
   return tellPlan(make, { output, json: json === true }, context);

@@ -1,6 +1,7 @@
 /** `superchunk repair`: what is whole of a damaged archive, in a copy or, an array of superchunks, where it lies. */
 import { type Command, Option } from "commander";
 import {
+  type ErrorCode,
   type Hole,
   type HolePolicy,
   isSuperchunkError,
@@ -15,6 +16,7 @@ import type { Context } from "../context.ts";
 import { EXIT } from "../failure.ts";
 import { holeText } from "../input/damaged.ts";
 import { formatCount, formatPlural, parseCount, parseShape } from "../input/units.ts";
+import { noteFailures, tellFailures } from "../output/failed-archives.ts";
 import { startProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";
 
@@ -171,54 +173,56 @@ function refusalText(holes: readonly Hole[], policies: readonly HolePolicy[]): s
   return `${chunks} missing or damaged, with ${formatPlural(rows, "row")}. Nothing was written: --holes ${policies.map((policy) => POLICIES[policy]).join(", ")}`;
 }
 
+/** A line of the report of a plan to repair. */
+type RepairLine = { readonly path: string } & (
+  | { readonly status: "whole" }
+  | { readonly status: "refused"; readonly holes: number }
+  | ({ readonly status: "repaired"; readonly to: string } & {
+      readonly rows: number;
+      readonly rowsBefore: number | null;
+      readonly lost: readonly string[];
+    })
+  | { readonly status?: undefined; readonly error: { readonly code: ErrorCode; readonly message: string } }
+);
+
 /** Says what became of each archive of a plan to repair. */
 export async function printRepairs(
-  lines: readonly JsonObject[],
+  report: readonly JsonObject[],
   { json }: { readonly json?: boolean },
   context: Context,
 ): Promise<void> {
-  const count = (status: string): number => lines.filter((line) => line["status"] === status).length;
-  const isDamaged = (line: JsonObject): boolean =>
-    line["status"] !== "whole" && !(Array.isArray(line["lost"]) && line["lost"].length === 0);
-  if (lines.some(isDamaged)) context.note(EXIT.damaged);
-  if (json === true) return context.json({ archives: lines });
-  for (const {
-    path,
-    to,
-    status,
-    rows,
-    rowsBefore,
-    lost,
-    holes,
-    error,
-  } of lines as unknown as readonly RepairLine[]) {
-    if (status === "whole") continue;
-    const before = rowsBefore === null ? "an unknown number" : formatPlural(rowsBefore, "row");
-    const word =
-      status === "repaired"
-        ? `${formatPlural(rows, "row")} of ${before} are in ${printable(to)}${lost.length > 0 ? "; the report names what is gone" : ""}`
-        : status === "refused"
-          ? `${formatPlural(holes, "chunk")} missing or damaged; say with --holes what stands there`
-          : printable(error.message);
-    await context.out.line(`${printable(path)}: ${word}`);
-  }
-  const failed = lines.length - count("whole") - count("repaired") - count("refused");
-  await context.out.line(
-    `${formatPlural(lines.length, "archive")}: ${formatCount(count("whole"))} whole, ${formatCount(count("repaired"))} repaired` +
-      `${count("refused") > 0 ? `, ${formatCount(count("refused"))} not repaired for want of --holes` : ""}${failed > 0 ? `, ${formatCount(failed)} failed` : ""}`,
+  const lines = report as unknown as readonly RepairLine[];
+  const failed = lines.flatMap((line) =>
+    line.status === undefined ? [{ path: line.path, ...line.error }] : [],
   );
-}
-
-/** A line of the report of repairs; members by status. */
-interface RepairLine {
-  readonly path: string;
-  readonly status?: "whole" | "repaired" | "refused";
-  readonly to: string;
-  readonly rows: number;
-  readonly rowsBefore: number | null;
-  readonly lost: readonly string[];
-  readonly holes: number;
-  readonly error: { readonly message: string };
+  noteFailures(failed, context);
+  const count = (status: RepairLine["status"]): number =>
+    lines.filter((line) => line.status === status).length;
+  if (lines.some((line) => line.status === "refused" || (line.status === "repaired" && line.lost.length > 0)))
+    context.note(EXIT.damaged);
+  if (json === true) return context.json({ archives: report });
+  tellFailures(failed, "not repaired", context);
+  for (const line of lines) {
+    const name = printable(line.path);
+    if (line.status === "refused")
+      await context.out.line(
+        `${name}: ${formatPlural(line.holes, "chunk")} missing or damaged; say with --holes what stands there`,
+      );
+    else if (line.status === "repaired") {
+      const { to, rows, rowsBefore, lost } = line;
+      const before = rowsBefore === null ? "" : ` of ${formatCount(rowsBefore)}`;
+      const gone = lost.length > 0 ? "; the report names what is gone" : "";
+      await context.out.line(`${name}: ${formatCount(rows)}${before} rows are in ${printable(to)}${gone}`);
+    }
+  }
+  const refused = count("refused");
+  const words = [
+    `${formatCount(count("whole"))} whole`,
+    `${formatCount(count("repaired"))} repaired`,
+    ...(refused > 0 ? [`${formatCount(refused)} not repaired for want of --holes`] : []),
+    ...(failed.length > 0 ? [`${formatCount(failed.length)} failed`] : []),
+  ];
+  await context.out.line(`${formatPlural(lines.length, "archive")}: ${words.join(", ")}`);
 }
 
 /** A value as JSON; text that is not JSON stands for itself. */

@@ -50,6 +50,8 @@ export interface PlanPathOptions extends ConvertPathOptions {
   readonly form?: VirtualizeOptions["to"];
   /** Of `repair`: what stands where a chunk is gone. Without it archives with holes are named, and not repaired. */
   readonly holes?: HolePolicy | undefined;
+  /** Of `repair`: search for Blosc headers where nothing else tells where chunks are (default false). */
+  readonly scan?: boolean | undefined;
 }
 
 /**
@@ -66,12 +68,12 @@ export async function plan(
   destination: string,
   options: PlanPathOptions = {},
 ): Promise<SharedPlan> {
-  const { output, threads: _, command = "convert", form, holes, ...own } = options;
+  const { output, threads: _, command = "convert", form, holes, scan, ...own } = options;
   const from = (typeof sources === "string" ? [sources] : sources).map(absolute);
   const to = absolute(destination);
   if (command !== "convert") {
     const { portable, columns, dimensionNames } = own;
-    const chosen = command === "virtualize" ? { form, portable, columns, dimensionNames } : { holes };
+    const chosen = command === "virtualize" ? { form, portable, columns, dimensionNames } : { holes, scan };
     const made = await planWork(
       {
         ...{ command, options: command === "verify" ? {} : packOptions(chosen as ConvertPathOptions) },
@@ -250,11 +252,11 @@ function workOf(
 ): { readonly work: SharedWork; readonly references?: OpenPlan["references"] } {
   const beside = folderBeside(path);
   if (made.command === "repair") {
-    const { holes } = made.options as Pick<PlanPathOptions, "holes">;
+    const { holes, scan } = made.options as Pick<PlanPathOptions, "holes" | "scan">;
     const into = { store: requireRenaming({ store, path }), path, made: joinKey(beside, "made") };
     return {
       work: {
-        run: (source, _, signal) => repairSource(places, source, into, { holes, signal }),
+        run: (source, _, signal) => repairSource(places, source, into, { holes, scan, signal }),
         report: joinKey(path, "repair.jsonl"),
       },
     };

@@ -5,10 +5,9 @@
  * Knows archives and their copies; must not know how units are given out.
  */
 
-import type { HolePolicy } from "../archive/kinds/types.ts";
 import type { Destination } from "../convert/pipeline.ts";
 import { deleteTree } from "../convert/run/destination.ts";
-import { type RepairReport, repairArray } from "../convert/run/repair.ts";
+import { type RepairOptions, type RepairReport, repairArray } from "../convert/run/repair.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import { open, type Readable } from "../open/open.ts";
@@ -43,14 +42,14 @@ export async function repairSource(
   places: readonly PlanPlace[],
   source: SharedSource,
   into: RepairPlace,
-  { holes, signal }: { readonly holes?: HolePolicy | undefined; readonly signal: AbortSignal },
+  options: Pick<RepairOptions, "holes" | "scan"> & { readonly signal: AbortSignal },
 ): Promise<JsonObject> {
   const { path } = source;
   const { place, store, key } = placeOf(places, source);
-  await assertUnchanged(store, source, await openWhole(store, key, signal));
-  const looked = await repairArray(store, key, { dryRun: true, holes, signal });
+  await assertUnchanged(store, source, await openWhole(store, key, options.signal));
+  const looked = await repairArray(store, key, { ...options, dryRun: true });
   if (looked.problems.length + looked.lost.length === 0) return { path, status: "whole", rows: looked.rows };
-  if (looked.holes.length > 0 && holes === undefined)
+  if (looked.holes.length > 0 && options.holes === undefined)
     return { path, status: "refused", ...foundOf(looked), holes: looked.holes.length };
   const node = nodeOf(places, place, path, key);
   const destination = joinKey(into.path, node);
@@ -58,7 +57,7 @@ export async function repairSource(
   const aside = joinKey(into.made, crypto.randomUUID());
   const copy = { store: into.store, path: joinKey(aside, splitKey(node).name) };
   try {
-    const report = await repairArray(store, key, { into: copy, holes, signal });
+    const report = await repairArray(store, key, { ...options, into: copy });
     await moveCopy(into.store, copy.path, destination);
     return { ...line, ...foundOf(report) };
   } finally {

@@ -107,7 +107,18 @@ it("a store that cannot rename is refused for copies of repairs", async () => {
 it("repairs in shares put copies of the damaged alone, with a report; done twice they are the same", async () => {
   const { folder, data } = await makeTree(true);
   const at = (name: string): string => join(folder, name);
-  const args = ["plan", data, at("saved"), "-o", at("plan.json"), "--for", "repair", "--holes", "fill"];
+  const args = [
+    "plan",
+    data,
+    at("saved"),
+    "-o",
+    at("plan.json"),
+    "--for",
+    "repair",
+    "--holes",
+    "fill",
+    "--scan",
+  ];
   expect((await runCli(args)).code).toBe(0);
   for (const task of ["1/2", "2/2"])
     expect((await runCli(["run", at("plan.json"), "--task", task])).code).toBe(0);
@@ -150,6 +161,7 @@ it("options of other work are refused", async () => {
     [["--for", "virtualize", "--holes", "fill"], "--holes is not for --for virtualize"],
     [["--for", "repair", "--portable"], "--portable is not for --for repair"],
     [["--holes", "fill"], "--holes is for --for repair"],
+    [["--scan"], "--scan is for --for repair"],
   ] as const)
     expect(await runCli([...start, ...wrong])).toMatchObject({
       code: 2,
