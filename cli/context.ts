@@ -59,6 +59,8 @@ export class Context {
   readonly signal: AbortSignal;
   /** 0 until something is noted. */
   exitCode: number = EXIT.done;
+  /** What `--allow` says. */
+  allow: readonly string[] | undefined;
 
   constructor(io: Io, argv: readonly string[] = []) {
     this.hide = hiderOf(argv);

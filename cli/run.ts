@@ -105,6 +105,9 @@ async function buildProgram(context: Context, first: string | undefined): Promis
       writeErr: (text) => void context.io.stderr.write(context.hide(text)),
       outputError: (text, write) => write(`${printable(context.hide(usageLine(text, program)))}\n`),
     })
+    .hook("preAction", (_, command) => {
+      context.allow = command.opts<{ readonly allow?: readonly string[] }>().allow;
+    })
     .helpCommand("help [command]", "print the help of a command");
   for (const add of await loadCommands(first)) add(program, context);
   return program;

@@ -70,6 +70,8 @@ export {
   openTable,
   type Readable,
 } from "./open/open.ts";
+export type { PlaceRule, StoredPlace } from "./places/declared.ts";
+export type { OpenPlace } from "./places/placed-store.ts";
 export type { ArrowOptions } from "./scan/arrow-batches.ts";
 export type { FilterCondition, FilterValue, ScanFilter } from "./scan/filter.ts";
 export type { Indices, OuterEntry, PickOptions } from "./scan/pick.ts";
@@ -134,7 +136,11 @@ export type {
   DeletePlan,
   Editable,
   EditFormat,
+  MoveChoice,
+  Moved,
   NewColumn,
+  PlaceChanges,
+  PlaceInfo,
   PublishPolicy,
   ResizePlan,
   SetPlan,

@@ -124,7 +124,7 @@ async function report(
 
 /** Options that mean nothing to a folder must not be taken silently. Throws `BAD_ARGUMENT`. */
 export function refuseFileOptions(path: string, flags: object): void {
-  const common = ["bytes", "breakLock", "dryRun", "json"];
+  const common = ["allow", "bytes", "breakLock", "dryRun", "json"];
   for (const name of ["publish", "shared", "lease"] as const)
     if ((flags as FolderFlags)[name] !== undefined)
       throw new SuperchunkError(

@@ -1,12 +1,14 @@
-/** Opening an array of superchunks to change it, and giving up what was begun where that fails. */
+/** Opening an array of superchunks to change it, giving up what was begun where that fails, and moving superchunks. */
 
-import { type ArrayArchive, SuperchunkError } from "../../src/index.ts";
+import { type ArrayArchive, type MoveChoice, type Moved, SuperchunkError } from "../../src/index.ts";
 import { type Editable, type EditPathOptions, edit, openArchive } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
+import { formatPlural, formatSize } from "../input/units.ts";
+import { startProgress } from "../output/progress.ts";
 
 /** Opens an array of superchunks to be read. Throws `UNSUPPORTED` for other archives, and the codes of opening. */
 export async function openRoot(path: string, context: Context): Promise<ArrayArchive> {
-  const archive = await openArchive(path, { signal: context.signal });
+  const archive = await openArchive(path, { signal: context.signal, allow: context.allow });
   if (archive.dialect === "blz-superchunk" && archive.kind === "array") return archive;
   await archive.close();
   throw new SuperchunkError(
@@ -29,7 +31,7 @@ export async function withRoot<T>(
   context: Context,
   work: (array: Editable) => Promise<T>,
 ): Promise<T> {
-  const array = await edit(path, { ...options, signal: context.signal });
+  const array = await edit(path, { allow: context.allow, ...options, signal: context.signal });
   try {
     const result = await work(array);
     if (options.readOnly === true) {
@@ -43,4 +45,35 @@ export async function withRoot<T>(
     await array.abandon();
     throw error;
   }
+}
+
+/** Moves superchunks to a place: the last one, unless another is named. */
+export async function moveTo(
+  array: Editable,
+  to: string | undefined,
+  choice: MoveChoice,
+  context: Context,
+): Promise<Moved> {
+  const last = (await array.places()).at(-1);
+  if (to === undefined && last?.prefix === undefined)
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      'the array has no places to which superchunks could be moved; "superchunk place --add" adds one',
+      { field: "to" },
+    );
+  const bar = startProgress(context.io, "move", { unit: "chunks" });
+  try {
+    const { signal } = context;
+    return await array.moveSuperchunks(to ?? last?.name ?? "", choice, {
+      signal,
+      onProgress: bar.onProgress,
+    });
+  } finally {
+    bar.finish();
+  }
+}
+
+/** What was moved, in words. */
+export function movedText({ superchunks, bytes }: Moved): string {
+  return `${formatPlural(superchunks, "superchunk")} (${formatSize(bytes)}) moved`;
 }

@@ -13,7 +13,7 @@ import {
 import type { Context } from "../context.ts";
 import { PUBLISH_HELP, parsePublish } from "../input/array-options.ts";
 import { addBloscOptions, integerOf, parseCountOrFactor } from "../input/blosc-options.ts";
-import { findAt } from "../input/opening.ts";
+import { allowOption, findAt } from "../input/opening.ts";
 
 /** Adds `append PATH INPUT...`. */
 export function addAppend(program: Command, context: Context): void {
@@ -54,6 +54,7 @@ export function addAppend(program: Command, context: Context): void {
     )
     .option("--json", "print JSON")
     .option("--break-lock", "take the lock from whoever holds it")
+    .addOption(allowOption())
     .addHelpText(
       "after",
       `
@@ -85,7 +86,7 @@ async function append(
   context: Context,
 ): Promise<void> {
   checkWritable(path);
-  const found = await findAt(path, { signal: context.signal });
+  const found = await findAt(path, { signal: context.signal, allow: context.allow });
   if (found.node !== undefined) {
     const [input = "", ...more] = inputs;
     try {
@@ -138,7 +139,7 @@ async function append(
 async function keepIndex(path: string, context: Context): Promise<void> {
   const { signal } = context;
   try {
-    const opened = await open(path, { signal });
+    const opened = await open(path, { signal, allow: context.allow });
     try {
       if (opened.kind !== "bytes" && opened.kind !== "group")
         await writeIndex(opened, { ifPresent: true, signal });

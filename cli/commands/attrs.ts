@@ -2,10 +2,10 @@
 
 import type { Command } from "commander";
 import { SuperchunkError } from "../../src/index.ts";
-import { edit } from "../../src/node/index.ts";
+import { type EditPathOptions, edit } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { type Attribute, collectAttribute } from "../input/attribute-text.ts";
-import { openPath, type Subject } from "../input/opening.ts";
+import { allowOption, openPath, type Subject } from "../input/opening.ts";
 
 interface AttrsFlags {
   readonly set?: readonly Attribute[];
@@ -29,6 +29,7 @@ export function addAttrs(program: Command, context: Context): void {
     )
     .option("--remove <name>", "remove an attribute; may be repeated", collectName)
     .option("--break-lock", "take the lock from whoever holds it")
+    .addOption(allowOption())
     .option("--json", "of a change: print what was done, and the attributes that there are now")
     .addHelpText(
       "after",
@@ -42,15 +43,15 @@ Examples:
 
 async function run(path: string, flags: AttrsFlags, context: Context): Promise<void> {
   const { set = [], remove = [], breakLock, json } = flags;
-  const archive = await openPath(path, { signal: context.signal });
+  const archive = await openPath(path, { signal: context.signal, allow: context.allow });
   try {
     if (set.length + remove.length === 0) return await context.json(archive.attrs);
-    await change(archive, path, set, remove, breakLock);
+    await change(archive, path, set, remove, { breakLock, allow: context.allow });
   } finally {
     await archive.close();
   }
   if (json !== true) return;
-  const changed = await openPath(path, { signal: context.signal });
+  const changed = await openPath(path, { signal: context.signal, allow: context.allow });
   const { attrs } = changed;
   await changed.close();
   await context.json({ path, set: Object.fromEntries(set), removed: remove, attrs });
@@ -61,12 +62,12 @@ async function change(
   path: string,
   set: readonly Attribute[],
   remove: readonly string[],
-  breakLock: boolean | undefined,
+  options: EditPathOptions,
 ): Promise<void> {
   const missing = remove.find((name) => !Object.hasOwn(archive.attrs, name));
   if (missing !== undefined)
     throw new SuperchunkError("NOT_FOUND", `no attribute "${missing}"`, { path, field: missing });
-  await using edited = await edit(path, { breakLock });
+  await using edited = await edit(path, options);
   await edited.setAttributes({
     ...Object.fromEntries(remove.map((name) => [name, undefined])),
     ...Object.fromEntries(set),

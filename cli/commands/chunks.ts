@@ -9,7 +9,7 @@ import {
   SuperchunkError,
 } from "../../src/index.ts";
 import type { Context } from "../context.ts";
-import { exitCodeOf, stateOf, toJsonFailure } from "../failure.ts";
+import { exitCodeOf, inCommandWords, stateOf, toJsonFailure } from "../failure.ts";
 import { columnNamesOf, noColumns } from "../input/columns.ts";
 import type { Subject } from "../input/opening.ts";
 import { allowOption } from "../input/opening.ts";
@@ -81,7 +81,9 @@ Examples:
           }
           context.note(exitCodeOf(error));
           await (list === undefined
-            ? context.out.line(`${stateOf(error)}  ${error.code}: ${printable(error.message)}`)
+            ? context.out.line(
+                `${stateOf(error)}  ${error.code}: ${printable(inCommandWords(error.message))}`,
+              )
             : list.add({ ...namesOf(part), error: toJsonFailure(error) }));
         }
       }
@@ -254,7 +256,7 @@ async function printMap(archive: BytesArchive | ReadableArray, context: Context)
   for (const line of nchunks === 0 ? ["no chunks"] : map.lines()) await out.line(line);
   if (failure === undefined) return;
   context.note(exitCodeOf(failure));
-  await out.line(`${stateOf(failure)}  ${failure.code}: ${printable(failure.message)}`);
+  await out.line(`${stateOf(failure)}  ${failure.code}: ${printable(inCommandWords(failure.message))}`);
 }
 
 /** Which chunks are not there, and what they would hold. */

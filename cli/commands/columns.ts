@@ -22,6 +22,7 @@ import type { Context } from "../context.ts";
 import { parseDTypeText } from "../input/array-options.ts";
 import { parseValue } from "../input/attribute-text.ts";
 import { columnNamesOf } from "../input/columns.ts";
+import { allowOption } from "../input/opening.ts";
 import { alignRows, shapeText } from "../output/layout.ts";
 import { printable } from "../values/cell-text.ts";
 
@@ -55,6 +56,7 @@ export function addColumns(program: Command, context: Context): void {
     .option("--dtype <dtype>", "of columns added without a .npy file", parseDTypeText)
     .option("--dflt <json>", "default value of the columns added (default: 0, empty, NaT)", parseValue)
     .option("--break-lock", "take the lock from whoever holds it")
+    .addOption(allowOption())
     .option("--json", "print JSON")
     .addHelpText(
       "after",
@@ -84,7 +86,7 @@ async function columns(
     if (done.length > 0) context.message(`${path}: done before: ${done.map(describeChange).join(", ")}`);
     throw error;
   }
-  const archive = await openArchive(path, { signal: context.signal });
+  const archive = await openArchive(path, { signal: context.signal, allow: context.allow });
   try {
     const list = describeColumns(path, archive);
     if (flags.json === true) await context.json({ path, changes, columns: list });
@@ -102,7 +104,7 @@ async function change(
   flags: ColumnsFlags,
   context: Context,
 ): Promise<void> {
-  const archive = await openArchive(path, { signal: context.signal });
+  const archive = await openArchive(path, { signal: context.signal, allow: context.allow });
   try {
     const hasColumns =
       archive.kind === "table" || (archive.kind === "array" && archive.dtype.kind === "struct");

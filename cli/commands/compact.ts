@@ -1,15 +1,24 @@
 /** `superchunk compact`: the plain layout of an array, and other settings on request. */
 
 import type { Command } from "commander";
-import type { CompactPlan, CutOptions, LongOptions } from "../../src/index.ts";
+import {
+  type CompactPlan,
+  type CutOptions,
+  type LongOptions,
+  type MoveChoice,
+  SuperchunkError,
+} from "../../src/index.ts";
 import type { MirrorCosts } from "../../src/node/index.ts";
-import { openRoot, withRoot } from "../actions/writable-root.ts";
+import { movedText, moveTo, openRoot, withRoot } from "../actions/writable-root.ts";
 import type { Context } from "../context.ts";
-import { addCutOptions, type CutFlags, cutSettings } from "../input/array-options.ts";
+import { addCutOptions, type CutFlags, cutSettings, parseAge } from "../input/array-options.ts";
+import { allowOption } from "../input/opening.ts";
 import { formatPlural, formatSize } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
 
 interface CompactFlags extends CutFlags {
+  readonly moveOlderThan?: MoveChoice;
+  readonly to?: string;
   readonly dryRun?: boolean;
   readonly breakLock?: boolean;
   readonly json?: boolean;
@@ -23,8 +32,15 @@ export function addCompact(program: Command, context: Context): void {
       "make an array a plain sequence of full superchunks again; with other settings all of it is rewritten",
     )
     .argument("<root>", "folder of an array of superchunks")
+    .option(
+      "--move-older-than <n>",
+      "of an array with places: then move all superchunks but the last N, or those written longer ago (12h, 30d), to another place",
+      parseAge,
+    )
+    .option("--to <place>", "with --move-older-than: the place (default: the last one)")
     .option("--dry-run", "say how much would be written, and change nothing")
     .option("--break-lock", "take the lock from whoever holds it")
+    .addOption(allowOption())
     .option("--json", "print JSON")
     .addHelpText(
       "after",
@@ -39,7 +55,8 @@ whole.
 Examples:
   superchunk compact prices --dry-run
   superchunk compact prices
-  superchunk compact prices --codec zstd --clevel 9 --chunklen 65536`,
+  superchunk compact prices --codec zstd --clevel 9 --chunklen 65536
+  superchunk compact ticks --move-older-than 100 --to cold --allow /data/ticks`,
     );
   const kept = "as it is";
   addCutOptions(command, {
@@ -54,6 +71,9 @@ Examples:
 
 async function compact(root: string, flags: CompactFlags, context: Context): Promise<void> {
   const changes = cutSettings(flags);
+  const { moveOlderThan, to } = flags;
+  if (to !== undefined && moveOlderThan === undefined)
+    throw new SuperchunkError("BAD_ARGUMENT", "--to is for --move-older-than", { field: "to" });
   if (flags.dryRun === true) {
     await (await openRoot(root, context)).close();
     const plan = await withRoot(root, { readOnly: true }, context, (array) => array.planCompact(changes));
@@ -64,16 +84,24 @@ async function compact(root: string, flags: CompactFlags, context: Context): Pro
   const before = await cbytesOf(root, context);
   const mirrorCosts = { bytes: 0, shards: 0, publications: 0 };
   const { breakLock } = flags;
-  const bytesWritten = await withRoot(root, { breakLock, mirrorCosts }, context, async (array) => {
+  const { bytesWritten, moved } = await withRoot(root, { breakLock, mirrorCosts }, context, async (array) => {
     await work(changes, context, (options) => array.compact(changes, options));
-    return array.bytesWritten;
+    const gone = moveOlderThan && (await moveTo(array, to, moveOlderThan, context));
+    return { bytesWritten: array.bytesWritten, moved: gone };
   });
   const after = await cbytesOf(root, context);
   if (flags.json === true)
-    await context.json({ path: root, dryRun: false, cbytesBefore: before, cbytes: after, bytesWritten });
+    await context.json({
+      path: root,
+      dryRun: false,
+      cbytesBefore: before,
+      cbytes: after,
+      bytesWritten,
+      ...(moved === undefined ? {} : { moved }),
+    });
   else
     context.message(
-      `${root}: ${formatSize(bytesWritten)} written, ${formatSize(before)} before, ${formatSize(after)} now${describeCosts(mirrorCosts)}`,
+      `${root}: ${formatSize(bytesWritten)} written, ${formatSize(before)} before, ${formatSize(after)} now${describeCosts(mirrorCosts)}${moved === undefined ? "" : `; ${movedText(moved)}`}`,
     );
 }
 

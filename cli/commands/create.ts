@@ -6,8 +6,10 @@ import {
   type Editable,
   formatDType,
   type JsonValue,
+  type PlaceRule,
   parseDType,
   type Reserve,
+  type StoredPlace,
   SuperchunkError,
 } from "../../src/index.ts";
 import {
@@ -21,12 +23,15 @@ import { columnInputs } from "../actions/append-rows.ts";
 import type { Context } from "../context.ts";
 import {
   addCutOptions,
+  addressIn,
   type CutFlags,
+  collectPlace,
   cutSettings,
   PUBLISH_HELP,
   parseDTypeText,
   parsePublish,
   parseRowsAndShape,
+  placeByOption,
 } from "../input/array-options.ts";
 import { type Attribute, collectAttribute, parseValue } from "../input/attribute-text.ts";
 import { parseReserve } from "../input/blosc-options.ts";
@@ -59,6 +64,8 @@ interface CreateFlags extends CutFlags {
   /** False for `--no-columns`. */
   readonly columns: boolean;
   readonly zarr?: boolean;
+  readonly place?: readonly (string | StoredPlace)[];
+  readonly placeBy?: PlaceRule;
   readonly publish?: PublishPolicy;
   readonly json?: boolean;
 }
@@ -115,6 +122,12 @@ export function addCreate(program: Command, context: Context): void {
     .option("--column <name=file>", "of a ctable: a .npy file for each column; may be repeated", collectText)
     .option("--overwrite", "remove the archive that is there before")
     .option("--zarr", "keep the folder a Zarr v3 array as well, also through later changes")
+    .option(
+      "--place <[name=]address>",
+      "folder on another disk, or s3://BUCKET/PREFIX, in which superchunks lie besides ROOT; may be repeated",
+      collectPlace,
+    )
+    .addOption(placeByOption("with --place: "))
     .option("--publish <when>", PUBLISH_HELP, parsePublish)
     .option(
       "--reserve <size>",
@@ -140,7 +153,9 @@ Examples:
   superchunk create counters --dtype "<i8" --shape 1000000 --reserve 20%
   sensor | superchunk create samples --from - --dtype "<i2" --checksum sha256
   sensor | superchunk create live --from - --dtype "<i2" --zarr --publish 5
-  superchunk create s3://bucket/prices --from prices.npy`,
+  superchunk create s3://bucket/prices --from prices.npy
+  superchunk create prices --from prices.npy --place /data/a --place b=/data/b
+  superchunk create ticks --dtype "<f8" --place s3://bucket/ticks --place-by tier`,
     );
   addCutOptions(command, {
     chunklen: "by the item size and the rows",
@@ -215,7 +230,7 @@ function checkFlags(root: string, flags: CreateFlags): void {
   if (flags.column !== undefined && (flags.from !== undefined || flags.dtype !== undefined))
     throw wrong("column", "give a file for each column, or --from, or --dtype");
   if (flags.as === "superchunk") return;
-  const foreign = ["superchunklen", "checksum", "reserve", "optimize"] as const;
+  const foreign = ["superchunklen", "checksum", "reserve", "optimize", "place", "placeBy"] as const;
   const given = foreign.find((name) => flags[name] !== undefined);
   if (given !== undefined) throw wrong(given, `the option for ${given} means nothing to what is made`);
 }
@@ -352,17 +367,19 @@ function optionsOf(flags: CreateFlags, chunkLength?: number): Omit<CreatePathOpt
   if (flags.as !== "superchunk")
     return { ...common, format: "bcolz", kind: flags.as === "carray" ? "array" : "table" };
   const columns = flags.columns ? undefined : false;
-  return { ...common, superchunkLength: superchunklen, checksum, reserve, optimize, columns, zarr };
+  const { place: places, placeBy } = flags;
+  const lengths = { superchunkLength: superchunklen, checksum, reserve, optimize };
+  return { ...common, ...lengths, columns, zarr, places, placeBy };
 }
 
 /** Prints what was made; the writer of an array of superchunks knows more of it than a reader. */
 async function report(
   root: string,
   made: Editable,
-  { json, zarr }: CreateFlags,
+  { json, zarr, place }: CreateFlags,
   context: Context,
 ): Promise<void> {
-  const archive = await openArchive(root);
+  const archive = await openArchive(root, { allow: place?.map(addressIn) });
   try {
     if (archive.kind === "bytes") return;
     const { dialect, nbytes, attrs } = archive;

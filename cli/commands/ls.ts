@@ -4,7 +4,7 @@ import { type Command, Option } from "commander";
 import { isSuperchunkError, SuperchunkError, stringifyJson } from "../../src/index.ts";
 import type { ZarrGroup } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
-import { EXIT, exitCodeOf, stateOf, toJsonFailure } from "../failure.ts";
+import { EXIT, exitCodeOf, inCommandWords, stateOf, toJsonFailure } from "../failure.ts";
 import type { Subject } from "../input/opening.ts";
 import { allowOption } from "../input/opening.ts";
 import { archivesUnder, isUnfollowed, type NamedArchive, unfollowedText } from "../input/tree.ts";
@@ -166,7 +166,10 @@ async function describe(named: NamedArchive, settings: LineSettings, context: Co
     }
     context.note(exitCodeOf(error) === EXIT.damaged ? EXIT.damaged : EXIT.failed);
     if (!forPeople) return { path, error: toJsonFailure(error) };
-    return [`${stateOf(error).padEnd(17)}  ${printable(path)}`, `${error.code}: ${printable(error.message)}`];
+    return [
+      `${stateOf(error).padEnd(17)}  ${printable(path)}`,
+      `${error.code}: ${printable(inCommandWords(error.message))}`,
+    ];
   }
 }
 

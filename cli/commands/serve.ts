@@ -70,6 +70,7 @@ export function addView(program: Command, context: Context): void {
     .option("--port <n>", "port to listen on; 0 takes any that is free", parsePort, 0)
     .option("--host <address>", "address to listen on; 0.0.0.0 lets other machines in", "127.0.0.1")
     .option("--allow-host <name...>", "further names that the server answers to, for example behind a proxy")
+    .addOption(allowOption())
     .option("--no-open", "print the address, and start no browser")
     .addHelpText(
       "after",
@@ -91,6 +92,7 @@ async function view(paths: readonly string[], flags: ViewFlags, context: Context
     host: flags.host,
     port: flags.port,
     allowedHosts: flags.allowHost,
+    allow: context.allow,
     page: "only",
     signal,
     onError: (path, error) => context.message(`${path}: ${describeFailure(error)}`),
@@ -128,8 +130,8 @@ async function serve(paths: readonly string[], flags: ServeFlags, context: Conte
     port: flags.port,
     cors: flags.cors === true ? "*" : flags.cors,
     allowedHosts: flags.allowHost,
+    allow: context.allow,
     portable: flags.portable,
-    allow: flags.allow,
     page: flags.page,
     signal,
     onError: (path, error) => context.message(`${path}: ${describeFailure(error)}`),

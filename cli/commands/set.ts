@@ -14,6 +14,7 @@ import { withRoot } from "../actions/writable-root.ts";
 import type { Context } from "../context.ts";
 import { parseValue } from "../input/attribute-text.ts";
 import type { Input } from "../input/input.ts";
+import { allowOption } from "../input/opening.ts";
 import { cutPieces, drawnRows, openRows } from "../input/rows-input.ts";
 import { parseSliceOption } from "../input/slice-text.ts";
 import { countItems, formatPlural, formatSize } from "../input/units.ts";
@@ -49,6 +50,7 @@ export function addSet(program: Command, context: Context): void {
     .option("--in-place", "change chunks where they lie, behind a journal; see below")
     .option("--dry-run", "say how much would be rewritten, and change nothing")
     .option("--break-lock", "take the lock from whoever holds it")
+    .addOption(allowOption())
     .option("--json", "print JSON")
     .addHelpText(
       "after",

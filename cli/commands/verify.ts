@@ -376,7 +376,10 @@ function verdictLines(
   if (skipped === true && error !== undefined)
     return foldLine(`LINK     ${name}`, printable(unfollowedText(error)), STATE, columns);
   if (error !== undefined) {
-    return [`${stateOf(error)}  ${name}`, `  error ${error.code}: ${printable(error.message)}`];
+    return [
+      `${stateOf(error)}  ${name}`,
+      `  error ${error.code}: ${printable(inCommandWords(error.message))}`,
+    ];
   }
   if (report === undefined) return [];
   const sums = report.digests > 0 ? `${formatPlural(report.digests, "checksum")}` : "no checksums";

@@ -1,13 +1,16 @@
-/** Options that choose how an array of superchunks is cut and compressed. Knows text only. */
+/** Options that choose how an array of superchunks is cut and compressed, and where it lies. Knows text only. */
 
+import { resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import {
   type ChecksumName,
   type CutOptions,
   type DType,
   isSuperchunkError,
+  type MoveChoice,
   parseDType,
   parseJson,
+  type StoredPlace,
 } from "../../src/index.ts";
 import type { PublishPolicy } from "../../src/node/index.ts";
 import { type BloscFlags, bloscSettings, CHECKSUMS, CODECS, integerOf, SHUFFLES } from "./blosc-options.ts";
@@ -100,4 +103,50 @@ export function parsePublish(text: string): PublishPolicy {
   const everySeconds = Number(text);
   if (/^\d+(?:\.\d+)?$/.test(text) && everySeconds > 0) return { everySeconds };
   throw new InvalidArgumentError("Expected flush, full, or a number of seconds above 0.");
+}
+
+// Places of arrays.
+
+/** An address, with a name before it or without. */
+export type GivenPlace = string | StoredPlace;
+
+/** Adds `[NAME=]ADDRESS` to those before it; a folder gets its whole path. */
+export function collectPlace(text: string, before: readonly GivenPlace[] = []): readonly GivenPlace[] {
+  const [, name, prefix] = /^([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)$/.exec(text) ?? [];
+  const addressOf = (place: string): string =>
+    /^[a-z][a-z0-9+.-]+:\/\//i.test(place) ? place : `file://${resolve(place)}/`;
+  const given =
+    name === undefined || prefix === undefined ? addressOf(text) : { name, prefix: addressOf(prefix) };
+  return [...before, given];
+}
+
+/** The address of a place as it was given. */
+export function addressIn(place: GivenPlace): string {
+  return typeof place === "string" ? place : place.prefix;
+}
+
+/** The option `--place-by`; `front` is put before its description. */
+export function placeByOption(front = ""): Option {
+  return new Option(
+    "--place-by <rule>",
+    `${front}new superchunks go to ROOT and the places in turn (round), to where the fewest bytes are (size), or to ROOT, from where older ones are moved (tier)`,
+  ).choices(["round", "size", "tier"]);
+}
+
+/** Milliseconds of the units that {@link parseAge} takes. */
+const UNITS: ReadonlyMap<string, number> = new Map([
+  ["s", 1000],
+  ["m", 60_000],
+  ["h", 3_600_000],
+  ["d", 86_400_000],
+  ["w", 604_800_000],
+]);
+
+/** A number of superchunks, or a time such as `30d`. Throws commander's `InvalidArgumentError`. */
+export function parseAge(text: string): MoveChoice {
+  const [, digits = "", unit] = /^(\d{1,9})([smhdw])?$/.exec(text) ?? [];
+  if (digits === "")
+    throw new InvalidArgumentError("Expected a number of superchunks, or a time such as 12h, 30d or 8w.");
+  if (unit === undefined) return { keepLast: Number(digits) };
+  return { writtenBefore: Date.now() - Number(digits) * (UNITS.get(unit) ?? 0) };
 }

@@ -14,11 +14,11 @@ import type {
 import { open } from "../../src/node/index.ts";
 import type { GroupArrays, ZarrArray, ZarrGroup } from "../../src/zarr.ts";
 
-/** The option `--allow` of commands that read references. */
+/** The option `--allow` of commands that read references and arrays with places. */
 export function allowOption(): Option {
   return new Option(
     "--allow <place...>",
-    "of references: read objects in this folder, or below this address (s3://bucket/)",
+    "of references, and of arrays with places: use what lies in this folder, or below this address (s3://bucket/)",
   );
 }
 

@@ -10,7 +10,7 @@ import {
   openArchive as openIn,
   SuperchunkError,
 } from "../../src/index.ts";
-import { FileStore, locate } from "../../src/node/index.ts";
+import { FileStore, locate, placeOpener } from "../../src/node/index.ts";
 import type { ZarrGroup } from "../../src/zarr.ts";
 import { type Found, findAt, isFolder, isReferences, openPath, type Subject } from "./opening.ts";
 import { isS3Address } from "./units.ts";
@@ -45,6 +45,7 @@ export async function* archivesUnder(
     return;
   }
   const store = new FileStore(path);
+  const openPlace = placeOpener(options);
   try {
     let count = 0;
     for await (const found of findReadables(store, "", { signal })) {
@@ -53,7 +54,7 @@ export async function* archivesUnder(
         found.path === "" ? path : join(path, found.path),
         found,
         // Where an archive closes the store, the others open their files again. Its root keeps links from leading out of the folder.
-        (options) => openIn(store, found.path, options),
+        (options) => openIn(store, found.path, { openPlace, ...options }),
         store.describe(found.path),
       );
       const isPlain = found.array === undefined && found.group === undefined && found.error === undefined;
@@ -101,7 +102,7 @@ async function* archivesInBucket(address: string, opening: OpenAnyOptions): Asyn
       count++;
       const below = path === "" ? found.path : found.path.slice(path.length + 1);
       const own = below === "" ? base : `${base.replace(/\/+$/, "")}/${below}`;
-      yield nameFound(own, found, (options) => openPath(`${own}${behind}`, options));
+      yield nameFound(own, found, (options) => openPath(`${own}${behind}`, { ...opening, ...options }));
     }
     if (count === 0) yield* nodesInside(address, opening);
   } finally {

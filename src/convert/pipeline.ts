@@ -79,7 +79,7 @@ export interface ParquetOptions {
 export interface ConvertOptions
   extends LayoutOptions,
     LongOptions,
-    Partial<Pick<OpenOptions, "damaged" | "onDamage">> {
+    Partial<Pick<OpenOptions, "damaged" | "onDamage" | "openPlace">> {
   /** The format to write. Default `zarr`: Zarr v3 with shards. */
   readonly to?: ConvertFormat | undefined;
   /** Go on with an unfinished conversion of the same source with the same options. */

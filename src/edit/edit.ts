@@ -4,6 +4,9 @@ import type { ChunkEncoder } from "../codec/types.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { givenDType } from "../format/dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
+import { placesOf } from "../open/open.ts";
+import { clearPlaceOf, orLater } from "../places/open-places.ts";
+import { PlacedStore } from "../places/placed-store.ts";
 import { hasEntries, joinKey, splitKey } from "../store/key.ts";
 import { isWritable, type ReadableStore, type StoreOptions, type WritableStore } from "../store/types.ts";
 import { asReadOnly } from "../store/wrappers/intercept.ts";
@@ -53,6 +56,7 @@ export async function edit(store: ReadableStore, path: string, options: EditOpti
     throw new SuperchunkError("READ_ONLY", "the store cannot write", { path: store.describe(path) });
   const { signal, readOnly } = options;
   const target = readOnly === true ? asReadOnly(store) : store;
+  const openPlace = options.openPlace ?? placesOf(options);
   const format = await formatAt(store, path, { signal });
   const { format: wanted = format } = options;
   if (format !== wanted)
@@ -68,7 +72,7 @@ export async function edit(store: ReadableStore, path: string, options: EditOpti
   if (format === "blz") {
     const { encoder, modify, mirror } = options;
     const take = lock && (() => lock(joinKey(path, "meta/lock")));
-    return openWritable(target, path, { encoder, modify, mirror, signal, readOnly, lock: take });
+    return openWritable(target, path, { encoder, modify, mirror, signal, readOnly, lock: take, openPlace });
   }
   const key = await lockKey(store, path, format);
   const held = await lock?.(key);
@@ -152,7 +156,13 @@ export async function formatAt(
   if ((await store.stat(joinKey(path, "__rootdirs__"), options)) !== undefined) return "bcolz";
   const [sizes, storage] = await Promise.all([get("meta/sizes"), get("meta/storage")]);
   if (sizes !== undefined || storage !== undefined) {
-    const { dialect } = await openArrayFolder(store, path, { sizes, storage }, options);
+    // What lies in other places is not asked for.
+    const { dialect } = await openArrayFolder(
+      store,
+      path,
+      { sizes, storage },
+      { ...options, openPlace: orLater() },
+    );
     return dialect === "carray" ? "bcolz" : "blz";
   }
   for (const name of ["zarr.json", ".zarray", ".zgroup"])
@@ -166,7 +176,18 @@ export async function formatAt(
 
 /** Options that only some formats have a word for. */
 const OWN: Readonly<Record<EditFormat, readonly (keyof CreateOptions)[]>> = {
-  blz: ["superchunkLength", "checksum", "reserve", "optimize", "columns", "zarr", "modify", "mirror"],
+  blz: [
+    "superchunkLength",
+    "checksum",
+    "reserve",
+    "optimize",
+    "columns",
+    "zarr",
+    "modify",
+    "mirror",
+    "places",
+    "placeBy",
+  ],
   bcolz: ["kind"],
   bloscpack: ["checksum", "reserve"],
   zarr: ["kind", "chunkShape", "shardShape", "codecs", "dimensionNames", "specification"],
@@ -246,9 +267,12 @@ async function createBlz(
     expectedlen: expectedLength ?? (rows > 0 ? rows : undefined),
     dflt: fillValue,
     lock: lock && (() => lock(path === "" ? "meta/lock" : `${path}/meta/lock`)),
+    openPlace: options.openPlace ?? placesOf(options),
   });
+  const { store: placed } = array;
   return fillNew(array, options, async () => {
     await options.mirror?.clear(store, path);
+    if (placed instanceof PlacedStore) for (const name of placed.names) await clearPlaceOf(placed, name);
     await clearPlace(store, path, true);
     for (const name of ["data", "meta"]) await store.delete(joinKey(path, name));
   });

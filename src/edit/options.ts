@@ -1,6 +1,9 @@
 /** What `create` and `edit` can be asked for. Types only. */
 import type { ChunkEncoder, CompressorName, EncoderChoice, Shuffle } from "../codec/types.ts";
 import type { ChecksumName, DType, JsonObjectInput, JsonValue } from "../format/types.ts";
+import type { PlaceRule, StoredPlace } from "../places/declared.ts";
+import type { OpenPlace } from "../places/placed-store.ts";
+import type { PlaceAccess } from "../references/containers/container-reader.ts";
 import type { StoreOptions } from "../store/types.ts";
 import type { WriteOptions, WriterLock } from "../write/array/create.ts";
 import type { SharedOptions } from "../write/array/shared-array.ts";
@@ -15,7 +18,8 @@ export interface EditOptions
   extends StoreOptions,
     Pick<WriteOptions, "modify" | "mirror">,
     Omit<WriteSettings, "encoder">,
-    ReadSettings {
+    ReadSettings,
+    PlaceAccess {
   /** What it has to be (default: whatever it is). With `bloscpack` there are the verbs of a Bloscpack file beside the others. */
   readonly format?: EditFormat | undefined;
   /** Makes chunks, or says who does for a compressor; default: the calling thread. */
@@ -27,6 +31,8 @@ export interface EditOptions
    * (default false). There are `append`, `flush` and `close`; each commit takes the lock by itself.
    */
   readonly shared?: boolean | SharedOptions | undefined;
+  /** Opens the places of an array of superchunks; default: those that `containers` and `allow` let it use, as `open`. */
+  readonly openPlace?: OpenPlace | undefined;
   /** Takes no lock and writes nothing (default false): only the verbs that plan work, and those that read. */
   readonly readOnly?: boolean | undefined;
 }
@@ -91,6 +97,13 @@ export interface CreateOptions
   readonly columns?: boolean | undefined;
   /** Of `blz`: the folder is kept a Zarr v3 array as well (default false). */
   readonly zarr?: boolean | undefined;
+  /**
+   * Of `blz`: folders (`file:`, `s3:`) in which superchunks lie besides the array's own, with names or without. Readers are to allow them, by
+   * `allow`; here they are allowed.
+   */
+  readonly places?: readonly (string | StoredPlace)[] | undefined;
+  /** Of `blz`, with `places`: which one a new superchunk goes to (default `round`). */
+  readonly placeBy?: PlaceRule | undefined;
   /** Removes an archive that is there (default false: `CONFLICT`). */
   readonly overwrite?: boolean | undefined;
 }

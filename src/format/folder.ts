@@ -18,7 +18,7 @@ const MAX_VALUES = 500_000;
 /** Version of our own additions that is read. [FZ-09] */
 const DECLARED_VERSION = 1;
 /** Features that a reader must know, and this one does. [FZ-09] */
-export const READ_FEATURES: readonly string[] = ["layout"];
+export const READ_FEATURES: readonly string[] = ["layout", "places"];
 
 /** `meta/sizes`. */
 export interface StoredSizes {

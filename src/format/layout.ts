@@ -52,6 +52,17 @@ export interface StoredLayout {
   readonly writers?: readonly Reservation[];
   /** Rows that a repair filled because their chunks were gone, in order, until they are set. [FG-15] */
   readonly filled?: readonly RowSpan[];
+  /** Superchunks that lie in another place than `data`; absent where there are none. [FG-20] */
+  readonly places?: readonly PlaceSpan[];
+}
+
+/** Superchunks with consecutive numbers that lie in one place. [FG-20] */
+export interface PlaceSpan {
+  /** Number of the first superchunk. */
+  readonly first: number;
+  readonly count: number;
+  /** Name of the place, which `meta/storage` declares. */
+  readonly place: string;
 }
 
 /** Numbers of superchunks that one of several writers has reserved. [FG-16] */
@@ -124,6 +135,7 @@ export function parseLayout(sizes: JsonObject, path: string): StoredLayout | und
     ...(moved ? { isMoved: true } : {}),
     ...parseWriters(stored, path),
     ...parseFilled(sizes, path),
+    ...parsePlaces(stored, path),
   };
   checkNumbers(layout, path);
   return layout;
@@ -151,6 +163,28 @@ function parseWriters(layout: JsonObject, path: string): Pick<StoredLayout, "wri
   if (new Set(writers.map(({ writer }) => writer)).size < writers.length)
     throw bad(path, field, "each writer once", layout["writers"]);
   return { writers };
+}
+
+/** Where superchunks lie that are not in `data`. Throws `BAD_FIELD`. [FG-20] */
+function parsePlaces(layout: JsonObject, path: string): Pick<StoredLayout, "places"> {
+  const field = "layout.places";
+  const stored = layout["places"];
+  if (stored === undefined) return {};
+  const places = listOf(stored, field, path).map((span): PlaceSpan => {
+    const list = listOf(span, field, path);
+    const [first, count] = [numberIn(list, 0, field, path), countIn(list, 1, field, path)];
+    const place = list[2];
+    if (typeof place !== "string" || count < 1 || first + count - 1 > LAST_NUMBER || list.length !== 3)
+      throw bad(path, field, "[number, count, name of a place]", span);
+    return { first, count, place };
+  });
+  [...places]
+    .sort((a, b) => a.first - b.first)
+    .reduce((end, { first, count }) => {
+      if (first < end) throw bad(path, field, "each superchunk once", first);
+      return first + count;
+    }, 0);
+  return places.length === 0 ? {} : { places };
 }
 
 /** Rows that a repair filled: spans in order, each behind the one before it. Throws `BAD_FIELD`. [FG-15] */
@@ -261,9 +295,15 @@ export function encodeSizes(facts: SizesFacts, layout: StoredLayout): Uint8Array
       ...(journal === undefined ? {} : { journal }),
       ...(layout.isMoved === true ? { moved: true } : {}),
       ...encodeWriters(layout.writers),
+      ...encodePlaces(layout.places),
     },
   };
   return new TextEncoder().encode(`${stringifyJson(sizes, { python: true })}\n`);
+}
+
+function encodePlaces(places: readonly PlaceSpan[] = []): JsonObject {
+  if (places.length === 0) return {};
+  return { places: places.map(({ first, count, place }) => [first, count, place]) };
 }
 
 function encodeWriters(writers: readonly Reservation[] = []): JsonObject {

@@ -34,7 +34,7 @@ import {
   locateTarget,
   type WritableLocation,
 } from "./locate.ts";
-import { open } from "./open.ts";
+import { open, placeOpener } from "./open.ts";
 import { helpersFor } from "./threads/convert-helpers.ts";
 import { useNativeDigests } from "./threads/native-digest.ts";
 import { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threads/threads.ts";
@@ -43,7 +43,7 @@ import { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threa
 export interface ConvertPathOptions extends ConvertOptions, ThreadOptions {
   /** Join the archives along the first dimension, in the order given; those of a folder in the order of their names. */
   readonly concat?: boolean | undefined;
-  /** Of a set of references: places that may be read, as `open` takes them. */
+  /** Of a set of references, and of arrays with places: what may be read, as `open` takes it. */
   readonly allow?: readonly string[] | undefined;
 }
 
@@ -69,10 +69,18 @@ export async function convert(
       const above = await membershipOf(destination, options);
       const isInGroup = above !== undefined;
       const encoder = options.encoder ?? encoderOf(options);
-      const helpers = "kind" in source ? undefined : helpersFor([sources].flat(), destination, options);
+      // Threads are not told which places may be read.
+      const isAlone = "kind" in source || options.allow !== undefined || options.openPlace !== undefined;
+      const helpers = isAlone ? undefined : helpersFor([sources].flat(), destination, options);
+      const openPlace = options.openPlace ?? placeOpener(options);
       let result: ConvertResult;
       try {
-        result = await convertWith(source, { ...target, isInGroup }, { ...options, encoder }, helpers);
+        result = await convertWith(
+          source,
+          { ...target, isInGroup },
+          { ...options, encoder, openPlace },
+          helpers,
+        );
       } finally {
         await helpers?.end();
       }
@@ -98,7 +106,7 @@ export async function* planConversion(
     yield* planIn(
       source,
       { path, isInGroup: (await membershipOf(destination, options)) !== undefined },
-      options,
+      { ...options, openPlace: options.openPlace ?? placeOpener(options) },
     );
   } finally {
     await close();
@@ -190,7 +198,7 @@ function nameOf(path: string): string {
 
 /** Opens the archives as they are given, and those of a folder in the order of their names, all in one store. */
 async function openInOrder(paths: readonly string[], options: ConvertPathOptions): Promise<FoundSources> {
-  const { signal, damaged, onDamage } = options;
+  const { signal, damaged, onDamage, openPlace = placeOpener(options) } = options;
   const mounts = new Map<string, Mount>();
   // Names may be the same: archives of one name for each year, in a folder each.
   for (const [i, path] of paths.entries()) mounts.set(`${i}`, await locate(path));
@@ -211,7 +219,13 @@ async function openInOrder(paths: readonly string[], options: ConvertPathOptions
         });
       for (const key of keys.sort())
         archives.push(
-          await openArchiveIn(store, key, { signal, damaged, onDamage, decoder: decoderOf(options) }),
+          await openArchiveIn(store, key, {
+            signal,
+            damaged,
+            onDamage,
+            openPlace,
+            decoder: decoderOf(options),
+          }),
         );
     }
     return { source: archives, close: () => store.close() };

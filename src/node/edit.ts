@@ -16,6 +16,7 @@ import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
 import { statIfThere } from "./fs/fs-open.ts";
 import { acquireLock, type LockOptions } from "./fs/lock.ts";
 import { closeOnFailure, isS3Address, locateTarget, type WritableLocation } from "./locate.ts";
+import { accessOf, addressOf } from "./open.ts";
 import { useNativeDigests } from "./threads/native-digest.ts";
 import { isSlow } from "./threads/thread-encoder.ts";
 import { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threads/threads.ts";
@@ -74,13 +75,18 @@ export async function create(path: string, options: CreatePathOptions): Promise<
   // Rows of a stream are flushed in time by themselves.
   const publish =
     options.data === undefined ? options.publish : options.publish === "full" ? "full" : "flush";
-  const settled = await settle(path, location, { ...options, publish }, options.format ?? "blz");
+  const places = options.places?.map((place) =>
+    typeof place === "string" ? addressOf(place) : { ...place, prefix: addressOf(place.prefix) },
+  );
+  const addresses = places?.map((place) => (typeof place === "string" ? place : place.prefix)) ?? [];
+  const allow = [...(options.allow ?? []), ...addresses];
+  const settled = await settle(path, location, { ...options, allow, publish }, options.format ?? "blz");
   const folders = isFile || isS3Address(path) ? [] : [join(resolve(path), "meta"), resolve(path)];
   const made = folders.filter((folder) => !fs.existsSync(folder));
   try {
     return await closeOnFailure(
       location.store,
-      createIn(location.store, location.path, { ...options, ...settled, publish: options.publish }),
+      createIn(location.store, location.path, { ...options, ...settled, places, publish: options.publish }),
     );
   } catch (error) {
     // Those with files of others in them stay.
@@ -140,7 +146,7 @@ async function settle(
           ? Promise.resolve(undefined)
           : acquireLock(join(folderOf(path, key), name), options)));
   return {
-    ...options,
+    ...accessOf(options),
     encoder: options.encoder ?? (threads === undefined && format === "blz" ? choice : encoderOf(options)),
     shared: options.shared && {
       ...(options.shared === true ? {} : options.shared),

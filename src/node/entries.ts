@@ -36,7 +36,7 @@ export interface EntryOptions {
  */
 export async function locateEntries(
   paths: readonly string[],
-  signal: AbortSignal | undefined,
+  { signal, openPlace }: Pick<OpenOptions, "signal" | "openPlace">,
   { isOther, sets }: EntryOptions = {},
 ): Promise<ServedEntries> {
   const stores: { close?(): Promise<void> }[] = [];
@@ -72,13 +72,13 @@ export async function locateEntries(
       if (await isArchive(store, path, { signal })) {
         // A server's objects are remembered by version: only a store of its own takes new ones for right.
         const openAgain = isRemote(typed)
-          ? (options: OpenOptions) => openArchive(typed, options)
-          : (options: OpenOptions) => openIn(store, path, { ...options, decoder: decoderOf() });
+          ? (options: OpenOptions) => openArchive(typed, { openPlace, ...options })
+          : (options: OpenOptions) => openIn(store, path, { openPlace, ...options, decoder: decoderOf() });
         entries.push({ node: name, source: store.describe(path), open: openAgain });
         places.push({ name, store, path });
         continue;
       }
-      const found = await findViewEntries(store, path, { signal }).catch((error: unknown) => {
+      const found = await findViewEntries(store, path, { signal, openPlace }).catch((error: unknown) => {
         if (isOther?.(error) === true) return undefined;
         throw error;
       });

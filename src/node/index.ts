@@ -37,6 +37,7 @@ export {
   openArchive,
   openArray,
   openTable,
+  placeOpener,
 } from "./open.ts";
 export {
   type FinishResult,

@@ -13,9 +13,12 @@ import {
   type OpenAnyOptions,
   type OpenArrayOptions,
   open as openIn,
+  placesOf,
   type Readable,
   withColumn,
 } from "../open/open.ts";
+import type { OpenPlace } from "../places/placed-store.ts";
+import type { PlaceAccess } from "../references/containers/container-reader.ts";
 import { asReadable } from "../store/foreign.ts";
 import type { ValuesOf } from "../values/selection.ts";
 import type { GroupArrays } from "../zarr/read/group.ts";
@@ -44,12 +47,7 @@ export interface OpenArrayPathOptions<Name extends string = string>
 export async function open(location: string, options: OpenPathOptions = {}): Promise<Readable> {
   useNativeDigests();
   const decoder = await decoderFor(options);
-  const settings: OpenAnyOptions = {
-    openContainer: async (...container) => (await import("./references.ts")).openContainer(...container),
-    ...options,
-    allow: options.allow?.map(addressOf),
-    decoder,
-  };
+  const settings: OpenAnyOptions = { ...options, ...accessOf(options), decoder };
   const openAt = async ({ store, path }: Location): Promise<Readable> => {
     const opened = await closeOnFailure(store, openIn(store, path, settings));
     // An archive's own `close` releases its store; a node's is kept open by the library.
@@ -82,7 +80,8 @@ export async function openArchive(location: string, options: OpenPathOptions = {
   useNativeDigests();
   const decoder = await decoderFor(options);
   const { store, path } = await locate(location);
-  return closeOnFailure(store, openArchiveIn(store, path, { ...options, decoder }));
+  const openPlace = options.openPlace ?? placeOpener(options);
+  return closeOnFailure(store, openArchiveIn(store, path, { ...options, openPlace, decoder }));
 }
 
 async function decoderFor(options: OpenPathOptions): Promise<ChunkDecoder> {
@@ -122,8 +121,27 @@ export async function openTable(
   return closeOnFailure(opened, asTable(opened));
 }
 
+/** Who may read what, with folders and S3 among it. */
+export function accessOf<A extends PlaceAccess>(access: A): A & Pick<PlaceAccess, "openContainer" | "allow"> {
+  return {
+    ...access,
+    openContainer:
+      access.openContainer ??
+      (async (...container) => (await import("./references.ts")).openContainer(...container)),
+    allow: access.allow?.map(addressOf),
+  };
+}
+
+/**
+ * What opens the places of arrays, for `openPlace` of functions that take a store: those that `containers` and `allow` let it use. `open`, `edit`
+ * and others that take a path make one by themselves.
+ */
+export function placeOpener(access: PlaceAccess): OpenPlace {
+  return placesOf(accessOf(access));
+}
+
 /** What a place that may be read begins with: an address as it is, a folder with its whole path. */
-function addressOf(place: string): string {
+export function addressOf(place: string): string {
   return /^[a-z][a-z0-9+.-]+:\/\//i.test(place) ? place : `file://${resolve(place)}/`;
 }
 

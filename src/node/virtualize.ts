@@ -23,6 +23,7 @@ import type { ZarrGroup } from "../zarr/read/group.ts";
 import { locateEntries } from "./entries.ts";
 import { writeIcechunk } from "./icechunk/icechunk-write.ts";
 import { locate, locateTarget } from "./locate.ts";
+import { placeOpener } from "./open.ts";
 import { type OpeningLines, openingLines, type WrittenForm } from "./opening-lines.ts";
 import { openContainer } from "./references.ts";
 import { environmentOfS3 } from "./s3/s3-client.ts";
@@ -43,6 +44,8 @@ export interface VirtualizeOptions
   readonly overwrite?: boolean | undefined;
   /** Where the archives lie and how they are read: containers, or the path of a JSON file with them; default: one for all. */
   readonly containers?: Iterable<Container> | string | undefined;
+  /** Of arrays with places: what may be read, as `open` takes it. */
+  readonly allow?: readonly string[] | undefined;
   /** Archives that are looked at at a time. Default 4. */
   readonly jobs?: number | undefined;
   /** Of Icechunk: of the commit. */
@@ -102,7 +105,10 @@ export async function virtualizeListed(
   const located =
     others.length === 0 && held.length > 0
       ? { entries: [], close: async (): Promise<void> => {} }
-      : await locateEntries(others, options.signal);
+      : await locateEntries(others, {
+          signal: options.signal,
+          openPlace: placeOpener({ allow: options.allow }),
+        });
   const close = async (): Promise<void> => {
     for (const { root } of held) await root.close();
     await located.close();

@@ -13,6 +13,8 @@ import type {
 import { archiveStore, explainNoArchive, findArchive } from "../archive/open/open.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checkDType } from "../format/dtype.ts";
+import type { OpenPlace } from "../places/placed-store.ts";
+import type { PlaceAccess } from "../references/containers/container-reader.ts";
 import type { OpenReferencesOptions } from "../references/kerchunk/open-references.ts";
 import { asReadable, type ForeignStore } from "../store/foreign.ts";
 import { joinKey, splitKey } from "../store/key.ts";
@@ -59,9 +61,10 @@ export async function open(
   options: OpenAnyOptions = {},
 ): Promise<Readable> {
   const source = archiveStore(store);
+  const settings: OpenAnyOptions = { ...options, openPlace: options.openPlace ?? placesOf(options) };
   const named = HELD_NAMES.test(path) ? await openNamed(asReadable(store), path, options) : undefined;
   if (named !== undefined) return named;
-  const found = await findArchive(source, path, options);
+  const found = await findArchive(source, path, settings);
   if ("kind" in found) return found;
   const { file } = found;
   // By its name too: it is read whole. What comes after it is the path of a node in the set.
@@ -78,6 +81,16 @@ export async function open(
   const held = await openInside(asReadable(store), path, file?.bytes, options);
   if (held !== undefined) return held;
   throw await explainNoArchive(source, path, found, options);
+}
+
+/** Opens the places of arrays by the rules of references; what does is loaded for the first of them. */
+export function placesOf(access: PlaceAccess): OpenPlace {
+  let opener: OpenPlace | undefined;
+  return async (place, isNamed) => {
+    const { placeOpener } = await import("../references/containers/container-reader.ts");
+    opener ??= placeOpener(access);
+    return opener(place, isNamed);
+  };
 }
 
 /** The first bytes of an HDF5 file; and the names of those that begin otherwise, or have a path after them. */

@@ -79,7 +79,7 @@ export async function findViewEntries(
     open: async (opening) => {
       const error = refused.get(key);
       if (error !== undefined) throw error;
-      return open(store, key, opening);
+      return open(store, key, { openPlace: options.openPlace, ...opening });
     },
   }));
 }

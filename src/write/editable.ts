@@ -13,6 +13,7 @@ import { joinMembers, memberText, parseJson, splitMembers } from "../format/json
 import { keepFloats } from "../format/json-float.ts";
 import type { StoredLayout } from "../format/layout.ts";
 import type { DType, JsonInput, JsonObject, JsonObjectInput, JsonValue } from "../format/types.ts";
+import type { PlaceRule, StoredPlace } from "../places/declared.ts";
 import type { WritableStore } from "../store/types.ts";
 import {
   type Extent,
@@ -112,6 +113,46 @@ export interface CompactPlan {
   readonly cbytes: number;
 }
 
+/** Which superchunks are moved: those that all that is given names. With each go the patches of its chunks. */
+export interface MoveChoice {
+  /** The first and the last by their place in the array, from 0. */
+  readonly superchunks?: readonly [first: number, last: number] | undefined;
+  /** All but so many at the end of the array. */
+  readonly keepLast?: number | undefined;
+  /** Those that were written before then, in milliseconds since 1970. */
+  readonly writtenBefore?: number | undefined;
+}
+
+/** What was moved; stored bytes. */
+export interface Moved {
+  readonly superchunks: number;
+  readonly bytes: number;
+}
+
+/** What is changed of an array's places. */
+export interface PlaceChanges {
+  /** New places: addresses of folders (`file:`, `http(s):`, `s3:`), with names or without. */
+  readonly add?: readonly (string | StoredPlace)[] | undefined;
+  /** Names of places in which no superchunk lies. */
+  readonly remove?: readonly string[] | undefined;
+  /** Which place new superchunks go to. */
+  readonly rule?: PlaceRule | undefined;
+}
+
+/** A place of an array, `data` among them. */
+export interface PlaceInfo {
+  readonly name: string;
+  /** URL of the place; undefined for `data`. */
+  readonly prefix: string | undefined;
+  /** How many superchunks of the array lie there, and which: the first and the last of each run, by their place in the array from 0. */
+  readonly superchunks: number;
+  readonly spans: readonly (readonly [first: number, last: number])[];
+  /** Superchunks there that patch others. */
+  readonly patches: number;
+  /** Their stored bytes together; undefined for a place that is not allowed. */
+  readonly bytes: number | undefined;
+}
+
 /**
  * Something that is open for editing. `append` and `set` may wait in memory and count at the latest when `flush` or `close`
  * has resolved; every other verb is durable when it resolves. One writer at a time.
@@ -198,6 +239,18 @@ export abstract class Editable implements AsyncDisposable {
   /** Brings the stored form in order, and with other settings encodes all chunks again. */
   compact(_changes?: CutOptions, _options?: LongOptions): Promise<void> {
     return this.refuse("compact");
+  }
+  /** Of an array of superchunks: where its superchunks lie, as of the last commit. */
+  places(): Promise<readonly PlaceInfo[]> {
+    return this.refuse("places");
+  }
+  /** Of an array of superchunks: adds places for superchunks, and removes those in which none lie. */
+  changePlaces(_changes: PlaceChanges): Promise<void> {
+    return this.refuse("places");
+  }
+  /** Of an array of superchunks: moves some of them to a place, by its name; `data` is the array's own folder. */
+  moveSuperchunks(_to: string, _choice?: MoveChoice, _options?: LongOptions): Promise<Moved> {
+    return this.refuse("places");
   }
   /** The selected values, those that wait included. */
   get<const S extends Selection | null | undefined = null>(

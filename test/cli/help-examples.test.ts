@@ -96,7 +96,7 @@ function localLine(line: string): string {
     .replaceAll("redis://queue.example:6379", () => `${queue}/${databases++ % 16}`)
     .replaceAll("https://example.org/archive.blp", `${web.url}/archive.blp`)
     .replaceAll("s3://bucket/", `s3://${s3.bucket}/`)
-    .replace(/ \/data\//g, ` ${work}/data/`)
+    .replace(/([ =])\/data\//g, `$1${work}/data/`)
     .replace("--port 9000", "--port 0");
 }
 
@@ -143,6 +143,11 @@ describe.skipIf(process.platform === "win32")("the help", () => {
     const before = process.cwd();
     process.chdir(work);
     try {
+      if (name !== "create" && local.includes("ticks")) {
+        const made = ["create", "ticks", "--dtype", "<f8", "--shape", "3000", "--superchunklen", "4"];
+        const settings = ["--chunklen", "100", "--place-by", "tier", "--place", `cold=${work}/data/ticks`];
+        expect((await runCli([...made, ...settings])).code).toBe(0);
+      }
       if (name === "unlink") expect((await runCli(["link", "prices"])).code).toBe(0);
       const inShell = /[|>]/.test(local) || name === "serve" || name === "view";
       if (inShell) {

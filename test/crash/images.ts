@@ -3,8 +3,10 @@ import { expect } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
 import type { JsonObject } from "../../src/format/types.ts";
+import type { OpenPlace } from "../../src/places/placed-store.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { openWritable } from "../../src/write/array/create.ts";
+import type { WritableStore } from "../../src/store/types.ts";
+import { openWritable, type WriteOptions } from "../../src/write/array/create.ts";
 import { withCounting } from "../store/counting.ts";
 
 /** The objects of a store. */
@@ -40,32 +42,35 @@ export async function contentsOf(array: ArrayArchive): Promise<Contents> {
 
 /**
  * The law of crashes: a reader of the image sees exactly one of `allowed`, without writing; recovery by the next writer
- * changes nothing that is read, leaves nothing over, and a second one changes nothing at all. Gives what was read.
+ * changes nothing that is read, leaves nothing over, and a second one changes nothing at all. Gives what was read. `openPlaces` opens the
+ * places of the array, which are parts of the image too.
  */
 export async function checkImage(
   image: Image,
   allowed: readonly Contents[],
   label: string,
+  openPlaces?: (store: WritableStore) => OpenPlace,
 ): Promise<Contents> {
+  const opening = (store: WritableStore) => ({ openPlace: openPlaces?.(store) });
   const counted = withCounting(new MemoryStore(image));
-  const reader = (await open(counted.store)) as ArrayArchive;
+  const reader = (await open(counted.store, "", opening(counted.store))) as ArrayArchive;
   const contents = await contentsOf(reader);
   expect(allowed, label).toContainEqual(contents);
   expect((await reader.verify()).findings, label).toEqual([]);
   expect(counted.counts.writes, label).toBe(0);
 
   const store = new MemoryStore(image);
-  await recoverOnce(store);
-  const recovered = (await open(store)) as ArrayArchive;
+  await recoverOnce(store, opening(store));
+  const recovered = (await open(store, "", opening(store))) as ArrayArchive;
   expect(await contentsOf(recovered), label).toEqual(contents);
   expect((await recovered.verify()).findings, label).toEqual([]);
   const once = await imageOf(store);
-  await recoverOnce(store);
+  await recoverOnce(store, opening(store));
   expect(await imageOf(store), label).toEqual(once);
   return contents;
 }
 
-async function recoverOnce(store: MemoryStore): Promise<void> {
-  const writer = await openWritable(store, "");
+async function recoverOnce(store: MemoryStore, options: WriteOptions): Promise<void> {
+  const writer = await openWritable(store, "", options);
   await writer.abandon();
 }

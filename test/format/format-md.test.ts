@@ -109,6 +109,8 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "FR-04": "format/rules-journal.test.ts",
   "FG-05": "format/rules-layout.test.ts",
   "FG-06": "format/rules-layout.test.ts",
+  "FG-19": "places/places.test.ts",
+  "FG-20": "places/places.test.ts",
   "FI-02": "scan/index.test.ts",
   "FI-03": "scan/index.test.ts",
   "FI-04": "scan/index.test.ts",

@@ -5,7 +5,11 @@ const MIB = 1 << 20;
 
 /** A segment of one chunk that has so many bytes. */
 function segmentOf(number: number, nbytes: number): Segment {
-  return { number, columns: [[{ bytes: new Uint8Array(nbytes), digest: new Uint8Array(4), nbytes }]] };
+  return {
+    number,
+    first: 0,
+    columns: [[{ bytes: new Uint8Array(nbytes), digest: new Uint8Array(4), nbytes }]],
+  };
 }
 
 /** A publisher of which nothing is published until `finish` says so, and the order of what happened. */

@@ -61,8 +61,9 @@ class LiveArray implements ArrayArchive {
   get dialect(): Dialect {
     return this.#array.dialect;
   }
+  /** With the places that its superchunks lie in. */
   get store(): ReadableStore {
-    return this.#state.store;
+    return this.#state.opened.store;
   }
   get path(): string {
     return this.#state.path;
@@ -288,6 +289,7 @@ interface Opened {
   /** Reads this generation and knows of no other. */
   readonly array: ArrayArchive;
   readonly layout: StoredLayout;
+  readonly store: ReadableStore;
   /** `meta/sizes` as it was read. */
   readonly sizes: Uint8Array;
   /** The superchunks that were opened. */
@@ -423,18 +425,20 @@ export async function openLiveArray(
   found: FolderMetadata,
   options: OpenOptions,
 ): Promise<ArrayArchive> {
-  const { verify, decoder } = options;
+  const { verify, decoder, openPlace } = options;
   const reopen = async (
     rows: number | undefined,
     first?: FolderMetadata,
     signal?: AbortSignal,
   ): Promise<Opened> => {
-    const read = await readGeneration(store, path, first, { verify, decoder, signal }, rows);
+    const read = await readGeneration(store, path, first, { verify, decoder, openPlace, signal }, rows);
     const generation = await withViewWarning(store, path, read, signal);
     const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), { signal })) ?? {};
-    const { layout, sizes } = generation;
+    const { layout, sizes, store: placed } = generation;
     const files = new OpenedFiles();
-    return { array: showGeneration(generation, attrs, files), layout, sizes, files };
+    // Of several stores none answers for the names in all of them.
+    files.hasVersions = placed === store;
+    return { array: showGeneration(generation, attrs, files), layout, store: placed, sizes, files };
   };
   const opened = await reopen(undefined, found, options.signal);
   return new LiveArray(new LiveState(store, path, opened, (rows, signal) => reopen(rows, undefined, signal)));

@@ -2,6 +2,7 @@
 import type { Compressor, Shuffle } from "../../codec/types.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { ChecksumName, Dialect, DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
+import type { OpenPlace } from "../../places/placed-store.ts";
 import type { ArrowOptions } from "../../scan/arrow-batches.ts";
 import type { Indices, OuterEntry, PickOptions } from "../../scan/pick.ts";
 import type { ScanBatch, ScanColumns, ScanRowsOptions } from "../../scan/scan.ts";
@@ -74,6 +75,8 @@ export interface OpenOptions {
   readonly verify?: boolean | undefined;
   /** What decodes where many chunks are read (default: the calling thread). */
   readonly decoder?: ChunkDecoder | undefined;
+  /** Opens the places of an array whose superchunks lie in others than its folder; without it such an array is refused. */
+  readonly openPlace?: OpenPlace | undefined;
   /** The columns of a table that are opened, each at the cost of some requests (default: all); it seems to have no others. */
   readonly columns?: readonly string[] | undefined;
 }

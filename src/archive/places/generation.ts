@@ -9,6 +9,8 @@ import { objectOf, parseJson, stringifyJson } from "../../format/json.ts";
 import { parseLayout, type StoredLayout } from "../../format/layout.ts";
 import { checkStoredName } from "../../format/naming.ts";
 import type { DType, JsonInput } from "../../format/types.ts";
+import { parsePlaces } from "../../places/declared.ts";
+import { openPlaces } from "../../places/open-places.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import { type ArrayFolder, type FolderMetadata, readFolder } from "../kinds/array-folder.ts";
@@ -29,6 +31,8 @@ export interface Generation {
   readonly folder: ArrayFolder;
   readonly layout: StoredLayout;
   readonly storage: StoredStorage;
+  /** The array's store with its places. */
+  readonly store: ReadableStore;
   /** `meta/sizes` as it was read. */
   readonly sizes: Uint8Array;
   /** The dtype's fields lie in a folder each. */
@@ -36,16 +40,17 @@ export interface Generation {
 }
 
 /**
- * Reads the newest generation; `found` is what has been read already. `rows` shows only that many rows.
+ * Reads the newest generation; `found` is what has been read already. `rows` shows only that many rows. With `metadata` nothing but
+ * metadata will be read of it: its places are not opened, and its journal is not laid over its files.
  *
- * @throws UNSUPPORTED for a read feature that is not known; NOT_FOUND where the layout is gone; BAD_FIELD and
+ * @throws UNSUPPORTED for a read feature that is not known; UNSAFE_PATH for a place that is not allowed; NOT_FOUND where the layout is gone; BAD_FIELD and
  * the other codes of damage
  */
 export async function readGeneration(
   store: ReadableStore,
   path: string,
   found: FolderMetadata | undefined,
-  options: OpenOptions,
+  options: OpenOptions & { readonly metadata?: boolean },
   rows?: number,
 ): Promise<Generation> {
   let { sizes, storage } = found ?? (await readBoth(store, path, options));
@@ -61,14 +66,25 @@ export async function readGeneration(
     const parsed = parseStorage(text, storagePath);
     const declared = objectOf(parsed.raw["superchunk"] ?? null);
     if (declared["revision"] === layout.revision) {
-      const folder = readFolder(store, path, { sizes, storage: text }, options, rows);
+      const { openPlace, metadata } = options;
+      const isPlaced = layout.places !== undefined || declared["places"] !== undefined;
+      const array = { path, id: layout.id, spans: layout.places ?? [] };
+      const placed =
+        isPlaced && metadata !== true
+          ? await openPlaces(store, array, parsePlaces(parsed.raw, storagePath), {
+              openPlace,
+              mode: "read",
+              sizesPath,
+            })
+          : store;
+      const folder = readFolder(placed, path, { sizes, storage: text }, options, rows);
       const hasColumns = declared["columns"] === true && folder.dtype.kind === "struct";
-      const generation = { folder, layout, storage: parsed, sizes, hasColumns };
-      if (layout.journal === undefined) return generation;
+      const generation = { folder, layout, storage: parsed, store: placed, sizes, hasColumns };
+      if (layout.journal === undefined || metadata) return generation;
       try {
         return {
           ...generation,
-          folder: { ...folder, store: await withChanges(store, path, generation, options) },
+          folder: { ...folder, store: await withChanges(placed, path, generation, options) },
         };
       } catch (error) {
         const newest = await readBoth(store, path, options);

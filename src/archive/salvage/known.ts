@@ -14,6 +14,7 @@ import {
   superchunkName,
 } from "../../format/naming.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
+import { parsePlaces } from "../../places/declared.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";
@@ -92,6 +93,8 @@ export async function examineFolder(
   const layout = sizes && read("meta/sizes", sizes.raw, (raw) => parseLayout(raw, pathOf("meta/sizes")));
   const text = layout?.storage === undefined ? await get("meta/storage") : encodeJson(layout.storage);
   const storage = read("meta/storage", text, (bytes) => parseStorage(bytes, pathOf("meta/storage")));
+  const placing = storage === undefined ? undefined : parsePlaces(storage.raw, pathOf("meta/storage"));
+  if (layout?.places !== undefined || (placing?.places.length ?? 0) > 0) throw hasPlaces(pathOf(""));
   const files = await dataFiles(store, path);
   if (
     sizes === undefined &&
@@ -143,6 +146,15 @@ export async function examineFolder(
     attrs: attrs ?? {},
     damagedAttributes: attrs === undefined ? attrsBytes : undefined,
   };
+}
+
+/** A disk that is not mounted must not pass for superchunks that are lost. */
+function hasPlaces(path: string): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    'superchunks of the array lie in other places, which are not looked through for what is whole; "superchunk place --move all --to data" brings back what can be read, and "superchunk place --remove" takes the places away',
+    { path, field: "layout.places" },
+  );
 }
 
 function parseAttributes(bytes: Uint8Array, path: string): JsonObject {

@@ -184,8 +184,8 @@ export async function sourcesOf(
   return oneSource(source, name);
 }
 
-function openOptions({ signal, damaged, onDamage }: ConvertOptions): OpenOptions {
-  return { signal, damaged, onDamage };
+function openOptions({ signal, damaged, onDamage, openPlace }: ConvertOptions): OpenOptions {
+  return { signal, damaged, onDamage, openPlace };
 }
 
 function oneSource(source: OpenedSource, path: string): Sources {

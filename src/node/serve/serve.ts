@@ -13,6 +13,7 @@ import type { ViewOptions, ZarrView } from "../../view/view.ts";
 import { zarrTreeView } from "../../view/view-tree.ts";
 import { locateEntries } from "../entries.ts";
 import { closeOnFailure } from "../locate.ts";
+import { placeOpener } from "../open.ts";
 import { encoderOf } from "../threads/threads.ts";
 import { PageFiles } from "./page-files.ts";
 import { type AnswerContext, answer, refuse } from "./serve-answer.ts";
@@ -80,10 +81,15 @@ export async function serveView(
   if (typeof source === "object" && "get" in source) return serveOne(source, options);
   const { portable, encoder = encoderOf(), signal, page = true } = options;
   const isOther = (error: unknown): boolean => page === "only" && isSuperchunkError(error, "UNSUPPORTED");
-  const found = await locateEntries(typeof source === "string" ? [source] : source, signal, {
-    isOther,
-    sets: page === "only" ? undefined : { allow: options.allow ?? [] },
-  });
+  const paths = typeof source === "string" ? [source] : source;
+  const found = await locateEntries(
+    paths,
+    { signal, openPlace: placeOpener(options) },
+    {
+      isOther,
+      sets: page === "only" ? undefined : { allow: options.allow ?? [] },
+    },
+  );
   const view = zarrTreeView(found.entries, { portable, encoder });
   // The page reads stored bytes, which a set of references does not have; browsers get a list of its nodes.
   const files =

@@ -4,11 +4,13 @@
  * Must not know the forms of references.
  */
 import { SuperchunkError } from "../../errors.ts";
+import { notAllowed } from "../../places/open-places.ts";
+import type { OpenPlace } from "../../places/placed-store.ts";
 import { HttpStore } from "../../store/http.ts";
 import type { Redirects } from "../../store/http-request.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { StoredReference } from "../kerchunk/kerchunk-index.ts";
-import type { Container, Containers } from "./containers.ts";
+import { type Container, Containers, storeOf } from "./containers.ts";
 import { checkGuard } from "./guard.ts";
 
 /** Secrets for a container: given when references are opened, and never kept with them. */
@@ -137,6 +139,65 @@ export class ContainerReader {
     if (info === undefined) throw absent(store.describe(key));
     return info;
   }
+}
+
+/** Who may use the places of arrays. */
+export interface PlaceAccess extends ContainerOptions {
+  readonly containers?: Iterable<Container> | undefined;
+  readonly allow?: readonly string[] | undefined;
+  readonly credentials?: Readonly<Record<string, ContainerCredentials>> | undefined;
+  readonly openContainer?: OpenContainer | undefined;
+}
+
+/**
+ * Opens the places of arrays that lie in a container which is given, or below an address of `allow`, each once. An address of S3 in `allow` may
+ * have settings (`?endpoint=`, `region=`, `anonymous=`), and is reached with what the AWS tools find.
+ */
+export function placeOpener({
+  containers: given = [],
+  allow = [],
+  credentials,
+  openContainer = openWebContainer,
+  redirects,
+}: PlaceAccess): OpenPlace {
+  const containers = new Containers(given);
+  for (const [i, address] of allow.entries()) {
+    const container = addressed(address, `allowed-${i + 1}`);
+    if (![...containers].some(({ prefix }) => prefix === container.prefix)) containers.add(container);
+  }
+  const opened = new Map<string, Promise<ReadableStore>>();
+  return (place, isNamed) => {
+    const { name, prefix } = place;
+    const container = containers.find(prefix) ?? (isNamed ? addressed(prefix, name) : undefined);
+    if (container === undefined) throw notAllowed(place);
+    const { location, credentials: own } = container;
+    const moved =
+      location === undefined ? {} : { location: location + prefix.slice(container.prefix.length) };
+    const secrets = own === undefined ? undefined : credentials?.[own];
+    const store =
+      opened.get(prefix) ??
+      Promise.resolve(openContainer({ ...container, prefix, ...moved }, secrets, { redirects }));
+    opened.set(prefix, store);
+    return store;
+  };
+}
+
+/** The container of an address. Its settings are not kept with an archive: whoever opens it gives them. */
+function addressed(address: string, name: string): Container {
+  const [place = "", query = ""] = address.split("?");
+  const prefix = place.endsWith("/") ? place : `${place}/`;
+  const store = storeOf(prefix);
+  if (store !== "s3") return { name, prefix, store };
+  const settings = new URLSearchParams(query);
+  const [endpoint, region] = [settings.get("endpoint"), settings.get("region")];
+  return {
+    name,
+    prefix,
+    store,
+    ...(endpoint === null ? {} : { endpoint }),
+    ...(region === null ? {} : { region }),
+    ...(["true", "1", ""].includes(settings.get("anonymous") ?? "false") ? { anonymous: true } : {}),
+  };
 }
 
 /** Opens containers that are read over HTTP: web servers, and public buckets through their web addresses. */

@@ -7,6 +7,7 @@
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
+import { checkLocation, hasScheme, schemeOf } from "../../places/location.ts";
 
 /** Kinds of stores that objects lie in. */
 export type ContainerStore = "local" | "http" | "s3" | "gcs" | "azure";
@@ -286,46 +287,12 @@ function badFile(path: string, field: string, reason: string, found: unknown): S
 // A location of a local file is `file://` and its path as it is: readers (fsspec 2026, Icechunk 2) take the text
 // behind it for the path, and decode nothing. Must not know stores.
 
-const SCHEME = /^([a-z][a-z0-9+.-]*):\/\//;
-/** Characters that no location has a reason to hold. */
-const CONTROL = /\p{Cc}/u;
-
-/** Scheme of a location, in lower case. Throws `BAD_FIELD` where there is none. */
-function schemeOf(location: string): string {
-  const scheme = SCHEME.exec(location)?.[1];
-  if (scheme === undefined)
-    throw badLocation(location, "has no scheme such as file://, https:// or s3://", "BAD_FIELD");
-  return scheme;
-}
-
-/**
- * Checks a location, or the prefix of a container. Throws `BAD_FIELD` for one without a scheme, with a query or a
- * fragment, and `UNSAFE_PATH` for one with `.` or `..` in it, also where they are written with `%2e`.
- */
-function checkLocation(location: string): string {
-  const scheme = schemeOf(location);
-  if (CONTROL.test(location)) throw badLocation(location, "has control characters", "UNSAFE_PATH");
-  const rest = location.slice(scheme.length + 3);
-  const isWeb = scheme === "http" || scheme === "https";
-  if (isWeb && /[?#]/.test(rest))
-    throw badLocation(location, "has a query or a fragment, which no object's address has", "BAD_FIELD");
-  // Of az:// and abfs:// what stands before the @ is the name of a container.
-  if (isWeb ? /^[^/]*@/.test(rest) : scheme !== "file" && /^[^/]*:[^/]*@/.test(rest))
-    throw badLocation(location, "has a user or a password in it; give credentials by name", "BAD_FIELD");
-  for (const part of rest.split(/[/\\]/)) {
-    const plain = part.replace(/%2e/gi, ".");
-    if (plain === "." || plain === ".." || /%2f|%5c|%00/i.test(part))
-      throw badLocation(location, `has the part "${part}", which can lead out of its folder`, "UNSAFE_PATH");
-  }
-  return location;
-}
-
 /** The location of an object that a store describes as a path or a URL. Throws `UNSUPPORTED` for other descriptions. */
 export function toLocation(described: string): string {
   // Stores name objects for people: what a URL cannot hold is written in its way.
   if (/^https?:/.test(described))
     return checkLocation(described.replace(/[^\x21-\x7e]|["<>\\^`{|}]/gu, encodeURIComponent));
-  if (SCHEME.test(described)) return checkLocation(described);
+  if (hasScheme(described)) return checkLocation(described);
   if (described.startsWith("/")) return checkLocation(`file://${described}`);
   if (/^[A-Za-z]:[\\/]/.test(described)) return checkLocation(`file:///${described.replaceAll("\\", "/")}`);
   throw new SuperchunkError(
@@ -372,13 +339,4 @@ export function commonFolder(locations: Iterable<string>): string | undefined {
     }
   }
   return common;
-}
-
-function badLocation(location: string, reason: string, code: "BAD_FIELD" | "UNSAFE_PATH"): SuperchunkError {
-  // A password must not reach a log by way of the message.
-  const shown = location.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/@]*@/i, "$1***@").replace(/\?.*$/s, "?…");
-  return new SuperchunkError(code, `the location "${shown}" ${reason}`, {
-    field: "location",
-    found: shown,
-  });
 }

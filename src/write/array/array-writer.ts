@@ -146,6 +146,13 @@ export class ArrayWriter {
     return this.#planned.of(this);
   }
 
+  /** Takes over other settings that chunks do not depend on, and the store with the places that they name. */
+  relocate(settings: ArraySettings, store: WritableStore): void {
+    this.settings = settings;
+    this.root.store = store;
+    this.#planned.forget();
+  }
+
   /** Forgets all that is planned: back to the last commit. */
   async rollBack(settings: ArraySettings = this.settings): Promise<void> {
     await this.#publisher.clear();
@@ -271,7 +278,8 @@ export class ArrayWriter {
     const replaced = new Set(chunks);
     this.patches = [...dropPatched(this.patches, (chunk) => replaced.has(chunk)), { number, chunks }];
     this.isDirty = true;
-    await this.#publisher.add({ number, columns }, this.#maker.takeBlocks());
+    const [first = 0] = chunks;
+    await this.#publisher.add({ number, first, columns }, this.#maker.takeBlocks());
     this.#publisher.throwDeferred();
   }
 
@@ -402,8 +410,8 @@ export class ArrayWriter {
       for (let i = 0; i < this.columns.length; i++)
         columns[i]?.push(await this.chunks.next(i, this.buffer.column(i)));
     }
-    const number = await this.publishSegment({ number: this.files.takeLoose(), columns });
     const start = countChunks(before);
+    const number = await this.publishSegment({ number: this.files.takeLoose(), first: start, columns });
     const patches = dropPatched(this.patches, (chunk) => chunk >= start);
     return { before, number, whole, short, patches };
   }
@@ -431,7 +439,11 @@ export class ArrayWriter {
       this.runs = appendRun(full.runs, number, superchunklen);
       // More wait only where there was a failure before; the memory of these goes with the superchunk.
       this.#pending = columns.map((chunks) => chunks.slice(superchunklen).map(ownCopy));
-      const segment = { number, columns: columns.map((chunks) => chunks.slice(0, superchunklen)) };
+      const segment = {
+        number,
+        first: full.chunks,
+        columns: columns.map((chunks) => chunks.slice(0, superchunklen)),
+      };
       await this.#publisher.add(segment, this.#maker.takeBlocks());
     }
   }
@@ -452,7 +464,7 @@ export class ArrayWriter {
 
   /** Publishes one superchunk, in all columns. The number that it got: another one where that is taken. */
   publishSegment(segment: Segment): Promise<number> {
-    return this.files.publish(segment, this.columns, this.settings);
+    return this.files.publish(segment, this.columns, this.settings, this.committed.layout);
   }
 
   /** The same, and takes the memory of all chunks back that were made for it: nothing else may wait. */

@@ -1,14 +1,23 @@
 /**
- * Growing, shrinking, deleting rows. Each plans on an {@link ArrayWriter} with nothing else planned; the caller commits.
+ * Growing, shrinking, deleting rows: each plans on an {@link ArrayWriter} with nothing else planned; the caller commits. And moving superchunks
+ * to other places, which commits by itself.
  */
 import type { LongOptions } from "../../archive/kinds/types.ts";
 import { encodeJson } from "../../archive/places/generation.ts";
-import { isSuperchunkError } from "../../errors.ts";
-import { mergeSpans, withoutSpan } from "../../format/layout.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { mergeSpans, type Run, type StoredLayout, withoutSpan } from "../../format/layout.ts";
+import { parseSuperchunkName } from "../../format/naming.ts";
+import { checkPlacing, givenPlaces, HOME, placeNamed } from "../../places/declared.ts";
+import { clearPlaceOf, openAllPlaces, putMark } from "../../places/open-places.ts";
+import { type OpenPlace, type PlacedKey, PlacedStore } from "../../places/placed-store.ts";
+import { isWritable, type ReadableStore } from "../../store/types.ts";
 import { encodeItem } from "../../values/item-bytes.ts";
-import { joinField, splitField } from "../layout/columns.ts";
-import { dropPatched, truncateRuns } from "../layout/runs.ts";
+import type { MoveChoice, Moved, PlaceChanges, PlaceInfo } from "../editable.ts";
+import { joinField, splitField, superchunkKeys } from "../layout/columns.ts";
+import { appendRun, dropPatched, placesOf, truncateRuns } from "../layout/runs.ts";
+import { type ArraySettings, storageOf } from "../layout/settings.ts";
 import type { ArrayWriter } from "./array-writer.ts";
+import type { ArrayRoot } from "./root.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
 
 /** Adds rows of the default value, until there are `rows`. Progress is in uncompressed bytes. */
@@ -150,4 +159,232 @@ export async function commitStorage(writer: ArrayWriter): Promise<void> {
     if (!isSuperchunkError(error) || error.code === "CONFLICT") throw error;
     root.warnings.push(error.message);
   }
+}
+
+// Moving superchunks from one place to another: copied under a new number, checked, committed; the commit removes the old ones. So a name still
+// means one file, and a crash leaves at most a copy that no commit names, which the next writer removes. @see FORMAT.md [FG-21]
+
+/** A superchunk, and the chunks of the array that are in it. */
+interface Holder {
+  readonly number: number;
+  readonly chunks: readonly number[];
+}
+
+/** Superchunks, and stored bytes, that are committed together. */
+const MOVED_TOGETHER = 64;
+const MOVED_BYTES = 256 << 20;
+
+/** Moves superchunks to a place, by its name. Nothing may be planned. Progress is in superchunks. Throws `NOT_FOUND` for another name. */
+export async function moveSuperchunks(
+  writer: ArrayWriter,
+  choice: MoveChoice,
+  target: string,
+  options: LongOptions = {},
+): Promise<Moved> {
+  const to = placeNamed(writer.settings.placing, target)?.name;
+  const { placed } = writer.root;
+  const moved = { superchunks: 0, bytes: 0 };
+  if (placed === undefined) return moved;
+  await writer.prepare();
+  const chosen: Holder[] = [];
+  for (const holder of await chooseHolders(writer, choice))
+    if (placed.placeOf(holder.number) !== to) chosen.push(holder);
+  let copies = new Map<number, number>();
+  let waiting = 0;
+  const commit = async (): Promise<void> => {
+    if (copies.size > 0) await commitCopies(writer, copies);
+    moved.superchunks += copies.size;
+    copies = new Map();
+    waiting = 0;
+  };
+  for (const [i, { number, chunks }] of chosen.entries()) {
+    options.signal?.throwIfAborted();
+    // What is damaged is told, and stays where it is.
+    const source = writer.source();
+    for (let column = 0; column < writer.columns.length; column++)
+      for await (const _ of source.fetchedEach(column, chunks));
+    const { number: copy, bytes } = await writer.files.copy(number, to, writer.columns, options.signal);
+    copies.set(number, copy);
+    moved.bytes += bytes;
+    waiting += bytes;
+    if (copies.size >= MOVED_TOGETHER || waiting >= MOVED_BYTES) await commit();
+    options.onProgress?.({ done: i + 1, total: chosen.length, label: "superchunks" });
+  }
+  await commit();
+  await writer.root.settled();
+  return moved;
+}
+
+/** Commits superchunks under other numbers. */
+async function commitCopies(writer: ArrayWriter, copies: ReadonlyMap<number, number>): Promise<void> {
+  const { layout } = writer.committed;
+  let runs: readonly Run[] = [];
+  for (const { number, chunks } of placesOf(layout.runs))
+    runs = appendRun(runs, copies.get(number) ?? number, chunks);
+  const patches = layout.patches.map((patch) => ({
+    ...patch,
+    number: copies.get(patch.number) ?? patch.number,
+  }));
+  await writer.recommit({ runs, patches });
+}
+
+/** The superchunks that a choice names, with the patches of their chunks. */
+async function chooseHolders(
+  { committed: { layout }, columns, root }: ArrayWriter,
+  { superchunks: [from, last] = [0, Number.POSITIVE_INFINITY], keepLast = 0, writtenBefore }: MoveChoice,
+): Promise<Holder[]> {
+  const all = [...placesOf(layout.runs)];
+  const end = Math.min(last + 1, all.length - keepLast);
+  const chosen = all.slice(from, Math.max(from, end));
+  const [start, behind] = [chosen[0], chosen.at(-1)];
+  if (start === undefined || behind === undefined) return [];
+  const holders: Holder[] = chosen.map(({ number, first, chunks }) => ({
+    number,
+    chunks: Array.from({ length: chunks }, (_, i) => first + i),
+  }));
+  for (const { number, chunks } of layout.patches) {
+    const counted = chunks.filter((chunk) => chunk >= 0);
+    const [first = -1] = counted;
+    if (first >= start.first && first < behind.first + behind.chunks)
+      holders.push({ number, chunks: counted });
+  }
+  if (writtenBefore === undefined) return holders;
+  const old: Holder[] = [];
+  for (const holder of holders) {
+    let newest = 0;
+    for (const key of superchunkKeys(columns, [holder.number]))
+      newest = Math.max(newest, (await root.store.stat(key))?.modified ?? Number.POSITIVE_INFINITY);
+    if (newest < writtenBefore) old.push(holder);
+  }
+  return old;
+}
+
+// The places themselves: which there are, and what lies in them.
+
+/**
+ * Adds and removes places, by one commit. Nothing may be planned.
+ *
+ * @throws CONFLICT for a place in which superchunks lie; UNSUPPORTED for an array that is kept a Zarr array, that writers share, or that is
+ * open to be changed in place
+ */
+export async function changePlaces(
+  writer: ArrayWriter,
+  { add: given = [], remove = [], rule }: PlaceChanges,
+  openPlace: OpenPlace | undefined,
+): Promise<void> {
+  const { settings, root, committed } = writer;
+  const { placing } = settings;
+  const { layout } = committed;
+  for (const name of remove) refuseUsed(root, layout, placeNamed(placing, name)?.name);
+  const add = givenPlaces(given, placing.places);
+  const places = [...placing.places.filter(({ name }) => !remove.includes(name)), ...add];
+  const changed = {
+    ...settings,
+    placing: checkPlacing({ places, rule: rule ?? placing.rule }),
+    revision: settings.revision + 1,
+  };
+  refuseZarrPlaces(root.store, root.path, changed);
+  if (settings.shared || writer.changes !== undefined) throw noPlaces(root, settings.shared);
+  const before = root.store;
+  const array = { path: root.path, id: layout.id, spans: layout.places ?? [] };
+  const named = new Set(add.map(({ name }) => name));
+  const home = root.placed?.home ?? before;
+  if (!isWritable(home)) throw new RangeError("an array that is written lies in a store that can write");
+  const store = await openAllPlaces(home, array, changed.placing, { openPlace, named });
+  for (const place of add) if (store instanceof PlacedStore) await putMark(store, place);
+  const { placed } = root;
+  try {
+    writer.relocate(changed, store);
+    await writer.recommit({ storage: storageOf(changed), revision: changed.revision });
+  } catch (error) {
+    writer.relocate(settings, before);
+    throw error;
+  }
+  await commitStorage(writer);
+  for (const name of remove) if (placed !== undefined) await clearPlaceOf(placed, name);
+}
+
+/** The places of an array, `data` first. */
+export async function listPlaces({
+  root,
+  settings,
+  columns,
+  committed: { layout },
+}: ArrayWriter): Promise<PlaceInfo[]> {
+  const { placed } = root;
+  const all = [...placesOf(layout.runs)];
+  const infos: PlaceInfo[] = [];
+  for (const place of [undefined, ...settings.placing.places]) {
+    const isThere = (number: number): boolean => placed?.placeOf(number) === place?.name;
+    const spans: [number, number][] = [];
+    for (const [i, { number }] of all.entries()) {
+      if (!isThere(number)) continue;
+      const last = spans.at(-1);
+      if (last?.[1] === i - 1) last[1] = i;
+      else spans.push([i, i]);
+    }
+    const patches = layout.patches.filter(({ number }) => isThere(number));
+    const numbers = new Set([...all, ...patches].map(({ number }) => number).filter(isThere));
+    const folders = columns.map(
+      ({ folder }) => placed?.at(place?.name, folder) ?? { store: root.store, key: folder },
+    );
+    infos.push({
+      name: place?.name ?? HOME,
+      prefix: place?.prefix,
+      superchunks: spans.reduce((sum, [first, last]) => sum + last - first + 1, 0),
+      spans,
+      patches: patches.length,
+      bytes: await bytesOf(folders, numbers),
+    });
+  }
+  return infos;
+}
+
+/** Stored bytes of superchunks in folders; undefined where these must not be read. */
+async function bytesOf(
+  folders: readonly PlacedKey[],
+  numbers: ReadonlySet<number>,
+): Promise<number | undefined> {
+  let bytes = 0;
+  try {
+    for (const { store, key } of folders)
+      for await (const { name, size } of store.list(key, { sizes: true }))
+        if (numbers.has(parseSuperchunkName(name) ?? 0)) bytes += size ?? 0;
+  } catch (error) {
+    if (isSuperchunkError(error) && !error.isDamage) return undefined;
+    throw error;
+  }
+  return bytes;
+}
+
+function refuseUsed(root: ArrayRoot, { places = [] }: StoredLayout, name: string | undefined): void {
+  const count = places.reduce((sum, span) => sum + (span.place === name ? span.count : 0), 0);
+  if (name !== undefined && count === 0) return;
+  throw new SuperchunkError(
+    "CONFLICT",
+    name === undefined
+      ? `"${HOME}" is the folder of the array itself, and stays`
+      : `${count} superchunks lie in the place "${name}"; move them to another one first`,
+    { path: root.store.describe(root.path), field: "place", found: name },
+  );
+}
+
+/** Throws `UNSUPPORTED` for a Zarr array with places: its shards are names of files in its own folder. */
+export function refuseZarrPlaces(store: ReadableStore, path: string, { zarr, placing }: ArraySettings): void {
+  if (!zarr || placing.places.length === 0) return;
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    "an array that is kept a Zarr array as well has all superchunks in its own folder, where Zarr readers look for them; make it without places, or without Zarr",
+    { path: store.describe(path), field: "places" },
+  );
+}
+
+function noPlaces({ store, path }: ArrayRoot, isShared: boolean): SuperchunkError {
+  const reason = isShared
+    ? "several writers share the array, and each puts its superchunks into the array's own folder"
+    : "the array is open to be changed in place; open it without that";
+  return new SuperchunkError("UNSUPPORTED", `its places cannot be changed: ${reason}`, {
+    path: store.describe(path),
+    field: "places",
+  });
 }

@@ -120,7 +120,7 @@ async function foldAll(
     if (number === undefined || wanted.has(place)) {
       const columns: StoredChunk[][] = [];
       for (let i = 0; i < writer.columns.length; i++) columns.push(await writer.chunks.copied(i, first, end));
-      number = await writer.publishNow({ number: writer.files.takeLoose(), columns });
+      number = await writer.publishNow({ number: writer.files.takeLoose(), first, columns });
     }
     runs = appendRun(runs, number, end - first);
     options.onProgress?.({ done: end, total, label: "chunks" });
@@ -188,17 +188,20 @@ export async function settleNames(writer: ArrayWriter): Promise<void> {
   const places = [...placesOf(writer.committed.layout.runs)];
   const moved = places
     .map((place, i) => ({ ...place, own: i + 1 }))
-    .filter(({ number, own }) => number !== own);
+    // Those in other places keep the names that they have: nothing but this array's layout leads to them.
+    .filter(({ number, own }) => number !== own && writer.root.placed?.placeOf(number) === undefined);
   if (moved.length === 0) return;
   await writer.recommit({ epoch: writer.committed.layout.epoch + 1 });
   await writer.root.settled();
   for (const { number, own } of moved) {
+    writer.root.placed?.assign(own, undefined);
     writer.files.adopt(own, await writer.files.bytesOf(number, writer.columns));
     for (const { folder } of writer.columns)
       await giveName(writer, `${folder}/${superchunkName(number)}`, `${folder}/${superchunkName(own)}`);
   }
+  const names = new Map(moved.map(({ number, own }) => [number, own]));
   let runs: readonly Run[] = [];
-  for (const [i, { chunks }] of places.entries()) runs = appendRun(runs, i + 1, chunks);
+  for (const { number, chunks } of places) runs = appendRun(runs, names.get(number) ?? number, chunks);
   await writer.recommit({ runs, plain: places.length });
 }
 
@@ -215,6 +218,36 @@ export async function giveName(writer: ArrayWriter, from: string, to: string): P
     }
   }
   await store.put(to, copyOf(store, from), { durable: true });
+}
+
+/** Makes the committed array compact, on request with other settings. Throws as settling the settings, and the mirror. */
+export async function compactAll(
+  writer: ArrayWriter,
+  changes: CutOptions,
+  options: LongOptions,
+): Promise<void> {
+  await writer.prepare();
+  const foldAndSettle = async (): Promise<void> => {
+    await fold(writer, { ...options, walkable: true });
+    await settleNames(writer);
+    await writer.root.settled();
+  };
+  if (Object.values(changes).every((value) => value === undefined)) return foldAndSettle();
+  const { settings } = writer;
+  const { dtype, rowShape, hasColumns, dflt, revision, zarr } = settings;
+  const base = { dtype, rowShape, hasColumns, dflt, revision: revision + 1, zarr };
+  const chosen = settleSettings(base, changes, settings);
+  const { mirror } = writer.files;
+  const admitted = (await mirror?.admit(chosen, changes.superchunklen === undefined)) ?? chosen;
+  await changeShown(writer, async () => {
+    await recode(writer, admitted, options);
+    await foldAndSettle();
+  });
+}
+
+/** Makes a change of settings or columns, which a mirror shows when it is made. */
+export function changeShown({ files: { mirror } }: ArrayWriter, step: () => Promise<void>): Promise<void> {
+  return mirror === undefined ? step() : mirror.change(step);
 }
 
 /** What `compact` would do, by the metadata and the heads of superchunks. Throws as settling the settings, and the mirror. */
@@ -234,7 +267,10 @@ export async function planCompaction(
   }
   const { kept, rewritten } = await planFold(writer, true);
   const superchunks = kept.size + rewritten.length;
-  const moved = [...kept].filter(([place, number]) => number !== place + 1).length;
+  const { placed } = root;
+  const moved = [...kept].filter(
+    ([place, number]) => number !== place + 1 && placed?.placeOf(number) === undefined,
+  ).length;
   return {
     isRecoded,
     isShownAnew: isRecoded && zarr,

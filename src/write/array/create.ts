@@ -14,10 +14,20 @@ import { refuseSymbolic } from "../../archive/places/linked.ts";
 import type { ChunkEncoder, EncoderChoice } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
-import { parseJson } from "../../format/json.ts";
+import { objectOf, parseJson } from "../../format/json.ts";
 import { EMPTY_LAYOUT, encodeSizes, type StoredLayout } from "../../format/layout.ts";
-import { LINK_RECORD, superchunkName } from "../../format/naming.ts";
+import { LINK_RECORD, parseSuperchunkName, superchunkName } from "../../format/naming.ts";
 import type { DType, JsonObject, JsonObjectInput, JsonValue } from "../../format/types.ts";
+import {
+  checkPlacing,
+  givenPlaces,
+  NO_PLACES,
+  type PlaceRule,
+  parsePlaces,
+  type StoredPlace,
+} from "../../places/declared.ts";
+import { checkMark, openAllPlaces, putMark } from "../../places/open-places.ts";
+import { type OpenPlace, PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
 import { planAdoption } from "../layout/adopt.ts";
@@ -34,7 +44,7 @@ import {
   storedOptions,
 } from "../layout/settings.ts";
 import { ArrayWriter, type MirrorMaker } from "./array-writer.ts";
-import { commitStorage, grow } from "./changes.ts";
+import { commitStorage, grow, refuseZarrPlaces } from "./changes.ts";
 import { ArrayRoot, type Committed, newArrayId } from "./root.ts";
 import { WritableArray } from "./writable-array.ts";
 
@@ -62,6 +72,8 @@ export interface WriteOptions {
   readonly readOnly?: boolean | undefined;
   /** Keeps arrays that were made with `zarr` Zarr arrays; without it they are opened for reading only. */
   readonly mirror?: MirrorMaker | undefined;
+  /** Opens the places in which superchunks lie beside the array's folder. */
+  readonly openPlace?: OpenPlace | undefined;
 }
 
 /** What is to be made. */
@@ -77,6 +89,9 @@ export interface CreateOptions extends CutOptions, ReserveOptions, WriteOptions 
   readonly columns?: boolean | undefined;
   /** The folder is kept a Zarr v3 array (columns: a group) as well, by every writer (default false). */
   readonly zarr?: boolean | undefined;
+  /** Where superchunks lie besides the array's folder (default: nowhere), and which goes where (default `round`). */
+  readonly places?: readonly (string | StoredPlace)[] | undefined;
+  readonly placeBy?: PlaceRule | undefined;
   /** Removes an array that is there (default false: `CONFLICT`). */
   readonly overwrite?: boolean | undefined;
 }
@@ -103,12 +118,18 @@ export async function createArray(
     dflt: options.dflt ?? null,
     revision: 0,
     zarr: options.zarr === true,
+    placing: checkPlacing({
+      places: givenPlaces(options.places ?? []),
+      rule: options.placeBy ?? NO_PLACES.rule,
+    }),
   };
   const expected = options.expectedlen === undefined && rows > 0 ? { expectedlen: rows } : {};
   const settings = settleSettings(base, { ...options, ...expected });
   assertMirror(store, path, settings, options);
+  refuseZarrPlaces(store, path, settings);
   const lock = await options.lock?.();
   try {
+    if (options.overwrite === true) await refusePlaced(store, path);
     if (options.overwrite === true) await options.mirror?.clear(store, path);
     await clearPlace(store, path, options.overwrite === true);
     await assertApart(
@@ -126,9 +147,14 @@ export async function createArray(
       id: newArrayId(),
       storage: storageOf(settings),
     };
+    const array = { path, id: layout.id, spans: [] };
+    const named = new Set(settings.placing.places.map(({ name }) => name));
+    const placed = await openAllPlaces(store, array, settings.placing, { ...options, named });
+    for (const place of settings.placing.places)
+      if (placed instanceof PlacedStore) await putMark(placed, place);
     const sizes = encodeSizes({ shape: [0, ...rowShape], nbytes: 0, cbytes: 0 }, layout);
     await store.put(joinKey(path, "meta/sizes"), sizes, { durable: true, ifAbsent: true });
-    const root = new ArrayRoot(store, path, sizes);
+    const root = new ArrayRoot(placed, path, sizes);
     const writer = new ArrayWriter(root, settings, { layout, rows: 0, cbytes: 0 }, options);
     await commitStorage(writer);
     await writer.prepare();
@@ -137,7 +163,8 @@ export async function createArray(
       await grow(writer, rows, { signal: options.signal });
       await writer.commit();
     }
-    return new WritableArray(writer, attrs, { lock, mirror: options.mirror });
+    const { mirror, openPlace } = options;
+    return new WritableArray(writer, attrs, { lock: closingPlaces(root, lock), mirror, openPlace });
   } catch (error) {
     await lock?.release();
     throw error;
@@ -165,15 +192,19 @@ export async function openWritable(
     const { readOnly = false } = options;
     if (!readOnly || options.modify === "in-place") assertMirror(store, path, settings, options);
     const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), options)) ?? {};
-    const root = new ArrayRoot(store, path, sizes);
+    const array = { path, id: committed.layout.id, spans: committed.layout.places ?? [] };
+    const placed = await openAllPlaces(store, array, settings.placing, options);
+    if (!readOnly && placed instanceof PlacedStore)
+      for (const place of settings.placing.places) await checkMark(placed, place);
+    const root = new ArrayRoot(placed, path, sizes);
     const writer = new ArrayWriter(root, settings, committed, options);
     if (options.modify === "in-place") await refuseInPlace(store, path, settings);
-    const { mirror } = options;
+    const { mirror, openPlace } = options;
     if (readOnly) return new WritableArray(writer, attrs, { isReadOnly: true, mirror });
     if (isForeign) await writer.recommit({});
     await recover(writer);
     if (settings.zarr) writer.files.mirror = await mirror?.open(writer, attrs);
-    return new WritableArray(writer, attrs, { lock, mirror });
+    return new WritableArray(writer, attrs, { lock: closingPlaces(root, lock), mirror, openPlace });
   } catch (error) {
     await lock?.release();
     throw error;
@@ -198,7 +229,7 @@ export async function readWritable(
 ): Promise<WritableState> {
   let generation: Generation;
   try {
-    generation = await readGeneration(store, path, undefined, { signal });
+    generation = await readGeneration(store, path, undefined, { signal, metadata: true });
   } catch (error) {
     if (!isSuperchunkError(error, "NOT_FOUND")) throw error;
     return { ...(await planAdoption(store, path, { signal })), isForeign: true };
@@ -232,6 +263,7 @@ function settingsOf({ storage, folder, hasColumns }: Generation, path: string): 
       revision: Number(revision),
       zarr: storage.superchunk?.writeFeatures.includes(ZARR_FEATURE) === true,
       shared: storage.superchunk?.writeFeatures.includes(SHARED_FEATURE) === true,
+      placing: parsePlaces(storage.raw, path),
     },
     storedOptions(storage),
     path,
@@ -254,6 +286,36 @@ async function refuseInPlace(
     "CONFLICT",
     'the array is linked to Zarr, and a change of its files in place would make the index of the shards wrong. "superchunk unlink" takes that back; or change it without in place',
     { path: store.describe(key), field: "modify" },
+  );
+}
+
+/** The lock, with which the stores of the places are closed. */
+function closingPlaces(root: ArrayRoot, lock: WriterLock | undefined): WriterLock {
+  return {
+    async release() {
+      await root.placed?.closePlaces();
+      await lock?.release();
+    },
+  };
+}
+
+/** Refuses to overwrite an array whose superchunks in other places would stay there without a name. Throws `UNSUPPORTED`. */
+async function refusePlaced(store: WritableStore, path: string): Promise<void> {
+  const key = joinKey(path, "meta/storage");
+  const bytes = await store.get(key);
+  if (bytes === undefined) return;
+  let places: readonly StoredPlace[];
+  try {
+    ({ places } = parsePlaces(objectOf(parseJson(bytes, store.describe(key))), store.describe(key)));
+  } catch (error) {
+    if (isSuperchunkError(error)) return; // what is damaged is overwritten as before
+    throw error;
+  }
+  if (places.length === 0) return;
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    `the array that is there has the places ${places.map(({ name }) => `"${name}"`).join(", ")}; an array with places is not overwritten, because superchunks would stay there. Move them back to data, and remove the places`,
+    { path: store.describe(path), field: "overwrite" },
   );
 }
 
@@ -305,34 +367,66 @@ function readOnly(store: ReadableStore, path: string, summary: string): Superchu
 // What the next writer does before it writes: finishes what an interrupted one began, and removes what it left behind.
 // Done twice it changes nothing more. @see FORMAT.md [FG-09]
 
-/** Brings the folder to what the last commit says. The keys that were removed. */
+/** Brings the folder, and the places, to what the last commit says. The objects that were removed, as messages name them. */
 export async function recover(writer: ArrayWriter): Promise<readonly string[]> {
-  const { store } = writer.root;
+  const { store, placed } = writer.root;
   await writer.finishChanges();
   await commitStorage(writer);
-  const data = writer.root.key("data");
-  const folders = new Set(writer.columns.map(({ folder }) => folder));
-  const known = namedFiles(writer);
-  const superfluous: string[] = [];
+  const superfluous: Superfluous[] = [];
   const { kept } = liveReservations(writer.committed.layout.writers, Date.now());
   const isAlone = kept.every(({ count }) => count === 0);
-  for (const folder of await subfolders(store, data)) {
-    // What writers that append together are putting just now is theirs.
-    if (isAlone) await store.removeLeftovers?.(folder);
-    for (const name of await listObjects(store, folder)) {
-      if (!folders.has(folder) || !known.has(name)) superfluous.push(joinKey(folder, name));
-    }
+  superfluous.push(
+    ...(await findSuperfluous(writer, { store, key: writer.root.key("data") }, undefined, isAlone)),
+  );
+  for (const name of placed?.names ?? []) {
+    const folder = placed?.folderIn(name);
+    if (folder !== undefined && isWritable(folder.store))
+      superfluous.push(
+        ...(await findSuperfluous(writer, { store: folder.store, key: folder.key }, name, isAlone)),
+      );
   }
   const meta = writer.root.key("meta");
   await store.removeLeftovers?.(meta);
   for (const name of await listObjects(store, meta))
-    if (name.startsWith(JOURNAL_PREFIX)) superfluous.push(joinKey(meta, name));
+    if (name.startsWith(JOURNAL_PREFIX)) superfluous.push({ store, key: joinKey(meta, name) });
   if (superfluous.length === 0) return [];
   // A writer that is thought dead and is not must not commit any more what is now removed.
   await writer.recommit({ writers: kept });
-  for (const key of superfluous) await store.delete(key);
+  for (const each of superfluous) await each.store.delete(each.key);
   await store.sync?.([writer.root.key("meta/sizes")]);
-  return superfluous;
+  return superfluous.map((each) => each.store.describe(each.key));
+}
+
+/** An object that no commit names. */
+interface Superfluous {
+  readonly store: WritableStore;
+  readonly key: string;
+}
+
+/** What lies in the folder of the superchunks in a place, and is not named to lie there. */
+async function findSuperfluous(
+  writer: ArrayWriter,
+  { store, key: data }: Superfluous,
+  place: string | undefined,
+  isAlone: boolean,
+): Promise<Superfluous[]> {
+  const front = writer.root.key("data");
+  const folders = new Set(writer.columns.map(({ folder }) => `${data}${folder.slice(front.length)}`));
+  const known = namedFiles(writer, place);
+  const found: Superfluous[] = [];
+  const home = writer.root.placed?.home;
+  // Through the store of the array a superchunk is looked for where it is named to lie.
+  const own = place === undefined && home !== undefined && isWritable(home) ? home : store;
+  for (const folder of await subfolders(own, data)) {
+    // What writers that append together are putting just now is theirs.
+    if (isAlone) await own.removeLeftovers?.(folder);
+    for (const name of await listObjects(own, folder)) {
+      // Beside superchunks, a place has the mark of the array.
+      if (place !== undefined && parseSuperchunkName(name) === undefined) continue;
+      if (!folders.has(folder) || !known.has(name)) found.push({ store: own, key: joinKey(folder, name) });
+    }
+  }
+  return found;
 }
 
 /** The data folder and those in it. */
@@ -361,16 +455,18 @@ async function* listing(
   }
 }
 
-/** Tells the names that the layout counts, or that writers have reserved. */
-function namedFiles(writer: ArrayWriter): { has(name: string): boolean } {
+/** Tells the names that the layout counts, or that writers have reserved, of superchunks in a place. */
+function namedFiles(writer: ArrayWriter, place: string | undefined): { has(name: string): boolean } {
   const { runs, patches, writers } = writer.committed.layout;
+  const { placed } = writer.root;
   const spans = [...runs, ...liveReservations(writers, Date.now()).kept];
   const names = new Set<string>();
   for (const { number } of patches) names.add(superchunkName(number));
   return {
     has(name) {
+      const number = parseSuperchunkName(name) ?? Number.NaN;
+      if (placed?.placeOf(number) !== place) return false;
       if (names.has(name)) return true;
-      const number = Number(/^__(\d+)__\.bin$/.exec(name)?.[1] ?? Number.NaN);
       return spans.some(({ first, count }) => number >= first && number < first + count);
     },
   };

@@ -68,11 +68,18 @@ async function declareShared(
   }
 }
 
-function refuseSharing(store: WritableStore, path: string, { zarr, rowShape, dtype }: ArraySettings): void {
+function refuseSharing(
+  store: WritableStore,
+  path: string,
+  { zarr, rowShape, dtype, placing }: ArraySettings,
+): void {
+  const isPlaced = placing.places.length > 0;
   const reason = zarr
     ? "the folder is a Zarr array as well, which one writer at a time keeps right; unlink it first"
-    : "its rows have no bytes";
-  if (zarr || elementsOf(rowShape) * dtype.itemSize === 0)
+    : isPlaced
+      ? 'it has places for its superchunks, among which one writer at a time chooses; "superchunk place --remove" takes them away'
+      : "its rows have no bytes";
+  if (zarr || isPlaced || elementsOf(rowShape) * dtype.itemSize === 0)
     throw new SuperchunkError("UNSUPPORTED", `writers cannot share this array: ${reason}`, {
       path: store.describe(path),
       field: "shared",

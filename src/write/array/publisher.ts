@@ -1,9 +1,12 @@
 /** Publishes superchunks while the next ones are made, and keeps those that could not be for another try. */
 
+import { LayoutIndex } from "../../archive/places/layout-files.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { FIRST_LOOSE, hasNumber, type StoredLayout } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
 import type { JsonObject } from "../../format/types.ts";
+import { choosePlace } from "../../places/choose.ts";
+import { copyObject } from "../../places/copy-object.ts";
 import { giveWay } from "../../store/pool.ts";
 import { type ColumnLayout, superchunkKeys } from "../layout/columns.ts";
 import { removedNumbers } from "../layout/runs.ts";
@@ -22,6 +25,8 @@ import {
 /** A superchunk on its way: for each column its chunks. */
 export interface Segment {
   readonly number: number;
+  /** The first chunk of the array that is in it. */
+  readonly first: number;
   readonly columns: readonly (readonly StoredChunk[])[];
 }
 
@@ -155,6 +160,7 @@ export class SuperchunkFiles {
   mirror: ArrayMirror | undefined;
   readonly #bytes = new Map<number, number>();
   readonly #uncommitted = new Set<number>();
+  #index: { readonly layout: StoredLayout; readonly index: LayoutIndex } | undefined;
 
   constructor(root: ArrayRoot) {
     this.#root = root;
@@ -179,16 +185,19 @@ export class SuperchunkFiles {
     return own;
   }
 
-  /** Publishes one superchunk, in all columns. The number that it got: another one where that is taken. */
+  /** Publishes one superchunk, in all columns, of an array as `committed` has it. The number that it got: another one where that is taken. */
   async publish(
     segment: Segment,
     columns: readonly ColumnLayout[],
     settings: ArraySettings,
+    committed: StoredLayout,
   ): Promise<number> {
     let { number } = segment;
+    const place = await this.#placeOf(segment, settings, committed);
     for (let tries = 0; ; tries++) {
       // Whoever has the name may commit it yet; after a commit of ours he cannot, and it is removed.
       this.#uncommitted.add(number);
+      this.#root.placed?.assign(number, place);
       try {
         const bytes = await this.#putColumns(number, segment, columns, settings);
         this.#bytes.set(number, bytes);
@@ -197,6 +206,49 @@ export class SuperchunkFiles {
       } catch (error) {
         if (!isSuperchunkError(error, "CONFLICT") || tries >= MAX_NUMBERS) throw error;
         number = this.takeLoose();
+      }
+    }
+  }
+
+  /** The place of a superchunk: that of the one in whose place it is written, else by the rule. */
+  async #placeOf(
+    { first }: Segment,
+    settings: ArraySettings,
+    layout: StoredLayout,
+  ): Promise<string | undefined> {
+    const { placed } = this.#root;
+    if (placed === undefined) return undefined;
+    if (this.#index?.layout !== layout) this.#index = { layout, index: new LayoutIndex(layout) };
+    const { index } = this.#index;
+    const before = first < index.nchunks ? index.find(first).number : undefined;
+    return choosePlace(placed, settings, first, before);
+  }
+
+  /** Copies a superchunk, in all columns, to a place under a new number; what is read back there is the same. */
+  async copy(
+    from: number,
+    place: string | undefined,
+    columns: readonly ColumnLayout[],
+    signal: AbortSignal | undefined,
+  ): Promise<{ readonly number: number; readonly bytes: number }> {
+    const { placed } = this.#root;
+    if (placed === undefined) throw new RangeError("an array without places has no place to copy to");
+    for (let tries = 0; ; tries++) {
+      const number = this.takeLoose();
+      placed.assign(number, place);
+      this.#uncommitted.add(number);
+      try {
+        let bytes = 0;
+        for (const { folder } of columns) {
+          const to = placed.at(place, `${folder}/${superchunkName(number)}`);
+          const source = placed.at(placed.placeOf(from), `${folder}/${superchunkName(from)}`);
+          bytes += await copyObject(source, to, { signal });
+        }
+        this.#bytes.set(number, bytes);
+        this.sessionBytes += bytes;
+        return { number, bytes };
+      } catch (error) {
+        if (!isSuperchunkError(error, "CONFLICT") || tries >= MAX_NUMBERS) throw error;
       }
     }
   }

@@ -5,6 +5,7 @@
 import { isEqual, toHex } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { encodeSizes, type StoredLayout } from "../../format/layout.ts";
+import { PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
 
@@ -12,7 +13,7 @@ import type { WritableStore } from "../../store/types.ts";
 const AT_ONCE = 8;
 
 export class ArrayRoot {
-  readonly store: WritableStore;
+  store: WritableStore;
   readonly path: string;
   /** What went wrong while superfluous files were removed: they lie there until the next writer comes. */
   readonly warnings: string[] = [];
@@ -37,6 +38,11 @@ export class ArrayRoot {
   /** True where a commit was sent and not answered: it may be there, or come yet. */
   get isUncertain(): boolean {
     return this.#attempted !== undefined;
+  }
+
+  /** The store as one with places; undefined for an array without. */
+  get placed(): PlacedStore | undefined {
+    return this.store instanceof PlacedStore ? this.store : undefined;
   }
 
   key(...parts: readonly string[]): string {
@@ -104,12 +110,12 @@ export class ArrayRoot {
   }
 
   /** Removes files that no generation names, in the background; failures become warnings. */
-  remove(keys: Iterable<string>): void {
+  remove(keys: Iterable<string>, store: WritableStore = this.store): void {
     const rest = keys[Symbol.iterator]();
     const removeNext = async (): Promise<void> => {
       for (let next = rest.next(); next.done !== true; next = rest.next()) {
         try {
-          await this.store.delete(next.value);
+          await store.delete(next.value);
         } catch (error) {
           this.warnings.push(error instanceof Error ? error.message : String(error));
         }
@@ -152,6 +158,15 @@ interface CommitFacts {
   readonly cbytes: number;
 }
 
+/** The superchunks that a layout counts. */
+function* numbersOf({ runs, patches }: Pick<StoredLayout, "runs" | "patches">): Generator<{
+  readonly first: number;
+  readonly count: number;
+}> {
+  yield* runs;
+  for (const { number } of patches) yield { first: number, count: 1 };
+}
+
 export class CommitLine {
   readonly #root: ArrayRoot;
   /** The last commit. */
@@ -175,8 +190,10 @@ export class CommitLine {
     if (this.#hasFailed) await root.assertOurs();
     // What arrived though its answer was lost must not pass for what comes in its place.
     const { lostAnswers } = root;
+    const { placed } = root;
     const layout: StoredLayout = {
       ...planned,
+      ...(placed === undefined ? {} : { places: placed.spansOf(numbersOf(planned)) }),
       generation: ++this.#generation,
       epoch: planned.epoch + lostAnswers,
       edition: planned.edition + lostAnswers,

@@ -87,6 +87,7 @@ const OTHER_VERBS = [
   "addColumn",
   "renameColumn",
   "deleteColumn",
+  "places",
 ];
 const APPENDS_ONLY = "writers that share an array only append to it; open it without sharing";
 

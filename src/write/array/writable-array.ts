@@ -10,6 +10,7 @@ import { readGeneration } from "../../archive/places/generation.ts";
 import { requireOneName } from "../../archive/places/journal.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
+import type { OpenPlace } from "../../places/placed-store.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { elementsOf, type Selected, type Selection } from "../../values/selection.ts";
 import {
@@ -19,7 +20,11 @@ import {
   type CompactPlan,
   changeMembers,
   Editable,
+  type MoveChoice,
+  type Moved,
   type NewColumn,
+  type PlaceChanges,
+  type PlaceInfo,
   type PublishPolicy,
   planSetting,
   type ResizePlan,
@@ -33,8 +38,16 @@ import { OperationLine } from "../queued-editor.ts";
 import { collectItems } from "../rows/edits.ts";
 import { itemsOf, readRows } from "../rows/rows.ts";
 import type { ArrayWriter, MirrorMaker } from "./array-writer.ts";
-import { commitStorage, deleteRows, grow, shrink } from "./changes.ts";
-import { fold, foldMany, planCompaction, recode, settleNames, tidy } from "./compact.ts";
+import {
+  changePlaces,
+  commitStorage,
+  deleteRows,
+  grow,
+  listPlaces,
+  moveSuperchunks,
+  shrink,
+} from "./changes.ts";
+import { changeShown, compactAll, fold, foldMany, planCompaction, recode, tidy } from "./compact.ts";
 import { addColumn, deleteColumn, renameColumn } from "./schema.ts";
 import { ValueSetter } from "./value-setter.ts";
 
@@ -45,6 +58,7 @@ export interface OpenedFor {
   readonly lock?: { release(): Promise<void> } | undefined;
   readonly isReadOnly?: boolean;
   readonly mirror?: MirrorMaker | undefined;
+  readonly openPlace?: OpenPlace | undefined;
 }
 
 export class WritableArray extends Editable {
@@ -64,14 +78,20 @@ export class WritableArray extends Editable {
 
   readonly #isReadOnly: boolean;
   readonly #mirror: MirrorMaker | undefined;
+  readonly #openPlace: OpenPlace | undefined;
 
-  constructor(writer: ArrayWriter, attrs: JsonObject, { lock, isReadOnly = false, mirror }: OpenedFor) {
+  constructor(
+    writer: ArrayWriter,
+    attrs: JsonObject,
+    { lock, isReadOnly = false, mirror, openPlace }: OpenedFor,
+  ) {
     super();
     this.#writer = writer;
     this.#attrs = attrs;
     this.#lock = lock;
     this.#isReadOnly = isReadOnly;
     this.#mirror = mirror;
+    this.#openPlace = openPlace;
     this.#line = new OperationLine(this.store.describe(this.path), (error) => this.#explain(error));
   }
 
@@ -194,8 +214,8 @@ export class WritableArray extends Editable {
         "the folder of the array is a Zarr array as well, whose chunks would get another shape under names that readers know; unlink it first, or convert it",
         { path: this.store.describe(this.path), field: "shape", found: rowShape },
       );
-    const { dtype, hasColumns, dflt, revision, zarr, shared } = settings;
-    const base = { dtype, rowShape, hasColumns, dflt, revision: revision + 1, zarr, shared };
+    const { dtype, hasColumns, dflt, revision, zarr, shared, placing } = settings;
+    const base = { dtype, rowShape, hasColumns, dflt, revision: revision + 1, zarr, shared, placing };
     await recode(writer, settleSettings(base, optionsOf(settings)), options);
   }
 
@@ -316,31 +336,23 @@ export class WritableArray extends Editable {
    * reserve. With other settings all chunks are encoded again. Durable when resolved.
    */
   override compact(changes: CutOptions = {}, options: LongOptions = {}): Promise<void> {
-    return this.#run(async () => {
-      await this.#commit();
-      const writer = this.#writer;
-      await writer.prepare();
-      const foldAndSettle = async (): Promise<void> => {
-        await fold(writer, { ...options, walkable: true });
-        await settleNames(writer);
-        await writer.root.settled();
-      };
-      if (Object.values(changes).every((value) => value === undefined)) return foldAndSettle();
-      const { settings } = writer;
-      const { dtype, rowShape, hasColumns, dflt, revision, zarr } = settings;
-      const base = { dtype, rowShape, hasColumns, dflt, revision: revision + 1, zarr };
-      const chosen = settleSettings(base, changes, settings);
-      const { mirror } = writer.files;
-      const admitted = (await mirror?.admit(chosen, changes.superchunklen === undefined)) ?? chosen;
-      await changeShown(writer, async () => {
-        await recode(writer, admitted, options);
-        await foldAndSettle();
-      });
-    });
+    return this.#onCommit((writer) => compactAll(writer, changes, options));
   }
 
   override planCompact(changes: CutOptions = {}): Promise<CompactPlan> {
     return attempt(() => planCompaction(this.#writer, changes, this.#mirror));
+  }
+
+  override places(): Promise<readonly PlaceInfo[]> {
+    return attempt(() => listPlaces(this.#writer));
+  }
+
+  override changePlaces(changes: PlaceChanges): Promise<void> {
+    return this.#onCommit((writer) => changePlaces(writer, changes, this.#openPlace));
+  }
+
+  override moveSuperchunks(to: string, choice: MoveChoice = {}, options: LongOptions = {}): Promise<Moved> {
+    return this.#onCommit((writer) => moveSuperchunks(writer, choice, to, options));
   }
 
   /** Lets a plan that knows encoded chunks write into an array, and commits it. Of this library's own. */
@@ -396,6 +408,14 @@ export class WritableArray extends Editable {
     if (isSuperchunkError(error) && (error.isDamage || error.code === "STALE"))
       await this.#writer.root.assertOurs();
     throw error;
+  }
+
+  /** Does what commits by itself, on top of a commit. */
+  #onCommit<T>(work: (writer: ArrayWriter) => Promise<T>): Promise<T> {
+    return this.#run(async () => {
+      await this.#commit();
+      return work(this.#writer);
+    });
   }
 
   /** Plans a change on top of a commit, and commits it; where that fails, the array stays as it was. */
@@ -475,9 +495,4 @@ export class WritableArray extends Editable {
     }
     return this.#shown.array;
   }
-}
-
-/** Makes a change of settings or columns, which a mirror shows when it is made. */
-function changeShown({ files: { mirror } }: ArrayWriter, step: () => Promise<void>): Promise<void> {
-  return mirror === undefined ? step() : mirror.change(step);
 }

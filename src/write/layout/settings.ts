@@ -8,8 +8,9 @@ import type { CompressorName, Shuffle } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { CHECKSUM_NAMES } from "../../format/checksums.ts";
 import { formatDType } from "../../format/dtype.ts";
-import { READ_FEATURES, type StoredStorage } from "../../format/folder.ts";
+import type { StoredStorage } from "../../format/folder.ts";
 import type { ChecksumName, DType, JsonObject, JsonValue } from "../../format/types.ts";
+import { encodePlaces, NO_PLACES, PLACES_FEATURE, type Placing } from "../../places/declared.ts";
 import { encodeItem } from "../../values/item-bytes.ts";
 import { elementsOf } from "../../values/selection.ts";
 import { checkWritableDType } from "./columns.ts";
@@ -79,6 +80,8 @@ export interface ArraySettings {
   readonly zarr: boolean;
   /** Several writers may append to it at the same time. */
   readonly shared: boolean;
+  /** Where superchunks may lie besides `data`. */
+  readonly placing: Placing;
 }
 
 /** Uncompressed bytes of all chunks that are begun together, at most, by default. */
@@ -104,6 +107,7 @@ export function settleSettings(
   base: Pick<ArraySettings, "dtype" | "rowShape" | "hasColumns" | "dflt" | "revision"> & {
     readonly zarr?: boolean;
     readonly shared?: boolean;
+    readonly placing?: Placing;
   },
   options: CutOptions & ReserveOptions,
   before?: ArraySettings,
@@ -141,6 +145,7 @@ export function settleSettings(
     ...base,
     zarr: base.zarr ?? false,
     shared: base.shared ?? before?.shared ?? false,
+    placing: base.placing ?? before?.placing ?? NO_PLACES,
     cname: cparams.cname ?? before?.cname ?? "lz4",
     clevel: cparams.clevel ?? before?.clevel ?? 5,
     shuffle: cparams.shuffle ?? before?.shuffle ?? "shuffle",
@@ -247,7 +252,8 @@ export function storageOf(settings: ArraySettings): JsonObject {
       columns: settings.hasColumns,
       revision: settings.revision,
       ...(settings.reserve === undefined ? {} : { reserve: settings.reserve }),
-      readFeatures: READ_FEATURES,
+      ...encodePlaces(settings.placing),
+      readFeatures: ["layout", ...(settings.placing.places.length > 0 ? [PLACES_FEATURE] : [])],
       writeFeatures: [...(settings.zarr ? [ZARR_FEATURE] : []), ...(settings.shared ? [SHARED_FEATURE] : [])],
     },
   };

@@ -1,11 +1,85 @@
-/** `superchunk delete`: takes rows out of an array; those behind them move up. */
+/** `superchunk resize` and `superchunk delete`: rows cut off the end, put behind it, or taken out of the middle. */
 import { type Command, InvalidArgumentError } from "commander";
-import type { DeletePlan, Editable } from "../../src/index.ts";
+import type { DeletePlan, Editable, ResizePlan } from "../../src/index.ts";
 import { withRoot } from "../actions/writable-root.ts";
 import type { Context } from "../context.ts";
+import { parseShape } from "../input/array-options.ts";
+import { allowOption } from "../input/opening.ts";
 import { parseSelection } from "../input/slice-text.ts";
 import { formatPlural, formatSize } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
+
+interface ResizeFlags {
+  readonly dryRun?: boolean;
+  readonly breakLock?: boolean;
+  readonly json?: boolean;
+}
+
+/** Adds `resize PATH ROWS`. */
+export function addResize(program: Command, context: Context): void {
+  program
+    .command("resize")
+    .description("make an array or a table so many rows long: cut rows off, or append default values")
+    .argument("<path>", "folder of an array or a table")
+    .argument("<rows>", "rows that it shall have, or a whole shape such as 100,3", parseShape)
+    .option(
+      "--dry-run",
+      "say how many rows would go or come, and how much would be written again, and change nothing",
+    )
+    .option("--break-lock", "take the lock from whoever holds it")
+    .addOption(allowOption())
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  superchunk resize prices.bcolz 1000000
+  superchunk resize prices.bcolz 0
+  superchunk resize points 1000,4 --dry-run`,
+    )
+    .action((path: string, shape: readonly number[], flags: ResizeFlags) =>
+      resize(path, shape, flags, context),
+    );
+}
+
+async function resize(
+  path: string,
+  shape: readonly number[],
+  { dryRun = false, breakLock, json }: ResizeFlags,
+  context: Context,
+): Promise<void> {
+  const bar = startProgress(context.io, "resize", { name: path });
+  const { signal } = context;
+  let plan: ResizePlan;
+  try {
+    plan = await withRoot(path, { breakLock, readOnly: dryRun }, context, async (array) => {
+      const wanted = shape.length === 1 ? [...shape, ...array.shape.slice(1)] : shape;
+      const found = await array.planResize(wanted);
+      if (!dryRun) await array.resize(wanted, { signal, onProgress: bar.onProgress });
+      return found;
+    });
+  } finally {
+    bar.finish();
+  }
+  const [rowsBefore = 0] = plan.shapeBefore;
+  const [rows = 0] = plan.shape;
+  if (json === true)
+    return context.json({ path, dryRun, rowsBefore, rows, ...(dryRun || shape.length > 1 ? plan : {}) });
+  if (shape.length > 1) {
+    const verb = dryRun ? "would be" : "is";
+    const cost = `${formatPlural(plan.chunksRewritten, "chunk")} (${formatSize(plan.nbytesRewritten)} uncompressed)`;
+    return context.message(
+      `${path}: the shape ${verb} [${plan.shape.join(", ")}], before [${plan.shapeBefore.join(", ")}]; ${cost} written again`,
+    );
+  }
+  if (!dryRun)
+    return context.message(
+      `${path}: ${formatPlural(rows, "row")} now, ${formatPlural(rowsBefore, "row")} before`,
+    );
+  const change = rows < rowsBefore ? "cut off" : "appended with default values";
+  const moved = formatPlural(Math.abs(rows - rowsBefore), "row");
+  context.message(`${path}: ${moved} would be ${change}, ${formatPlural(rows, "row")} then`);
+}
 
 interface DeleteFlags {
   readonly rows: RowRange;
@@ -29,6 +103,7 @@ export function addDelete(program: Command, context: Context): void {
     .requiredOption("--rows <a:b>", "rows from A up to, without, B; -1 is the last row", parseRows)
     .option("--dry-run", "say how much would be rewritten, and change nothing")
     .option("--break-lock", "take the lock from whoever holds it")
+    .addOption(allowOption())
     .option("--json", "print JSON")
     .addHelpText(
       "after",
@@ -50,7 +125,7 @@ async function remove(root: string, flags: DeleteFlags, context: Context): Promi
       array.planDelete(...boundsOf(flags.rows, array.length)),
     );
     if (flags.json === true) await context.json({ path: root, dryRun: true, ...plan, bytesWritten: 0 });
-    else context.message(`${root}: ${describe(plan, "would be", "would be")}`);
+    else context.message(`${root}: ${describeDeletion(plan, "would be", "would be")}`);
     return;
   }
   const { plan, bytesWritten } = await withRoot(root, { breakLock: flags.breakLock }, context, (array) =>
@@ -59,7 +134,7 @@ async function remove(root: string, flags: DeleteFlags, context: Context): Promi
   if (flags.json === true) await context.json({ path: root, dryRun: false, ...plan, bytesWritten });
   else
     context.message(
-      `${root}: ${describe(plan, "was", "were")}; ${formatSize(bytesWritten)} written, ${formatPlural(plan.rows, "row")} now`,
+      `${root}: ${describeDeletion(plan, "was", "were")}; ${formatSize(bytesWritten)} written, ${formatPlural(plan.rows, "row")} now`,
     );
 }
 
@@ -73,7 +148,7 @@ async function removeFrom(
   const plan = await array.planDelete(start, end);
   // Whoever waits is to know for what.
   if (plan.rowsRewritten > 0 && context.io.stderr.isTTY === true)
-    context.message(`${root}: ${describe(plan, "is to be", "are to be")}`);
+    context.message(`${root}: ${describeDeletion(plan, "is to be", "are to be")}`);
   const bar = startProgress(context.io, "delete from", { name: root });
   try {
     await array.deleteRows(start, end, { signal: context.signal, onProgress: bar.onProgress });
@@ -84,7 +159,7 @@ async function removeFrom(
 }
 
 /** `one` and `many` are the verb for one row and for another number of them. */
-function describe(plan: DeletePlan, one: string, many: string): string {
+function describeDeletion(plan: DeletePlan, one: string, many: string): string {
   const { start, end, rowsDeleted, rowsRewritten, nbytesRewritten } = plan;
   const which = rowsDeleted === 0 ? "" : rowsDeleted === 1 ? ` (${start})` : ` (${start} to ${end - 1})`;
   return `${formatPlural(rowsDeleted, "row")}${which} ${rowsDeleted === 1 ? one : many} deleted, and ${formatPlural(rowsRewritten, "row")} behind (${formatSize(nbytesRewritten)} uncompressed) rewritten`;

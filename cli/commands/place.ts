@@ -1,0 +1,120 @@
+/** `superchunk place`: in which places the superchunks of an array lie; adds and removes places, and moves superchunks. */
+import { type Command, InvalidArgumentError } from "commander";
+import { type Editable, type PlaceInfo, type PlaceRule, SuperchunkError } from "../../src/index.ts";
+import { movedText, moveTo, withRoot } from "../actions/writable-root.ts";
+import type { Context } from "../context.ts";
+import { addressIn, collectPlace, type GivenPlace, placeByOption } from "../input/array-options.ts";
+import { allowOption } from "../input/opening.ts";
+import { formatPlural, formatSize } from "../input/units.ts";
+import { alignRows } from "../output/layout.ts";
+
+interface PlaceFlags {
+  readonly add?: readonly GivenPlace[];
+  readonly remove?: readonly string[];
+  readonly placeBy?: PlaceRule;
+  readonly move?: readonly [first: number, last: number];
+  readonly to?: string;
+  readonly allow?: readonly string[];
+  readonly breakLock?: boolean;
+  readonly json?: boolean;
+}
+
+/** Adds `place ROOT`. */
+export function addPlace(program: Command, context: Context): void {
+  program
+    .command("place")
+    .description(
+      "show in which places the superchunks of an array lie; add and remove places, and move superchunks",
+    )
+    .argument("<root>", "folder of an array of superchunks, or s3://BUCKET/PREFIX")
+    .option(
+      "--add <[name=]address>",
+      "add a folder on another disk, s3://BUCKET/PREFIX, or (to read) an http(s):// address; may be repeated",
+      collectPlace,
+    )
+    .option("--remove <name>", "remove a place in which no superchunk lies; may be repeated", collectName)
+    .addOption(placeByOption())
+    .option(
+      "--move <first..last>",
+      'move superchunks: by their places in the array from 0, such as 3..7 or 3, or "all"',
+      parseRange,
+    )
+    .option("--to <name>", 'with --move: the place; "data" is the folder of the array itself')
+    .option("--break-lock", "take the lock from whoever holds it")
+    .addOption(allowOption())
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      `
+The array names its places, and the caller allows them (--allow), here and in
+all commands that read or change it; a place that is added is allowed. A
+superchunk that is moved is copied, read back and compared; one commit names the
+copy, and then the old one is removed. Readers find their rows meanwhile.
+
+Examples:
+  superchunk place ticks
+  superchunk place prices --add cold=/data/prices
+  superchunk place prices --add s3://bucket/prices --place-by tier
+  superchunk place ticks --allow /data/ticks --move 0..4 --to cold
+  superchunk place ticks --allow /data/ticks --move all --to data
+  superchunk place ticks --allow /data/ticks --remove cold`,
+    )
+    .action((root: string, flags: PlaceFlags) => place(root, flags, context));
+}
+
+async function place(root: string, flags: PlaceFlags, context: Context): Promise<void> {
+  const { add = [], remove = [], placeBy, move, to, breakLock } = flags;
+  if ((move === undefined) !== (to === undefined))
+    throw new SuperchunkError("BAD_ARGUMENT", "--move and --to go together", { field: "to" });
+  const isChange = add.length + remove.length > 0 || placeBy !== undefined;
+  if (!isChange && move === undefined) {
+    const found = await withRoot(root, { readOnly: true }, context, (array) => array.places());
+    return printPlaces(root, found, flags, context);
+  }
+  const allow = [...(flags.allow ?? []), ...add.map(addressIn)];
+  const { places, moved } = await withRoot(root, { allow, breakLock }, context, async (array: Editable) => {
+    if (isChange) await array.changePlaces({ add, remove, rule: placeBy });
+    const gone = move && (await moveTo(array, to, { superchunks: move }, context));
+    return { places: await array.places(), moved: gone };
+  });
+  if (flags.json === true)
+    return context.json({ path: root, ...(moved === undefined ? {} : { moved }), places });
+  if (moved !== undefined) context.message(`${root}: ${movedText(moved)} to ${to}`);
+  if (isChange) context.message(`${root}: places ${places.map(({ name }) => name).join(", ")}`);
+}
+
+async function printPlaces(
+  root: string,
+  places: readonly PlaceInfo[],
+  { json }: PlaceFlags,
+  context: Context,
+): Promise<void> {
+  if (json === true) return context.json({ path: root, places });
+  const rows = places.map(({ name, prefix, superchunks, spans, patches, bytes }) => [
+    name,
+    formatPlural(superchunks, "superchunk") + (patches === 0 ? "" : ` and ${formatPlural(patches, "patch")}`),
+    bytes === undefined ? "not allowed" : formatSize(bytes),
+    spansText(spans),
+    prefix ?? root,
+  ]);
+  for (const line of alignRows(rows, new Set(), context.out.columns)) await context.out.line(line);
+}
+
+/** The first few runs of superchunks. */
+function spansText(spans: PlaceInfo["spans"]): string {
+  const shown = spans.slice(0, 4).map(([first, last]) => (first === last ? `${first}` : `${first}..${last}`));
+  return shown.join(", ") + (spans.length > shown.length ? ", …" : "");
+}
+
+function collectName(text: string, before: readonly string[] = []): readonly string[] {
+  return [...before, text];
+}
+
+/** `3..7`, `3` or `all`. Throws commander's `InvalidArgumentError`. */
+function parseRange(text: string): readonly [number, number] {
+  if (text === "all") return [0, Number.MAX_SAFE_INTEGER];
+  const [, first = "", last = first] = /^(\d{1,15})(?:\.\.(\d{1,15}))?$/.exec(text) ?? [];
+  if (first === "" || Number(last) < Number(first))
+    throw new InvalidArgumentError('Expected superchunks such as 3..7 or 3, counted from 0, or "all".');
+  return [Number(first), Number(last)];
+}

@@ -1,0 +1,148 @@
+/** The places of an array as `meta/storage` declares them. Pure. @see FORMAT.md [FG-19] */
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { isObject } from "../format/json.ts";
+import type { JsonObject, JsonValue } from "../format/types.ts";
+import { checkLocation, schemeOf } from "./location.ts";
+
+/** The read feature of arrays some of whose superchunks may lie elsewhere than in `data`. [FG-19] */
+export const PLACES_FEATURE = "places";
+/** How the folder of the array itself is called among the places. */
+export const HOME = "data";
+/** Schemes of places. */
+const SCHEMES = ["file", "http", "https", "s3"];
+/** Places of an array at most. */
+const MAX_PLACES = 1000;
+
+/** A place beside `data` in which superchunks lie. */
+export interface StoredPlace {
+  /** A word; not `data`. */
+  readonly name: string;
+  /** A URL that ends with `/`: a folder, an address of a web server, or of S3. No credentials. */
+  readonly prefix: string;
+}
+
+/**
+ * Which place a new superchunk goes to: the places in turn (`round`), the one with the fewest stored bytes (`size`), or always
+ * `data`, from where older ones are moved (`tier`).
+ */
+export type PlaceRule = "round" | "size" | "tier";
+
+const RULES: readonly string[] = ["round", "size", "tier"];
+
+/** The places of an array. */
+export interface Placing {
+  readonly places: readonly StoredPlace[];
+  readonly rule: PlaceRule;
+}
+
+export const NO_PLACES: Placing = { places: [], rule: "round" };
+
+/** The places that a `meta/storage` declares, which lies at `path`. Throws `BAD_FIELD`, `UNSAFE_PATH`. */
+export function parsePlaces(storage: JsonObject, path: string): Placing {
+  const declared = storage["superchunk"];
+  if (!isObject(declared)) return NO_PLACES;
+  const { places = [], placeBy = "round" } = declared;
+  if (!Array.isArray(places)) throw bad(path, "superchunk.places", "a list", places);
+  if (typeof placeBy !== "string" || !RULES.includes(placeBy))
+    throw bad(path, "superchunk.placeBy", `one of ${RULES.join(", ")}`, placeBy);
+  const found = (places as readonly JsonValue[]).map((stored): StoredPlace => {
+    if (isObject(stored) && typeof stored["name"] === "string" && typeof stored["prefix"] === "string")
+      return { name: stored["name"], prefix: stored["prefix"] };
+    throw bad(path, "superchunk.places", '{"name": …, "prefix": …}', stored);
+  });
+  try {
+    return checkPlacing({ places: found, rule: placeBy as PlaceRule });
+  } catch (error) {
+    throw isSuperchunkError(error) ? error.storedAt(path) : error;
+  }
+}
+
+/** Checks places. Throws `BAD_ARGUMENT`, `UNSAFE_PATH`, `UNSUPPORTED`. */
+export function checkPlacing(placing: Placing): Placing {
+  const { places } = placing;
+  if (places.length > MAX_PLACES) throw wrong(`there are ${places.length} places; at most ${MAX_PLACES}`);
+  for (const [i, { name, prefix }] of places.entries()) {
+    if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(name) || name === HOME)
+      throw wrong(
+        `"${name}" is not the name of a place: a word of letters, digits, dots and hyphens, not "${HOME}"`,
+      );
+    checkPrefix(prefix);
+    if (!SCHEMES.includes(schemeOf(prefix)))
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        `place "${name}": superchunks are not kept at ${schemeOf(prefix)}://`,
+        {
+          field: "place",
+          expected: SCHEMES.join(", "),
+          found: schemeOf(prefix),
+        },
+      );
+    const isWhole = prefix.endsWith("/") && !/^(?!file:)[a-z0-9+.-]+:\/\/\/?$/.test(prefix);
+    if (!isWhole || /[?#]/.test(prefix))
+      throw wrong(
+        `place "${name}": ${prefix} is not the URL of a folder, with "/" at its end and no settings`,
+      );
+    const twin = places.slice(0, i).find((each) => each.name === name || each.prefix === prefix);
+    if (twin !== undefined) throw wrong(`there is a place "${twin.name}" (${twin.prefix}) already`);
+  }
+  return placing;
+}
+
+/** Places as a caller gives them: with names of their own, or by their addresses alone (`place1`, `place2`, …); `known` are there already. */
+export function givenPlaces(
+  given: readonly (string | StoredPlace)[],
+  known: readonly StoredPlace[] = [],
+): StoredPlace[] {
+  const names = new Set([...known, ...given].map((each) => (typeof each === "string" ? "" : each.name)));
+  let next = 1;
+  return given.map((each) => {
+    if (typeof each !== "string") return { name: each.name, prefix: prefixOf(each.prefix) };
+    while (names.has(`place${next}`)) next++;
+    return { name: `place${next++}`, prefix: prefixOf(each) };
+  });
+}
+
+/** The prefix of an address: with "/" at its end, and without the settings that one of S3 may have. */
+function prefixOf(address: string): string {
+  const [place = ""] = address.split("?");
+  return place.endsWith("/") ? place : `${place}/`;
+}
+
+/** The members of `superchunk` in `meta/storage` for the places; none where there are none. */
+export function encodePlaces({ places, rule }: Placing): JsonObject {
+  if (places.length === 0) return {};
+  return { places: places.map(({ name, prefix }) => ({ name, prefix })), placeBy: rule };
+}
+
+/** The place of a name; undefined for `data`. Throws `NOT_FOUND`. */
+export function placeNamed({ places }: Placing, name: string): StoredPlace | undefined {
+  if (name === HOME) return undefined;
+  const found = places.find((place) => place.name === name);
+  if (found !== undefined) return found;
+  const known = [HOME, ...places.map((place) => place.name)].join(", ");
+  throw new SuperchunkError("NOT_FOUND", `unknown place "${name}"; expected one of ${known}`, {
+    field: "place",
+    expected: known,
+    found: name,
+  });
+}
+
+function checkPrefix(prefix: string): void {
+  try {
+    checkLocation(prefix);
+  } catch (error) {
+    throw isSuperchunkError(error, "BAD_FIELD") ? wrong(error.summary) : error;
+  }
+}
+
+function wrong(summary: string): SuperchunkError {
+  return new SuperchunkError("BAD_ARGUMENT", summary, { field: "place" });
+}
+
+function bad(path: string, field: string, expected: string, found: JsonValue): SuperchunkError {
+  return new SuperchunkError(
+    "BAD_FIELD",
+    `${field} is ${JSON.stringify(found).slice(0, 80)}; expected ${expected}. The metadata are damaged; look for another copy`,
+    { path, field, expected, found },
+  );
+}

@@ -1,0 +1,152 @@
+/** Opening the places of an array, and the mark by which a place is known to be there. @see FORMAT.md [FG-19] [FG-21] */
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { stringifyJson } from "../format/json.ts";
+import { joinKey } from "../store/key.ts";
+import { isWritable, type ReadableStore, type WritableStore } from "../store/types.ts";
+import { withHeads } from "../store/wrappers/heads.ts";
+import { asReadOnly } from "../store/wrappers/intercept.ts";
+import type { Placing, StoredPlace } from "./declared.ts";
+import { type OpenPlace, type PlacedArray, PlacedStore } from "./placed-store.ts";
+
+/** How places are opened. */
+interface OpenPlacesOptions {
+  readonly openPlace?: OpenPlace | undefined;
+  /** What for: `read` opens the places that superchunks lie in, `write` all of them, and so does `plan`, which writes nothing. */
+  readonly mode: "read" | "plan" | "write";
+  /** Names of the places that the caller himself has named just now. */
+  readonly named?: ReadonlySet<string> | undefined;
+  /** Of the array, for messages. */
+  readonly sizesPath: string;
+}
+
+/**
+ * The store of an array with its places; the same store where it has none.
+ *
+ * @throws UNSAFE_PATH for a place that was not allowed; BAD_FIELD for one that is not declared
+ */
+export async function openPlaces(
+  store: ReadableStore,
+  array: PlacedArray,
+  placing: Placing,
+  { openPlace = refuse, mode, named, sizesPath }: OpenPlacesOptions,
+): Promise<ReadableStore> {
+  // A writer's: it knows more than the last commit.
+  if (store instanceof PlacedStore) return store;
+  const used = new Set(array.spans.map(({ place }) => place));
+  for (const name of used)
+    if (!placing.places.some((place) => place.name === name)) throw undeclared(sizesPath, name);
+  const wanted = placing.places.filter(({ name }) => mode !== "read" || used.has(name));
+  if (wanted.length === 0) return store;
+  const stores = new Map<string, ReadableStore>();
+  for (const place of wanted) {
+    const isNamed = named?.has(place.name) === true;
+    const opened = await (mode === "plan" ? orLater(openPlace) : openPlace)(place, isNamed);
+    const isRemote = opened.getHead !== undefined;
+    if (mode === "read") stores.set(place.name, isRemote ? withHeads(opened) : opened);
+    else stores.set(place.name, mode === "plan" && isWritable(opened) ? asReadOnly(opened) : opened);
+  }
+  return new PlacedStore(store, array, stores);
+}
+
+/** How all places of an array are opened. */
+interface AllPlacesOptions extends Pick<OpenPlacesOptions, "openPlace" | "named"> {
+  /** Nothing is to be written. */
+  readonly readOnly?: boolean | undefined;
+}
+
+/** The store of an array that is to be written, with all of its places; the same store where it has none. Throws as {@link openPlaces}. */
+export async function openAllPlaces(
+  store: WritableStore,
+  array: PlacedArray,
+  placing: Placing,
+  { openPlace, named, readOnly }: AllPlacesOptions,
+): Promise<WritableStore> {
+  const sizesPath = store.describe(joinKey(array.path, "meta/sizes"));
+  const mode = readOnly === true ? "plan" : "write";
+  const placed = await openPlaces(store, array, placing, { openPlace, mode, named, sizesPath });
+  return placed instanceof PlacedStore ? placed : store;
+}
+
+const refuse: OpenPlace = (place) => {
+  throw notAllowed(place);
+};
+
+/** The same, but a place that is not allowed is told only where something is looked for in it. */
+export function orLater(openPlace: OpenPlace = refuse): OpenPlace {
+  return async (place, isNamed) => {
+    try {
+      return await openPlace(place, isNamed);
+    } catch (error) {
+      if (!isSuperchunkError(error, "UNSAFE_PATH")) throw error;
+      const fail = (): Promise<never> => Promise.reject(error);
+      return {
+        describe: (key) => place.prefix + key,
+        get: fail,
+        getRange: fail,
+        stat: fail,
+        // biome-ignore lint/correctness/useYield: it has no entries
+        list: async function* () {
+          await fail();
+        },
+      };
+    }
+  };
+}
+
+/** The error for a place that the caller did not allow. */
+export function notAllowed({ name, prefix }: StoredPlace): SuperchunkError {
+  return new SuperchunkError(
+    "UNSAFE_PATH",
+    `superchunks of the array lie in the place "${name}" (${prefix}), which is not allowed; if it may be used, open the array with {allow: "${prefix}"}`,
+    // As for references: nothing is known to be damaged.
+    { field: "container", expected: "a place that was allowed", found: prefix },
+  );
+}
+
+/** Leaves the mark in a place, unless nothing can be written there. Durable when resolved. */
+export async function putMark(placed: PlacedStore, { name }: StoredPlace): Promise<void> {
+  const { store, key: array } = placed.folderIn(name);
+  if (!isWritable(store)) return;
+  const text = `${stringifyJson({ format: "superchunk-place", version: 1, array, name })}\n`;
+  await store.put(placed.markKey(), new TextEncoder().encode(text), { durable: true });
+}
+
+/** Removes all that a place has of the array: superchunks that no commit names any more, and the mark. */
+export async function clearPlaceOf(placed: PlacedStore, name: string): Promise<void> {
+  const { store, key } = placed.folderIn(name);
+  if (!isWritable(store)) return;
+  const remove = async (folder: string): Promise<void> => {
+    const entries = [];
+    for await (const entry of store.list(folder)) entries.push(entry);
+    for (const entry of entries) {
+      const own = `${folder}/${entry.name}`;
+      if (entry.kind === "folder") await remove(own);
+      await store.delete(own);
+    }
+  };
+  await remove(key);
+  await store.delete(key);
+}
+
+/**
+ * Makes sure that a place is there. A disk that is not mounted is an empty folder: what was written into it would be out of sight once it is.
+ *
+ * @throws NOT_FOUND
+ */
+export async function checkMark(placed: PlacedStore, { name, prefix }: StoredPlace): Promise<void> {
+  const { store } = placed.folderIn(name);
+  if (!isWritable(store) || (await store.stat(placed.markKey())) !== undefined) return;
+  throw new SuperchunkError(
+    "NOT_FOUND",
+    `the place "${name}" (${prefix}) is not there, or has no mark of this array; nothing is written. Is its disk mounted?`,
+    { path: store.describe(placed.markKey()), field: "place" },
+  );
+}
+
+function undeclared(path: string, name: string): SuperchunkError {
+  return new SuperchunkError(
+    "BAD_FIELD",
+    `layout.places names the place "${name}", which meta/storage does not declare. One of the files is damaged or of another time; look for another copy`,
+    { path, field: "layout.places", found: name },
+  );
+}

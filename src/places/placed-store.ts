@@ -1,0 +1,268 @@
+/**
+ * The store of an array some of whose superchunks lie in other stores: every key is looked for where it lies.
+ *
+ * Below a place's prefix, superchunks lie in a folder with the id of the array, by which several arrays can share a place. Knows keys; must
+ * not know what is in superchunks, and not how places are reached. @see FORMAT.md [FG-19] [FG-20]
+ */
+import { SuperchunkError } from "../errors.ts";
+import type { PlaceSpan } from "../format/layout.ts";
+import { checkStoredName, parseSuperchunkName } from "../format/naming.ts";
+import { joinKey } from "../store/key.ts";
+import {
+  type ByteRange,
+  isWritable,
+  type ListEntry,
+  type ListOptions,
+  type ObjectInfo,
+  type PutOptions,
+  type PutSource,
+  type ReadableStore,
+  type StoreOptions,
+  type WritableStore,
+} from "../store/types.ts";
+import type { StoredPlace } from "./declared.ts";
+import { PlaceTable } from "./spans.ts";
+
+/**
+ * Opens the store at the prefix of a place. Throws `UNSAFE_PATH` for one that the caller did not allow; `isNamed`: it is the caller who names it,
+ * and not the archive.
+ */
+export type OpenPlace = (place: StoredPlace, isNamed: boolean) => ReadableStore | Promise<ReadableStore>;
+
+/** What the keys of an array's superchunks are made of. */
+export interface PlacedArray {
+  /** Key of the array's folder. */
+  readonly path: string;
+  /** `layout.id`. */
+  readonly id: string;
+  readonly spans: readonly PlaceSpan[];
+}
+
+/** An object in one of the stores. */
+export interface PlacedKey {
+  readonly store: ReadableStore;
+  readonly key: string;
+}
+
+export class PlacedStore implements WritableStore {
+  /** The store of the array's own folder. */
+  readonly home: ReadableStore;
+  readonly #path: string;
+  readonly #data: string;
+  readonly #id: string;
+  readonly #places: ReadonlyMap<string, ReadableStore>;
+  readonly #table: PlaceTable;
+  /** Stored bytes by place, where they were asked for. */
+  readonly #bytes = new Map<string | undefined, Promise<number>>();
+  readonly readInto?: NonNullable<WritableStore["readInto"]>;
+  readonly readIntoSync?: NonNullable<WritableStore["readIntoSync"]>;
+  readonly getHead?: NonNullable<WritableStore["getHead"]>;
+  readonly isFolder?: NonNullable<WritableStore["isFolder"]>;
+  readonly sync?: NonNullable<WritableStore["sync"]>;
+  readonly link?: NonNullable<WritableStore["link"]>;
+  readonly writeRange?: NonNullable<WritableStore["writeRange"]>;
+  readonly removeLeftovers?: NonNullable<WritableStore["removeLeftovers"]>;
+
+  /** `places`: the stores of the places by name, with their root at the prefix. Throws `UNSAFE_PATH` for an id that is not a plain name. */
+  constructor(
+    home: ReadableStore,
+    { path, id, spans }: PlacedArray,
+    places: ReadonlyMap<string, ReadableStore>,
+  ) {
+    checkStoredName(id, home.describe(joinKey(path, "meta/sizes")), "layout.id");
+    this.home = home;
+    this.#path = path;
+    this.#data = `${joinKey(path, "data")}/`;
+    this.#id = id;
+    this.#places = places;
+    this.#table = new PlaceTable(spans);
+    const all: readonly (ReadableStore & Partial<WritableStore>)[] = [home, ...places.values()];
+    const [own] = all;
+    // What a store lacks is done in another way by whoever asks.
+    if (all.every((store) => store.readInto !== undefined))
+      this.readInto = async (key, ...rest) => {
+        const found = this.#find(key);
+        return found.store.readInto?.(found.key, ...rest);
+      };
+    if (all.every((store) => store.readIntoSync !== undefined))
+      this.readIntoSync = (key, ...rest) => {
+        const found = this.#find(key);
+        return found.store.readIntoSync?.(found.key, ...rest);
+      };
+    if (all.some((store) => store.getHead !== undefined))
+      this.getHead = async (key, length, options) => {
+        const { store, key: own } = this.#find(key);
+        if (store.getHead !== undefined) return store.getHead(own, length, options);
+        const info = await store.stat(own, options);
+        const bytes = await store.getRange(own, { offset: 0, length }, options);
+        return bytes && { bytes, info };
+      };
+    if (home.isFolder !== undefined)
+      this.isFolder = async (...args) => (await home.isFolder?.(...args)) === true;
+    if (own?.sync !== undefined) this.sync = (keys, options) => this.#sync(keys, options);
+    if (all.every((store) => store.link !== undefined))
+      this.link = async (from, to, kind) => {
+        const [old, made] = [this.#writable(from), this.#writable(to)];
+        if (old.store !== made.store)
+          throw new SuperchunkError("UNSUPPORTED", "the names lie in different places", {
+            path: this.describe(to),
+          });
+        await old.store.link?.(old.key, made.key, kind);
+      };
+    if (all.every((store) => store.writeRange !== undefined))
+      this.writeRange = async (key, ...rest) => {
+        const found = this.#writable(key);
+        await found.store.writeRange?.(found.key, ...rest);
+      };
+    if (own?.removeLeftovers !== undefined)
+      this.removeLeftovers = async (...args) => own.removeLeftovers?.(...args);
+  }
+
+  /** Names of the places, without `data`. */
+  get names(): readonly string[] {
+    return [...this.#places.keys()];
+  }
+
+  /** True where new superchunks can be put. */
+  isWritable(place: string | undefined): boolean {
+    const store = place === undefined ? this.home : this.#places.get(place);
+    return store !== undefined && isWritable(store);
+  }
+
+  /** Name of the place of a superchunk; undefined for `data`. */
+  placeOf(number: number): string | undefined {
+    return this.#table.of(number);
+  }
+
+  /** Says where a superchunk lies from now on: of the names of the places, or undefined for `data`. */
+  assign(number: number, place: string | undefined): void {
+    this.#table.set(number, place);
+  }
+
+  /** The places of those of these superchunks that do not lie in `data`. */
+  spansOf(numbers: Iterable<{ readonly first: number; readonly count: number }>): PlaceSpan[] {
+    return this.#table.within(numbers);
+  }
+
+  /** What the key of a superchunk is in a place, whether it lies there or not. */
+  at(place: string | undefined, key: string): PlacedKey {
+    const store = place === undefined ? this.home : this.#places.get(place);
+    if (store === undefined) throw new RangeError(`no place ${place}`);
+    return { store, key: place === undefined ? key : joinKey(this.#id, key.slice(this.#data.length)) };
+  }
+
+  /** The key that says that a place is this array's, and that it is there. */
+  markKey(): string {
+    return joinKey(this.#id, "place.json");
+  }
+
+  /** The folder of the array's superchunks, and of those of its columns, in a place. */
+  folderIn(place: string | undefined): PlacedKey {
+    return place === undefined
+      ? { store: this.home, key: joinKey(this.#path, "data") }
+      : { store: this.at(place, this.#data).store, key: this.#id };
+  }
+
+  /** Stored bytes of the array's superchunks in a place: those that were there when it was first asked, and those put since. */
+  bytesIn(place: string | undefined): Promise<number> {
+    const folder = this.folderIn(place);
+    const known = this.#bytes.get(place) ?? bytesBelow(folder.store, folder.key);
+    this.#bytes.set(place, known);
+    return known;
+  }
+
+  describe(key: string): string {
+    const found = this.#find(key);
+    return found.store.describe(found.key);
+  }
+
+  get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    const found = this.#find(key);
+    return found.store.get(found.key, options);
+  }
+
+  getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    const found = this.#find(key);
+    return found.store.getRange(found.key, range, options);
+  }
+
+  stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
+    const found = this.#find(key);
+    return found.store.stat(found.key, options);
+  }
+
+  /** What lies in the array's own folder: superchunks in other places are not among it. */
+  list(folder: string, options?: ListOptions): AsyncIterable<ListEntry> {
+    return this.home.list(folder, options);
+  }
+
+  async put(key: string, source: PutSource, options?: PutOptions): Promise<ObjectInfo> {
+    const found = this.#writable(key);
+    const info = await found.store.put(found.key, source, options);
+    for (const [place, sum] of this.#bytes) {
+      const folder = this.folderIn(place);
+      if (folder.store === found.store && found.key.startsWith(`${folder.key}/`))
+        this.#bytes.set(
+          place,
+          sum.then((bytes) => bytes + info.size),
+        );
+    }
+    return info;
+  }
+
+  async delete(key: string, options?: StoreOptions): Promise<void> {
+    const found = this.#writable(key);
+    await found.store.delete(found.key, options);
+  }
+
+  unpin(key: string): void {
+    const found = this.#find(key);
+    found.store.unpin?.(found.key);
+  }
+
+  explainAbsence(): string | undefined {
+    return this.home.explainAbsence?.();
+  }
+
+  async close(): Promise<void> {
+    await this.home.close?.();
+    await this.closePlaces();
+  }
+
+  /** Closes the stores of the places alone. */
+  async closePlaces(): Promise<void> {
+    for (const store of this.#places.values()) await store.close?.();
+  }
+
+  async #sync(keys: readonly string[], options: StoreOptions | undefined): Promise<void> {
+    const byStore = new Map<ReadableStore, string[]>(
+      [this.home, ...this.#places.values()].map((store) => [store, []]),
+    );
+    for (const key of keys) {
+      const found = this.#find(key);
+      byStore.get(found.store)?.push(found.key);
+    }
+    for (const [store, own] of byStore)
+      if ((keys.length === 0 || own.length > 0) && isWritable(store)) await store.sync?.(own, options);
+  }
+
+  #find(key: string): PlacedKey {
+    const name = key.startsWith(this.#data) ? key.slice(key.lastIndexOf("/") + 1) : "";
+    const number = parseSuperchunkName(name);
+    return number === undefined ? { store: this.home, key } : this.at(this.#table.of(number), key);
+  }
+
+  #writable(key: string): { readonly store: WritableStore; readonly key: string } {
+    const { store, key: own } = this.#find(key);
+    if (isWritable(store)) return { store, key: own };
+    throw new SuperchunkError("READ_ONLY", "nothing can be written there", { path: store.describe(own) });
+  }
+}
+
+/** Stored bytes below a folder. */
+async function bytesBelow(store: ReadableStore, folder: string): Promise<number> {
+  let sum = 0;
+  for await (const { name, kind, size } of store.list(folder, { sizes: true }))
+    sum += kind === "folder" ? await bytesBelow(store, joinKey(folder, name)) : (size ?? 0);
+  return sum;
+}

@@ -1,0 +1,78 @@
+/** Arithmetic of the places of superchunks: pure. @see FORMAT.md [FG-20] */
+import { at } from "../bytes/at.ts";
+import type { PlaceSpan } from "../format/layout.ts";
+
+/** Consecutive numbers. */
+interface Numbers {
+  readonly first: number;
+  readonly count: number;
+}
+
+/** Which place superchunks lie in: by number, as committed, and as changed since. */
+export class PlaceTable {
+  /** By number, apart from one another. */
+  readonly #spans: readonly PlaceSpan[];
+  readonly #changed = new Map<number, string | undefined>();
+
+  constructor(spans: readonly PlaceSpan[]) {
+    this.#spans = [...spans].sort((a, b) => a.first - b.first);
+  }
+
+  /** Name of the place of a superchunk; undefined for `data`. */
+  of(number: number): string | undefined {
+    if (this.#changed.has(number)) return this.#changed.get(number);
+    const span = this.#spans[this.#indexOf(number)];
+    return span !== undefined && number < span.first + span.count ? span.place : undefined;
+  }
+
+  set(number: number, place: string | undefined): void {
+    this.#changed.set(number, place);
+  }
+
+  /** The spans of those of these numbers that do not lie in `data`, by number, those that touch as one. */
+  within(numbers: Iterable<Numbers>): PlaceSpan[] {
+    const found: { first: number; count: number; place: string }[] = [];
+    const add = (first: number, count: number, place: string | undefined): void => {
+      const last = found.at(-1);
+      if (count < 1 || place === undefined) return;
+      if (last?.place === place && last.first + last.count === first) last.count += count;
+      else found.push({ first, count, place });
+    };
+    const changed = [...this.#changed.keys()].sort((a, b) => a - b);
+    let next = 0;
+    for (const { first, count } of [...numbers].sort((a, b) => a.first - b.first)) {
+      const end = first + count;
+      while (next < changed.length && at(changed, next) < first) next++;
+      let from = first;
+      while (next < changed.length && at(changed, next) < end) {
+        const number = at(changed, next++);
+        this.#addCommitted(from, number, add);
+        add(number, 1, this.#changed.get(number));
+        from = number + 1;
+      }
+      this.#addCommitted(from, end, add);
+    }
+    return found;
+  }
+
+  #addCommitted(from: number, end: number, add: (first: number, count: number, place: string) => void): void {
+    for (let i = Math.max(0, this.#indexOf(from)); i < this.#spans.length; i++) {
+      const span = at(this.#spans, i);
+      if (span.first >= end) break;
+      const first = Math.max(from, span.first);
+      add(first, Math.min(end, span.first + span.count) - first, span.place);
+    }
+  }
+
+  /** Index of the last span that begins at the number or before it; -1 where there is none. */
+  #indexOf(number: number): number {
+    let low = 0;
+    let high = this.#spans.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (at(this.#spans, middle).first <= number) low = middle + 1;
+      else high = middle;
+    }
+    return low - 1;
+  }
+}

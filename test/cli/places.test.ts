@@ -1,0 +1,275 @@
+/** The command on arrays whose superchunks lie in several folders, and in S3. */
+import { cpSync, existsSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { open, openArray } from "../../src/node/index.ts";
+import { temporaryFolder } from "../folder.ts";
+import { setEnvironment, startS3, type TestS3 } from "../node/s3/server.ts";
+import { runCli } from "./harness.ts";
+
+const ramp = (count: number): Int32Array => Int32Array.from({ length: count }, (_, i) => i);
+
+let s3: TestS3;
+let restoreEnvironment: () => void;
+beforeAll(async () => {
+  s3 = await startS3();
+  restoreEnvironment = setEnvironment(s3);
+});
+afterAll(async () => {
+  restoreEnvironment();
+  await s3.close();
+});
+
+/** Runs a command that has to succeed; what it prints as JSON. */
+async function done(...argv: readonly string[]): Promise<Record<string, unknown>> {
+  const { code, out, err } = await runCli([...argv, "--json"]);
+  expect([code, err]).toEqual([0, expect.any(String)]);
+  return JSON.parse(out) as Record<string, unknown>;
+}
+
+interface Spread {
+  readonly folder: string;
+  readonly root: string;
+  readonly cold: string;
+}
+
+/** An array of 100 rows in 7 superchunks of 16 rows, in its folder and another one. */
+async function spread(...more: readonly string[]): Promise<Spread> {
+  const folder = temporaryFolder();
+  const [root, cold] = [join(folder, "array"), join(folder, "cold disk")];
+  writeFileSync(join(folder, "rows"), ramp(100));
+  const cut = ["--chunklen", "4", "--superchunklen", "4", "--dtype", "<i4", "--from", join(folder, "rows")];
+  await done("create", root, ...cut, "--place", `cold=${cold}`, ...more);
+  return { folder, root, cold };
+}
+
+async function valuesOf(root: string, allow: readonly string[]): Promise<unknown> {
+  const array = await openArray(root, { allow });
+  try {
+    return [...((await array.get()).data as Int32Array)];
+  } finally {
+    await array.close();
+  }
+}
+
+const spansOf = ({ places }: Record<string, unknown>): unknown =>
+  Object.fromEntries((places as { name: string; spans: unknown }[]).map(({ name, spans }) => [name, spans]));
+
+test("create spreads superchunks; every command wants the place to be allowed, and says how", async () => {
+  const { root, cold } = await spread();
+  for (const command of ["info", "cat", "verify", "ls", "chunks", "compact", "append", "set", "resize"]) {
+    const more: Record<string, string[]> = {
+      append: [join(root, "meta/sizes")],
+      set: ["--slice", "0", "--value", "1"],
+      resize: ["5"],
+    };
+    const argv = [command, root, ...(more[command] ?? [])];
+    const { code, out, err } = await runCli(argv);
+    expect([command, code, out + err]).toEqual([
+      command,
+      1,
+      expect.stringContaining(`--allow "file://${cold}/"`),
+    ]);
+    expect(out + err).toContain('"cold"');
+  }
+  expect(await valuesOf(root, [cold])).toEqual([...ramp(100)]);
+  expect(JSON.parse((await runCli(["cat", root, "--allow", cold, "--format", "json"])).out)).toEqual([
+    ...ramp(100),
+  ]);
+  expect((await runCli(["verify", root, "--allow", cold])).code).toBe(0);
+  const { cbytes } = await done("info", root, "--allow", cold);
+  expect(cbytes).toBeGreaterThan(0);
+});
+
+test("place lists, moves, adds and removes; what is not allowed is listed without its bytes", async () => {
+  const { folder, root, cold } = await spread();
+  const spans = [
+    [0, 0],
+    [2, 2],
+    [4, 4],
+    [6, 6],
+  ];
+  expect(await done("place", root)).toMatchObject({
+    places: [
+      { name: "data", superchunks: 4, spans, patches: 0, bytes: expect.any(Number) as number },
+      { name: "cold", superchunks: 3, prefix: `file://${cold}/` },
+    ],
+  });
+  const { out } = await runCli(["place", root]);
+  expect(out).toMatch(/cold.*3 superchunks.*not allowed.*1, 3, 5/);
+  const third = join(folder, "third");
+  const moved = await done(
+    "place",
+    root,
+    "--allow",
+    cold,
+    "--add",
+    `third=${third}`,
+    "--move",
+    "0..2",
+    "--to",
+    "third",
+  );
+  expect(moved).toMatchObject({ moved: { superchunks: 3 } });
+  expect(spansOf(moved)).toEqual({
+    data: [
+      [4, 4],
+      [6, 6],
+    ],
+    cold: [
+      [3, 3],
+      [5, 5],
+    ],
+    third: [[0, 2]],
+  });
+  expect((await runCli(["place", root, "--allow", cold, third, "--remove", "third"])).err).toMatch(
+    /move them to another/,
+  );
+  await done("place", root, "--allow", cold, third, "--move", "all", "--to", "data");
+  await done("place", root, "--allow", cold, third, "--remove", "third", "--remove", "cold");
+  expect(readdirSync(cold)).toEqual([]);
+  expect(await valuesOf(root, [])).toEqual([...ramp(100)]);
+});
+
+test("every command that writes keeps the rows right", async () => {
+  const { folder, root, cold } = await spread();
+  const allow = ["--allow", cold];
+  writeFileSync(join(folder, "more"), Int32Array.of(100, 101, 102));
+  await done("append", root, join(folder, "more"), ...allow);
+  await done("set", root, "--slice", "17", "--value", "-1", ...allow);
+  await done("delete", root, "--rows", "40:60", ...allow);
+  await done("resize", root, "90", ...allow);
+  await done("attrs", root, "--set", "a=1", "--json", ...allow);
+  await done("compact", root, ...allow);
+  const rows = [...ramp(103)];
+  rows[17] = -1;
+  rows.splice(40, 20);
+  expect(await valuesOf(root, [cold])).toEqual([...rows, ...new Array<number>(7).fill(0)]);
+  expect((await runCli(["verify", folder, ...allow])).code).toBe(0);
+});
+
+test("compact --move-older-than moves what is old to the slow place", async () => {
+  const { root, cold } = await spread("--place-by", "tier");
+  const moved = await done("compact", root, "--allow", cold, "--move-older-than", "3");
+  expect(moved).toMatchObject({ moved: { superchunks: 4 } });
+  expect(await done("compact", root, "--allow", cold, "--move-older-than", "1d")).toMatchObject({
+    moved: { superchunks: 0 },
+  });
+  expect(spansOf(await done("place", root))).toEqual({ data: [[4, 6]], cold: [[0, 3]] });
+  expect(await valuesOf(root, [cold])).toEqual([...ramp(100)]);
+});
+
+test("places in S3: superchunks go there, are read back, and moved", async () => {
+  const { root } = await spread("--place", `s3=s3://${s3.bucket}/slow`);
+  const { cold } = { cold: join(root, "..", "cold disk") };
+  const allow = [cold, `s3://${s3.bucket}/slow`];
+  expect(s3.log.some((line) => line.startsWith("PUT") && line.includes("/slow/"))).toBe(true);
+  expect(await valuesOf(root, allow)).toEqual([...ramp(100)]);
+  await done("place", root, "--allow", ...allow, "--move", "all", "--to", "s3");
+  expect(spansOf(await done("place", root, "--allow", ...allow))).toEqual({
+    data: [],
+    cold: [],
+    s3: [[0, 6]],
+  });
+  expect(await valuesOf(root, allow)).toEqual([...ramp(100)]);
+  await done("resize", root, "50", "--allow", ...allow);
+  expect(await valuesOf(root, allow)).toEqual([...ramp(50)]);
+  // The endpoint is given by who opens it, and not kept.
+  const named = [cold, `s3://${s3.bucket}/slow?endpoint=${s3.endpoint}&region=us-east-1`];
+  expect(await valuesOf(root, named)).toEqual([...ramp(50)]);
+});
+
+test("a root in S3 with a place on this disk", async () => {
+  const folder = temporaryFolder();
+  const place = join(folder, "near");
+  const root = `s3://${s3.bucket}/far`;
+  writeFileSync(join(folder, "rows"), ramp(100));
+  const cut = ["--chunklen", "4", "--superchunklen", "4", "--dtype", "<i4", "--from", join(folder, "rows")];
+  await done("create", root, ...cut, "--place", place);
+  expect(spansOf(await done("place", root))).toMatchObject({
+    place1: [
+      [1, 1],
+      [3, 3],
+      [5, 5],
+    ],
+  });
+  expect(await valuesOf(root, [place])).toEqual([...ramp(100)]);
+  expect((await runCli(["verify", root, "--allow", place])).code).toBe(0);
+});
+
+test("convert takes an array with places, alone and in a folder of many", async () => {
+  const { folder, root, cold } = await spread();
+  const zarr = join(folder, "out.zarr");
+  expect((await runCli(["convert", root, zarr, "--allow", cold, "--verify"])).err).not.toMatch(/error/i);
+  expect(await valuesOf(zarr, [])).toEqual([...ramp(100)]);
+  const many = temporaryFolder();
+  cpSync(root, join(many, "a"), { recursive: true });
+  cpSync(root, join(many, "b"), { recursive: true });
+  const { code } = await runCli(["convert", many, join(folder, "many.zarr"), "--allow", cold]);
+  expect(code).toBe(0);
+  expect(await valuesOf(join(folder, "many.zarr", "b"), [])).toEqual([...ramp(100)]);
+});
+
+test("a place elsewhere now is read through a container that says where", async () => {
+  const { folder, root, cold } = await spread();
+  renameSync(cold, join(folder, "moved"));
+  const location = `file://${join(folder, "moved")}/`;
+  const containers = [{ name: "cold", prefix: `file://${cold}/`, store: "local" as const, location }];
+  const array = await open(root, { containers });
+  expect(array.kind === "array" && [...((await array.get()).data as Int32Array)]).toEqual([...ramp(100)]);
+  await array.close();
+  // Its disk is not mounted: nothing is written into the empty folder in its place.
+  const { code, err } = await runCli(["resize", root, "5", "--allow", cold]);
+  expect([code, err]).toEqual([1, expect.stringContaining("mounted")]);
+  expect(existsSync(cold)).toBe(false);
+});
+
+test("a link out of a place is refused", async () => {
+  const { folder, root, cold } = await spread();
+  const [id = ""] = readdirSync(cold);
+  const [name = ""] = readdirSync(join(cold, id)).filter((each) => each.endsWith(".bin"));
+  const outside = join(folder, "outside");
+  renameSync(join(cold, id, name), outside);
+  symlinkSync(outside, join(cold, id, name));
+  const { code, out } = await runCli(["verify", root, "--allow", cold]);
+  expect([code, out]).toEqual([3, expect.stringContaining("UNSAFE_PATH")]);
+});
+
+test("what does not go with places refuses with the reason", async () => {
+  const { folder, root, cold } = await spread();
+  const refused = async (reason: RegExp, ...argv: readonly string[]): Promise<void> => {
+    const { code, err } = await runCli(argv);
+    expect([argv, code, err]).toEqual([argv, expect.any(Number), expect.stringMatching(reason)]);
+    expect(code).not.toBe(0);
+  };
+  const rows = join(folder, "rows");
+  await refused(/one writer at a time chooses/, "append", root, rows, "--shared", "--allow", cold);
+  await refused(
+    /Zarr array as well/,
+    "create",
+    join(folder, "z"),
+    "--dtype",
+    "<i4",
+    "--zarr",
+    "--place",
+    cold,
+  );
+  await refused(/not overwritten/, "create", root, "--dtype", "<i4", "--overwrite");
+  await refused(/brings back what can be read/, "repair", root, join(folder, "mended"));
+  await refused(/go together/, "place", root, "--move", "all");
+  await refused(/3\.\.7/, "place", root, "--move", "x", "--to", "cold");
+  await refused(/no places/, "compact", join(folder, "plain"), "--move-older-than", "3").catch(
+    () => undefined,
+  );
+  await refused(
+    /not a folder|secret|password/,
+    "place",
+    root,
+    "--allow",
+    cold,
+    "--add",
+    "https://me:secret@host/a",
+  );
+  rmSync(cold, { recursive: true });
+  await refused(/not there/, "place", root, "--allow", cold, "--move", "0", "--to", "cold");
+});

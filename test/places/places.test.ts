@@ -1,0 +1,361 @@
+/** Arrays whose superchunks lie in several places. */
+import { describe, expect, test } from "vitest";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
+import { parseLayout } from "../../src/format/layout.ts";
+import type { JsonObject } from "../../src/format/types.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { type CreateOptions, createArray, openWritable } from "../../src/write/array/create.ts";
+import { openShared } from "../../src/write/array/open-shared.ts";
+import { imageOf } from "../crash/images.ts";
+import { COLD, placesIn, SLOW } from "./prefixed.ts";
+
+const ramp = (first: number, count: number): Int32Array =>
+  Int32Array.from({ length: count }, (_, i) => first + i);
+
+/** Superchunks of 4 chunks of 4 rows. */
+const SMALL: CreateOptions = { dtype: "<i4", chunklen: 4, superchunklen: 4 };
+
+/** The layout of the array at the root of a store, and `superchunk` of its `meta/storage`. */
+async function metaOf(store: MemoryStore): Promise<{ sizes: JsonObject; declared: JsonObject }> {
+  const read = async (key: string) =>
+    JSON.parse(new TextDecoder().decode(await store.get(key))) as JsonObject;
+  return {
+    sizes: await read("meta/sizes"),
+    declared: (await read("meta/storage"))["superchunk"] as JsonObject,
+  };
+}
+
+/** Keys of the superchunks, wherever they lie. */
+async function superchunksIn(store: MemoryStore): Promise<string[]> {
+  return [...(await imageOf(store)).keys()].filter((key) => key.endsWith(".bin")).sort();
+}
+
+async function valuesOf(store: MemoryStore): Promise<number[]> {
+  const array = (await open(store, "", { openPlace: placesIn(store) })) as ArrayArchive;
+  expect((await array.verify()).findings).toEqual([]);
+  return [...((await array.get()).data as Int32Array)];
+}
+
+/** An array of 80 rows in 5 superchunks, spread over `data` and two places. */
+async function spread(options: Partial<CreateOptions> = {}): Promise<MemoryStore> {
+  const store = new MemoryStore();
+  const openPlace = placesIn(store);
+  const array = await createArray(store, "", { ...SMALL, places: [COLD, SLOW], openPlace, ...options });
+  await array.append(ramp(0, 80));
+  await array.close();
+  return store;
+}
+
+describe("the format", () => {
+  test("meta/storage declares places, and meta/sizes says which superchunks lie there [FG-19] [FG-20]", async () => {
+    const store = await spread();
+    const { sizes, declared } = await metaOf(store);
+    expect(declared).toMatchObject({
+      places: [COLD, SLOW],
+      placeBy: "round",
+      readFeatures: ["layout", "places"],
+    });
+    const layout = sizes["layout"] as JsonObject;
+    expect(layout["places"]).toEqual([
+      [2, 1, "cold"],
+      [3, 1, "slow"],
+      [5, 1, "cold"],
+    ]);
+    const id = String(layout["id"]);
+    expect(await superchunksIn(store)).toEqual([
+      `cold/${id}/__2__.bin`,
+      `cold/${id}/__5__.bin`,
+      "data/__1__.bin",
+      "data/__4__.bin",
+      `slow/${id}/__3__.bin`,
+    ]);
+    expect(await valuesOf(store)).toEqual([...ramp(0, 80)]);
+  });
+
+  test("an array without places says nothing of them", async () => {
+    const store = new MemoryStore();
+    await (await createArray(store, "", SMALL)).close();
+    const { sizes, declared } = await metaOf(store);
+    expect(declared["readFeatures"]).toEqual(["layout"]);
+    expect(declared).not.toHaveProperty("places");
+    expect(sizes["layout"]).not.toHaveProperty("places");
+  });
+
+  const SPANS: readonly [string, unknown, RegExp][] = [
+    [
+      "a number twice",
+      [
+        [1, 2, "cold"],
+        [2, 1, "slow"],
+      ],
+      /each superchunk once/,
+    ],
+    ["no name", [[1, 2]], /name of a place/],
+    ["no count", [[1, 0, "cold"]], /name of a place/],
+    ["a number that no superchunk has", [[0, 1, "cold"]], /number from 1/],
+  ];
+  test.each(SPANS)("%s in layout.places is BAD_FIELD [FG-20]", async (_, places, message) => {
+    const { sizes } = await metaOf(await spread());
+    const layout = { ...(sizes["layout"] as JsonObject), places } as JsonObject;
+    expect(() => parseLayout({ ...sizes, layout }, "sizes")).toThrow(message);
+  });
+
+  const DECLARED: readonly [string, unknown, string][] = [
+    ["the name of the folder itself", [{ name: "data", prefix: "file:///a/" }], "BAD_FIELD"],
+    ["a name with a slash", [{ name: "a/b", prefix: "file:///a/" }], "BAD_FIELD"],
+    ["two of one name", [COLD, { ...SLOW, name: "cold" }], "BAD_FIELD"],
+    ["a prefix without its end", [{ name: "a", prefix: "file:///a" }], "BAD_FIELD"],
+    ["a path out of the prefix", [{ name: "a", prefix: "file:///a/../b/" }], "UNSAFE_PATH"],
+    ["the same, encoded", [{ name: "a", prefix: "s3://bucket/%2e%2e/" }], "UNSAFE_PATH"],
+    ["a password", [{ name: "a", prefix: "https://me:secret@host/a/" }], "BAD_FIELD"],
+    ["another scheme", [{ name: "a", prefix: "ftp://host/a/" }], "UNSUPPORTED"],
+    ["a text", "cold", "BAD_FIELD"],
+  ];
+  test.each(DECLARED)("%s in superchunk.places is refused [FG-19]", async (_, places, code) => {
+    const store = await spread();
+    const { declared } = await metaOf(store);
+    const storage = JSON.parse(new TextDecoder().decode(await store.get("meta/storage"))) as JsonObject;
+    const changed = { ...storage, superchunk: { ...declared, places } };
+    await store.put("meta/storage", new TextEncoder().encode(JSON.stringify(changed)));
+    const opening = open(store, "", { openPlace: placesIn(store) });
+    await expect(opening).rejects.toMatchObject({ code });
+    await expect(opening).rejects.not.toThrow(/secret/);
+  });
+
+  test("a place that is not declared is BAD_FIELD, and an id that leads out is UNSAFE_PATH [FG-20]", async () => {
+    const store = await spread();
+    const text = new TextDecoder().decode(await store.get("meta/sizes"));
+    const replace = (from: string, to: string): Promise<unknown> =>
+      store.put("meta/sizes", new TextEncoder().encode(text.replaceAll(from, to)));
+    await replace('"slow"', '"other"');
+    await expect(open(store, "", { openPlace: placesIn(store) })).rejects.toMatchObject({
+      code: "BAD_FIELD",
+      details: { field: "layout.places", found: "other" },
+    });
+    const { id } = (await metaOf(await spread())).sizes["layout"] as { id: string };
+    expect(id).toMatch(/^[0-9a-f]{32}$/);
+    await replace(/"id": "([^"]+)"/.exec(text)?.[1] ?? "", "../cold");
+    await expect(open(store, "", { openPlace: placesIn(store) })).rejects.toMatchObject({
+      code: "UNSAFE_PATH",
+    });
+  });
+});
+
+describe("reading", () => {
+  test("a place that is not allowed is one error that says what to allow", async () => {
+    const store = await spread();
+    await expect(open(store)).rejects.toMatchObject({
+      code: "UNSAFE_PATH",
+      isDamage: false,
+      message: expect.stringContaining('{allow: "file:///cold/"}') as string,
+    });
+  });
+
+  test("an unused place need not be allowed to read", async () => {
+    const store = await spread({ placeBy: "tier" });
+    const array = (await open(store)) as ArrayArchive;
+    expect([...((await array.get()).data as Int32Array)]).toEqual([...ramp(0, 80)]);
+  });
+
+  test("a reader that opened before superchunks were moved finds its rows", async () => {
+    const store = await spread();
+    const openPlace = placesIn(store);
+    const reader = (await open(store, "", { openPlace })) as ArrayArchive;
+    expect((await reader.get([70])) as number).toBe(70);
+    const writer = await openWritable(store, "", { openPlace });
+    await writer.moveSuperchunks("slow");
+    await writer.close();
+    expect([...((await reader.get()).data as Int32Array)]).toEqual([...ramp(0, 80)]);
+    expect((await reader.verify()).findings).toEqual([]);
+  });
+
+  test("a missing superchunk is INCOMPLETE, and the message names its place", async () => {
+    const store = await spread();
+    const [key = ""] = await superchunksIn(store);
+    await store.delete(key);
+    const array = (await open(store, "", { openPlace: placesIn(store) })) as ArrayArchive;
+    const { findings } = await array.verify();
+    expect(findings[0]).toMatchObject({
+      code: "INCOMPLETE",
+      path: expect.stringContaining("cold/") as string,
+    });
+  });
+
+  test("salvage refuses, since a disk that is not mounted must not pass for lost rows", async () => {
+    const store = await spread();
+    await store.delete("data/__1__.bin");
+    await expect(open(store, "", { openPlace: placesIn(store), damaged: "skip" })).rejects.toMatchObject({
+      code: "UNSUPPORTED",
+    });
+  });
+});
+
+describe("writing", () => {
+  test("every verb keeps the values, and leaves no superchunk that is not named", async () => {
+    const store = await spread();
+    const openPlace = placesIn(store);
+    let rows = [...ramp(0, 80)];
+    const array = await openWritable(store, "", { openPlace });
+    const check = async (): Promise<void> => {
+      expect([...((await array.get()).data as Int32Array)]).toEqual(rows);
+    };
+    await array.append(ramp(80, 37));
+    rows.push(...ramp(80, 37));
+    await array.flush();
+    await check();
+    await array.set([{ start: 2, stop: 110, step: 9 }], -1);
+    rows = rows.map((value, i) => (i >= 2 && i < 110 && (i - 2) % 9 === 0 ? -1 : value));
+    await array.flush();
+    await check();
+    await array.deleteRows(20, 41);
+    rows.splice(20, 21);
+    await check();
+    await array.resize(75);
+    rows.length = 75;
+    await check();
+    await array.compact();
+    await check();
+    await array.resize(130);
+    rows.push(...new Array<number>(55).fill(0));
+    await array.compact({ chunklen: 5, superchunklen: 3 });
+    await check();
+    await array.close();
+    expect(await valuesOf(store)).toEqual(rows);
+    await nothingLeft(store);
+  });
+
+  test("a changed superchunk stays in its place, and new ones go by the rule", async () => {
+    const store = await spread();
+    const openPlace = placesIn(store);
+    const array = await openWritable(store, "", { openPlace });
+    await array.moveSuperchunks("slow", { superchunks: [0, 0] });
+    await array.set([1], 9);
+    await array.compact();
+    const [, , slow] = await array.places();
+    expect(slow).toMatchObject({ name: "slow", superchunks: 2, patches: 0 });
+    expect(slow?.spans[0]).toEqual([0, 0]);
+    await array.close();
+  });
+
+  test("by size, the place with the fewest bytes is next", async () => {
+    const store = await spread({ placeBy: "size" });
+    const array = await openWritable(store, "", { openPlace: placesIn(store) });
+    const places = await array.places();
+    expect(places.map(({ superchunks }) => superchunks).sort()).toEqual([1, 2, 2]);
+    await array.close();
+  });
+
+  test("tier: new superchunks in data, older ones moved out", async () => {
+    const store = await spread({ placeBy: "tier" });
+    const array = await openWritable(store, "", { openPlace: placesIn(store) });
+    expect((await array.places()).map(({ spans }) => spans)).toEqual([[[0, 4]], [], []]);
+    const moved = await array.moveSuperchunks("cold", { keepLast: 2 });
+    expect(moved).toMatchObject({ superchunks: 3 });
+    expect(moved.bytes).toBeGreaterThan(0);
+    expect(await array.moveSuperchunks("slow", { writtenBefore: 0 })).toEqual({ superchunks: 0, bytes: 0 });
+    await array.append(ramp(80, 16));
+    await array.close();
+    const again = await openWritable(store, "", { openPlace: placesIn(store) });
+    expect((await again.places()).map(({ spans }) => spans)).toEqual([[[3, 5]], [[0, 2]], []]);
+    await again.abandon();
+    expect(await valuesOf(store)).toEqual([...ramp(0, 96)]);
+    await nothingLeft(store);
+  });
+
+  test("columns lie in folders of their own in a place", async () => {
+    const store = new MemoryStore();
+    const openPlace = placesIn(store);
+    const dtype = [
+      ["x", "<i4"],
+      ["y", "<f8"],
+    ] as never;
+    const array = await createArray(store, "", {
+      dtype,
+      chunklen: 2,
+      superchunklen: 2,
+      places: [COLD],
+      openPlace,
+    });
+    const rows = Array.from({ length: 9 }, (_, i) => [i, i / 2]);
+    await array.append(rows);
+    await array.flush();
+    await array.addColumn({ name: "z", dtype: "<i2", fillValue: 7 });
+    await array.renameColumn("y", "w");
+    await array.deleteColumn("x");
+    await array.close();
+    const reader = (await open(store, "", { openPlace })) as ArrayArchive;
+    expect([...((await reader.column("w").get()).data as Float64Array)]).toEqual(rows.map(([, y]) => y));
+    expect([...((await reader.column("z").get()).data as Int16Array)]).toEqual(rows.map(() => 7));
+    expect((await superchunksIn(store)).filter((key) => key.startsWith("cold/"))).toHaveLength(2);
+  });
+
+  test("places are added, and removed when nothing lies there", async () => {
+    const store = new MemoryStore();
+    const openPlace = placesIn(store);
+    const array = await createArray(store, "", { ...SMALL, openPlace });
+    await array.append(ramp(0, 50));
+    await array.changePlaces({ add: ["file:///cold", SLOW], rule: "tier" });
+    expect((await array.places()).map(({ name, prefix }) => [name, prefix])).toEqual([
+      ["data", undefined],
+      ["place1", "file:///cold/"],
+      ["slow", "file:///slow/"],
+    ]);
+    await array.moveSuperchunks("place1", { superchunks: [1, 2] });
+    await expect(array.changePlaces({ remove: ["place1"] })).rejects.toMatchObject({ code: "CONFLICT" });
+    await expect(array.changePlaces({ remove: ["data"] })).rejects.toMatchObject({ code: "CONFLICT" });
+    await expect(array.changePlaces({ remove: ["none"] })).rejects.toMatchObject({ code: "NOT_FOUND" });
+    await expect(array.moveSuperchunks("none")).rejects.toMatchObject({ code: "NOT_FOUND" });
+    await array.moveSuperchunks("data");
+    await array.changePlaces({ remove: ["place1", "slow"] });
+    await array.close();
+    expect((await metaOf(store)).declared["readFeatures"]).toEqual(["layout"]);
+    expect([...(await imageOf(store)).keys()].filter((key) => /^(?:cold|slow)/.test(key))).toEqual([]);
+    expect([...((await ((await open(store)) as ArrayArchive).get()).data as Int32Array)]).toEqual([
+      ...ramp(0, 50),
+    ]);
+  });
+
+  test("a place without its mark is not written to: its disk may not be mounted [FG-21]", async () => {
+    const store = await spread();
+    const { id } = (await metaOf(store)).sizes["layout"] as { id: string };
+    await store.delete(`slow/${id}/place.json`);
+    await expect(openWritable(store, "", { openPlace: placesIn(store) })).rejects.toMatchObject({
+      code: "NOT_FOUND",
+      message: expect.stringContaining("mounted") as string,
+    });
+    expect(await valuesOf(store)).toEqual([...ramp(0, 80)]);
+  });
+
+  test("a damaged superchunk is not moved", async () => {
+    const store = await spread();
+    const bytes = (await store.get("data/__1__.bin")) as Uint8Array;
+    bytes.set([bytes.at(-6) === 1 ? 2 : 1], bytes.length - 6);
+    await store.put("data/__1__.bin", bytes);
+    const array = await openWritable(store, "", { openPlace: placesIn(store) });
+    await expect(array.moveSuperchunks("cold", { superchunks: [0, 0] })).rejects.toMatchObject({
+      code: "CHECKSUM_MISMATCH",
+    });
+    await array.abandon();
+    expect(await superchunksIn(store)).toContain("data/__1__.bin");
+  });
+
+  test("what cannot have places refuses, and says why", async () => {
+    const store = await spread();
+    const openPlace = placesIn(store);
+    const refused = { code: "UNSUPPORTED" };
+    await expect(openShared(store, "")).rejects.toMatchObject(refused);
+    await expect(createArray(store, "", { ...SMALL, overwrite: true })).rejects.toMatchObject(refused);
+    const array = await createArray(new MemoryStore(), "", { ...SMALL, places: [COLD], openPlace });
+    await array.abandon();
+    expect(await valuesOf(store)).toEqual([...ramp(0, 80)]);
+  });
+});
+
+/** Every superchunk is named by the last commit, where it lies. */
+async function nothingLeft(store: MemoryStore): Promise<void> {
+  const before = await superchunksIn(store);
+  const writer = await openWritable(store, "", { openPlace: placesIn(store) });
+  await writer.abandon();
+  expect(await superchunksIn(store)).toEqual(before);
+}
