@@ -39,7 +39,9 @@ export function formatRatio(nbytes: number, cbytes: number): string {
 export function formatNumber(value: number): string {
   if (!Number.isFinite(value)) return String(value);
   if (Number.isInteger(value) && Math.abs(value) < 1e15) return formatCount(value + 0); // without the sign of a negative zero
-  return String(Number(value.toPrecision(6)));
+  const short = Number(value.toPrecision(6));
+  const isPlain = Math.abs(short) >= 1e-6 && Math.abs(short) < 1e15;
+  return isPlain ? short.toLocaleString("en-US", { maximumFractionDigits: 12 }) : String(short);
 }
 
 /** How much smaller or larger it is stored: `3.2× smaller`; empty where nothing is stored, or about the same. */

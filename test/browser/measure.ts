@@ -161,21 +161,23 @@ async function pool(browser: Browser): Promise<Figures> {
     const page = await browser.newPage();
     await page.goto(`${server.url}/pool.html`);
     await page.waitForFunction(() => window.poolTest !== undefined);
-    const rates: Record<number, number[]> = { 0: [], 1: [], 2: [] };
-    for (let round = 0; round < ROUNDS; round++)
-      for (const workers of [0, 1, 2]) {
-        const args = [workers, POOL_BYTES] as const;
-        const { bytes, took } = await page.evaluate(([n, total]) => window.poolTest.read(n, total), args);
-        rates[workers]?.push(bytes / took / 1e6);
-      }
-    const [none, one, two] = [0, 1, 2].map((workers) => quantile(rates[workers] ?? [], 0.5));
-    const ratios = (rates[2] ?? []).map((rate, i) => rate / (rates[1]?.[i] ?? Number.NaN));
-    return {
-      "main thread, GB/s": none ?? Number.NaN,
-      "one worker, GB/s": one ?? Number.NaN,
-      "two workers, GB/s": two ?? Number.NaN,
-      "two workers to one": quantile(ratios, 0.5),
-    };
+    const figures: Record<string, number> = {};
+    for (const cname of ["lz4", "zstd"] as const) {
+      const rates: [number[], number[], number[]] = [[], [], []];
+      for (let round = 0; round < ROUNDS; round++)
+        for (const [workers, found] of rates.entries()) {
+          const args = [workers, POOL_BYTES, cname] as const;
+          const { bytes, took } = await page.evaluate((each) => window.poolTest.read(...each), args);
+          found.push(bytes / took / 1e6);
+        }
+      const [none, one, two] = rates;
+      figures[`${cname}: main thread, GB/s`] = quantile(none, 0.5);
+      figures[`${cname}: one worker, GB/s`] = quantile(one, 0.5);
+      figures[`${cname}: two workers, GB/s`] = quantile(two, 0.5);
+      const ratios = two.map((rate, i) => rate / (one[i] ?? Number.NaN));
+      figures[`${cname}: two workers to one`] = quantile(ratios, 0.5);
+    }
+    return figures;
   } finally {
     await server.close();
   }

@@ -155,6 +155,28 @@ export async function checkStatistics(
   }
 }
 
+/** Of a damaged archive the statistics, the plot and the values of what is whole are shown. */
+export async function checkDamagedNumbers(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await page.goto(`${url}#archive=broken.bcolz&column=close&view=values&statistics=open`);
+  await page.waitForSelector("[data-column=close][data-counted]", PATIENCE);
+  const facts = await page.locator(".statistics .facts span").allTextContents();
+  outcome.expect("statistics of what is whole", facts.slice(0, 2), [
+    "162 values ",
+    "128 rows cannot be read",
+  ]);
+  await page.goto(`${url}#archive=broken.bcolz&column=close&view=plot`);
+  await page.waitForSelector("[data-plotted]", PATIENCE);
+  const note = (await page.textContent(".plot-view > .note")) ?? "";
+  outcome.expect(
+    "the plot says what it leaves out",
+    /What cannot be read is left out: .*chunk 0/.test(note),
+    true,
+  );
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
 /** A click on the head of a column sorts the rows in sight; a slider goes to another plane. */
 export async function checkSorting(browser: Browser, url: string, outcome: Outcome): Promise<void> {
   const { page, troubles } = await newPage(browser);

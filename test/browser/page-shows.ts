@@ -11,6 +11,7 @@ import { corpusFolder, repositoryRoot } from "../fixtures/manifest.ts";
 import { newPage, PATIENCE } from "./driven.ts";
 import type { Outcome } from "./outcome.ts";
 import {
+  checkDamagedNumbers,
   checkFileCells,
   checkFilled,
   checkInside,
@@ -32,6 +33,7 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
   try {
     for (const [from, to] of [
       [TABLE, "daily.bcolz"],
+      [TABLE, "broken.bcolz"],
       [FOLDER, "matrix"],
       [FOLDER, "damaged"],
       [FILE, "prices.blp"],
@@ -40,6 +42,7 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
     ] as const)
       await cp(join(corpusFolder, from), join(folder, to), { recursive: true });
     await damage(join(folder, "damaged"));
+    await rm(join(folder, "broken.bcolz", "close", "data", "__0.blp"));
     const superchunk = (...args: readonly string[]): void =>
       void spawnSync(process.execPath, [join(repositoryRoot, "dist", "cli", "main.js"), ...args], {
         cwd: folder,
@@ -68,6 +71,7 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       await outcome.attempt("filled rows", () => checkFilled(browser, served.url, outcome));
       await outcome.attempt("the values", () => checkValues(browser, served.url, folder, outcome));
       await outcome.attempt("statistics", () => checkStatistics(browser, served.url, folder, outcome));
+      await outcome.attempt("damaged numbers", () => checkDamagedNumbers(browser, served.url, outcome));
       await outcome.attempt("what is saved", () => checkSaved(browser, served.url, outcome));
       await outcome.attempt("sorting and planes", () => checkSorting(browser, served.url, outcome));
       await outcome.attempt("damage", () => checkDamage(browser, served.url, folder, outcome));

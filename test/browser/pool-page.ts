@@ -16,7 +16,7 @@ export interface Reading {
 /** What the main program calls. */
 export interface PoolCalls {
   /** Reads `total` bytes of an array with zarrita, in slices; `workers: 0` decodes in the main thread. */
-  read(workers: number, total: number): Promise<Reading>;
+  read(workers: number, total: number, cname?: Compressor): Promise<Reading>;
   /** Bytes of the page and its workers while 20 arrays are open and each holds a chunk. */
   memoryOfArrays(count: number): Promise<number>;
   /** Whether a pool decodes, the code of the error that it gives, and the code that `decode` of the page gives. */
@@ -33,6 +33,8 @@ declare global {
   }
 }
 
+type Compressor = "lz4" | "zstd";
+
 const ITEMS = 131_072;
 const CHUNK = 8 * ITEMS;
 /** Chunks of a slice: what a viewer reads at once. */
@@ -48,9 +50,13 @@ function prices(i: number): Float64Array<ArrayBuffer> {
 }
 
 /** An array of chunks of prices, over and over, in memory. */
-async function makeStore(nchunks: number): Promise<{ get(key: string): Uint8Array | undefined }> {
+async function makeStore(
+  nchunks: number,
+  cname: Compressor,
+): Promise<{ get(key: string): Uint8Array | undefined }> {
   const chunks: Uint8Array[] = [];
-  for (let i = 0; i < 4; i++) chunks.push(await encode(new Uint8Array(prices(i).buffer), settings));
+  for (let i = 0; i < 4; i++)
+    chunks.push(await encode(new Uint8Array(prices(i).buffer), { cname, typesize: 8 }));
   const document = {
     zarr_format: 3,
     node_type: "array",
@@ -63,7 +69,7 @@ async function makeStore(nchunks: number): Promise<{ get(key: string): Uint8Arra
       { name: "bytes", configuration: { endian: "little" } },
       {
         name: "blosc",
-        configuration: { cname: "lz4", clevel: 5, shuffle: "shuffle", typesize: 8, blocksize: 0 },
+        configuration: { cname, clevel: 5, shuffle: "shuffle", typesize: 8, blocksize: 0 },
       },
     ],
   };
@@ -75,8 +81,8 @@ async function makeStore(nchunks: number): Promise<{ get(key: string): Uint8Arra
   };
 }
 
-async function openArray(nchunks: number): Promise<zarr.Array<"float64">> {
-  const store = await makeStore(nchunks);
+async function openArray(nchunks: number, cname: Compressor = "lz4"): Promise<zarr.Array<"float64">> {
+  const store = await makeStore(nchunks, cname);
   const array = await zarr.open.v3(zarr.root({ get: async (key: string) => store.get(key) }), {
     kind: "array",
   });
@@ -92,11 +98,11 @@ async function settle(): Promise<void> {
 
 if (typeof window !== "undefined")
   window.poolTest = {
-    async read(workers, total) {
+    async read(workers, total, cname) {
       await using pool = createPool({ workers });
       zarr.registry.set("blosc", async () => pool.Blosc);
       const nchunks = total / CHUNK;
-      const array = await openArray(nchunks);
+      const array = await openArray(nchunks, cname);
       const expected = [0, 1, 2, 3].map(prices);
       // The workers have started, and the kernels are compiled.
       await Promise.all([0, 1, 2, 3].map((i) => array.getChunk([i])));

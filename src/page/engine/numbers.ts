@@ -1,6 +1,6 @@
 /** Numbers of columns: envelopes for plots, planes for pictures, statistics. */
 import type { ReadableArray } from "../../archive/kinds/types.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import { slice } from "../../values/selection.ts";
 import { secondsOf } from "./cells.ts";
@@ -47,6 +47,36 @@ async function numbersOf(
   }
   if (ArrayBuffer.isView(data)) return data as unknown as ArrayLike<number>;
   return Float64Array.from(data as Iterable<unknown>, Number);
+}
+
+/** Gives the numbers of a run; where one of its chunks is damaged or missing, those of the others. */
+async function eachPart(
+  array: ReadableArray,
+  [first, end]: readonly [number, number],
+  lost: Lost,
+  { signal, take }: { signal: AbortSignal | undefined; take(values: ArrayLike<number>, first: number): void },
+): Promise<void> {
+  try {
+    take(await numbersOf(array, first, end, signal), first);
+  } catch (error) {
+    const isMissing = isSuperchunkError(error) && error.code === "NOT_FOUND";
+    if (!isSuperchunkError(error) || !(error.isDamage || isMissing)) throw error;
+    const step = array.chunkLength ?? 0;
+    const next = step > 0 ? Math.min(end, (Math.floor(first / step) + 1) * step) : end;
+    if (next >= end) {
+      lost.rows += end - first;
+      lost.why ??= error.message;
+      return;
+    }
+    for (let from = first, to = next; from < end; from = to, to = Math.min(end, to + step))
+      await eachPart(array, [from, to], lost, { signal, take });
+  }
+}
+
+/** Rows that could not be read, and why the first of them could not. */
+interface Lost {
+  rows: number;
+  why?: string | undefined;
 }
 
 /** Which runs of rows are read of `[first, end)`: by whole chunks, and one in so many where that is too much. */
@@ -125,11 +155,13 @@ export async function plotColumns(
   const every = Math.max(1, ...plans.map((plan) => plan.every));
   let done = 0;
   let told = performance.now();
+  const lost: Lost = { rows: 0 };
   const report = (): PlotData => ({
     ...axisOf(xName, arrays, series, first, width, count),
     series: columns.flatMap((name) => series.get(name) ?? []),
     isExact,
     every,
+    lost: lost.why,
     done,
     total,
   });
@@ -139,7 +171,10 @@ export async function plotColumns(
       plans.map(async ({ array, buckets: into, runs }) => {
         const run = runs[i];
         if (run === undefined) return;
-        into.add(await numbersOf(array, run[0], run[1], signal), run[0], first, width);
+        await eachPart(array, run, lost, {
+          signal,
+          take: (values, at) => into.add(values, at, first, width),
+        });
         done++;
       }),
     );
@@ -249,14 +284,16 @@ export async function statisticsOf(
   const rows = array.shape.at(0) ?? 0;
   const { runs, every } = planRuns(array, 0, rows);
   const sum = new Moments((least, greatest) => isTime(name, array.dtype, least, greatest));
+  const lost: Lost = { rows: 0 };
+  const report = (): Statistics => ({ ...sum.statistics(), every, lostRows: lost.rows, lost: lost.why });
   let told = performance.now();
-  for (const [first, end] of runs) {
-    sum.add(await numbersOf(array, first, end, signal));
+  for (const run of runs) {
+    await eachPart(array, run, lost, { signal, take: (values) => sum.add(values) });
     if (performance.now() - told < 4 * REPORT_MS) continue;
     told = performance.now();
-    onProgress?.(sum.statistics(every));
+    onProgress?.(report());
   }
-  return sum.statistics(every);
+  return report();
 }
 
 /** Bounds, mean, deviation, and a histogram whose bins grow with the bounds. */
@@ -297,7 +334,7 @@ class Moments {
     }
   }
 
-  statistics(every: number): Statistics {
+  statistics(): Omit<Statistics, "every" | "lost" | "lostRows"> {
     const histogram = new Array<number>(BINS).fill(0);
     const width = (this.#max - this.#min) / BINS;
     for (const value of this.#kept) {
@@ -313,7 +350,6 @@ class Moments {
       deviation: this.#count === 0 ? Number.NaN : Math.sqrt(this.#square / this.#count),
       histogram,
       isTime: this.#isTime(this.#min, this.#max),
-      every,
     };
   }
 }

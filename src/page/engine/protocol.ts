@@ -156,6 +156,8 @@ export interface PlotData {
   readonly isExact: boolean;
   /** One in so many chunks was read. */
   readonly every: number;
+  /** Why the first chunk that is left out cannot be read. */
+  readonly lost?: string | undefined;
   readonly done: number;
   readonly total: number;
 }
@@ -185,6 +187,9 @@ export interface Statistics {
   /** True for seconds since 1970. */
   readonly isTime: boolean;
   readonly every: number;
+  /** Rows of damaged chunks, which are left out, and why the first of them is. */
+  readonly lostRows: number;
+  readonly lost?: string | undefined;
 }
 
 /** How a call may be watched. */

@@ -6,7 +6,7 @@ import type { ColumnFacts, PlotData } from "../engine/protocol.ts";
 import { formatCount, formatNumber } from "../text.ts";
 import { drawCandles, svgOf } from "./plot-parts.ts";
 import { dateText, statistics } from "./statistics.ts";
-import { canPlot, type Shown, sentenceOf } from "./view.ts";
+import { canPlot, type Shown, sentenceOf, withoutServer } from "./view.ts";
 
 /** Columns that make a candle together. */
 const CANDLE = ["open", "high", "low", "close"];
@@ -64,7 +64,8 @@ class PlotView {
       this.#chart?.destroy();
     });
     addEventListener("themechange", () => this.#draw(true), { signal });
-    void this.#read();
+    // Once the place is in the document, it is as wide as it will be.
+    queueMicrotask(() => void this.#read());
     this.#offerStatistics();
   }
 
@@ -189,7 +190,7 @@ class PlotView {
     }
   }
 
-  #tell({ isExact, every, done, total, xNote }: PlotData): void {
+  #tell({ isExact, every, done, total, xNote, lost }: PlotData): void {
     const [first, end] = this.#range;
     const rows = `Rows ${formatCount(first)} to ${formatCount(end - 1)}`;
     const per = this.#isCandles ? "candle" : "point";
@@ -197,7 +198,7 @@ class PlotView {
       rows,
       isExact
         ? `each row is a ${per}`
-        : `each ${per} stands for about ${formatCount(Math.ceil((end - first) / Math.max(1, this.#data?.x.length ?? 1)))} rows${this.#isCandles ? "" : ": from the least to the greatest"}`,
+        : `each ${per} stands for about ${formatCount(Math.max(2, Math.round((end - first) / Math.max(1, this.#data?.x.length ?? 1))))} rows${this.#isCandles ? "" : ": from the least to the greatest"}`,
       every > 1 ? `one in ${every} parts was read; show fewer rows for all of them` : "",
       xNote ?? "",
       done < total ? `${Math.round((100 * done) / total)} % read` : "",
@@ -205,6 +206,10 @@ class PlotView {
     ]
       .filter((part) => part !== "")
       .join(" · ");
+    if (lost !== undefined)
+      this.#note.append(
+        h("span", { class: "bad" }, ` · What cannot be read is left out: ${withoutServer(lost)}`),
+      );
   }
 
   #draw(isNewLook: boolean): void {

@@ -2,7 +2,7 @@
 import { h } from "../dom.ts";
 import type { ColumnFacts, Statistics } from "../engine/protocol.ts";
 import { formatCount, formatNumber, formatPlural } from "../text.ts";
-import { type Shown, sentenceOf } from "./view.ts";
+import { type Shown, sentenceOf, withoutServer } from "./view.ts";
 
 /** Bytes of values up to which statistics are taken without being asked. */
 const COUNTED_UNASKED = 64 << 20;
@@ -52,7 +52,10 @@ function describe(column: ColumnFacts, found: Statistics): HTMLElement[] {
     [formatPlural(count, "value"), every > 1 ? `one in ${every} parts` : ""],
   ];
   if (missing > 0) facts.push([formatCount(missing), isTime ? "without a date" : "not finite"]);
-  if (count === 0) return [title(column), factsOf(facts)];
+  const { lost, lostRows } = found;
+  if (lost !== undefined) facts.push([formatPlural(lostRows, "row"), "cannot be read"]);
+  const why = lost === undefined ? [] : [h("p", { class: "bad-note" }, withoutServer(lost))];
+  if (count === 0) return [title(column), factsOf(facts), ...why];
   facts.push([text(min), "least"], [text(max), "greatest"], [text(found.mean), "mean"]);
   if (!isTime) facts.push([formatNumber(found.deviation), "standard deviation"]);
   const most = Math.max(1, ...histogram);
@@ -72,6 +75,7 @@ function describe(column: ColumnFacts, found: Statistics): HTMLElement[] {
     title(column),
     factsOf(facts),
     h("div", { class: "histogram", role: "img", "aria-label": label }, ...bars),
+    ...why,
   ];
 }
 
