@@ -166,7 +166,7 @@ const LATER: Readonly<Record<string, number>> = {
   scan: 2_160,
   plan: 2_323,
   queue: 600,
-  page: 4_852,
+  page: 4_904,
   places: 818,
 };
 
