@@ -175,38 +175,40 @@ export class Conversion {
     const { jobs = SOURCES_AT_ONCE, signal } = this.#options;
     const isMany = this.#batch !== undefined && items.length >= MANY_SOURCES;
     const { count = 0 } = (isMany ? this.#helpers : undefined) ?? {};
-    const atOnce = this.#target.isHierarchy ? Math.ceil(jobs / (count + 1)) : 1;
-    const here = (
-      prepared: Iterable<Prepared> | AsyncIterable<Prepared>,
-      outer?: AbortSignal,
-    ): Promise<void> =>
-      runPooled(prepared, atOnce, (each, inner) => this.#convertOne(each, record, inner), outer);
-    if (only !== undefined) return here([only], signal);
-    const queue = items.entries();
+    const most = this.#target.isHierarchy ? jobs : 1;
+    const atOnce = Math.ceil(most / (count + 1));
     const prepare = (sources: Iterable<[number, SourceItem]>): AsyncGenerator<Prepared> =>
       mapAhead(sources, OPENED_AHEAD, ([index, each]) => this.#prepare(index, each));
+    const here = (
+      prepared: Iterable<Prepared> | AsyncIterable<Prepared>,
+      limit: number,
+      outer: AbortSignal | undefined,
+    ): Promise<void> =>
+      runPooled(prepared, limit, (each, inner) => this.#convertOne(each, record, inner), outer);
+    if (only !== undefined) return here([only], most, signal);
+    const queue = items.entries();
     const left: [number, SourceItem][] = [];
-    const hands = [
-      (inner: AbortSignal) => here(prepare(queue), inner),
-      ...Array.from(
-        { length: count },
-        () => (inner: AbortSignal) => this.#handOut(queue, left, record, inner),
-      ),
-    ];
+    const hands = Array.from({ length: count + 1 }, (_, hand) => async (inner: AbortSignal) => {
+      // What a helper cannot do is done here, as much at a time.
+      if (hand > 0 && (await this.#handOut(queue, left, record, inner))) return;
+      await here(prepare(queue), atOnce, inner);
+    });
     await runPooled(hands, hands.length, (work, inner) => work(inner), signal);
-    await here(prepare(left), signal);
+    await here(prepare(left), most, signal);
   }
 
-  /** Hands sources to a helper until none is left; `left` gets those that it does not take. */
+  /** Hands sources to a helper until none is left; `left` gets those that it does not take. False where it takes few. */
   async #handOut(
     queue: Iterator<[number, SourceItem]>,
     left: [number, SourceItem][],
     record: ConversionRecord,
     signal: AbortSignal,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const helper = await this.#helpers?.start(record.isResumed);
-    if (helper === undefined) return;
-    for (let isOver = false; !isOver && !signal.aborted; ) {
+    if (helper === undefined) return false;
+    let isOver = false;
+    for (let taken = HANDED; !isOver && 2 * taken >= HANDED && !signal.aborted; ) {
+      taken = 0;
       const handed: { readonly index: number; readonly item: SourceItem; readonly found: FoundAt }[] = [];
       while (!isOver && handed.length < HANDED) {
         const { value, done } = queue.next();
@@ -227,11 +229,13 @@ export class Conversion {
           left.push([index, item]);
           continue;
         } else this.#conclude(index, item, { ...done, described: describedIn(done.described) });
+        taken++;
         this.#advance(index, item);
       }
       if (record.isDue) await record.write({ durable: false, signal });
     }
     await helper.finish(signal);
+    return isOver;
   }
 
   /** Makes the destination ready, and leaves the record there. Throws `CONFLICT`. */
