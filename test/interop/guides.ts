@@ -20,8 +20,13 @@ import type { Suite, SuiteContext } from "./suite.ts";
 
 const TABLE = join(corpusFolder, "ctable", "bcolz-daily-equities");
 
+/** A daily table of zipline, a folder, that the quant's walk goes through too. */
+const OWN_TABLE = process.env["SUPERCHUNK_DAILY_TABLE"];
+
 /** A block of a guide. */
 interface Block {
+  /** The heading that it is under. */
+  readonly section: string;
   readonly language: string;
   readonly text: string;
 }
@@ -63,7 +68,8 @@ export const guides: Suite = {
       await runGuide("following-a-bundle.md", world, 4);
       await runGuide("credentials-and-containers.md", world, 8);
       await runGuide("zipline.md", world, 8);
-      await runGuide("walks.md", world, 8);
+      await runGuide("walks.md", world, 10);
+      if (OWN_TABLE !== undefined) await walkThrough(OWN_TABLE, world);
     } finally {
       await web.close();
       await s3.close();
@@ -80,6 +86,26 @@ async function checkReadme(world: World): Promise<void> {
   const five = world.close.split(",").slice(0, 5).join();
   const { checks } = world.context;
   checks.equal("README.md: its line of Python", await runPython(`import zarr\n${line}`, world), five);
+}
+
+/** The quant's walk through another table, which is read and not changed. */
+async function walkThrough(path: string, world: World): Promise<void> {
+  const work = join(world.context.folder, "own-table");
+  await cp(path, join(work, "daily_equities.bcolz"), { recursive: true });
+  await runGuide(
+    "walks.md",
+    { ...world, work, close: await closeOf(path) },
+    2,
+    "A quant with a zipline bundle",
+  );
+}
+
+/** The first ten values of a table's column `close`. */
+async function closeOf(path: string): Promise<string> {
+  const table = await openArchive(path);
+  if (table.kind !== "table") throw new Error("no table");
+  const bytes = await table.column("close").readBytes(0, 40);
+  return [...new Uint32Array(bytes.slice().buffer)].join();
 }
 
 async function makeWorld(
@@ -111,9 +137,6 @@ async function makeWorld(
     AWS_REGION: "us-east-1",
   };
   await fillBucket(s3, join(work, "daily_equities.bcolz", "close"));
-  const table = await openArchive(TABLE);
-  if (table.kind !== "table") throw new Error("no table");
-  const bytes = await table.column("close").readBytes(0, 40);
   const places = [
     ["https://example.org/", `${web.url}/`],
     ["s3://bucket/", `s3://${s3.bucket}/`],
@@ -128,7 +151,7 @@ async function makeWorld(
     python,
     env,
     places,
-    close: [...new Uint32Array(bytes.slice().buffer)].join(),
+    close: await closeOf(TABLE),
   };
 }
 
@@ -156,27 +179,42 @@ async function fillBucket(s3: TestS3, archive: string): Promise<void> {
   for (const key of keys) await store.put(key, new Uint8Array(await readFile(join(archive, key))));
 }
 
-/** Runs the blocks of a guide. Servers that one starts are there for those behind it. */
-async function runGuide(name: string, world: World, count: number): Promise<void> {
+/** Runs the blocks of a guide, or of one section; prints how long each took. Servers that one starts are there for those after it. */
+async function runGuide(name: string, world: World, count: number, only?: string): Promise<void> {
   const { checks } = world.context;
   const text = await readFile(join(repositoryRoot, "docs", name), "utf8");
-  const blocks = [...text.matchAll(/^```(\w+)\n(.*?)^```$/gms)].map(
-    ([, language = "", own = ""]): Block => ({ language, text: own }),
-  );
+  const blocks = blocksOf(text).filter(({ section }) => only === undefined || section === only);
+  const seconds = new Map<string, number>();
   checks.equal(`${name}: blocks`, blocks.length, count);
   const servers: (() => Promise<void>)[] = [];
   try {
     for (const [i, block] of blocks.entries()) {
       const label = `${name}: block ${i + 1}, ${block.language}`;
+      const begun = performance.now();
       try {
         checks.equal(label, await runBlock(block, i, world, servers), "done");
       } catch (error) {
         checks.fail(label, error instanceof Error ? error.message : String(error));
       }
+      const { section } = block;
+      seconds.set(section, (seconds.get(section) ?? 0) + (performance.now() - begun) / 1000);
     }
   } finally {
     for (const stop of servers) await stop();
   }
+  for (const [section, took] of seconds) console.log(`${name}: ${section}: ${took.toFixed(1)} s`);
+}
+
+function blocksOf(text: string): Block[] {
+  let section = "";
+  const blocks: Block[] = [];
+  for (const [, heading, language = "", own = ""] of text.matchAll(
+    /^## (.*)$|^```(\w+)\n([\s\S]*?)^```$/gm,
+  )) {
+    if (heading === undefined) blocks.push({ section, language, text: own });
+    else section = heading;
+  }
+  return blocks;
 }
 
 async function runBlock(
