@@ -43,6 +43,8 @@ export interface Batch<T> {
   readonly kept: ReadonlyMap<string, RecordLine>;
   /** Verifies what lies at an archive; `alone`: nothing else is under way, and it may show its own progress. */
   verify(named: NamedArchive, alone: boolean): Promise<T>;
+  /** What is wrong with the set of references at a path, as a whole. */
+  verifySet?(path: string): Promise<T | undefined>;
   /** What belongs to a path that is not an archive itself. */
   verifyPath(path: string): Promise<T | undefined>;
 }
@@ -142,7 +144,9 @@ async function* namedOnce<T>(batch: Batch<T>): AsyncGenerator<Named<T>> {
       if (line !== undefined) yield { path: named.path, kept: line };
       else yield { named, isOnly: isOne };
     }
-    if (seen) continue;
+    const set = await batch.verifySet?.(path);
+    if (set !== undefined) yield { named: { path, open: neverOpened }, isOnly: isOne, act: async () => set };
+    if (seen || set !== undefined) continue;
     const own = await batch.verifyPath(path);
     if (own !== undefined) yield { named: { path, open: neverOpened }, isOnly: isOne, act: async () => own };
   }

@@ -125,11 +125,6 @@ function checkFlags(flags: VirtualizeFlags): void {
     ] as const)
       if (other !== undefined) throw refuse("shards", `refers to files as they were linked, without ${name}`);
   }
-  if (flags.update === true && flags.to !== "icechunk")
-    throw refuse(
-      "update",
-      "is for Icechunk, which keeps commits; write a kerchunk set again with --overwrite",
-    );
   if (flags.overwrite === true && flags.to === "icechunk" && flags.update !== true)
     throw refuse(
       "overwrite",

@@ -5,11 +5,18 @@
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { SuperchunkError } from "../../src/index.ts";
-import { deleteContainer, listContainers, type SetContainer, setContainer } from "../../src/node/index.ts";
+import {
+  changedSources,
+  deleteContainer,
+  listContainers,
+  type SetContainer,
+  setContainer,
+} from "../../src/node/index.ts";
 import type { Container } from "../../src/zarr.ts";
 import { type ReferenceForm, type TypedVirtualizeFlags, virtualizeTo } from "../actions/virtualization.ts";
 import type { Context } from "../context.ts";
 import { filesFromOption, readFilesFrom, refuseEmptyPath } from "../input/input.ts";
+import { behindText } from "../input/opening.ts";
 import { parseCount, parseSize } from "../input/units.ts";
 import { alignRows } from "../output/layout.ts";
 import { textWidth } from "../output/text-width.ts";
@@ -44,7 +51,10 @@ export function addVirtualize(program: Command, context: Context): void {
     )
     .option("--inline <size>", "store chunks of at most this size with the references", parseSize)
     .option("--no-guard", "no ETags and times: an archive that changes is read all the same, as wrong values")
-    .option("--update", "Icechunk: add new archives, and what was appended to known ones, as a commit")
+    .option(
+      "--update",
+      "Icechunk: add new archives, and what was appended to known ones, as a commit; kerchunk: write a set again, with its containers",
+    )
     .option("--concat", "join the archives along the first dimension to one array")
     .option(
       "--shards",
@@ -160,7 +170,9 @@ async function containers(path: string, flags: ContainersFlags, context: Context
   if (set !== undefined) await setContainer(path, set, changesOf(flags));
   if (deleted !== undefined) await deleteContainer(path, deleted);
   const list = await listContainers(path);
-  if (flags.json === true) return context.json({ path, containers: list });
+  const behind = await changedSources(path, { signal: context.signal });
+  if (flags.json === true) return context.json({ path, containers: list, behind });
+  if (behind.length > 0) context.message(`${printable(path)}: ${printable(behindText(behind))}`);
   if (deleted !== undefined)
     context.message(`${printable(path)}: container "${printable(deleted)}" is deleted`);
   const rows = [

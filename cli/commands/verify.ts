@@ -10,13 +10,13 @@ import {
   stringifyJson,
   type VerifyReport,
 } from "../../src/index.ts";
-import { type VerifiedArchive, verifyLinkAt } from "../../src/node/index.ts";
+import { changedSources, type VerifiedArchive, verifyLinkAt } from "../../src/node/index.ts";
 import { type VerifyAway, verifyAway } from "../actions/verify-away.ts";
 import { type BatchItem, JOBS, openRecord, runBatch } from "../actions/verify-batch.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, inCommandWords, plain, stateOf, toJsonFailure } from "../failure.ts";
 import { filesFromOption, noPaths, readFilesFrom } from "../input/input.ts";
-import { allowOption } from "../input/opening.ts";
+import { allowOption, behindText, mayBeReferences } from "../input/opening.ts";
 import { isUnfollowed, type NamedArchive, unfollowedText } from "../input/tree.ts";
 import { formatCount, formatPlural, formatSize, parseCount } from "../input/units.ts";
 import { foldLine } from "../output/layout.ts";
@@ -116,6 +116,7 @@ Examples:
         verify: async (named, alone) =>
           withAdvice(await verifyOne(named, alone, away, context), alone, context),
         verifyPath: (path) => verifyLinkedPath(path, context),
+        verifySet: (path) => verifySources(path, options.allow, context),
       });
       try {
         if (json) await context.out.text('{"archives": [');
@@ -270,6 +271,20 @@ async function verifyLinkedPath(path: string, context: Context): Promise<Outcome
   if (linked === undefined) return undefined;
   const nothing: VerifyReport = { ok: true, chunks: 0, nbytes: 0, cbytes: 0, digests: 0, findings: [] };
   return { path, dialect: "zarr3", report: withLink(nothing, linked), error: undefined };
+}
+
+/** A set of references that were written before their sources were changed; undefined for others. */
+async function verifySources(
+  path: string,
+  allow: readonly string[] | undefined,
+  { signal }: Context,
+): Promise<Outcome | undefined> {
+  if (!mayBeReferences(path)) return undefined;
+  const changed = await changedSources(path, { allow, signal });
+  if (changed.length === 0) return undefined;
+  const finding: Finding = { severity: "warning", code: "BEHIND", message: behindText(changed) };
+  const report = { ok: true, chunks: 0, nbytes: 0, cbytes: 0, digests: 0, findings: [finding] };
+  return { path, dialect: "references", report, error: undefined };
 }
 
 async function verifyOne(

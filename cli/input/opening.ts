@@ -67,6 +67,18 @@ export async function isFolder(path: string): Promise<boolean> {
   );
 }
 
+/** True for what can be a set of references by its name, or what is in its folder. */
+export function mayBeReferences(path: string): boolean {
+  return /\.(?:json|parq|icechunk)\/*(?:\?.*)?$/i.test(path) || isReferences(path);
+}
+
+/** What is to be known of references that were written before their sources were changed. */
+export function behindText(changed: readonly string[]): string {
+  const [first = ""] = changed;
+  const others = changed.length > 1 ? ` and ${changed.length - 1} more` : "";
+  return `the references are behind: readers get what was there before a change of ${first}${others}; "superchunk virtualize" with --update writes them again`;
+}
+
 /** True for a folder that is a set of references, kerchunk's in Parquet or an Icechunk repository, or in the first of these. */
 export function isReferences(path: string): boolean {
   const has = (folder: string, name: string): boolean => existsSync(join(folder, name));

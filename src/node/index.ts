@@ -71,6 +71,7 @@ export type { BloscChoice } from "./threads/thread-messages.ts";
 export { type ThreadOptions, type Threads, threadsOf } from "./threads/threads.ts";
 export { type VerifiedArchive, verifyInThread } from "./threads/verify-threads.ts";
 export {
+  changedSources,
   type FoundEntry,
   type VirtualizeOptions,
   type VirtualizeResult,

@@ -112,6 +112,11 @@ export interface WritableLocation {
   readonly path: string;
 }
 
+/** What a place that may be read begins with: an address as it is, a folder with its whole path. */
+export function addressOf(place: string): string {
+  return /^[a-z][a-z0-9+.-]+:\/\//i.test(place) ? place : `file://${resolve(place)}/`;
+}
+
 /** True for addresses that begin with `s3://`. */
 export function isS3Address(location: string): boolean {
   return /^s3:\/\//i.test(location);

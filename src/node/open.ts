@@ -23,7 +23,15 @@ import { asReadable } from "../store/foreign.ts";
 import type { ValuesOf } from "../values/selection.ts";
 import type { GroupArrays } from "../zarr/read/group.ts";
 import { FileStore } from "./fs/fs-store.ts";
-import { closeOnFailure, isS3Address, type Location, locate, locateBeside, setAbove } from "./locate.ts";
+import {
+  addressOf,
+  closeOnFailure,
+  isS3Address,
+  type Location,
+  locate,
+  locateBeside,
+  setAbove,
+} from "./locate.ts";
 import { loadNativeBlosc } from "./threads/native-blosc.ts";
 import { useNativeDigests } from "./threads/native-digest.ts";
 import { bloscOf, decoderOf, type ThreadOptions } from "./threads/threads.ts";
@@ -138,11 +146,6 @@ export function accessOf<A extends PlaceAccess>(access: A): A & Pick<PlaceAccess
  */
 export function placeOpener(access: PlaceAccess): OpenPlace {
   return placesOf(accessOf(access));
-}
-
-/** What a place that may be read begins with: an address as it is, a folder with its whole path. */
-export function addressOf(place: string): string {
-  return /^[a-z][a-z0-9+.-]+:\/\//i.test(place) ? place : `file://${resolve(place)}/`;
 }
 
 /** An Icechunk repository, or a node in one; undefined where there is none. */

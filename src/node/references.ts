@@ -15,6 +15,7 @@ import {
   formatContainers,
   storeOf,
 } from "../references/containers/containers.ts";
+import type { ReferredSource } from "../references/containers/sources.ts";
 import {
   containersKey,
   joinContainers,
@@ -191,7 +192,7 @@ interface Place {
   readonly location: string;
 }
 
-async function withPlace<T>(location: string, work: (place: Place) => Promise<T>): Promise<T> {
+export async function withPlace<T>(location: string, work: (place: Place) => Promise<T>): Promise<T> {
   const at = location.replace(/\/+(?=\?|$)/, "");
   const { store, path } = locateTarget(at, "file");
   try {
@@ -262,19 +263,26 @@ export function deleteContainer(location: string, name: string): Promise<void> {
 }
 
 /** Keeps containers beside a repository: those that are there already, and those given, which win. */
-export function keepContainers(location: string, given: Iterable<Container>): Promise<void> {
+export function keepContainers(
+  location: string,
+  given: Iterable<Container>,
+  sources: readonly ReferredSource[] = [],
+): Promise<void> {
   return withPlace(location, async (place) => {
     const { containers: kept, version } = await keptAt(place, true);
     const own = [...given];
     const others = [...kept].filter(
       (each) => !own.some(({ name, prefix }) => name === each.name || prefix === each.prefix),
     );
-    await write(place, new Containers([...others, ...own]), version);
+    const joined = new Containers([...others, ...own]);
+    const former = kept.sources.filter((each) => !sources.some(({ location: own }) => own === each.location));
+    joined.sources = [...former, ...sources];
+    await write(place, joined, version);
   });
 }
 
 /** The containers kept beside references, and the version of their file. Throws `NOT_FOUND` unless there may be none. */
-async function keptAt(
+export async function keptAt(
   { store, path, location }: Place,
   mayBeAbsent = false,
 ): Promise<{ readonly containers: Containers; readonly version: string | undefined }> {
@@ -294,7 +302,7 @@ async function write(
   containers: Containers,
   version: string | undefined,
 ): Promise<void> {
-  const text = new TextEncoder().encode(formatContainers(containers));
+  const text = new TextEncoder().encode(formatContainers(containers, containers.sources));
   await store.put(
     containersKey(path),
     text,

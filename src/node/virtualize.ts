@@ -2,7 +2,7 @@
 
 import type { Archive } from "../archive/kinds/types.ts";
 import { failureOf } from "../convert/failure.ts";
-import { SuperchunkError } from "../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { openInFile } from "../open/open.ts";
 import {
   type Container,
@@ -11,21 +11,31 @@ import {
   parseContainers,
   toLocation,
 } from "../references/containers/containers.ts";
+import { checkGuard, type Guard } from "../references/containers/guard.ts";
+import { type ReferredSource, sourceOf } from "../references/containers/sources.ts";
+import { joinContainers } from "../references/kerchunk/open-references.ts";
 import { type ReferenceResult, writeKerchunk } from "../references/kerchunk/write-kerchunk.ts";
 import { planHdf5References, refuseBlosc2 } from "../references/plan/hdf5.ts";
 import { joinPlans, planLinkedReferences } from "../references/plan/join.ts";
 import { type PlanOptions, planReferences, type ReferencePlan } from "../references/plan/plan.ts";
 import type { FailedArchive } from "../references/plan/reference-stream.ts";
 import { mapAhead } from "../store/pool.ts";
+import type { ObjectInfo, ReadableStore } from "../store/types.ts";
 import type { ViewEntry } from "../view/view-tree.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import { locateEntries } from "./entries.ts";
 import { writeIcechunk } from "./icechunk/icechunk-write.ts";
-import { locate, locateTarget } from "./locate.ts";
+import { addressOf, locate, locateTarget } from "./locate.ts";
 import { placeOpener } from "./open.ts";
 import { type OpeningLines, openingLines, type WrittenForm } from "./opening-lines.ts";
-import { openContainer } from "./references.ts";
+import {
+  keptAt,
+  listContainers,
+  type OpenPathReferencesOptions,
+  openContainer,
+  withPlace,
+} from "./references.ts";
 import { environmentOfS3 } from "./s3/s3-client.ts";
 import { parseS3Address } from "./s3/s3-store.ts";
 import { encoderOf } from "./threads/threads.ts";
@@ -38,7 +48,7 @@ export interface VirtualizeOptions
   readonly concat?: boolean | undefined;
   /** Of linked archives: one reference to each file, which is a whole shard (default false). */
   readonly shards?: boolean | undefined;
-  /** Of Icechunk: add to a repository that is there (default false: `CONFLICT`). */
+  /** Add to an Icechunk repository that is there; write a set of kerchunk again, with the containers that it has (default false: `CONFLICT`). */
   readonly update?: boolean | undefined;
   /** Of kerchunk: replace a set that is there. Of Icechunk, with `update`: refer to known chunks again too. */
   readonly overwrite?: boolean | undefined;
@@ -116,6 +126,7 @@ export async function virtualizeListed(
   const entries = [...held, ...located.entries];
   options.onFound?.(entries.map(({ source, node }) => ({ path: source, node })));
   const opened: Archive[] = [];
+  const referred: ReferredSource[] = [];
   const failures: FailedArchive[] = [];
   const note = (failure: FailedArchive): void => {
     failures.push(failure);
@@ -129,20 +140,26 @@ export async function virtualizeListed(
     const { containers: given, to = "icechunk", zarrFormat } = options;
     const containers = typeof given === "string" ? await readContainers(given) : given;
     const nodes: string[] = [];
-    const plans = noteNodes(planAll(entries, { ...options, listedOf, onFailure }, opened), nodes, onLeft);
-    const own = [...(containers ?? [])];
+    const planning = { ...options, listedOf, onFailure };
+    const plans = noteNodes(planAll(entries, planning, { opened, sources: referred }), nodes, onLeft);
+    const isUpdate = options.update === true && to !== "icechunk" && containers === undefined;
+    const kept = isUpdate ? await listContainers(destination) : [];
+    const isEdited = kept.some((each) => each.credentials ?? each.location ?? each.endpoint);
+    const own = [...(containers ?? (isEdited ? kept : []))];
     const result =
       to === "icechunk"
         ? await writeIcechunk(plans, destination, {
             onFailure,
             containers: own.length > 0 ? own : [commonContainer(entries, paths)],
             update: options.update,
+            sources: () => referred,
             renew: options.overwrite,
             message: options.message,
           })
         : await writeSet(plans, destination, options, {
             onFailure,
             containers: own.length > 0 ? own : undefined,
+            sources: () => referred,
             containerFor: (folder) => containerAt(folder, paths),
           });
     const { rectilinear } = options;
@@ -213,7 +230,7 @@ async function* planAll(
     onFailure,
     ...options
   }: VirtualizeOptions & { readonly listedOf: ListedOf | undefined },
-  opened: Archive[],
+  { opened, sources }: { readonly opened: Archive[]; readonly sources: ReferredSource[] },
 ): AsyncGenerator<ReferencePlan> {
   const { rectilinear, inline, guard, portable, dimensionNames, columns, signal } = options;
   const settings: PlanOptions = {
@@ -232,6 +249,7 @@ async function* planAll(
       }
       const archive = await entry.open({ signal });
       opened.push(archive);
+      sources.push(...(await sourcesOf(archive, signal)));
       const node = isAlone ? nodeOf(archive, (only ?? entry).node) : entry.node;
       const planOne = shards === true ? planLinkedReferences : planReferences;
       return await planOne(archive, { ...settings, node, listed: await listedOf?.(entry.source) });
@@ -249,6 +267,14 @@ async function* planAll(
   if (concat === true) yield joinPlans(joined, settings);
 }
 
+/** What tells that an archive was changed, where its files may stay as they are: of a table its first column grows with the others. */
+async function sourcesOf(archive: Archive, signal: AbortSignal | undefined): Promise<ReferredSource[]> {
+  const [first] = archive.kind === "table" ? archive.names : [];
+  const { store, path } = archive.kind === "table" && first !== undefined ? archive.column(first) : archive;
+  const found = await sourceOf(store, path, toLocation, { signal });
+  return found === undefined ? [] : [found];
+}
+
 /** A table alone is the root, as xarray wants it; an array alone has its name, since xarray opens no bare array. */
 function nodeOf(archive: Archive, name: string): string {
   return archive.kind === "table" ? "" : (name.split("/").at(-1) ?? name).replace(/\.[^.]+$/, "");
@@ -262,8 +288,11 @@ function nodeOfHeld(entry: ViewEntry | HeldEntry): string {
 async function writeSet(
   plans: AsyncIterable<ReferencePlan>,
   destination: string,
-  { to, zarrFormat, overwrite, signal }: VirtualizeOptions,
-  settings: Pick<Parameters<typeof writeKerchunk>[3], "containers" | "containerFor" | "onFailure">,
+  { to, zarrFormat, update, overwrite = update, signal }: VirtualizeOptions,
+  settings: Pick<
+    Parameters<typeof writeKerchunk>[3],
+    "containers" | "containerFor" | "onFailure" | "sources"
+  >,
 ): Promise<ReferenceResult> {
   const { store, path: name } = locateTarget(destination.replace(/\/+(?=\?|$)/, ""), "file");
   try {
@@ -324,5 +353,52 @@ async function readContainers(location: string): Promise<Iterable<Container>> {
     throw new SuperchunkError("NOT_FOUND", "the file with containers does not exist", { path: location });
   } finally {
     await store.close?.();
+  }
+}
+
+/**
+ * Locations of what references were written from and is another object now, or gone: they show what was there before. Objects of
+ * this machine are looked at, others where they may be read (`allow`, `authorize`).
+ */
+export function changedSources(
+  location: string,
+  options: Pick<OpenPathReferencesOptions, "allow" | "authorize" | "credentials" | "signal"> = {},
+): Promise<readonly string[]> {
+  return withPlace(location, async (place) => {
+    const { containers: kept } = await keptAt(place, true);
+    const { containers, authorized, tokens } = joinContainers(kept, {
+      authorize: options.authorize,
+      allow: options.allow?.map(addressOf),
+    });
+    const credentials = { ...options.credentials, ...tokens };
+    const stores = new Map<Container, ReadableStore>();
+    const changed: string[] = [];
+    for (const { location: source, ...guard } of kept.sources) {
+      const container = source.startsWith("file:///")
+        ? HERE
+        : [containers.find(source)].find((each) => each !== undefined && authorized.has(each.name));
+      if (container === undefined) continue;
+      const store =
+        stores.get(container) ?? openContainer(container, credentials[container.credentials ?? ""]);
+      stores.set(container, store);
+      const key = source.slice(container.prefix.length);
+      const info = await store.stat(key, { signal: options.signal });
+      if (info === undefined || !isGuarded(guard, info)) changed.push(source);
+    }
+    for (const store of stores.values()) await store.close?.();
+    return changed;
+  });
+}
+
+/** All files of this machine. */
+const HERE: Container = { name: "here", prefix: "file:///", store: "local" };
+
+function isGuarded(guard: Guard, info: ObjectInfo): boolean {
+  try {
+    checkGuard(guard, info, "");
+    return true;
+  } catch (error) {
+    if (isSuperchunkError(error, "STALE")) return false;
+    throw error;
   }
 }

@@ -115,7 +115,6 @@ describe("superchunk virtualize", () => {
   it.each<[string, readonly string[]]>([
     ["a Zarr version that the form has not", ["--to", "kerchunk-parquet", "--zarr-format", "3"]],
     ["a rectilinear grid in Zarr v2", ["--to", "kerchunk", "--zarr-format", "2", "--grid", "rectilinear"]],
-    ["an update of a kerchunk set", ["--to", "kerchunk", "--update"]],
     ["an overwritten Icechunk repository", ["--to", "icechunk", "--overwrite"]],
   ])("refuses %s as wrong use", async (_, flags) => {
     expect((await runCli(["virtualize", array, join(folder, "x"), ...flags])).code).toBe(2);

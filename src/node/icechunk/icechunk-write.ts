@@ -3,6 +3,7 @@ import type * as Icechunk from "@earthmover/icechunk";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { type Container, Containers } from "../../references/containers/containers.ts";
+import type { ReferredSource } from "../../references/containers/sources.ts";
 import {
   isClosed,
   notReadBack,
@@ -33,6 +34,8 @@ export interface IcechunkOptions extends RepositoryOptions, Pick<StreamSettings,
   readonly update?: boolean | undefined;
   /** With `update`: refer again to the chunks of known archives too, where their files were changed (default false). */
   readonly renew?: boolean | undefined;
+  /** What the references are written from, once all are. */
+  readonly sources?: (() => readonly ReferredSource[]) | undefined;
   /** Of the commit. */
   readonly message?: string | undefined;
   readonly branch?: string | undefined;
@@ -90,7 +93,7 @@ export async function writeIcechunk(
       (each) => isClosed(each) && options.credentials?.[each.credentials ?? ""] === undefined,
     );
     const sampled = closed === undefined ? await sampleArrays(set.arrays, read, options.onFailure) : 0;
-    await keepContainers(location, containers);
+    await keepContainers(location, containers, options.sources?.());
     await draft.publish(snapshot);
     await draft.end();
     const result = set.result();

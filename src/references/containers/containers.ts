@@ -8,6 +8,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { checkLocation, hasScheme, schemeOf } from "../../places/location.ts";
+import { formatSources, parseSources, type ReferredSource } from "./sources.ts";
 
 /** Kinds of stores that objects lie in. */
 export type ContainerStore = "local" | "http" | "s3" | "gcs" | "azure";
@@ -59,6 +60,8 @@ const MEMBERS: readonly (keyof Container)[] = [
 
 /** Containers by name, and the search for the one of a location. */
 export class Containers implements Iterable<Container> {
+  /** What the references were written from. */
+  sources: readonly ReferredSource[] = [];
   readonly #byName = new Map<string, Container>();
   /** The longest prefix first. */
   #ordered: readonly Container[] = [];
@@ -167,7 +170,10 @@ export function defaultContainer(prefix: string, name?: string): Container {
 }
 
 /** Containers as the text of their file. @see FORMAT.md [FV-03] */
-export function formatContainers(containers: Iterable<Container>): string {
+export function formatContainers(
+  containers: Iterable<Container>,
+  sources: readonly ReferredSource[] = [],
+): string {
   const list = [...containers].map((container) =>
     Object.fromEntries(
       MEMBERS.flatMap((member): [string, JsonValue][] => {
@@ -176,7 +182,9 @@ export function formatContainers(containers: Iterable<Container>): string {
       }),
     ),
   );
-  return `${stringifyJson({ format: "superchunk-containers", version: 1, containers: list }, { indent: 2 })}\n`;
+  const own = sources.length === 0 ? {} : { sources: formatSources(sources) };
+  const document = { format: "superchunk-containers", version: 1, containers: list, ...own };
+  return `${stringifyJson(document, { indent: 2 })}\n`;
 }
 
 /** Containers from the text of their file. Throws `BAD_FIELD` for what no such file holds, `UNSUPPORTED` for another version. */
@@ -200,6 +208,7 @@ export function parseContainers(text: string, path: string): Containers {
   if (!Array.isArray(list)) throw badFile(path, "containers", "is not a list", list);
   const containers = new Containers();
   for (const each of list as readonly JsonValue[]) addStored(containers, parseContainer(each, path), path);
+  containers.sources = parseSources(document["sources"], path);
   return containers;
 }
 

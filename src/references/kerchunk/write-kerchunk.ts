@@ -16,6 +16,7 @@ import {
   defaultContainer,
   formatContainers,
 } from "../containers/containers.ts";
+import type { ReferredSource } from "../containers/sources.ts";
 import type { ReferenceCounts, ReferencedArray, ReferencePlan } from "../plan/plan.ts";
 import { type ReferenceItem, type StreamSettings, streamReferences } from "../plan/reference-stream.ts";
 import {
@@ -38,6 +39,8 @@ export interface KerchunkOptions extends StoreOptions, Pick<StreamSettings, "onF
   readonly containerFor?: ((folder: string) => Container) | undefined;
   /** Opens containers to read the result back; undefined: it is not read back. */
   readonly openContainer?: OpenContainer | undefined;
+  /** What the references are written from, once all are. */
+  readonly sources?: (() => readonly ReferredSource[]) | undefined;
   /** Rows of a Parquet file. */
   readonly recordSize?: number | undefined;
   /** Replace a set that is there (default false: `CONFLICT`). */
@@ -76,7 +79,11 @@ export async function writeKerchunk(
     await writeKerchunkParquet(set.items(options), target, path, { recordSize: options.recordSize, signal });
   const containers = set.containers();
   const closed = [...set.used].find(isClosed);
-  await target.put(containersKey(path), new TextEncoder().encode(formatContainers(containers)), { signal });
+  await target.put(
+    containersKey(path),
+    new TextEncoder().encode(formatContainers(containers, options.sources?.())),
+    { signal },
+  );
   const sampled =
     options.openContainer === undefined || closed !== undefined
       ? 0

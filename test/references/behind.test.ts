@@ -1,0 +1,71 @@
+/** References that were written before their archive was changed: who says so, and how they are brought up to date. */
+import { cp, utimes } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { edit, listContainers, setContainer } from "../../src/node/index.ts";
+import { createArray } from "../../src/node/write.ts";
+import { runCli } from "../cli/harness.ts";
+import { corpusFolder } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
+
+/** Gives what a writer wrote last a time that no guard of before takes for its own. */
+async function age(root: string): Promise<void> {
+  const later = new Date(Date.now() + 60_000);
+  await utimes(join(root, "meta", "sizes"), later, later);
+}
+
+async function changeFirst(root: string, value: number): Promise<void> {
+  const array = await edit(root);
+  await array.set([0], value);
+  await array.close();
+  await age(root);
+}
+
+describe.each(["set.json", "set.parq"])("%s, after the archive was changed", (name) => {
+  it("is behind to verify and containers, and up to date after --update", async () => {
+    const folder = temporaryFolder();
+    const [root, set] = [join(folder, "array"), join(folder, name)];
+    const array = await createArray(root, { dtype: "<i4", chunklen: 8, superchunklen: 4 });
+    await array.append(Int32Array.from({ length: 80 }, (_, i) => i));
+    await array.close();
+    const allow = ["--allow", folder];
+    const behind = async (): Promise<string[]> => {
+      const { code, out } = await runCli(["containers", set, "--json"]);
+      expect(code).toBe(0);
+      return (JSON.parse(out) as { behind: string[] }).behind;
+    };
+    expect((await runCli(["virtualize", root, set])).code).toBe(0);
+    expect((await runCli(["verify", set, ...allow])).code).toBe(0);
+    expect(await behind()).toEqual([]);
+
+    await changeFirst(root, 7);
+    const verified = await runCli(["verify", set, ...allow]);
+    expect([verified.code, verified.out]).toEqual([1, expect.stringContaining("BEHIND")]);
+    expect(await behind()).toEqual([`file://${root}/meta/sizes`]);
+    expect((await runCli(["containers", set])).err).toContain("the references are behind");
+    // Who edits a container does not make it forget.
+    await setContainer(set, "more", { prefix: "https://example.org/", anonymous: true });
+    expect(await behind()).toHaveLength(1);
+
+    expect((await runCli(["virtualize", root, set])).code).toBe(1);
+    expect((await runCli(["virtualize", root, set, "--update"])).code).toBe(0);
+    expect(await behind()).toEqual([]);
+    expect((await runCli(["verify", set, ...allow])).code).toBe(0);
+    expect((await runCli(["cat", join(set, "array"), "--head", "2", ...allow])).out).toBe("7\n1\n");
+  });
+
+  it("keeps containers that say how its objects are reached, and notices a table that is gone", async () => {
+    const folder = temporaryFolder();
+    const [root, set] = [join(folder, "table"), join(folder, name)];
+    await cp(join(corpusFolder, "ctable", "bcolz-daily-equities"), root, { recursive: true });
+    expect((await runCli(["virtualize", root, set])).code).toBe(0);
+    const before = await listContainers(set);
+    const [{ name: local = "" } = {}] = before;
+    await setContainer(set, local, { location: `file://${root}/` });
+    expect((await runCli(["virtualize", root, set, "--update"])).code).toBe(0);
+    expect(await listContainers(set)).toMatchObject([{ name: local, location: `file://${root}/` }]);
+    await age(join(root, "open"));
+    const verified = await runCli(["verify", set, "--allow", root, "--json"]);
+    expect([verified.code, verified.out]).toEqual([1, expect.stringContaining('"BEHIND"')]);
+  });
+});
