@@ -1,5 +1,5 @@
 /**
- * Compiles src/kernels/assembly/{decode,encode}.ts to WebAssembly: to src/kernels/generated/NAME.wasm, and inlined in NAME-kernels.ts there.
+ * Compiles src/kernels/assembly/{adler32,decode,encode}.ts to WebAssembly: to src/kernels/generated/NAME.wasm, and inlined in NAME-kernels.ts there.
  * Does nothing where the sources, this script and the compiler are the ones of the last build.
  */
 import { createHash } from "node:crypto";
@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import asc from "assemblyscript/asc";
 import { inlineZstd } from "./inline-zstd.mjs";
 
-const ENTRIES = ["decode", "encode"];
+const ENTRIES = ["adler32", "decode", "encode"];
 const ASSEMBLY = new URL("../src/kernels/assembly/", import.meta.url);
 const GENERATED = new URL("../src/kernels/generated/", import.meta.url);
 

@@ -47,6 +47,31 @@ function isBundled(module) {
   return BUNDLED.some((name) => module === name || module.startsWith(`${name}/`));
 }
 
+/**
+ * What pages load, and below it what they load to write: the name of each part, and modules in `src`. A part holds what these modules
+ * load before they run, unless a part before it has it; of several lists, what each of them needs. A page that decodes chunks loads the
+ * first part, one that opens a file the first three, and where it loads the package's files as they are, the fourth.
+ */
+const PARTS = [
+  ["decode", ["codec/decode/decode", "codec2/fields"]],
+  ["values", ["open/open", "store/http"], ["view/view-tree"]],
+  ["read", ["open/open", "store/http"]],
+  ["more", ["index"]],
+  ["folders", ["archive/open/open-array-folder"]],
+  ["view", ["view/view-tree"]],
+  ["encode", ["codec2/index"]],
+  ["pool", ["blosc"]],
+  ["zarr", ["zarr/read/open"]],
+  ["live", ["archive/kinds/live-array"]],
+  ["zarrita", ["zarr/zarrita", "zarr/transformer"]],
+  ["write", ["edit/edit"]],
+  ["convert", ["convert/run/convert", "convert/run/repair"]],
+  ["references", ["references/kerchunk/open-references", "references/plan/plan"]],
+];
+
+/** What chooses between decoders and encoders is by itself, so that bundlers leave out the encoders that a page does not call. */
+const CHOOSES = /[\\/]dist[\\/]src[\\/]codec2[\\/]index\.js$/;
+
 /** What no bundle holds. */
 const isExternal = (id) => !/^[./\0]|^[A-Z]:/.test(id) && !isBundled(id);
 
@@ -144,12 +169,13 @@ async function bundleCode() {
   const first = await modulesOfFirst(
     ["run", "commands/info", "commands/cat"].map((name) => built(`cli/${name}.js`)),
   );
-  const ofPage = await modulesOfFirst(
-    ["page/worker", "archive/open/open-array-folder", "archive/kinds/live-array"].map((name) =>
-      built(`src/${name}.js`),
-    ),
-  );
-  const ofBlosc = await modulesOfFirst([built("src/blosc.js")]);
+  const parts = [];
+  for (const [name, ...lists] of PARTS) {
+    const needed = await Promise.all(
+      lists.map((list) => modulesOfFirst(list.map((module) => built(`src/${module}.js`)))),
+    );
+    parts.push({ name, has: (id) => needed.every((modules) => modules.has(id)) });
+  }
   const { output } = await bundle.generate({
     format: "es",
     chunkFileNames: "[name]-[hash].js",
@@ -162,9 +188,10 @@ async function bundleCode() {
       if (/\/commands\/|\/(?:cli\/(?:main|version)|node\/index|[a-z]+-worker)\.js$/.test(id)) return;
       const isCommand = id.includes("/dist/cli/");
       const isSystem = id.includes("/dist/src/node/");
-      // Encoders are apart: a host that runs chunks through Blosc alone loads no formats.
-      if (first.has(id) && !isSystem && !isCommand)
-        return ofPage.has(id) ? "read" : ofBlosc.has(id) ? "encode" : "formats";
+      if (CHOOSES.test(id)) return "chunks";
+      const part = isSystem || isCommand ? undefined : parts.find(({ has }) => has(id));
+      if (part !== undefined) return part.name;
+      if (first.has(id) && !isSystem && !isCommand) return "formats";
       if (first.has(id)) return "start";
       if (isCommand) return "command";
       return isSystem ? "system" : undefined;

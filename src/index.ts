@@ -30,15 +30,22 @@ export type {
 export { open as openArchive } from "./archive/open/open.ts";
 export type { ChunkPlace } from "./archive/places/sequence.ts";
 export type { ChunkDecoder, DecodedChunk, DecodeRun } from "./archive/read/chunk-fetch.ts";
-export type { CompressorName, Shuffle } from "./codec/types.ts";
 export {
-  type Hole,
-  type HolePolicy,
-  type RepairOptions,
-  type RepairReport,
+  compressBytes,
+  create,
+  edit,
+  findReadables,
+  packBytes,
   repairArray,
+  writeIndex,
+} from "./begin.ts";
+export type { CompressorName, Shuffle } from "./codec/types.ts";
+export type {
+  Hole,
+  HolePolicy,
+  RepairOptions,
+  RepairReport,
 } from "./convert/run/repair.ts";
-export { create, edit } from "./edit/edit.ts";
 export type { Compressor, CreateOptions, EditOptions } from "./edit/options.ts";
 export type { ShardTools, ZarrEdit } from "./edit/zarr-array.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "./errors.ts";
@@ -59,7 +66,7 @@ export type {
   TimeUnit,
   ZarrDialect,
 } from "./format/types.ts";
-export { type FoundReadable, findReadables } from "./open/find-readables.ts";
+export type { FoundReadable } from "./open/find-readables.ts";
 export type { FollowOptions } from "./open/follow.ts";
 export {
   type FollowableArray,
@@ -82,7 +89,7 @@ export type {
   ScanPlan,
   ScanRowsOptions,
 } from "./scan/scan.ts";
-export { type IndexReport, type WriteIndexOptions, writeIndex } from "./scan/write-index.ts";
+export type { IndexReport, WriteIndexOptions } from "./scan/write-index.ts";
 export { BlobStore } from "./store/blob.ts";
 export { type ForeignStore, fromZarrita } from "./store/foreign.ts";
 export { HttpStore, type HttpStoreOptions } from "./store/http.ts";
@@ -124,11 +131,7 @@ export type {
   BloscpackOptions,
   CountOrFactor,
 } from "./write/bloscpack/bloscpack-options.ts";
-export {
-  type BloscpackResult,
-  compressBytes,
-  packBytes,
-} from "./write/bloscpack/bloscpack-write.ts";
+export type { BloscpackResult } from "./write/bloscpack/bloscpack-write.ts";
 export type {
   AppendOptions,
   AttributeChanges,

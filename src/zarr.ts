@@ -1,5 +1,16 @@
 /** The bridge to Zarr: the entry `superchunk/zarr`. */
 
+export {
+  convert,
+  createTransformerArray,
+  findViewEntries,
+  openReferences,
+  planConversion,
+  planReferences,
+  toParquet,
+  writeFromZarrita,
+  writeKerchunk,
+} from "./begin.ts";
 export type {
   ArrayRun,
   ChunkAction,
@@ -25,34 +36,33 @@ export type {
   SourceResult,
 } from "./convert/pipeline.ts";
 export type { ConversionCheck } from "./convert/run/compare.ts";
-export { convert, planConversion, type ToParquetOptions, toParquet } from "./convert/run/convert.ts";
+export type { ToParquetOptions } from "./convert/run/convert.ts";
 export type { ContainerCredentials, OpenContainer } from "./references/containers/container-reader.ts";
 export type { Container, ContainerChanges, ContainerStore } from "./references/containers/containers.ts";
 export type { Guard } from "./references/containers/guard.ts";
-export {
-  type OpenReferencesOptions,
-  openReferences,
-  type ReferenceStore,
+export type {
+  OpenReferencesOptions,
+  ReferenceStore,
 } from "./references/kerchunk/open-references.ts";
-export {
-  type KerchunkOptions,
-  type ReferenceResult,
-  type ReferenceSet,
-  writeKerchunk,
+export type {
+  KerchunkOptions,
+  ReferenceResult,
+  ReferenceSet,
 } from "./references/kerchunk/write-kerchunk.ts";
 export type {
   ChunkReference,
   NativeChunk,
   PlannedChunk,
+  PlanOptions,
   ReferenceCounts,
   ReferencedArray,
   ReferenceOptions,
+  ReferencePlan,
 } from "./references/plan/plan.ts";
-export { type PlanOptions, planReferences, type ReferencePlan } from "./references/plan/plan.ts";
 export type { FailedArchive, ReferenceItem, StreamSettings } from "./references/plan/reference-stream.ts";
 export type { GuardedObject, ScanOptions } from "./references/plan/scanned-objects.ts";
 export type { ViewNode, ViewOptions, ViewRange, ViewReadOptions, ZarrView } from "./view/view.ts";
-export { findViewEntries, type ViewEntry, viewOf as zarrView } from "./view/view-tree.ts";
+export { type ViewEntry, viewOf as zarrView } from "./view/view-tree.ts";
 export type { CustomCodec, CustomCodecs } from "./zarr/codecs/stage.ts";
 export type { ArrayModel } from "./zarr/document/model.ts";
 export type { Renaming } from "./zarr/document/node-names.ts";
@@ -63,7 +73,6 @@ export type { OpenZarrOptions } from "./zarr/read/open.ts";
 export type { ZarrVerifyReport } from "./zarr/read/verify.ts";
 export type { TransformerSettings } from "./zarr/transformer.ts";
 export {
-  createTransformerArray,
   type PartialRequest,
   type PartialWrite,
   ShardingTransformer,
@@ -83,7 +92,6 @@ export type {
 } from "./zarr/write/write-settings.ts";
 export {
   type FromZarritaOptions,
-  writeFromZarrita,
   type ZarritaArray,
   type ZarritaStore,
   type ZarritaStoreOptions,

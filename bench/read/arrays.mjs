@@ -11,9 +11,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { encodeSync } from "../../dist/src/codec/index.js";
-import { encodeHeader } from "../../dist/src/format/header.js";
-import { encodeSection } from "../../dist/src/format/metadata.js";
-import { encodeOffsets } from "../../dist/src/format/offsets.js";
+import { encodeHeader, encodeOffsets, encodeSection } from "../../dist/src/format/encode-file.js";
 import { SAMPLES } from "../samples.mjs";
 
 const prices = SAMPLES["prices float64"];

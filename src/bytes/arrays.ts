@@ -30,3 +30,10 @@ export function isEqual(a: Uint8Array | undefined, b: Uint8Array): boolean {
 
 /** True where the machine keeps numbers little-endian, as typed arrays show them. */
 export const IS_LITTLE_ENDIAN: boolean = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
+
+/** The bytes that `src/kernels/generated` has as text. */
+export function fromHex(text: string): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(text.length / 2);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = Number.parseInt(text.slice(2 * i, 2 * i + 2), 16);
+  return bytes;
+}

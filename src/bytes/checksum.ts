@@ -1,11 +1,12 @@
 /**
- * Digests of bytes, through hash-wasm (the same in Node and in a browser).
+ * Digests of bytes, the same in Node and in a browser: adler32 by a kernel of our own, the others through hash-wasm.
  *
  * A hasher keeps its state in its WebAssembly memory. Each digest here is one synchronous step (init, update,
  * digest), so that callers may interleave as they like.
  */
 import type { IHasher } from "hash-wasm";
-import { toHex } from "./arrays.ts";
+import { hex } from "../kernels/generated/adler32-kernels.ts";
+import { fromHex, toHex } from "./arrays.ts";
 
 /** The digests that a `blpk` file can have; `None` is the empty digest. @see FORMAT.md [FC] */
 export type DigestName =
@@ -22,12 +23,6 @@ export type DigestName =
 /** A loaded digest: bytes in, digest out, as it is stored. */
 export type DigestFunction = (bytes: Uint8Array) => Uint8Array;
 
-const ADLER_MODULUS = 65521;
-/** Additions before the two sums of adler32 must be reduced. */
-const ADLER_RUN = 5552;
-/** Bytes up to which an adler32 takes less time than its library takes to load: metadata of all usual sizes. */
-const SMALL = 65_536;
-
 /** Castagnoli's polynomial, reflected. */
 const CRC32C_POLYNOMIAL = 0x82f6_3b78;
 
@@ -37,9 +32,8 @@ type Library = Promise<{ readonly default: typeof import("hash-wasm") }>;
 const loadCrc32 = (): Library => import("hash-wasm/dist/crc32.umd.min.js");
 
 const MAKERS: { readonly [name in Exclude<DigestName, "None">]: () => Promise<DigestFunction> } = {
-  // hash-wasm gives the two 32-bit sums in network order; files have them little-endian. [FC-03]
-  adler32: async () =>
-    reversed(await (await import("hash-wasm/dist/adler32.umd.min.js")).default.createAdler32()),
+  adler32: makeAdler32,
+  // hash-wasm gives the sum in network order; files have it little-endian. [FC-03]
   crc32: async () => reversed(await (await loadCrc32()).default.createCRC32()),
   md5: async () => raw(await (await import("hash-wasm/dist/md5.umd.min.js")).default.createMD5()),
   sha1: async () => raw(await (await import("hash-wasm/dist/sha1.umd.min.js")).default.createSHA1()),
@@ -76,33 +70,12 @@ export function registerDigest(name: Exclude<DigestName, "None">, digest: Digest
 
 /** The digest of `bytes`, as it is stored. */
 export async function digest(name: DigestName, bytes: Uint8Array): Promise<Uint8Array> {
-  if (name === "adler32" && bytes.length <= SMALL) {
-    const stored = new Uint8Array(4);
-    new DataView(stored.buffer).setUint32(0, adler32(bytes), true); // [FC-03]
-    return stored;
-  }
   const own = loaded.has(name) ? undefined : OF_ENGINE[name];
   // Pages that did not come over TLS have no `subtle`; and it refuses shared memory.
   const { subtle } = (globalThis as { crypto?: Partial<Crypto> }).crypto ?? {};
   if (own === undefined || subtle === undefined || !(bytes.buffer instanceof ArrayBuffer))
     return (await loadDigest(name))(bytes);
   return new Uint8Array(await subtle.digest(own, bytes as Uint8Array<ArrayBuffer>));
-}
-
-/** The adler32 of a few bytes, at once. The loaded digest is more than twice as fast for a chunk. */
-export function adler32(bytes: Uint8Array): number {
-  let low = 1;
-  let high = 0;
-  for (let from = 0; from < bytes.length; from += ADLER_RUN) {
-    const end = Math.min(bytes.length, from + ADLER_RUN);
-    for (let i = from; i < end; i++) {
-      low += bytes[i] as number;
-      high += low;
-    }
-    low %= ADLER_MODULUS;
-    high %= ADLER_MODULUS;
-  }
-  return ((high << 16) | low) >>> 0;
 }
 
 /** A name for what a text says: the first 16 bytes of its SHA-256, in hexadecimal digits. */
@@ -161,4 +134,34 @@ function raw(hasher: IHasher): DigestFunction {
 
 function reversed(hasher: IHasher): DigestFunction {
   return (bytes) => hasher.init().update(bytes).digest("binary").reverse();
+}
+
+// Adler-32 is the default of Bloscpack: most files need it, and its kernel is smaller and faster than a library.
+
+/** Bytes that the kernel has in its memory at a time. */
+const PIECE = 65_536;
+
+/** What the WebAssembly module exports. @see src/kernels/assembly/adler32.ts */
+interface Adler32Kernel {
+  readonly memory: WebAssembly.Memory;
+  adler32(src: number, length: number, sum: number): number;
+}
+
+/** Makes the digest: 4 bytes, little-endian. [FC-03] */
+async function makeAdler32(): Promise<(bytes: Uint8Array) => Uint8Array> {
+  const { instance } = await WebAssembly.instantiate(fromHex(hex));
+  const { memory, adler32 } = instance.exports as unknown as Adler32Kernel;
+  memory.grow(1);
+  const room = new Uint8Array(memory.buffer, memory.buffer.byteLength - PIECE);
+  return (bytes) => {
+    let sum = 1;
+    for (let at = 0; at < bytes.length; at += PIECE) {
+      const piece = bytes.subarray(at, at + PIECE);
+      room.set(piece);
+      sum = adler32(room.byteOffset, piece.length, sum);
+    }
+    const digest = new Uint8Array(4);
+    new DataView(digest.buffer).setUint32(0, sum, true);
+    return digest;
+  };
 }

@@ -1,6 +1,7 @@
 /**
  * Turns WebAssembly, inlined or handed in, into instances with a growing memory. Knows WebAssembly; must not know Blosc.
  */
+import { fromHex } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 
 /** Where the host's part of a kernel's memory starts; what is below is the kernel's. @see src/kernels/README.md */
@@ -148,11 +149,4 @@ export class KernelMemory {
     this.bytes = new Uint8Array(this.#memory.buffer as ArrayBuffer);
     this.view = new DataView(this.#memory.buffer as ArrayBuffer);
   }
-}
-
-/** The bytes that `src/kernels/generated` has as text. */
-export function fromHex(text: string): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(text.length / 2);
-  for (let i = 0; i < bytes.length; i++) bytes[i] = Number.parseInt(text.slice(2 * i, 2 * i + 2), 16);
-  return bytes;
 }

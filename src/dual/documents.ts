@@ -16,7 +16,7 @@ import { isTaken, joinKey } from "../store/key.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
 import { type ColumnLayout, layOutColumns } from "../write/layout/columns.ts";
 import type { ArraySettings } from "../write/layout/settings.ts";
-import { arrayDocument, encodeNodes, groupDocument } from "../zarr/document/metadata-v3.ts";
+import { arrayDocument, encodeNodes, groupDocument } from "../zarr/document/make-v3.ts";
 import { nameNodes } from "../zarr/document/node-names.ts";
 import { mapDType, type ZarrType } from "../zarr/document/zarr-dtype.ts";
 import { ColumnView, type LiveColumn, type ViewPlace } from "./column-shards.ts";

@@ -27,7 +27,7 @@ import { digestLength } from "../format/checksums.ts";
 import { type BlpkHeader, decodeHeader } from "../format/header.ts";
 import type { JsonObject } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
-import { encodeNodes } from "../zarr/document/metadata-v3.ts";
+import { encodeNodes } from "../zarr/document/make-v3.ts";
 import type { DualFiles, LinkKind, LinkOptions } from "./types.ts";
 
 /** A data file that becomes a shard. */

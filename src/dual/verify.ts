@@ -18,7 +18,7 @@ import { joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { readWritable } from "../write/array/create.ts";
 import { layOutColumns } from "../write/layout/columns.ts";
-import { encodeDocument } from "../zarr/document/metadata-v3.ts";
+import { encodeDocument } from "../zarr/document/make-v3.ts";
 import { ColumnShards, rowsOf, type ShardPlace, type ViewRows } from "./column-shards.ts";
 import { isForeign, LiveDocuments } from "./documents.ts";
 import { checkTail, WRITE_BITS, withoutWriting } from "./shard-file.ts";

@@ -33,13 +33,7 @@ import type { Compressor, CreateOptions, EditOptions } from "./options.ts";
 import { ZarrEdit } from "./zarr-array.ts";
 import { createGroup, ZarrGroupEdit } from "./zarr-group.ts";
 
-/**
- * Opens an array, a table, a file or a group for editing, and finishes what an interrupted writer began. `close` or
- * `await using` gives up the lock.
- *
- * @throws NOT_FOUND; READ_ONLY where the store or this version cannot write it; CONFLICT where another writer holds the lock;
- * UNSUPPORTED for what is never edited, with the reason; and the codes of damage
- */
+/** What `edit` of the entry does. */
 export function edit(
   store: ReadableStore,
   path: string,
@@ -193,12 +187,7 @@ const OWN: Readonly<Record<EditFormat, readonly (keyof CreateOptions)[]>> = {
   zarr: ["kind", "chunkShape", "shardShape", "codecs", "dimensionNames", "specification"],
 };
 
-/**
- * Makes something at a key of a store (`""` is its root), and opens it for editing. It is there as a whole, or not at all.
- *
- * @throws CONFLICT where something is there already; BAD_ARGUMENT, LIMIT, and UNSUPPORTED for what the format does not have;
- * NO_SPACE, IO
- */
+/** What `create` of the entry does. */
 export function create(
   store: WritableStore,
   path: string,

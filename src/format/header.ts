@@ -3,16 +3,16 @@
  *
  * Knows what a header alone can say. How its numbers fit the file's size is checked by those who know that size.
  */
-import { ByteReader, ByteWriter, toSafeNumber } from "../bytes/fields.ts";
+import { ByteReader, toSafeNumber } from "../bytes/fields.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { checksumByNumber, checksumNumber } from "./checksums.ts";
+import { checksumByNumber } from "./checksums.ts";
 import type { ChecksumName } from "./types.ts";
 
 /** `blpk` in ASCII: the first four bytes of every file. [F1-01] */
 export const MAGIC: readonly number[] = [0x62, 0x6c, 0x70, 0x6b];
 
 /** Version 1: 16 bytes, little-endian. Also the header of each chunk file of a carray. [F1.1] */
-const HEADER_V1 = {
+export const HEADER_V1 = {
   magic: { at: 0, type: "bytes4" },
   version: { at: 4, type: "uint8" },
   reserved: { at: 5, type: "bytes3" }, // zero
@@ -35,11 +35,11 @@ export const HEADER_V3 = {
   metaSize: { at: 24, type: "int64" }, // max-app-chunks (count) or meta-size (bytes); zero in version 2
 } as const;
 
-const OPTION_OFFSETS = 1;
-const OPTION_METADATA = 2;
+export const OPTION_OFFSETS = 1;
+export const OPTION_METADATA = 2;
 
 /** Versions that are read, with the length of their header in bytes. [F1-02] */
-const HEADER_LENGTHS: Readonly<Record<1 | 2 | 3 | 4, 16 | 32>> = { 1: 16, 2: 32, 3: 32, 4: 32 };
+export const HEADER_LENGTHS: Readonly<Record<1 | 2 | 3 | 4, 16 | 32>> = { 1: 16, 2: 32, 3: 32, 4: 32 };
 
 /** A decoded file header. Sizes in bytes; -1 means unknown. */
 export interface BlpkHeader {
@@ -190,7 +190,7 @@ interface Contradiction {
 }
 
 /** What fields of a version 2 to 4 header contradict each other. */
-function contradictionOf(header: BlpkHeader): Contradiction | undefined {
+export function contradictionOf(header: BlpkHeader): Contradiction | undefined {
   const { version, chunkSize, lastChunk, metaSize } = header;
   const table = HEADER_V3;
   if (version === 2 && metaSize !== 0) {
@@ -241,52 +241,6 @@ function badField(
     `${field} at byte ${offset} is ${found}; expected ${expected}. The file is damaged; look for another copy`,
     { path, offset, field, expected, found },
   );
-}
-
-/** Encodes a header. Throws `BAD_ARGUMENT` for one that {@link decodeHeader} would refuse. */
-export function encodeHeader(header: BlpkHeader): Uint8Array {
-  checkEncodable(header);
-  const writer = new ByteWriter(HEADER_LENGTHS[header.version]);
-  writer.put(HEADER_V3.magic.at, Uint8Array.from(MAGIC));
-  writer.uint8(HEADER_V3.version.at, header.version, "version");
-  if (header.version === 1) {
-    writer.int64(HEADER_V1.nchunks.at, header.nchunks, "nchunks");
-    return writer.bytes;
-  }
-  const options = (header.offsets ? OPTION_OFFSETS : 0) | (header.metadata ? OPTION_METADATA : 0);
-  writer.uint8(HEADER_V3.options.at, options, "options");
-  writer.uint8(HEADER_V3.checksum.at, checksumNumber(header.checksum), "checksum");
-  writer.uint8(HEADER_V3.typesize.at, header.typesize, "typesize");
-  writer.int32(HEADER_V3.chunkSize.at, header.chunkSize, "chunk-size");
-  writer.int32(HEADER_V3.lastChunk.at, header.lastChunk, "last-chunk");
-  writer.int64(HEADER_V3.nchunks.at, header.nchunks, "nchunks");
-  writer.int64(HEADER_V3.metaSize.at, header.metaSize, "meta-size");
-  return writer.bytes;
-}
-
-function checkEncodable(header: BlpkHeader): void {
-  const fail = (field: string, expected: string, found: unknown): never => {
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      `${field} ${found} does not fit a version ${header.version} header: expected ${expected}`,
-      { field, expected, found },
-    );
-  };
-  const { version } = header;
-  if (header.nchunks < -1) fail("nchunks", "a count, or -1", header.nchunks);
-  if (version === 1) {
-    if (header.offsets || header.metadata || header.checksum !== "None")
-      fail("options", "no offsets, metadata or checksum", "others");
-    return;
-  }
-  if (version === 2 && header.metadata) fail("metadata", "none", true);
-  if (header.chunkSize < -1) fail("chunk-size", "a size, or -1", header.chunkSize);
-  if (header.lastChunk < -1) fail("last-chunk", "a size, or -1", header.lastChunk);
-  if (header.metaSize < 0 && header.offsets) fail("max-app-chunks", "at least 0", header.metaSize);
-  if (header.maxAppChunks !== header.metaSize)
-    fail("max-app-chunks", `meta-size ${header.metaSize}: they are the same bytes`, header.maxAppChunks);
-  const problem = contradictionOf(header);
-  if (problem !== undefined) fail(problem.field, problem.expected, problem.found);
 }
 
 // Which dialect is this file? By its first bytes, never by its name alone. @see FORMAT.md [F1]

@@ -1,8 +1,8 @@
 /** Unpacks the zlib streams (RFC 1950) of metadata sections through fflate; their length is known beforehand. */
 
 import { Unzlib, unzlibSync } from "fflate";
-import { joinBytes } from "../bytes/arrays.ts";
-import { adler32 } from "../bytes/checksum.ts";
+import { isEqual, joinBytes } from "../bytes/arrays.ts";
+import { digest } from "../bytes/checksum.ts";
 import { ByteReader } from "../bytes/fields.ts";
 import { SuperchunkError } from "../errors.ts";
 
@@ -17,7 +17,21 @@ const SMALLEST_STREAM = 8;
  * Unpacks a zlib stream that must give exactly `length` bytes; stops as soon as it gives more. `at` is its place
  * in the file. Throws `BAD_FIELD`, and `TRUNCATED` for a stream shorter than zlib's own header and sum.
  */
-export function inflateZlib(stream: Uint8Array, length: number, path: string, at: number): Uint8Array {
+export async function inflateZlib(
+  stream: Uint8Array,
+  length: number,
+  path: string,
+  at: number,
+): Promise<Uint8Array> {
+  const text = inflateUnchecked(stream, length, path, at);
+  // zlib has the sum in network order.
+  if (!isEqual(await digest("adler32", text), stream.slice(-4).reverse()))
+    throw wrong(path, at, "bytes of another adler32 than zlib's own", "zlib's own adler32");
+  return text;
+}
+
+/** The same at once, without a look at zlib's own sum: for streams that never left the memory. */
+export function inflateUnchecked(stream: Uint8Array, length: number, path: string, at: number): Uint8Array {
   new ByteReader(stream, path, at).need(0, SMALLEST_STREAM, "the zlib stream");
   const more = `more than meta-size ${length} bytes`;
   let text: Uint8Array;
@@ -37,11 +51,6 @@ export function inflateZlib(stream: Uint8Array, length: number, path: string, at
     );
   }
   if (text.length !== length) throw wrong(path, at, `${text.length} bytes`, `meta-size ${length} bytes`);
-  const stored = new DataView(stream.buffer, stream.byteOffset, stream.byteLength).getUint32(
-    stream.length - 4,
-  );
-  if (stored !== adler32(text))
-    throw wrong(path, at, "bytes of another adler32 than zlib's own", "zlib's own adler32");
   return text;
 }
 

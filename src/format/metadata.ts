@@ -5,12 +5,11 @@
 
 import { isEqual, toHex } from "../bytes/arrays.ts";
 import { type DigestName, digest } from "../bytes/checksum.ts";
-import { ByteReader, ByteWriter } from "../bytes/fields.ts";
+import { ByteReader } from "../bytes/fields.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { checksumByNumber, checksumNumber, digestLength } from "./checksums.ts";
-import { deflateZlib } from "./deflate.ts";
-import { MAX_JSON_BYTES, parseJson, stringifyJson } from "./json.ts";
-import type { ChecksumName, JsonInput, JsonValue } from "./types.ts";
+import { checksumByNumber, digestLength } from "./checksums.ts";
+import { MAX_JSON_BYTES, parseJson } from "./json.ts";
+import type { ChecksumName, JsonValue } from "./types.ts";
 
 /** The header of a Bloscpack metadata section: 32 bytes, little-endian. [FM.1] */
 export const SECTION_HEADER = {
@@ -28,8 +27,8 @@ export const SECTION_HEADER = {
 /** Bytes of the section's header. */
 export const SECTION_HEADER_LENGTH = 32;
 
-const SECTION_MAGIC = Uint8Array.of(0x4a, 0x53, 0x4f, 0x4e, 0, 0, 0, 0);
-const CODECS = ["none", "zlib"] as const;
+export const SECTION_MAGIC: Uint8Array = Uint8Array.of(0x4a, 0x53, 0x4f, 0x4e, 0, 0, 0, 0);
+export const CODECS = ["none", "zlib"] as const;
 
 /** A decoded section header. Sizes in bytes. */
 export interface MetadataSectionHeader {
@@ -152,7 +151,7 @@ export async function decodeSection(
   const textAt = at + SECTION_HEADER_LENGTH;
   const text =
     header.codec === "zlib"
-      ? (await loadInflate()).inflateZlib(stored, header.metaSize, path, textAt)
+      ? await (await loadInflate()).inflateZlib(stored, header.metaSize, path, textAt)
       : stored;
   const value =
     header.codec === "zlib" ? parseUnpacked(text, path, textAt) : parseStoredJson(text, path, textAt);
@@ -193,55 +192,6 @@ async function checkDigest(
     `the ${name} of the metadata stored at byte ${offset} is ${toHex(stored)}, but that of the ${bytes.length} stored bytes is ${toHex(found)}. The metadata are damaged; look for another copy`,
     { path, offset, field: name, expected: toHex(stored), found: toHex(found) },
   );
-}
-
-/** How {@link encodeSection} writes. Defaults are those of bloscpack 0.16. */
-export interface SectionOptions {
-  /** Default adler32. */
-  readonly checksum?: ChecksumName;
-  /** Default zlib; dropped where it makes the text longer. */
-  readonly codec?: "none" | "zlib";
-  /** Default 6. */
-  readonly level?: number;
-  /** Bytes of room for the stored text; default ten times the text's length. */
-  readonly maxMetaSize?: number;
-}
-
-/** Encodes a section as bloscpack 0.16 does. Throws `BAD_ARGUMENT` where the text does not fit in `maxMetaSize`. */
-export async function encodeSection(value: JsonInput, options: SectionOptions = {}): Promise<Uint8Array> {
-  const { checksum = "adler32", level = 6 } = options;
-  const text = new TextEncoder().encode(stringifyJson(value, { python: true, compact: true }));
-  const packed = options.codec === "none" ? text : deflateZlib(text, level);
-  const stored = packed.length > text.length ? text : packed; // [FM.1-08]
-  const maxMetaSize = options.maxMetaSize ?? text.length * 10;
-  if (stored.length > maxMetaSize) {
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      `the metadata take ${stored.length} bytes, but there is room for ${maxMetaSize} only`,
-      {
-        field: "max-meta-size",
-        expected: `at least ${stored.length}`,
-        found: maxMetaSize,
-      },
-    );
-  }
-  const sum = await digest(checksum, stored);
-  const table = SECTION_HEADER;
-  const writer = new ByteWriter(SECTION_HEADER_LENGTH + maxMetaSize + sum.length);
-  writer.put(table.magic.at, SECTION_MAGIC);
-  writer.uint8(table.checksum.at, checksumNumber(checksum), "meta-checksum");
-  writer.uint8(
-    table.codec.at,
-    stored === text ? CODECS.indexOf("none") : CODECS.indexOf("zlib"),
-    "meta-codec",
-  );
-  writer.uint8(table.level.at, level, "meta-level");
-  writer.uint32(table.metaSize.at, text.length, "meta-size");
-  writer.uint32(table.maxMetaSize.at, maxMetaSize, "max-meta-size");
-  writer.uint32(table.metaCompSize.at, stored.length, "meta-comp-size");
-  writer.put(SECTION_HEADER_LENGTH, stored);
-  writer.put(SECTION_HEADER_LENGTH + maxMetaSize, sum);
-  return writer.bytes;
 }
 
 function bad(

@@ -8,7 +8,7 @@ export const OFFSET_LENGTH = 8;
 /** The smallest chunk: a lone Blosc header. */
 const SMALLEST_CHUNK = 16;
 /** An entry that no chunk uses. */
-const UNUSED = -1;
+export const UNUSED = -1;
 
 /** What {@link checkOffsets} compares a table with. Positions and sizes in bytes of the file. */
 export interface OffsetsPlace {
@@ -62,25 +62,6 @@ export function decodeOffsets(bytes: Uint8Array, path: string, at: number): Floa
     offsets[i] = value;
   }
   return offsets;
-}
-
-/** Encodes offsets; -1 is an unused entry. Throws `BAD_ARGUMENT` for other values that are not offsets. */
-export function encodeOffsets(values: ArrayLike<number>): Uint8Array {
-  const bytes = new Uint8Array(values.length * OFFSET_LENGTH);
-  const view = new DataView(bytes.buffer);
-  for (let i = 0; i < values.length; i++) {
-    const value = values[i] ?? UNUSED;
-    if (!Number.isSafeInteger(value) || value < UNUSED) {
-      throw new SuperchunkError(
-        "BAD_ARGUMENT",
-        `offset ${i} is ${value}, which is neither an offset nor -1`,
-        { chunk: i, field: "offset", found: value },
-      );
-    }
-    view.setUint32(i * OFFSET_LENGTH, value === UNUSED ? 0xffff_ffff : value % 0x1_0000_0000, true);
-    view.setInt32(i * OFFSET_LENGTH + 4, value === UNUSED ? -1 : Math.floor(value / 0x1_0000_0000), true);
-  }
-  return bytes;
 }
 
 /**

@@ -21,10 +21,7 @@ export interface FoundReadable {
   readonly array?: ZarrArray;
 }
 
-/**
- * Finds every archive, Zarr array and group in a folder of a store that can list, in the order of their names; or the nodes of a Zarr
- * group that is open. What cannot be opened is found too, with its error.
- */
+/** What `findReadables` of the entry does. */
 export async function* findReadables(
   source: ReadableStore | ZarrArray | ZarrGroup,
   path = "",

@@ -21,7 +21,7 @@ import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey, splitKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
-import { encodeDocument } from "../zarr/document/metadata-v3.ts";
+import { encodeDocument } from "../zarr/document/make-v3.ts";
 import {
   DONE,
   FAILED,

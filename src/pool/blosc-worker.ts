@@ -2,7 +2,8 @@
  * A worker of a pool: decodes and encodes what it is sent. In the package this is one file that imports nothing, so that every bundler, and a
  * page without one, can start a worker from it; so the kernels come from the pool, as messages.
  */
-import { fromHex, handedIn, type ModuleName } from "../codec/kernel-module.ts";
+import { fromHex } from "../bytes/arrays.ts";
+import { handedIn, type ModuleName } from "../codec/kernel-module.ts";
 import { unpackZstd } from "../codec/zstd-module.ts";
 import { decode, encode } from "../codec2/index.ts";
 import { packError } from "../errors.ts";

@@ -63,14 +63,7 @@ interface Indexed {
   readonly missing: Map<number, CellSource>;
 }
 
-/**
- * Makes the index of a table or an array, from which `scan` learns which chunks it need not read. It lies in the folder of the table, or
- * beside a file. What changes later is noticed: the index covers a chunk only as long as its object is the same.
- *
- * Undefined where `ifPresent` finds none.
- *
- * @throws READ_ONLY for a store that cannot write; BAD_ARGUMENT, NOT_FOUND for columns that do not fit; the codes of reading
- */
+/** What `writeIndex` of the entry does. */
 export async function writeIndex(
   source: ScanTable | ScanArray,
   options: WriteIndexOptions = {},

@@ -4,16 +4,13 @@
  * Knows which archive a key belongs to; must not know chunks.
  */
 import type { Archive, OpenOptions } from "../archive/kinds/types.ts";
-import { findArchives, isZarrFolder } from "../archive/open/discover.ts";
-import { open } from "../archive/open/open.ts";
 import { MOST_CONSOLIDATED } from "../convert/run/results.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
-import type { ReadableStore, StoreOptions } from "../store/types.ts";
-import { consolidate, encodeDocument, groupDocument } from "../zarr/document/metadata-v3.ts";
-import { namePaths } from "../zarr/document/node-names.ts";
+import type { StoreOptions } from "../store/types.ts";
+import { consolidate, encodeDocument, groupDocument } from "../zarr/document/make-v3.ts";
 import {
   ArchiveView,
   cutRange,
@@ -47,50 +44,6 @@ export interface ViewEntry {
 
 /** What an entry shows: objects by their keys below its node, documents and nodes by their paths. */
 export type NodeView = Pick<ArchiveView, "get" | "documents" | "nodes">;
-
-/**
- * Every archive below a folder of a store, at the path that it would get in a conversion of the whole folder.
- * Needs a store that can list. Throws `NOT_FOUND` where there is none, `UNSUPPORTED` where there is only Zarr.
- */
-export async function findViewEntries(
-  store: ReadableStore,
-  path = "",
-  options: OpenOptions = {},
-): Promise<ViewEntry[]> {
-  const keys: string[] = [];
-  const refused = new Map<string, SuperchunkError>();
-  for await (const found of findArchives(store, path, options)) {
-    keys.push(found.path);
-    if (found.error !== undefined) refused.set(found.path, found.error);
-  }
-  if (keys.length === 0) {
-    for await (const { kind } of findArchives(store, path, { ...options, isOther: isZarrFolder }))
-      if (kind === "other") throw onlyZarr(store.describe(path));
-    throw new SuperchunkError("NOT_FOUND", "no archive lies in the folder", {
-      path: store.describe(path),
-    });
-  }
-  const below = (key: string): string =>
-    path === "" || key === path ? key.slice(path.length) : key.slice(path.length + 1);
-  const named = namePaths(keys.map(below).filter((name) => name !== ""));
-  return keys.map((key) => ({
-    node: named.get(below(key)) ?? below(key),
-    source: store.describe(key),
-    open: async (opening) => {
-      const error = refused.get(key);
-      if (error !== undefined) throw error;
-      return open(store, key, { openPlace: options.openPlace, ...opening });
-    },
-  }));
-}
-
-function onlyZarr(path: string): SuperchunkError {
-  return new SuperchunkError(
-    "UNSUPPORTED",
-    "this is Zarr already, which its readers open as it lies; it is archives that are shown as Zarr, and referred to",
-    { path, expected: "an archive, or a folder of archives", found: "Zarr" },
-  );
-}
 
 /**
  * Shows many archives as one Zarr v3 hierarchy: a group for each folder, its metadata consolidated (unless there

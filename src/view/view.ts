@@ -17,7 +17,7 @@ import type { JsonObject, JsonValue } from "../format/types.ts";
 import { checkKey, joinKey } from "../store/key.ts";
 import { checkRange, resolveRange } from "../store/range.ts";
 import type { StoreOptions } from "../store/types.ts";
-import { consolidate, encodeDocument } from "../zarr/document/metadata-v3.ts";
+import { consolidate, encodeDocument } from "../zarr/document/make-v3.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 

@@ -432,10 +432,7 @@ export function refuseFilters(attributes: JsonObject, path: string): void {
   );
 }
 
-/**
- * Makes an array in a hierarchy, and the hierarchy where there is none at `base`. Throws `CONFLICT` where the array
- * is, or where something else than such a hierarchy is; `UNSUPPORTED` for an attribute `filters`.
- */
+/** What `createTransformerArray` of the entry does. */
 export async function createTransformerArray(
   store: WritableStore,
   base: string,

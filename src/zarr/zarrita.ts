@@ -142,13 +142,7 @@ export interface FromZarritaOptions extends CreateZarrOptions {
 
 const NUMBERS = /^(bool|u?int(8|16|32|64)|float(16|32|64))$/;
 
-/**
- * Copies an array that zarrita has open, chunk by chunk, to a new array at a path. Without a `shardShape`, shards
- * are eight chunks along each dimension, and no larger than the array.
- *
- * Throws `UNSUPPORTED` for data types other than numbers and bool and for fill values beyond 2^53 that are not given, `CONFLICT` where something is at the path, and what
- * zarrita throws.
- */
+/** What `writeFromZarrita` of the entry does. */
 export async function writeFromZarrita(
   source: ZarritaArray,
   store: WritableStore,

@@ -5,8 +5,8 @@ import type { ArrayArchive, BytesArchive } from "../../src/archive/kinds/types.t
 import { findArchives } from "../../src/archive/open/discover.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { digestLength } from "../../src/format/checksums.ts";
+import { encodeSection } from "../../src/format/encode-file.ts";
 import { encodeJournal } from "../../src/format/journal.ts";
-import { encodeSection } from "../../src/format/metadata.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { convert } from "../../src/zarr.ts";

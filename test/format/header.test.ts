@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { isSuperchunkError } from "../../src/errors.ts";
-import { type BlpkHeader, decodeHeader, encodeHeader } from "../../src/format/header.ts";
+import { encodeHeader } from "../../src/format/encode-file.ts";
+import { type BlpkHeader, decodeHeader } from "../../src/format/header.ts";
 import { loadFixtures } from "../fixtures/manifest.ts";
 import fc from "../property.ts";
 import { errorOf, hex } from "./hex.ts";

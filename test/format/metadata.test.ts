@@ -2,13 +2,9 @@ import { readFileSync } from "node:fs";
 import { deflateSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { isSuperchunkError } from "../../src/errors.ts";
+import { encodeSection } from "../../src/format/encode-file.ts";
 import { decodeHeader } from "../../src/format/header.ts";
-import {
-  decodeSection,
-  decodeSectionHeader,
-  encodeSection,
-  metadataKind,
-} from "../../src/format/metadata.ts";
+import { decodeSection, decodeSectionHeader, metadataKind } from "../../src/format/metadata.ts";
 import { findFixture, loadFixtures } from "../fixtures/manifest.ts";
 import { errorOf, hex, rejectionOf, toHex, utf8 } from "./hex.ts";
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { checkOffsets, decodeOffsets, encodeOffsets } from "../../src/format/offsets.ts";
+import { encodeOffsets } from "../../src/format/encode-file.ts";
+import { checkOffsets, decodeOffsets } from "../../src/format/offsets.ts";
 import fc from "../property.ts";
 import { errorOf, hex } from "./hex.ts";
 

@@ -5,8 +5,8 @@ import type { ArrayArchive, ArraySlice } from "../../src/archive/kinds/types.ts"
 import { walkChunks } from "../../src/archive/places/blpk-file.ts";
 import { digest } from "../../src/bytes/checksum.ts";
 import { CHECKSUM_NAMES, DIGEST_LENGTHS } from "../../src/format/checksums.ts";
+import { encodeSection } from "../../src/format/encode-file.ts";
 import { decodeHeader } from "../../src/format/header.ts";
-import { encodeSection } from "../../src/format/metadata.ts";
 import { decodeOffsets } from "../../src/format/offsets.ts";
 import type { JsonValue } from "../../src/format/types.ts";
 import { open as openPath } from "../../src/node/index.ts";

@@ -1,5 +1,7 @@
 /** Rules of FORMAT.md about folders, on whole arrays and tables in which one thing was changed. */
-import { encodeHeader, headerOfVersion1 } from "../../src/format/header.ts";
+
+import { encodeHeader } from "../../src/format/encode-file.ts";
+import { headerOfVersion1 } from "../../src/format/header.ts";
 import { type Case, type Objects, patched, testCases, testWhole } from "./damaged-archives.ts";
 import { utf8 } from "./hex.ts";
 import { ABC, type FileParts, makeFile, stored } from "./small-archives.ts";

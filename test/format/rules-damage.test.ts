@@ -2,9 +2,9 @@
 import { expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
-import { encodeHeader, headerOfVersion1 } from "../../src/format/header.ts";
+import { encodeHeader, encodeSection } from "../../src/format/encode-file.ts";
+import { headerOfVersion1 } from "../../src/format/header.ts";
 import { encodeJournal } from "../../src/format/journal.ts";
-import { encodeSection } from "../../src/format/metadata.ts";
 import { type Case, type Objects, patched, storeOf, testCases, testWhole } from "./damaged-archives.ts";
 import { hex, utf8 } from "./hex.ts";
 import { ABC, type FileParts, makeFile, stored } from "./small-archives.ts";

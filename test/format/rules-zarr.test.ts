@@ -7,7 +7,7 @@ import { parseDType } from "../../src/format/dtype.ts";
 import { parseJson } from "../../src/format/json.ts";
 import type { JsonValue } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { arrayDocument } from "../../src/zarr/document/metadata-v3.ts";
+import { arrayDocument } from "../../src/zarr/document/make-v3.ts";
 import { nameNodes } from "../../src/zarr/document/node-names.ts";
 import { mapDType } from "../../src/zarr/document/zarr-dtype.ts";
 import { decodeShardIndex, encodeShardIndex, shardIndexLength } from "../../src/zarr/read/shard-index.ts";

@@ -3,8 +3,7 @@
 import type { ArrayArchive, ArraySlice, ChunkedArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { digest } from "../../src/bytes/checksum.ts";
-import { encodeHeader } from "../../src/format/header.ts";
-import { encodeOffsets } from "../../src/format/offsets.ts";
+import { encodeHeader, encodeOffsets } from "../../src/format/encode-file.ts";
 import type { ChecksumName } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { toJsonValues } from "../../src/values/values.ts";

@@ -24,6 +24,7 @@ import { isDeepStrictEqual } from "node:util";
 import { build } from "esbuild";
 import { installTools, toolsFolder } from "../../scripts/tools/install.mjs";
 import { findNode } from "../../scripts/tools/node-binary.mjs";
+import { weighPages } from "./weigh.mjs";
 
 /** At most so much is published. */
 const MOST_FILES = 150;
@@ -209,6 +210,29 @@ await check("Vite", async () => {
   });
   await checkPage(join(outDir, "page.mjs"));
   checkWorker(outDir);
+});
+
+/** Most that a page loads, compressed, in kB: as Vite builds it, and with the files of the package as they are. README has the former. */
+const MOST = {
+  decode: { built: 21, plain: 42 },
+  "a .blp": { built: 58, plain: 64 },
+  "a table": { built: 67, plain: 74 },
+  zarrView: { built: 49.5, plain: 152 },
+};
+
+await check("what pages load", async () => {
+  const vite = await import(pathToFileURL(tool.resolve("vite")).href);
+  const work = join(folder, "weights");
+  const dist = join(folder, "node_modules", "superchunk", "dist");
+  const weights = await weighPages({ vite, work, dist, archives });
+  const shown = Object.entries(weights).map(
+    ([name, { built, plain }]) => `${name} ${built.toFixed(1)} (${plain.toFixed(1)})`,
+  );
+  console.log(`          ${shown.join(", ")} kB`);
+  for (const [name, most] of Object.entries(MOST))
+    for (const [way, limit] of Object.entries(most))
+      if (weights[name][way] > limit)
+        throw new Error(`${name}, ${way}: ${weights[name][way]} kB, not ${limit}`);
 });
 
 await check("webpack", async () => {

@@ -3,7 +3,6 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
 import { BUSY_VERSION, detectFile, HEADER_V3 } from "../../format/header.ts";
 import { keepFloats } from "../../format/json-float.ts";
-import { filledText, parseFilled } from "../../format/layout.ts";
 import type { Dialect, JsonObject, JsonValue } from "../../format/types.ts";
 import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";
@@ -52,7 +51,7 @@ export interface FileParts {
 }
 
 /** The archive of a file whose chunks and metadata have been found: an array where its metadata describe one. */
-export function showFile(file: FileParts, options: OpenOptions): ArrayArchive | BytesArchive {
+export async function showFile(file: FileParts, options: OpenOptions): Promise<ArrayArchive | BytesArchive> {
   const { store, key, dialect, sequence } = file;
   const metadata = asObject(file.metadata);
   const parts: ArchiveParts = {
@@ -61,7 +60,7 @@ export function showFile(file: FileParts, options: OpenOptions): ArrayArchive | 
     path: key,
     attrs: metadata,
     metadata,
-    ...filledOf(metadata),
+    ...(await filledOf(metadata)),
     metadataKeys: [],
     sequence,
     verify: options.verify ?? true,
@@ -96,9 +95,10 @@ const ARRAY_KEYS = new Set(["container", "dtype", "shape", "order"]);
 export const FILLED = "superchunk-filled";
 
 /** Rows that a repair filled, with warnings about them; nothing where the member is something else. */
-function filledOf(metadata: JsonObject): Pick<ArchiveParts, "filled" | "warnings"> {
+async function filledOf(metadata: JsonObject): Promise<Pick<ArchiveParts, "filled" | "warnings">> {
   const stored = metadata[FILLED];
   if (stored === undefined) return { warnings: [] };
+  const { filledText, parseFilled } = await import("../../format/layout.ts");
   try {
     const { filled = [] } = parseFilled({ filled: stored }, "");
     return { filled, warnings: filled.map(filledText) };

@@ -55,7 +55,7 @@ export interface Survey {
   /** Rows that stay by a policy. */
   kept(policy: HolePolicy): readonly RowSpan[];
   /** The archive as it is read by a policy. Throws `UNSUPPORTED` where that cannot be. */
-  open(policy: HolePolicy): Archive;
+  open(policy: HolePolicy): Archive | Promise<Archive>;
 }
 
 /** An array that is a folder: its columns have one length, and one length of chunks. */

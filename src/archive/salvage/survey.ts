@@ -336,7 +336,7 @@ export async function openDamaged<Other extends object>(
   const survey = await surveyArchive(store, path, options);
   const { holes, problems, lost } = survey;
   if (whole !== undefined && isArchive(whole) && holes.length + lost.length === 0) return whole;
-  const archive = survey.open(options.damaged === "skip" ? "drop" : "fill");
+  const archive = await survey.open(options.damaged === "skip" ? "drop" : "fill");
   options.onDamage?.({ path: store.describe(path), holes, problems, lost });
   return archive;
 }

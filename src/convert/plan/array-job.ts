@@ -8,7 +8,7 @@ import type { ChunkSummary, OpenOptions } from "../../archive/kinds/types.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
-import { arrayDocument, type BloscSettings, withLengths } from "../../zarr/document/metadata-v3.ts";
+import { arrayDocument, type BloscSettings, withLengths } from "../../zarr/document/make-v3.ts";
 import { mapDType, type ZarrType } from "../../zarr/document/zarr-dtype.ts";
 import type { LayoutOptions } from "../pipeline.ts";
 import { describeValues, type SourceArray } from "../sources/source-array.ts";

@@ -10,7 +10,7 @@ import { formatDType } from "../../format/dtype.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
-import { groupDocument } from "../../zarr/document/metadata-v3.ts";
+import { groupDocument } from "../../zarr/document/make-v3.ts";
 import { nameNodes, type Renaming } from "../../zarr/document/node-names.ts";
 import type { ChunkRun, ConversionPlan, LayoutOptions, PlannedArray } from "../pipeline.ts";
 import {

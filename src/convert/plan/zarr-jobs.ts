@@ -15,7 +15,7 @@ import { leafOf } from "../../zarr/codecs/chain.ts";
 import type { Stage } from "../../zarr/codecs/stage.ts";
 import { countPositions } from "../../zarr/document/chunk-grid.ts";
 import { parseFillValue } from "../../zarr/document/data-type.ts";
-import { groupDocument, shardingCodec } from "../../zarr/document/metadata-v3.ts";
+import { groupDocument, shardingCodec } from "../../zarr/document/make-v3.ts";
 import { mapDType, type ZarrType } from "../../zarr/document/zarr-dtype.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
 import type { ZarrGroup } from "../../zarr/read/group.ts";

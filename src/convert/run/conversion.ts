@@ -6,7 +6,7 @@ import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { isTaken, joinKey } from "../../store/key.ts";
 import { mapAhead, runPooled } from "../../store/pool.ts";
 import type { WritableStore } from "../../store/types.ts";
-import { encodeDocument } from "../../zarr/document/metadata-v3.ts";
+import { encodeDocument } from "../../zarr/document/make-v3.ts";
 import { failureOf } from "../failure.ts";
 import type {
   ConvertEntry,

@@ -45,17 +45,7 @@ import { Conversion, placeAt, type Sources } from "./conversion.ts";
 import { assertApart, checkDestination } from "./destination.ts";
 import type { Helpers } from "./helpers.ts";
 
-/**
- * Converts a source, or all that is found at a place, into another format at a place of a store.
- *
- * Chunks are copied as they are wherever the target can take them; {@link planConversion} says which, and why others are
- * recoded. Memory stays flat. Whatever the target, data come first, then the documents that make them visible, the
- * root's last; with `verify` every value is compared before. Of a folder of sources, those that fail become entries of the
- * result, and nothing of them is left; a full or read-only destination and an abort end all, and `resume` goes on from there.
- *
- * @throws UNSUPPORTED for what the format cannot hold, before anything is written; CONFLICT for a destination that is
- * taken, or is left unfinished by another conversion; NOT_FOUND without a source; BAD_ARGUMENT; the codes of damage
- */
+/** What `convert` of the entry does. */
 export function convert(
   source: ConvertSource,
   destination: Destination,
@@ -83,7 +73,7 @@ export async function convertWith(
   return run.result((performance.now() - started) / 1000);
 }
 
-/** What {@link convert} would do, source by source, without writing anything. Reads metadata and first chunk headers. */
+/** What `planConversion` of the entry does. */
 export async function* planConversion(
   source: ConvertSource,
   destination: Omit<Destination, "store"> = {},
@@ -255,12 +245,7 @@ export interface ToParquetOptions extends ArrowOptions {
   readonly parquet?: Omit<NonNullable<ConvertOptions["parquet"]>, "partition"> | undefined;
 }
 
-/**
- * The rows of a table, or of an array, that a filter takes, as the bytes of a Parquet file. All of it is in memory at once; a whole
- * archive goes through {@link convert}.
- *
- * @throws LIMIT for more than 512 MiB of values; UNSUPPORTED for a dtype without a type in Parquet; the codes of `scan`
- */
+/** What `toParquet` of the entry does. */
 export async function toParquet(
   source: ScanTable | ScanArray,
   options: ToParquetOptions = {},

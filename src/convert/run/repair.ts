@@ -77,13 +77,7 @@ const FORMATS: { readonly [dialect in Survey["dialect"]]: ConvertFormat } = {
   "blz-superchunk": "blz",
 };
 
-/**
- * Repairs the archive at a key of a store, or says what that would do.
- *
- * @throws NOT_FOUND; INCOMPLETE where there are holes and `holes` does not say what becomes of them (`details.found` lists
- * them), and where something is missing that the options must tell; the codes of damage; UNSUPPORTED for what is not an
- * archive, or cannot be repaired where it lies; CONFLICT, NO_SPACE, IO
- */
+/** What `repairArray` of the entry does. */
 export async function repairArray(
   store: ReadableStore,
   path: string,
@@ -130,7 +124,7 @@ export async function repairArray(
       };
     const to = FORMATS[survey.dialect];
     const { into } = options;
-    await convert(survey.open(policy), into, { to, signal, onProgress, verify: true });
+    await convert(await survey.open(policy), into, { to, signal, onProgress, verify: true });
     const filled = policy === "fill" ? mergeSpans(holes) : [];
     return { ...report, filled };
   } finally {

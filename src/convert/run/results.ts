@@ -2,7 +2,7 @@
 
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
-import { consolidate, groupDocument } from "../../zarr/document/metadata-v3.ts";
+import { consolidate, groupDocument } from "../../zarr/document/make-v3.ts";
 import type { ConvertEntry, ConvertResult, SourceResult } from "../pipeline.ts";
 import { restreamedIn } from "./run-source.ts";
 

@@ -7,7 +7,7 @@
 import { SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
-import { chunkKey } from "../../zarr/document/metadata-v3.ts";
+import { chunkKey } from "../../zarr/document/make-v3.ts";
 import {
   decodeShardIndex,
   emptyEntries,

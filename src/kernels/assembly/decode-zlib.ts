@@ -1,48 +1,6 @@
 // zlib streams. @see RFC 1950 (the wrapper) and RFC 1951 (deflate)
+import { adler32 } from "./adler32";
 import { copyMatch } from "./copy";
-
-
-// Adler-32. @see RFC 1950
-
-const BASE: u32 = 65521;
-/** Bytes after which the sums are reduced: as many vectors as keep 32 bits from overflowing. */
-const ROUND: usize = 4096;
-
-/** The Adler-32 of `length` bytes. */
-export function adler32(src: usize, length: usize): u32 {
-  let a: u32 = 1;
-  let b: u32 = 0;
-  while (length >= 16) {
-    const round = (length < ROUND ? length : ROUND) & ~15;
-    const end = src + round;
-    // b grows by 16 x (a before the vector) + 16, 15, … 1 times its bytes.
-    let sums = i32x4.splat(0);
-    let before = i32x4.splat(0);
-    let weighted = i32x4.splat(0);
-    while (src < end) {
-      const v = v128.load(src);
-      before = i32x4.add(before, sums);
-      sums = i32x4.add(sums, i32x4.extadd_pairwise_i16x8_u(i16x8.extadd_pairwise_i8x16_u(v)));
-      weighted = i32x4.add(weighted, i32x4.dot_i16x8_s(i16x8.extend_low_i8x16_u(v), i16x8(16, 15, 14, 13, 12, 11, 10, 9)));
-      weighted = i32x4.add(weighted, i32x4.dot_i16x8_s(i16x8.extend_high_i8x16_u(v), i16x8(8, 7, 6, 5, 4, 3, 2, 1)));
-      src += 16;
-    }
-    b = <u32>((<u64>b + <u64>a * round + (<u64>total(before) << 4) + total(weighted)) % BASE);
-    a = (a + total(sums)) % BASE;
-    length -= round;
-  }
-  for (; length != 0; length--) {
-    a += load<u8>(src++);
-    b += a;
-  }
-  return ((b % BASE) << 16) | (a % BASE);
-}
-
-// @ts-ignore: decorator
-@inline
-function total(v: v128): u32 {
-  return i32x4.extract_lane(v, 0) + i32x4.extract_lane(v, 1) + i32x4.extract_lane(v, 2) + i32x4.extract_lane(v, 3);
-}
 
 // Tables of deflate's Huffman codes. @see RFC 1951, 3.2
 //
@@ -227,7 +185,7 @@ export function decodeZlib(src: usize, srcLength: usize, dst: usize, dstLength: 
   const written = decodeDeflate(src + 2, srcLength - 6, dst, dstLength);
   if (written < 0) return written;
   if (streamEnd < src + srcLength - 4) return LEFT_OVER;
-  if (bswap<u32>(load<u32>(streamEnd)) != adler32(dst, written)) return BAD_CHECKSUM;
+  if (bswap<u32>(load<u32>(streamEnd)) != adler32(dst, written, 1)) return BAD_CHECKSUM;
   return written;
 }
 

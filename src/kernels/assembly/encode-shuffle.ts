@@ -1,8 +1,308 @@
 // Byte shuffle: n elements of `typesize` bytes become `typesize` streams of n bytes. Bytes behind the last whole element
 // are copied. Widths that are not a power of two are made of groups of columns that overlap.
-import { tile16, tile2, tile4, tile8 } from "./encode-tiles";
-import { spread8 } from "./encode-tiles";
 
+// Tiles of 16 elements, transposed by perfect shuffles: what byte shuffle and bit shuffle are made of.
+
+// @ts-ignore: decorator
+@inline
+function low8(a: v128, b: v128): v128 {
+  return i8x16.shuffle(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+}
+
+// @ts-ignore: decorator
+@inline
+function high8(a: v128, b: v128): v128 {
+  return i8x16.shuffle(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+}
+
+// @ts-ignore: decorator
+@inline
+function low64(a: v128, b: v128): v128 {
+  return i64x2.shuffle(a, b, 0, 2);
+}
+
+// @ts-ignore: decorator
+@inline
+function high64(a: v128, b: v128): v128 {
+  return i64x2.shuffle(a, b, 1, 3);
+}
+
+// @ts-ignore: decorator
+@inline
+function gather16(src: usize, stride: usize): v128 {
+  let r = v128.load16_lane(src, i64x2.splat(0), 0);
+  src += stride;
+  r = v128.load16_lane(src, r, 1);
+  src += stride;
+  r = v128.load16_lane(src, r, 2);
+  src += stride;
+  r = v128.load16_lane(src, r, 3);
+  src += stride;
+  r = v128.load16_lane(src, r, 4);
+  src += stride;
+  r = v128.load16_lane(src, r, 5);
+  src += stride;
+  r = v128.load16_lane(src, r, 6);
+  src += stride;
+  return v128.load16_lane(src, r, 7);
+}
+
+// @ts-ignore: decorator
+@inline
+function gather32(src: usize, stride: usize): v128 {
+  let r = v128.load32_zero(src);
+  src += stride;
+  r = v128.load32_lane(src, r, 1);
+  src += stride;
+  r = v128.load32_lane(src, r, 2);
+  src += stride;
+  return v128.load32_lane(src, r, 3);
+}
+
+// @ts-ignore: decorator
+@inline
+function gather64(src: usize, stride: usize): v128 {
+  return v128.load64_lane(src + stride, v128.load64_zero(src), 1);
+}
+
+/** Two columns of 16 elements, `stride` bytes apart, into two streams, `pitch` bytes apart. */
+// @ts-ignore: decorator
+@inline
+function tile2(src: usize, stride: usize, dst: usize, pitch: usize): void {
+  let r0: v128, r1: v128;
+  if (stride == 2) {
+    r0 = v128.load(src, 0);
+    r1 = v128.load(src, 16);
+  } else {
+    r0 = gather16(src, stride);
+    r1 = gather16(src + (stride << 3), stride);
+  }
+  r0 = i8x16.shuffle(r0, r0, 0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+  r1 = i8x16.shuffle(r1, r1, 0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+  v128.store(dst, low64(r0, r1));
+  v128.store(dst + pitch, high64(r0, r1));
+}
+
+/** Four columns of 16 elements into four streams. */
+// @ts-ignore: decorator
+@inline
+function tile4(src: usize, stride: usize, dst: usize, pitch: usize): void {
+  let r0: v128, r1: v128, r2: v128, r3: v128;
+  if (stride == 4) {
+    r0 = v128.load(src, 0);
+    r1 = v128.load(src, 16);
+    r2 = v128.load(src, 32);
+    r3 = v128.load(src, 48);
+  } else {
+    const four = stride << 2;
+    r0 = gather32(src, stride);
+    src += four;
+    r1 = gather32(src, stride);
+    src += four;
+    r2 = gather32(src, stride);
+    src += four;
+    r3 = gather32(src, stride);
+  }
+  r0 = i8x16.shuffle(r0, r0, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  r1 = i8x16.shuffle(r1, r1, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  r2 = i8x16.shuffle(r2, r2, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  r3 = i8x16.shuffle(r3, r3, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const a0 = i32x4.shuffle(r0, r1, 0, 4, 1, 5), a1 = i32x4.shuffle(r0, r1, 2, 6, 3, 7);
+  const a2 = i32x4.shuffle(r2, r3, 0, 4, 1, 5), a3 = i32x4.shuffle(r2, r3, 2, 6, 3, 7);
+  v128.store(dst, low64(a0, a2));
+  dst += pitch;
+  v128.store(dst, high64(a0, a2));
+  dst += pitch;
+  v128.store(dst, low64(a1, a3));
+  dst += pitch;
+  v128.store(dst, high64(a1, a3));
+}
+
+/** A step of the transposition of bits: swaps the bits of `mask << shift` in `a` with the bits of `mask` in `b`. */
+// @ts-ignore: decorator
+@inline
+function crossing(a: v128, b: v128, shift: i32, mask: u8): v128 {
+  return v128.and(v128.xor(i16x8.shr_u(a, shift), b), i8x16.splat(mask));
+}
+
+/**
+ * 16 elements of 8 bytes, in 8 vectors, into 8 streams. With `bits`, the streams are further made into rows of bits:
+ * row k has bit k of all bytes, those of stream 0 in the lowest bits.
+ */
+// @ts-ignore: decorator
+@inline
+function spread8(
+  r0: v128, r1: v128, r2: v128, r3: v128, r4: v128, r5: v128, r6: v128, r7: v128,
+  dst: usize, pitch: usize, bits: bool,
+): void {
+  const a0 = low8(r0, r4), a4 = high8(r0, r4);
+  const a1 = low8(r1, r5), a5 = high8(r1, r5);
+  const a2 = low8(r2, r6), a6 = high8(r2, r6);
+  const a3 = low8(r3, r7), a7 = high8(r3, r7);
+  const b0 = low8(a0, a2), b2 = high8(a0, a2);
+  const b1 = low8(a1, a3), b3 = high8(a1, a3);
+  const b4 = low8(a4, a6), b6 = high8(a4, a6);
+  const b5 = low8(a5, a7), b7 = high8(a5, a7);
+  const c0 = low8(b0, b1), c1 = high8(b0, b1);
+  const c2 = low8(b2, b3), c3 = high8(b2, b3);
+  const c4 = low8(b4, b5), c5 = high8(b4, b5);
+  const c6 = low8(b6, b7), c7 = high8(b6, b7);
+  let d0 = low8(c0, c4), d1 = high8(c0, c4);
+  let d2 = low8(c1, c5), d3 = high8(c1, c5);
+  let d4 = low8(c2, c6), d5 = high8(c2, c6);
+  let d6 = low8(c3, c7), d7 = high8(c3, c7);
+  if (bits) {
+    let t: v128;
+    t = crossing(d0, d4, 4, 0x0f);
+    d4 = v128.xor(d4, t);
+    d0 = v128.xor(d0, i16x8.shl(t, 4));
+    t = crossing(d1, d5, 4, 0x0f);
+    d5 = v128.xor(d5, t);
+    d1 = v128.xor(d1, i16x8.shl(t, 4));
+    t = crossing(d2, d6, 4, 0x0f);
+    d6 = v128.xor(d6, t);
+    d2 = v128.xor(d2, i16x8.shl(t, 4));
+    t = crossing(d3, d7, 4, 0x0f);
+    d7 = v128.xor(d7, t);
+    d3 = v128.xor(d3, i16x8.shl(t, 4));
+    t = crossing(d0, d2, 2, 0x33);
+    d2 = v128.xor(d2, t);
+    d0 = v128.xor(d0, i16x8.shl(t, 2));
+    t = crossing(d1, d3, 2, 0x33);
+    d3 = v128.xor(d3, t);
+    d1 = v128.xor(d1, i16x8.shl(t, 2));
+    t = crossing(d4, d6, 2, 0x33);
+    d6 = v128.xor(d6, t);
+    d4 = v128.xor(d4, i16x8.shl(t, 2));
+    t = crossing(d5, d7, 2, 0x33);
+    d7 = v128.xor(d7, t);
+    d5 = v128.xor(d5, i16x8.shl(t, 2));
+    t = crossing(d0, d1, 1, 0x55);
+    d1 = v128.xor(d1, t);
+    d0 = v128.xor(d0, i16x8.shl(t, 1));
+    t = crossing(d2, d3, 1, 0x55);
+    d3 = v128.xor(d3, t);
+    d2 = v128.xor(d2, i16x8.shl(t, 1));
+    t = crossing(d4, d5, 1, 0x55);
+    d5 = v128.xor(d5, t);
+    d4 = v128.xor(d4, i16x8.shl(t, 1));
+    t = crossing(d6, d7, 1, 0x55);
+    d7 = v128.xor(d7, t);
+    d6 = v128.xor(d6, i16x8.shl(t, 1));
+  }
+  v128.store(dst, d0);
+  dst += pitch;
+  v128.store(dst, d1);
+  dst += pitch;
+  v128.store(dst, d2);
+  dst += pitch;
+  v128.store(dst, d3);
+  dst += pitch;
+  v128.store(dst, d4);
+  dst += pitch;
+  v128.store(dst, d5);
+  dst += pitch;
+  v128.store(dst, d6);
+  dst += pitch;
+  v128.store(dst, d7);
+}
+
+/** Eight columns of 16 elements into eight streams. */
+// @ts-ignore: decorator
+@inline
+function tile8(src: usize, stride: usize, dst: usize, pitch: usize): void {
+  if (stride == 8) {
+    spread8(
+      v128.load(src, 0), v128.load(src, 16), v128.load(src, 32), v128.load(src, 48),
+      v128.load(src, 64), v128.load(src, 80), v128.load(src, 96), v128.load(src, 112),
+      dst, pitch, false,
+    );
+  } else {
+    const two = stride << 1;
+    const r0 = gather64(src, stride);
+    src += two;
+    const r1 = gather64(src, stride);
+    src += two;
+    const r2 = gather64(src, stride);
+    src += two;
+    const r3 = gather64(src, stride);
+    src += two;
+    const r4 = gather64(src, stride);
+    src += two;
+    const r5 = gather64(src, stride);
+    src += two;
+    const r6 = gather64(src, stride);
+    src += two;
+    const r7 = gather64(src, stride);
+    spread8(r0, r1, r2, r3, r4, r5, r6, r7, dst, pitch, false);
+  }
+}
+
+/** Sixteen columns of 16 elements into 16 streams. Even and odd elements come one after the other, to keep fewer vectors alive. */
+// @ts-ignore: decorator
+@inline
+function tile16(src: usize, stride: usize, dst: usize, pitch: usize): void {
+  const eight = src + (stride << 3);
+  const two = stride << 1;
+  const four = stride << 2;
+  const six = four + two;
+  const r0 = v128.load(src), r8 = v128.load(eight);
+  const r4 = v128.load(src + four), r12 = v128.load(eight + four);
+  const r2 = v128.load(src + two), r10 = v128.load(eight + two);
+  const r6 = v128.load(src + six), r14 = v128.load(eight + six);
+  const a0 = low8(r0, r8), a8 = high8(r0, r8);
+  const a4 = low8(r4, r12), a12 = high8(r4, r12);
+  const a2 = low8(r2, r10), a10 = high8(r2, r10);
+  const a6 = low8(r6, r14), a14 = high8(r6, r14);
+  const b0 = low8(a0, a4), b4 = high8(a0, a4);
+  const b2 = low8(a2, a6), b6 = high8(a2, a6);
+  const b8 = low8(a8, a12), b12 = high8(a8, a12);
+  const b10 = low8(a10, a14), b14 = high8(a10, a14);
+  const c0 = low8(b0, b2), c2 = high8(b0, b2);
+  const c4 = low8(b4, b6), c6 = high8(b4, b6);
+  const c8 = low8(b8, b10), c10 = high8(b8, b10);
+  const c12 = low8(b12, b14), c14 = high8(b12, b14);
+  const odd = src + stride;
+  const oddEight = eight + stride;
+  const r1 = v128.load(odd), r9 = v128.load(oddEight);
+  const r5 = v128.load(odd + four), r13 = v128.load(oddEight + four);
+  const r3 = v128.load(odd + two), r11 = v128.load(oddEight + two);
+  const r7 = v128.load(odd + six), r15 = v128.load(oddEight + six);
+  const a1 = low8(r1, r9), a9 = high8(r1, r9);
+  const a5 = low8(r5, r13), a13 = high8(r5, r13);
+  const a3 = low8(r3, r11), a11 = high8(r3, r11);
+  const a7 = low8(r7, r15), a15 = high8(r7, r15);
+  const b1 = low8(a1, a5), b5 = high8(a1, a5);
+  const b3 = low8(a3, a7), b7 = high8(a3, a7);
+  const b9 = low8(a9, a13), b13 = high8(a9, a13);
+  const b11 = low8(a11, a15), b15 = high8(a11, a15);
+  const c1 = low8(b1, b3), c3 = high8(b1, b3);
+  const c5 = low8(b5, b7), c7 = high8(b5, b7);
+  const c9 = low8(b9, b11), c11 = high8(b9, b11);
+  const c13 = low8(b13, b15), c15 = high8(b13, b15);
+  storePair(dst, pitch, c0, c1);
+  dst += pitch << 1;
+  storePair(dst, pitch, c2, c3);
+  dst += pitch << 1;
+  storePair(dst, pitch, c4, c5);
+  dst += pitch << 1;
+  storePair(dst, pitch, c6, c7);
+  dst += pitch << 1;
+  storePair(dst, pitch, c8, c9);
+  dst += pitch << 1;
+  storePair(dst, pitch, c10, c11);
+  dst += pitch << 1;
+  storePair(dst, pitch, c12, c13);
+  dst += pitch << 1;
+  storePair(dst, pitch, c14, c15);
+}
+
+// @ts-ignore: decorator
+@inline
+function storePair(dst: usize, pitch: usize, a: v128, b: v128): void {
+  v128.store(dst, low8(a, b));
+  v128.store(dst + pitch, high8(a, b));
+}
 
 // Bit shuffle. A block of n elements becomes 8 x typesize rows of n / 8 bytes: row 8j + k has bit k of byte j of every
 // element, element 0 in the lowest bit. Where n is not a multiple of 8 the block is copied as it is, as c-blosc does (since 1.7).

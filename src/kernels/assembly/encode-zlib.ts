@@ -1,4 +1,5 @@
 // zlib streams (RFC 1950) of deflate blocks. Searches as zlib does at each level, so that sizes agree.
+import { adler32 } from "./adler32";
 import {
   DISTANCE_FREQUENCIES, distanceSymbol, finishBits, lengthSymbol, LITERAL_FREQUENCIES, putBlock, startBits,
 } from "./encode-deflate-block";
@@ -102,24 +103,6 @@ function putLiteral(to: usize, byte: u32): usize {
   return to + 4;
 }
 
-function adler32(src: usize, length: usize): u32 {
-  let a: u32 = 1;
-  let b: u32 = 0;
-  while (length > 0) {
-    // No sum passes 2^32 within 5552 bytes.
-    const piece = min<usize>(length, 5552);
-    for (let i: usize = 0; i < piece; i++) {
-      a += load<u8>(src + i);
-      b += a;
-    }
-    a %= 65521;
-    b %= 65521;
-    src += piece;
-    length -= piece;
-  }
-  return (b << 16) | a;
-}
-
 /** Compresses at a level of 1 to 9; returns the length, or -2. `work` is room for 256 KiB. */
 export function encodeZlib(src: usize, srcLength: usize, dst: usize, dstLength: usize, level: u32, work: usize): i32 {
   if (dstLength < 8) return -2;
@@ -194,6 +177,6 @@ export function encodeZlib(src: usize, srcLength: usize, dst: usize, dstLength: 
   to = putBlock(symbols, symbol, src + blockStart, srcLength - blockStart, true, to, limit);
   if (to == 0) return -2;
   to = finishBits(to);
-  store<u32>(to, bswap(adler32(src, srcLength)));
+  store<u32>(to, bswap(adler32(src, srcLength, 1)));
   return <i32>(to + 4 - dst);
 }

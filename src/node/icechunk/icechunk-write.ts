@@ -14,7 +14,7 @@ import {
 import type { PlannedChunk, ReferencedArray, ReferencePlan } from "../../references/plan/plan.ts";
 import type { StreamSettings } from "../../references/plan/reference-stream.ts";
 import { joinKey } from "../../store/key.ts";
-import { encodeDocument } from "../../zarr/document/metadata-v3.ts";
+import { encodeDocument } from "../../zarr/document/make-v3.ts";
 import { keepContainers } from "../references.ts";
 import {
   Draft,

@@ -5,7 +5,7 @@
  */
 import { SuperchunkError } from "../../errors.ts";
 import { deflateZlib } from "../../format/deflate.ts";
-import { inflateZlib } from "../../format/inflate.ts";
+import { inflateUnchecked } from "../../format/inflate.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.ts";
 
@@ -240,7 +240,7 @@ export class PackedTexts {
   *[Symbol.iterator](): Generator<string, void, undefined> {
     const decoder = new TextDecoder();
     for (const { bytes, length } of this.#pieces)
-      yield* JSON.parse(decoder.decode(inflateZlib(bytes, length, "", 0))) as string[];
+      yield* JSON.parse(decoder.decode(inflateUnchecked(bytes, length, "", 0))) as string[];
     yield* this.#open;
   }
 }

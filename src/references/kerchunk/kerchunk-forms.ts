@@ -14,7 +14,7 @@ import { keepFloats } from "../../format/json-float.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
-import { chunkKey, chunkShapeOf } from "../../zarr/document/metadata-v3.ts";
+import { chunkKey, chunkShapeOf } from "../../zarr/document/make-v3.ts";
 import { base64 } from "../../zarr/document/zarr-dtype.ts";
 import { PackedTexts } from "../containers/guard.ts";
 import type { PlannedChunk, ReferencedArray, Zarr2Documents } from "../plan/plan.ts";

@@ -51,15 +51,7 @@ export interface ReferenceStore {
   close(): Promise<void>;
 }
 
-/**
- * Opens a set of kerchunk references, JSON or (where `path` is a folder with `.zmetadata`) Parquet, in a store.
- *
- * Containers are taken from the file beside the set and from `containers`. Only those given, and those named in
- * `authorize`, are read: a set from elsewhere gets at no file by itself. Guards that the set has are enforced.
- *
- * Throws `NOT_FOUND`, `BAD_FIELD`, `UNSUPPORTED`; reads throw `UNSAFE_PATH` for references that are in no authorised
- * container, `STALE` for an object that has changed, `TRUNCATED`, and what the container's store throws.
- */
+/** What `openReferences` of the entry does. */
 export async function openReferences(
   store: ReadableStore,
   path: string,

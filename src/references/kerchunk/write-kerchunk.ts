@@ -7,7 +7,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import { MemoryStore } from "../../store/memory.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
-import { chunkKey } from "../../zarr/document/metadata-v3.ts";
+import { chunkKey } from "../../zarr/document/make-v3.ts";
 import type { OpenContainer } from "../containers/container-reader.ts";
 import {
   type Container,
@@ -56,7 +56,7 @@ export interface ReferenceResult extends ReferenceCounts {
   readonly notes: readonly string[];
 }
 
-/** Writes references to archives at `path` of a store, and reads samples of every array back. */
+/** What `writeKerchunk` of the entry does. */
 export async function writeKerchunk(
   plans: AsyncIterable<ReferencePlan>,
   target: WritableStore,

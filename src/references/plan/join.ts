@@ -16,7 +16,7 @@ import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { LengthRun } from "../../zarr/document/chunk-grid.ts";
-import { chunkShapeOf, withLengths } from "../../zarr/document/metadata-v3.ts";
+import { chunkShapeOf, withLengths } from "../../zarr/document/make-v3.ts";
 import { shardIndexLength } from "../../zarr/read/shard-index.ts";
 import {
   type ArchiveArray,

@@ -20,7 +20,7 @@ import { joinKey } from "../../store/key.ts";
 import type { ObjectInfo } from "../../store/types.ts";
 import { readCell } from "../../view/view.ts";
 import type { LengthRun } from "../../zarr/document/chunk-grid.ts";
-import { withLengths } from "../../zarr/document/metadata-v3.ts";
+import { withLengths } from "../../zarr/document/make-v3.ts";
 import type { Guard } from "../containers/guard.ts";
 import {
   type GuardedObject,
@@ -397,12 +397,7 @@ export interface ReferencePlan {
   readonly notes: readonly string[];
 }
 
-/**
- * Plans references to an archive: a Zarr v3 array, or a group with an array for each column. Reads metadata and the
- * first header of each array; the chunks' own headers are read as `arrays[i].chunks()` goes along.
- *
- * Throws `UNSUPPORTED` where the chunks of an array are not those of a Zarr array as they lie there.
- */
+/** What `planReferences` of the entry does. */
 export async function planReferences(archive: Archive, options: PlanOptions = {}): Promise<ReferencePlan> {
   requireSettled(archive);
   const { portable, dimensionNames, columns, dtype, shape, signal, isMember } = options;

@@ -7,7 +7,7 @@
 import { failureOf } from "../../convert/failure.ts";
 import { type ErrorCode, SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
-import { groupDocument } from "../../zarr/document/metadata-v3.ts";
+import { groupDocument } from "../../zarr/document/make-v3.ts";
 import type { PlannedChunk, ReferenceCounts, ReferencedArray, ReferencePlan } from "./plan.ts";
 import type { GuardedObject } from "./scanned-objects.ts";
 

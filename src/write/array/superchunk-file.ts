@@ -3,8 +3,8 @@
  * behind its chunks version 4.
  * @see FORMAT.md [FZ] [FG-08]
  */
-import { encodeHeader } from "../../format/header.ts";
-import { encodeOffsets, OFFSET_LENGTH } from "../../format/offsets.ts";
+import { encodeHeader, encodeOffsets } from "../../format/encode-file.ts";
+import { OFFSET_LENGTH } from "../../format/offsets.ts";
 import type { ChecksumName } from "../../format/types.ts";
 import { type Reserve, reserveOf } from "../layout/settings.ts";
 

@@ -16,9 +16,9 @@ import {
 import { at } from "../../bytes/at.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { encodeHeader } from "../../format/header.ts";
+import { encodeHeader, encodeOffsets } from "../../format/encode-file.ts";
 import type { JournalWrite } from "../../format/journal.ts";
-import { encodeOffsets, OFFSET_LENGTH } from "../../format/offsets.ts";
+import { OFFSET_LENGTH } from "../../format/offsets.ts";
 import type { ChecksumName, DType, JsonInput, JsonObjectInput } from "../../format/types.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import {

@@ -8,11 +8,10 @@
 import { loadDigest } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { pythonDType } from "../../format/dtype.ts";
-import { encodeHeader } from "../../format/header.ts";
+import { encodeHeader, encodeOffsets, encodeSection } from "../../format/encode-file.ts";
 import { stringifyJson } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
-import { encodeSection } from "../../format/metadata.ts";
-import { encodeOffsets, OFFSET_LENGTH } from "../../format/offsets.ts";
+import { OFFSET_LENGTH } from "../../format/offsets.ts";
 import type { ChecksumName, DType, JsonInput, JsonObject, JsonObjectInput } from "../../format/types.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";
@@ -53,12 +52,7 @@ export interface BloscpackArray {
   readonly data: PutSource;
 }
 
-/**
- * Compresses bytes into a Bloscpack file; with `array`, with the metadata by which bloscpack makes a numpy array of them.
- *
- * @throws CONFLICT where the key exists (unless `force`), BAD_ARGUMENT, LIMIT, UNSUPPORTED for Python objects, and what the store
- * throws
- */
+/** What `compressBytes` of the entry does. */
 export async function compressBytes(
   source: PutSource,
   store: WritableStore,
@@ -85,11 +79,7 @@ export async function compressArray(
   return putPacked(packingOf(array, options), store, key, options);
 }
 
-/**
- * The bytes of such a file, for where no store is written to, such as stdout.
- *
- * `scratch` is a key where chunks wait until their offsets are known, where they are more than 64 MiB.
- */
+/** What `packBytes` of the entry does. */
 export function packBytes(
   source: PutSource,
   scratch: Scratch,

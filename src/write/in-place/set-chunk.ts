@@ -20,7 +20,8 @@ import { digest } from "../../bytes/checksum.ts";
 import { encode } from "../../codec/index.ts";
 import type { EncodeOptions } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { encodeOffsets, OFFSET_LENGTH } from "../../format/offsets.ts";
+import { encodeOffsets } from "../../format/encode-file.ts";
+import { OFFSET_LENGTH } from "../../format/offsets.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
 import { InPlaceFile } from "./in-place-changes.ts";
 

@@ -189,7 +189,7 @@ async function copyRows(writer: ArrayWriter, survey: ArraySurvey, options: Rebui
   const { policy, signal, onProgress } = options;
   const rows = lengthOf(survey.kept(policy));
   const { chunklen, rowShape } = writer.settings;
-  const array = survey.open(policy) as ArrayArchive;
+  const array = (await survey.open(policy)) as ArrayArchive;
   const names = array.columnNames;
   const columns = names.length === 0 ? [array] : names.map((name) => array.column(name));
   await writer.prepare();

@@ -1,9 +1,8 @@
 /** Archives made for tests: what the corpus has no sample of. */
 import { encode } from "../../../src/codec/index.ts";
 import type { EncodeOptions } from "../../../src/codec/types.ts";
-import { encodeHeader } from "../../../src/format/header.ts";
+import { encodeHeader, encodeSection } from "../../../src/format/encode-file.ts";
 import { stringifyJson } from "../../../src/format/json.ts";
-import { encodeSection } from "../../../src/format/metadata.ts";
 import type { JsonObject, JsonValue } from "../../../src/format/types.ts";
 import type { WritableStore } from "../../../src/store/types.ts";
 

@@ -1,0 +1,144 @@
+/**
+ * Makes array and group documents of Zarr v3.
+ *
+ * Knows their members; must not know archives or stores. It is apart from what reads them, which knows every codec.
+ * @see https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html
+ */
+import { stringifyJson } from "../../format/json.ts";
+import type { JsonObject, JsonValue } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import { type LengthRun, mergeRuns } from "./chunk-grid.ts";
+
+/** The settings of the `blosc` codec. Readers take the payload's own header; this is what they would write. */
+export interface BloscSettings {
+  readonly cname: string;
+  readonly clevel: number;
+  readonly shuffle: "noshuffle" | "shuffle" | "bitshuffle";
+  /** 1 to 255, never 0: readers refuse that. */
+  readonly typesize: number;
+}
+
+/** What an array document says. Shapes in items, in the order of the array's axes. */
+interface ArrayDescription {
+  readonly shape: readonly number[];
+  readonly dataType: JsonValue;
+  readonly fillValue: JsonValue;
+  readonly bytesCodec: JsonObject;
+  readonly blosc: BloscSettings;
+  /** Shape of an inner chunk, or of a chunk without sharding. */
+  readonly chunkShape: readonly number[];
+  /** Shape of a shard; undefined: one chunk an object. */
+  readonly shardShape: readonly number[] | undefined;
+  /** Axes in the order in which they are stored, where that is not their own. */
+  readonly transpose: readonly number[] | undefined;
+  readonly attributes: JsonObject;
+  readonly dimensionNames: readonly (string | null)[] | undefined;
+}
+
+/** The document of an array. */
+export function arrayDocument(array: ArrayDescription): JsonObject {
+  const chain: JsonValue[] = [array.bytesCodec, bloscCodec(array.blosc)];
+  if (array.transpose !== undefined)
+    chain.unshift({ name: "transpose", configuration: { order: array.transpose } });
+  return {
+    zarr_format: 3,
+    node_type: "array",
+    shape: array.shape,
+    data_type: array.dataType,
+    chunk_grid: { name: "regular", configuration: { chunk_shape: array.shardShape ?? array.chunkShape } },
+    chunk_key_encoding: { name: "default", configuration: { separator: "/" } },
+    fill_value: array.fillValue,
+    codecs: array.shardShape === undefined ? chain : [shardingCodec(array.chunkShape, chain)],
+    attributes: array.attributes,
+    ...(array.dimensionNames === undefined ? {} : { dimension_names: array.dimensionNames }),
+    storage_transformers: [],
+  };
+}
+
+/** The same array with a rectilinear grid: chunks of the given lengths along one axis, equal ones along the others. */
+export function withLengths(document: JsonObject, axis: number, runs: readonly LengthRun[]): JsonObject {
+  const lengths = mergeRuns(runs).map(
+    ({ length, times }): JsonValue => (times === 1 ? length : [length, times]),
+  );
+  const shapes = chunkShapeOf(document).map((n, d): JsonValue => (d === axis ? lengths : n));
+  return {
+    ...document,
+    chunk_grid: { name: "rectilinear", configuration: { kind: "inline", chunk_shapes: shapes } },
+  };
+}
+
+/** Chunk shape of a document with a regular grid. */
+export function chunkShapeOf(document: JsonObject): readonly number[] {
+  const grid = document["chunk_grid"] as { configuration: { chunk_shape: readonly number[] } };
+  return grid.configuration.chunk_shape;
+}
+
+/** The document of a group. */
+export function groupDocument(attributes: JsonObject): JsonObject {
+  return { zarr_format: 3, node_type: "group", attributes };
+}
+
+/**
+ * A group's document with those of all nodes below it, as zarr-python 3.4 consolidates them: sorted by path
+ * relative to the group, flat, groups with an empty consolidation of their own. Each path once, in any order.
+ */
+export function consolidate(
+  group: JsonObject,
+  below: Iterable<readonly [path: string, document: JsonObject]>,
+): JsonObject {
+  const metadata = Object.fromEntries(
+    [...below]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([path, document]) => [
+        path,
+        document["node_type"] === "group" ? { ...document, consolidated_metadata: inline({}) } : document,
+      ]),
+  );
+  return { ...group, consolidated_metadata: inline(metadata) };
+}
+
+/** The bytes of a document as it is stored. */
+export function encodeDocument(document: JsonObject): Uint8Array {
+  return new TextEncoder().encode(stringifyJson(document, { indent: 2 }));
+}
+
+/**
+ * The documents of a hierarchy by key, as they are stored, in the order in which they are published: arrays, then groups from
+ * the innermost to the root. A group at the root has all other documents consolidated. `groups` has outer ones first.
+ */
+export function encodeNodes(
+  groups: ReadonlyMap<string, JsonObject>,
+  arrays: ReadonlyMap<string, JsonObject>,
+): (readonly [key: string, bytes: Uint8Array])[] {
+  const below = [...groups, ...arrays].filter(([node]) => node !== "");
+  return [...arrays, ...[...groups].reverse()].map(([node, document]) => [
+    joinKey(node, "zarr.json"),
+    encodeDocument(node === "" && groups.has("") ? consolidate(document, below) : document),
+  ]);
+}
+
+/** Key of a chunk or shard below its array. */
+export function chunkKey(position: readonly number[]): string {
+  return ["c", ...position].join("/");
+}
+
+function inline(metadata: JsonObject): JsonObject {
+  return { kind: "inline", must_understand: false, metadata };
+}
+
+/** The codec of shards as we write them: an index at their end, with a checksum. */
+export function shardingCodec(chunkShape: readonly number[], codecs: readonly JsonValue[]): JsonObject {
+  return {
+    name: "sharding_indexed",
+    configuration: {
+      chunk_shape: chunkShape,
+      codecs,
+      index_codecs: [{ name: "bytes", configuration: { endian: "little" } }, { name: "crc32c" }],
+      index_location: "end",
+    },
+  };
+}
+
+function bloscCodec({ cname, clevel, shuffle, typesize }: BloscSettings): JsonObject {
+  return { name: "blosc", configuration: { cname, clevel, shuffle, typesize, blocksize: 0 } };
+}
