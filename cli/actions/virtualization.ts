@@ -30,6 +30,7 @@ export interface TypedVirtualizeFlags {
   readonly column?: readonly string[];
   readonly message?: string;
   readonly jobs?: number;
+  readonly allow?: readonly string[];
   readonly report?: string;
   readonly json?: boolean;
 }

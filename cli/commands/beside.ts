@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import { type IndexReport, SuperchunkError, writeIndex } from "../../src/index.ts";
 import { consolidate, open } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
+import { allowOption } from "../input/opening.ts";
 import { formatPlural } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";
@@ -52,6 +53,7 @@ export function addIndex(program: Command, context: Context): void {
       "only this column; again for each further one (default: all that can be compared)",
       (name: string, earlier: readonly string[] = []) => [...earlier, name],
     )
+    .addOption(allowOption())
     .option("--json", "print JSON")
     .addHelpText(
       "after",
@@ -76,7 +78,7 @@ Examples:
 }
 
 async function indexPath(path: string, { column }: IndexFlags, context: Context): Promise<IndexReport> {
-  const opened = await open(path, { signal: context.signal });
+  const opened = await open(path, { signal: context.signal, allow: context.allow });
   const bar = startProgress(context.io, "index");
   try {
     if (opened.kind === "bytes")

@@ -16,7 +16,7 @@ import type { Container } from "../../src/zarr.ts";
 import { type ReferenceForm, type TypedVirtualizeFlags, virtualizeTo } from "../actions/virtualization.ts";
 import type { Context } from "../context.ts";
 import { filesFromOption, readFilesFrom, refuseEmptyPath } from "../input/input.ts";
-import { behindText } from "../input/opening.ts";
+import { allowOption, behindText } from "../input/opening.ts";
 import { parseCount, parseSize } from "../input/units.ts";
 import { alignRows } from "../output/layout.ts";
 import { textWidth } from "../output/text-width.ts";
@@ -65,6 +65,7 @@ export function addVirtualize(program: Command, context: Context): void {
       "kerchunk: replace a set that is there; Icechunk, with --update: refer again to known chunks too",
     )
     .option("--containers <file>", "where the archives lie and how they are read, as JSON")
+    .addOption(allowOption())
     .option("--portable", "only data types that every Zarr reader knows")
     .option("--dimension-names <a,b,...>", "names of the dimensions", parseNames)
     .option("--column <name...>", "only these columns of a table")

@@ -28,6 +28,7 @@ import type { ReadableStore } from "../store/types.ts";
 import { type ConvertPathOptions, findSources, locateDestination, membershipOf } from "./convert.ts";
 import { verifyLinkAt } from "./dual/link.ts";
 import { type Location, locate, locateTarget, type WritableLocation } from "./locate.ts";
+import { placeOpener } from "./open.ts";
 import { encoderOf, type ThreadOptions } from "./threads/threads.ts";
 import { type VirtualizeOptions, type VirtualizeResult, virtualizeListed } from "./virtualize.ts";
 
@@ -91,7 +92,12 @@ export async function plan(
     try {
       const isInGroup = (await membershipOf(to, own)) !== undefined;
       const facts = { software: softwareVersion(), from, to };
-      const made = await planShared(source, { ...target, isInGroup }, own, facts);
+      const made = await planShared(
+        source,
+        { ...target, isInGroup },
+        { ...own, openPlace: placeOpener(own) },
+        facts,
+      );
       if (output !== undefined) await writePlan(made, output);
       return made;
     } finally {
@@ -325,7 +331,10 @@ async function openPlan(planned: SharedPlan | string): Promise<OpenPlan> {
   const { source, close } = await findSources(made.from, made.to, options);
   const { store, path } = locateDestination(made.to, options);
   return {
-    job: { plan: made, source, destination: { store, path, isInGroup: made.isInGroup }, damage },
+    job: {
+      ...{ plan: made, source, destination: { store, path, isInGroup: made.isInGroup }, damage },
+      openPlace: placeOpener(options),
+    },
     async close() {
       try {
         await store.close?.();

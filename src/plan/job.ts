@@ -24,6 +24,7 @@ import { itemAt } from "../convert/sources/items.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
+import type { OpenPlace } from "../places/placed-store.ts";
 import { isTaken, joinKey } from "../store/key.ts";
 import { mapAhead } from "../store/pool.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
@@ -165,6 +166,8 @@ export interface SharedJob {
   readonly plan: SharedPlan;
   readonly source: ConvertSource;
   readonly destination: Destination;
+  /** Opens the places of arrays that have some. */
+  readonly openPlace?: OpenPlace | undefined;
   /** What the reader has said is gone of damaged archives, by path: what opened the source says so too. */
   readonly damage?: Map<string, DamageReport>;
   /** Of a plan that is not a conversion. */
@@ -199,21 +202,28 @@ export interface Opened extends Pick<SharedJob, "work"> {
 }
 
 export function openJob(
-  { plan, source, destination, work, damage }: SharedJob,
+  { plan, source, destination, work, damage, openPlace }: SharedJob,
   extra: Partial<ConvertOptions>,
 ): Opened {
   const unpacked = work === undefined ? unpackOptions(plan.options) : {};
   const target = work === undefined ? targetOf(unpacked.to) : OTHER;
   const gone = damage ?? new Map<string, DamageReport>();
   const onDamage = (report: DamageReport): void => void gone.set(report.path, report);
-  const options = { ...unpacked, onDamage, ...extra, ...(plan.isTree ? { skipFailed: true } : {}) };
+  const options = {
+    ...unpacked,
+    openPlace,
+    onDamage,
+    ...extra,
+    ...(plan.isTree ? { skipFailed: true } : {}),
+  };
   const { store, path = "" } = destination;
   let items: Promise<readonly SourceItem[]> | undefined;
   const itemOf = async (index: number): Promise<SourceItem> => {
     const { found, node } = at(plan.sources, index);
     if (found !== undefined && "store" in source) {
       const { signal, damaged } = options;
-      return itemAt(source.store, found, node, { signal, damaged, onDamage, asColumns: !target.isHierarchy });
+      const reading = { signal, damaged, onDamage, openPlace };
+      return itemAt(source.store, found, node, { ...reading, asColumns: !target.isHierarchy });
     }
     items ??= sourcesOf(source, target, options).then((all) => all.items);
     return at(await items, index);

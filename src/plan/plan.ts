@@ -71,7 +71,8 @@ export interface SharedPlan {
 export function packOptions(
   options: ConvertOptions & { readonly concat?: boolean | undefined },
 ): SharedOptions {
-  const { signal, onProgress, onDamage, onReceipt, encoder, resume, overwrite, dtype, ...others } = options;
+  const { signal, onProgress, onDamage, onReceipt, openPlace, encoder, resume, overwrite, dtype, ...others } =
+    options;
   if (resume === true || overwrite === true)
     throw new SuperchunkError(
       "BAD_ARGUMENT",

@@ -210,6 +210,28 @@ test("convert takes an array with places, alone and in a folder of many", async 
   expect(await valuesOf(join(folder, "many.zarr", "b"), [])).toEqual([...ramp(100)]);
 });
 
+test("references, indexes and plans are made of an array with places; a link is refused", async () => {
+  const { folder, root, cold } = await spread();
+  const set = join(folder, "set.json");
+  await done("virtualize", root, set, "--to", "kerchunk", "--allow", cold);
+  expect(await valuesOf(join(set, "array"), [folder])).toEqual([...ramp(100)]);
+  expect((await runCli(["index", root, "--allow", cold])).code).toBe(0);
+  const many = temporaryFolder();
+  cpSync(root, join(many, "a"), { recursive: true });
+  const [plan, zarr] = [join(folder, "plan.json"), join(folder, "out.zarr")];
+  for (const argv of [
+    ["plan", many, zarr, "-o", plan, "--allow", cold],
+    ["run", plan],
+    ["finish", plan],
+  ])
+    expect(await runCli(argv)).toMatchObject({ code: 0 });
+  expect(await valuesOf(join(zarr, "a"), [])).toEqual([...ramp(100)]);
+  expect(await runCli(["link", root])).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("Zarr readers") as string,
+  });
+});
+
 test("a place elsewhere now is read through a container that says where", async () => {
   const { folder, root, cold } = await spread();
   renameSync(cold, join(folder, "moved"));

@@ -5,7 +5,12 @@ import { open } from "../../src/archive/open/open.ts";
 import { objectOf, parseJson } from "../../src/format/json.ts";
 import { parseLayout } from "../../src/format/layout.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { type CreateOptions, createArray, openWritable } from "../../src/write/array/create.ts";
+import {
+  type CreateOptions,
+  createArray,
+  openWritable,
+  type WriteOptions,
+} from "../../src/write/array/create.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { COLD, placesIn, SLOW } from "../places/prefixed.ts";
 import { sweep } from "../scope.ts";
@@ -24,7 +29,7 @@ const SMALL: CreateOptions = { dtype: "<i4", chunklen: 4, superchunklen: 4 };
 
 type Operation = (array: WritableArray) => Promise<unknown>;
 
-const OPERATIONS: readonly [string, Operation][] = [
+const OPERATIONS: readonly [string, Operation, WriteOptions?][] = [
   [
     "append",
     async (array) => {
@@ -40,6 +45,14 @@ const OPERATIONS: readonly [string, Operation][] = [
       await array.set([{ start: 0, stop: 70, step: 7 }], -3);
       await array.close();
     },
+  ],
+  [
+    "setting values in place",
+    async (array) => {
+      await array.set([{ start: 1, stop: 70, step: 5 }], 9);
+      await array.flush();
+    },
+    { modify: "in-place" },
   ],
   ["shrinking", (array) => array.resize(37)],
   ["compacting", (array) => array.compact()],
@@ -96,10 +109,10 @@ async function assertFiles(image: Image, label: string): Promise<void> {
 
 test.each(OPERATIONS)(
   "a power cut before any step of %s leaves the old or the new rows [FG-21]",
-  async (name, operation) => {
+  async (name, operation, options) => {
     const base = await prepare();
     const whole = new MemoryStore(base);
-    const array = await openWritable(whole, "", { openPlace: placesIn(whole) });
+    const array = await openWritable(whole, "", { ...options, openPlace: placesIn(whole) });
     await operation(array);
     await array.abandon();
     const old = await read(base);
@@ -108,7 +121,7 @@ test.each(OPERATIONS)(
     for (let failAt = 1, isDone = false; !isDone; failAt += STRIDE) {
       for (let seed = 0; seed < SEEDS; seed++) {
         const store = new VolatileStore(base, { failAt, random: randomFrom(failAt * 1000 + seed) });
-        const died = await runUntilPowerCut(store, operation);
+        const died = await runUntilPowerCut(store, operation, options);
         if (!died) isDone = true;
         else cuts++;
         const label = `${name}, power cut before step ${failAt}, seed ${seed}`;
@@ -144,9 +157,13 @@ test("a power cut while an array with places is made leaves none or a whole one"
   }
 });
 
-async function runUntilPowerCut(store: VolatileStore, operation: Operation): Promise<boolean> {
+async function runUntilPowerCut(
+  store: VolatileStore,
+  operation: Operation,
+  options?: WriteOptions,
+): Promise<boolean> {
   try {
-    const array = await openWritable(store, "", { openPlace: placesIn(store) });
+    const array = await openWritable(store, "", { ...options, openPlace: placesIn(store) });
     await operation(array);
     await array.abandon();
   } catch (error) {

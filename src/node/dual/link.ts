@@ -10,6 +10,7 @@ import { unlinkArchive } from "../../dual/undo.ts";
 import { verifyLink } from "../../dual/verify.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { LINK_RECORD } from "../../format/naming.ts";
+import type { StoredPlace } from "../../places/declared.ts";
 import { statIfThere } from "../fs/fs-open.ts";
 import { FileStore } from "../fs/fs-store.ts";
 import { acquireLock, type LockOptions } from "../fs/lock.ts";
@@ -166,10 +167,19 @@ async function atPath<T>(
   }
 }
 
+/** Shards are names of the files in the array's own folder. */
+function refusePlace({ name, prefix }: StoredPlace): never {
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    `superchunks of the array lie in the place "${name}", and Zarr readers look for all of them in its folder; "superchunk place --move all --to data" brings them there`,
+    { field: "place", found: prefix },
+  );
+}
+
 /** Opens what is to be linked. Throws `UNSUPPORTED` for what is Zarr already, by itself. */
 async function openSource(store: SteadyStore, key: string, { signal }: LinkPathOptions): Promise<Archive> {
   try {
-    return await open(store, key, { signal });
+    return await open(store, key, { signal, openPlace: refusePlace });
   } catch (error) {
     const isZarr = isSuperchunkError(error, "UNSUPPORTED") && isZarrDocument(error.details.found);
     if (!isZarr) throw error;
