@@ -192,6 +192,8 @@ const UNWRITTEN: ReadonlyMap<string, string> = new Map([
   ["tsv", "superchunk cat SRC --format csv prints it with commas"],
   ["json", "superchunk cat SRC --format json prints it"],
   ["orc", 'write Parquet (a DST that ends in ".parquet"), which the programs that read it take too'],
+  ["xlsx", "superchunk cat SRC --format csv prints it"],
+  ["xls", "superchunk cat SRC --format csv prints it"],
   ["npz", "write an .npy file for each array"],
   ["h5", VIA_ZARR],
   ["hdf5", VIA_ZARR],

@@ -66,7 +66,7 @@ export function create(
   options: CreatePathOptions & { readonly format: "zarr"; readonly kind?: "array" | undefined },
 ): Promise<ZarrEdit>;
 export function create(path: string, options: CreatePathOptions): Promise<Editable>;
-export async function create(path: string, options: CreatePathOptions): Promise<Editable> {
+export async function create(path: string, options: CreatePathOptions = {}): Promise<Editable> {
   const isFile = options.format === "bloscpack";
   const isNode = options.format === "zarr" && !isS3Address(path);
   const location = isFile

@@ -5,7 +5,8 @@
 
 import type { LongOptions } from "../archive/kinds/types.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
-import { Editable } from "./editable.ts";
+import { Editable, type PublishPolicy } from "./editable.ts";
+import type { ArraySettings } from "./layout/settings.ts";
 
 /** The operations on an array that is written, one after another. */
 export class OperationLine {
@@ -13,6 +14,7 @@ export class OperationLine {
   readonly #explain: (error: unknown) => Promise<never>;
   #tail: Promise<unknown> = Promise.resolve();
   #underWay = 0;
+  #count = 0;
   #isClosed = false;
 
   /** `name` is that of the array in messages. `explain` throws what the caller gets when an operation fails (default: its error). */
@@ -24,6 +26,11 @@ export class OperationLine {
   /** True where nothing is under way, and something may begin. */
   get isFree(): boolean {
     return this.#underWay === 0 && !this.#isClosed;
+  }
+
+  /** How many operations were asked for. */
+  get count(): number {
+    return this.#count;
   }
 
   /** True from the moment the last operation was asked for. */
@@ -47,6 +54,7 @@ export class OperationLine {
 
   #add<T>(operation: () => Promise<T>): Promise<T> {
     this.#underWay++;
+    this.#count++;
     const outcome = this.#tail
       .then(operation)
       .catch(this.#explain)
@@ -56,6 +64,79 @@ export class OperationLine {
     this.#tail = outcome.catch(() => undefined); // its caller gets the error
     return outcome;
   }
+}
+
+/** True where rows of a stream that came since the last commit are to be committed. */
+export function isDue(
+  publish: PublishPolicy,
+  {
+    rows,
+    settings,
+  }: { readonly rows: number; readonly settings: Pick<ArraySettings, "chunklen" | "superchunklen"> },
+  shown: { readonly rows: number; readonly at: number },
+): boolean {
+  if (rows === shown.rows || publish === "flush") return rows > shown.rows;
+  if (publish !== "full") return performance.now() - shown.at >= publish.everySeconds * 1000;
+  const full = settings.chunklen * settings.superchunklen;
+  return Math.floor(rows / full) > Math.floor(shown.rows / full);
+}
+
+/** Rows of more bytes are appended by themselves, without a copy. */
+const MOST_JOINED = 1 << 16;
+/** Bytes that are appended together, at most. */
+const MOST_TOGETHER = 8 << 20;
+
+/** Rows whose caller does not wait for each: those that come while others wait for their turn are one operation with them. */
+export class JoinedRows {
+  readonly #line: OperationLine;
+  readonly #append: (rows: Uint8Array) => Promise<void>;
+  #rows: Uint8Array | undefined;
+  #length = 0;
+  #turn = 0;
+  #done: Promise<void> = Promise.resolve();
+
+  constructor(line: OperationLine, append: (rows: Uint8Array) => Promise<void>) {
+    this.#line = line;
+    this.#append = append;
+  }
+
+  /** When the rows, which are copied, were appended; undefined for so many that they go by themselves. */
+  add(items: Uint8Array): Promise<void> | undefined {
+    if (items.length > MOST_JOINED || this.#line.isClosed) return undefined;
+    const isLast = this.#rows !== undefined && this.#turn === this.#line.count;
+    if (!isLast || this.#length + items.length > MOST_TOGETHER) this.#begin();
+    let rows: Uint8Array = this.#rows ?? new Uint8Array(MOST_JOINED);
+    if (this.#length + items.length > rows.length) {
+      const larger = new Uint8Array(2 * rows.length);
+      larger.set(rows.subarray(0, this.#length));
+      rows = larger;
+    }
+    rows.set(items, this.#length);
+    this.#rows = rows;
+    this.#length += items.length;
+    return this.#done;
+  }
+
+  /** Takes a place in the line, for all rows that come until it is its turn, or something else is asked for. */
+  #begin(): void {
+    const joined: { rows: Uint8Array } = { rows: new Uint8Array(0) };
+    this.#close();
+    this.#close = () => {
+      joined.rows = this.#rows?.subarray(0, this.#length) ?? joined.rows;
+      this.#rows = undefined;
+      this.#length = 0;
+      this.#close = () => {};
+    };
+    const close = this.#close;
+    this.#rows = new Uint8Array(MOST_JOINED);
+    this.#done = this.#line.run(() => {
+      if (this.#close === close) close();
+      return this.#append(joined.rows);
+    });
+    this.#turn = this.#line.count;
+  }
+
+  #close: () => void = () => {};
 }
 
 /** Whole rows that wait to be appended. */

@@ -34,7 +34,7 @@ import {
 } from "../editable.ts";
 import { superchunkKeys } from "../layout/columns.ts";
 import { type CutOptions, optionsOf, settleSettings } from "../layout/settings.ts";
-import { OperationLine } from "../queued-editor.ts";
+import { isDue, JoinedRows, OperationLine } from "../queued-editor.ts";
 import { collectItems } from "../rows/edits.ts";
 import { itemsOf, readRows } from "../rows/rows.ts";
 import type { ArrayWriter, MirrorMaker } from "./array-writer.ts";
@@ -68,6 +68,7 @@ export class WritableArray extends Editable {
   readonly #writer: ArrayWriter;
   readonly #lock: { release(): Promise<void> } | undefined;
   readonly #line: OperationLine;
+  readonly #joined: JoinedRows;
   /** Resolves when the lock was given up. */
   #ended: Promise<void> = DONE;
   #attrs: JsonObject;
@@ -75,7 +76,6 @@ export class WritableArray extends Editable {
   /** An operation failed since the store was last known to keep what it made durable. */
   #isUnsure = false;
   #shown: { readonly sizes: Uint8Array | undefined; readonly array: ArrayArchive } | undefined;
-
   readonly #isReadOnly: boolean;
   readonly #mirror: MirrorMaker | undefined;
   readonly #openPlace: OpenPlace | undefined;
@@ -93,6 +93,7 @@ export class WritableArray extends Editable {
     this.#mirror = mirror;
     this.#openPlace = openPlace;
     this.#line = new OperationLine(this.store.describe(this.path), (error) => this.#explain(error));
+    this.#joined = new JoinedRows(this.#line, (rows) => this.#append(rows));
   }
 
   get store(): WritableStore {
@@ -151,33 +152,29 @@ export class WritableArray extends Editable {
    */
   override append(source: unknown, { publish, signal }: AppendOptions = {}): Promise<void> {
     try {
-      if (this.#takeNow(source)) return DONE;
+      const items = this.#wholeRows(source);
+      if (items !== undefined && this.#takeNow(items)) return DONE;
+      const joins = items !== undefined && publish === undefined && signal === undefined;
+      const joined = joins ? this.#joined.add(items) : undefined;
+      if (joined !== undefined) return joined;
     } catch (error) {
       return Promise.reject(error);
     }
-    return this.#run(async () => {
-      await this.#finishSetting();
-      const writer = this.#writer;
-      await writer.prepare();
-      const { settings } = writer;
-      let shown = { rows: writer.rows, at: performance.now() };
-      for await (const items of readRows(source, settings)) {
-        signal?.throwIfAborted();
-        await writer.append(items);
-        if (publish === undefined || !this.#isDue(publish, shown)) continue;
-        await this.#commit();
-        shown = { rows: writer.rows, at: performance.now() };
-      }
-    });
+    return this.#run(() => this.#append(source, publish, signal));
   }
 
-  /** True where rows that came since the last commit of a stream are to be committed. */
-  #isDue(publish: PublishPolicy, shown: { readonly rows: number; readonly at: number }): boolean {
-    const { rows, settings } = this.#writer;
-    if (rows === shown.rows || publish === "flush") return rows > shown.rows;
-    if (publish !== "full") return performance.now() - shown.at >= publish.everySeconds * 1000;
-    const full = settings.chunklen * settings.superchunklen;
-    return Math.floor(rows / full) > Math.floor(shown.rows / full);
+  async #append(source: unknown, publish?: PublishPolicy, signal?: AbortSignal): Promise<void> {
+    await this.#finishSetting();
+    const writer = this.#writer;
+    await writer.prepare();
+    let shown = { rows: writer.rows, at: performance.now() };
+    for await (const items of readRows(source, writer.settings)) {
+      signal?.throwIfAborted();
+      await writer.append(items);
+      if (publish === undefined || !isDue(publish, writer, shown)) continue;
+      await this.#commit();
+      shown = { rows: writer.rows, at: performance.now() };
+    }
   }
 
   /**
@@ -389,13 +386,17 @@ export class WritableArray extends Editable {
     return outcome;
   }
 
+  /** Rows that are there as bytes, and whole. */
+  #wholeRows(source: unknown): Uint8Array | undefined {
+    const { settings, rowBytes } = this.#writer;
+    const items = itemsOf(source, settings);
+    return items !== undefined && items.length > 0 && items.length % rowBytes === 0 ? items : undefined;
+  }
+
   /** Takes rows into memory where nothing else has to be done; true where it did. */
-  #takeNow(source: unknown): boolean {
+  #takeNow(items: Uint8Array): boolean {
     if (!this.#line.isFree || this.#setter !== undefined) return false;
-    const writer = this.#writer;
-    const items = itemsOf(source, writer.settings);
-    if (items === undefined || items.length === 0 || items.length % writer.rowBytes !== 0) return false;
-    return writer.takeNow(items) === items.length;
+    return this.#writer.takeNow(items) === items.length;
   }
 
   #run<T>(operation: () => Promise<T>): Promise<T> {
