@@ -14,14 +14,14 @@ import type {
 } from "../convert/pipeline.ts";
 import { publishDirectly } from "../convert/run/conversion-store.ts";
 import { deleteTree } from "../convert/run/destination.ts";
-import { folderDocuments, MOST_CONSOLIDATED, sumResults } from "../convert/run/results.ts";
+import { folderDocuments, sumResults } from "../convert/run/results.ts";
 import { runSource } from "../convert/run/run-source.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey, splitKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
-import { encodeDocument } from "../zarr/document/make-v3.ts";
+import { encodeDocument, MOST_CONSOLIDATED } from "../zarr/document/make-v3.ts";
 import {
   DONE,
   FAILED,

@@ -19,11 +19,11 @@ import {
   publishDirectly,
 } from "../convert/run/conversion-store.ts";
 import { deleteTree } from "../convert/run/destination.ts";
-import { MOST_CONSOLIDATED } from "../convert/run/results.ts";
 import { runSource } from "../convert/run/run-source.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
+import { MOST_CONSOLIDATED } from "../zarr/document/make-v3.ts";
 import {
   FAILED,
   isFinished,

@@ -4,13 +4,12 @@
  * Knows which archive a key belongs to; must not know chunks.
  */
 import type { Archive, OpenOptions } from "../archive/kinds/types.ts";
-import { MOST_CONSOLIDATED } from "../convert/run/results.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import type { StoreOptions } from "../store/types.ts";
-import { consolidate, encodeDocument, groupDocument } from "../zarr/document/make-v3.ts";
+import { consolidate, encodeDocument, groupDocument, MOST_CONSOLIDATED } from "../zarr/document/make-v3.ts";
 import {
   ArchiveView,
   cutRange,

@@ -6,7 +6,7 @@ import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { isTaken, joinKey } from "../../store/key.ts";
 import { mapAhead, runPooled } from "../../store/pool.ts";
 import type { WritableStore } from "../../store/types.ts";
-import { encodeDocument } from "../../zarr/document/make-v3.ts";
+import { encodeDocument, MOST_CONSOLIDATED } from "../../zarr/document/make-v3.ts";
 import { failureOf } from "../failure.ts";
 import type {
   ConvertEntry,
@@ -31,7 +31,7 @@ import {
   recordKey,
 } from "./destination.ts";
 import { describedIn, HANDED, type Helpers, MANY_SOURCES } from "./helpers.ts";
-import { folderDocuments, MOST_CONSOLIDATED, sumResults } from "./results.ts";
+import { folderDocuments, sumResults } from "./results.ts";
 import { deleteAt, type RunContext, runMember, runSource, type SourceOutcome } from "./run-source.ts";
 
 /** Sources of a hierarchy that are converted at a time: for small ones most of the time is waiting for the disk. */

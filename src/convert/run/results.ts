@@ -2,12 +2,9 @@
 
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
-import { consolidate, groupDocument } from "../../zarr/document/make-v3.ts";
+import { consolidate, groupDocument, MOST_CONSOLIDATED } from "../../zarr/document/make-v3.ts";
 import type { ConvertEntry, ConvertResult, SourceResult } from "../pipeline.ts";
 import { restreamedIn } from "./run-source.ts";
-
-/** Above this many nodes their documents are not repeated in the root's: it would no longer fit in memory. */
-export const MOST_CONSOLIDATED = 5000;
 
 /** A group for each folder that nodes lie in, the innermost first, the root last. The root's document repeats those in `described`. */
 export function folderDocuments(

@@ -9,6 +9,9 @@ import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { type LengthRun, mergeRuns } from "./chunk-grid.ts";
 
+/** Above this many nodes their documents are not repeated in the root's: it would no longer fit in memory. */
+export const MOST_CONSOLIDATED = 5000;
+
 /** The settings of the `blosc` codec. Readers take the payload's own header; this is what they would write. */
 export interface BloscSettings {
   readonly cname: string;
