@@ -151,8 +151,8 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
     let done = 0;
     for (let at = first; at < end; at += PLACES) {
       const places = await this.parts.sequence.places(at, Math.min(end, at + PLACES), options.signal);
-      for await (const { place, bytes } of this.reader.fetch(places, options.signal, options.buffers)) {
-        yield { place, bytes };
+      for await (const { place, bytes, read } of this.reader.fetch(places, options.signal, options.buffers)) {
+        yield { place, bytes, read };
         done += place.nbytes;
         options.onProgress?.({ done, total: this.nbytes });
       }

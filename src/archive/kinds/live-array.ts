@@ -46,6 +46,9 @@ const MAX_TRIES = 1000;
 /** Descriptions of chunks that are confirmed together. */
 const LISTED_AT_ONCE = 512;
 
+/** The read that brought a part: all of its bytes were there before the first of its parts. */
+type ReadOf<T> = (part: T) => object | undefined;
+
 /** The array, or one of its columns. */
 class LiveArray implements ArrayArchive {
   readonly kind = "array";
@@ -178,6 +181,7 @@ class LiveArray implements ArrayArchive {
   ): AsyncIterable<EncodedChunk> {
     return this.#each(options, (array, done) => array.encodedChunks(first + done, end, options), {
       skips: true,
+      readOf: ({ read }) => read,
     });
   }
 
@@ -212,13 +216,13 @@ class LiveArray implements ArrayArchive {
   }
 
   /**
-   * The same for reads that hand out parts: they are confirmed before they are; what was handed out is not repeated. With
-   * `skips` the read begins behind what is done; up to `batch` parts, which must stay valid, are confirmed together.
+   * The same for reads that hand out parts: they are confirmed before; what was handed out is not repeated. With `skips` the read
+   * begins behind what is done; up to `batch` parts, which must stay valid, are confirmed together, as are those of one `readOf`.
    */
   async *#each<T>(
     options: LongOptions,
     read: (array: ArrayArchive, done: number) => AsyncIterable<T>,
-    { skips = false, batch = 1 }: { readonly skips?: boolean; readonly batch?: number } = {},
+    { skips = false, batch = 1, readOf }: { skips?: boolean; batch?: number; readOf?: ReadOf<T> } = {},
   ): AsyncGenerator<T> {
     const state = this.#state;
     let done = 0;
@@ -226,15 +230,19 @@ class LiveArray implements ArrayArchive {
       const { opened } = state;
       try {
         let left = skips ? 0 : done;
-        let isCurrent = true;
+        let [isCurrent, confirmed]: [boolean, object | undefined] = [true, undefined];
         // The first parts come at once, later ones in larger lots.
         let lot = 1;
         let waiting: T[] = [];
         for await (const part of read(this.#array, done)) {
           waiting.push(part);
-          if (waiting.length < lot) continue;
-          isCurrent = await state.confirm(opened, options.signal);
-          if (!isCurrent) break;
+          const own = readOf?.(part);
+          if (own === undefined || own !== confirmed) {
+            if (waiting.length < lot) continue;
+            isCurrent = await state.confirm(opened, options.signal);
+            if (!isCurrent) break;
+            confirmed = own;
+          }
           tries = 0;
           const parts = waiting;
           waiting = [];

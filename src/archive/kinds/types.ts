@@ -202,6 +202,8 @@ export interface EncodedChunk {
   readonly place: ChunkPlace;
   /** Exactly the Blosc chunk. A view that is valid until the next one is asked for. */
   readonly bytes: Uint8Array;
+  /** The same for chunks that one read brought: the bytes of all of them were there when the first was handed out. */
+  readonly read?: object | undefined;
 }
 
 /** Something that `verify` found. */

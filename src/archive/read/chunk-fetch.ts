@@ -41,6 +41,8 @@ export interface FetchedChunk {
   readonly digest: Uint8Array;
   /** Bytes of the object behind chunk and digest that belong to nothing, as far as they were read. */
   readonly behind: number;
+  /** See `EncodedChunk`. */
+  readonly read?: object | undefined;
 }
 
 interface FetchOptions {
@@ -91,7 +93,8 @@ export async function* fetchChunks(
       options.signal?.throwIfAborted();
       const { span } = current;
       const bytes = await current.bytes;
-      for (const place of span.places) yield await checkFetched(store, place, span, bytes, options);
+      for (const place of span.places)
+        yield { ...(await checkFetched(store, place, span, bytes, options)), read: span };
       const used = current.buffer();
       if (used !== undefined) idle.push(used);
       startNext();

@@ -1,0 +1,83 @@
+/** Chunks of an array that others may write to: what was read together is confirmed together. */
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
+import { FileStore } from "../../src/node/fs/fs-store.ts";
+import { create, edit } from "../../src/node/index.ts";
+import { interceptStore } from "../../src/store/wrappers/intercept.ts";
+import { temporaryFolder } from "../folder.ts";
+
+const CHUNKS = 256;
+const ROWS = 1024;
+
+/** Random-looking rows, so that a chunk has about as many bytes as its rows. */
+function rows(seed: number): Uint32Array {
+  let state = seed;
+  return Uint32Array.from({ length: CHUNKS * ROWS }, () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state;
+  });
+}
+
+async function makeArray(): Promise<string> {
+  const path = join(temporaryFolder(), "array");
+  const array = await create(path, { dtype: "<u4", shape: [0], chunkLength: ROWS, superchunkLength: 32 });
+  await array.append(rows(1));
+  await array.close();
+  return path;
+}
+
+test("a conversion asks for the newest generation once for each read, not for each chunk", async () => {
+  const path = await makeArray();
+  let asked = 0;
+  const count = (key: string): void => {
+    if (key.endsWith("meta/sizes")) asked++;
+  };
+  const store = interceptStore(new FileStore(path), {
+    onCall: ({ key }, proceed) => {
+      count(key);
+      return proceed();
+    },
+    onSync: ({ key }, proceed) => {
+      count(key);
+      return proceed();
+    },
+    onList: () => undefined,
+  });
+  const archive = (await open(store)) as ArrayArchive;
+  asked = 0;
+  let chunks = 0;
+  for await (const { read } of archive.encodedChunks()) {
+    expect(read).toBeDefined();
+    chunks++;
+  }
+  expect(chunks).toBe(CHUNKS);
+  // One for each of 8 superchunks, and where there is more than one read of it.
+  expect(asked).toBeLessThanOrEqual(16);
+  await archive.close();
+});
+
+test("chunks of one read are of one generation, and the next read sees that rows were changed", async () => {
+  const path = await makeArray();
+  const store = new FileStore(path);
+  const before: Uint8Array[] = [];
+  const archive = (await open(store)) as ArrayArchive;
+  for await (const { bytes } of archive.encodedChunks()) before.push(bytes.slice());
+  const found: Uint8Array[] = [];
+  let isChanged = false;
+  const reading = async (): Promise<void> => {
+    for await (const { bytes } of archive.encodedChunks()) {
+      found.push(bytes.slice());
+      if (isChanged) continue;
+      isChanged = true;
+      const array = await edit(path, { modify: "in-place" });
+      await array.set(null, rows(2));
+      await array.close();
+    }
+  };
+  await expect(reading()).rejects.toMatchObject({ code: "STALE" });
+  expect(found.length).toBe(32);
+  for (const [i, bytes] of found.entries()) expect(Buffer.compare(bytes, before[i] ?? bytes)).toBe(0);
+  await archive.close();
+});
