@@ -235,6 +235,19 @@ await check("what pages load", async () => {
         throw new Error(`${name}, ${way}: ${weights[name][way]} kB, not ${limit}`);
 });
 
+await check("server rendering, as Vite builds it: the same module in Node.js as in the page", async () => {
+  const vite = await import(pathToFileURL(tool.resolve("vite")).href);
+  const outDir = join(folder, "vite-ssr");
+  await vite.build({
+    root: folder,
+    configFile: false,
+    logLevel: "error",
+    ssr: { noExternal: true },
+    build: { outDir, ssr: page, rollupOptions: { output: { entryFileNames: "page.mjs" } } },
+  });
+  await checkPage(join(outDir, "page.mjs"));
+});
+
 await check("webpack", async () => {
   const webpack = tool("webpack");
   const path = join(folder, "webpack");
