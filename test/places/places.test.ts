@@ -359,3 +359,25 @@ async function nothingLeft(store: MemoryStore): Promise<void> {
   await writer.abandon();
   expect(await superchunksIn(store)).toEqual(before);
 }
+
+test("of two writers that move the same superchunks one gets CONFLICT, and no committed superchunk is lost [FG-21]", async () => {
+  const store = await spread();
+  const openPlace = placesIn(store);
+  const [one, two] = [
+    await openWritable(store, "", { openPlace }),
+    await openWritable(store, "", { openPlace }),
+  ];
+  await one.moveSuperchunks("cold");
+  await expect(two.moveSuperchunks("slow")).rejects.toMatchObject({ code: "CONFLICT" });
+  await two.abandon();
+  expect(await valuesOf(store)).toEqual([...ramp(0, 80)]);
+  const back = await openWritable(store, "", { openPlace });
+  await back.moveSuperchunks("data");
+  await expect(one.append(ramp(80, 3)).then(() => one.flush())).rejects.toMatchObject({ code: "CONFLICT" });
+  await one.abandon();
+  await back.close();
+  expect(await valuesOf(store)).toEqual([...ramp(0, 80)]);
+  // What the slower ones had put, the next writer removes.
+  await (await openWritable(store, "", { openPlace })).abandon();
+  await nothingLeft(store);
+});
