@@ -66,7 +66,7 @@ export const guides: Suite = {
       await checkReadme(world);
       await runGuide("xarray-in-one-minute.md", world, 7);
       await runGuide("following-a-bundle.md", world, 4);
-      await runGuide("credentials-and-containers.md", world, 8);
+      await runGuide("credentials-and-containers.md", world, 9);
       await runGuide("zipline.md", world, 8);
       await runGuide("walks.md", world, 10);
       if (OWN_TABLE !== undefined) await walkThrough(OWN_TABLE, world);
@@ -120,8 +120,13 @@ async function makeWorld(
   for (const folder of [work, bin, join(work, "bundles")]) await mkdir(folder, { recursive: true });
   await cp(TABLE, join(work, "daily_equities.bcolz"), { recursive: true });
   await cp(TABLE, join(work, "bundles", "equities"), { recursive: true });
-  for (const year of [2023, 2024, 2025]) {
-    const array = await createArray(join(work, `${year}.bcolz`), { dtype: "<f8", shape: [0], chunklen: 10 });
+  for (const [year, name] of [
+    [2023, "2023.bcolz"],
+    [2024, "2024.bcolz"],
+    [2025, "2025.bcolz"],
+    [2026, "prices"],
+  ] as const) {
+    const array = await createArray(join(work, name), { dtype: "<f8", shape: [0], chunklen: 10 });
     await array.append(Float64Array.from({ length: 40 }, (_, i) => year + i));
     await array.close();
   }
