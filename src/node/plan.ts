@@ -92,12 +92,8 @@ export async function plan(
     try {
       const isInGroup = (await membershipOf(to, own)) !== undefined;
       const facts = { software: softwareVersion(), from, to };
-      const made = await planShared(
-        source,
-        { ...target, isInGroup },
-        { ...own, openPlace: placeOpener(own) },
-        facts,
-      );
+      const settings = { ...own, allow: own.allow?.map(allowedInPlan), openPlace: placeOpener(own) };
+      const made = await planShared(source, { ...target, isInGroup }, settings, facts);
       if (output !== undefined) await writePlan(made, output);
       return made;
     } finally {
@@ -132,6 +128,16 @@ async function locateAll(from: readonly string[]): Promise<Location[]> {
 
 async function closeAll(places: readonly { readonly store: ReadableStore }[]): Promise<void> {
   for (const { store } of places) await store.close?.();
+}
+
+/** A place that a plan allows: as every process names it. Throws `BAD_ARGUMENT` for a signature, which a plan would show to whoever reads it. */
+function allowedInPlan(place: string): string {
+  if (!/[?&]sig=/i.test(place)) return absolute(place);
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    "a plan is a file that others read, so no signed address goes into it; give the signature to each process, in AZURE_STORAGE_SAS_TOKEN",
+    { field: "allow" },
+  );
 }
 
 /** An address, or a path as every process of this machine names it. */

@@ -1,6 +1,6 @@
 /** Plans of references and of repairs: in shares the same as one process makes, and killed or doubled work harms nothing. */
 import { appendFile, cp, mkdir, open, readdir, readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { expect, it } from "vitest";
 import { finish, openArray, plan, planStatus, runTasks, virtualize } from "../../src/node/index.ts";
 import { runCli } from "../cli/harness.ts";
@@ -152,6 +152,18 @@ it("without holes said, damaged archives are named and nothing is made of them",
     "cut.blp": "refused",
   });
   expect(await readdir(join(folder, "saved"))).toEqual(["repair.jsonl"]);
+});
+
+it("a plan takes no signed address, and names what it allows by absolute paths", async () => {
+  const { folder, data } = await makeTree(false);
+  const from = join(data, "sound.blp");
+  const allow = ["az://container/?sv=2024&sig=secret"];
+  await expect(plan(from, join(folder, "a.zarr"), { allow })).rejects.toMatchObject({
+    code: "BAD_ARGUMENT",
+    message: expect.not.stringContaining("secret"),
+  });
+  const made = await plan(from, join(folder, "a.zarr"), { allow: ["places"] });
+  expect(made.options).toMatchObject({ allow: [resolve("places")] });
 });
 
 it("options of other work are refused", async () => {
