@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import { hostname } from "node:os";
 import { resolve } from "node:path";
 import type { DamageReport, HolePolicy } from "../archive/kinds/types.ts";
-import { sumResults } from "../convert/run/results.ts";
+import { sumResults } from "../convert/run/run-source.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import { finishShared, finishWork, type SharedResult, type SharedStatus, statusOf } from "../plan/finish.ts";

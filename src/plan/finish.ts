@@ -14,8 +14,7 @@ import type {
 } from "../convert/pipeline.ts";
 import { publishDirectly } from "../convert/run/conversion-store.ts";
 import { deleteTree } from "../convert/run/destination.ts";
-import { folderDocuments, sumResults } from "../convert/run/results.ts";
-import { runSource } from "../convert/run/run-source.ts";
+import { folderDocuments, runSource, sumResults } from "../convert/run/run-source.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";

@@ -2,8 +2,7 @@
  * A look at an archive that is not opened: its size, and what changes when it does. Small archives are planned so, because to open
  * very many of them twice costs more than all the rest of sharing them.
  */
-import { digestOf } from "../convert/run/conversion.ts";
-import { metadataVersions } from "../convert/sources/items.ts";
+import { digestOf, metadataVersions } from "../convert/sources/items.ts";
 import { isSuperchunkError } from "../errors.ts";
 import { parseSizes } from "../format/folder.ts";
 import { decodeHeader } from "../format/header.ts";

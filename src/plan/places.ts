@@ -7,8 +7,7 @@
 import { at } from "../bytes/at.ts";
 import { failureOf } from "../convert/failure.ts";
 import type { ConvertOptions, Destination } from "../convert/pipeline.ts";
-import { digestOf } from "../convert/run/conversion.ts";
-import { fingerprintZarr, metadataVersions } from "../convert/sources/items.ts";
+import { digestOf, fingerprintZarr, metadataVersions } from "../convert/sources/items.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import { type FoundReadable, findReadables } from "../open/find-readables.ts";

@@ -20,7 +20,7 @@ declare global {
 }`;
 
 /** What bundlers and packages that are not installed here declare. */
-const DECLARED = `declare module "*.wasm?module" {
+const DECLARED = `declare module "*.wasm" {
   const module: WebAssembly.Module;
   export default module;
 }

@@ -1,8 +1,6 @@
 import { at } from "../../bytes/at.ts";
-import { textDigest } from "../../bytes/checksum.ts";
 import { isSuperchunkError, unpackError } from "../../errors.ts";
-import { stringifyJson } from "../../format/json.ts";
-import type { JsonObject, JsonValue } from "../../format/types.ts";
+import type { JsonObject } from "../../format/types.ts";
 import { isTaken, joinKey } from "../../store/key.ts";
 import { mapAhead, runPooled } from "../../store/pool.ts";
 import type { WritableStore } from "../../store/types.ts";
@@ -21,6 +19,7 @@ import type {
   SourceRun,
   Target,
 } from "../pipeline.ts";
+import { digestOf } from "../sources/items.ts";
 import { BatchPublisher, hiddenKey, publishDirectly } from "./conversion-store.ts";
 import {
   type ConversionIdentity,
@@ -31,8 +30,15 @@ import {
   recordKey,
 } from "./destination.ts";
 import { describedIn, HANDED, type Helpers, MANY_SOURCES } from "./helpers.ts";
-import { folderDocuments, sumResults } from "./results.ts";
-import { deleteAt, type RunContext, runMember, runSource, type SourceOutcome } from "./run-source.ts";
+import {
+  deleteAt,
+  folderDocuments,
+  type RunContext,
+  runMember,
+  runSource,
+  type SourceOutcome,
+  sumResults,
+} from "./run-source.ts";
 
 /** Sources of a hierarchy that are converted at a time: for small ones most of the time is waiting for the disk. */
 const SOURCES_AT_ONCE = 4;
@@ -483,10 +489,6 @@ function isSkippable(error: unknown, signal: AbortSignal | undefined): boolean {
     error.code !== "NO_SPACE" &&
     error.code !== "READ_ONLY"
   );
-}
-
-export function digestOf(facts: JsonValue): Promise<string> {
-  return textDigest(stringifyJson(facts));
 }
 
 /** Rows that are skipped or filled make another result: a conversion goes on only with the same choice. */

@@ -2,7 +2,9 @@
 import type { Archive, OpenOptions } from "../../archive/kinds/types.ts";
 import { type FoundArchive, findArchives, isZarrFolder } from "../../archive/open/discover.ts";
 import { open } from "../../archive/open/open.ts";
+import { textDigest } from "../../bytes/checksum.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { stringifyJson } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
@@ -298,4 +300,9 @@ async function isTableGroup(group: ZarrGroup): Promise<boolean> {
 function withoutOrder(attrs: JsonObject): JsonObject {
   const { [COLUMN_ORDER]: _, ...others } = attrs;
   return withoutMeaning(keepFloats(others, attrs));
+}
+
+/** A name for facts of a source, which changes when they do. */
+export function digestOf(facts: JsonValue): Promise<string> {
+  return textDigest(stringifyJson(facts));
 }
