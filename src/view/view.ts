@@ -8,7 +8,7 @@ import type { Archive } from "../archive/kinds/types.ts";
 import { at } from "../bytes/at.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import type { LayoutOptions } from "../convert/pipeline.ts";
-import type { ArrayJob } from "../convert/plan/array-job.ts";
+import { type ArrayJob, nbytesOf } from "../convert/plan/array-job.ts";
 import { type ConversionJobs, type JobOptions, planJobs } from "../convert/plan/conversion-jobs.ts";
 import type { CellGrid } from "../convert/plan/grid.ts";
 import { type ChunkWork, chunksOfCells } from "../convert/sources/chunk-source.ts";
@@ -227,15 +227,16 @@ export class ArchiveView {
   }
 }
 
-function describeJob({ node, source, chunkDocument }: ArrayJob): ViewNode {
-  const { archive } = source;
+function describeJob(job: ArrayJob): ViewNode {
+  const { node, chunkDocument } = job;
+  const { archive } = job.source;
   return {
     path: node,
     kind: "array",
     source: archive.store.describe(archive.path),
     shape: chunkDocument["shape"] as readonly number[],
     dataType: typeName(chunkDocument["data_type"]),
-    nbytes: archive.nbytes,
+    nbytes: nbytesOf(job),
   };
 }
 

@@ -9,6 +9,7 @@ import type { ChunkHeader } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { arrayDocument, type BloscSettings, withLengths } from "../../zarr/document/make-v3.ts";
+import { mapField } from "../../zarr/document/struct-fields.ts";
 import { mapDType, type ZarrType } from "../../zarr/document/zarr-dtype.ts";
 import type { LayoutOptions } from "../pipeline.ts";
 import { describeValues, type SourceArray } from "../sources/source-array.ts";
@@ -78,14 +79,20 @@ export async function planArray(
 ): Promise<ArrayJob> {
   const { archive, shape, fillValue } = source;
   const path = archive.store.describe(archive.path);
-  const type = mapDType(source.dtype, { portable: options.portable, fillValue, path });
+  const type =
+    source.field === undefined
+      ? mapDType(source.dtype, { portable: options.portable, fillValue, path })
+      : mapField(source.dtype, source.field, path);
   const summary = await archive.summary({ signal: options.signal });
   const isEmpty = shape.includes(0);
   const reversed = source.order === "F" && shape.length > 1;
   const notes = [...type.notes];
   const stored = shape.length === 0 ? [1] : reversed ? [...shape].reverse() : shape;
   const matched = isEmpty ? undefined : matchChunks(source, stored, options);
-  const recodes = isEmpty ? undefined : whyRecode({ source, type, summary, matched, options }, notes);
+  const recodes =
+    isEmpty && source.field === undefined
+      ? undefined
+      : whyRecode({ source, type, summary, matched, options }, notes);
   if (recodes !== undefined && options.recode === false) {
     throw new SuperchunkError(
       "UNSUPPORTED",
@@ -96,7 +103,7 @@ export async function planArray(
   const matching = type.transform === undefined ? matched : undefined;
   const cells = isEmpty
     ? undefined
-    : (matching?.cells ?? chooseCells(stored, type.itemSize, RECODED_CHUNK_SIZE));
+    : (matching?.cells ?? chooseCells(stored, type.itemSize, recodedBytes(source, type)));
   const unequal = cells !== undefined && options.grid === "rectilinear" && isUnequal(cells);
   if (unequal) notes.push(cells.unequal === undefined ? UNEQUAL_LAST : UNEQUAL);
   const copies = matching?.copies ?? [];
@@ -144,6 +151,26 @@ export async function planArray(
     replacesSnappy: options.recode !== false,
     notes,
   };
+}
+
+/** Most bytes of structs that are decoded for one chunk of one field. */
+const STRUCT_BYTES = 8 * RECODED_CHUNK_SIZE;
+
+/** Uncompressed bytes of a recoded chunk, at most: fewer for a small field of large structs. */
+function recodedBytes({ dtype, field }: SourceArray, { itemSize }: ZarrType): number {
+  if (field === undefined) return RECODED_CHUNK_SIZE;
+  return Math.min(RECODED_CHUNK_SIZE, (STRUCT_BYTES / dtype.itemSize) * itemSize);
+}
+
+/** Uncompressed bytes of an item of the source that the job takes: all of it, or a field. */
+export function takenBytes({ source: { dtype, field }, type }: Pick<ArrayJob, "source" | "type">): number {
+  return field === undefined ? dtype.itemSize : type.itemSize;
+}
+
+/** Uncompressed bytes of all that the job takes. */
+export function nbytesOf(job: Pick<ArrayJob, "source" | "type">): number {
+  const { archive, dtype, field } = job.source;
+  return field === undefined ? archive.nbytes : (archive.nbytes / dtype.itemSize) * takenBytes(job);
 }
 
 /** Uncompressed bytes of a chunk in the result. */
@@ -247,7 +274,8 @@ function shapesOf(
 }
 
 function bloscSettings(summary: ChunkSummary, type: ZarrType, recoded: boolean): BloscSettings {
-  const ownSize = type.itemSize > 255 ? 1 : type.itemSize;
+  const valueSize = type.itemShape.reduce((bytes, n) => bytes / n, type.itemSize);
+  const ownSize = valueSize > 255 ? 1 : valueSize;
   const typesize = type.transform !== undefined ? ownSize : (summary.typesize ?? ownSize);
   const cname = summary.cname ?? "lz4";
   return {

@@ -12,6 +12,7 @@ import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { groupDocument } from "../../zarr/document/make-v3.ts";
 import { nameNodes, type Renaming } from "../../zarr/document/node-names.ts";
+import { FIELDS_APART, fieldsIn, hasSubArrays, type StructField } from "../../zarr/document/struct-fields.ts";
 import type { ChunkRun, ConversionPlan, LayoutOptions, PlannedArray } from "../pipeline.ts";
 import {
   addAttributes,
@@ -19,6 +20,7 @@ import {
   findOhlcRatio,
   meaningOf,
   nameDimensions,
+  type SourceArchive,
   type SourceArray,
   sourceOfArray,
   sourceOfBytes,
@@ -29,6 +31,7 @@ import {
   countCopies,
   type JobLayout,
   mayBePadded,
+  nbytesOf,
   planArray,
 } from "./array-job.ts";
 
@@ -95,7 +98,10 @@ export function nameJobs(
 ): ArrayJob[] {
   const named = (form: "document" | "chunkDocument"): JsonObject[] =>
     nameDimensions(
-      arrays.map((job) => ({ document: job[form], isColumn: groups.size > 0 })),
+      arrays.map((job) => ({
+        document: job[form],
+        isColumn: groups.size > 0 && job.source.shape.length > 0,
+      })),
       isMember,
     );
   const [documents, chunkDocuments] = [named("document"), named("chunkDocument")];
@@ -151,39 +157,76 @@ async function addArchive(
 
 async function addColumns(
   found: Collected,
-  { node, name }: NamedPlace,
+  place: NamedPlace,
   archive: TableArchive | ArrayArchive,
   names: readonly string[],
   options: LayoutOptions & OpenOptions,
 ): Promise<void> {
-  const wanted = node === "" ? chosen(archive, names, options.columns) : names;
-  const nodes = nameNodes(wanted);
+  const wanted = place.node === "" ? chosen(archive, names, options.columns) : names;
   const ratio = await findOhlcRatio(archive, names, options);
   const meaning = meaningOf(names, archive.attrs, ratio);
-  const added: JsonObject = {
-    ...meaning.table,
-    column_order: wanted.map((column) => nodes.get(column) ?? column),
+  const { path, attrs } = archive;
+  const members = addGroup(found, place, { path, attrs, added: meaning.table }, wanted);
+  for (const [column, to] of members)
+    await addArchive(found, to, archive.column(column), { ...options, added: meaning.columns[column] });
+}
+
+/** A group with members of these names; returns where each of them goes. */
+function addGroup(
+  found: Collected,
+  { node, name }: NamedPlace,
+  { path, attrs, added }: { path: string; attrs: JsonObject; added: JsonObject },
+  names: readonly string[],
+): (readonly [string, NamedPlace])[] {
+  const nodes = nameNodes(names);
+  const { attributes, notes } = addAttributes(attrs, {
+    ...added,
+    column_order: names.map((column) => nodes.get(column) ?? column),
     ...(name === undefined ? {} : { superchunk: { name } }),
-  };
-  const { attributes, notes } = addAttributes(archive.attrs, added);
+  });
   found.notes.push(...notes);
   found.groups.set(node, groupDocument(attributes));
-  for (const column of wanted) {
+  return names.map((column) => {
     const to = nodes.get(column) ?? column;
-    const path = joinKey(node, to);
-    if (to !== column)
-      found.renamed.push({ from: joinKey(archive.path, column.replaceAll("/", "%2F")), to: path });
-    const place = { node: path, name: to === column ? undefined : column };
-    await addArchive(found, place, archive.column(column), { ...options, added: meaning.columns[column] });
+    const place = joinKey(node, to);
+    if (to !== column) found.renamed.push({ from: joinKey(path, column.replaceAll("/", "%2F")), to: place });
+    return [column, { node: place, name: to === column ? undefined : column }];
+  });
+}
+
+/** The fields of structs as members of a group, because as one array Zarr has no data type for them. */
+async function addFields(
+  found: Collected,
+  place: NamedPlace,
+  source: SourceArray,
+  fields: readonly StructField[],
+  options: LayoutOptions & OpenOptions,
+): Promise<void> {
+  const { archive, attrs } = source;
+  const names = fields.map(({ name }) => name);
+  const wanted = place.node === "" ? chosen(archive, names, options.columns) : names;
+  for (const [name, to] of addGroup(found, place, { path: archive.path, attrs, added: {} }, wanted)) {
+    const field = at(fields, names.indexOf(name));
+    const own = { ...source, field, attrs: {} };
+    if (field.dtype.kind === "struct") await addFields(found, to, own, fieldsIn(field.dtype, field), options);
+    else await addArray(found, to, own, options);
   }
 }
 
 async function addArray(
   found: Collected,
-  { node, name }: NamedPlace,
+  place: NamedPlace,
   source: SourceArray,
   options: LayoutOptions & OpenOptions,
 ): Promise<void> {
+  const { dtype, field, fillValue } = source;
+  if (field === undefined && options.portable !== true && hasSubArrays(dtype)) {
+    const fields = fieldsIn(dtype, { offset: 0, shape: [], strides: [], fillValue });
+    found.notes.push(place.node === "" ? FIELDS_APART : `${place.node}: ${FIELDS_APART}`);
+    await addFields(found, place, source, fields, options);
+    return;
+  }
+  const { node, name } = place;
   try {
     found.arrays.push(await planArray(node, source, options, name));
   } catch (error) {
@@ -193,7 +236,7 @@ async function addArray(
 }
 
 function chosen(
-  archive: TableArchive | ArrayArchive,
+  archive: Pick<SourceArchive, "store" | "path">,
   names: readonly string[],
   columns: readonly string[] | undefined,
 ): readonly string[] {
@@ -215,7 +258,7 @@ function describeJob(job: ArrayJob): PlannedArray {
     source: archive.store.describe(archive.path),
     action: actionOf(layout, recodes),
     ...(recodes === undefined ? {} : { reason: recodes }),
-    nbytes: archive.nbytes,
+    nbytes: nbytesOf(job),
     chunks: layout?.cells.count ?? 0,
     shards: layout?.shards.count ?? 0,
     shape: [...shape, ...type.itemShape],

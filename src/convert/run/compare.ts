@@ -25,7 +25,7 @@ import { slabsOf, type ZarrArray } from "../../zarr/read/array.ts";
 import { storedPositions } from "../../zarr/read/stored-chunks.ts";
 import { placeFailure } from "../failure.ts";
 import type { ColumnArray, LayoutOptions } from "../pipeline.ts";
-import { type ArrayJob, bytesOfCell, cellSegments, type JobLayout } from "../plan/array-job.ts";
+import { type ArrayJob, bytesOfCell, cellSegments, type JobLayout, nbytesOf } from "../plan/array-job.ts";
 import { type ConversionJobs, planJobs } from "../plan/conversion-jobs.ts";
 import { cellItems, indexSlot, shardCells } from "../plan/grid.ts";
 import { recodedCells } from "../sources/chunk-source.ts";
@@ -217,7 +217,7 @@ export async function verifyConversion(
   for (const job of jobs.arrays) {
     await checkDocument(store, joinKey(prefix, job.node, "zarr.json"), job.document);
     check.chunks += await verifyArray(job, store, prefix, options);
-    check.nbytes += job.source.archive.nbytes;
+    check.nbytes += nbytesOf(job);
     check.arrays++;
     options.onProgress?.({
       done: check.nbytes,
@@ -392,5 +392,5 @@ async function checkDocument(store: ReadableStore, key: string, expected: JsonOb
 }
 
 function totalBytes(jobs: ConversionJobs): number {
-  return jobs.arrays.reduce((total, { source }) => total + source.archive.nbytes, 0);
+  return jobs.arrays.reduce((total, job) => total + nbytesOf(job), 0);
 }

@@ -17,6 +17,7 @@ import {
   fitOf,
   type JobLayout,
   rowBytesOfCell,
+  takenBytes,
 } from "../plan/array-job.ts";
 import { type CellRange, cellItems, cellStart } from "../plan/grid.ts";
 
@@ -156,7 +157,7 @@ async function* recodeChunks(
   for await (const chunk of encodeAhead(wholeCells(), settingsOf(job), encoder)) {
     counts.recoded++;
     yield chunk;
-    onChunk(cellItems(layout.cells, cell++) * job.source.dtype.itemSize);
+    onChunk(cellItems(layout.cells, cell++) * takenBytes(job));
   }
 }
 

@@ -12,6 +12,7 @@ import { isDailyBars } from "../../scan/daily-bars.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import type { StoreOptions } from "../../store/types.ts";
 import type { LengthRun } from "../../zarr/document/chunk-grid.ts";
+import type { StructField } from "../../zarr/document/struct-fields.ts";
 import type { ZarrType } from "../../zarr/document/zarr-dtype.ts";
 import type { LayoutOptions } from "../pipeline.ts";
 import type { CellCopies } from "../plan/grid.ts";
@@ -48,6 +49,8 @@ export interface SourceArray {
   readonly attrs: JsonObject;
   /** Rows of a chunk, as the metadata says. */
   readonly chunkLength: number | undefined;
+  /** The one field of its items that is taken; absent: all of an item. */
+  readonly field?: StructField;
   /** Absent where its chunks, as long as `chunkBytes` says, are one after the other. */
   readonly uneven?: UnevenChunks;
 }

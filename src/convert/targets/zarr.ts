@@ -21,7 +21,7 @@ import type {
   Task,
   TaskContext,
 } from "../pipeline.ts";
-import type { ArrayJob, JobLayout } from "../plan/array-job.ts";
+import { type ArrayJob, type JobLayout, nbytesOf, takenBytes } from "../plan/array-job.ts";
 import {
   type ConversionJobs,
   describeJobs,
@@ -153,7 +153,7 @@ function shardRun(job: ArrayJob, prefix: string): ArrayRun {
     node: job.node,
     path: archive.store.describe(archive.path),
     arrays: 1,
-    nbytes: archive.nbytes,
+    nbytes: nbytesOf(job),
     notes: job.notes.map((note) => (job.node === "" ? note : `${job.node}: ${note}`)),
     root: joinKey(prefix, job.node),
     keepsTasks: true,
@@ -188,9 +188,9 @@ async function writeShard(
   await store.put(key, source, { signal });
 }
 
-function shardBytes({ source }: ArrayJob, { cells, shards }: JobLayout, shard: number): number {
+function shardBytes(job: ArrayJob, { cells, shards }: JobLayout, shard: number): number {
   const { first, end } = shardCells(shards, shard);
   let items = 0;
   for (let cell = first; cell < end; cell++) items += cellItems(cells, cell);
-  return items * source.dtype.itemSize;
+  return items * takenBytes(job);
 }
