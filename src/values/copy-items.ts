@@ -109,32 +109,6 @@ function laneCopier(from: Uint8Array, to: Uint8Array, itemSize: number): RunCopi
   };
 }
 
-/** Where the values of a field lie in each item of a struct, in bytes. */
-interface FieldPlace {
-  readonly dtype: DType;
-  readonly offset: number;
-  readonly shape: readonly number[];
-  readonly strides: readonly number[];
-}
-
-/** What takes the values of one field out of whole items of `structSize` bytes; what it returns is fresh. */
-export function fieldTaker(
-  structSize: number,
-  { dtype: { itemSize }, offset, shape, strides }: FieldPlace,
-): (items: Uint8Array) => Uint8Array {
-  const distances = [structSize, offset, itemSize, ...strides];
-  const unit = [8, 4, 2].find((size) => distances.every((bytes) => bytes % size === 0)) ?? 1;
-  const from = [structSize, ...strides, unit].map((bytes) => bytes / unit);
-  return (items) => {
-    const counts = [Math.floor(items.length / structSize), ...shape, itemSize / unit];
-    const to = counts.map((_, d) => counts.slice(d + 1).reduce((product, n) => product * n, 1));
-    const bytes = new Uint8Array(counts.reduce((product, n) => product * n, unit));
-    const source = { bytes: items, offset: offset / unit, strides: from };
-    copyItems(source, { bytes, offset: 0, strides: to }, counts, unit);
-    return bytes;
-  };
-}
-
 function lanesOf(bytes: Uint8Array, width: number): Uint8Array | Uint16Array | Uint32Array {
   const length = Math.floor(bytes.byteLength / width);
   if (width === 4) return new Uint32Array(bytes.buffer, bytes.byteOffset, length);

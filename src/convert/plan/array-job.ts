@@ -9,7 +9,6 @@ import type { ChunkHeader } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { arrayDocument, type BloscSettings, withLengths } from "../../zarr/document/make-v3.ts";
-import { mapField } from "../../zarr/document/struct-fields.ts";
 import { mapDType, type ZarrType } from "../../zarr/document/zarr-dtype.ts";
 import type { LayoutOptions } from "../pipeline.ts";
 import { describeValues, type SourceArray } from "../sources/source-array.ts";
@@ -82,7 +81,7 @@ export async function planArray(
   const type =
     source.field === undefined
       ? mapDType(source.dtype, { portable: options.portable, fillValue, path })
-      : mapField(source.dtype, source.field, path);
+      : (await import("../../zarr/document/struct-fields.ts")).mapField(source.dtype, source.field, path);
   const summary = await archive.summary({ signal: options.signal });
   const isEmpty = shape.includes(0);
   const reversed = source.order === "F" && shape.length > 1;

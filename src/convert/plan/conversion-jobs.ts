@@ -8,11 +8,11 @@ import { at } from "../../bytes/at.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { keepFloats } from "../../format/json-float.ts";
-import type { JsonObject } from "../../format/types.ts";
+import type { DType, JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { groupDocument } from "../../zarr/document/make-v3.ts";
 import { nameNodes, type Renaming } from "../../zarr/document/node-names.ts";
-import { FIELDS_APART, fieldsIn, hasSubArrays, type StructField } from "../../zarr/document/struct-fields.ts";
+import type { StructField } from "../../zarr/document/struct-fields.ts";
 import type { ChunkRun, ConversionPlan, LayoutOptions, PlannedArray } from "../pipeline.ts";
 import {
   addAttributes,
@@ -194,6 +194,17 @@ function addGroup(
   });
 }
 
+/** True for a struct with a field that is a sub-array, at any depth. */
+function hasSubArrays(dtype: DType): boolean {
+  return (
+    dtype.kind === "struct" &&
+    dtype.fields.some((field) => field.shape.length > 0 || hasSubArrays(field.dtype))
+  );
+}
+
+/** What takes structs apart: a page that shows other arrays does not load it. */
+const loadFields = () => import("../../zarr/document/struct-fields.ts");
+
 /** The fields of structs as members of a group, because as one array Zarr has no data type for them. */
 async function addFields(
   found: Collected,
@@ -203,6 +214,7 @@ async function addFields(
   options: LayoutOptions & OpenOptions,
 ): Promise<void> {
   const { archive, attrs } = source;
+  const { fieldsIn } = await loadFields();
   const names = fields.map(({ name }) => name);
   const wanted = place.node === "" ? chosen(archive, names, options.columns) : names;
   for (const [name, to] of addGroup(found, place, { path: archive.path, attrs, added: {} }, wanted)) {
@@ -221,6 +233,7 @@ async function addArray(
 ): Promise<void> {
   const { dtype, field, fillValue } = source;
   if (field === undefined && options.portable !== true && hasSubArrays(dtype)) {
+    const { FIELDS_APART, fieldsIn } = await loadFields();
     const fields = fieldsIn(dtype, { offset: 0, shape: [], strides: [], fillValue });
     found.notes.push(place.node === "" ? FIELDS_APART : `${place.node}: ${FIELDS_APART}`);
     await addFields(found, place, source, fields, options);

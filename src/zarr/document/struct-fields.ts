@@ -3,8 +3,8 @@
  *
  * Knows dtypes and how items lie; must not know chunks or stores. @see FORMAT.md [FZ]
  */
+import { at } from "../../bytes/at.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
-import { fieldTaker, repeatItem } from "../../values/copy-items.ts";
 import { mapDType, type ZarrType } from "./zarr-dtype.ts";
 
 /** A field of a struct that is taken out of its items, however deep it lies. */
@@ -23,14 +23,6 @@ export interface StructField {
 /** Why chunks of such structs are not copied. */
 export const FIELDS_APART =
   "its items have sub-arrays, which a Zarr struct does not have, so each field is an array of its own";
-
-/** True for a struct with a field that is a sub-array, at any depth. */
-export function hasSubArrays(dtype: DType): boolean {
-  return (
-    dtype.kind === "struct" &&
-    dtype.fields.some((field) => field.shape.length > 0 || hasSubArrays(field.dtype))
-  );
-}
 
 /** The fields of a struct, or those of a field that is one. */
 export function fieldsIn(
@@ -59,16 +51,49 @@ export function mapField(struct: DType, field: StructField, path: string): ZarrT
   // A sub-array of nothing is refused as an item of no bytes.
   const dtype = values === 0 ? ({ ...field.dtype, itemSize: 0 } as DType) : field.dtype;
   const type = mapDType(dtype, { path, fillValue: field.fillValue });
-  const take = fieldTaker(struct.itemSize, field);
   return {
     ...type,
     itemShape: [...field.shape, ...type.itemShape],
     itemSize: values * type.itemSize,
-    fill: { ...type.fill, item: repeatItem(type.fill.item, new Uint8Array(values * type.itemSize)) },
+    fill: { ...type.fill, item: repeat(type.fill.item, values) },
     transform: {
       reason: FIELDS_APART,
       target: type.transform?.target ?? dtype,
-      apply: (items) => type.transform?.apply(take(items)) ?? take(items),
+      apply(items) {
+        const taken = takeField(items, struct.itemSize, field);
+        return type.transform?.apply(taken) ?? taken;
+      },
     },
   };
+}
+
+function repeat(item: Uint8Array, times: number): Uint8Array {
+  const items = new Uint8Array(item.length * times);
+  for (let i = 0; i < times; i++) items.set(item, i * item.length);
+  return items;
+}
+
+/** The values of one field of whole items of `size` bytes; they are fresh. */
+function takeField(
+  items: Uint8Array,
+  size: number,
+  { dtype: { itemSize }, offset, shape, strides }: StructField,
+): Uint8Array {
+  // Axes whose values lie one after the other are copied as one run.
+  let run = itemSize;
+  let axes = shape.length;
+  while (axes > 0 && strides[axes - 1] === run) run *= at(shape, --axes);
+  const count = Math.floor(items.length / size);
+  const taken = new Uint8Array(count * shape.reduce((product, n) => product * n, itemSize));
+  let to = 0;
+  const copy = (from: number, axis: number): void => {
+    if (axis < axes) {
+      for (let k = 0; k < at(shape, axis); k++) copy(from + k * at(strides, axis), axis + 1);
+    } else if (run > 64) {
+      taken.set(items.subarray(from, from + run), to);
+      to += run;
+    } else for (let i = 0; i < run; i++) taken[to++] = items[from + i] as number;
+  };
+  for (let item = 0; item < count; item++) copy(item * size + offset, 0);
+  return taken;
 }
