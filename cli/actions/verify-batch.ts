@@ -3,12 +3,12 @@
  *
  * Knows how a batch runs; must not know what is printed.
  */
-import { createReadStream, realpathSync } from "node:fs";
+import { createReadStream } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { createInterface } from "node:readline";
 import { type JsonValue, SuperchunkError, stringifyJson } from "../../src/index.ts";
 import type { Context } from "../context.ts";
-import { archivesUnder, type NamedArchive } from "../input/tree.ts";
+import { archivesUnder, type NamedArchive, realPathOf } from "../input/tree.ts";
 import { startProgress } from "../output/progress.ts";
 
 /** Archives under way where nothing else is asked for. */
@@ -149,15 +149,6 @@ async function* namedOnce<T>(batch: Batch<T>): AsyncGenerator<Named<T>> {
     if (seen || set !== undefined) continue;
     const own = await batch.verifyPath(path);
     if (own !== undefined) yield { named: { path, open: neverOpened }, isOnly: isOne, act: async () => own };
-  }
-}
-
-/** The path without links; as it is for an address, and for a node in a file. */
-function realPathOf(path: string): string {
-  try {
-    return realpathSync.native(path);
-  } catch {
-    return path;
   }
 }
 

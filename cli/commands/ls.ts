@@ -7,7 +7,7 @@ import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, inCommandWords, stateOf, toJsonFailure } from "../failure.ts";
 import type { Subject } from "../input/opening.ts";
 import { allowOption } from "../input/opening.ts";
-import { archivesUnder, isUnfollowed, type NamedArchive, unfollowedText } from "../input/tree.ts";
+import { archivesUnder, isUnfollowed, type NamedArchive, realPathOf, unfollowedText } from "../input/tree.ts";
 import { formatCount, formatPlural, formatRatio, formatSize, ratioOf } from "../input/units.ts";
 import { JsonArray } from "../output/json-array.ts";
 import { foldLine, jsonDType, shapeText, shortDType } from "../output/layout.ts";
@@ -56,9 +56,18 @@ async function list(path: string, options: LsOptions, context: Context): Promise
   const totals = options.totals === true ? new Totals() : undefined;
   const isText = !csv && options.json !== true && totals === undefined;
   const array = options.json === true && totals === undefined ? new JsonArray(context.out) : undefined;
+  const places = new Set<string>();
   let isFirst = true;
   const settings = { forPeople: isText, missing, withCodec: csv || totals !== undefined };
   for await (const each of archivesUnder(path, { signal: context.signal, allow: options.allow })) {
+    if (totals !== undefined && each.error === undefined && each.group === undefined) {
+      const place = realPathOf(each.path);
+      if (places.has(place)) {
+        totals.addSame();
+        continue;
+      }
+      places.add(place);
+    }
     const found = await describe(each, settings, context);
     // Where nothing is there is an error, and no table.
     if (each.path === path && isSuperchunkError(each.error, "NOT_FOUND")) throw each.error;

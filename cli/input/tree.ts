@@ -1,5 +1,6 @@
 /** Which archives a path given on the command line stands for: itself, or all that lie under a folder. */
 
+import { realpathSync } from "node:fs";
 import { join } from "node:path";
 import {
   type FoundReadable,
@@ -152,4 +153,13 @@ export function unfollowedText({ details: { found } }: SuperchunkError): string 
   return typeof found === "string"
     ? `a link out of the folder, to ${found}: not followed`
     : "a link in a circle: not followed";
+}
+
+/** The path without links; as it is for an address, and for a node in a file. */
+export function realPathOf(path: string): string {
+  try {
+    return realpathSync.native(path);
+  } catch {
+    return path;
+  }
 }

@@ -37,6 +37,12 @@ export class Totals {
     codec: new Map(),
   };
   readonly #errors = new Map<string, number>();
+  #same = 0;
+
+  /** Counts an archive that was added by another path. */
+  addSame(): void {
+    this.#same++;
+  }
 
   add(facts: ListedFacts): void {
     const { error, notFollowed, kind, dialect = "", dtype, codec } = facts;
@@ -59,7 +65,7 @@ export class Totals {
     }
   }
 
-  /** `{archives, nbytes, cbytes, ratio, dialect: {…}, dtype: {…}, codec: {…}, errors: {…}}`. */
+  /** `{archives, nbytes, cbytes, ratio, same, dialect: {…}, dtype: {…}, codec: {…}, errors: {…}}`. */
   toJson(): JsonValue {
     const parts = KEYS.map((key) => [
       key,
@@ -67,6 +73,7 @@ export class Totals {
     ]);
     return {
       ...jsonOf(this.#all),
+      same: this.#same,
       ...Object.fromEntries(parts),
       errors: Object.fromEntries(this.#errors),
     };
@@ -82,7 +89,9 @@ export class Totals {
     const errors = [...this.#errors].map(
       ([code, count]) => `${formatPlural(count, "archive")} not counted: ${code}`,
     );
-    return [...alignRows([...rows, cellsOf("all", this.#all)], right, columns), ...errors];
+    const same =
+      this.#same > 0 ? [`${formatPlural(this.#same, "archive")} reached by a second path, counted once`] : [];
+    return [...alignRows([...rows, cellsOf("all", this.#all)], right, columns), ...same, ...errors];
   }
 
   /** The largest first. */

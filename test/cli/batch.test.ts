@@ -148,6 +148,23 @@ describe("verify", () => {
     expect(out).toContain("1 archive: 1 ok, 1 reached by a second path, counted once");
   });
 
+  test("counts an archive with a link beside it once in the totals of ls and info too", async () => {
+    const folder = temporaryFolder();
+    cpSync(TABLE, join(folder, "table"), { recursive: true });
+    const alone = JSON.parse((await runCli(["ls", folder, "--totals", "--json"])).out) as object;
+    symlinkSync(join(folder, "table"), join(folder, "zlink"));
+    expect(alone).toMatchObject({ archives: 1, same: 0 });
+    for (const command of [
+      ["ls", folder, "--totals"],
+      ["info", folder],
+    ]) {
+      const { out } = await runCli([...command, "--json"]);
+      expect(JSON.parse(out)).toEqual({ ...alone, same: 1 });
+      const text = await runCli(command);
+      expect(text.out).toContain("1 archive reached by a second path, counted once");
+    }
+  });
+
   test("takes its paths from a list, and says so where there are none", async () => {
     const list = join(temporaryFolder(), "list");
     writeFileSync(list, `${join(tree, "a.blp")}\n\n${join(tree, "c.blp")}\n`);
