@@ -72,6 +72,9 @@ const PARTS = [
 /** What chooses between decoders and encoders is by itself, so that bundlers leave out the encoders that a page does not call. */
 const CHOOSES = /[\\/]dist[\\/]src[\\/]codec2[\\/]index\.js$/;
 
+/** What scripts of the page share: small, and not to be put to something large for that. */
+const OF_PAGE = /[\\/]dist[\\/]src[\\/]page[\\/](?:calls|dom|text|colours|state|views[\\/]view)\.js$/;
+
 /** What no bundle holds. */
 const isExternal = (id) => !/^[./\0]|^[A-Z]:/.test(id) && !isBundled(id);
 
@@ -189,6 +192,7 @@ async function bundleCode() {
       const isCommand = id.includes("/dist/cli/");
       const isSystem = id.includes("/dist/src/node/");
       if (CHOOSES.test(id)) return "chunks";
+      if (OF_PAGE.test(id)) return "page-parts";
       const part = isSystem || isCommand ? undefined : parts.find(({ has }) => has(id));
       if (part !== undefined) return part.name;
       if (first.has(id) && !isSystem && !isCommand) return "formats";

@@ -64,7 +64,7 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
     );
     const served = await serveView(folder, { page: "only" });
     try {
-      await outcome.attempt("what the page loads", () => checkWeights(browser, served.url, outcome));
+      await outcome.attempt("what the page loads", () => checkWeights(browser, folder, outcome));
       await outcome.attempt("the map", () => checkMap(browser, served.url, folder, outcome));
       await outcome.attempt("inside of a chunk", () => checkInside(browser, served.url, folder, outcome));
       await outcome.attempt("files and ages", () => checkFileCells(browser, served.url, folder, outcome));

@@ -1,11 +1,16 @@
 /** What the page loads, compressed, for each of its views; and what it asks of an archive. */
+import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import type { Browser } from "playwright-core";
+import { serveView } from "superchunk/node";
 import { newPage, PATIENCE } from "./driven.ts";
 import type { Outcome } from "./outcome.ts";
 
-/** Bytes of scripts and markup, and requests for the archive until its first values are there, at most. */
-const MOST_BYTES = 150_000;
+/**
+ * Bytes of scripts and markup, and requests for the archive until its first values are there, at most. This page is the one for work on
+ * it, in about 40 files; the published one has 13, which compress to 4 kB less (150 kB at most).
+ */
+const MOST_BYTES = 151_000;
 const MOST_REQUESTS = 10;
 /** Views, and what is there once they are shown. */
 const VIEWS = [
@@ -18,32 +23,51 @@ const VIEWS = [
   ["cube&view=picture", "[data-drawn]"],
 ] as const;
 
-/** No view of an archive loads more than the page may weigh, from another place, or with an error. */
-export async function checkWeights(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+/**
+ * No view of an archive loads more than the page may weigh, from another place, or with an error. Each archive is served by itself: of a
+ * folder the page also opens the others, of whatever dialects they are.
+ */
+export async function checkWeights(browser: Browser, folder: string, outcome: Outcome): Promise<void> {
   for (const [state, ready] of VIEWS) {
-    const { page, troubles, requests } = await newPage(browser);
-    await page.goto(`${url}#archive=${state}`);
-    await page.waitForSelector(ready, PATIENCE);
-    const own = new Set(requests.filter((each) => each.split("#")[0] === url || each.includes("/page/")));
-    let bytes = 0;
-    for (const each of own) {
-      const answer = await fetch(each, { headers: { accept: "text/html" } });
-      bytes += gzipSync(Buffer.from(await answer.arrayBuffer()), { level: 9 }).length;
+    const served = await serveView(join(folder, state.replace(/&.*/, "")), { page: "only" });
+    try {
+      await checkView(browser, served.url, [state, ready], outcome);
+    } finally {
+      await served.close();
     }
-    console.log(`  ${state}: ${(bytes / 1000).toFixed(1)} kB compressed in ${own.size} files`);
-    outcome.expect(`${state} loads ${bytes} bytes, at most ${MOST_BYTES}`, bytes <= MOST_BYTES, true);
-    const strangers = requests.filter(
-      (each) => !each.startsWith(url) && !each.startsWith("data:") && !each.startsWith("blob:"),
-    );
-    outcome.expect(`${state}: requests to others`, strangers, []);
-    outcome.expect(`${state}: troubles`, troubles, []);
-    await page.close();
   }
+  const served = await serveView(folder, { page: "only" });
   const { page, requests } = await newPage(browser);
-  await page.goto(`${url}#archive=prices.blp&view=values`);
+  await page.goto(`${served.url}#archive=prices.blp&view=values`);
   await page.waitForSelector(".cells td:text-matches('[0-9]')", PATIENCE);
   const count = requests.filter((each) => each.includes("/files/0/prices.blp")).length;
   console.log(`  ${count} requests show the first values of a file`);
   outcome.expect(`requests for the first values (${count})`, count <= MOST_REQUESTS, true);
+  await page.close();
+  await served.close();
+}
+
+async function checkView(
+  browser: Browser,
+  url: string,
+  [state, ready]: readonly [state: string, ready: string],
+  outcome: Outcome,
+): Promise<void> {
+  const { page, troubles, requests } = await newPage(browser);
+  await page.goto(`${url}#archive=${state}`);
+  await page.waitForSelector(ready, PATIENCE);
+  const own = new Set(requests.filter((each) => each.split("#")[0] === url || each.includes("/page/")));
+  let bytes = 0;
+  for (const each of own) {
+    const answer = await fetch(each, { headers: { accept: "text/html" } });
+    bytes += gzipSync(Buffer.from(await answer.arrayBuffer()), { level: 9 }).length;
+  }
+  console.log(`  ${state}: ${(bytes / 1000).toFixed(1)} kB compressed in ${own.size} files`);
+  outcome.expect(`${state} loads ${bytes} bytes, at most ${MOST_BYTES}`, bytes <= MOST_BYTES, true);
+  const strangers = requests.filter(
+    (each) => !each.startsWith(url) && !each.startsWith("data:") && !each.startsWith("blob:"),
+  );
+  outcome.expect(`${state}: requests to others`, strangers, []);
+  outcome.expect(`${state}: troubles`, troubles, []);
   await page.close();
 }
