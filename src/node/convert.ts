@@ -28,6 +28,7 @@ import { FileStore } from "./fs/fs-store.ts";
 import { findMembership, type Membership } from "./hierarchy.ts";
 import {
   closeOnFailure,
+  isAddress,
   isS3Address,
   type Location,
   locate,
@@ -242,7 +243,7 @@ async function refuseOverlap(source: string, destination: string): Promise<void>
 
 /** The absolute path without symbolic links, also of what does not exist yet; of an address, that without settings. */
 async function realLocation(path: string): Promise<string> {
-  if (/^[a-z][a-z0-9+.-]+:\/\//i.test(path)) return path.replace(/\?.*$/s, "").replace(/\/+$/, "");
+  if (isAddress(path)) return path.replace(/\?.*$/s, "").replace(/\/+$/, "");
   const full = resolve(path);
   try {
     return await realpath(full);

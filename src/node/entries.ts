@@ -11,7 +11,7 @@ import { findViewEntries } from "../view/find-entries.ts";
 import type { ViewEntry } from "../view/view-tree.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
-import { isS3Address, locate, setAbove } from "./locate.ts";
+import { isAddress, isS3Address, locate, setAbove } from "./locate.ts";
 import { type OpenPathOptions, open, openArchive } from "./open.ts";
 import { decoderOf } from "./threads/threads.ts";
 
@@ -72,7 +72,7 @@ export async function locateEntries(
       stores.push(store);
       if (await isArchive(store, path, { signal })) {
         // A server's objects are remembered by version: only a store of its own takes new ones for right.
-        const openAgain = isRemote(typed)
+        const openAgain = isAddress(typed)
           ? (options: OpenOptions) => openArchive(typed, { openPlace, ...options })
           : (options: OpenOptions) => openIn(store, path, { openPlace, ...options, decoder: decoderOf() });
         entries.push({ node: name, source: store.describe(path), open: openAgain });
@@ -97,7 +97,7 @@ export async function locateEntries(
 /** True for what is, or is in, a set of references, or an Icechunk repository. */
 async function isSet(typed: string): Promise<boolean> {
   if (/\.(?:json|parq)(?:[/?]|$)/i.test(typed) || setAbove(typed) !== undefined) return true;
-  if (isRemote(typed)) return isS3Address(typed) && (await import("./references.ts")).isIcechunk(typed);
+  if (isAddress(typed)) return isS3Address(typed) && (await import("./references.ts")).isIcechunk(typed);
   const has = (name: string): boolean => existsSync(join(typed, name));
   return has("snapshots") && (has("repo") || has("refs"));
 }
@@ -116,12 +116,8 @@ function setEntry(node: string, opened: ZarrArray | ZarrGroup): ViewEntry {
   };
 }
 
-function isRemote(typed: string): boolean {
-  return /^[a-z][a-z0-9+.-]+:\/\//i.test(typed);
-}
-
 function nameOf(typed: string): string {
-  if (!isRemote(typed)) return basename(resolve(typed));
+  if (!isAddress(typed)) return basename(resolve(typed));
   const parts = new URL(typed).pathname.split("/").filter((part) => part !== "");
   return decodeURIComponent(parts.at(-1) ?? "archive");
 }

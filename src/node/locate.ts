@@ -34,7 +34,7 @@ export async function locate(location: string): Promise<Location> {
 
 /** A set of references with the folder that it lies in: its containers lie beside it, also where the set is a folder itself. */
 export async function locateBeside(location: string): Promise<Location> {
-  if (/^(?!file:)[a-z][a-z0-9+.-]+:\/\//i.test(location)) return locate(location.replace(/\/+(?=\?|$)/, ""));
+  if (isRemote(location)) return locate(location.replace(/\/+(?=\?|$)/, ""));
   const full = resolve(/^file:/i.test(location) ? fileURLToPath(location) : location);
   const set = fileAbove(full) ?? setAbove(full) ?? full;
   return {
@@ -45,7 +45,7 @@ export async function locateBeside(location: string): Promise<Location> {
 
 /** The folder of a set of references in Parquet that a path on this machine is, or is in; undefined where there is none. */
 export function setAbove(path: string): string | undefined {
-  if (/^(?!file:)[a-z][a-z0-9+.-]+:\/\//i.test(path)) return undefined;
+  if (isRemote(path)) return undefined;
   const has = (folder: string, name: string): boolean => existsSync(join(folder, name));
   const full = resolve(/^file:/i.test(path) ? fileURLToPath(path) : path);
   for (let folder = full; ; folder = dirname(folder)) {
@@ -114,7 +114,17 @@ export interface WritableLocation {
 
 /** What a place that may be read begins with: an address as it is, a folder with its whole path. */
 export function addressOf(place: string): string {
-  return /^[a-z][a-z0-9+.-]+:\/\//i.test(place) ? place : `file://${resolve(place)}/`;
+  return isAddress(place) ? place : `file://${resolve(place)}/`;
+}
+
+/** True for what has a scheme, `file://` among them; false for paths. */
+export function isAddress(location: string): boolean {
+  return /^[a-z][a-z0-9+.-]+:\/\//i.test(location);
+}
+
+/** True for addresses that are not those of files. */
+export function isRemote(location: string): boolean {
+  return isAddress(location) && !/^file:/i.test(location);
 }
 
 /** True for addresses that begin with `s3://`. */

@@ -27,7 +27,7 @@ import { mapAhead } from "../store/pool.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { type ConvertPathOptions, findSources, locateDestination, membershipOf } from "./convert.ts";
 import { verifyLinkAt } from "./dual/link.ts";
-import { type Location, locate, locateTarget, type WritableLocation } from "./locate.ts";
+import { isAddress, type Location, locate, locateTarget, type WritableLocation } from "./locate.ts";
 import { placeOpener } from "./open.ts";
 import { encoderOf, type ThreadOptions } from "./threads/threads.ts";
 import { type VirtualizeOptions, type VirtualizeResult, virtualizeListed } from "./virtualize.ts";
@@ -142,7 +142,7 @@ function allowedInPlan(place: string): string {
 
 /** An address, or a path as every process of this machine names it. */
 export function absolute(path: string): string {
-  return path === "" || /^[a-z][a-z0-9+.-]+:\/\//i.test(path) ? path : resolve(path);
+  return path === "" || isAddress(path) ? path : resolve(path);
 }
 
 function softwareVersion(): string {
@@ -277,8 +277,6 @@ function workOf(
     const { form: to = "icechunk", ...settings } = made.options as ListSettings &
       Pick<PlanPathOptions, "form">;
     const keyOf = (unit: number): string => joinKey(beside, `chunks/${unit}.json`);
-    const units = new Units(made);
-    const numbers = new Map(made.sources.map((source, i) => [source.path, units.of(i).first]));
     let result: VirtualizeResult | undefined;
     return {
       references: () => result,
@@ -286,6 +284,8 @@ function workOf(
         run: (source, unit, signal) =>
           listSource(places, source, { store, key: keyOf(unit) }, { ...settings, signal }),
         async end(signal) {
+          const units = new Units(made);
+          const numbers = new Map(made.sources.map((source, i) => [source.path, units.of(i).first]));
           // An end that was killed has left a part of it, or all.
           const again = { update: to === "icechunk", overwrite: to !== "icechunk" };
           result = await virtualizeListed(

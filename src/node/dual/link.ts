@@ -14,7 +14,7 @@ import type { StoredPlace } from "../../places/declared.ts";
 import { statIfThere } from "../fs/fs-open.ts";
 import { FileStore } from "../fs/fs-store.ts";
 import { acquireLock, type LockOptions } from "../fs/lock.ts";
-import { locate, refuseEmptyPath } from "../locate.ts";
+import { isRemote, locate, refuseEmptyPath } from "../locate.ts";
 import { useNativeDigests } from "../threads/native-digest.ts";
 import { dualFiles, SteadyStore } from "./files.ts";
 
@@ -90,7 +90,7 @@ async function isLiveAt(path: string): Promise<boolean> {
 
 /** Throws `UNSUPPORTED` for an address: in object stores nothing has a second name. */
 function refuseAddress(path: string): void {
-  if (/^[a-z][a-z0-9+.-]+:\/\//i.test(path) && !/^file:/i.test(path)) throw onlyFiles(path);
+  if (isRemote(path)) throw onlyFiles(path);
 }
 
 function onlyFiles(path: string): SuperchunkError {

@@ -7,6 +7,7 @@ import type { ConvertOptions } from "../../convert/pipeline.ts";
 import type { HandedOutcome, HandedSource, Helper, Helpers } from "../../convert/run/helpers.ts";
 import { type PackedError, unpackError } from "../../errors.ts";
 import { packOptions, type SharedOptions } from "../../plan/plan.ts";
+import { isRemote } from "../locate.ts";
 import type { BloscChoice } from "./thread-messages.ts";
 import type { ThreadOptions } from "./threads.ts";
 import { WorkerPool } from "./worker-pool.ts";
@@ -75,7 +76,7 @@ export function helpersFor(
   const { to: format = "zarr", encoder, onReceipt } = options;
   const count = Math.min(jobs, threads) - 1;
   const isHere = encoder !== undefined || onReceipt !== undefined || damaged !== "stop" || format !== "zarr";
-  if (count < 1 || isHere || ![...from, to].every(isPath)) return undefined;
+  if (count < 1 || isHere || [...from, to].some(isRemote)) return undefined;
   const { resume: _, overwrite: __, threads: ___, directMemory: ____, workerUrl: _____, ...own } = options;
   const packed = packOptions({ ...own, jobs: Math.ceil(jobs / (count + 1)), skipFailed: true });
   const begun: HelperThread[] = [];
@@ -92,8 +93,4 @@ export function helpersFor(
       await Promise.all(begun.map(({ pool }) => pool.end()));
     },
   };
-}
-
-function isPath(location: string): boolean {
-  return !/^(?!file:)[a-z][a-z0-9+.-]+:\/\//i.test(location);
 }
