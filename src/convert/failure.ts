@@ -7,7 +7,7 @@ import { isUnfollowed } from "../archive/open/discover.ts";
 import type { ChunkPlace } from "../archive/places/sequence.ts";
 import { isSuperchunkError, type SuperchunkError } from "../errors.ts";
 import type { ReadableStore } from "../store/types.ts";
-import type { Failure } from "./pipeline.ts";
+import type { FailedNode, Failure, NodeFailure } from "./pipeline.ts";
 
 /**
  * Code and message of the failure of what was found at `where`. A link that is not followed is not damage: its code is
@@ -16,6 +16,15 @@ import type { Failure } from "./pipeline.ts";
 export function failureOf(error: unknown, where?: string): Failure {
   const { code, message } = assertSkippable(error);
   return { code: where !== undefined && isUnfollowed(error, where) ? "UNSUPPORTED" : code, message };
+}
+
+/** The failures of nodes of a source that are left out. Throws as {@link failureOf}. */
+export function failuresOf(failed: readonly FailedNode[]): NodeFailure[] {
+  return failed.map(({ source, path, error }) => ({
+    path: source,
+    node: path,
+    ...failureOf(error, source),
+  }));
 }
 
 /** Throws a full or read-only destination, and what is not the fault of an archive; returns all other errors. */

@@ -34,17 +34,6 @@ import { ZarrEdit } from "./zarr-array.ts";
 import { createGroup, ZarrGroupEdit } from "./zarr-group.ts";
 
 /** What `edit` of the entry does. */
-export function edit(
-  store: ReadableStore,
-  path: string,
-  options: EditOptions & { readonly format: "bloscpack" },
-): Promise<BloscpackFile>;
-export function edit(
-  store: ReadableStore,
-  path: string,
-  options: EditOptions & { readonly format: "zarr" },
-): Promise<ZarrEdit | ZarrGroupEdit>;
-export function edit(store: ReadableStore, path: string, options?: EditOptions): Promise<Editable>;
 export async function edit(store: ReadableStore, path: string, options: EditOptions = {}): Promise<Editable> {
   if (!isWritable(store))
     throw new SuperchunkError("READ_ONLY", "the store cannot write", { path: store.describe(path) });
@@ -188,12 +177,6 @@ const OWN: Readonly<Record<EditFormat, readonly (keyof CreateOptions)[]>> = {
 };
 
 /** What `create` of the entry does. */
-export function create(
-  store: WritableStore,
-  path: string,
-  options: CreateOptions & { readonly format: "zarr"; readonly kind?: "array" | undefined },
-): Promise<ZarrEdit>;
-export function create(store: WritableStore, path: string, options: CreateOptions): Promise<Editable>;
 export async function create(store: WritableStore, path: string, options: CreateOptions): Promise<Editable> {
   const { format = "blz" } = options;
   const foreign = Object.values(OWN).flat();

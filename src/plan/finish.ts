@@ -2,7 +2,7 @@
 
 import type { DamageReport } from "../archive/kinds/types.ts";
 import { at } from "../bytes/at.ts";
-import { failureOf } from "../convert/failure.ts";
+import { failureOf, failuresOf } from "../convert/failure.ts";
 import type {
   ChunkCounts,
   ConvertEntry,
@@ -339,9 +339,7 @@ class Finish {
         notes: [...outcome.result.notes, ...sums.notes],
       };
       this.#entries.push({ path, node, status: "converted", result });
-      const left = outcome.failed.map((each) => {
-        return { path: each.source, node: each.path, ...failureOf(each.error, each.source) };
-      });
+      const left = failuresOf(outcome.failed);
       this.#leave(left, node);
       const described = [...run.described(new Set(left.map((each) => each.node)))];
       this.#remember(node, described.length, described);

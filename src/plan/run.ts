@@ -2,16 +2,8 @@
 
 import { at } from "../bytes/at.ts";
 import { encodeHere } from "../codec/index.ts";
-import { failureOf } from "../convert/failure.ts";
-import type {
-  ChunkCounts,
-  ConvertOptions,
-  Failure,
-  NodeFailure,
-  Receipt,
-  SourceRun,
-  Task,
-} from "../convert/pipeline.ts";
+import { failureOf, failuresOf } from "../convert/failure.ts";
+import type { ChunkCounts, ConvertOptions, Failure, Receipt, SourceRun, Task } from "../convert/pipeline.ts";
 import {
   BatchPublisher,
   holdDocuments,
@@ -311,9 +303,7 @@ class Share {
     try {
       const settings = { keep: "nothing" as const, discard, signal, onProgress: () => undefined };
       const { result, failed } = await runSource(run, context, settings);
-      const left = failed.map((each): NodeFailure => {
-        return { path: each.source, node: each.path, ...failureOf(each.error, each.source) };
-      });
+      const left = failuresOf(failed);
       const described = [...run.described(new Set(failed.map((each) => each.path)))];
       const isFew = plan.isTree && plan.sources.length <= MOST_CONSOLIDATED;
       const damage = this.#job.damageOf(source);

@@ -1,7 +1,7 @@
 /** Converts the sources that a conversion hands over: the side of the other thread. See convert/run/helpers.ts. */
 
-import { failureOf } from "../convert/failure.ts";
-import type { ConvertOptions, Destination, NodeFailure, Target } from "../convert/pipeline.ts";
+import { failuresOf } from "../convert/failure.ts";
+import type { ConvertOptions, Destination, Target } from "../convert/pipeline.ts";
 import { placeAt, planItem } from "../convert/run/conversion.ts";
 import { BatchPublisher } from "../convert/run/conversion-store.ts";
 import type { HandedOutcome, HandedSource, Helper } from "../convert/run/helpers.ts";
@@ -79,13 +79,7 @@ export class SourceHelper implements Helper {
       });
       const described = [...run.described(new Set(failed.map(({ path }) => path)))];
       const texts = described.map(([path, document]) => [path, stringifyJson(document)] as const);
-      const failures = failed.map(
-        (each): NodeFailure => ({
-          path: each.source,
-          node: each.path,
-          ...failureOf(each.error, each.source),
-        }),
-      );
+      const failures = failuresOf(failed);
       const nodes = described.length;
       return { fingerprint, done: { result, failures, nodes, described: describes ? texts : [] } };
     } catch (error) {

@@ -5,7 +5,7 @@ import { isTaken, joinKey } from "../../store/key.ts";
 import { mapAhead, runPooled } from "../../store/pool.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { encodeDocument, MOST_CONSOLIDATED } from "../../zarr/document/make-v3.ts";
-import { failureOf } from "../failure.ts";
+import { failureOf, failuresOf } from "../failure.ts";
 import type {
   ConvertEntry,
   ConvertOptions,
@@ -300,9 +300,7 @@ export class Conversion {
           ? await this.#convertInHierarchy(prepared, run, record, signal)
           : await this.#convertBeside(prepared, run, record, signal);
         if (!this.#target.isHierarchy) record.finish(node, fingerprint);
-        const failures = failed.map((each) => {
-          return { path: each.source, node: each.path, ...failureOf(each.error, each.source) };
-        });
+        const failures = failuresOf(failed);
         const isListed = this.#target.isHierarchy && this.#sources.isTree;
         const described = isListed ? [...run.described(new Set(failed.map((each) => each.path)))] : [];
         this.#conclude(index, item, { result, failures, described, nodes: described.length });
