@@ -11,10 +11,11 @@ import { runPooled } from "../store/pool.ts";
 import type { StoreOptions } from "../store/types.ts";
 import { consolidate, encodeDocument, groupDocument, MOST_CONSOLIDATED } from "../zarr/document/make-v3.ts";
 import {
-  ArchiveView,
   cutRange,
   directNodes,
+  type NodeView,
   parseViewKey,
+  planView,
   type ViewNode,
   type ViewOptions,
   type ViewRange,
@@ -41,9 +42,6 @@ export interface ViewEntry {
   view?(options: ViewOptions & { readonly isMember: boolean }): Promise<NodeView>;
 }
 
-/** What an entry shows: objects by their keys below its node, documents and nodes by their paths. */
-export type NodeView = Pick<ArchiveView, "get" | "documents" | "nodes">;
-
 /**
  * Shows many archives as one Zarr v3 hierarchy: a group for each folder, its metadata consolidated (unless there
  * are more than 5,000 nodes below it). Archives that cannot be read are left out of it, and reading them throws why.
@@ -54,13 +52,15 @@ export function zarrTreeView(entries: Iterable<ViewEntry>, options: ViewOptions 
 }
 
 /**
- * Shows an archive, or many (`findViewEntries`), as Zarr v3: {@link zarrView}, {@link zarrTreeView}.
+ * Shows an archive, or many (`findViewEntries`), as Zarr v3: {@link zarrView}, {@link zarrTreeView}. A function that opens the archive,
+ * `(options) => open(store, path, options)`, is called for the first key; of a table only the columns that are read are then opened.
  */
 export function viewOf(
   source: Parameters<typeof zarrView>[0] | Iterable<ViewEntry>,
   options: ViewOptions = {},
 ): ZarrView {
-  return Symbol.iterator in source ? zarrTreeView(source, options) : zarrView(source, options);
+  const isTree = typeof source !== "function" && Symbol.iterator in source;
+  return isTree ? zarrTreeView(source, options) : zarrView(source, options);
 }
 
 /** Documents of folders that are kept. */
@@ -119,7 +119,7 @@ class TreeView implements ZarrView {
     for (let depth = 0; depth <= parts.length; depth++) {
       const entry = this.#entries.get(parts.slice(0, depth).join("/"));
       if (entry === undefined) continue;
-      const nodes = (await this.#open(entry, true)).nodes();
+      const nodes = await (await this.#open(entry, true)).nodes();
       return directNodes(
         nodes.map((node) => below(entry, node)),
         path,
@@ -144,7 +144,7 @@ class TreeView implements ZarrView {
   /** The archive's own node, or what keeps it from being read. */
   async #describe(entry: ViewEntry): Promise<ViewNode> {
     try {
-      const [self] = directNodes((await this.#open(entry, false)).nodes(), "");
+      const [self] = directNodes(await (await this.#open(entry, false)).nodes(), "");
       if (self !== undefined) return below(entry, self);
     } catch (error) {
       if (!isSuperchunkError(error)) throw error;
@@ -186,10 +186,7 @@ class TreeView implements ZarrView {
   #reopen(entry: ViewEntry): Promise<NodeView> {
     const { node } = entry;
     const own = { ...this.#options, isMember: this.#entries.size > 1 };
-    const view =
-      entry.view === undefined
-        ? entry.open({}).then((archive) => ArchiveView.plan(archive, own))
-        : entry.view(own);
+    const view = entry.view === undefined ? planView((options) => entry.open(options), own) : entry.view(own);
     const opened = { view, at: performance.now() };
     this.#opened.delete(node);
     this.#opened.set(node, opened);
@@ -236,7 +233,7 @@ class TreeView implements ZarrView {
     await runPooled(entries, OPENED_AT_ONCE, async (entry) => {
       try {
         const node = entry.node.slice(prefix.length);
-        for (const [path, document] of (await this.#open(entry, true)).documents())
+        for (const [path, document] of await (await this.#open(entry, true)).documents())
           documents.set(joinKey(node, path), document);
       } catch (error) {
         // One damaged archive does not hide the others; a reader of it gets its error.

@@ -4,7 +4,7 @@
  * The documents are those of a conversion without shards; each chunk is copied from where it lies. Knows one archive; trees are in
  * view-tree.ts.
  */
-import type { Archive } from "../archive/kinds/types.ts";
+import type { Archive, OpenOptions, TableArchive } from "../archive/kinds/types.ts";
 import { at } from "../bytes/at.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import type { LayoutOptions } from "../convert/pipeline.ts";
@@ -18,6 +18,8 @@ import { checkKey, joinKey } from "../store/key.ts";
 import { checkRange, resolveRange } from "../store/range.ts";
 import type { StoreOptions } from "../store/types.ts";
 import { consolidate, encodeDocument } from "../zarr/document/make-v3.ts";
+import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
+import { nameNodes } from "../zarr/document/node-names.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 
@@ -28,28 +30,33 @@ import type { ZarrGroup } from "../zarr/read/group.ts";
  * chunks that do not end on rows are compressed again, when they are asked for. Reads throw `UNSUPPORTED` for what
  * Zarr cannot hold, and the codes of damage. Works wherever the archive's store does, in a browser too.
  */
-export function zarrView(archive: Archive | ZarrArray | ZarrGroup, options: ViewOptions = {}): ZarrView {
-  if (!isArchive(archive))
-    throw new SuperchunkError(
-      "UNSUPPORTED",
-      "it is Zarr already; zarritaStore gives its arrays to zarrita, and any reader of Zarr reads them where they are",
-      { path: archive.store.describe(archive.path), expected: "an archive", found: archive.dialect },
-    );
-  return new SingleView(archive, options);
+export function zarrView(archive: Viewable | OpenViewable, options: ViewOptions = {}): ZarrView {
+  if (typeof archive === "function") return new SingleView(() => planView(archive, options));
+  const opened = assertArchive(archive);
+  return new SingleView(() => ArchiveView.plan(opened, options));
 }
 
-function isArchive(opened: Archive | ZarrArray | ZarrGroup): opened is Archive {
-  return !opened.dialect.startsWith("zarr") && opened.dialect !== "hdf5" && opened.dialect !== "blosc2";
+/** What was opened: an archive, or what is refused because it is Zarr already. */
+type Viewable = Archive | ZarrArray | ZarrGroup;
+/** Opens it, of a table with just these columns. */
+type OpenViewable = (options: OpenOptions) => Promise<Viewable>;
+
+function assertArchive(opened: Viewable): Archive {
+  const { dialect } = opened;
+  if (!dialect.startsWith("zarr") && dialect !== "hdf5" && dialect !== "blosc2") return opened as Archive;
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    "it is Zarr already; zarritaStore gives its arrays to zarrita, and any reader of Zarr reads them where they are",
+    { path: opened.store.describe(opened.path), expected: "an archive", found: dialect },
+  );
 }
 
 class SingleView implements ZarrView {
-  readonly #archive: Archive;
-  readonly #options: ViewOptions;
-  #planned: Promise<ArchiveView> | undefined;
+  readonly #begin: () => Promise<NodeView>;
+  #planned: Promise<NodeView> | undefined;
 
-  constructor(archive: Archive, options: ViewOptions) {
-    this.#archive = archive;
-    this.#options = options;
+  constructor(begin: () => Promise<NodeView>) {
+    this.#begin = begin;
   }
 
   async get(key: string, options: ViewReadOptions = {}): Promise<Uint8Array | undefined> {
@@ -64,12 +71,12 @@ class SingleView implements ZarrView {
   }
 
   async list(path = ""): Promise<readonly ViewNode[]> {
-    return directNodes((await this.#plan()).nodes(), path);
+    return directNodes(await (await this.#plan()).nodes(), path);
   }
 
   /** Planned by the first who asks, and again where that failed: a network may be there the next time. */
-  #plan(): Promise<ArchiveView> {
-    this.#planned ??= ArchiveView.plan(this.#archive, this.#options).catch((error: unknown) => {
+  #plan(): Promise<NodeView> {
+    this.#planned ??= this.#begin().catch((error: unknown) => {
       this.#planned = undefined;
       throw error;
     });
@@ -115,17 +122,89 @@ export function directNodes(nodes: readonly ViewNode[], path: string): readonly 
 
 const NEVER = new AbortController().signal;
 
+/** What is shown: objects by their keys, documents and nodes by their paths. */
+export interface NodeView {
+  get(key: string, options?: ViewReadOptions): Promise<Uint8Array | undefined>;
+  documents(): Map<string, JsonObject> | Promise<Map<string, JsonObject>>;
+  nodes(): readonly ViewNode[] | Promise<readonly ViewNode[]>;
+}
+
+type PlanOptions = ViewOptions & Pick<JobOptions, "isMember">;
+
+/** Opens an archive and plans it; of a table nothing but its own metadata is read here. */
+export async function planView(open: OpenViewable, options: PlanOptions): Promise<NodeView> {
+  const opened = assertArchive(await open({ columns: [] }));
+  if (opened.kind !== "table") return ArchiveView.plan(opened, options);
+  const { openColumns } = opened;
+  if (openColumns !== undefined) return new TableView(opened, openColumns, options);
+  return ArchiveView.plan(assertArchive(await open({})), options);
+}
+
+/** A table whose columns are opened when they are asked for; all of them for lists, and for its document, which holds theirs. */
+class TableView implements NodeView {
+  readonly #openColumns: NonNullable<TableArchive["openColumns"]>;
+  readonly #options: PlanOptions;
+  /** Columns by the names of their nodes. */
+  readonly #columns: ReadonlyMap<string, string>;
+  /** By nodes; `""` is all of the table. */
+  readonly #planned = new Map<string, Promise<ArchiveView>>();
+  readonly #made: MadeChunks = new MadeChunks();
+
+  constructor(
+    { metadata }: TableArchive,
+    openColumns: NonNullable<TableArchive["openColumns"]>,
+    options: PlanOptions,
+  ) {
+    this.#openColumns = openColumns;
+    this.#options = options;
+    const { columns = metadata["names"] as readonly string[] } = options;
+    const shown = (metadata["names"] as readonly string[]).filter((name) => columns.includes(name));
+    const nodes = nameNodes(shown);
+    this.#columns = new Map([...nodes].map(([name, node]) => [node, name]));
+  }
+
+  async get(key: string, options?: ViewReadOptions): Promise<Uint8Array | undefined> {
+    const [node = "", ...rest] = key.split("/");
+    if (rest.length > 0 ? !this.#columns.has(node) : key !== DOCUMENT) return undefined;
+    const isAlone = rest.length > 0 && !this.#planned.has("") && this.#options.dimensionNames === undefined;
+    const alone = isAlone ? await this.#plan(node) : undefined;
+    return (alone?.hasPlain(node) === true ? alone : await this.#plan("")).get(key, options);
+  }
+
+  async documents(): Promise<Map<string, JsonObject>> {
+    return (await this.#plan("")).documents();
+  }
+
+  async nodes(): Promise<readonly ViewNode[]> {
+    return (await this.#plan("")).nodes();
+  }
+
+  #plan(node: string): Promise<ArchiveView> {
+    const known = this.#planned.get(node);
+    if (known !== undefined) return known;
+    const name = this.#columns.get(node);
+    const columns = name === undefined ? (this.#options.columns ?? [...this.#columns.values()]) : [name];
+    const planned = this.#openColumns(columns).then((table) =>
+      ArchiveView.plan(table, { ...this.#options, columns }, this.#made),
+    );
+    this.#planned.set(node, planned);
+    planned.catch(() => this.#planned.delete(node));
+    return planned;
+  }
+}
+
 /** An archive that is planned: what it comprises is known, nothing of its values was read but a first header. */
-export class ArchiveView {
+export class ArchiveView implements NodeView {
   readonly #options: ViewOptions;
   readonly #jobs: ConversionJobs;
   readonly #arrays: ReadonlyMap<string, ArrayJob>;
   readonly #refused: ReadonlyMap<string, SuperchunkError>;
   readonly #documents: ReadonlyMap<string, JsonObject>;
-  readonly #made = new MadeChunks();
+  readonly #made: MadeChunks;
 
-  private constructor(jobs: ConversionJobs, options: ViewOptions) {
+  private constructor(jobs: ConversionJobs, options: ViewOptions, made: MadeChunks) {
     this.#options = options;
+    this.#made = made;
     this.#jobs = jobs;
     this.#arrays = new Map(jobs.arrays.map((job) => [job.node, job]));
     this.#documents = new Map(jobs.arrays.map(({ node, chunkDocument }) => [node, chunkDocument]));
@@ -135,17 +214,23 @@ export class ArchiveView {
   /** Plans an archive. Throws what planning its conversion throws. */
   static async plan(
     archive: Archive,
-    options: ViewOptions & Pick<JobOptions, "isMember">,
-    signal?: AbortSignal,
+    options: PlanOptions,
+    made: MadeChunks = new MadeChunks(),
   ): Promise<ArchiveView> {
     const { portable, dtype, shape, dimensionNames, columns, isMember } = options;
     // Bytes have a type and a shape to be given; archives that know their own refuse it.
     const given = archive.kind === "bytes" ? { dtype, shape } : {};
     const jobs = await planJobs(archive, {
-      ...{ portable, dimensionNames, columns, isMember, signal },
+      ...{ portable, dimensionNames, columns, isMember },
       ...given,
     });
-    return new ArchiveView(jobs, options);
+    return new ArchiveView(jobs, options, made);
+  }
+
+  /** True for an array of one dimension: the names of further ones depend on the other arrays of a table. */
+  hasPlain(node: string): boolean {
+    const job = this.#arrays.get(node);
+    return job?.source.shape.length === 1 && job.type.itemShape.length === 0;
   }
 
   /** The documents of all nodes that can be read, by path; the group's own, if it is one, is at `""`. */
@@ -176,7 +261,7 @@ export class ArchiveView {
   async get(key: string, { signal, buffers }: ViewReadOptions = {}): Promise<Uint8Array | undefined> {
     signal?.throwIfAborted();
     const parts = key.split("/");
-    if (parts.at(-1) === "zarr.json") return this.#document(parts.slice(0, -1).join("/"));
+    if (parts.at(-1) === DOCUMENT) return this.#document(parts.slice(0, -1).join("/"));
     const at = parts.lastIndexOf("c");
     // A column may be named "c" too: the innermost node that is an array has the chunk.
     for (let end = at; end >= 0; end = end === 0 ? -1 : parts.lastIndexOf("c", end - 1)) {

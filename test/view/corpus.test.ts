@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import * as zarr from "zarrita";
+import { open } from "../../src/archive/open/open.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { zarrTreeView } from "../../src/view/view-tree.ts";
@@ -75,6 +76,23 @@ describe("every archive of the corpus", () => {
       expect(isSuperchunkError(cause)).toBe(true);
     },
   );
+});
+
+describe("a table whose columns are opened when they are taken", () => {
+  const tables = readable.map(({ path }) => path).filter((path) => path.startsWith("ctable/"));
+
+  it.each(tables)("%s has the documents and chunks of the table that was opened whole", async (path) => {
+    const whole = zarrView(await open(corpusStore, path));
+    const root = await documentOf(whole, "");
+    const { metadata } = root["consolidated_metadata"] as { metadata: Record<string, unknown> };
+    const lazy = zarrView((options) => open(corpusStore, path, options));
+    for (const [node, document] of Object.entries(metadata)) {
+      expect([node, await documentOf(lazy, node)]).toEqual([node, document]);
+      expect(await lazy.get(`/${node}/c/0`)).toEqual(await whole.get(`/${node}/c/0`));
+    }
+    expect(await documentOf(lazy, "")).toEqual(root);
+    expect(await lazy.list()).toEqual(await whole.list());
+  });
 });
 
 describe("the whole corpus as one tree", () => {

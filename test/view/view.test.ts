@@ -2,13 +2,22 @@
 
 import { describe, expect, it, vi } from "vitest";
 import * as zarr from "zarrita";
+import type { TableArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { decode } from "../../src/codec/index.ts";
 import { SuperchunkError } from "../../src/errors.ts";
+import { parseDType } from "../../src/format/dtype.ts";
 import { HttpStore } from "../../src/store/http.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { zarrTreeView } from "../../src/view/view-tree.ts";
-import { findViewEntries, zarrView } from "../../src/zarr.ts";
+import { createTable } from "../../src/write/bcolz/bcolz-create.ts";
+import {
+  findViewEntries,
+  type ViewOptions,
+  type ZarrArray,
+  type ZarrView,
+  zarrView,
+} from "../../src/zarr.ts";
 import { loadFolder } from "../archive/memory-archive.ts";
 import { putBloscpack, putCarray } from "../convert/to-zarr/make-archive.ts";
 import { sha256 } from "../convert/to-zarr/read-back.ts";
@@ -19,6 +28,7 @@ import { documentOf, readThroughView } from "./read-view.ts";
 
 const values = Float64Array.from({ length: 250 }, (_, i) => i / 4);
 const bytes = new Uint8Array(values.buffer);
+const F8 = parseDType("<f8", "test");
 
 async function sample(): Promise<{ store: MemoryStore; view: ReturnType<typeof zarrView> }> {
   const store = new MemoryStore();
@@ -149,6 +159,67 @@ describe("chunks that do not end on rows", () => {
     await putBloscpack(store, "odd.blp", own, 68, { dtype: "<i4", shape });
     const view = zarrView(await open(store, "odd.blp"));
     expect(await readThroughView(view, "", "<i4")).toEqual(own);
+  });
+});
+
+describe("a table whose columns are opened when they are taken", () => {
+  const tableOf = async (shapes: Readonly<Record<string, readonly number[]>>): Promise<MemoryStore> => {
+    const store = new MemoryStore();
+    const columns = Object.entries(shapes).map(([name, shape]) => {
+      const size = 8 * shape.reduce((items, n) => items * n, 1);
+      return { name, dtype: F8, rowShape: shape.slice(1), data: bytes.subarray(0, size) };
+    });
+    await createTable(store, "t", columns, { chunklen: 4 });
+    return store;
+  };
+  const lazyView = (store: MemoryStore, options?: ViewOptions): ZarrView =>
+    zarrView((opening) => open(store, "t", opening), options);
+
+  it("names further dimensions as beside all other columns, and by the names that are given", async () => {
+    const store = await tableOf({ a: [10], b: [10, 3], c: [10, 5] });
+    for (const options of [{}, { dimensionNames: ["day", "side"] }, { columns: ["a", "c"] }]) {
+      const whole = zarrView(await open(store, "t"), options);
+      for (const node of ["a", "c"])
+        expect(await documentOf(lazyView(store, options), node)).toEqual(await documentOf(whole, node));
+    }
+    expect((await documentOf(lazyView(store), "b"))["dimension_names"]).toEqual(["row", "dim_1_3"]);
+  });
+
+  it("has no other nodes than the columns that are shown", async () => {
+    const view = lazyView(await tableOf({ a: [10], b: [10] }), { columns: ["b"] });
+    for (const key of ["/a/zarr.json", "/x/zarr.json", "/.zgroup", "/b/.zarray", "/b/c/3", "/c/0"])
+      expect([key, await view.get(key)]).toEqual([key, undefined]);
+    expect(await view.get("/b/c/2")).toBeInstanceOf(Uint8Array);
+    await expect(
+      lazyView(await tableOf({ a: [10] }), { columns: ["x"] }).get("/zarr.json"),
+    ).rejects.toMatchObject({ code: "NOT_FOUND" });
+  });
+
+  it("shows whole columns beside a missing one, whose absence is an error", async () => {
+    const store = await tableOf({ a: [10], b: [10], c: [10] });
+    for (const name of ["sizes", "storage"]) await store.delete(`t/b/meta/${name}`);
+    const view = lazyView(store);
+    expect(await readThroughView(view, "a", "<f8")).toEqual(bytes.slice(0, 80));
+    for (const key of ["/b/zarr.json", "/b/c/0", "/zarr.json"])
+      await expect(view.get(key)).rejects.toMatchObject({ code: "INCOMPLETE" });
+    expect(await readThroughView(view, "c", "<f8")).toEqual(bytes.slice(0, 80));
+  });
+
+  it("shows the rows that the first and the last column have", async () => {
+    const store = await tableOf({ a: [10], b: [10] });
+    await putCarray(store, "t/a", bytes.subarray(0, 96), 4, { dtype: "float64", shape: [12] });
+    expect((await documentOf(lazyView(store), "a"))["shape"]).toEqual([10]);
+    const table = (await open(store, "t", { columns: [] })) as TableArchive;
+    expect([table.names, table.length]).toEqual([[], 10]);
+    const opened = await table.openColumns?.(["a"]);
+    expect(opened?.column("a").shape).toEqual([10]);
+  });
+
+  it("refuses what is Zarr already", async () => {
+    const node = { dialect: "zarr3", store: new MemoryStore(), path: "z" } as unknown as ZarrArray;
+    await expect(zarrView(() => Promise.resolve(node)).get("/zarr.json")).rejects.toMatchObject({
+      code: "UNSUPPORTED",
+    });
   });
 });
 

@@ -263,17 +263,20 @@ interface TableParts extends ColumnParts {
   /** Those of the warnings that name columns which an interrupted writer left longer than the table. [FT-03] */
   readonly unfinished?: readonly string[];
   readonly length: number;
+  readonly openColumns?: TableArchive["openColumns"];
 }
 
 export class ColumnTable extends ColumnArchive<TableParts> implements TableArchive {
   readonly kind = "table";
   readonly names: readonly string[];
+  readonly openColumns: TableArchive["openColumns"];
   readonly length: number;
   readonly nbytes: number;
 
   constructor(parts: TableParts) {
     super(parts);
     this.names = [...parts.columns.keys()];
+    this.openColumns = parts.openColumns;
     this.length = parts.length;
     this.nbytes = [...parts.columns.values()].reduce((sum, column) => sum + column.nbytes, 0);
   }

@@ -77,7 +77,7 @@ export interface OpenOptions {
   readonly decoder?: ChunkDecoder | undefined;
   /** Opens the places of an array whose superchunks lie in others than its folder; without it such an array is refused. */
   readonly openPlace?: OpenPlace | undefined;
-  /** The columns of a table that are opened, each at the cost of some requests (default: all); it seems to have no others. */
+  /** The columns of a table that are opened, each at the cost of some requests (default: all); `names` has no others, `openColumns` opens them. */
   readonly columns?: readonly string[] | undefined;
 }
 
@@ -420,6 +420,15 @@ export interface ArrayArchive<Types extends ValueTypes = ValueTypes>
 export interface TableArchive extends ReadableTable {
   readonly dialect: Dialect;
   column(name: string): ArrayArchive;
+  /**
+   * The same table with these columns, whichever it was opened with: over a network three requests for each, and none for the table.
+   * Absent where all were read to open it (`damaged`).
+   *
+   * @throws NOT_FOUND for a column that the table does not have; the codes of opening
+   */
+  readonly openColumns?:
+    | ((names: readonly string[], options?: StoreOptions) => Promise<TableArchive>)
+    | undefined;
 }
 
 /** An archive of the `blpk` family. */

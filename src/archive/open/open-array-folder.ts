@@ -160,12 +160,13 @@ export function suggestsCarray(storage: JsonObject): boolean {
 /** Columns that are opened at a time: after one that fails, no further one is. */
 const COLUMNS_AT_ONCE = 64;
 
-/** Opens the table at `path`, whose `__rootdirs__` has been read. */
+/** Opens the table at `path`, whose `__rootdirs__` has been read. `known`: the same table, opened with other columns. */
 export async function openTable(
   store: ReadableStore,
   path: string,
   rootdirs: Uint8Array,
   options: OpenOptions,
+  known?: Pick<TableArchive, "attrs" | "length">,
 ): Promise<TableArchive> {
   const rootdirsKey = joinKey(path, "__rootdirs__");
   const { names, dirs } = parseRootdirs(rootdirs, store.describe(rootdirsKey));
@@ -184,9 +185,11 @@ export async function openTable(
     options.signal,
   );
   // Writers change column after column: of an interrupted change, the first or the last one shows the rows that all have.
-  const ends = [all[0], all.at(-1)].filter((end) => end !== undefined && !folders.includes(end));
-  const endRows = await Promise.all(ends.map((end) => storedRows(store, end?.folder ?? "", options)));
-  const length = Math.min(...opened.map(rowsOf), ...endRows);
+  const ends = known === undefined ? [all[0], all.at(-1)] : [];
+  const others = new Set(ends.filter((end) => end !== undefined && !folders.includes(end)));
+  const endRows = await Promise.all([...others].map((end) => storedRows(store, end?.folder ?? "", options)));
+  const most = known?.length ?? Number.POSITIVE_INFINITY;
+  const length = Math.min(most, ...opened.map(rowsOf), ...endRows);
   const columns = new Map<string, ArrayArchive>();
   const unfinished: string[] = [];
   for (const [i, { name, folder }] of folders.entries()) {
@@ -200,8 +203,8 @@ export async function openTable(
     columns.set(name, longer ? await openColumn(store, folder, options, length) : column);
   }
   const attrsKey = joinKey(path, "__attrs__");
-  const attrs = (await readAttributes(store, attrsKey, options)) ?? {};
-  return new ColumnTable({
+  const attrs = known?.attrs ?? (await readAttributes(store, attrsKey, options)) ?? {};
+  const table: ColumnTable = new ColumnTable({
     dialect: "ctable",
     store,
     path,
@@ -212,7 +215,10 @@ export async function openTable(
     metadataKeys: [rootdirsKey, attrsKey],
     columns,
     length: Number.isFinite(length) ? length : 0,
+    openColumns: (columns, { signal } = {}) =>
+      openTable(store, path, rootdirs, { ...options, columns, signal }, table),
   });
+  return table;
 }
 
 /** Rows of a column that is not opened, from its `meta/sizes`; a missing one is found where the column is opened. */

@@ -163,8 +163,10 @@ async function addColumns(
   options: LayoutOptions & OpenOptions,
 ): Promise<void> {
   const wanted = place.node === "" ? chosen(archive, names, options.columns) : names;
-  const ratio = await findOhlcRatio(archive, names, options);
-  const meaning = meaningOf(names, archive.attrs, ratio);
+  // What columns mean depends on all of them, also where some are not opened.
+  const stored = archive.kind === "table" ? (archive.metadata["names"] as readonly string[]) : names;
+  const ratio = await findOhlcRatio(archive, stored, options);
+  const meaning = meaningOf(stored, archive.attrs, ratio);
   const { path, attrs } = archive;
   const members = addGroup(found, place, { path, attrs, added: meaning.table }, wanted);
   for (const [column, to] of members)
