@@ -10,12 +10,15 @@ import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import type { StoreOptions } from "../store/types.ts";
 import { consolidate, encodeDocument, groupDocument, MOST_CONSOLIDATED } from "../zarr/document/make-v3.ts";
+import type { OpenViewable } from "./table-view.ts";
 import {
   cutRange,
   directNodes,
   type NodeView,
+  type PlanOptions,
   parseViewKey,
-  planView,
+  SingleView,
+  type Viewable,
   type ViewNode,
   type ViewOptions,
   type ViewRange,
@@ -56,11 +59,15 @@ export function zarrTreeView(entries: Iterable<ViewEntry>, options: ViewOptions 
  * `(options) => open(store, path, options)`, is called for the first key; of a table only the columns that are read are then opened.
  */
 export function viewOf(
-  source: Parameters<typeof zarrView>[0] | Iterable<ViewEntry>,
+  source: Viewable | OpenViewable | Iterable<ViewEntry>,
   options: ViewOptions = {},
 ): ZarrView {
-  const isTree = typeof source !== "function" && Symbol.iterator in source;
-  return isTree ? zarrTreeView(source, options) : zarrView(source, options);
+  if (typeof source === "function") return new SingleView(() => planOpened(source, options));
+  return Symbol.iterator in source ? zarrTreeView(source, options) : zarrView(source, options);
+}
+
+async function planOpened(open: OpenViewable, options: PlanOptions): Promise<NodeView> {
+  return (await import("./table-view.ts")).planView(open, options);
 }
 
 /** Documents of folders that are kept. */
@@ -186,7 +193,8 @@ class TreeView implements ZarrView {
   #reopen(entry: ViewEntry): Promise<NodeView> {
     const { node } = entry;
     const own = { ...this.#options, isMember: this.#entries.size > 1 };
-    const view = entry.view === undefined ? planView((options) => entry.open(options), own) : entry.view(own);
+    const open: OpenViewable = (options) => entry.open(options);
+    const view = entry.view === undefined ? planOpened(open, own) : entry.view(own);
     const opened = { view, at: performance.now() };
     this.#opened.delete(node);
     this.#opened.set(node, opened);

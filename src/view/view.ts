@@ -4,7 +4,7 @@
  * The documents are those of a conversion without shards; each chunk is copied from where it lies. Knows one archive; trees are in
  * view-tree.ts.
  */
-import type { Archive, OpenOptions, TableArchive } from "../archive/kinds/types.ts";
+import type { Archive } from "../archive/kinds/types.ts";
 import { at } from "../bytes/at.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import type { LayoutOptions } from "../convert/pipeline.ts";
@@ -19,7 +19,6 @@ import { checkRange, resolveRange } from "../store/range.ts";
 import type { StoreOptions } from "../store/types.ts";
 import { consolidate, encodeDocument } from "../zarr/document/make-v3.ts";
 import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
-import { nameNodes } from "../zarr/document/node-names.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 
@@ -30,18 +29,16 @@ import type { ZarrGroup } from "../zarr/read/group.ts";
  * chunks that do not end on rows are compressed again, when they are asked for. Reads throw `UNSUPPORTED` for what
  * Zarr cannot hold, and the codes of damage. Works wherever the archive's store does, in a browser too.
  */
-export function zarrView(archive: Viewable | OpenViewable, options: ViewOptions = {}): ZarrView {
-  if (typeof archive === "function") return new SingleView(() => planView(archive, options));
+export function zarrView(archive: Viewable, options: ViewOptions = {}): ZarrView {
   const opened = assertArchive(archive);
   return new SingleView(() => ArchiveView.plan(opened, options));
 }
 
 /** What was opened: an archive, or what is refused because it is Zarr already. */
-type Viewable = Archive | ZarrArray | ZarrGroup;
-/** Opens it, of a table with just these columns. */
-type OpenViewable = (options: OpenOptions) => Promise<Viewable>;
+export type Viewable = Archive | ZarrArray | ZarrGroup;
 
-function assertArchive(opened: Viewable): Archive {
+/** Throws `UNSUPPORTED` for what is not an archive. */
+export function assertArchive(opened: Viewable): Archive {
   const { dialect } = opened;
   if (!dialect.startsWith("zarr") && dialect !== "hdf5" && dialect !== "blosc2") return opened as Archive;
   throw new SuperchunkError(
@@ -51,7 +48,8 @@ function assertArchive(opened: Viewable): Archive {
   );
 }
 
-class SingleView implements ZarrView {
+/** What one archive shows, planned for the first key. */
+export class SingleView implements ZarrView {
   readonly #begin: () => Promise<NodeView>;
   #planned: Promise<NodeView> | undefined;
 
@@ -129,69 +127,8 @@ export interface NodeView {
   nodes(): readonly ViewNode[] | Promise<readonly ViewNode[]>;
 }
 
-type PlanOptions = ViewOptions & Pick<JobOptions, "isMember">;
-
-/** Opens an archive and plans it; of a table nothing but its own metadata is read here. */
-export async function planView(open: OpenViewable, options: PlanOptions): Promise<NodeView> {
-  const opened = assertArchive(await open({ columns: [] }));
-  if (opened.kind !== "table") return ArchiveView.plan(opened, options);
-  const { openColumns } = opened;
-  if (openColumns !== undefined) return new TableView(opened, openColumns, options);
-  return ArchiveView.plan(assertArchive(await open({})), options);
-}
-
-/** A table whose columns are opened when they are asked for; all of them for lists, and for its document, which holds theirs. */
-class TableView implements NodeView {
-  readonly #openColumns: NonNullable<TableArchive["openColumns"]>;
-  readonly #options: PlanOptions;
-  /** Columns by the names of their nodes. */
-  readonly #columns: ReadonlyMap<string, string>;
-  /** By nodes; `""` is all of the table. */
-  readonly #planned = new Map<string, Promise<ArchiveView>>();
-  readonly #made: MadeChunks = new MadeChunks();
-
-  constructor(
-    { metadata }: TableArchive,
-    openColumns: NonNullable<TableArchive["openColumns"]>,
-    options: PlanOptions,
-  ) {
-    this.#openColumns = openColumns;
-    this.#options = options;
-    const { columns = metadata["names"] as readonly string[] } = options;
-    const shown = (metadata["names"] as readonly string[]).filter((name) => columns.includes(name));
-    const nodes = nameNodes(shown);
-    this.#columns = new Map([...nodes].map(([name, node]) => [node, name]));
-  }
-
-  async get(key: string, options?: ViewReadOptions): Promise<Uint8Array | undefined> {
-    const [node = "", ...rest] = key.split("/");
-    if (rest.length > 0 ? !this.#columns.has(node) : key !== DOCUMENT) return undefined;
-    const isAlone = rest.length > 0 && !this.#planned.has("") && this.#options.dimensionNames === undefined;
-    const alone = isAlone ? await this.#plan(node) : undefined;
-    return (alone?.hasPlain(node) === true ? alone : await this.#plan("")).get(key, options);
-  }
-
-  async documents(): Promise<Map<string, JsonObject>> {
-    return (await this.#plan("")).documents();
-  }
-
-  async nodes(): Promise<readonly ViewNode[]> {
-    return (await this.#plan("")).nodes();
-  }
-
-  #plan(node: string): Promise<ArchiveView> {
-    const known = this.#planned.get(node);
-    if (known !== undefined) return known;
-    const name = this.#columns.get(node);
-    const columns = name === undefined ? (this.#options.columns ?? [...this.#columns.values()]) : [name];
-    const planned = this.#openColumns(columns).then((table) =>
-      ArchiveView.plan(table, { ...this.#options, columns }, this.#made),
-    );
-    this.#planned.set(node, planned);
-    planned.catch(() => this.#planned.delete(node));
-    return planned;
-  }
-}
+/** How an archive is shown, and whether others lie beside it. */
+export type PlanOptions = ViewOptions & Pick<JobOptions, "isMember">;
 
 /** An archive that is planned: what it comprises is known, nothing of its values was read but a first header. */
 export class ArchiveView implements NodeView {
@@ -225,12 +162,6 @@ export class ArchiveView implements NodeView {
       ...given,
     });
     return new ArchiveView(jobs, options, made);
-  }
-
-  /** True for an array of one dimension: the names of further ones depend on the other arrays of a table. */
-  hasPlain(node: string): boolean {
-    const job = this.#arrays.get(node);
-    return job?.source.shape.length === 1 && job.type.itemShape.length === 0;
   }
 
   /** The documents of all nodes that can be read, by path; the group's own, if it is one, is at `""`. */
@@ -336,7 +267,7 @@ export function typeName(type: JsonValue | undefined): string {
 const KEPT_BYTES = 32 * 1024 * 1024;
 
 /** Remembers bytes by a name; what was asked for longest ago is forgotten first. */
-class MadeChunks {
+export class MadeChunks {
   readonly #chunks = new Map<string, Uint8Array>();
   #bytes = 0;
 
