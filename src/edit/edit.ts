@@ -20,7 +20,7 @@ import { defaultRowOf } from "../write/bcolz/carray-settings.ts";
 import { repeatRow } from "../write/bcolz/carray-steps.ts";
 import { BloscpackFile } from "../write/bloscpack/bloscpack-file.ts";
 import { compressArray } from "../write/bloscpack/bloscpack-write.ts";
-import type { Editable, EditFormat } from "../write/editable.ts";
+import { type Editable, type EditFormat, newShape } from "../write/editable.ts";
 import { clearPlace, removeTree } from "../write/layout/clear-place.ts";
 import { columnSources, readRows } from "../write/rows/rows.ts";
 import { parseDataType } from "../zarr/document/data-type.ts";
@@ -183,8 +183,9 @@ export async function create(store: WritableStore, path: string, options: Create
   const unfit = foreign.find((name) => options[name] !== undefined && !OWN[format].includes(name));
   if (unfit !== undefined)
     throw badArgument(unfit, options[unfit], `nothing: the format "${format}" has no such option`);
+  const isScalar = format === "zarr" && Array.isArray(options.shape) && options.shape.length === 0;
+  if (!isScalar) newShape(options.shape);
   if (format === "zarr") return createNode(store, path, options);
-  if (options.dtype === undefined) throw badArgument("dtype", options.dtype, 'a dtype, such as "<f8"');
   const dtype = givenDType(options.dtype);
   const fillValue = options.fillValue === undefined ? undefined : storedTimes(dtype, options.fillValue);
   const make = { blz: createBlz, bcolz: createBcolz, bloscpack: createBloscpack }[format];

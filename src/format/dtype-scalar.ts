@@ -148,7 +148,8 @@ export function badDType(found: unknown, path: string, expected: string): Superc
   );
 }
 
-function safeText(value: unknown): string {
+/** Any value in words, for a message. */
+export function safeText(value: unknown): string {
   return (
     JSON.stringify(value, (_, part: unknown) => (typeof part === "bigint" ? part.toString() : part)) ??
     String(value)

@@ -1,6 +1,6 @@
 /** numpy dtypes as archives spell them: names, type strings, Python reprs, JSON lists. @see FORMAT.md [FD] */
-import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { badDType, MAX_ITEM_SIZE, parseScalarDType } from "./dtype-scalar.ts";
+import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { badDType, MAX_ITEM_SIZE, parseScalarDType, safeText } from "./dtype-scalar.ts";
 import { parsePythonLiteral } from "./python-literal.ts";
 import type { DType, Field, JsonObject, JsonValue } from "./types.ts";
 
@@ -310,14 +310,16 @@ export function checkDType(dtype: DType, asked: string, path: string): void {
 }
 
 /** A dtype that a caller gives: parsed, or as numpy spells it. Throws `BAD_ARGUMENT`, `UNSUPPORTED`, `LIMIT`. */
-export function givenDType(given: JsonValue | DType): DType {
+export function givenDType(given: JsonValue | DType | undefined): DType {
+  if (given === undefined) throw badArgument("dtype", given, 'a dtype, such as "<f8"');
   if (typeof given === "object" && given !== null && "kind" in given && "itemSize" in given)
     return given as DType;
   try {
     return parseDType(given as JsonValue, "dtype");
   } catch (error) {
     if (!isSuperchunkError(error, "BAD_FIELD")) throw error;
-    throw new SuperchunkError("BAD_ARGUMENT", error.summary, { ...error.details, path: "dtype" });
+    const { found, expected } = error.details;
+    throw badArgument("dtype", safeText(found).slice(0, 80), `${expected}`);
   }
 }
 

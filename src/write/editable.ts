@@ -329,6 +329,18 @@ export async function attempt<T>(work: () => T | Promise<T>): Promise<T> {
   return work();
 }
 
+/** The shape of an array that is made, default no rows. Throws `BAD_ARGUMENT` for what is not one. */
+export function newShape(given: number | readonly number[] = 0): readonly number[] {
+  const shape = typeof given === "number" ? [given] : given;
+  const areLengths = Array.isArray(shape) && shape.every((n) => Number.isSafeInteger(n) && n >= 0);
+  if (areLengths && shape.length > 0) return shape;
+  throw badArgument(
+    "shape",
+    Array.isArray(given) ? `[${given.join(", ")}]` : given,
+    "rows, or a list of one or more lengths, 0 or more",
+  );
+}
+
 /** Rows of another length for the same row shape, or a whole shape. Throws `BAD_ARGUMENT` for what is not one. */
 export function shapeOf(given: number | readonly number[], before: readonly number[]): readonly number[] {
   const shape = typeof given === "number" ? [given, ...before.slice(1)] : given;

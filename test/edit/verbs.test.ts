@@ -5,6 +5,7 @@ import { open } from "../../src/archive/open/open.ts";
 import { create, edit } from "../../src/edit/edit.ts";
 import type { CreateOptions } from "../../src/edit/options.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { createArray } from "../../src/write/array/create.ts";
 import type { Editable } from "../../src/write/editable.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { imageOf } from "../crash/images.ts";
@@ -215,6 +216,35 @@ it("what a format lacks is UNSUPPORTED, with the verb and the reason", async () 
   const other = create(new MemoryStore(), "a", { format: "bcolz", dtype: "<i4", checksum: "md5" });
   expect((await rejectionOf(other)).message).toMatch(/the format "bcolz" has no such option/);
 });
+
+it.each([
+  [{}, 'dtype is undefined, expected a dtype, such as "<f8"'],
+  [{ dtype: null }, "dtype is null, expected a string, a list of fields or a dict"],
+  [{ dtype: "<f3" }, 'dtype is "<f3", expected one of 2, 4, 8, 12, 16 bytes'],
+  [{ dtype: "<f8", shape: "x" }, "shape is x, expected rows, or a list of one or more lengths, 0 or more"],
+  [
+    { dtype: "<f8", shape: [-1] },
+    "shape is [-1], expected rows, or a list of one or more lengths, 0 or more",
+  ],
+])(
+  "what is to be made without a dtype or a shape that is one is the caller's mistake, and no damage: %j",
+  async (given, message) => {
+    const store = new MemoryStore();
+    const makers = [
+      createArray,
+      ...FORMATS.map(
+        (format) =>
+          (...[at, path, options]: Parameters<typeof create>) =>
+            create(at, path, { ...options, format }),
+      ),
+    ];
+    for (const make of makers) {
+      const error = await rejectionOf(make(store, "x", given as never));
+      expect([error.code, error.message]).toEqual(["BAD_ARGUMENT", expect.stringContaining(message)]);
+    }
+    expect(await imageOf(store)).toEqual(new Map());
+  },
+);
 
 describe("zarr", () => {
   const documents = async (store: MemoryStore, key = "zarr.json") =>

@@ -13,7 +13,7 @@ import { JOURNAL_PREFIX } from "../../archive/places/journal.ts";
 import { refuseSymbolic } from "../../archive/places/linked.ts";
 import type { ChunkEncoder, EncoderChoice } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { parseDType } from "../../format/dtype.ts";
+import { givenDType } from "../../format/dtype.ts";
 import { objectOf, parseJson } from "../../format/json.ts";
 import { EMPTY_LAYOUT, encodeSizes, type StoredLayout } from "../../format/layout.ts";
 import { LINK_RECORD, parseSuperchunkName, superchunkName } from "../../format/naming.ts";
@@ -30,6 +30,7 @@ import { checkMark, openAllPlaces, putMark } from "../../places/open-places.ts";
 import { type OpenPlace, PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
+import { newShape } from "../editable.ts";
 import { planAdoption } from "../layout/adopt.ts";
 import { clearPlace } from "../layout/clear-place.ts";
 import { assertApart, layOutColumns } from "../layout/columns.ts";
@@ -107,9 +108,8 @@ export async function createArray(
   path: string,
   options: CreateOptions,
 ): Promise<WritableArray> {
-  const shape = shapeOf(options.shape ?? 0);
-  const [rows = 0, ...rowShape] = shape;
-  const dtype = isParsed(options.dtype) ? options.dtype : parseDType(options.dtype, store.describe(path));
+  const [rows = 0, ...rowShape] = newShape(options.shape);
+  const dtype = givenDType(options.dtype);
   const hasColumns = dtype.kind === "struct" && options.columns !== false;
   const base = {
     dtype,
@@ -316,23 +316,6 @@ async function refusePlaced(store: WritableStore, path: string): Promise<void> {
     "UNSUPPORTED",
     `the array that is there has the places ${places.map(({ name }) => `"${name}"`).join(", ")}; an array with places is not overwritten, because superchunks would stay there. Move them back to data, and remove the places`,
     { path: store.describe(path), field: "overwrite" },
-  );
-}
-
-function isParsed(dtype: JsonValue | DType): dtype is DType {
-  return typeof dtype === "object" && dtype !== null && "kind" in dtype && "itemSize" in dtype;
-}
-
-function shapeOf(shape: number | readonly number[]): readonly number[] {
-  const list = typeof shape === "number" ? [shape] : shape;
-  if (list.length > 0 && list.every((n) => Number.isSafeInteger(n) && n >= 0)) return list;
-  throw new SuperchunkError(
-    "BAD_ARGUMENT",
-    `shape [${list.join(", ")}] is not a list of one or more lengths`,
-    {
-      field: "shape",
-      found: shape,
-    },
   );
 }
 
