@@ -70,6 +70,21 @@ describe("on a terminal of 80 columns", () => {
   });
 });
 
+it("in a pipe every archive and every chunk has one line, however long", async () => {
+  const archives = join(corpusFolder, "bloscpack-3");
+  const listed = JSON.parse((await runCli(["ls", archives, "--json"])).out) as { readonly path: string }[];
+  const lines = async (...argv: string[]): Promise<string[]> =>
+    (await runCli(argv)).out.trimEnd().split("\n");
+  const shown = await lines("ls", archives);
+  expect(shown.slice(1).map((line) => listed.filter(({ path }) => line.includes(path)).length)).toEqual(
+    listed.map(() => 1),
+  );
+  expect(Math.max(...shown.map(textWidth))).toBeGreaterThan(80);
+  const carray = join(corpusFolder, "carray", "bcolz-f8-chunks");
+  const chunks = JSON.parse((await runCli(["chunks", carray, "--json"])).out) as readonly unknown[];
+  expect(await lines("chunks", carray)).toHaveLength(1 + chunks.length);
+});
+
 it("a line is folded where it is too wide, and only there", () => {
   expect(foldLine("ab", "cd", 3, 6)).toEqual(["ab  cd"]);
   expect(foldLine("ab", "cd", 3, 5)).toEqual(["ab", "   cd"]);
