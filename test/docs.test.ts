@@ -71,3 +71,24 @@ test.each(examples)("$name runs", async ({ code }) => {
     process.chdir(before);
   }
 });
+
+test("the code about arrays in several places runs, and reads back what it wrote", async () => {
+  const folder = temporaryFolder();
+  const blocks = readExamples("docs/many-machines.md", "js").filter((code) => code.includes("placeBy"));
+  const [code = ""] = blocks;
+  expect(blocks).toHaveLength(1);
+  const before = process.cwd();
+  process.chdir(folder);
+  try {
+    const here = code.replaceAll("/disk2/", `${folder}/disk2/`);
+    const { places, prices } = await runModule(`${here}\nexport { places, prices };`);
+    expect(places).toMatchObject([
+      { name: "data", superchunks: 1 },
+      { name: "cold", superchunks: 0 },
+    ]);
+    const { data } = await (prices as { get(): Promise<{ data: Float64Array }> }).get();
+    expect([...data]).toEqual([1.25, 1.5, 1.75]);
+  } finally {
+    process.chdir(before);
+  }
+});

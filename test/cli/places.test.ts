@@ -2,7 +2,10 @@
 import { cpSync, existsSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { parseDType } from "../../src/format/dtype.ts";
+import { encodeNpyHeader } from "../../src/format/npy.ts";
 import { open, openArray } from "../../src/node/index.ts";
+import { commandsIn, readExamples, runCommand } from "../examples.ts";
 import { temporaryFolder } from "../folder.ts";
 import { setEnvironment, startS3, type TestS3 } from "../node/s3/server.ts";
 import { runCli } from "./harness.ts";
@@ -294,4 +297,72 @@ test("what does not go with places refuses with the reason", async () => {
   );
   rmSync(cold, { recursive: true });
   await refused(/not there/, "place", root, "--allow", cold, "--move", "0", "--to", "cold");
+});
+
+/** What a guide names, as it is here. */
+function here(text: string, folder: string): string {
+  return text
+    .replaceAll(/\/disk(\d)\//g, `${folder}/disk$1/`)
+    .replaceAll("s3://bucket/", `s3://${s3.bucket}/guide/`)
+    .replaceAll("http://127.0.0.1:9000", s3.endpoint);
+}
+
+const examplesWith = (document: string, part: string): string[] =>
+  readExamples(document, "sh").filter((block) => block.includes(part));
+
+test("the guides' commands about places do what they say, as they are typed", async () => {
+  const folder = temporaryFolder();
+  const values = ramp(12);
+  writeFileSync(
+    join(folder, "eurofx.npy"),
+    Buffer.concat([encodeNpyHeader(parseDType("<i4", "test"), [12]), Buffer.from(values.buffer)]),
+  );
+  const [block = "", ...others] = examplesWith("docs/many-machines.md", "--place");
+  expect([others.length, block.match(/0\.\.99/g)]).toEqual([0, ["0..99"]]);
+  // Ten superchunks stand for a hundred.
+  const commands = commandsIn(here(block, folder).replace("0..99", "0..9"));
+  expect(commands).toHaveLength(4);
+  const outputs: string[] = [];
+  for (const words of commands) {
+    const small = words.startsWith("create ") ? " --chunklen 1 --superchunklen 1" : "";
+    const { code, out, err } = await runCommand(words + small, folder);
+    expect([words, code, err]).toEqual([words, 0, expect.not.stringContaining("error")]);
+    outputs.push(out);
+  }
+  expect(outputs[1]?.match(/\d+/g)).toEqual(["0", "1", "2", "3", "4"]);
+  const root = join(folder, "disk1/eurofx");
+  const allow = [join(folder, "disk2/eurofx"), `s3://${s3.bucket}/guide/eurofx`];
+  expect(spansOf(await done("place", root, "--allow", ...allow))).toMatchObject({
+    cold: expect.arrayContaining([[0, 9]]),
+  });
+  expect(await valuesOf(root, allow)).toEqual([...values]);
+});
+
+test("the guide's allowed places read what lies in them: a disk, and S3 behind another endpoint", async () => {
+  const folder = temporaryFolder();
+  writeFileSync(join(folder, "rows"), ramp(20));
+  const made = [
+    "create",
+    join(folder, "prices"),
+    "--dtype",
+    "<i4",
+    "--from",
+    join(folder, "rows"),
+    "--chunklen",
+    "4",
+    "--superchunklen",
+    "1",
+  ];
+  const [block = "", ...others] = examplesWith("docs/credentials-and-containers.md", "/disk2/prices");
+  const commands = commandsIn(here(block.replaceAll('"', ""), folder));
+  expect([others.length, commands.length]).toEqual([0, 2]);
+  for (const [words = "", place] of [
+    [commands[0], join(folder, "disk2/prices")],
+    [commands[1], `s3://${s3.bucket}/guide/prices`],
+  ]) {
+    await done(...made, "--place", `${place}`, "--overwrite");
+    const { code, err } = await runCommand(words, folder);
+    expect([words, code, err]).toEqual([words, 0, expect.anything()]);
+    rmSync(join(folder, "prices"), { recursive: true });
+  }
 });
