@@ -4,6 +4,7 @@
  * @see https://github.com/Blosc/c-blosc2/blob/main/README_CFRAME_FORMAT.rst and README_SFRAME_FORMAT.rst
  */
 import { decode as unpack } from "@msgpack/msgpack";
+import { readBeginning } from "../archive/open/stored-size.ts";
 import type { CompressorName } from "../codec/types.ts";
 import { decode as decodeBlosc2 } from "../codec2/decode.ts";
 import { HEADER2_LENGTH } from "../codec2/fields.ts";
@@ -61,12 +62,13 @@ export async function readFrame(
   options: StoreOptions = {},
 ): Promise<Frame | undefined> {
   const folderFile = joinKey(key, SPARSE_FILE);
-  const own = key === "" ? undefined : await store.stat(key, options);
+  const own = key === "" ? undefined : await readBeginning(store, key, HEAD, options);
   const file = own === undefined ? folderFile : key;
-  const info = own ?? (await store.stat(folderFile, options));
-  if (info === undefined) return undefined;
-  const read = new FrameFile(store, file, info.size);
-  const head = await read.part(0, Math.min(HEAD, info.size), options);
+  const begin = own ?? (await readBeginning(store, folderFile, HEAD, options));
+  const info = begin?.info ?? (begin && (await store.stat(file, options)));
+  if (begin === undefined || info === undefined) return undefined;
+  const head = begin.bytes;
+  const read = new FrameFile(store, file, { head, size: info.size });
   if (!FRAME_START.every((byte, i) => head[i] === byte)) return undefined;
   if (head.length < LEAST) throw read.cut(LEAST);
   const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
@@ -84,9 +86,9 @@ export async function readFrame(
   if (typesize < 1 || chunkBytes < 0 || blockBytes < 0) throw read.bad("chunk_size", "0 or more", chunkBytes);
   const isSparse = type === 1;
   const indexAt = headerLength + (isSparse ? 0 : cbytes);
-  const header = headerLength <= head.length ? head : await read.part(0, headerLength, options);
+  const header = await read.part(0, headerLength, options);
   const tail = await read.part(indexAt, length - indexAt, options);
-  const metalayers = metalayersOf(read, unpackPart(read, header.subarray(0, headerLength), "header")[13]);
+  const metalayers = metalayersOf(read, unpackPart(read, header, "header")[13]);
   const trailerLength = new DataView(tail.buffer, tail.byteOffset, tail.byteLength);
   const trailerSize =
     tail.length < TRAILER_LENGTH_AT ? 0 : trailerLength.getUint32(tail.length - TRAILER_LENGTH_AT);
@@ -126,7 +128,9 @@ async function firstBlocksize(
 ): Promise<number> {
   if (chunk === undefined || "special" in chunk) return chunkBytes;
   const { key, offset } = chunk;
-  const bytes = await file.store.getRange(key, { offset, length: HEADER2_LENGTH });
+  const length = HEADER2_LENGTH;
+  const bytes =
+    key === file.key ? await file.part(offset, length) : await file.store.getRange(key, { offset, length });
   return bytes === undefined ? chunkBytes : readBlosc2Header(bytes, Number.MAX_SAFE_INTEGER).blocksize;
 }
 
@@ -136,16 +140,24 @@ class FrameFile {
   readonly key: string;
   readonly path: string;
   readonly size: number;
+  /** Its first bytes. */
+  readonly #head: Uint8Array;
 
-  constructor(store: ReadableStore, key: string, size: number) {
+  constructor(
+    store: ReadableStore,
+    key: string,
+    { head, size }: { readonly head: Uint8Array; readonly size: number },
+  ) {
     this.store = store;
     this.key = key;
     this.path = store.describe(key);
     this.size = size;
+    this.#head = head;
   }
 
-  async part(offset: number, length: number, options: StoreOptions): Promise<Uint8Array> {
+  async part(offset: number, length: number, options?: StoreOptions): Promise<Uint8Array> {
     if (offset + length > this.size || length < 0) throw this.cut(offset + length);
+    if (offset + length <= this.#head.length) return this.#head.subarray(offset, offset + length);
     if (length > MAX_PART)
       throw new SuperchunkError(
         "LIMIT",

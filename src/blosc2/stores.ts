@@ -201,6 +201,15 @@ class TreeStore implements ReadableStore {
     return bytes && { size: bytes.length, version: key };
   }
 
+  async getInner(
+    key: string,
+    slots: readonly number[],
+    options?: StoreOptions,
+  ): Promise<readonly (Uint8Array | undefined)[] | undefined> {
+    const found = await this.#find(key);
+    return found?.store.getInner?.(found.key, slots, options);
+  }
+
   async *list(folder: string, options?: StoreOptions): AsyncGenerator<ListEntry> {
     const found = await this.#find(folder);
     if (found !== undefined) {

@@ -31,6 +31,7 @@ import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
 import { encodeShardIndex } from "../zarr/read/shard-index.ts";
 import { copyBlock, positions } from "./blocks.ts";
 import { codecName, type Frame, type FrameChunk, readFrame } from "./frame.ts";
+import { SomeBlocks } from "./some-blocks.ts";
 
 /** Shards that are kept: readers ask for an index first, and then for chunks. */
 const KEPT = 4;
@@ -159,6 +160,7 @@ class Blosc2Store implements ReadableStore {
   readonly #names: ReadonlyMap<string, number>;
   readonly #kept = new Map<number, Promise<Shown>>();
   readonly #document: Uint8Array;
+  readonly #some: SomeBlocks;
   /** Memory that chunks are read into. */
   readonly #rooms: Uint8Array[] = [];
 
@@ -166,6 +168,7 @@ class Blosc2Store implements ReadableStore {
     const { shape, chunks, blocks } = cut;
     this.#store = store;
     this.#frame = frame;
+    this.#some = new SomeBlocks(store, frame);
     this.#cut = cut;
     const padded = chunks.map((length, d) => roundUp(length, at(blocks, d)));
     this.#byBlocks = padded.every((length, d) => length === at(chunks, d) || at(chunks, d) >= at(shape, d));
@@ -290,7 +293,7 @@ class Blosc2Store implements ReadableStore {
     place: FrameChunk,
     options?: StoreOptions,
   ): Promise<Iterable<Uint8Array> | undefined> {
-    try {
+    return this.#placed(index, place, async () => {
       const room = "key" in place ? await this.#read(place, options) : undefined;
       if (room !== undefined) this.#checkLength(index, readBlosc2Header(room).nbytes);
       const blocks = await this.#blocksOf(place, room);
@@ -299,6 +302,22 @@ class Blosc2Store implements ReadableStore {
         this.#byBlocks ? await this.#whole(blocks) : [[await this.#joined(blocks)]],
       );
       return this.#lent(pieces, room);
+    });
+  }
+
+  async getInner(
+    key: string,
+    slots: readonly number[],
+  ): Promise<readonly (Uint8Array | undefined)[] | undefined> {
+    const index = this.#names.get(key);
+    if (index === undefined || !this.#byBlocks || this.#kept.has(index)) return undefined;
+    return this.#placed(index, at(this.#frame.chunks, index), () => this.#some.read(index, slots));
+  }
+
+  /** What goes wrong has the place of the chunk. */
+  async #placed<T>(index: number, place: FrameChunk, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
     } catch (error) {
       if (error instanceof SuperchunkError)
         throw error.inObject({

@@ -81,6 +81,15 @@ export interface ReadableStore {
    * object does not exist.
    */
   getPieces?(key: string, options?: StoreOptions): Promise<Iterable<Uint8Array> | undefined>;
+  /**
+   * Capability of a store that makes shards: some of a shard's inner chunks, by their places in the grid in C order, without making
+   * the shard; undefined for one that is absent. Undefined in place of all where the store had rather make the shard.
+   */
+  getInner?(
+    key: string,
+    slots: readonly number[],
+    options?: StoreOptions,
+  ): Promise<readonly (Uint8Array | undefined)[] | undefined>;
   /** Capability: the first bytes, with what `stat` tells where the answer tells it, in one request. */
   getHead?(key: string, length: number, options?: StoreOptions): Promise<ObjectHead | undefined>;
   /** Capability of stores that have folders: true where a key leads to one, and not to an object. */

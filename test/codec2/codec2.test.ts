@@ -17,6 +17,7 @@ import {
   toBlosc2,
 } from "../../src/blosc.ts";
 import { decode as decode1 } from "../../src/codec/index.ts";
+import { chunkOf as chunkOfBlocks, head2Length, placesOfBlocks } from "../../src/codec2/cut.ts";
 import { STREAM_ENCODER } from "../../src/codec2/encode-stream.ts";
 import { blocksAsBlosc1 } from "../../src/codec2/restream.ts";
 import { sweep } from "../scope.ts";
@@ -167,4 +168,30 @@ test("damage gives an error of this library, or as many bytes as the header says
       }
     }
   expect(told).toBeGreaterThan(rows.length);
+});
+
+test("a chunk of some blocks, made from the starts of blocks and the bytes of these, has their values", async () => {
+  let several = 0;
+  for (const row of rows) {
+    const chunk = chunkOf(row);
+    const { nblocks, blocksize, memcpyed, nbytes } = info(chunk);
+    const places = placesOfBlocks(
+      chunk.subarray(0, memcpyed ? 32 : head2Length(nblocks)),
+      Number.POSITIVE_INFINITY,
+    );
+    if (places === undefined) {
+      expect(row[0]).toMatch(/zeros|nan|repeat|value|special|uninit|dict|delta|variable|vl/i);
+      continue;
+    }
+    const all = await decode(chunk);
+    const whole = [...Array(Math.floor(nbytes / blocksize)).keys()].reverse();
+    const blocks = whole.map((i) => chunk.subarray(places.starts[i], places.ends[i]));
+    const some = await decode(chunkOfBlocks(places, blocks));
+    if (whole.length > 1) several++;
+    for (const [at, i] of whole.entries())
+      expect(some.subarray(at * blocksize, (at + 1) * blocksize)).toEqual(
+        all.subarray(i * blocksize, (i + 1) * blocksize),
+      );
+  }
+  expect(several).toBeGreaterThan(5);
 });

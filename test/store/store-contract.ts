@@ -240,6 +240,7 @@ export type FullStore = Required<
     | "isFolder"
     | "readsToStat"
     | "explainAbsence"
+    | "getInner"
     | "getPieces"
   >
 >;

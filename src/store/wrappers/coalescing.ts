@@ -4,7 +4,7 @@
  * Knows ranges and gaps; must not know what lies in them.
  */
 
-import { checkRange } from "../range.ts";
+import { checkRange, groupRanges } from "../range.ts";
 import type { ByteRange, ReadableStore, StoreOptions } from "../types.ts";
 import { type Interceptor, interceptStore, type Wrapped } from "./intercept.ts";
 
@@ -78,26 +78,6 @@ export function withCoalescing<S extends ReadableStore>(
     onList: () => undefined,
   };
   return interceptStore(store, interceptor);
-}
-
-/** Ranges that are read together, each group in order of offsets. */
-function groupRanges(queue: readonly Waiting[], maxGap: number, maxLength: number): Waiting[][] {
-  const groups: Waiting[][] = [];
-  let start = 0;
-  let end = 0;
-  for (const waiting of [...queue].sort((a, b) => a.offset - b.offset)) {
-    const group = groups.at(-1);
-    const joinedEnd = Math.max(end, waiting.offset + waiting.length);
-    if (group !== undefined && waiting.offset - end <= maxGap && joinedEnd - start <= maxLength) {
-      group.push(waiting);
-      end = joinedEnd;
-      continue;
-    }
-    groups.push([waiting]);
-    start = waiting.offset;
-    end = waiting.offset + waiting.length;
-  }
-  return groups;
 }
 
 async function readGroup(store: ReadableStore, key: string, group: readonly Waiting[]): Promise<void> {

@@ -10,6 +10,7 @@ import type { ChunkDecoder } from "../../archive/read/chunk-fetch.ts";
 import { at } from "../../bytes/at.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { runPooled } from "../../store/pool.ts";
+import { groupRanges, type ResolvedRange } from "../../store/range.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { copyItems, type ItemView } from "../../values/copy-items.ts";
 import { stridesOf } from "../../values/selection.ts";
@@ -52,14 +53,12 @@ export function readsInPart(store: ReadableStore, job: LeafJob): boolean {
   const whole = itemsOf(shape);
   if (stages.length === 0) return count < whole;
   if (stages.length > 1 || stages[0]?.isBlosc !== true) return false;
-  const least = store.readIntoSync === undefined ? REMOTE_PART : LOCAL_PART;
-  return place.nbytes >= least && count * itemSize * 4 <= whole * itemSize;
+  return place.nbytes >= leastForParts(store) && count * itemSize * 4 <= whole * itemSize;
 }
 
-/** Bytes of an object from `offset` to before `end`. */
-interface LeafRange {
-  readonly offset: number;
-  readonly end: number;
+/** Bytes that a chunk has at least, for parts of it to be read alone. */
+export function leastForParts(store: ReadableStore): number {
+  return store.readIntoSync === undefined ? REMOTE_PART : LOCAL_PART;
 }
 
 /**
@@ -67,13 +66,13 @@ interface LeafRange {
  *
  * @throws BAD_FIELD for a chunk without stages that is longer or shorter than its shape
  */
-function rangeOf(job: LeafJob): LeafRange {
+function rangeOf(job: LeafJob): ResolvedRange {
   const { place, stages, shape, itemSize } = job;
   const { offset, nbytes = 0 } = place;
-  if (stages.length > 0) return { offset, end: offset + nbytes };
+  if (stages.length > 0) return { offset, length: nbytes };
   checkSize(nbytes, itemsOf(shape) * itemSize, place);
   const { first, count } = spanOf(job);
-  return { offset: offset + first * itemSize, end: offset + (first + count) * itemSize };
+  return { offset: offset + first * itemSize, length: count * itemSize };
 }
 
 /** Decodes the bytes of {@link rangeOf}, and copies what is wanted of them. Throws as {@link decodeLeaf}. */
@@ -373,9 +372,9 @@ export interface ReadSettings {
 /** Requests under way, at most. */
 const CONCURRENCY = 8;
 /** Ranges that are this far apart are fetched together. */
-const MAX_GAP = 4096;
+export const MAX_GAP: number = 4096;
 /** A request is not made longer than this by joining, in bytes. */
-const MAX_REQUEST = 4 << 20;
+export const MAX_REQUEST: number = 4 << 20;
 
 /** Requests that may be under way. */
 export function concurrencyOf({ concurrency }: ReadSettings): number {
@@ -422,9 +421,9 @@ export class LeafRequests {
       requests.push(() => this.#gate.run(() => decodeMany(this.#store, decoder, sorted, signal)));
       whole.length = 0;
     }
-    for (const group of joinJobs(whole, this.#settings.maxGap ?? MAX_GAP)) {
+    const ranged = whole.map((job) => ({ job, ...rangeOf(job) }));
+    for (const group of groupRanges(ranged, this.#settings.maxGap ?? MAX_GAP, MAX_REQUEST))
       requests.push(() => this.#readGroup(group, signal));
-    }
     if (requests.length === 1) await requests[0]?.();
     else await runPooled(requests, concurrencyOf(this.#settings), (request) => request(), signal);
   }
@@ -432,12 +431,12 @@ export class LeafRequests {
   async #readGroup(jobs: readonly RangedJob[], signal: AbortSignal): Promise<void> {
     const [first] = jobs;
     if (first === undefined) return;
-    const start = first.range.offset;
-    const end = jobs.reduce((most, { range }) => Math.max(most, range.end), start);
+    const start = first.offset;
+    const end = jobs.reduce((most, { offset, length }) => Math.max(most, offset + length), start);
     const { place } = first.job;
     const bytes = await this.fetch(place.key, start, end - start, place, signal);
-    for (const { job, range } of jobs)
-      await decodeRange(job, bytes.subarray(range.offset - start, range.end - start), this.shelf);
+    for (const { job, offset, length } of jobs)
+      await decodeRange(job, bytes.subarray(offset - start, offset - start + length), this.shelf);
   }
 
   fetch(
@@ -454,29 +453,6 @@ export class LeafRequests {
 }
 
 /** A job with the bytes that are fetched for it. */
-interface RangedJob {
+interface RangedJob extends ResolvedRange {
   readonly job: LeafJob;
-  readonly range: LeafRange;
-}
-
-/** Jobs whose ranges are fetched together. */
-function* joinJobs(jobs: readonly LeafJob[], maxGap: number): Generator<RangedJob[]> {
-  const sorted = jobs.map((job) => ({ job, range: rangeOf(job) }));
-  sorted.sort((a, b) => a.range.offset - b.range.offset);
-  let group: RangedJob[] = [];
-  let start = 0;
-  let end = 0;
-  for (const ranged of sorted) {
-    const { range } = ranged;
-    const joins = group.length > 0 && range.offset - end <= maxGap && range.end - start <= MAX_REQUEST;
-    if (!joins) {
-      if (group.length > 0) yield group;
-      group = [];
-      start = range.offset;
-      end = range.offset;
-    }
-    group.push(ranged);
-    end = Math.max(end, range.end);
-  }
-  if (group.length > 0) yield group;
 }

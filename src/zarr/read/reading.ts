@@ -9,6 +9,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { fillItems, type ItemView } from "../../values/copy-items.ts";
+import { elementsOf } from "../../values/selection.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
 import {
   combine,
@@ -37,6 +38,9 @@ import { assertAbsent, type ChunkPlace } from "./shard-index.ts";
 /** How often a read is begun again because a writer replaced the object. */
 const MAX_ATTEMPTS = 8;
 
+/** A shard of which every so many-th inner chunk is wanted, or fewer, need not be made. */
+const FEW = 4;
+
 const NEVER = new AbortController().signal;
 
 /** What is wanted of a chunk or shard: which of its items, and where they go. */
@@ -44,6 +48,14 @@ interface Wanted {
   readonly place: ChunkPlace;
   readonly shape: readonly number[];
   readonly extents: readonly ChunkExtent[];
+  readonly target: ItemView;
+}
+
+/** What is wanted of an inner chunk. */
+interface InnerPart {
+  /** Its place in the shard's grid, in C order. */
+  readonly slot: number;
+  readonly segments: readonly Segment[];
   readonly target: ItemView;
 }
 
@@ -167,6 +179,7 @@ export class ChunkReading {
     const { place, shape } = wanted;
     const { key } = place;
     const grid = innerGrid(serializer, permute(shape, chain.order));
+    if (await this.#readMade(chain, serializer, wanted, signal)) return;
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
       let shard: KnownShard | undefined;
       try {
@@ -192,6 +205,41 @@ export class ChunkReading {
       `the shard was replaced ${MAX_ATTEMPTS} times while it was read; read again when its writer is done`,
       { path: place.path },
     );
+  }
+
+  /** Inner chunks of a shard that the store makes one by one, where few are wanted; false where it makes the shard instead. */
+  async #readMade(
+    chain: Chain,
+    serializer: ShardingSerializer,
+    wanted: Wanted,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const { place } = wanted;
+    if (this.#store.getInner === undefined) return false;
+    const inner = this.#innerOf(chain, serializer, wanted);
+    if (inner.count * FEW > inner.capacity) return false;
+    const parts = [...inner.parts];
+    const slots = parts.map(({ slot }) => slot);
+    const made = await this.#gate.run(async () => this.#store.getInner?.(place.key, slots, { signal }));
+    if (made === undefined) return false;
+    const jobs: LeafJob[] = [];
+    for (const [i, { slot, segments, target }] of parts.entries()) {
+      const memory = made[i];
+      if (memory === undefined) {
+        this.#fillTarget(segments, target);
+        continue;
+      }
+      const inside: ChunkPlace = { ...place, offset: 0, nbytes: memory.length, slot, memory };
+      const job = this.#leafJob(serializer.inner, {
+        place: inside,
+        shape: serializer.chunkShape,
+        extents: segments,
+        target,
+      });
+      if (job !== undefined) jobs.push(job);
+    }
+    await this.#jobs.run(jobs, signal);
+    return true;
   }
 
   /** Runs a read; false where the object has another version than it was read for. */
@@ -228,26 +276,16 @@ export class ChunkReading {
   async #collectInner(
     chain: Chain,
     serializer: ShardingSerializer,
-    { place, shape, extents, target }: Wanted,
+    wanted: Wanted,
     entries: KnownShard["entries"],
     into: Collection,
   ): Promise<void> {
     const { chunkShape, inner } = serializer;
-    const stored = permute(shape, chain.order);
-    const grid = innerGrid(serializer, stored);
-    const view: ItemView = { ...target, strides: permute(target.strides, chain.order) };
-    const lists = permute(extents, chain.order).map((extent, d) => [
-      ...segmentsOf(regularAxis(at(stored, d), at(chunkShape, d)), extent),
-    ]);
-    for (const segments of combine(lists)) {
-      let slot = 0;
-      segments.forEach(({ chunk }, d) => {
-        slot = slot * at(grid, d) + chunk;
-      });
+    const { place } = wanted;
+    for (const { slot, segments, target } of this.#innerOf(chain, serializer, wanted).parts) {
       const entry = entries[slot];
-      const part = partOfView(view, segments);
       if (entry === undefined) {
-        this.#fillTarget(segments, part);
+        this.#fillTarget(segments, target);
         continue;
       }
       const inside: ChunkPlace = {
@@ -256,12 +294,35 @@ export class ChunkReading {
         nbytes: entry.nbytes,
         slot,
       };
-      // The segments are valid until the next ones are asked for.
-      const wanted: Wanted = { place: inside, shape: chunkShape, extents: [...segments], target: part };
-      const job = this.#leafJob(inner, wanted);
+      const within: Wanted = { place: inside, shape: chunkShape, extents: segments, target };
+      const job = this.#leafJob(inner, within);
       if (job !== undefined) into.jobs.push(job);
-      else await this.#collect(inner, wanted, into);
+      else await this.#collect(inner, within, into);
     }
+  }
+
+  /** The inner chunks of a shard that are wanted: how many, of how many, and what of each. */
+  #innerOf(
+    chain: Chain,
+    serializer: ShardingSerializer,
+    { shape, extents, target }: Pick<Wanted, "shape" | "extents" | "target">,
+  ): { readonly count: number; readonly capacity: number; readonly parts: Iterable<InnerPart> } {
+    const stored = permute(shape, chain.order);
+    const grid = innerGrid(serializer, stored);
+    const view: ItemView = { ...target, strides: permute(target.strides, chain.order) };
+    const lists = permute(extents, chain.order).map((extent, d) => [
+      ...segmentsOf(regularAxis(at(stored, d), at(serializer.chunkShape, d)), extent),
+    ]);
+    return {
+      count: elementsOf(lists.map(({ length }) => length)),
+      capacity: elementsOf(grid),
+      parts: mapEach(combine(lists), (segments) => ({
+        slot: segments.reduce((slot, { chunk }, d) => slot * at(grid, d) + chunk, 0),
+        // Those given are valid until the next ones are asked for.
+        segments: [...segments],
+        target: partOfView(view, segments),
+      })),
+    };
   }
 
   /** The job of a chain without shards; undefined for one with. */

@@ -1,0 +1,141 @@
+/**
+ * Some blocks of a chunk, read without the others: first its header with the starts of its blocks, then the bytes of these blocks, together
+ * where they are near. Knows frames; what lies in a block codec2 knows.
+ */
+import { joinBytes } from "../bytes/arrays.ts";
+import { at } from "../bytes/at.ts";
+import { type BlockPlaces, chunkOf, head2Length, placesOfBlocks } from "../codec2/cut.ts";
+import { STREAM_ENCODER } from "../codec2/encode-stream.ts";
+import { blocksAsBlosc1 } from "../codec2/restream.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { runPooled } from "../store/pool.ts";
+import { groupRanges } from "../store/range.ts";
+import type { ReadableStore } from "../store/types.ts";
+import { concurrencyOf, leastForParts, MAX_GAP, MAX_REQUEST } from "../zarr/read/leaf.ts";
+import type { Frame, FrameChunk } from "./frame.ts";
+
+type StoredChunk = Extract<FrameChunk, { readonly key: string }>;
+
+/** What was read of a chunk. */
+interface Known {
+  readonly places: BlockPlaces | undefined;
+  /** Blocks that were read, as chunks of Blosc1; undefined for one of zeros. */
+  readonly blocks: Map<number, Promise<Uint8Array | undefined>>;
+}
+
+/** Chunks of which parts are kept. */
+const KEPT = 4;
+/** Of a chunk of which more than every so many-th block was read, all is read: it is being read from one end to the other. */
+const FEW = 4;
+
+/** Reads some blocks of the chunks of one frame. */
+export class SomeBlocks {
+  readonly #store: ReadableStore;
+  readonly #frame: Frame;
+  readonly #known = new Map<number, Promise<Known>>();
+
+  constructor(store: ReadableStore, frame: Frame) {
+    this.#store = store;
+    this.#frame = frame;
+  }
+
+  /**
+   * Blocks of a chunk, as chunks of Blosc1. Undefined where the chunk is better read as a whole: where it is small, much of it was asked for, or
+   * it is damaged, so that one reader tells what is wrong, and where.
+   */
+  async read(
+    index: number,
+    slots: readonly number[],
+  ): Promise<readonly (Uint8Array | undefined)[] | undefined> {
+    try {
+      return await this.#read(index, slots);
+    } catch (error) {
+      if (isSuperchunkError(error) && error.isDamage) return undefined;
+      throw error;
+    }
+  }
+
+  async #read(
+    index: number,
+    slots: readonly number[],
+  ): Promise<readonly (Uint8Array | undefined)[] | undefined> {
+    const place = at(this.#frame.chunks, index);
+    if (!("key" in place)) return undefined;
+    const { offset, end = Number.POSITIVE_INFINITY } = place;
+    if (end - offset < leastForParts(this.#store)) return undefined;
+    const { places, blocks } = await this.#open(index, place);
+    const missing = slots.filter((slot) => !blocks.has(slot));
+    if (places === undefined || (blocks.size + missing.length) * FEW > places.header.nblocks)
+      return undefined;
+    if (missing.length > 0) {
+      const made = this.#make(place, places, missing);
+      for (const [i, slot] of missing.entries()) {
+        const block = made.then((all) => all[i]);
+        blocks.set(slot, block);
+        block.catch(() => blocks.delete(slot));
+      }
+    }
+    return Promise.all(slots.map((slot) => blocks.get(slot)));
+  }
+
+  #open(index: number, place: StoredChunk): Promise<Known> {
+    const known = this.#known.get(index);
+    if (known !== undefined) return known;
+    const opening = this.#places(place).then((places) => ({ places, blocks: new Map() }));
+    const [oldest] = this.#known.keys();
+    if (this.#known.size >= KEPT && oldest !== undefined) this.#known.delete(oldest);
+    this.#known.set(index, opening);
+    opening.catch(() => this.#known.delete(index));
+    return opening;
+  }
+
+  /** Undefined where the blocks are not those that the frame says. */
+  async #places({
+    key,
+    offset,
+    end = Number.MAX_SAFE_INTEGER,
+  }: StoredChunk): Promise<BlockPlaces | undefined> {
+    const { chunkBytes, blockBytes } = this.#frame;
+    if (chunkBytes % blockBytes !== 0) return undefined;
+    const length = Math.min(end - offset, head2Length(chunkBytes / blockBytes));
+    const head = await this.#store.getRange(key, { offset, length });
+    if (head === undefined) return undefined;
+    const places = placesOfBlocks(head, end - offset);
+    const isAlike = places?.header.nbytes === chunkBytes && places.header.blocksize === blockBytes;
+    return isAlike ? places : undefined;
+  }
+
+  async #make(
+    { key, offset }: StoredChunk,
+    places: BlockPlaces,
+    slots: readonly number[],
+  ): Promise<readonly (Uint8Array | undefined)[]> {
+    const ranges = slots.map((slot, i) => {
+      const start = at(places.starts, slot);
+      return { i, offset: offset + start, length: at(places.ends, slot) - start };
+    });
+    const found: Uint8Array[] = [];
+    await runPooled(groupRanges(ranges, MAX_GAP, MAX_REQUEST), concurrencyOf({}), async (group) => {
+      const from = at(group, 0).offset;
+      const until = Math.max(...group.map((each) => each.offset + each.length));
+      const bytes = await this.#store.getRange(key, { offset: from, length: until - from });
+      if (bytes?.length !== until - from)
+        throw gone(this.#store.describe(key), until, from + (bytes?.length ?? 0));
+      for (const { i, offset: at, length } of group) found[i] = bytes.subarray(at - from, at - from + length);
+    });
+    const made = await blocksAsBlosc1(chunkOf(places, found), STREAM_ENCODER);
+    return made.map((block) => block && joinBytes(block.pieces));
+  }
+}
+
+function gone(path: string, expected: number, found: number): SuperchunkError {
+  return new SuperchunkError(
+    "TRUNCATED",
+    `the chunk needs the file's bytes up to ${expected}, but they end at ${found}; look for a whole copy`,
+    {
+      path,
+      expected,
+      found,
+    },
+  );
+}
