@@ -9,7 +9,8 @@ import { readBlockTable } from "../codec/decode/block-table.ts";
 import { badStreamLength } from "../codec/decode/decode-block.ts";
 import { blockLength, HEADER_LENGTH } from "../codec/header.ts";
 import type { ChunkHeader, Compressor } from "../codec/types.ts";
-import { type JoinableCodec, joinStreams, type StreamPiece, type TakeRoom } from "./join-streams.ts";
+import { blosclzToLz4 } from "./from-blosclz.ts";
+import { type JoinableCodec, joinStreams, type StreamPiece, type TakeRoom, takeNew } from "./join-streams.ts";
 
 /** How the values of a page are laid out. */
 export type PageEncoding = "plain" | "split";
@@ -28,8 +29,9 @@ const PLAIN_PAGE = 65_536;
 /** Bytes of a page that is cut from a stored chunk with small blocks. */
 const STORED_PAGE = 262_144;
 
-/** The codec whose streams a chunk's are; undefined where Parquet has none such. */
+/** The codec whose streams a chunk's are, or become: blosclz has the matches of lz4, in other words. Undefined where Parquet has none such. */
 export function joinableCodec(compressor: Compressor): JoinableCodec | undefined {
+  if (compressor === "blosclz") return "lz4";
   return compressor === "lz4" || compressor === "zstd" || compressor === "snappy" ? compressor : undefined;
 }
 
@@ -40,8 +42,9 @@ export function joinableCodec(compressor: Compressor): JoinableCodec | undefined
 export function whyNotPages(header: ChunkHeader, width: number, codec: JoinableCodec): string | undefined {
   if (header.nbytes % width !== 0) return `its ${header.nbytes} bytes are not whole values of ${width} bytes`;
   if (header.memcpyed) return undefined;
-  if (header.compressor !== codec)
-    return joinableCodec(header.compressor) === undefined
+  const own = joinableCodec(header.compressor);
+  if (own !== codec)
+    return own === undefined
       ? `Parquet has no codec ${header.compressor}`
       : `the column is ${codec}, and chunks are ${header.compressor}`;
   if (header.shuffle === "bitshuffle") return "Parquet has no bitshuffle";
@@ -52,14 +55,17 @@ export function whyNotPages(header: ChunkHeader, width: number, codec: JoinableC
 }
 
 /**
- * The pages of a chunk that {@link whyNotPages} let pass, in order. Stored chunks are cut at rows of `rowBytes`.
+ * The pages of a chunk that {@link whyNotPages} let pass, in order. Stored chunks are cut at rows of `rowBytes`. Encoders must be
+ * prepared for chunks of blosclz.
  *
+ * @param take memory for streams that are written again, until the next page is asked for; default: memory of its own
  * @throws TRUNCATED, BAD_FIELD, BAD_CHUNK
  */
 export function* pagesOfChunk(
   chunk: Uint8Array,
   header: ChunkHeader,
   rowBytes: number,
+  take: TakeRoom = takeNew,
 ): Generator<BloscPage> {
   if (header.memcpyed) {
     const most = Math.max(1, Math.floor(STORED_PAGE / rowBytes)) * rowBytes;
@@ -79,6 +85,7 @@ export function* pagesOfChunk(
     length += own;
     const isWhole = isSplit || (length >= PLAIN_PAGE && length % rowBytes === 0);
     if (!isWhole && block < header.nblocks - 1) continue;
+    if (header.compressor === "blosclz") pieces = asLz4(pieces, take);
     yield { start: from, length, encoding: isSplit ? "split" : "plain", pieces };
     [from, length, pieces] = [from + length, 0, []];
   }
@@ -93,6 +100,17 @@ export function joinPage(
 ): Uint8Array {
   if (prefix.length === 0) return joinStreams(codec, pieces, take);
   return joinStreams(codec, [{ bytes: prefix, stored: true, length: prefix.length }, ...pieces], take);
+}
+
+/** Streams of blosclz as such of lz4; stored ones stay so. */
+function asLz4(pieces: readonly StreamPiece[], take: TakeRoom): StreamPiece[] {
+  const turned = blosclzToLz4(
+    pieces.filter(({ stored }) => !stored),
+    take,
+  ).values();
+  return pieces.map((piece) =>
+    piece.stored ? piece : { ...piece, bytes: turned.next().value ?? piece.bytes },
+  );
 }
 
 function streamsOf(chunk: Uint8Array, start: number, header: ChunkHeader, block: number): StreamPiece[] {

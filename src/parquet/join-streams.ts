@@ -25,7 +25,8 @@ export interface StreamPiece {
 /** Gives memory, with anything in it. */
 export type TakeRoom = (length: number) => Uint8Array;
 
-const takeNew: TakeRoom = (length) => new Uint8Array(length);
+/** Memory of its own. */
+export const takeNew: TakeRoom = (length) => new Uint8Array(length);
 
 /**
  * One stream that decodes to what all pieces decode to, in order.

@@ -21,6 +21,16 @@ type FilterKernel = (src: number, dst: number, length: number, typesize: number)
 /** A kernel that shuffles `count` elements into streams that are `pitch` bytes apart. */
 type SpreadKernel = (src: number, count: number, dst: number, pitch: number, typesize: number) => void;
 
+/** A kernel that turns a stream into one of another compressor: bytes written, or an error of the README. */
+type StreamTurnKernel = (
+  src: number,
+  srcLength: number,
+  dst: number,
+  dstLength: number,
+  plain: number,
+  plainLength: number,
+) => number;
+
 /** What the WebAssembly module exports. @see src/kernels/assembly/encode.ts */
 interface EncodeKernels {
   readonly memory: WebAssembly.Memory;
@@ -29,6 +39,8 @@ interface EncodeKernels {
   readonly encodeLz4hc: StreamEncodeKernel;
   readonly encodeSnappy: StreamEncodeKernel;
   readonly encodeZlib: StreamEncodeKernel;
+  /** Decodes to `plain` on the way. @see src/kernels/assembly/encode-lz4.ts */
+  readonly blosclzToLz4: StreamTurnKernel;
   readonly shuffle: FilterKernel;
   readonly spreadElements: SpreadKernel;
   readonly bitshuffle: FilterKernel;

@@ -8,7 +8,7 @@ import type { ChunkedArchive } from "../../archive/kinds/types.ts";
 import { Room } from "../../bytes/allocate.ts";
 import { at } from "../../bytes/at.ts";
 import { chooseBlocksize } from "../../codec/encode/encode-settings.ts";
-import { decodeHeader, decodeSync, prepare } from "../../codec/index.ts";
+import { decodeHeader, decodeSync, prepare, prepareEncode } from "../../codec/index.ts";
 import type { ChunkHeader, CompressorName } from "../../codec/types.ts";
 import { joinPage, pagesOfChunk, whyNotPages } from "../../parquet/blosc-pages.ts";
 import type { Page } from "../../parquet/file.ts";
@@ -55,6 +55,8 @@ export class PageMemory {
   readonly chunks: Uint8Array[] = [];
   /** A decoded chunk. */
   readonly items: Room = new Room();
+  /** The streams of a page that are written again. */
+  readonly streams: Room = new Room();
   /** The body of a page. */
   readonly body: Room = new Room();
 }
@@ -100,6 +102,7 @@ export async function* pagesOf(
       const header = decodeHeader(bytes);
       const isNeeded = needsValues(file, header);
       if (isNeeded) await prepare(header.compressor);
+      if (header.compressor === "blosclz") await prepareEncode("lz4");
       const items = isNeeded ? decodeSync(bytes, { out: decoded.take(header.nbytes) }) : undefined;
       // One by one, because the memory of a page is that of the next.
       yield* chunkPages(file, { chunk: bytes, header, start, items }, range, context);
@@ -166,7 +169,7 @@ function* chunkPages(
   if (from === start || first === from) context.counts.restreamed = (context.counts.restreamed ?? 0) + 1;
   // Blocks that do not end on rows wait for those after them, and are encoded again.
   let waiting = from;
-  for (const block of pagesOfChunk(chunk, header, rowBytes)) {
+  for (const block of pagesOfChunk(chunk, header, rowBytes, context.memory?.streams.take)) {
     const blockStart = start + block.start / rowBytes;
     const blockEnd = blockStart + block.length / rowBytes;
     const isWhole =

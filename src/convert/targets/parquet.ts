@@ -89,7 +89,7 @@ function fileColumn(column: Column, piece: Piece, options: ConvertOptions): File
 
 /** The codec of a column's pages: that of its chunks where Parquet has it; lz4 for blosclz, zstd for zlib and for others. */
 function codecOf({ settings: { cname } }: Column): JoinableCodec {
-  if (cname === "blosclz" || cname === "lz4hc") return "lz4";
+  if (cname === "lz4hc") return "lz4";
   return (cname === undefined || cname === "zlib" ? undefined : joinableCodec(cname)) ?? "zstd";
 }
 
@@ -117,8 +117,8 @@ function describePlan(
   const reason =
     leaf?.whyConverted ??
     whyNotByChunks(column, file.rowBytes) ??
-    (cname === "blosclz" || cname === "zlib"
-      ? `Parquet has no codec ${cname}; pages are ${file.codec}`
+    (cname === "zlib"
+      ? `Parquet has no codec zlib; pages are ${file.codec}`
       : shuffle === "bitshuffle"
         ? "Parquet has no bitshuffle"
         : isShuffled && !file.mayBeSplit

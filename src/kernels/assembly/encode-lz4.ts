@@ -1,4 +1,5 @@
 // LZ4, the fast encoder: one probe of a hash table for each place, larger steps where nothing is found.
+import { copyMatch } from "./copy";
 import { matchLength } from "./encode-match";
 import { copyLiterals } from "./encode-match";
 
@@ -315,4 +316,85 @@ export function encodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
   }
   to = putLastLiterals(to, limit, anchor, end - anchor);
   return to == 0 ? -2 : <i32>(to - dst);
+}
+
+// BloscLZ streams as LZ4 streams: the same matches, without a search for them.
+
+const ENDS_EARLY: i32 = -1;
+const TOO_LONG: i32 = -2;
+const BAD_REFERENCE: i32 = -3;
+
+/** Distances beyond this one are spelt in two more bytes. */
+const FAR: usize = 8191;
+
+/**
+ * Writes what a BloscLZ stream decodes to as an LZ4 stream at `dst`, whose room is `dstLength`; returns the bytes written, or an error
+ * of the README. At `plain` the decoded bytes are put: they are the literals. A match that
+ * LZ4 cannot say, because it is too short, too far away or too near the end, becomes literals.
+ */
+export function blosclzToLz4(
+  src: usize, srcLength: usize, dst: usize, dstLength: usize, plain: usize, plainLength: usize,
+): i32 {
+  if (srcLength == 0) return ENDS_EARLY;
+  let ip = src;
+  const ipEnd = src + srcLength;
+  let op = plain;
+  const opEnd = plain + plainLength;
+  let to = dst;
+  const limit = dst + dstLength;
+  /** What is decoded from here on is not written yet. */
+  let literals = plain;
+  let control = <usize>load<u8>(ip++) & 31;
+  while (true) {
+    if (control < 32) {
+      const length = control + 1;
+      if (length > ipEnd - ip) return ENDS_EARLY;
+      if (length > opEnd - op) return TOO_LONG;
+      v128.store(op, v128.load(ip));
+      v128.store(op + 16, v128.load(ip + 16));
+      ip += length;
+      op += length;
+      if (ip == ipEnd) break;
+    } else {
+      let length = (control >> 5) + 2;
+      let distance = (control & 31) << 8;
+      if (length == 9) {
+        let more: usize;
+        do {
+          if (ip >= ipEnd) return ENDS_EARLY;
+          more = <usize>load<u8>(ip++);
+          length += more;
+          if (length > plainLength) return TOO_LONG;
+        } while (more == 255);
+      }
+      if (ip >= ipEnd) return ENDS_EARLY;
+      distance += <usize>load<u8>(ip++);
+      if (distance == FAR) {
+        if (ipEnd - ip < 2) return ENDS_EARLY;
+        distance = ((<usize>load<u8>(ip) << 8) | <usize>load<u8>(ip + 1)) + FAR;
+        ip += 2;
+      }
+      distance += 1;
+      if (distance > op - plain) return BAD_REFERENCE;
+      if (length > opEnd - op) return TOO_LONG;
+      // A stream ends with literals, so a control byte follows every match.
+      if (ip >= ipEnd) return ENDS_EARLY;
+      copyMatch(op, distance, length);
+      if (length >= MIN_MATCH && distance <= MAX_DISTANCE && opEnd - op >= LAST_START) {
+        let match = op;
+        // 12 bytes or more are left, so that at least 7 of them may be matched.
+        const end = min(op + length, opEnd - LAST_LITERALS);
+        // BloscLZ does not look back: literals before a match that are equal to what it repeats belong to it.
+        while (match > literals && match - plain > distance && load<u8>(match - 1) == load<u8>(match - 1 - distance)) match--;
+        to = putSequence(to, limit, literals, match - literals, distance, end - match);
+        if (to == 0) return TOO_LONG;
+        literals = end;
+      }
+      op += length;
+    }
+    control = <usize>load<u8>(ip++);
+  }
+  if (op != opEnd) return ENDS_EARLY;
+  to = putLastLiterals(to, limit, literals, op - literals);
+  return to == 0 ? TOO_LONG : <i32>(to - dst);
 }
