@@ -1,5 +1,5 @@
 /** Runs the command as its own process and tells its peak memory. */
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { openSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
@@ -14,6 +14,31 @@ export function measure(args) {
     stdio: ["ignore", nowhere, "pipe", "pipe"],
     encoding: "utf8",
   });
+  return figuresOf(args, status, output);
+}
+
+/** The same beside others: resolves when the process has ended. */
+export function measureAside(args) {
+  const child = spawn(process.execPath, ["--import", tellPeak, main, ...args], {
+    stdio: ["ignore", "ignore", "pipe", "pipe"],
+  });
+  const output = ["", "", "", ""];
+  for (const stream of [2, 3])
+    child.stdio[stream].on("data", (piece) => {
+      output[stream] += piece;
+    });
+  return new Promise((resolve, reject) => {
+    child.once("close", (status) => {
+      try {
+        resolve(figuresOf(args, status, output));
+      } catch (error) {
+        reject(error);
+      }
+    });
+  });
+}
+
+function figuresOf(args, status, output) {
   if (status !== 0) throw new Error(`superchunk ${args.join(" ")}: ${output[2]}`);
   const [peak, processor] = output[3].split(" ").map(Number);
   return { peakMB: Math.round(peak / 1000), cpuSeconds: processor / 1e6 };

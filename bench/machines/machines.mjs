@@ -2,7 +2,8 @@
  * Conversions that many machines share: what cutting them costs, beside the same conversion by one `convert`, and beside what was
  * wanted of it. The machines are processes of this one.
  *
- * `ARCHIVES` (default 100,000), `SHARDS` (1,000,000), `TASKS` (100,000) and `COMMITS` (10,000) make it smaller; `ONLY=plan,many` chooses parts.
+ * `ARCHIVES` (default 100,000), `SHARDS` (1,000,000), `TASKS` (100,000) and `COMMITS` (10,000) make it smaller; `ONLY=plan,many` chooses parts,
+ * `SHARES` (50) is how many the small archives are cut into.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -12,7 +13,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { create, open, plan, runTasks } from "../../dist/src/node/index.js";
 import { enqueue } from "../../dist/src/queue/index.js";
-import { measure } from "../convert/process.mjs";
+import { measure, measureAside } from "../convert/process.mjs";
 import { printTable, saveResults, workFolder } from "../report.mjs";
 
 const ARCHIVES = Number(process.env.ARCHIVES ?? 100_000);
@@ -20,7 +21,7 @@ const SHARDS = Number(process.env.SHARDS ?? 1_000_000);
 const TASKS = Number(process.env.TASKS ?? 100_000);
 const COMMITS = Number(process.env.COMMITS ?? 10_000);
 const WRITERS = 4;
-const SHARES = 50;
+const SHARES = Number(process.env.SHARES ?? 50);
 const corpus = fileURLToPath(new URL("../../fixtures/corpus", import.meta.url));
 const main = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 const folder = join(workFolder(), "machines");
@@ -134,7 +135,10 @@ const parts = {
     tell("plan: size", statSync(at("repeated.json")).size / SHARDS, "bytes a task", 60);
   },
 
-  /** Very many small archives: one `convert` beside plan, fifty shares and finish. */
+  /**
+   * Very many small archives: one `convert` beside plan, fifty shares and finish. As many shares run at a time as there are
+   * processors, because `convert` uses them all.
+   */
   async many() {
     const source = makeSmall(ARCHIVES);
     clear("one.zarr", "many.zarr", "many-plan");
@@ -142,25 +146,29 @@ const parts = {
     // Seconds of the processors are told too: those of the clock say more of what else a busy machine does.
     const cost = { convert: [0, 0], plan: [0, 0], run: [0, 0], finish: [0, 0] };
     let peakMB = 0;
-    const step = (name, args) => {
-      let cpu = 0;
-      const took = seconds(() => {
-        const used = measure(args);
-        cpu = used.cpuSeconds;
-        if (name === "run") peakMB = Math.max(peakMB, used.peakMB);
+    const step = async (name, ...runs) => {
+      const atOnce = Array.from({ length: Math.min(runs.length, cpus().length) }, async () => {
+        for (let args = runs.shift(); args !== undefined; args = runs.shift()) {
+          const used = await measureAside(args);
+          cost[name][1] += used.cpuSeconds;
+          if (name === "run") peakMB = Math.max(peakMB, used.peakMB);
+        }
       });
-      cost[name] = [cost[name][0] + took, cost[name][1] + cpu];
+      cost[name][0] += await seconds(() => Promise.all(atOnce));
     };
-    step("convert", ["convert", source, at("one.zarr")]);
+    await step("convert", ["convert", source, at("one.zarr")]);
     spawnSync("sync");
-    step("plan", ["plan", source, at("many.zarr"), "-o", at("many-plan")]);
-    for (let k = 1; k <= SHARES; k++) step("run", ["run", at("many-plan"), "--task", `${k}/${SHARES}`]);
-    step("finish", ["finish", at("many-plan")]);
+    await step("plan", ["plan", source, at("many.zarr"), "-o", at("many-plan")]);
+    await step(
+      "run",
+      ...Array.from({ length: SHARES }, (_, k) => ["run", at("many-plan"), "--task", `${k + 1}/${SHARES}`]),
+    );
+    await step("finish", ["finish", at("many-plan")]);
     Object.assign(results, { cost, peakMB });
     for (const [name, [clock, cpu]] of Object.entries(cost))
       console.log(`${name}: ${clock.toFixed(1)} s, ${cpu.toFixed(1)} s of processors`);
     const more = (i) => ((cost.plan[i] + cost.run[i] + cost.finish[i]) / cost.convert[i] - 1) * 100;
-    const note = `${ARCHIVES} archives, ${SHARES} shares one after the other, at most ${peakMB} MB`;
+    const note = `${ARCHIVES} archives, ${SHARES} shares, ${cpus().length} at a time, at most ${peakMB} MB each`;
     tell("shares: time beside one convert", more(0), "% more", 15, { note });
     tell("shares: processors beside one convert", more(1), "% more", 15);
     const isSame = digestOf(at("one.zarr")) === digestOf(at("many.zarr"));

@@ -122,7 +122,7 @@ export class ReceiptLog {
   }
 
   async #put(receipts: readonly UnitReceipt[], ended: boolean): Promise<void> {
-    for (const receipt of receipts) this.#lines.push(stringifyJson(receipt as unknown as JsonObject));
+    for (const receipt of receipts) this.#lines.push(lineOf(receipt));
     const state = { ...this.#state, updated: Date.now(), running: [...this.#running], ended };
     const text = `${[stringifyJson(state), ...this.#lines].join("\n")}\n`;
     const key = joinKey(this.#folder, `${this.#prefix}${this.#state.worker}-${this.#segment}.jsonl`);
@@ -133,6 +133,13 @@ export class ReceiptLog {
     this.#writes = 0;
     this.#segment++;
   }
+}
+
+/** A receipt as JSON. What archives say may need JSON of our own (large integers, floats); for the rest the engine's is many times as fast. */
+function lineOf(receipt: UnitReceipt): string {
+  const { described, line, damage } = receipt;
+  const isOwn = described === undefined && line === undefined && damage === undefined;
+  return isOwn ? JSON.stringify(receipt) : stringifyJson(receipt as unknown as JsonObject);
 }
 
 /** What the receipts of a plan say: each unit once, the first receipt that says it is done before any failure. */

@@ -5,6 +5,7 @@ import type { ConvertOptions } from "../../src/convert/pipeline.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { finishShared, statusOf } from "../../src/plan/finish.ts";
 import { checkPlan, planShared, type SharedJob } from "../../src/plan/job.ts";
+import { peek, peekVersions } from "../../src/plan/peek.ts";
 import { Units } from "../../src/plan/plan.ts";
 import { runShared, type ShareResult } from "../../src/plan/run.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
@@ -260,6 +261,24 @@ describe("a plan", () => {
     await putRaw(raw, "in", new Uint8Array(80));
     const packed = (await planOf(raw, new MemoryStore(), { dtype: parseDType("<i8", "dtype") })).plan;
     expect(packed.options["dtype"]).toBe("<i8");
+  });
+
+  it("asks for a file once: nothing lies below it", async () => {
+    const source = new MemoryStore();
+    await putRaw(source, "in/one.blp", new Uint8Array(80));
+    const asked: string[] = [];
+    const counted = interceptStore(source, {
+      onCall: ({ method, key }, proceed) => {
+        if (method === "stat") asked.push(key);
+        return proceed();
+      },
+      onSync: (_, proceed) => proceed(),
+      onList: () => undefined,
+    });
+    const peeked = await peek(counted, "in/one.blp", undefined);
+    expect(peeked).toMatchObject({ nbytes: 80 });
+    expect(asked).toEqual(["in/one.blp"]);
+    expect(await peekVersions(source, "in/one.blp")).toBe(peeked?.versions);
   });
 
   it("that was edited or cut is refused", async () => {

@@ -210,12 +210,15 @@ export async function fingerprintZarr(node: ZarrArray | ZarrGroup): Promise<Json
 }
 
 /** Sizes and versions of the objects that an archive's metadata are in, or of its file; by key. */
-export function metadataVersions(
+export async function metadataVersions(
   store: ReadableStore,
   path: string,
   options: StoreOptions = {},
 ): Promise<Readonly<Record<string, string>>> {
-  return versionsOf(store, metadataKeys(path), options);
+  const [own = path, ...others] = metadataKeys(path);
+  const file = await versionsOf(store, [own], options);
+  // Nothing lies below a file, so nothing is asked for there.
+  return own in file ? file : versionsOf(store, others, options);
 }
 
 /** Keys of the objects that an archive's metadata can be in, and of its file. */
