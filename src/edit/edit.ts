@@ -71,7 +71,15 @@ export async function edit(store: ReadableStore, path: string, options: EditOpti
 async function editShared(
   store: WritableStore,
   path: string,
-  { format, shared, lock, encoder, signal, modify }: EditOptions & { readonly format: EditFormat },
+  {
+    format,
+    shared,
+    lock,
+    encoder,
+    signal,
+    modify,
+    ...options
+  }: EditOptions & { readonly format: EditFormat },
 ): Promise<Editable> {
   if (format !== "blz" || modify !== undefined)
     throw new SuperchunkError(
@@ -80,7 +88,9 @@ async function editShared(
       { path: store.describe(path), field: "shared", expected: "blz", found: format },
     );
   const take = lock && (() => lock(joinKey(path, "meta/lock")));
-  return openShared(store, path, { encoder, signal, lock: take, ...(shared === true ? {} : shared) });
+  const openPlace = options.openPlace ?? placesOf(options);
+  const own = shared === true ? {} : shared;
+  return openShared(store, path, { encoder, signal, lock: take, openPlace, ...own });
 }
 
 /** A Zarr node. Copies of its document that a kill left behind are made right. */

@@ -139,6 +139,11 @@ export class PlacedStore implements WritableStore {
     this.#table.set(number, place);
   }
 
+  /** Takes over what another writer's commit says of the places; what was assigned here stays. */
+  adopt(spans: readonly PlaceSpan[]): void {
+    this.#table.adopt(spans);
+  }
+
   /** The places of those of these superchunks that do not lie in `data`. */
   spansOf(numbers: Iterable<{ readonly first: number; readonly count: number }>): PlaceSpan[] {
     return this.#table.within(numbers);

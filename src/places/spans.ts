@@ -11,10 +11,15 @@ interface Numbers {
 /** Which place superchunks lie in: by number, as committed, and as changed since. */
 export class PlaceTable {
   /** By number, apart from one another. */
-  readonly #spans: readonly PlaceSpan[];
+  #spans: readonly PlaceSpan[] = [];
   readonly #changed = new Map<number, string | undefined>();
 
   constructor(spans: readonly PlaceSpan[]) {
+    this.adopt(spans);
+  }
+
+  /** Takes over the spans of another commit; what was changed since stays, because a number never lies in two places. */
+  adopt(spans: readonly PlaceSpan[]): void {
     this.#spans = [...spans].sort((a, b) => a.first - b.first);
   }
 

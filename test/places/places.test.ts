@@ -340,11 +340,51 @@ describe("writing", () => {
     expect(await superchunksIn(store)).toContain("data/__1__.bin");
   });
 
+  test("several writers put superchunks there, and a writer that is alone leaves what they have reserved [FG-16] [FG-18]", async () => {
+    const store = await spread();
+    const openPlace = placesIn(store);
+    const { id } = (await metaOf(store)).sizes["layout"] as { id: string };
+    await expect(openShared(store, "")).rejects.toMatchObject({ code: "UNSAFE_PATH" });
+    const mark = `slow/${id}/place.json`;
+    const marked = await store.get(mark);
+    await store.delete(mark);
+    await expect(openShared(store, "", { openPlace })).rejects.toMatchObject({ code: "NOT_FOUND" });
+    await store.put(mark, marked ?? new Uint8Array(0));
+
+    const [one, two] = [
+      await openShared(store, "", { openPlace }),
+      await openShared(store, "", { openPlace }),
+    ];
+    await one.append(ramp(80, 48));
+    await one.flush();
+    await two.append(ramp(128, 48));
+    await two.flush();
+    const before = await superchunksIn(store);
+    for (const folder of ["data", `cold/${id}`, `slow/${id}`])
+      expect(before.filter((key) => key.startsWith(folder)).length).toBeGreaterThan(2);
+    expect(await valuesOf(store)).toEqual([...ramp(0, 176)]);
+    // What a writer has put under a number of its own, and not committed yet.
+    const reserved = ((await metaOf(store)).sizes["layout"] as { writers: [string, number][] }).writers;
+    const pending = `cold/${id}/__${reserved[0]?.[1]}__.bin`;
+    await store.put(pending, new Uint8Array(3));
+    await (await openWritable(store, "", { openPlace })).close();
+    expect(await superchunksIn(store)).toEqual([...before, pending].sort());
+    await one.close();
+    await two.close();
+    // One that others have moved meanwhile is found where it lies now.
+    const third = await openShared(store, "", { openPlace });
+    const alone = await openWritable(store, "", { openPlace });
+    await alone.moveSuperchunks("slow", { superchunks: [0, 3] });
+    await alone.close();
+    await third.append(ramp(176, 3));
+    await third.close();
+    expect(await valuesOf(store)).toEqual([...ramp(0, 179)]);
+  });
+
   test("what cannot have places refuses, and says why", async () => {
     const store = await spread();
     const openPlace = placesIn(store);
     const refused = { code: "UNSUPPORTED" };
-    await expect(openShared(store, "")).rejects.toMatchObject(refused);
     await expect(createArray(store, "", { ...SMALL, overwrite: true })).rejects.toMatchObject(refused);
     const array = await createArray(new MemoryStore(), "", { ...SMALL, places: [COLD], openPlace });
     await array.abandon();

@@ -442,15 +442,19 @@ async function* listing(
 function namedFiles(writer: ArrayWriter, place: string | undefined): { has(name: string): boolean } {
   const { runs, patches, writers } = writer.committed.layout;
   const { placed } = writer.root;
-  const spans = [...runs, ...liveReservations(writers, Date.now()).kept];
+  const { kept } = liveReservations(writers, Date.now());
+  const isIn = (
+    number: number,
+    spans: readonly { readonly first: number; readonly count: number }[],
+  ): boolean => spans.some(({ first, count }) => number >= first && number < first + count);
   const names = new Set<string>();
   for (const { number } of patches) names.add(superchunkName(number));
   return {
     has(name) {
       const number = parseSuperchunkName(name) ?? Number.NaN;
-      if (placed?.placeOf(number) !== place) return false;
-      if (names.has(name)) return true;
-      return spans.some(({ first, count }) => number >= first && number < first + count);
+      // Where a writer puts what it has reserved is told by its commit.
+      if (isIn(number, kept)) return true;
+      return placed?.placeOf(number) === place && (names.has(name) || isIn(number, runs));
     },
   };
 }

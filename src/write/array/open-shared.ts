@@ -1,6 +1,8 @@
 /** Opening an array for one of several writers. @see FORMAT.md [FG-16] */
 import { readAttributes } from "../../archive/kinds/array-folder.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { checkMark, openAllPlaces } from "../../places/open-places.ts";
+import { PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";
@@ -28,7 +30,7 @@ export async function openShared(
 ): Promise<SharedArray> {
   if (!isWritable(store))
     throw new SuperchunkError("READ_ONLY", "the store cannot write", { path: store.describe(path) });
-  const { signal, lock, lease = 1, clock = CLOCK } = context;
+  const { signal, lock, lease = 1, clock = CLOCK, openPlace } = context;
   if (!(lease >= 1 && lease <= MAX_LEASE)) throw badArgument("lease", lease, `1 to ${MAX_LEASE} seconds`);
   for (let tries = 0; ; tries++) {
     const { settings, isForeign } = await readWritable(store, path, { signal });
@@ -36,11 +38,16 @@ export async function openShared(
     if (settings.shared && !isForeign) {
       const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), { signal })) ?? {};
       const base = await readBase(store, joinKey(path, "meta/sizes"), undefined);
-      if (base !== undefined && base.layout.revision === settings.revision)
-        return new SharedArray({ store, path }, { settings, base, attrs }, context);
+      if (base !== undefined && base.layout.revision === settings.revision) {
+        const { places } = settings.placing;
+        const array = { path, id: base.layout.id, spans: base.layout.places ?? [] };
+        const placed = await openAllPlaces(store, array, settings.placing, { openPlace });
+        if (placed instanceof PlacedStore) for (const place of places) await checkMark(placed, place);
+        return new SharedArray({ store: placed, path }, { settings, base, attrs }, context);
+      }
     } else {
       try {
-        await declareShared(store, path, { signal, lock });
+        await declareShared(store, path, { signal, lock, openPlace });
       } catch (error) {
         if (!isSuperchunkError(error, "CONFLICT") || tries >= DECLARE_TRIES) throw error;
       }
@@ -53,7 +60,7 @@ export async function openShared(
 async function declareShared(
   store: WritableStore,
   path: string,
-  options: Pick<SharedContext, "signal" | "lock">,
+  options: Pick<SharedContext, "signal" | "lock" | "openPlace">,
 ): Promise<void> {
   const array = await openWritable(store, path, options);
   try {
@@ -68,18 +75,11 @@ async function declareShared(
   }
 }
 
-function refuseSharing(
-  store: WritableStore,
-  path: string,
-  { zarr, rowShape, dtype, placing }: ArraySettings,
-): void {
-  const isPlaced = placing.places.length > 0;
+function refuseSharing(store: WritableStore, path: string, { zarr, rowShape, dtype }: ArraySettings): void {
   const reason = zarr
     ? "the folder is a Zarr array as well, which one writer at a time keeps right; unlink it first"
-    : isPlaced
-      ? 'it has places for its superchunks, among which one writer at a time chooses; "superchunk place --remove" takes them away'
-      : "its rows have no bytes";
-  if (zarr || isPlaced || elementsOf(rowShape) * dtype.itemSize === 0)
+    : "its rows have no bytes";
+  if (zarr || elementsOf(rowShape) * dtype.itemSize === 0)
     throw new SuperchunkError("UNSUPPORTED", `writers cannot share this array: ${reason}`, {
       path: store.describe(path),
       field: "shared",

@@ -159,7 +159,7 @@ interface CommitFacts {
 }
 
 /** The superchunks that a layout counts. */
-function* numbersOf({ runs, patches }: Pick<StoredLayout, "runs" | "patches">): Generator<{
+export function* numbersOf({ runs, patches }: Pick<StoredLayout, "runs" | "patches">): Generator<{
   readonly first: number;
   readonly count: number;
 }> {

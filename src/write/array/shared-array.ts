@@ -11,6 +11,8 @@ import { SuperchunkError } from "../../errors.ts";
 import type { Run } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
+import { choosePlace } from "../../places/choose.ts";
+import type { OpenPlace } from "../../places/placed-store.ts";
 import type { ReadableStore, WritableStore } from "../../store/types.ts";
 import { withHeads } from "../../store/wrappers/heads.ts";
 import { elementsOf } from "../../values/selection.ts";
@@ -49,6 +51,8 @@ export interface SharedContext extends SharedOptions {
   /** Held for each commit: for stores whose put does not compare and replace in one step. */
   readonly lock?: (() => Promise<WriterLock>) | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Opens the places in which superchunks lie beside the array's folder. */
+  readonly openPlace?: OpenPlace | undefined;
   /** Time and chance; default those of the engine. */
   readonly clock?: Clock | undefined;
 }
@@ -123,7 +127,12 @@ export class SharedArray extends QueuedEditor {
     state: { readonly settings: ArraySettings; readonly base: Base; readonly attrs: JsonObject },
     context: SharedContext,
   ) {
-    super(place.store.describe(place.path), { release: async () => context.release?.() });
+    super(place.store.describe(place.path), {
+      release: async () => {
+        await this.#root.placed?.closePlaces();
+        await context.release?.();
+      },
+    });
     this.store = place.store;
     this.path = place.path;
     this.attrs = state.attrs;
@@ -362,6 +371,10 @@ export class SharedArray extends QueuedEditor {
   ): Promise<{ number: number; bytes: number }> {
     const { chunklen, checksum, superchunklen, reserve } = this.#settings;
     const number = this.#shared.takeNumber();
+    const { placed } = this.#root;
+    // Which rows it will have is not known before the commit: the places take turns by the numbers.
+    if (placed !== undefined)
+      placed.assign(number, await choosePlace(placed, this.#settings, number * superchunklen, undefined));
     let bytes = 0;
     for (const [i, { folder, rowBytes, itemSize }] of this.#columns.entries()) {
       const facts = { chunkBytes: chunklen * rowBytes, checksum, itemSize, superchunklen, reserve };

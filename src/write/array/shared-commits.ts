@@ -12,11 +12,11 @@ import {
   type StoredLayout,
 } from "../../format/layout.ts";
 import { runPooled } from "../../store/pool.ts";
-import type { WritableStore } from "../../store/types.ts";
+import { isWritable, type WritableStore } from "../../store/types.ts";
 import { type ColumnLayout, superchunkKeys } from "../layout/columns.ts";
 import { liveReservations, removedNumbers, withReservation } from "../layout/runs.ts";
 import type { WriterLock } from "./create.ts";
-import { type ArrayRoot, type Committed, newArrayId } from "./root.ts";
+import { type ArrayRoot, type Committed, newArrayId, numbersOf } from "./root.ts";
 
 /** Time and chance. */
 export interface Clock {
@@ -156,6 +156,7 @@ export class SharedCommits {
         { path, field: "layout.revision", expected: revision, found: base.layout.revision },
       );
     this.#base = base;
+    this.#root.placed?.adopt(base.layout.places ?? []);
     this.#next = Math.max(this.#next, this.reservation?.first ?? 0);
   }
 
@@ -183,13 +184,15 @@ export class SharedCommits {
     numbers: { readonly first: number; readonly count: number } | undefined,
   ): Promise<boolean> {
     const { layout: before, cbytes, version } = this.#base;
-    const { columns, rowShape, rowBytes, isMoved, clock, leaseMs } = this.#tools;
+    const { rowShape, rowBytes, isMoved, clock, leaseMs } = this.#tools;
     const now = clock.now();
     const { kept, lost } = liveReservations(before.writers, now);
     const own = numbers && { writer: this.#name, ...numbers, until: Math.ceil(now + leaseMs), commits };
+    const { placed } = this.#root;
+    const planned = { ...before, ...change };
     const after: StoredLayout = {
-      ...before,
-      ...change,
+      ...planned,
+      ...(placed === undefined ? {} : { places: placed.spansOf(numbersOf(planned)) }),
       writers: withReservation(kept, this.#name, own),
       generation: before.generation + 1,
       ...(isMoved ? { isMoved: true } : {}),
@@ -203,8 +206,26 @@ export class SharedCommits {
     const given = lost
       .filter(({ writer }) => writer !== this.#name)
       .flatMap(({ first, count }) => Array.from({ length: count }, (_, i) => first + i));
-    this.#root.remove(superchunkKeys(columns, [...removed, ...unused, ...given]));
+    this.#remove([...removed, ...unused], given);
     return true;
+  }
+
+  /** Removes superchunks; of those that another writer has lost, it is not known where they lie. */
+  #remove(own: readonly number[], lost: readonly number[]): void {
+    const { columns } = this.#tools;
+    const root = this.#root;
+    const { placed } = root;
+    if (placed === undefined) {
+      root.remove(superchunkKeys(columns, [...own, ...lost]));
+      return;
+    }
+    for (const name of [undefined, ...placed.names]) {
+      const { store } = placed.folderIn(name);
+      // The keys are made now: the next commit that is read says no more where these superchunks lie.
+      const there = [...own.filter((number) => placed.placeOf(number) === name), ...lost];
+      const keys = [...superchunkKeys(columns, there)].map((key) => placed.at(name, key).key);
+      if (isWritable(store)) root.remove(keys, store);
+    }
   }
 
   async #replace(sizes: Uint8Array, version: string, base: Committed): Promise<boolean> {
