@@ -69,7 +69,7 @@ Examples:
 /** What is at the path; undefined for a folder of archives, which are summed up. */
 async function openOrSum(path: string, options: InfoOptions, context: Context): Promise<Subject | undefined> {
   try {
-    return await openPath(path, { signal: context.signal, allow: options.allow });
+    return await openPath(path, { signal: context.signal, allow: options.allow, skipUnreadable: true });
   } catch (error) {
     // A folder that is an archive, and has something in it that is not read, is an error of that.
     const isOther = isSuperchunkError(error, "UNSUPPORTED") && error.details.found === "none of them";

@@ -30,22 +30,23 @@ export type Found =
 /** What commands look at: of a group all arrays below it are open. */
 export type Subject = BytesArchive | ReadableArray | ReadableTable | GroupArrays;
 
+/** Of a group, what cannot be read is left out, and is among its warnings. */
+interface SubjectOptions {
+  readonly skipUnreadable?: boolean;
+}
+
 /**
  * Opens what is there; its `close()` releases the store. Throws `NOT_FOUND`, `UNSUPPORTED`, and the codes of damage.
  */
-export async function openPath(path: string, options: OpenAnyOptions): Promise<Subject> {
-  const opened = await open(path, options);
+export async function openPath(path: string, options: OpenAnyOptions & SubjectOptions): Promise<Subject> {
+  const { skipUnreadable, ...settings } = options;
+  const opened = await open(path, settings);
   try {
-    return await subjectOf(opened);
+    return await (opened.kind === "group" ? opened.arrays({ skipUnreadable }) : opened);
   } catch (error) {
     await opened.close();
     throw error;
   }
-}
-
-/** Opens the arrays of a group. */
-export async function subjectOf(opened: Readable): Promise<Subject> {
-  return opened.kind === "group" ? opened.arrays() : opened;
 }
 
 /** The archive at a path, else the Zarr node. Throws as {@link openPath}. */

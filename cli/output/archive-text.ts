@@ -92,7 +92,7 @@ function columnLines(columns: readonly ColumnFacts[], what: string, terminal: nu
   const header = [what, "dtype", "shape", "chunks", "codec", "size", "stored", "ratio"];
   const rows = columns.map(({ name, dtype, shape, chunks, nbytes, cbytes, ratio }) => [
     printable(name),
-    compact(dtype),
+    Array.isArray(dtype) ? `struct(${dtype.length})` : compact(dtype),
     shapeText(shape),
     formatCount(chunks.nchunks),
     chunks.cname === undefined ? "-" : `${chunks.cname} ${chunks.shuffle ?? ""}`.trim(),

@@ -21,6 +21,9 @@ export const SPARSE_FILE = "chunks.b2frame";
 
 const HEAD = 4096;
 const LEAST = 87;
+/** The number that says that a codec is one of a plugin, and where in the header the number of that stands. */
+const OF_PLUGIN = 6;
+const CODEC_AT = 77;
 /** From the end of a frame: where its trailer's length stands. */
 const TRAILER_LENGTH_AT = 22;
 /** Headers, indexes and metalayers are at most this long. */
@@ -38,6 +41,8 @@ export interface Frame {
   readonly version: string;
   readonly typesize: number;
   readonly nbytes: number;
+  /** Bytes of its files. */
+  readonly storedBytes: number;
   readonly chunkBytes: number;
   readonly blockBytes: number;
   /** Numbers of the codec and the level. */
@@ -109,9 +114,10 @@ export async function readFrame(
     version: info.version,
     typesize,
     nbytes,
+    storedBytes: isSparse ? info.size + cbytes : info.size,
     chunkBytes,
     blockBytes: blockBytes === 0 ? await firstBlocksize(read, chunks[0], chunkBytes) : blockBytes,
-    codec: codecs & 15,
+    codec: (codecs & 15) === OF_PLUGIN ? (head[CODEC_AT] as number) : codecs & 15,
     clevel: codecs >> 4,
     filters: [...head.subarray(71, 71 + Math.min(6, filterCount))].filter((id) => id !== 0),
     chunks,

@@ -210,6 +210,11 @@ class TreeStore implements ReadableStore {
     return found?.store.getInner?.(found.key, slots, options);
   }
 
+  async storedBytes(folder: string): Promise<number> {
+    const found = await this.#find(folder);
+    return found?.store.storedBytes?.(found.key) ?? 0;
+  }
+
   async *list(folder: string, options?: StoreOptions): AsyncGenerator<ListEntry> {
     const found = await this.#find(folder);
     if (found !== undefined) {

@@ -13,7 +13,7 @@ import type { CompressorName, Shuffle } from "../codec/types.ts";
 import { decode as decodeBlosc2 } from "../codec2/decode.ts";
 import { STREAM_ENCODER } from "../codec2/encode-stream.ts";
 import { HEADER2_LENGTH } from "../codec2/fields.ts";
-import { readBlosc2Header } from "../codec2/header.ts";
+import { pluginName, readBlosc2Header } from "../codec2/header.ts";
 import { blocksAsBlosc1 } from "../codec2/restream.ts";
 import { SuperchunkError } from "../errors.ts";
 import { parseDType } from "../format/dtype.ts";
@@ -181,6 +181,12 @@ class Blosc2Store implements ReadableStore {
         `the frame has ${frame.chunks.length} chunks, and its shape needs ${needed}; it was not finished, or is damaged`,
         { path: frame.path, expected: needed, found: frame.chunks.length },
       );
+    if (needed > 0 && codecName(frame.codec) === undefined)
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        `its chunks are compressed by the codec ${pluginName(frame.codec)}, which superchunk does not read; read it with python-blosc2, and write it with another`,
+        { path: frame.path, field: "codec", found: frame.codec },
+      );
     const perChunk = frame.chunkBytes / Math.max(1, frame.blockBytes);
     if (perChunk > MAX_BLOCKS || frame.blockBytes > MAX_BLOCK)
       throw new SuperchunkError(
@@ -225,6 +231,10 @@ class Blosc2Store implements ReadableStore {
       seen.add(name);
       yield { name, kind: below.length > 0 ? "folder" : "object" };
     }
+  }
+
+  async storedBytes(): Promise<number> {
+    return this.#frame.storedBytes;
   }
 
   async close(): Promise<void> {

@@ -23,6 +23,11 @@ const PLUGINS: Readonly<Record<number, string>> = {
   40: "htj2k",
 };
 
+/** What a codec of a plugin is called, by its number. */
+export function pluginName(number: number): string {
+  return PLUGINS[number] ?? `number ${number}`;
+}
+
 const FILTER_NAMES: Readonly<Record<number, string>> = {
   1: "shuffle",
   2: "bitshuffle",
@@ -124,8 +129,7 @@ function filterName(id: number): string {
 
 function codecText(chunk: Uint8Array): string {
   const codec = at(chunk, 2) >> 5;
-  const name =
-    codec === OF_PLUGIN ? (PLUGINS[at(chunk, 22)] ?? `number ${at(chunk, 22)}`) : `number ${codec}`;
+  const name = codec === OF_PLUGIN ? pluginName(at(chunk, 22)) : `number ${codec}`;
   const filters = [...chunk.subarray(16, 22)].filter((id) => id !== FILTER.none).map(filterName);
   return `was compressed by the codec ${name}${filters.length === 0 ? "" : ` after the filters ${filters.join(", ")}`}`;
 }

@@ -64,6 +64,14 @@ export function readDatatype(fields: Fields, depth = 0): Hdf5Type {
         numpy: isIeee ? named("f", [2, 4, 8]) : undefined,
       };
     }
+    case 2: {
+      // PyTables alone writes times: seconds, or seconds above and microseconds below.
+      fields.skip(2);
+      const part = `${order}i4`;
+      const names = order === "<" ? ["microseconds", "seconds"] : ["seconds", "microseconds"];
+      const both = { names, formats: [part, part], offsets: [0, 4], itemsize: 8 };
+      return { size, name: "a time", numpy: size === 4 ? part : size === 8 ? both : undefined };
+    }
     case 3:
       return { size, name: "text", numpy: `|S${size}`, text: "fixed" };
     case 4:

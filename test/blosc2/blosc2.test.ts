@@ -128,3 +128,21 @@ test("a frame with fewer rows than the dataset has in its chunk of HDF5 is damag
   expect(whole.subarray(0, nbytes)).toEqual(await array.getBytes());
   expect(whole.subarray(nbytes).every((byte) => byte === 0)).toBe(true);
 });
+
+test("the bytes of a frame are those of its files, and no checksum is said to have been compared", async () => {
+  for (const name of ["lz4.b2nd", "zeros.b2nd"]) {
+    const array = await openArray(store, name);
+    expect(await array.storedBytes()).toBe(images.get(name)?.length);
+    expect(await array.verify()).toMatchObject({ ok: true, digests: 0 });
+  }
+});
+
+test("a frame with the codec of a plugin is refused by its name when it is opened", async () => {
+  const image = images.get("lz4.b2nd")?.slice() ?? new Uint8Array();
+  image[27] = 0x56;
+  image[77] = 35;
+  await expect(openArray(new MemoryStore(new Map([["x.b2nd", image]])), "x.b2nd")).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    message: expect.stringContaining("zfp (fixed rate)") as string,
+  });
+});

@@ -37,3 +37,13 @@ test("what is not in the file is named, with what to do", async () => {
     /pytables\.h5: the file has no group or dataset "bars\/weekly"; "superchunk ls" lists what it has/,
   );
 });
+
+test("info of a file in which some datasets cannot be read shows the others, and says why in warnings", async () => {
+  const { code, out, err } = await runCli(["info", join(repositoryRoot, "fixtures/hdf5/h5py-latest.h5")]);
+  expect({ code, err }).toEqual({ code: 0, err: "" });
+  expect(out).toMatch(/^warning +.*h5py-latest\.h5\/lzf: its chunks are written with filter 32000/m);
+  expect(out).toMatch(/^warning +.*elsewhere: it is a link to another file/m);
+  expect(out).toMatch(/^g\/blosc-lz4 +<f8 +50 x 50 +12 +lz4 shuffle/m);
+  // A struct is told in one word there.
+  expect(out).toMatch(/^table +struct\(4\) +50 /m);
+});

@@ -87,6 +87,33 @@ test("chunks of the filter Blosc2 become chunks of Blosc1, which go to Zarr as t
   }
 });
 
+test("the nested table of PyTables' tutorial has its values, times as seconds and microseconds", async () => {
+  const table = await openArray(store, "tutorial.h5/detector/readout");
+  expect(table.shape).toEqual([40]);
+  expect(table.attrs["gath_date"]).toBe("Wed, 06/12/2003 18:33");
+  const row = (await table.getBytes([{ start: 3, stop: 4, step: 1 }])).slice();
+  const view = new DataView(row.buffer);
+  expect(row.length).toBe(57);
+  // x, color, day, then c, z and ok, and when.
+  expect([view.getFloat64(0, true), view.getUint32(35, true), view.getInt32(39, true)]).toEqual([1.5, 9, -3]);
+  expect([...row.subarray(43, 49)]).toEqual([0, 3, 1, 2, 3, 0]);
+  expect([view.getInt32(49, true), view.getInt32(53, true)]).toEqual([750_000, 1_000_000_000]);
+  expect(table.dtype).toMatchObject({
+    kind: "struct",
+    fields: [
+      {},
+      {},
+      {},
+      {},
+      {},
+      {
+        name: "when",
+        dtype: { kind: "struct", fields: [{ name: "microseconds" }, { name: "seconds" }] },
+      },
+    ],
+  });
+});
+
 test("what a file does not have is not found", async () => {
   await expect(open(store, "pytables.h5/bars/weekly")).rejects.toMatchObject({ code: "NOT_FOUND" });
   await expect(open(store, "pytables.h5/prices/x")).rejects.toMatchObject({ code: "NOT_FOUND" });

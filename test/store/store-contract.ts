@@ -241,6 +241,7 @@ export type FullStore = Required<
     | "readsToStat"
     | "explainAbsence"
     | "getInner"
+    | "storedBytes"
     | "getPieces"
   >
 >;

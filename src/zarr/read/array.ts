@@ -353,8 +353,9 @@ export class ZarrArray implements ReadableArray {
     return this.nchunks - count;
   }
 
-  /** Bytes that the array takes in its store, documents included; a shard counts once, with its holes. */
+  /** Bytes that the array takes in its store, documents included; a shard counts once, with its holes. Of a frame of Blosc2: those of its files. */
   async storedBytes(options: LongOptions = {}): Promise<number> {
+    if (this.store.storedBytes !== undefined) return this.store.storedBytes(this.path);
     let total = 0;
     const ask = async (key: string, signal: AbortSignal): Promise<void> => {
       const size = (await this.store.stat(key, { signal }))?.size ?? 0;

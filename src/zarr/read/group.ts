@@ -1,7 +1,7 @@
 /** An opened Zarr group: attributes, and the nodes below it. */
 import type { LongOptions, OpenOptions, VerifyReport } from "../../archive/kinds/types.ts";
 import { joinReports } from "../../archive/kinds/verify.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import type { ArrowOptions } from "../../scan/arrow-batches.ts";
 import { arrowBatches, scan } from "../../scan/begin.ts";
@@ -28,12 +28,18 @@ export class ZarrGroup {
   readonly attrs: JsonObject;
   /** The document as stored; empty for a group that only its members tell of. */
   readonly metadata: JsonObject;
-  readonly warnings: readonly string[] = [];
+  readonly warnings: readonly string[];
   readonly #model: GroupModel;
   readonly #access: GroupAccess;
   #owned: { close?(): Promise<void> } | undefined;
 
-  constructor(store: ReadableStore, model: GroupModel, access: GroupAccess) {
+  constructor(
+    store: ReadableStore,
+    model: GroupModel,
+    access: GroupAccess,
+    warnings: readonly string[] = [],
+  ) {
+    this.warnings = warnings;
     this.store = store;
     this.dialect = model.dialect;
     this.path = model.path;
@@ -55,11 +61,15 @@ export class ZarrGroup {
     return this.#access.open(name);
   }
 
-  /** Opens all arrays below, those of groups below included. Throws what opening them throws. */
-  async arrays(): Promise<GroupArrays> {
+  /**
+   * Opens all arrays below, those of groups below included. Throws what opening them throws; with `skipUnreadable`, what cannot be read
+   * is left out, and `warnings` say why.
+   */
+  async arrays(options: { readonly skipUnreadable?: boolean | undefined } = {}): Promise<GroupArrays> {
     const found = new Map<string, ZarrArray>();
-    await collect(this, "", found);
-    const parts = { store: this.store, model: this.#model, access: this.#access };
+    const warnings: string[] = [];
+    await collect(this, "", found, options.skipUnreadable === true ? warnings : undefined);
+    const parts = { store: this.store, model: this.#model, access: this.#access, warnings };
     return new GroupArrays(parts, found).ownStore(this.#owned);
   }
 
@@ -94,6 +104,8 @@ interface GroupParts {
   readonly store: ReadableStore;
   readonly model: GroupModel;
   readonly access: GroupAccess;
+  /** Why arrays were left out. */
+  readonly warnings?: readonly string[];
 }
 
 /** A group with all arrays below it opened, by their paths. */
@@ -107,7 +119,7 @@ export class GroupArrays extends ZarrGroup {
   readonly #arrays: ReadonlyMap<string, ZarrArray>;
 
   constructor(group: GroupParts, arrays: ReadonlyMap<string, ZarrArray>) {
-    super(group.store, group.model, group.access);
+    super(group.store, group.model, group.access, group.warnings);
     this.#arrays = arrays;
     this.names = [...arrays.keys()];
     this.length = commonLength(arrays);
@@ -149,12 +161,23 @@ export class GroupArrays extends ZarrGroup {
   }
 }
 
-/** Arrays in the order of the attribute `column_order`, else of their names. */
-async function collect(group: ZarrGroup, prefix: string, arrays: Map<string, ZarrArray>): Promise<void> {
+/** Arrays in the order of the attribute `column_order`, else of their names. What is not readable goes to `unreadable`, if that is given. */
+async function collect(
+  group: ZarrGroup,
+  prefix: string,
+  arrays: Map<string, ZarrArray>,
+  unreadable?: string[],
+): Promise<void> {
   for (const name of orderNames(await group.members(), group.attrs)) {
-    const node = await group.open(name);
-    if (node.kind === "array") arrays.set(`${prefix}${name}`, node);
-    else await collect(node, `${prefix}${name}/`, arrays);
+    try {
+      const node = await group.open(name);
+      if (node.kind === "array") arrays.set(`${prefix}${name}`, node);
+      else await collect(node, `${prefix}${name}/`, arrays, unreadable);
+    } catch (error) {
+      const isOf = isSuperchunkError(error) && (error.isDamage || error.code === "UNSUPPORTED");
+      if (!isOf || unreadable === undefined) throw error;
+      unreadable.push(error.message);
+    }
   }
 }
 

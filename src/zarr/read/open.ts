@@ -126,7 +126,7 @@ async function makeV3(
     },
     open: (name) => openZarr(store, joinKey(model.path, name), options),
   };
-  return new ZarrGroup(store, model, access);
+  return new ZarrGroup(store, { ...model, dialect: options.dialect ?? model.dialect }, access);
 }
 
 async function openV2(
