@@ -11,7 +11,11 @@ import type { Leaf } from "./schema.ts";
  * @param count values, those included that are null
  * @param present of each value 1 where it is there; undefined where all are
  */
-export function pageLevels(leaf: Leaf, count: number, present: Uint8Array | undefined): Uint8Array {
+export function pageLevels(
+  leaf: Pick<Leaf, "lists" | "nullable">,
+  count: number,
+  present: Uint8Array | undefined,
+): Uint8Array {
   const depth = leaf.lists.length;
   const most = depth + (leaf.nullable ? 1 : 0);
   if (most === 0) return new Uint8Array(0);

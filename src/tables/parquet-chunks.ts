@@ -17,7 +17,10 @@ import {
   MAX_NBYTES,
 } from "../codec/header.ts";
 import { decodeStreamSync, decodeSync, prepare } from "../codec/index.ts";
+import { isSuperchunkError } from "../errors.ts";
 import type { DType } from "../format/types.ts";
+import { pageLevels } from "../parquet/levels.ts";
+import { withoutPrefix } from "../parquet/without-prefix.ts";
 import type { ReadableStore } from "../store/types.ts";
 
 /** A chunk and the values that it holds. */
@@ -42,19 +45,32 @@ const MOST_BYTES = 256 << 20;
 const CHUNK_BYTES = 1 << 18;
 const OVERHEAD = 16;
 
-/** A page of values that are all there. */
+/** A page of values. */
 interface ValuePage {
   /** In the file. */
   readonly row: number;
   readonly rows: number;
   readonly isSplit: boolean;
-  readonly body: Uint8Array;
+  /** The stream of the values; undefined where some are null, or where they cannot be told from their levels. */
+  readonly body: Uint8Array | undefined;
 }
+
+/** What a page says of itself: its levels are compressed with its values, or their bytes are counted (version 2). */
+interface StoredPage {
+  readonly rows: number;
+  readonly decoded: unknown;
+  readonly levels: unknown;
+  readonly nulls: unknown;
+}
+
+/** A column of values that may be null. */
+const ALL_THERE = { lists: [], nullable: true } as const;
 
 /** A column whose pages may be blocks. */
 export class PageColumn {
   readonly #column: number;
   readonly #size: number;
+  readonly #isNullable: boolean;
   readonly #scan: ParquetScan;
   readonly #file: { readonly store: ReadableStore; readonly key: string };
   #group: { readonly index: number; readonly pages: readonly ValuePage[] } | undefined;
@@ -62,10 +78,14 @@ export class PageColumn {
   private constructor(
     scan: ParquetScan,
     file: { readonly store: ReadableStore; readonly key: string },
-    column: number,
-    size: number,
+    {
+      column,
+      size,
+      isNullable,
+    }: { readonly column: number; readonly size: number; readonly isNullable: boolean },
   ) {
     this.#scan = scan;
+    this.#isNullable = isNullable;
     this.#file = file;
     this.#column = column;
     this.#size = size;
@@ -80,14 +100,16 @@ export class PageColumn {
   ): PageColumn | undefined {
     const metadata = scan.metadata;
     const leaf = metadata.schema.find((element) => element.name === name);
-    const isFlat = leaf?.repetition_type === "REQUIRED" && leaf.type !== undefined;
+    const isNullable = leaf?.repetition_type === "OPTIONAL";
+    const isFlat = isNullable || leaf?.repetition_type === "REQUIRED";
     const width = isFlat ? WIDTHS[leaf.type ?? ""] : undefined;
     const isSame = width === dtype.itemSize && !("byteOrder" in dtype && dtype.byteOrder === "big");
     const columns = metadata.row_groups[0]?.columns.map(({ meta_data: own }) =>
       own?.path_in_schema.join("."),
     );
     const index = columns?.indexOf(name) ?? -1;
-    return isSame && index >= 0 ? new PageColumn(scan, file, index, width) : undefined;
+    if (!isSame || index < 0) return undefined;
+    return new PageColumn(scan, file, { column: index, size: width, isNullable });
   }
 
   /** Rows after which chunks may end, as the first row group tells; undefined where its pages are not blocks. */
@@ -124,15 +146,31 @@ export class PageColumn {
     const blocksize = one.rows * this.#size;
     if (!isEven || blocksize > MAX_BLOCKSIZE || nbytes > MAX_NBYTES) return undefined;
     await prepare(codec.name);
+    try {
+      return this.#chunkOf(pages, codec, nbytes, blocksize);
+    } catch (error) {
+      // A stream may refer to the levels that it had before its values.
+      if (this.#isNullable && isSuperchunkError(error, "BAD_CHUNK")) return undefined;
+      throw error;
+    }
+  }
+
+  #chunkOf(
+    pages: readonly ValuePage[],
+    codec: (typeof CODECS)[keyof typeof CODECS],
+    nbytes: number,
+    blocksize: number,
+  ): MadeChunk | undefined {
     const streams: Uint8Array[] = [];
     for (const { rows, body } of pages) {
+      if (body === undefined) return undefined;
       const length = rows * this.#size;
       // A stream that is as long as its block counts as stored.
       if (body.length < length) streams.push(body);
       else if (codec.name === "snappy") return undefined;
       else streams.push(decodeStreamSync(codec.name, body, length));
     }
-    const flags = (one.isSplit ? FLAG.shuffle : 0) | FLAG.notSplit | (codec.number << 5);
+    const flags = (pages[0]?.isSplit === true ? FLAG.shuffle : 0) | FLAG.notSplit | (codec.number << 5);
     const chunk = chunkOf({ flags, typesize: this.#size, nbytes, blocksize }, streams);
     const items = decodeSync(chunk);
     if (chunk.length <= nbytes + OVERHEAD) return { chunk, items };
@@ -169,12 +207,28 @@ export class PageColumn {
       const end = reader.offset + Number(size);
       if (!isValues || !isKnown || typeof rows !== "number" || !(end <= length) || !(end > reader.offset))
         return [];
-      if (decoded !== rows * this.#size) return [];
-      pages.push({ row, rows, isSplit: encoding === SPLIT, body: bytes.subarray(reader.offset, end) });
+      const stored = { rows, decoded, levels: two?.field_5, nulls: two?.field_2 };
+      const body = this.#valuesOf(bytes.subarray(reader.offset, end), stored, meta);
+      if (body === undefined && !this.#isNullable) return [];
+      pages.push({ row, rows, isSplit: encoding === SPLIT, body });
       reader.offset = end;
       row += rows;
     }
     return pages;
+  }
+
+  /** The stream of a page's values, without what says that all of them are there. */
+  #valuesOf(
+    body: Uint8Array,
+    { rows, decoded, levels, nulls }: StoredPage,
+    { codec }: ColumnMetaData,
+  ): Uint8Array | undefined {
+    const length = Number(decoded) - rows * this.#size;
+    if (!this.#isNullable) return length === 0 ? body : undefined;
+    if (levels !== undefined) return nulls === 0 && length === levels ? body.subarray(length) : undefined;
+    const prefix = pageLevels(ALL_THERE, rows, undefined);
+    const { name } = CODECS[codec as keyof typeof CODECS];
+    return length === prefix.length ? withoutPrefix(name, body, prefix) : undefined;
   }
 }
 

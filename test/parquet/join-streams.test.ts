@@ -5,6 +5,7 @@ import { expect, test } from "vitest";
 import { decodeHeader, decodeStream, encode } from "../../src/codec/index.ts";
 import { joinPage, pagesOfChunk } from "../../src/parquet/blosc-pages.ts";
 import { type JoinableCodec, joinStreams, type StreamPiece } from "../../src/parquet/join-streams.ts";
+import { withoutPrefix } from "../../src/parquet/without-prefix.ts";
 
 async function decoded(codec: JoinableCodec, stream: Uint8Array, length: number): Promise<Uint8Array> {
   if (codec !== "snappy") return decodeStream(codec, stream, length);
@@ -59,6 +60,28 @@ test.each(["lz4", "zstd", "snappy"] as const)("a page of %s begins with its leve
   const levels = Uint8Array.of(2, 0, 0, 0, 16, 1);
   const body = joinPage(codec, levels, page?.pieces ?? []);
   expect(Buffer.concat([levels, values]).equals(await decoded(codec, body, 6 + 4096))).toBe(true);
+});
+
+test.each(["lz4", "zstd", "snappy"] as const)("levels come off a page of %s again", async (codec) => {
+  const levels = Uint8Array.of(2, 0, 0, 0, 16, 1);
+  for (const values of [sample(4096, "text"), sample(4096, "noise"), sample(3, "noise")]) {
+    const chunk = await encode(values, { cname: codec, shuffle: "noshuffle" });
+    const [page] = pagesOfChunk(chunk, decodeHeader(chunk), 1);
+    const body = joinPage(codec, levels, page?.pieces ?? []);
+    const stream = withoutPrefix(codec, body, levels);
+    expect(Buffer.from(await decoded(codec, stream ?? body, values.length)).equals(values)).toBe(true);
+    // Other bytes, more than there are literals, and streams that are cut off.
+    expect(
+      withoutPrefix(
+        codec,
+        body,
+        levels.map((byte) => byte ^ 1),
+      ),
+    ).toBeUndefined();
+    expect(withoutPrefix(codec, body, new Uint8Array(9000))).toBeUndefined();
+    for (let end = 0; end < 8; end++)
+      expect(withoutPrefix(codec, body.subarray(0, end), levels)).toBeUndefined();
+  }
 });
 
 test("long runs of literals at a seam have lengths of several bytes", async () => {

@@ -1,0 +1,79 @@
+/**
+ * A stream without the first bytes that it decodes to, where it has these as literals: the levels of a page go, and its values stay
+ * compressed. The other way round from join-streams.ts. @see docs/parquet-format.md [PR-05]
+ */
+
+import { isEqual, joinBytes } from "../bytes/arrays.ts";
+import { type JoinableCodec, joinStreams } from "./join-streams.ts";
+
+/** The first literals of a stream, and what makes a stream of fewer of them and of what follows. */
+interface Head {
+  /** Where the literals lie. */
+  readonly start: number;
+  readonly end: number;
+  /** What comes before literals that are left; none may be. */
+  begin(literals: Uint8Array): Uint8Array;
+}
+
+/**
+ * The rest of the stream. It decodes to the rest of the bytes, or is damaged where it refers to those that are gone.
+ *
+ * @returns undefined where the stream does not begin with these bytes as literals
+ */
+export function withoutPrefix(
+  codec: JoinableCodec,
+  stream: Uint8Array,
+  prefix: Uint8Array,
+): Uint8Array | undefined {
+  const head = HEADS[codec](stream, prefix.length);
+  if (head === undefined || head.end > stream.length || head.end - head.start < prefix.length)
+    return undefined;
+  const values = head.start + prefix.length;
+  if (!isEqual(prefix, stream.subarray(head.start, values))) return undefined;
+  const begin = head.begin(stream.subarray(values, head.end));
+  return joinBytes([begin, stream.subarray(head.end)]);
+}
+
+const HEADS: { readonly [codec in JoinableCodec]: (stream: Uint8Array, length: number) => Head | undefined } =
+  {
+    lz4(stream) {
+      const [token = 0] = stream;
+      let [start, length] = [1, token >> 4];
+      for (let more = length === 15 ? 255 : 0; more === 255; length += more) more = stream[start++] ?? 0;
+      const begin = (literals: Uint8Array): Uint8Array => {
+        // One sequence without a match, to which this one's is added.
+        const out = joinStreams("lz4", [{ bytes: literals, stored: true, length: literals.length }]);
+        out[0] = (out[0] ?? 0) | (token & 15);
+        return out;
+      };
+      return { start, end: start + length, begin };
+    },
+    // Our own pages: a frame of one stored block for the levels.
+    zstd(stream, length) {
+      const own = joinStreams("zstd", [{ bytes: new Uint8Array(length), stored: true, length }]);
+      const start = own.length - length;
+      const isOwn = isEqual(own.subarray(0, start), stream.subarray(0, start));
+      return isOwn ? { start, end: own.length, begin: () => new Uint8Array(0) } : undefined;
+    },
+    snappy(stream, length) {
+      let [at, total, factor] = [0, 0, 1];
+      for (let more = 128; more >= 128; factor *= 128) {
+        more = stream[at++] ?? 0;
+        total += (more & 127) * factor;
+      }
+      const tag = stream[at++] ?? 1;
+      if ((tag & 3) !== 0 || total < length) return undefined;
+      let count = tag >> 2;
+      if (count >= 60) {
+        const bytes = count - 59;
+        count = 0;
+        for (let i = 0; i < bytes; i++) count += (stream[at++] ?? 0) * 256 ** i;
+      }
+      const begin = (literals: Uint8Array): Uint8Array => {
+        // As if all that follows were one piece more.
+        const rest = { bytes: Uint8Array.of(0), stored: false, length: total - length - literals.length };
+        return joinStreams("snappy", [{ bytes: literals, stored: true, length: literals.length }, rest]);
+      };
+      return { start: at, end: at + count + 1, begin };
+    },
+  };
