@@ -4,6 +4,7 @@
  */
 
 import { isEqual, joinBytes } from "../bytes/arrays.ts";
+import { at } from "../bytes/at.ts";
 import { type JoinableCodec, joinStreams } from "./join-streams.ts";
 
 /** The first literals of a stream, and what makes a stream of fewer of them and of what follows. */
@@ -25,6 +26,7 @@ export function withoutPrefix(
   stream: Uint8Array,
   prefix: Uint8Array,
 ): Uint8Array | undefined {
+  if (stream.length <= prefix.length) return undefined;
   const head = HEADS[codec](stream, prefix.length);
   if (head === undefined || head.end > stream.length || head.end - head.start < prefix.length)
     return undefined;
@@ -37,13 +39,14 @@ export function withoutPrefix(
 const HEADS: { readonly [codec in JoinableCodec]: (stream: Uint8Array, length: number) => Head | undefined } =
   {
     lz4(stream) {
-      const [token = 0] = stream;
+      const token = at(stream, 0);
       let [start, length] = [1, token >> 4];
-      for (let more = length === 15 ? 255 : 0; more === 255; length += more) more = stream[start++] ?? 0;
+      for (let more = length === 15 ? 255 : 0; more === 255 && start < stream.length; length += more)
+        more = at(stream, start++);
       const begin = (literals: Uint8Array): Uint8Array => {
         // One sequence without a match, to which this one's is added.
         const out = joinStreams("lz4", [{ bytes: literals, stored: true, length: literals.length }]);
-        out[0] = (out[0] ?? 0) | (token & 15);
+        out[0] = at(out, 0) | (token & 15);
         return out;
       };
       return { start, end: start + length, begin };
@@ -56,24 +59,25 @@ const HEADS: { readonly [codec in JoinableCodec]: (stream: Uint8Array, length: n
       return isOwn ? { start, end: own.length, begin: () => new Uint8Array(0) } : undefined;
     },
     snappy(stream, length) {
-      let [at, total, factor] = [0, 0, 1];
-      for (let more = 128; more >= 128; factor *= 128) {
-        more = stream[at++] ?? 0;
+      let [from, total, factor] = [0, 0, 1];
+      for (let more = 128; more >= 128 && from < stream.length; factor *= 128) {
+        more = at(stream, from++);
         total += (more & 127) * factor;
       }
-      const tag = stream[at++] ?? 1;
-      if ((tag & 3) !== 0 || total < length) return undefined;
+      if (from + 5 > stream.length || total < length) return undefined;
+      const tag = at(stream, from++);
+      if ((tag & 3) !== 0) return undefined;
       let count = tag >> 2;
       if (count >= 60) {
-        const bytes = count - 59;
-        count = 0;
-        for (let i = 0; i < bytes; i++) count += (stream[at++] ?? 0) * 256 ** i;
+        const bytes = stream.subarray(from, from + count - 59);
+        from += bytes.length;
+        count = bytes.reduceRight((sum, byte) => sum * 256 + byte, 0);
       }
       const begin = (literals: Uint8Array): Uint8Array => {
         // As if all that follows were one piece more.
         const rest = { bytes: Uint8Array.of(0), stored: false, length: total - length - literals.length };
         return joinStreams("snappy", [{ bytes: literals, stored: true, length: literals.length }, rest]);
       };
-      return { start: at, end: at + count + 1, begin };
+      return { start: from, end: from + count + 1, begin };
     },
   };
