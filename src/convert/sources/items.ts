@@ -61,9 +61,26 @@ export async function* findNodes(
       ...(error === undefined ? { found: { key, isZarr: kind === "other" } } : {}),
       open(signal) {
         if (error !== undefined) return Promise.reject(error);
-        return kind === "other" ? openZarr(store, key, own(signal)) : open(store, key, own(signal));
+        return kind === "other" ? openNode(store, key, own(signal)) : open(store, key, own(signal));
       },
     };
+  }
+}
+
+/** The Zarr node at a key, or what is shown as one: a frame or store of Blosc2, an HDF5 file. */
+async function openNode(
+  store: ReadableStore,
+  key: string,
+  options: OpenOptions,
+): Promise<ZarrArray | ZarrGroup> {
+  try {
+    return await openZarr(store, key, options);
+  } catch (error) {
+    if (!isSuperchunkError(error, "NOT_FOUND")) throw error;
+    const { openInFile } = await import("../../open/open.ts");
+    const held = await openInFile(store, key, options);
+    if (held === undefined) throw error;
+    return held;
   }
 }
 
@@ -85,7 +102,7 @@ export async function* findColumns(
   for await (const found of findArchives(store, path, { ...options, isOther: isZarrFolder })) {
     const node = below(found.path, path);
     if (found.kind === "other")
-      yield* zarrItems({ store, path: found.path, node }, () => openZarr(store, found.path, options));
+      yield* zarrItems({ store, path: found.path, node }, () => openNode(store, found.path, options));
     else if (found.error === undefined)
       yield archiveItem(store, found.path, node, () => open(store, found.path, options));
     else yield failedItem(store.describe(found.path), nodeOf(node, found.error), found.error);
@@ -131,7 +148,7 @@ export async function* zarrItems(
     source.catch(() => undefined); // thrown when it is opened
     yield {
       path: store.describe(path),
-      node: node.replace(/\.zarr$/i, ""),
+      node: node.replace(/\.(?:zarr|b2nd|b2frame|b2[dz]|h5|hdf5?)$/i, ""),
       fingerprint: async () => fingerprintZarr(found),
       open: () => source,
       found: { key: path, isZarr: true },
@@ -161,15 +178,15 @@ export function itemAt(
   node: string,
   { asColumns, ...options }: OpenOptions & { readonly asColumns: boolean },
 ): SourceItem {
-  const openNode = (signal?: AbortSignal): Promise<ZarrArray | ZarrGroup> =>
-    openZarr(store, key, { ...options, signal });
+  const openOwn = (signal?: AbortSignal): Promise<ZarrArray | ZarrGroup> =>
+    openNode(store, key, { ...options, signal });
   if (!isZarr) return { ...archiveItem(store, key, node, () => open(store, key, options)), node };
   return {
     path: store.describe(key),
     node,
     notes: [],
-    fingerprint: async () => fingerprintZarr(await openNode()),
-    open: async (signal) => (asColumns ? zarrSource(await openNode(signal)) : openNode(signal)),
+    fingerprint: async () => fingerprintZarr(await openOwn()),
+    open: async (signal) => (asColumns ? zarrSource(await openOwn(signal)) : openOwn(signal)),
   };
 }
 

@@ -181,13 +181,20 @@ async function piecesOf(
   }
   const table =
     source.kind === "table" ? source : holdsTables && hasColumns(source) ? tableOf(source) : undefined;
+  if (holdsTables && ending !== undefined && "shape" in source && source.shape.length === 0)
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "it is one value without dimensions, and tables have rows; convert it to .npy or Zarr",
+      { path: source.store.describe(source.path), field: "shape", found: [] },
+    );
   if (table === undefined)
     return [{ key: own, columns: [await describeColumn("", source as ArrayArchive | ColumnArray)] }];
   const columns: Column[] = [];
   for (const name of chooseColumns(table, options.columns))
     columns.push(await describeColumn(name, table.column(name)));
   if (holdsTables) return [{ key: own, columns, table }];
-  return columns.map((column) => ({ key: joinKey(key, `${column.name}${ending}`), columns: [column] }));
+  const named = (name: string): string => (ending && name.endsWith(ending) ? name : `${name}${ending}`);
+  return columns.map((column) => ({ key: joinKey(key, named(column.name)), columns: [column] }));
 }
 
 /** An archive as what one file of a format holds. @throws what planning its conversion refuses */
