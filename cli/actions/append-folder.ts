@@ -1,9 +1,9 @@
 /** Appending rows to arrays and tables that are folders. */
 
 import { type ArrayArchive, SuperchunkError, type TableArchive } from "../../src/index.ts";
-import type { PublishPolicy } from "../../src/node/index.ts";
+import type { PublishPolicy, StreamCarrier } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
-import { drawnRows, openAppendedRows, openTableRows } from "../input/rows-input.ts";
+import { drawnRows, openAppendedRows, openTableRows, tellCarried } from "../input/rows-input.ts";
 import { formatPlural } from "../input/units.ts";
 import { lengthOf } from "./append-file.ts";
 import { checkRows, columnInputs, rowBytesOf } from "./append-rows.ts";
@@ -25,7 +25,7 @@ export interface FolderFlags {
 
 /** Appends the rows of an input to an array. */
 export async function appendToArray(
-  archive: Pick<ArrayArchive, "dtype" | "shape">,
+  archive: Pick<ArrayArchive, "dtype" | "shape"> & Partial<Pick<ArrayArchive, "chunkLength">>,
   path: string,
   name: string,
   flags: FolderFlags,
@@ -39,9 +39,12 @@ export async function appendToArray(
   const { publish, breakLock, shared, lease } = flags;
   const outcome =
     publish === undefined && shared !== true ? "nothing was appended" : "rows that were shown before stay";
-  const target = { rowBytes, verb: "append to", name: path, outcome };
-  const source = drawnRows(input, target, context);
+  const drawn = { rowBytes, verb: "append to", name: path, outcome };
+  const source = drawnRows(input, drawn, context);
   const [before = 0] = archive.shape;
+  const { chunkLength } = archive;
+  const target = chunkLength === undefined || shared === true ? undefined : { chunkLength, length: before };
+  const carrier = target && (await table?.carry?.(target));
   // Rows without bytes are counted by the header alone.
   const empty = rowBytes === 0 ? (input.npy?.shape[0] ?? 0) : 0;
   let rows: number;
@@ -60,6 +63,7 @@ export async function appendToArray(
       {
         breakLock,
         publish: publish === "full" ? publish : "flush",
+        ...(carrier === undefined ? {} : { encoder: carrier.encoder }),
         shared: shared === true && { lease },
       },
       context,
@@ -79,6 +83,7 @@ export async function appendToArray(
     flags,
     context,
   );
+  tellAppended(carrier, flags, context);
 }
 
 /** Appends rows to a table: of one structured `.npy`, or of a file for each column. */
@@ -92,17 +97,28 @@ export async function appendToColumns(
   const columns = new Map(table.names.map((name) => [name, table.column(name)]));
   const sources = await columnInputs(inputs, columns, flags.bytes === true, context);
   try {
+    const lengths = new Set([...columns.values()].map((column) => column.chunkLength));
+    const [chunkLength] = lengths;
+    const isEven = lengths.size === 1 && chunkLength !== undefined;
+    const carrier = isEven ? await sources.carry({ chunkLength, length: table.length }) : undefined;
+    const encoding = carrier === undefined ? {} : { encoder: carrier.encoder };
     const rows =
       flags.dryRun === true
         ? table.length + sources.rows()
-        : await withRoot(path, { breakLock: flags.breakLock }, context, async (edited) => {
+        : await withRoot(path, { breakLock: flags.breakLock, ...encoding }, context, async (edited) => {
             await edited.append(sources.data, { signal: context.signal });
             return edited.length;
           });
     await report(path, rows, table.length, flags, context);
+    tellAppended(carrier, flags, context);
   } finally {
     sources.finish();
   }
+}
+
+function tellAppended(carrier: StreamCarrier | undefined, flags: FolderFlags, context: Context): void {
+  if (flags.dryRun !== true && flags.json !== true && (carrier?.encoder.copied ?? 0) > 0)
+    tellCarried(carrier, context);
 }
 
 async function report(

@@ -9,7 +9,7 @@ import {
   parseDType,
   SuperchunkError,
 } from "../../src/index.ts";
-import type { StreamCarrier } from "../../src/node/index.ts";
+import type { CarryTarget, StreamCarrier } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { type Input, openInput } from "../input/input.ts";
 import { cutPieces, openRows, openTableRows } from "../input/rows-input.ts";
@@ -50,6 +50,8 @@ export interface ColumnInputs {
   readonly data: Readonly<Record<string, AsyncIterable<Uint8Array>>>;
   /** Rows of all columns. Throws `BAD_ARGUMENT` where they differ. */
   rows(): number;
+  /** See {@link Input}. */
+  carry(target: CarryTarget): Promise<StreamCarrier | undefined>;
   /** Wipes the progress bar. */
   finish(): void;
 }
@@ -75,8 +77,9 @@ export async function columnInputs(
 ): Promise<ColumnInputs> {
   const [only] = inputs;
   const isOne = inputs.length === 1 && only !== undefined && !only.includes("=");
+  const opened = isOne ? await openTableRows(only, structOf(columns), context, carrier) : undefined;
   const found = isOne
-    ? await fieldInputs(only, columns, context, carrier)
+    ? fieldInputs(opened ?? (await openInput(only, false, context)), columns)
     : await fileInputs(inputs, columns, asBytes, context);
   checkNames(found, columns);
   const total = found.reduce((sum, { input }) => sum + (input.size ?? 0), 0);
@@ -90,6 +93,7 @@ export async function columnInputs(
   return {
     data: Object.fromEntries(found.map((each) => [each.name, bytesOf(each, onBytes)])),
     rows: () => rowsOf(found),
+    carry: async (target) => opened?.carry?.(target),
     finish: bar.finish,
   };
 }
@@ -114,15 +118,10 @@ function structOf(columns: ReadonlyMap<string, Pick<ArrayArchive, "dtype" | "sha
   return parseDType(fields as JsonValue, "columns");
 }
 
-async function fieldInputs(
-  name: string,
+function fieldInputs(
+  input: Input,
   columns: ReadonlyMap<string, Pick<ArrayArchive, "dtype" | "shape">>,
-  context: Context,
-  carrier: StreamCarrier | undefined,
-): Promise<ColumnInput[]> {
-  const input =
-    (await openTableRows(name, structOf(columns), context, carrier)) ??
-    (await openInput(name, false, context));
+): ColumnInput[] {
   const { npy } = input;
   if (npy?.dtype.kind !== "struct" || npy.shape.length !== 1) {
     throw new SuperchunkError(

@@ -92,8 +92,10 @@ async function append(
     try {
       const { node } = found;
       refuseFileOptions(path, flags);
-      if (node.kind === "array" && more.length === 0)
-        return await appendToArray(node, path, input, flags, context);
+      if (node.kind === "array" && more.length === 0) {
+        const { dtype, shape } = node;
+        return await appendToArray({ dtype, shape }, path, input, flags, context);
+      }
     } finally {
       await found.node.close();
     }

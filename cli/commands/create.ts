@@ -36,7 +36,7 @@ import {
 import { type Attribute, collectAttribute, parseValue } from "../input/attribute-text.ts";
 import { parseReserve } from "../input/blosc-options.ts";
 import type { Input } from "../input/input.ts";
-import { drawnRows, openRawRows, openRows, openTableRows } from "../input/rows-input.ts";
+import { drawnRows, openRawRows, openRows, openTableRows, tellCarried } from "../input/rows-input.ts";
 import {
   countItems,
   formatPlural,
@@ -193,11 +193,7 @@ async function create(root: string, flags: CreateFlags, context: Context): Promi
     rows.finish?.();
   }
   await report(root, made, flags, context);
-  if (carrier === undefined) return;
-  const { copied, recoded } = carrier.encoder;
-  context.message(
-    `${formatPlural(copied, "chunk")} made of the file's compressed streams, ${recoded} compressed`,
-  );
+  tellCarried(carrier, context);
 }
 
 /** The compressed streams of a table that are taken over, unless the caller says how chunks are made. */

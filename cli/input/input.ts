@@ -4,7 +4,7 @@ import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { Option } from "commander";
 import { type NpyHeader, SuperchunkError } from "../../src/index.ts";
-import { locate, type NpyFile, openNpy, type StreamCarrier } from "../../src/node/index.ts";
+import { type CarryTarget, locate, type NpyFile, openNpy, type StreamCarrier } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 
 /** An input that can be read. */
@@ -19,8 +19,8 @@ export interface Input {
   pieces(): AsyncIterable<Uint8Array>;
   /** Of a table whose columns lie apart: one of them by itself. */
   field?(name: string): Input;
-  /** Of a table: its compressed streams, for what is made of it. */
-  carry?(): Promise<StreamCarrier | undefined>;
+  /** Of a table: its compressed streams, for what is made of it, or what it is appended to. */
+  carry?(target?: CarryTarget): Promise<StreamCarrier | undefined>;
 }
 
 const READ_BYTES = 1 << 20;

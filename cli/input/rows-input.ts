@@ -47,8 +47,17 @@ export async function openTableRows(
   return {
     ...inputOf(file, "C", signal),
     field: (column) => inputOf(file.field(column), "C", signal),
-    carry: () => file.carry(),
+    carry: (target) => file.carry(target),
   };
+}
+
+/** Says how many chunks were made of the streams of a file. */
+export function tellCarried(carrier: StreamCarrier | undefined, context: Context): void {
+  if (carrier === undefined) return;
+  const { copied, recoded } = carrier.encoder;
+  context.message(
+    `${formatPlural(copied, "chunk")} made of the file's compressed streams, ${recoded} compressed`,
+  );
 }
 
 /** The same, but stdin is a `.npy` file only where it begins as one, and else raw rows. */

@@ -60,6 +60,7 @@ export type { S3ClientOptions } from "./s3/s3-client.ts";
 export { S3Store, type S3StoreOptions } from "./s3/s3-store.ts";
 export { type ServedView, type ServeOptions, serveView } from "./serve/serve.ts";
 export {
+  type CarryTarget,
   isTableFile,
   type NpyTable,
   type OpenTableOptions,

@@ -34,15 +34,28 @@ export interface StreamCarrier {
   };
   /** Rows of a chunk: a writer that cuts elsewhere finds none. */
   readonly chunkLength: number;
+  /** The first row of the file with which a chunk begins; default 0. */
+  readonly firstRow?: number;
+}
+
+/** What rows are appended to, which says where chunks are cut. */
+export interface CarryTarget {
+  /** Rows of its chunks. */
+  readonly chunkLength: number;
+  /** Rows that it has. */
+  readonly length: number;
 }
 
 /** A table with the face of a structured `.npy` file. */
 export interface NpyTable extends NpyFile {
   /**
    * Has the rows that are read from now on come with the file's own streams: make the array with the `encoder` and `chunkLength` of the
-   * result. Undefined where the file has no streams that Blosc has too.
+   * result, or edit it with the `encoder` where the rows are appended: then only streams of its own codec come over. Undefined where the
+   * file has no streams that Blosc has too.
+   *
+   * @param target what the rows are appended to; default: what is made of them
    */
-  carry(): Promise<StreamCarrier | undefined>;
+  carry(target?: CarryTarget): Promise<StreamCarrier | undefined>;
   /** One field of all rows: its column alone is decoded. Throws `NOT_FOUND`. */
   field(name: string): NpyFile;
 }
@@ -75,7 +88,11 @@ export async function openTableFile(
     const rows = (options: StoreOptions = {}) => {
       const packed = packedRows(table, read, options.signal);
       if (!(carrier?.encoder instanceof CopyingEncoder)) return packed;
-      return offering(packed, table, read, { taker: carrier.encoder, chunkRows: carrier.chunkLength });
+      return offering(packed, table, read, {
+        taker: carrier.encoder,
+        chunkRows: carrier.chunkLength,
+        firstRow: carrier.firstRow ?? 0,
+      });
     };
     const [shape, nbytes] = [[table.rows, ...rowShape], table.rows * read.itemSize];
     return { name: location, dtype: own, shape, order: "C", dataAt: 0, nbytes, values: rows, rows };
@@ -84,20 +101,28 @@ export async function openTableFile(
     const found = columnNamed({ columns: dtype.fields, path: location }, name);
     return faceOf(found.dtype, found.shape, structOf([found]));
   };
-  const carry = async (): Promise<StreamCarrier | undefined> => {
-    carrier ??= await carrierOf(table);
+  const carry = async (target?: CarryTarget): Promise<StreamCarrier | undefined> => {
+    carrier ??= await carrierOf(table, target);
     return carrier;
   };
   return { ...faceOf(dtype, [], dtype), field, carry };
 }
 
-async function carrierOf(table: TableFile): Promise<StreamCarrier | undefined> {
+async function carrierOf(
+  table: TableFile,
+  target: CarryTarget | undefined,
+): Promise<StreamCarrier | undefined> {
   const chunks = await table.openChunks?.(table.columns.map(({ name }) => name));
   if (chunks === undefined) return undefined;
   await chunks.close();
   return {
-    encoder: new CopyingEncoder(encoderOf(), { mostWaiting: MOST_WAITING }),
-    chunkLength: chunks.rows,
+    encoder: new CopyingEncoder(encoderOf(), { mostWaiting: MOST_WAITING, needsCodec: target !== undefined }),
+    chunkLength: target?.chunkLength ?? chunks.rows,
+    // The rows before it fill the last chunk up.
+    firstRow:
+      target === undefined
+        ? 0
+        : -target.length + Math.ceil(target.length / target.chunkLength) * target.chunkLength,
   };
 }
 

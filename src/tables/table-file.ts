@@ -81,12 +81,16 @@ export async function* offering(
   pieces: AsyncIterable<Uint8Array>,
   table: TableFile,
   dtype: StructType,
-  { taker, chunkRows }: { readonly taker: ChunkTaker; readonly chunkRows: number },
+  {
+    taker,
+    chunkRows,
+    firstRow,
+  }: { readonly taker: ChunkTaker; readonly chunkRows: number; readonly firstRow: number },
 ): AsyncGenerator<Uint8Array> {
   const names = dtype.fields.map(({ name }) => name);
   const chunks = await table.openChunks?.(names);
   try {
-    let [row, next] = [0, 0];
+    let [row, next] = [0, firstRow];
     for await (const piece of pieces) {
       row += piece.length / dtype.itemSize;
       for (; chunks !== undefined && next < row; next += chunkRows)

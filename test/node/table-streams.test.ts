@@ -5,6 +5,7 @@ import { expect, test } from "vitest";
 import { convert, openArray, openTableFile } from "../../src/node/index.ts";
 import { runCli } from "../cli/harness.ts";
 import { temporaryFolder } from "../folder.ts";
+import { sample } from "../scope.ts";
 
 const ROWS = 9000;
 const NAMES = ["t", "close", "volume", "noise", "day"] as const;
@@ -117,3 +118,78 @@ test.each([
   await expectForeign(at);
   expect((await runCli(["verify", at])).code).toBe(0);
 });
+
+const CUTS = [
+  ["lz4", "--as", "ctable"],
+  ["zstd", "--as", "superchunk"],
+] as const;
+
+test.each(sample(CUTS, 1))(
+  "appended pages of %s come over where chunks are cut alike, after those that fill the last chunk up",
+  async (codec, ...as) => {
+    const folder = temporaryFolder();
+    const at = (name: string): string => join(folder, name);
+    const table = writeTable(folder);
+    const how = ["--codec", codec, "--chunklen", "2048"];
+    await runCli(["create", at("a.bcolz"), "--as", "ctable", "--from", table, ...how]);
+    await convert(at("a.bcolz"), at("t.parquet"), { to: "parquet" });
+    const wanted = await valuesOf(at("a.bcolz"));
+    // 9000 rows are four chunks and 808 rows: 1240 rows fill the fifth chunk, and no page ends there.
+    await runCli(["create", at("b"), ...as, "--from", table, ...how]);
+    const uneven = await runCli(["append", at("b"), at("t.parquet")]);
+    expect([uneven.code, uneven.err]).toEqual([
+      0,
+      expect.not.stringContaining("compressed streams") as string,
+    ]);
+    // After 2048 rows every page fits: five columns of four chunks and a short one.
+    await runCli(["create", at("c"), ...as, "--from", table, ...how]);
+    await runCli(["resize", at("c"), "2048"]);
+    const even = await runCli(["append", at("c"), at("t.parquet")]);
+    expect([even.code, even.err]).toEqual([
+      0,
+      expect.stringMatching(/25 chunks made of .* 0 compressed/) as string,
+    ]);
+    // Pages of 1024 rows fit after 1024 too: the first ones fill the last chunk up, and then two are a chunk.
+    await runCli([
+      "create",
+      at("small.bcolz"),
+      "--as",
+      "ctable",
+      "--from",
+      table,
+      ...how,
+      "--chunklen",
+      "1024",
+    ]);
+    await convert(at("small.bcolz"), at("small.parquet"), { to: "parquet" });
+    await runCli(["create", at("e"), ...as, "--from", table, ...how]);
+    await runCli(["resize", at("e"), "1024"]);
+    const filled = await runCli(["append", at("e"), at("small.parquet")]);
+    expect([filled.code, filled.err]).toEqual([
+      0,
+      expect.stringMatching(/20 chunks made of .* 5 compressed/) as string,
+    ]);
+    for (const [name, rows] of [
+      ["b", 9000],
+      ["c", 2048],
+    ] as const) {
+      const found = await valuesOf(at(name));
+      for (const [i, values] of wanted.entries()) {
+        const both = found[i] as BigInt64Array;
+        expect(both.subarray(rows)).toEqual(values);
+        expect(both.subarray(0, rows)).toEqual((values as BigInt64Array).subarray(0, rows));
+      }
+      expect((await runCli(["verify", at(name)])).code).toBe(0);
+    }
+    // Another codec than the archive's does not come in.
+    const other = codec === "lz4" ? "zstd" : "lz4";
+    await runCli(["create", at("d"), ...as, "--from", table, "--chunklen", "2048", "--codec", other]);
+    await runCli(["resize", at("d"), "0"]);
+    const foreign = await runCli(["append", at("d"), at("t.parquet")]);
+    expect([foreign.code, foreign.err]).toEqual([
+      0,
+      expect.not.stringContaining("compressed streams") as string,
+    ]);
+    expect(await valuesOf(at("d"))).toEqual(wanted);
+  },
+);

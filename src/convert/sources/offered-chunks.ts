@@ -47,17 +47,20 @@ export class CopyingEncoder implements ChunkEncoder {
   recoded = 0;
   readonly #encoder: ChunkEncoder;
   readonly #needsTypesize: boolean;
+  readonly #needsCodec: boolean;
   readonly #mostWaiting: number;
   #offered: OfferedChunk[] = [];
 
-  /** `needsTypesize`: a chunk with elements of another size than the writer asks for is encoded again. */
+  /** `needsTypesize`, `needsCodec`: a chunk with elements of another size, or of another codec, than the writer asks for is encoded again. */
   constructor(
     encoder: ChunkEncoder,
     {
       needsTypesize = false,
+      needsCodec = false,
       mostWaiting = MOST_WAITING,
-    }: { needsTypesize?: boolean; mostWaiting?: number } = {},
+    }: { needsTypesize?: boolean; needsCodec?: boolean; mostWaiting?: number } = {},
   ) {
+    this.#needsCodec = needsCodec;
     this.#mostWaiting = mostWaiting;
     this.#encoder = encoder;
     this.#needsTypesize = needsTypesize;
@@ -74,8 +77,7 @@ export class CopyingEncoder implements ChunkEncoder {
   async encode(data: Uint8Array, options: EncodeOptions): Promise<Uint8Array> {
     // Compared, not counted: a writer that cuts elsewhere must never get another chunk.
     const found = this.#offered.findIndex(
-      ({ items, chunk }) =>
-        isEqual(items, data) && !(this.#needsTypesize && info(chunk).typesize !== options.typesize),
+      ({ items, chunk }) => isEqual(items, data) && this.#isAsWanted(chunk, options),
     );
     const offered = this.#offered[found];
     if (offered === undefined) {
@@ -85,6 +87,12 @@ export class CopyingEncoder implements ChunkEncoder {
     this.#offered = this.#offered.slice(found + 1);
     this.copied++;
     return offered.chunk;
+  }
+
+  #isAsWanted(chunk: Uint8Array, { typesize, cname = "lz4" }: EncodeOptions): boolean {
+    const { compressor, ...header } = info(chunk);
+    if (this.#needsTypesize && header.typesize !== typesize) return false;
+    return !this.#needsCodec || compressor === (cname === "lz4hc" ? "lz4" : cname);
   }
 }
 
