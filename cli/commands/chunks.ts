@@ -172,10 +172,19 @@ async function printJson(
       await list.add({ ...named, index, file: key, start, shape, ...(slot === undefined ? {} : { slot }) });
     return;
   }
-  for await (const chunk of archive.listChunks({ signal })) {
+  for await (const chunk of listed(archive, signal)) {
     const waiting = list.add({ ...named, ...chunkFacts(chunk) });
     if (waiting !== undefined) await waiting;
   }
+}
+
+/** The chunks; of an object in another place than the archive's folder with its address in place of its key. */
+async function* listed(
+  archive: BytesArchive | ReadableArray,
+  signal: AbortSignal,
+): AsyncGenerator<ReadableChunk> {
+  for await (const chunk of archive.listChunks({ signal }))
+    yield chunk.address === undefined ? chunk : { ...chunk, key: chunk.address };
 }
 
 function namesOf({ path, column }: Part): { readonly archive?: string; readonly column?: string } {
@@ -217,7 +226,7 @@ async function printLines(
   if (options.map === true) return printMap(archive, context);
   const { nchunks, nbytes } = archive;
   let table: ChunkTable | undefined;
-  for await (const chunk of archive.listChunks({ signal })) {
+  for await (const chunk of listed(archive, signal)) {
     if (table === undefined) {
       table = new ChunkTable(chunk, { nchunks, nbytes, columns: out.columns });
       await out.line(table.header());

@@ -15,6 +15,7 @@ import { repairArray } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../failure.ts";
 import { holeText } from "../input/damaged.ts";
+import { allowOption } from "../input/opening.ts";
 import { formatCount, formatPlural, parseCount, parseShape } from "../input/units.ts";
 import { noteFailures, tellFailures } from "../output/failed-archives.ts";
 import { startProgress } from "../output/progress.ts";
@@ -34,6 +35,7 @@ interface RepairFlags {
   readonly order?: "C" | "F";
   readonly discard?: boolean;
   readonly breakLock?: boolean;
+  readonly allow?: readonly string[];
   readonly json?: boolean;
 }
 
@@ -67,6 +69,7 @@ export function addRepair(program: Command, context: Context): void {
       "search files for chunks by their Blosc headers, where nothing else tells where they are",
     )
     .option("--discard", "with --in-place: remove what was replaced once the result was read back")
+    .addOption(allowOption())
     .option("--break-lock", "take the lock from its holder")
     .option("--json", "print JSON")
     .addHelpText(
@@ -82,6 +85,7 @@ Examples:
   superchunk repair broken --dry-run
   superchunk repair broken repaired --holes fill
   superchunk repair broken --in-place --holes cut
+  superchunk repair broken repaired --holes fill --allow /disk2/eurofx
   superchunk repair download.blp whole.blp --holes drop
   superchunk repair old.bcolz repaired.bcolz --dtype "<f8"`,
     )
@@ -94,7 +98,7 @@ async function repair(
   flags: RepairFlags,
   context: Context,
 ): Promise<void> {
-  const { inPlace, dryRun, json, holes, scan, shape, chunklen, order, discard, breakLock } = flags;
+  const { inPlace, dryRun, json, holes, scan, shape, chunklen, order, discard, breakLock, allow } = flags;
   if (dryRun !== true && (into === undefined) !== (inPlace === true))
     throw new SuperchunkError(
       "BAD_ARGUMENT",
@@ -111,7 +115,7 @@ async function repair(
   const fill = parseValue(flags.fill);
   const dtype = parseValue(flags.dtype);
   const told = { dtype, shape, chunklen, order, fill, holes, scan };
-  const options = { ...told, into, dryRun, discard, breakLock, signal, onProgress: bar.onProgress };
+  const options = { ...told, into, dryRun, discard, breakLock, allow, signal, onProgress: bar.onProgress };
   try {
     const report = await repairArray(path, options).finally(bar.finish);
     const { rows, rowsBefore, problems, lost } = report;

@@ -19,6 +19,7 @@ import { dualFiles, dualFilesOf } from "./dual/files.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { acquireLock, type FileLock, type LockOptions } from "./fs/lock.ts";
 import { isS3Address, locate, locateTarget } from "./locate.ts";
+import { placeOpener } from "./open.ts";
 import { useNativeDigests } from "./threads/native-digest.ts";
 import { isSlow } from "./threads/thread-encoder.ts";
 import { encoderOf, type ThreadOptions } from "./threads/threads.ts";
@@ -70,6 +71,8 @@ export async function openWritable(path: string, options: WritePathOptions = {})
 export interface RepairPathOptions extends Omit<RepairOptions, "into" | "lock">, LockOptions {
   /** A path, or an `s3:` address, where nothing is yet; without it the array is repaired where it lies. */
   readonly into?: string | undefined;
+  /** Places in which superchunks lie besides the array's folder, and that may be read, as `open` takes it. */
+  readonly allow?: readonly string[] | undefined;
 }
 
 /**
@@ -81,7 +84,7 @@ export interface RepairPathOptions extends Omit<RepairOptions, "into" | "lock">,
  */
 export async function repairArray(path: string, options: RepairPathOptions = {}): Promise<RepairReport> {
   useNativeDigests();
-  const { into, breakLock, ...rest } = options;
+  const { into, breakLock, allow, ...rest } = options;
   // The store of an S3 address that is only read cannot write.
   const isHere = into === undefined && options.dryRun !== true;
   const { store, path: key } = isHere && isS3Address(path) ? locateTarget(path) : await locate(path);
@@ -94,6 +97,7 @@ export async function repairArray(path: string, options: RepairPathOptions = {})
     try {
       return await repairIn(store, key, {
         ...rest,
+        openPlace: options.openPlace ?? placeOpener({ allow }),
         ...(lock === undefined || isFile ? {} : { lock }),
         ...(target === undefined ? {} : { into: target }),
       });

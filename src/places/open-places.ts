@@ -133,10 +133,20 @@ export async function clearPlaceOf(placed: PlacedStore, name: string): Promise<v
  *
  * @throws NOT_FOUND
  */
-export async function checkMark(placed: PlacedStore, { name, prefix }: StoredPlace): Promise<void> {
+export async function checkMark(placed: PlacedStore, place: StoredPlace): Promise<void> {
+  if (isWritable(placed.folderIn(place.name).store) && !(await hasMark(placed, place)))
+    throw placeAbsent(placed, place);
+}
+
+/** True where a place has the mark. */
+export async function hasMark(placed: PlacedStore, { name }: StoredPlace): Promise<boolean> {
+  return (await placed.folderIn(name).store.stat(placed.markKey())) !== undefined;
+}
+
+/** The error for a place that is not there. */
+export function placeAbsent(placed: PlacedStore, { name, prefix }: StoredPlace): SuperchunkError {
   const { store } = placed.folderIn(name);
-  if (!isWritable(store) || (await store.stat(placed.markKey())) !== undefined) return;
-  throw new SuperchunkError(
+  return new SuperchunkError(
     "NOT_FOUND",
     `the place "${name}" (${prefix}) is not there, or has no mark of this array; nothing is written. Is its disk mounted?`,
     { path: store.describe(placed.markKey()), field: "place" },

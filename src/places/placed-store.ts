@@ -176,6 +176,12 @@ export class PlacedStore implements WritableStore {
     return known;
   }
 
+  /** How messages name an object in a place; undefined for what lies in the array's own folder. */
+  addressOf(key: string): string | undefined {
+    const found = this.#find(key);
+    return found.store === this.home ? undefined : found.store.describe(found.key);
+  }
+
   describe(key: string): string {
     const found = this.#find(key);
     return found.store.describe(found.key);
@@ -270,4 +276,23 @@ async function bytesBelow(store: ReadableStore, folder: string): Promise<number>
   for await (const { name, kind, size } of store.list(folder, { sizes: true }))
     sum += kind === "folder" ? await bytesBelow(store, joinKey(folder, name)) : (size ?? 0);
   return sum;
+}
+
+/** Chunks of an array with the addresses of those that lie in other places, as its store knows them when each is listed. */
+export function withAddresses<Chunk extends { readonly key: string }>(
+  chunks: AsyncIterable<Chunk>,
+  array: { readonly store: ReadableStore },
+): AsyncIterable<Chunk & { readonly address?: string }> {
+  return array.store instanceof PlacedStore ? addressed(chunks, array) : chunks;
+}
+
+async function* addressed<Chunk extends { readonly key: string }>(
+  chunks: AsyncIterable<Chunk>,
+  array: { readonly store: ReadableStore },
+): AsyncGenerator<Chunk & { readonly address?: string }> {
+  for await (const chunk of chunks) {
+    const { store } = array;
+    const address = store instanceof PlacedStore ? store.addressOf(chunk.key) : undefined;
+    yield address === undefined ? chunk : { ...chunk, address };
+  }
 }

@@ -58,6 +58,21 @@ async function valuesOf(root: string, allow: readonly string[]): Promise<unknown
 const spansOf = ({ places }: Record<string, unknown>): unknown =>
   Object.fromEntries((places as { name: string; spans: unknown }[]).map(({ name, spans }) => [name, spans]));
 
+test("chunks tells where each superchunk lies", async () => {
+  const { root, cold } = await spread();
+  const { code, out } = await runCli(["chunks", root, "--allow", cold, "--json"]);
+  expect(code).toBe(0);
+  const files = new Set((JSON.parse(out) as { file: string }[]).map(({ file }) => file));
+  expect(files.size).toBe(7);
+  for (const file of files) {
+    expect(existsSync(join(file.startsWith("data/") ? root : "", file))).toBe(true);
+    if (!file.startsWith("data/")) expect(file.startsWith(cold)).toBe(true);
+  }
+  expect([...files].filter((file) => file.startsWith("data/"))).toHaveLength(4);
+  const lines = await runCli(["chunks", root, "--allow", cold]);
+  for (const file of files) expect(lines.out).toContain(`  ${file}`);
+});
+
 test("create spreads superchunks; every command wants the place to be allowed, and says how", async () => {
   const { root, cold } = await spread();
   for (const command of ["info", "cat", "verify", "ls", "chunks", "compact", "append", "set", "resize"]) {
@@ -260,6 +275,24 @@ test("a link out of a place is refused", async () => {
   expect([code, out]).toEqual([3, expect.stringContaining("UNSAFE_PATH")]);
 });
 
+test("writers append together, and what is whole of all places goes into a repaired copy", async () => {
+  const { folder, root, cold } = await spread();
+  const append = (): Promise<unknown> =>
+    done("append", root, join(folder, "rows"), "--shared", "--allow", cold);
+  await Promise.all([append(), append()]);
+  const values = (await valuesOf(root, [cold])) as number[];
+  const sorted = (some: readonly number[]): number[] => [...some].sort((a, b) => a - b);
+  // Full superchunks of the two come in turns.
+  expect(values.slice(0, 100)).toEqual([...ramp(100)]);
+  expect(sorted(values.slice(100))).toEqual(sorted([...ramp(100), ...ramp(100)]));
+  const [id = ""] = readdirSync(cold);
+  rmSync(join(cold, id, "__2__.bin"));
+  const mended = join(folder, "mended");
+  const { code, err } = await runCli(["repair", root, mended, "--allow", cold, "--holes", "fill"]);
+  expect([code, err]).toEqual([3, expect.stringContaining("__2__.bin")]);
+  expect(await valuesOf(mended, [])).toEqual(values.map((value, row) => (row >= 16 && row < 32 ? 0 : value)));
+});
+
 test("what does not go with places refuses with the reason", async () => {
   const { folder, root, cold } = await spread();
   const refused = async (reason: RegExp, ...argv: readonly string[]): Promise<void> => {
@@ -268,7 +301,7 @@ test("what does not go with places refuses with the reason", async () => {
     expect(code).not.toBe(0);
   };
   const rows = join(folder, "rows");
-  await refused(/one writer at a time chooses/, "append", root, rows, "--shared", "--allow", cold);
+  await refused(/is not allowed/, "append", root, rows, "--shared");
   await refused(
     /Zarr array as well/,
     "create",
@@ -280,7 +313,8 @@ test("what does not go with places refuses with the reason", async () => {
     cold,
   );
   await refused(/not overwritten/, "create", root, "--dtype", "<i4", "--overwrite");
-  await refused(/brings back what can be read/, "repair", root, join(folder, "mended"));
+  await refused(/is not allowed/, "repair", root, join(folder, "mended"));
+  await refused(/not repaired where it lies/, "repair", root, "--in-place", "--allow", cold);
   await refused(/go together/, "place", root, "--move", "all");
   await refused(/3\.\.7/, "place", root, "--move", "x", "--to", "cold");
   await refused(/no places/, "compact", join(folder, "plain"), "--move-older-than", "3").catch(

@@ -2,11 +2,13 @@
 import { describe, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
-import { parseLayout } from "../../src/format/layout.ts";
+import { repairArray } from "../../src/convert/run/repair.ts";
+import { mergeSpans, parseLayout } from "../../src/format/layout.ts";
 import type { JsonObject } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { type CreateOptions, createArray, openWritable } from "../../src/write/array/create.ts";
 import { openShared } from "../../src/write/array/open-shared.ts";
+import { keysOf } from "../convert/to-zarr/read-back.ts";
 import { imageOf } from "../crash/images.ts";
 import { COLD, placesIn, SLOW } from "./prefixed.ts";
 
@@ -182,10 +184,43 @@ describe("reading", () => {
     });
   });
 
-  test("salvage refuses, since a disk that is not mounted must not pass for lost rows", async () => {
+  test("salvage looks in every place, and takes no disk that is not mounted for lost rows", async () => {
     const store = await spread();
+    const openPlace = placesIn(store);
+    const { id } = (await metaOf(store)).sizes["layout"] as { id: string };
     await store.delete("data/__1__.bin");
-    await expect(open(store, "", { openPlace: placesIn(store), damaged: "skip" })).rejects.toMatchObject({
+    await store.delete(`cold/${id}/__5__.bin`);
+    const repaired = new MemoryStore();
+    const report = await repairArray(store, "", {
+      openPlace,
+      holes: "drop",
+      into: { store: repaired, path: "" },
+    });
+    expect(report).toMatchObject({ rows: 48, whole: 12 });
+    expect(mergeSpans(report.holes)).toEqual([
+      { from: 0, to: 16 },
+      { from: 64, to: 80 },
+    ]);
+    // The copy is one folder.
+    expect([...((await ((await open(repaired)) as ArrayArchive).get()).data as Int32Array)]).toEqual([
+      ...ramp(16, 48),
+    ]);
+    expect((await metaOf(repaired)).declared).not.toHaveProperty("places");
+    const shown = (await open(store, "", { openPlace, damaged: "skip" })) as ArrayArchive;
+    expect([...((await shown.get()).data as Int32Array)]).toEqual([...ramp(16, 48)]);
+
+    await expect(repairArray(store, "", { dryRun: true })).rejects.toMatchObject({ code: "UNSAFE_PATH" });
+    await expect(repairArray(store, "", { openPlace, holes: "fill" })).rejects.toMatchObject({
+      code: "UNSUPPORTED",
+      details: { field: "layout.places" },
+    });
+    for (const key of await keysOf(store)) if (key.startsWith("slow/")) await store.delete(key);
+    await expect(repairArray(store, "", { openPlace, dryRun: true })).rejects.toMatchObject({
+      code: "NOT_FOUND",
+      details: { field: "place" },
+    });
+    await store.put("meta/storage", Uint8Array.of(0x7b));
+    await expect(repairArray(store, "", { openPlace, dryRun: true })).rejects.toMatchObject({
       code: "UNSUPPORTED",
     });
   });

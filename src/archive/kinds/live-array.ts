@@ -11,6 +11,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { objectOf, parseJson } from "../../format/json.ts";
 import { parseLayout, type RowSpan, type StoredLayout, VIEW_IS_BEHIND } from "../../format/layout.ts";
 import type { Dialect, DType, JsonObject, JsonValue } from "../../format/types.ts";
+import { withAddresses } from "../../places/placed-store.ts";
 import type { ArrowOptions } from "../../scan/arrow-batches.ts";
 import { arrowBatches, oindex, scan, vindex } from "../../scan/begin.ts";
 import type { Indices, OuterEntry, PickOptions } from "../../scan/pick.ts";
@@ -172,7 +173,8 @@ class LiveArray implements ArrayArchive {
     return this.#once(options, (array) => array.chunkPlaces(first, end, options));
   }
   listChunks(options: ListChunksOptions = {}): AsyncIterable<ChunkInfo> {
-    return this.#each(options, (array) => array.listChunks(options), { batch: LISTED_AT_ONCE });
+    const chunks = this.#each(options, (array) => array.listChunks(options), { batch: LISTED_AT_ONCE });
+    return withAddresses(chunks, this);
   }
   encodedChunks(
     first = 0,
@@ -470,11 +472,7 @@ async function withViewWarning(
 }
 
 /** One generation as an array that knows of no other. */
-export function showGeneration(
-  generation: Generation,
-  attrs: JsonObject,
-  opened?: OpenedFiles,
-): ArrayArchive {
+export function showGeneration(generation: Generation, attrs: JsonObject, files?: OpenedFiles): ArrayArchive {
   const { folder, layout, hasColumns } = generation;
   const { store, path, dtype } = folder;
   const key = (name: string): string => joinKey(path, "meta", name);
@@ -491,7 +489,7 @@ export function showGeneration(
         rowBytes,
         chunklen: folder.chunklen,
         sizesPath: store.describe(key("sizes")),
-        opened,
+        opened: files,
       }),
   };
   if (hasColumns && dtype.kind === "struct") return nestedArray(folder, dtype, face);

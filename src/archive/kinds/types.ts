@@ -119,6 +119,8 @@ export interface ChunkInfo extends ChunkPlace {
   readonly checksum: ChecksumName;
   /** Stored digest in hexadecimal, as stored; undefined without a checksum. */
   readonly digest: string | undefined;
+  /** How messages name the object, where it lies in another place than the archive's folder; else absent. */
+  readonly address?: string;
 }
 
 /** How an archive is cut and compressed. */
@@ -166,6 +168,8 @@ export interface ReadableChunk {
   /** In C order of the grid of (inner) chunks. */
   readonly index: number;
   readonly key: string;
+  /** How messages name the object, where it lies in another place than the archive's folder: of arrays of superchunks only. */
+  readonly address?: string;
   readonly offset: number;
   /** Uncompressed bytes. */
   readonly nbytes: number;

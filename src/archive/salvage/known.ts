@@ -14,7 +14,7 @@ import {
   superchunkName,
 } from "../../format/naming.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
-import { parsePlaces } from "../../places/declared.ts";
+import { NO_PLACES, type Placing, parsePlaces } from "../../places/declared.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";
@@ -56,6 +56,8 @@ export interface KnownArray {
   readonly storage: StoredStorage | undefined;
   readonly sizes: StoredSizes | undefined;
   readonly layout: StoredLayout | undefined;
+  /** Places are known only together with the layout. */
+  readonly placing: Placing;
   readonly dflt: JsonValue;
   readonly attrs: JsonObject;
   /** The attributes' bytes where they cannot be read. */
@@ -93,8 +95,9 @@ export async function examineFolder(
   const layout = sizes && read("meta/sizes", sizes.raw, (raw) => parseLayout(raw, pathOf("meta/sizes")));
   const text = layout?.storage === undefined ? await get("meta/storage") : encodeJson(layout.storage);
   const storage = read("meta/storage", text, (bytes) => parseStorage(bytes, pathOf("meta/storage")));
-  const placing = storage === undefined ? undefined : parsePlaces(storage.raw, pathOf("meta/storage"));
-  if (layout?.places !== undefined || (placing?.places.length ?? 0) > 0) throw hasPlaces(pathOf(""));
+  const placing = storage === undefined ? NO_PLACES : parsePlaces(storage.raw, pathOf("meta/storage"));
+  const isPlaced = layout?.places !== undefined || placing.places.length > 0;
+  if (isPlaced && (layout === undefined || storage === undefined)) throw unknownPlaces(pathOf(""));
   const files = await dataFiles(store, path);
   if (
     sizes === undefined &&
@@ -142,17 +145,17 @@ export async function examineFolder(
     storage,
     sizes,
     layout,
+    placing,
     dflt: storage?.dflt ?? null,
     attrs: attrs ?? {},
     damagedAttributes: attrs === undefined ? attrsBytes : undefined,
   };
 }
 
-/** A disk that is not mounted must not pass for superchunks that are lost. */
-function hasPlaces(path: string): SuperchunkError {
+function unknownPlaces(path: string): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    'superchunks of the array lie in other places, which are not looked through for what is whole; "superchunk place --move all --to data" brings back what can be read, and "superchunk place --remove" takes the places away',
+    "superchunks of the array lie in other places, and of meta/sizes and meta/storage, which say together where, one is damaged. Put a copy of it there, from a backup",
     { path, field: "layout.places" },
   );
 }

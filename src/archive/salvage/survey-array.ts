@@ -1,7 +1,17 @@
 import { SuperchunkError } from "../../errors.ts";
 import type { JournalWrite } from "../../format/journal.ts";
-import { encodeFilled, parseFilled, type RowSpan, type StoredLayout } from "../../format/layout.ts";
+import {
+  encodeFilled,
+  type PlaceSpan,
+  parseFilled,
+  type RowSpan,
+  type StoredLayout,
+} from "../../format/layout.ts";
+import { superchunkName } from "../../format/naming.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
+import { hasMark, openPlaces, placeAbsent } from "../../places/open-places.ts";
+import { PlacedStore } from "../../places/placed-store.ts";
+import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { encodeItem, putRow } from "../../values/item-bytes.ts";
 import { elementsOf } from "../../values/selection.ts";
@@ -54,6 +64,8 @@ export interface Survey {
   readonly store: ReadableStore;
   /** Rows that stay by a policy. */
   kept(policy: HolePolicy): readonly RowSpan[];
+  /** Closes the stores of its places, of an array that has some. */
+  closePlaces?(): Promise<void>;
   /** The archive as it is read by a policy. Throws `UNSUPPORTED` where that cannot be. */
   open(policy: HolePolicy): Archive | Promise<Archive>;
 }
@@ -75,7 +87,8 @@ export async function surveyArray(
       { path: given.describe(path), field: "dtype" },
     );
   const folders = known.columns.map(({ folder }) => folder);
-  const store = await withInterruptedChanges(given, path, { layout, folders }, { problems, lost });
+  const placed = await openKnownPlaces(given, path, known, options);
+  const store = await withInterruptedChanges(placed ?? given, path, { layout, folders }, { problems, lost });
   const fill = fillOf(dtype, rowShape, options.fill ?? known.dflt, {
     problems,
     isTold: options.fill !== undefined,
@@ -128,7 +141,49 @@ export async function surveyArray(
     store,
     kept: (policy) => keptRows(holes, rows, policy),
     open: (policy) => showArray({ store, path }, known, columns, keptRows(holes, rows, policy), options),
+    closePlaces: async () => placed?.closePlaces(),
   };
+}
+
+/**
+ * The store with the places that superchunks of the array lie in; undefined where there are none.
+ *
+ * @throws NOT_FOUND for a place that has neither its mark nor one of its superchunks: a disk that is not mounted must not pass for
+ * superchunks that are lost. UNSAFE_PATH for one that is not allowed
+ */
+async function openKnownPlaces(
+  store: ReadableStore,
+  path: string,
+  { layout, placing, columns }: KnownArray,
+  { openPlace }: SurveyOptions,
+): Promise<PlacedStore | undefined> {
+  if (layout === undefined) return undefined;
+  const { id, places: spans = [] } = layout;
+  const sizesPath = store.describe(joinKey(path, "meta/sizes"));
+  const opened = await openPlaces(store, { path, id, spans }, placing, {
+    openPlace,
+    mode: "read",
+    sizesPath,
+  });
+  if (!(opened instanceof PlacedStore)) return undefined;
+  for (const place of placing.places) {
+    const own = spans.filter((span) => span.place === place.name);
+    if (own.length > 0 && !(await hasMark(opened, place)) && !(await isAnyThere(opened, columns, own)))
+      throw placeAbsent(opened, place);
+  }
+  return opened;
+}
+
+async function isAnyThere(
+  store: PlacedStore,
+  columns: KnownArray["columns"],
+  spans: readonly PlaceSpan[],
+): Promise<boolean> {
+  for (const { first, count } of spans)
+    for (let number = first; number < first + count; number++)
+      for (const { folder } of columns)
+        if ((await store.stat(joinKey(folder, superchunkName(number)))) !== undefined) return true;
+  return false;
 }
 
 /** What is told of data that have no place: files that a carray does not count are left over from a trim, mostly. */

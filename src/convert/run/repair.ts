@@ -14,6 +14,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { mergeSpans, type RowSpan } from "../../format/layout.ts";
 import { ZARR_DOCUMENTS } from "../../format/naming.ts";
 import type { JsonValue } from "../../format/types.ts";
+import type { OpenPlace } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ListEntry, type ReadableStore, type WritableStore } from "../../store/types.ts";
 import type { WriterLock } from "../../write/array/create.ts";
@@ -31,6 +32,8 @@ export interface RepairOptions extends LongOptions, ToldFacts {
   /** A place where nothing is; without it an array of superchunks is repaired where it lies, by one commit. */
   readonly into?: { readonly store: WritableStore; readonly path: string } | undefined;
   readonly lock?: (() => Promise<WriterLock>) | undefined;
+  /** Opens the places in which superchunks of the archive lie besides its folder. */
+  readonly openPlace?: OpenPlace | undefined;
   /** Only look: say what is wrong, and what would be gone (default false). */
   readonly dryRun?: boolean | undefined;
   /**
@@ -88,8 +91,9 @@ export async function repairArray(
   if (objects !== undefined) return repairObjects(objects, options);
   const isHere = options.into === undefined && options.dryRun !== true;
   const lock = isHere && (await isArrayFolder(store, path)) ? await options.lock?.() : undefined;
+  let survey: Survey | undefined;
   try {
-    const survey = await surveyArchive(store, path, options);
+    survey = await surveyArchive(store, path, options);
     const { holes, problems, rowsBefore } = survey;
     const policy = options.holes ?? "fill";
     const kept = options.holes === undefined ? survey.rows : lengthOf(survey.kept(policy));
@@ -111,6 +115,7 @@ export async function repairArray(
     const rebuild = { policy, signal, onProgress, discard };
     if (options.into === undefined) {
       if (!isSuperchunks(survey)) throw notHere(store.describe(path), survey.dialect);
+      if (survey.known.placing.places.length > 0) throw notWithPlaces(store.describe(path));
       if (!isWritable(store)) throw readOnly(store.describe(path));
       const isSettled = survey.known.layout?.journal === undefined;
       if (isSettled && problems.length + lost.length === 0 && (await isReadable(store, path))) return report;
@@ -128,6 +133,7 @@ export async function repairArray(
     const filled = policy === "fill" ? mergeSpans(holes) : [];
     return { ...report, filled };
   } finally {
+    await survey?.closePlaces?.();
     await lock?.release();
   }
 }
@@ -288,6 +294,14 @@ function notHere(path: string, found: string): SuperchunkError {
     "UNSUPPORTED",
     `this is a ${found}, and only arrays of superchunks are repaired where they lie; name a DST, which gets all that is whole`,
     { path, field: "dialect", expected: "blz-superchunk", found },
+  );
+}
+
+function notWithPlaces(path: string): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    "superchunks of the array lie in several places, and it is not repaired where it lies; name a DST, which gets all that is whole in one folder",
+    { path, field: "layout.places" },
   );
 }
 
