@@ -80,12 +80,18 @@ export class Room {
 /** Bytes that a shelf keeps. */
 const MAX_KEPT = 32 << 20;
 
-export class BufferShelf {
-  readonly #kept: ArrayBuffer[] = [];
+export class BufferShelf<B extends ArrayBufferLike = ArrayBuffer> {
+  readonly #most: number;
+  readonly #kept: B[] = [];
   #bytes = 0;
 
+  /** `most`: bytes that it keeps. */
+  constructor(most: number = MAX_KEPT) {
+    this.#most = most;
+  }
+
   /** A buffer of at least that length, or undefined. Its contents are whatever they were. */
-  take(length: number): ArrayBuffer | undefined {
+  take(length: number): B | undefined {
     const at = this.#kept.findIndex((buffer) => buffer.byteLength >= length);
     const [buffer] = at < 0 ? [] : this.#kept.splice(at, 1);
     this.#bytes -= buffer?.byteLength ?? 0;
@@ -93,8 +99,8 @@ export class BufferShelf {
   }
 
   /** Keeps a buffer that is free again, or drops it where there are enough. */
-  put(buffer: ArrayBuffer): void {
-    if (buffer.byteLength === 0 || this.#bytes + buffer.byteLength > MAX_KEPT) return;
+  put(buffer: B): void {
+    if (buffer.byteLength === 0 || this.#bytes + buffer.byteLength > this.#most) return;
     this.#bytes += buffer.byteLength;
     this.#kept.push(buffer);
   }

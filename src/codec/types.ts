@@ -70,16 +70,32 @@ export interface ChunkEncoder {
   /**
    * One chunk, in a buffer of its own; `data` may change once it is there.
    *
-   * @param room memory for the result, at least 16 bytes longer than `data`, for an encoder that can use it; where it is the
-   * whole of its buffer, that may be taken over: it is the caller's again, as the chunk's buffer, where the chunk lies in it,
-   * and else gone
+   * @param room memory for the result, at least 16 bytes longer than `data`, for an encoder that can use it
    * @throws as `encode`
    */
   encode(data: Uint8Array, options: EncodeOptions, room?: Uint8Array<ArrayBuffer>): Promise<Uint8Array>;
+  /**
+   * Who helps the calling thread with a compressor for which `parallelOf` is 1; undefined: who cannot. `isLimit`: the calling
+   * thread has had little else to do than to encode.
+   */
+  helperOf?(cname: CompressorName | undefined, isLimit: boolean): EncodeHelper | undefined;
 }
 
-/** Chooses by the compressor who encodes; undefined: the calling thread. */
-export type EncoderChoice = (cname: CompressorName | undefined) => ChunkEncoder | undefined;
+/**
+ * Encodes beside the calling thread with a compressor that is faster than handing over its chunks one by one: takes some of
+ * them, many at a time, while the calling thread encodes the others.
+ */
+export interface EncodeHelper {
+  /**
+   * Takes a copy of `data`, which may change at once; undefined where enough is under way: then the caller encodes. `place`
+   * gives the memory for the chunk, once its length is known.
+   */
+  offer(
+    data: Uint8Array,
+    options: EncodeOptions,
+    place: (length: number) => Uint8Array,
+  ): Promise<Uint8Array> | undefined;
+}
 
 /** Settings of every decoding call. */
 export interface DecodeOptions {

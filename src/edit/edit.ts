@@ -133,7 +133,7 @@ async function openHeld(
     ...options
   }: EditOptions & { readonly held: WriterLock | undefined; readonly format: EditFormat },
 ): Promise<Editable> {
-  const encoder = typeof options.encoder === "function" ? options.encoder(undefined) : options.encoder;
+  const { encoder } = options;
   if (format === "zarr") return openNode(store, path, { ...options, encoder, signal, readOnly, held });
   if (format === "bloscpack") return BloscpackFile.open(store, path, { encoder, signal, lock: held });
   return BcolzArray.open(store, path, { encoder, signal, readOnly, lock: held });
@@ -351,14 +351,13 @@ async function createBloscpack(
     ...compressor,
     ...(chunkLength === undefined ? {} : { chunkSize: chunkLength * rowBytes }),
   };
-  const own = typeof encoder === "function" ? encoder(compressor?.cname) : encoder;
   const data = new Uint8Array(0);
   await compressArray({ dtype, shape: [0, ...shape.slice(1)], data }, store, path, {
-    ...{ ...settings, checksum, reserve, signal, force: overwrite, encoder: own },
+    ...{ ...settings, checksum, reserve, signal, force: overwrite, encoder },
     ...(attrs === undefined ? {} : { metadata: attrs }),
   });
   const lock = await options.lock?.(`${path}.lock`);
-  const made = await BloscpackFile.open(store, path, { encoder: own, signal, lock, settings });
+  const made = await BloscpackFile.open(store, path, { encoder, signal, lock, settings });
   return fillNew(made, options, () => store.delete(path));
 }
 
@@ -427,7 +426,7 @@ async function makeBcolz(
     expectedlen: expectedLength ?? (rows > 0 || options.data === undefined ? rows : undefined),
     attrs,
     signal,
-    encoder: typeof options.encoder === "function" ? options.encoder(compressor?.cname) : options.encoder,
+    encoder: options.encoder,
   };
   const total = rows * elementsOf(rowShape) * dtype.itemSize;
   let done = 0;

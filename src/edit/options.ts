@@ -1,5 +1,5 @@
 /** What `create` and `edit` can be asked for. Types only. */
-import type { ChunkEncoder, CompressorName, EncoderChoice, Shuffle } from "../codec/types.ts";
+import type { ChunkEncoder, CompressorName, Shuffle } from "../codec/types.ts";
 import type { ChecksumName, DType, JsonObjectInput, JsonValue } from "../format/types.ts";
 import type { PlaceRule, StoredPlace } from "../places/declared.ts";
 import type { OpenPlace } from "../places/placed-store.ts";
@@ -22,8 +22,8 @@ export interface EditOptions
     PlaceAccess {
   /** What it has to be (default: whatever it is). With `bloscpack` there are the verbs of a Bloscpack file beside the others. */
   readonly format?: EditFormat | undefined;
-  /** Makes chunks, or says who does for a compressor; default: the calling thread. */
-  readonly encoder?: ChunkEncoder | EncoderChoice | undefined;
+  /** Makes chunks; default: the calling thread. */
+  readonly encoder?: ChunkEncoder | undefined;
   /** Keeps other writers out: called with the key of the lock's file, or undefined for Zarr, which has none. Without it, only comparing at each commit does. */
   readonly lock?: ((key: string | undefined) => Promise<WriterLock>) | undefined;
   /**

@@ -1,7 +1,6 @@
 /** `create` and `edit` for paths and `s3:` addresses: with locks, threads that encode, and Zarr views that are kept. */
 import * as fs from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
-import type { CompressorName } from "../codec/types.ts";
 import { create as createIn, edit as editIn, formatAt } from "../edit/edit.ts";
 import type { CreateOptions, EditOptions } from "../edit/options.ts";
 import type { ZarrEdit } from "../edit/zarr-array.ts";
@@ -18,7 +17,6 @@ import { acquireLock, type LockOptions } from "./fs/lock.ts";
 import { addressOf, closeOnFailure, isS3Address, locateTarget, type WritableLocation } from "./locate.ts";
 import { accessOf } from "./open.ts";
 import { useNativeDigests } from "./threads/native-digest.ts";
-import { isSlow } from "./threads/thread-encoder.ts";
 import { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threads/threads.ts";
 import { type MirrorPathOptions, mirrorOf } from "./write.ts";
 
@@ -128,7 +126,7 @@ async function settle(
   made?: string,
 ): Promise<EditOptions> {
   useNativeDigests();
-  const { threads, readOnly } = options;
+  const { readOnly } = options;
   const isRemote = isS3Address(path);
   const format = made ?? (await formatAt(store, key, options));
   if (isRemote && format !== "blz" && format !== "zarr" && readOnly !== true)
@@ -137,7 +135,6 @@ async function settle(
       'in S3 only arrays of superchunks and Zarr arrays are changed: there are no locks, and the formats of other programs have nothing else to tell two writers apart. Change a copy on disk, or "superchunk convert --to blz" it into the bucket',
       { path },
     );
-  const choice = (cname: CompressorName | undefined) => (isSlow(cname) ? encoderOf(options) : undefined);
   const take = isRemote
     ? undefined
     : (options.lock ??
@@ -147,7 +144,7 @@ async function settle(
           : acquireLock(join(folderOf(path, key), name), options)));
   return {
     ...accessOf(options),
-    encoder: options.encoder ?? (threads === undefined && format === "blz" ? choice : encoderOf(options)),
+    encoder: options.encoder ?? encoderOf(options),
     shared: options.shared && {
       ...(options.shared === true ? {} : options.shared),
       release: async () => store.close?.(),

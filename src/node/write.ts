@@ -1,7 +1,6 @@
 /** Making arrays at paths, and opening them for writing: with a lock, and worker threads that encode. */
 
 import { join, resolve } from "node:path";
-import type { CompressorName } from "../codec/types.ts";
 import { type RepairOptions, type RepairReport, repairArray as repairIn } from "../convert/run/repair.ts";
 import { liveViews } from "../dual/live.ts";
 import type { MirrorCosts } from "../dual/live-view.ts";
@@ -21,7 +20,6 @@ import { acquireLock, type FileLock, type LockOptions } from "./fs/lock.ts";
 import { isS3Address, locate, locateTarget } from "./locate.ts";
 import { placeOpener } from "./open.ts";
 import { useNativeDigests } from "./threads/native-digest.ts";
-import { isSlow } from "./threads/thread-encoder.ts";
 import { encoderOf, type ThreadOptions } from "./threads/threads.ts";
 
 /** Options of {@link openWritable}. */
@@ -116,16 +114,12 @@ function writing(
   options: WritePathOptions,
 ): Pick<WriteOptions, "encoder" | "lock" | "mirror"> {
   useNativeDigests();
-  const encoder =
-    options.threads === undefined
-      ? (cname: CompressorName | undefined) => (isSlow(cname) ? encoderOf(options) : undefined)
-      : encoderOf(options);
   // S3 has no locks: its conditional commits alone tell two writers apart.
   const acquire = isS3Address(path)
     ? undefined
     : (options.lock ?? (() => acquireLock(join(resolve(path), "meta", "lock"), options)));
   return {
-    encoder: options.encoder ?? encoder,
+    encoder: options.encoder ?? encoderOf(options),
     lock: async () => {
       const lock = await acquire?.();
       return {

@@ -18,7 +18,14 @@ import {
   missingChunk,
 } from "../../archive/read/chunk-fetch.ts";
 import { at } from "../../bytes/at.ts";
-import { decodeHeader, decodeSync, encodeHere, leaseDecoder, prepare } from "../../codec/index.ts";
+import {
+  decodeHeader,
+  decodeSync,
+  encodeInto,
+  leaseDecoder,
+  prepare,
+  prepareEncode,
+} from "../../codec/index.ts";
 import { isSuperchunkError, packError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { FolderReader } from "../fs/fs-reader.ts";
@@ -60,13 +67,22 @@ async function run(job: Job, signal: AbortSignal): Promise<Reply> {
   }
 }
 
-async function runEncode({ blosc, input, length, options, room }: EncodeJob): Promise<Reply> {
-  const data = new Uint8Array(input, 0, length);
-  const chunk =
-    blosc === "native"
-      ? (await loadNativeBlosc()).encode(data, options)
-      : await encodeHere.encode(data, options, room && new Uint8Array(room));
-  return { buffers: [chunk.buffer as ArrayBuffer], facts: new Float64Array([chunk.length]), input };
+/** The chunks of pieces up to the first that cannot be encoded. */
+async function runEncode({ blosc, input, output, pieces }: EncodeJob): Promise<Reply> {
+  const native = blosc === "native" ? await loadNativeBlosc() : undefined;
+  const facts: number[] = [];
+  let [from, to] = [0, 0];
+  for (const { length, options } of pieces) {
+    const data = new Uint8Array(input, from, length);
+    const room = new Uint8Array(output, to);
+    if (native === undefined) await prepareEncode(options.cname);
+    const chunk = native?.encode(data.slice(), options) ?? encodeInto(data, room, options);
+    if (chunk.buffer !== output) room.set(chunk);
+    facts.push(chunk.length);
+    from += length;
+    to += chunk.length;
+  }
+  return { buffers: [], facts: Float64Array.from(facts) };
 }
 
 async function runShard(job: ShardJob, signal: AbortSignal): Promise<Reply> {

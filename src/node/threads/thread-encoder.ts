@@ -7,8 +7,8 @@
 
 import { BufferShelf } from "../../bytes/allocate.ts";
 import { at } from "../../bytes/at.ts";
-import { encodeHere } from "../../codec/index.ts";
-import type { ChunkEncoder, CompressorName, EncodeOptions } from "../../codec/types.ts";
+import { encodeHere, HEADER_LENGTH } from "../../codec/index.ts";
+import type { ChunkEncoder, CompressorName, EncodeHelper, EncodeOptions } from "../../codec/types.ts";
 import { isSuperchunkError, unpackError } from "../../errors.ts";
 import { isObject, stringifyJson } from "../../format/json.ts";
 import type { WritableStore } from "../../store/types.ts";
@@ -20,7 +20,7 @@ import type { ArrayModel } from "../../zarr/document/model.ts";
 import type { ShardWriter, WholeShard } from "../../zarr/write/write-settings.ts";
 import { newMark } from "../fs/fs-publish.ts";
 import { FileStore } from "../fs/fs-store.ts";
-import type { BloscChoice } from "./thread-messages.ts";
+import type { BloscChoice, EncodePiece } from "./thread-messages.ts";
 import type { WorkerPool } from "./worker-pool.ts";
 
 /** Bytes of items from which a shard is worth handing over. */
@@ -50,9 +50,11 @@ export class ThreadShardWriter implements ShardWriter {
   readonly #blosc: BloscChoice;
   readonly #worth: number;
   readonly #worthStarting: number;
-  /** Memory for items that is free: to get new memory costs about as much as to encode what goes into it. */
-  readonly #idle: SharedArrayBuffer[] = [];
-  #idleBytes = 0;
+  /**
+   * Memory for items that is free: to get new memory costs about as much as to encode what goes into it, and engines are late
+   * to give shared memory back, as the threads hold it as well: what is kept does not pile up.
+   */
+  readonly #idle = new BufferShelf<SharedArrayBuffer>(MAX_IDLE);
   /** Bytes of items that were offered so far. */
   #offered = 0;
   #shards = 0;
@@ -120,7 +122,7 @@ export class ThreadShardWriter implements ShardWriter {
       await store.removeTemporary(key, mark).catch(() => undefined);
       throw isSuperchunkError(error) ? error.at({ path }) : error;
     });
-    if (given === undefined) this.#keep(buffer);
+    if (given === undefined) this.#idle.put(buffer);
     if (reply.error === undefined) return durability.assert();
     const error = unpackError(reply.error);
     durability.note(error);
@@ -130,24 +132,10 @@ export class ThreadShardWriter implements ShardWriter {
 
   /** The items one behind the other in memory that threads share: moving it from thread to thread takes longer. */
   #copy({ model, items, counts }: WholeShard, length: number): SharedArrayBuffer {
-    const buffer = this.#take(length) ?? new SharedArrayBuffer(length);
+    const buffer = this.#idle.take(length) ?? new SharedArrayBuffer(length);
     const bytes = new Uint8Array(buffer);
     copyItems(items, { bytes, offset: 0, strides: stridesOf(counts) }, counts, model.dtype.itemSize);
     return buffer;
-  }
-
-  #take(length: number): SharedArrayBuffer | undefined {
-    const at = this.#idle.findIndex(({ byteLength }) => byteLength >= length);
-    const [buffer] = at < 0 ? [] : this.#idle.splice(at, 1);
-    this.#idleBytes -= buffer?.byteLength ?? 0;
-    return buffer;
-  }
-
-  /** Engines are late to give shared memory back, as the threads hold it as well: what is kept does not pile up. */
-  #keep(buffer: SharedArrayBuffer): void {
-    if (this.#idleBytes + buffer.byteLength > MAX_IDLE) return;
-    this.#idle.push(buffer);
-    this.#idleBytes += buffer.byteLength;
   }
 }
 
@@ -197,13 +185,37 @@ export const worthAsked: Worth = (cname) => (isSlow(cname) ? 8 << 10 : 64 << 10)
 /** Where they are not: slow compressors only. */
 export const worthUnasked: Worth = (cname) => (isSlow(cname) ? worthAsked(cname) : Number.POSITIVE_INFINITY);
 
-export class ThreadEncoder implements ChunkEncoder {
+/** Bytes of offered pieces that go to a thread in one message: short ones by themselves take longer to send than to encode. */
+const BATCH = 1 << 20;
+/** Messages of a thread: one waits, while another is worked on. */
+const MESSAGES = 2;
+/** Bytes of headers for which a batch's memory has room, so that it can take chunks as well as data. */
+const OVERHEAD = 1 << 10;
+
+/** Data on the way to a thread, and who waits for their chunk. */
+interface Piece extends EncodePiece {
+  /** Gives the memory for the chunk. */
+  readonly place: (length: number) => Uint8Array;
+  readonly resolve: (chunk: Uint8Array) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Pieces that go to a thread together, one after the other in memory that it shares. */
+interface Batch {
+  readonly memory: SharedArrayBuffer;
+  readonly pieces: Piece[];
+  length: number;
+}
+
+export class ThreadEncoder implements ChunkEncoder, EncodeHelper {
   readonly parallel: number;
   readonly #pool: WorkerPool;
   readonly #blosc: BloscChoice;
   readonly #alone: ChunkEncoder["encode"];
   readonly #worth: Worth;
-  readonly #inputs = new BufferShelf();
+  /** Memory that is free: new memory, and moving it from thread to thread, takes as long as to encode. */
+  readonly #free = new BufferShelf<SharedArrayBuffer>();
+  #waiting: Batch | undefined;
   #underWay = 0;
 
   /** `alone` encodes what is not worth a thread. */
@@ -225,32 +237,101 @@ export class ThreadEncoder implements ChunkEncoder {
     return Number.isFinite(this.#worth(cname)) ? this.parallel : 1;
   }
 
+  helperOf(cname: CompressorName | undefined, isLimit: boolean): EncodeHelper | undefined {
+    const isAsked = Number.isFinite(this.#worth(cname));
+    return isSlow(cname) || this.#blosc === "native" || !(isAsked || isLimit) ? undefined : this;
+  }
+
   async encode(
     data: Uint8Array,
     options: EncodeOptions,
-    given?: Uint8Array<ArrayBuffer>,
+    room?: Uint8Array<ArrayBuffer>,
   ): Promise<Uint8Array> {
     const { length } = data;
     const crowded = this.#underWay > 0 && this.#underWay + length > MAX_PIECES_UNDER_WAY;
     if (length < this.#worth(options.cname) || crowded || !(await this.#pool.start()))
-      return this.#alone(data, options, given);
-    const input = this.#inputs.take(length) ?? new ArrayBuffer(length);
-    new Uint8Array(input).set(data);
-    // Part of a buffer cannot move to a thread.
-    const room = given?.length === given?.buffer.byteLength ? given?.buffer : undefined;
+      return this.#alone(data, options, room);
+    const chunk = this.#add(data, options, (size) => room?.subarray(0, size) ?? new Uint8Array(size));
+    this.#send(); // the next goes to another thread
+    return chunk;
+  }
+
+  offer(
+    data: Uint8Array,
+    options: EncodeOptions,
+    place: (length: number) => Uint8Array,
+  ): Promise<Uint8Array> | undefined {
+    // The calling thread encodes as well.
+    const threads = Math.max(1, this.#pool.size - 1);
+    if (!this.#pool.isRunning) void this.#pool.start(threads);
+    const isEnough = this.#underWay + data.length > MESSAGES * BATCH * threads;
+    return !this.#pool.isRunning || isEnough ? undefined : this.#add(data, options, place);
+  }
+
+  /** Puts data to those that wait, and sends these once they are enough, or nothing else is going on. */
+  #add(data: Uint8Array, options: EncodeOptions, place: Piece["place"]): Promise<Uint8Array> {
+    const { length } = data;
     this.#underWay += length;
-    try {
-      const reply = await this.#pool.run(
-        { kind: "encode", blosc: this.#blosc, input, length, options, room },
-        room === undefined ? [input] : [input, room],
-      );
-      if (reply.input !== undefined) this.#inputs.put(reply.input);
-      if (reply.error !== undefined) throw unpackError(reply.error);
-      const [chunk] = reply.buffers;
-      if (chunk === undefined) throw new RangeError("a thread answered something else");
-      return new Uint8Array(chunk, 0, at(reply.facts, 0));
-    } finally {
+    const chunk = new Promise<Uint8Array>((resolve, reject) => {
+      const piece = { length, options, place, resolve, reject };
+      if (this.#waiting !== undefined && this.#waiting.length + length > BATCH) this.#send();
+      if (this.#waiting === undefined) {
+        this.#waiting = this.#batchOf(data, piece);
+        setImmediate(() => this.#send());
+      } else {
+        new Uint8Array(this.#waiting.memory).set(data, this.#waiting.length);
+        this.#waiting.pieces.push(piece);
+        this.#waiting.length += length;
+      }
+      if (this.#waiting.length >= BATCH) this.#send();
+    });
+    return chunk.finally(() => {
       this.#underWay -= length;
+    });
+  }
+
+  #send(): void {
+    if (this.#waiting !== undefined) this.#hand(this.#waiting);
+    this.#waiting = undefined;
+  }
+
+  #hand(batch: Batch): void {
+    this.#encodeElsewhere(batch).catch((error: unknown) => {
+      for (const { reject } of batch.pieces) reject(error);
+    });
+  }
+
+  async #encodeElsewhere({ memory, pieces, length }: Batch): Promise<void> {
+    const output = this.#take(length + HEADER_LENGTH * pieces.length);
+    const plain = pieces.map((piece) => ({ length: piece.length, options: piece.options }));
+    const job = { kind: "encode", blosc: this.#blosc, input: memory, output, pieces: plain } as const;
+    const { facts, error } = await this.#pool.run(job, []);
+    if (error !== undefined && pieces.length === 1) throw unpackError(error);
+    let [from, to] = [0, 0];
+    for (const [i, piece] of pieces.entries()) {
+      // What one piece of several did wrong, each learns by itself.
+      if (error !== undefined) this.#hand(this.#batchOf(new Uint8Array(memory, from, piece.length), piece));
+      else {
+        const made = at(facts, i);
+        const room = piece.place(made);
+        room.set(new Uint8Array(output, to, made));
+        piece.resolve(room);
+        to += made;
+      }
+      from += piece.length;
     }
+    this.#free.put(memory);
+    this.#free.put(output);
+  }
+
+  /** A batch that begins with a piece: a copy of its data. */
+  #batchOf(data: Uint8Array, piece: Piece): Batch {
+    const memory = this.#take(Math.max(data.length, BATCH));
+    new Uint8Array(memory).set(data);
+    return { memory, pieces: [piece], length: data.length };
+  }
+
+  #take(length: number): SharedArrayBuffer {
+    return this.#free.take(length) ?? new SharedArrayBuffer(Math.max(length, BATCH + OVERHEAD));
   }
 }

@@ -40,15 +40,20 @@ export type DecodeJob = (DecodePlaces | DecodeBytes) & {
   readonly targets: DirectTargets | undefined;
 };
 
-/** Encodes the first `length` bytes of a buffer. */
+/** Data that become one chunk. */
+export interface EncodePiece {
+  /** Bytes. */
+  readonly length: number;
+  readonly options: EncodeOptions;
+}
+
+/** Encodes pieces that lie one after the other in `input`, and puts their chunks one after the other into `output`. */
 export interface EncodeJob {
   readonly kind: "encode";
   readonly blosc: BloscChoice;
-  readonly input: ArrayBuffer;
-  readonly length: number;
-  readonly options: EncodeOptions;
-  /** Where the chunk may go. */
-  readonly room: ArrayBuffer | undefined;
+  readonly input: SharedArrayBuffer;
+  readonly output: SharedArrayBuffer;
+  readonly pieces: readonly EncodePiece[];
 }
 
 /** Encodes a whole shard of a Zarr v3 array, and writes it. */
@@ -82,9 +87,9 @@ export type Order =
 
 /** What became of a job: results of the chunks before the error, if there is one. */
 export interface Reply {
-  /** Decoded chunks: one buffer for all, or one each. Of an encoding: the chunk. Of a shard: none. */
+  /** Decoded chunks: one buffer for all, or one each. Of an encoding, and of a shard: none. */
   readonly buffers: readonly ArrayBuffer[];
-  /** nbytes, ctbytes, typesize and `behind` of each decoded chunk. */
+  /** nbytes, ctbytes, typesize and `behind` of each decoded chunk; the length of each encoded one. */
   readonly facts: Float64Array;
   /** The job's input, to be used again. */
   readonly input?: ArrayBuffer | undefined;

@@ -18,7 +18,8 @@ import { WorkerPool } from "./worker-pool.ts";
 export interface ThreadOptions {
   /**
    * Threads that decode and encode; 0: everything in the calling thread. Default: one for each processor, which encode
-   * with zlib, zstd and lz4hc only, as the others are faster than the handing over.
+   * with zlib, zstd and lz4hc. The other compressors are faster than the handing over of single chunks: with these, a thread helps
+   * with appends to arrays of superchunks once encoding has taken most of their time, or at once where threads are asked for.
    */
   readonly threads?: number | undefined;
   /**

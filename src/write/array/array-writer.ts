@@ -7,7 +7,7 @@
  */
 
 import { arrayJournalKey, requireInPlace } from "../../archive/places/journal.ts";
-import type { ChunkEncoder, EncoderChoice } from "../../codec/types.ts";
+import type { ChunkEncoder } from "../../codec/types.ts";
 import { countChunks, type Patch, type RowSpan, type Run, type StoredLayout } from "../../format/layout.ts";
 import type { JsonObject } from "../../format/types.ts";
 import type { WritableStore } from "../../store/types.ts";
@@ -49,7 +49,7 @@ export interface MirrorMaker {
 
 /** How an {@link ArrayWriter} works. */
 export interface WriterOptions {
-  readonly encoder?: ChunkEncoder | EncoderChoice | undefined;
+  readonly encoder?: ChunkEncoder | undefined;
   readonly modify?: "patch" | "in-place" | undefined;
 }
 

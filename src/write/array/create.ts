@@ -11,7 +11,7 @@ import {
 } from "../../archive/places/generation.ts";
 import { JOURNAL_PREFIX } from "../../archive/places/journal.ts";
 import { refuseSymbolic } from "../../archive/places/linked.ts";
-import type { ChunkEncoder, EncoderChoice } from "../../codec/types.ts";
+import type { ChunkEncoder } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { givenDType } from "../../format/dtype.ts";
 import { objectOf, parseJson } from "../../format/json.ts";
@@ -57,7 +57,7 @@ export interface WriterLock {
 /** How an array is opened for writing. */
 export interface WriteOptions {
   /** Makes chunks, or says who does for a compressor; default: in the calling thread. */
-  readonly encoder?: ChunkEncoder | EncoderChoice | undefined;
+  readonly encoder?: ChunkEncoder | undefined;
   /** Keeps other writers out. Without one, the commits alone do: the slower of two writers fails with `CONFLICT`. */
   readonly lock?: (() => Promise<WriterLock>) | undefined;
   /**

@@ -6,7 +6,7 @@
  * answer was lost is told by the number of commits beside the reservation. Must not know where stores are. @see FORMAT.md [FG-16]
  */
 import { joinBytes } from "../../bytes/arrays.ts";
-import type { ChunkEncoder, EncoderChoice } from "../../codec/types.ts";
+import type { ChunkEncoder } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { Run } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
@@ -47,7 +47,7 @@ export interface SharedOptions {
 
 /** What {@link openShared} takes besides. */
 export interface SharedContext extends SharedOptions {
-  readonly encoder?: ChunkEncoder | EncoderChoice | undefined;
+  readonly encoder?: ChunkEncoder | undefined;
   /** Held for each commit: for stores whose put does not compare and replace in one step. */
   readonly lock?: (() => Promise<WriterLock>) | undefined;
   readonly signal?: AbortSignal | undefined;

@@ -69,7 +69,7 @@ export async function* encodePieces(
   options: EncodeOptions,
   encoder: ChunkEncoder | undefined,
 ): AsyncGenerator<EncodedPiece> {
-  const parallel = encoder?.parallel ?? 1;
+  const parallel = encoder?.parallelOf?.(options.cname) ?? encoder?.parallel ?? 1;
   if (encoder === undefined || parallel < 2) {
     if (encoder === undefined) await prepareEncode(options.cname);
     for await (const piece of pieces) {

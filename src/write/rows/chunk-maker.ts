@@ -12,9 +12,16 @@ import {
   prepareEncode,
   replaceBytes,
 } from "../../codec/index.ts";
-import type { ByteEdit, ChunkEncoder, EncodeOptions, EncoderChoice } from "../../codec/types.ts";
+import type {
+  ByteEdit,
+  ChunkEncoder,
+  CompressorName,
+  EncodeHelper,
+  EncodeOptions,
+} from "../../codec/types.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";
+import { giveWay } from "../../store/pool.ts";
 import type { ArrayRoot } from "../array/root.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
 import type { ColumnLayout } from "../layout/columns.ts";
@@ -36,7 +43,7 @@ export class ChunkMaker {
   };
   #digestLength = 0;
 
-  constructor(encoder: ChunkEncoder | EncoderChoice | undefined) {
+  constructor(encoder: ChunkEncoder | undefined) {
     this.#encoding = new Encoding(encoder);
   }
 
@@ -100,7 +107,7 @@ export class ChunkMaker {
   #put(nbytes: number, make: (room: Uint8Array) => Uint8Array): StoredChunk {
     const length = this.#digestLength;
     const room = this.#arena.reserve(nbytes + HEADER_LENGTH + length);
-    const bytes = make(room.subarray(0, room.length - length));
+    const bytes = this.#encoding.timed(nbytes, () => make(room.subarray(0, room.length - length)));
     const digest = room.subarray(bytes.length, bytes.length + length);
     digest.set(this.#digest(bytes));
     this.#arena.keep(bytes.length + length);
@@ -109,13 +116,39 @@ export class ChunkMaker {
 
   /** Begins to make a chunk for the next superchunk; at most as many at a time as the encoder likes. */
   async begin(data: Uint8Array, typesize: number): Promise<BegunChunk> {
-    const { parallel } = this.#encoding;
-    if (!this.isHere) await this.made(parallel - 1);
+    if (this.#encoding.helper !== undefined) {
+      const helped = this.#helped(data, typesize);
+      if (helped !== undefined) return helped;
+      const own = this.next(data, typesize);
+      // The helper's answers come in between.
+      await giveWay();
+      return own;
+    }
+    if (this.isHere) return this.next(data, typesize);
+    await this.made(this.#encoding.parallel - 1);
     const chunk = this.next(data, typesize);
     if (!(chunk instanceof Promise)) return chunk;
     this.#underWay.add(chunk);
     const forget = (): void => void this.#underWay.delete(chunk);
     chunk.then(forget, forget);
+    return [chunk];
+  }
+
+  /** Lets a helper make a chunk from a copy of the data; undefined where none takes them. */
+  #helped(data: Uint8Array, typesize: number): BegunChunk | undefined {
+    const made = this.#encoding.helper?.offer(data, { ...this.#options, typesize }, (length) => {
+      const room = this.#arena.reserve(length + this.#digestLength);
+      this.#arena.keep(room.length);
+      return room;
+    });
+    if (made === undefined) return undefined;
+    const chunk = made.then((room) => {
+      const bytes = room.subarray(0, room.length - this.#digestLength);
+      const digest = room.subarray(bytes.length);
+      digest.set(this.#digest(bytes));
+      return { bytes, digest, nbytes: data.length };
+    });
+    chunk.catch(() => undefined); // thrown where the chunk is needed
     return [chunk];
   }
 
@@ -144,36 +177,66 @@ export class ChunkMaker {
 
 // Encoding in the calling thread, at once where the codec is ready.
 
-/** What a chunk is made with: an encoder that works elsewhere, or the calling thread. */
-class Encoding {
-  readonly #given: ChunkEncoder | EncoderChoice | undefined;
-  #encoder: ChunkEncoder | undefined;
+/** Bytes that the calling thread has encoded before it looks whether it had time for anything else. */
+const SPAN = 16 << 20;
+/** Part of that time which encoding took, from which on a helper is worth its thread. */
+const MOSTLY = 0.6;
 
-  constructor(encoder: ChunkEncoder | EncoderChoice | undefined) {
-    this.#given = encoder;
-    if (typeof encoder !== "function") this.#encoder = encoder;
+/** What a chunk is made with: an encoder that works elsewhere, or the calling thread, which may get a helper. */
+class Encoding {
+  readonly #encoder: ChunkEncoder | undefined;
+  #cname: CompressorName | undefined;
+  #helper: EncodeHelper | undefined;
+  /** What the calling thread has encoded since `from`: bytes, and milliseconds. */
+  #here = { from: 0, bytes: 0, ms: 0 };
+
+  constructor(encoder: ChunkEncoder | undefined) {
+    this.#encoder = encoder;
   }
 
   /** Chunks that are worth asking for at a time. */
   get parallel(): number {
-    return this.#encoder?.parallel ?? 1;
+    return this.#encoder?.parallelOf?.(this.#cname) ?? this.#encoder?.parallel ?? 1;
   }
 
-  /** Loads what the compressor needs, and settles who encodes with it. */
-  async prepare(options: EncodeOptions): Promise<void> {
-    if (typeof this.#given === "function") this.#encoder = this.#given(options.cname);
-    if (this.parallel === 1) await prepareEncode(options.cname);
+  /** Loads what the compressor needs. */
+  async prepare({ cname }: EncodeOptions): Promise<void> {
+    if (this.#cname !== cname) this.#helper = undefined;
+    this.#cname = cname;
+    this.#helper ??= this.#encoder?.helperOf?.(cname, false);
+    if (this.isHere) await prepareEncode(cname);
   }
 
   /** One chunk, in a buffer of its own; a promise of it where it is made elsewhere: `data` stay as they are till then. */
   encode(data: Uint8Array, options: EncodeOptions): Uint8Array | Promise<Uint8Array> {
-    if (this.#encoder !== undefined && this.parallel > 1) return this.#encoder.encode(data, options);
+    if (this.#encoder !== undefined && !this.isHere) return this.#encoder.encode(data, options);
     return encodeSync(data, options);
   }
 
-  /** True where chunks are made in the calling thread. */
+  /** True where chunks are made in the calling thread, but for those that a helper takes. */
   get isHere(): boolean {
-    return this.#encoder === undefined || this.parallel === 1;
+    return this.#helper !== undefined || this.parallel === 1;
+  }
+
+  /** Who takes some of the chunks. */
+  get helper(): EncodeHelper | undefined {
+    return this.#helper;
+  }
+
+  /** Encodes in the calling thread, and looks for a helper once that takes most of the time: where the disk does, there is none. */
+  timed(nbytes: number, make: () => Uint8Array): Uint8Array {
+    if (this.#helper !== undefined || this.#encoder?.helperOf === undefined) return make();
+    const begin = performance.now();
+    const here = this.#here;
+    if (here.bytes === 0) here.from = begin;
+    const bytes = make();
+    const end = performance.now();
+    here.bytes += nbytes;
+    here.ms += end - begin;
+    if (here.bytes < SPAN) return bytes;
+    if (here.ms > MOSTLY * (end - here.from)) this.#helper = this.#encoder.helperOf(this.#cname, true);
+    this.#here = { from: 0, bytes: 0, ms: 0 };
+    return bytes;
   }
 }
 

@@ -1,5 +1,6 @@
 /** Chunks that threads encode are those of the calling thread, in order. */
 
+import { readdirSync, readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
@@ -7,11 +8,14 @@ import type { ArrayArchive } from "../../../src/archive/kinds/types.ts";
 import { open } from "../../../src/archive/open/open.ts";
 import { encodeAhead, encodeSync, prepareEncode } from "../../../src/codec/index.ts";
 import type { ChunkEncoder, CompressorName } from "../../../src/codec/types.ts";
+import { parseDType } from "../../../src/format/dtype.ts";
 import { open as openPath } from "../../../src/node/index.ts";
 import { ThreadEncoder, worthUnasked } from "../../../src/node/threads/thread-encoder.ts";
 import { WorkerPool } from "../../../src/node/threads/worker-pool.ts";
 import { createArray, openWritable } from "../../../src/node/write.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
+import { settleSettings } from "../../../src/write/layout/settings.ts";
+import { ChunkMaker } from "../../../src/write/rows/chunk-maker.ts";
 import { convert } from "../../../src/zarr.ts";
 import { loadFolder } from "../../archive/memory-archive.ts";
 import { findFixture } from "../../fixtures/manifest.ts";
@@ -168,6 +172,108 @@ it.each<[CompressorName, number, boolean]>([
   };
   await new ThreadEncoder(pool, "wasm", encodeAlone).encode(new Uint8Array(length), { cname });
   expect(alone).toBe(isWorth ? 0 : 1);
+});
+
+it("pieces that go to a thread together are the chunks of the calling thread, and each has its own error", async () => {
+  const asked = new ThreadEncoder(pool);
+  await pool.start();
+  await prepareEncode("lz4");
+  const data = makeData(12);
+  const options = { cname: "lz4", typesize: 4 } as const;
+  const offered = data.map((bytes, i) => {
+    const made = asked.offer(
+      bytes,
+      i === 5 ? { ...options, clevel: 10 } : options,
+      (length) => new Uint8Array(length),
+    );
+    bytes.fill(7); // it was copied
+    return made;
+  });
+  expect(offered.every((each) => each !== undefined)).toBe(true);
+  const settled = await Promise.allSettled(offered);
+  const expected = makeData(12).map((bytes) => encodeSync(bytes, options));
+  for (const [i, each] of settled.entries()) {
+    if (each.status === "fulfilled") expect(each.value).toEqual(expected[i]);
+    else expect([i, each.reason]).toMatchObject([5, { code: "BAD_ARGUMENT", details: { field: "clevel" } }]);
+  }
+  expect(settled.filter(({ status }) => status === "rejected").length).toBe(1);
+  // What threads can do in a while is enough: the caller encodes the rest.
+  const large = new Uint8Array(1 << 20);
+  const many = Array.from({ length: 5 }, () =>
+    asked.offer(large, options, (length) => new Uint8Array(length)),
+  );
+  expect(many.map((each) => each === undefined)).toEqual([false, false, true, true, true]);
+  await Promise.all(many);
+});
+
+it.each([
+  [[8000, 1000, 200], "rows"],
+  [[100, 30_000, 5], "columns"],
+] as const)(
+  "an array that a helper encodes is byte for byte that of one thread: %j, %s",
+  async (batches, kind) => {
+    const offer = vi.spyOn(ThreadEncoder.prototype, "offer");
+    const files: Uint8Array[][] = [];
+    for (const threads of [0, 2]) {
+      const path = join(bundles.folder, `helped-${kind}-${threads}`);
+      const dtype = kind === "rows" ? "<i4" : [["a", "<i4"] as const, ["b", "<f8"] as const];
+      const settings = { dtype, chunklen: 2000, superchunklen: 16, cparams: { cname: "lz4" as const } };
+      const array = await createArray(path, { ...settings, workerUrl: bundles.worker, threads });
+      const itemBytes = kind === "rows" ? 4 : 12;
+      for (let round = 0; round < 40; round++)
+        for (const rows of batches)
+          await array.append(Uint8Array.from({ length: rows * itemBytes }, (_, i) => (i * (round + 3)) >> 7));
+      await array.close();
+      const folder = join(path, "data");
+      files.push(
+        readdirSync(folder, { recursive: true, encoding: "utf8", withFileTypes: true })
+          .filter((each) => each.isFile())
+          .map((each) => join(each.parentPath, each.name))
+          .sort()
+          .map((name) => new Uint8Array(readFileSync(name))),
+      );
+    }
+    const helped = await Promise.all(
+      offer.mock.results.map(({ value }) => value as Promise<Uint8Array> | undefined),
+    );
+    offer.mockRestore();
+    expect(files[1]).toEqual(files[0]);
+    expect(helped.filter((each) => each !== undefined).length).toBeGreaterThan(10);
+  },
+);
+
+const SETTINGS = settleSettings(
+  { dtype: parseDType("<f8", ""), rowShape: [], hasColumns: false, dflt: 0, revision: 0 },
+  { cparams: { cname: "lz4" } },
+);
+
+it("a writer looks for a helper once most of its time went into encoding, and not where the disk took it", async () => {
+  for (const [encoding, other, expected] of [
+    [9, 1, ["lz4 false", "lz4 true"]],
+    [1, 9, ["lz4 false"]],
+  ] as const) {
+    let [now, calls] = [0, 0];
+    const clock = vi
+      .spyOn(performance, "now")
+      .mockImplementation(() => (now += calls++ % 2 === 0 ? other : encoding));
+    const asked: string[] = [];
+    const maker = new ChunkMaker({
+      parallel: 4,
+      parallelOf: () => 1,
+      encode: () => Promise.reject(new Error("not one by one")),
+      helperOf: (cname, isLimit) => void asked.push(`${cname} ${isLimit}`),
+    });
+    try {
+      await maker.prepare(SETTINGS);
+      for (let i = 0; i < 16; i++) {
+        await maker.begin(new Uint8Array(1 << 20), 8);
+        maker.giveBack(maker.takeBlocks());
+      }
+    } finally {
+      clock.mockRestore();
+    }
+    expect(asked).toEqual(expected);
+  }
 });
 
 /** Every object of a store. */
