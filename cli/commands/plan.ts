@@ -115,9 +115,9 @@ const HOLES: readonly HolePolicy[] = ["fill", "drop", "cut"];
 
 /** Options of conversions that other work has too. */
 const OWN_OPTIONS: { readonly [work in OtherWork]: readonly string[] } = {
-  verify: [],
-  virtualize: ["portable", "column", "dimensionNames"],
-  repair: ["holes", "scan"],
+  verify: ["allow"],
+  virtualize: ["allow", "portable", "column", "dimensionNames"],
+  repair: ["allow", "holes", "scan"],
 };
 
 /** Plans what is not a conversion. Throws `BAD_ARGUMENT` for options of conversions. */
@@ -132,6 +132,7 @@ function planWork(
     portable,
     column,
     dimensionNames,
+    allow,
   }: PlanFlags & { readonly for: OtherWork },
   command: Command,
   context: Context,
@@ -156,7 +157,7 @@ function planWork(
   const form = work === "virtualize" ? formNamed(destination) : undefined;
   const make = (onProgress: PlanPathOptions["onProgress"]): Promise<SharedPlan> =>
     plan(sources, destination, {
-      ...{ command: work, form, holes, scan, portable, columns: column, dimensionNames },
+      ...{ command: work, form, holes, scan, portable, columns: column, dimensionNames, allow },
       ...{ signal: context.signal, output, onProgress },
     });
   return tellPlan(make, { output, json: json === true }, context);

@@ -74,10 +74,15 @@ export async function plan(
   const to = absolute(destination);
   if (command !== "convert") {
     const { portable, columns, dimensionNames } = own;
-    const chosen = command === "virtualize" ? { form, portable, columns, dimensionNames } : { holes, scan };
+    const chosen = {
+      verify: {},
+      virtualize: { form, portable, columns, dimensionNames },
+      repair: { holes, scan },
+    }[command];
+    const allow = own.allow?.map(allowedInPlan);
     const made = await planWork(
       {
-        ...{ command, options: command === "verify" ? {} : packOptions(chosen as ConvertPathOptions) },
+        ...{ command, options: packOptions({ ...chosen, allow } as ConvertPathOptions) },
         ...{ archivesOnly: command === "virtualize", takesDamaged: command === "repair" },
       },
       { from, to },
@@ -108,8 +113,9 @@ export async function plan(
 async function planWork(
   work: PlaceWork,
   { from, to }: { readonly from: readonly string[]; readonly to: string },
-  options: Pick<ConvertPathOptions, "signal" | "onProgress">,
+  { signal, onProgress, ...access }: ConvertPathOptions,
 ): Promise<SharedPlan> {
+  const options = { signal, onProgress, openPlace: placeOpener(access) };
   const places = await locateAll(from);
   const target = locateTarget(to, "file");
   try {
@@ -263,12 +269,14 @@ function workOf(
   { store, path }: WritableLocation,
 ): { readonly work: SharedWork; readonly references?: OpenPlan["references"] } {
   const beside = folderBeside(path);
+  const { allow } = made.options as Pick<PlanPathOptions, "allow">;
+  const openPlace = placeOpener({ allow });
   if (made.command === "repair") {
     const { holes, scan } = made.options as Pick<PlanPathOptions, "holes" | "scan">;
     const into = { store: requireRenaming({ store, path }), path, made: joinKey(beside, "made") };
     return {
       work: {
-        run: (source, _, signal) => repairSource(places, source, into, { holes, scan, signal }),
+        run: (source, _, signal) => repairSource(places, source, into, { holes, scan, signal, openPlace }),
         report: joinKey(path, "repair.jsonl"),
       },
     };
@@ -282,7 +290,7 @@ function workOf(
       references: () => result,
       work: {
         run: (source, unit, signal) =>
-          listSource(places, source, { store, key: keyOf(unit) }, { ...settings, signal }),
+          listSource(places, source, { store, key: keyOf(unit) }, { ...settings, signal, openPlace }),
         async end(signal) {
           const units = new Units(made);
           const numbers = new Map(made.sources.map((source, i) => [source.path, units.of(i).first]));
@@ -305,7 +313,7 @@ function workOf(
   return {
     work: {
       run: (source, _, signal) =>
-        verifySource(places, source, signal, (each) => verifyLinkAt(each, { signal })),
+        verifySource(places, source, { signal, openPlace }, (each) => verifyLinkAt(each, { signal })),
       report: path,
     },
   };

@@ -4,6 +4,7 @@
  * Knows what changes when an archive does; must not know what is done with it.
  */
 
+import type { OpenOptions } from "../archive/kinds/types.ts";
 import { at } from "../bytes/at.ts";
 import { failureOf } from "../convert/failure.ts";
 import type { ConvertOptions, Destination } from "../convert/pipeline.ts";
@@ -43,10 +44,11 @@ export async function planPlaces(
   { command, options = {}, archivesOnly = false, takesDamaged = false }: PlaceWork,
   places: readonly PlanPlace[],
   destination: Destination,
-  { signal, onProgress }: Pick<ConvertOptions, "signal" | "onProgress">,
+  { signal, onProgress, openPlace }: Pick<ConvertOptions, "signal" | "onProgress" | "openPlace">,
   facts: SharedPlanFacts,
 ): Promise<SharedPlan> {
   await assertPlaceFree(destination);
+  const reading = { signal, openPlace };
   const sources: SharedSource[] = [];
   for (const [place, { store, path }] of places.entries()) {
     const before = sources.length;
@@ -58,11 +60,11 @@ export async function planPlaces(
       };
       if (found.error !== undefined && !takesDamaged)
         return { ...where, nbytes: 0, failure: failureOf(found.error, where.path) };
-      const { versions, nbytes } = await lookAt(store, found, signal);
+      const { versions, nbytes } = await lookAt(store, found, reading);
       return { ...where, versions, nbytes };
     };
     const all: FoundReadable[] = [];
-    for await (const found of readablesAt(store, path, signal))
+    for await (const found of readablesAt(store, path, reading))
       if (!archivesOnly || found.array === undefined) all.push(found);
     for await (const each of mapAhead(all, LOOKED_AHEAD, describe, signal)) {
       sources.push(each);
@@ -87,16 +89,15 @@ export async function planPlaces(
 async function* readablesAt(
   store: ReadableStore,
   path: string,
-  signal: AbortSignal | undefined,
+  reading: OpenOptions,
 ): AsyncGenerator<FoundReadable> {
-  if (path === "" || (await store.stat(path, { signal })) === undefined) {
-    for await (const found of findReadables(store, path, { signal }))
-      if (found.group === undefined) yield found;
+  if (path === "" || (await store.stat(path, reading)) === undefined) {
+    for await (const found of findReadables(store, path, reading)) if (found.group === undefined) yield found;
     return;
   }
   let opened: Readable;
   try {
-    opened = await open(store, path, { signal });
+    opened = await open(store, path, reading);
   } catch {
     yield { path }; // verifying it says what is wrong
     return;
@@ -111,18 +112,18 @@ async function* readablesAt(
 async function lookAt(
   store: ReadableStore,
   { path, array }: FoundReadable,
-  signal: AbortSignal | undefined,
+  reading: OpenOptions,
 ): Promise<{ readonly versions: string; readonly nbytes: number }> {
   if (array !== undefined)
     return { versions: await digestOf(await fingerprintZarr(array)), nbytes: array.nbytes };
-  const peeked = await peek(store, path, signal);
+  const peeked = await peek(store, path, reading.signal);
   if (peeked !== undefined) return peeked;
   try {
-    const opened = await open(store, path, { signal });
+    const opened = await open(store, path, reading);
     const nbytes = opened.kind === "group" ? 0 : opened.nbytes;
     return { versions: await versionsOf(store, path, opened), nbytes };
   } catch (error) {
-    signal?.throwIfAborted();
+    reading.signal?.throwIfAborted();
     if (!isSuperchunkError(error)) throw error;
     return { versions: await versionsOf(store, path, undefined), nbytes: 0 };
   }

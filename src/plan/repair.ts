@@ -42,11 +42,11 @@ export async function repairSource(
   places: readonly PlanPlace[],
   source: SharedSource,
   into: RepairPlace,
-  options: Pick<RepairOptions, "holes" | "scan"> & { readonly signal: AbortSignal },
+  options: Pick<RepairOptions, "holes" | "scan" | "openPlace"> & { readonly signal: AbortSignal },
 ): Promise<JsonObject> {
   const { path } = source;
   const { place, store, key } = placeOf(places, source);
-  await assertUnchanged(store, source, await openWhole(store, key, options.signal));
+  await assertUnchanged(store, source, await openWhole(store, key, options));
   const looked = await repairArray(store, key, { ...options, dryRun: true });
   if (looked.problems.length + looked.lost.length === 0) return { path, status: "whole", rows: looked.rows };
   if (looked.holes.length > 0 && options.holes === undefined)
@@ -93,10 +93,10 @@ function nodeOf(places: readonly PlanPlace[], place: PlanPlace, path: string, ke
 async function openWhole(
   store: ReadableStore,
   key: string,
-  signal: AbortSignal,
+  { signal, openPlace }: Pick<RepairOptions, "openPlace"> & { readonly signal: AbortSignal },
 ): Promise<Readable | undefined> {
   try {
-    return await open(store, key, { signal });
+    return await open(store, key, { signal, openPlace });
   } catch (error) {
     signal.throwIfAborted();
     if (isSuperchunkError(error)) return undefined;

@@ -5,7 +5,7 @@
  * Knows archives and their findings; must not know how units are given out.
  */
 
-import type { Finding, VerifyReport } from "../archive/kinds/types.ts";
+import type { Finding, OpenOptions, VerifyReport } from "../archive/kinds/types.ts";
 import { isUnfollowed } from "../archive/open/discover.ts";
 import { isSuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
@@ -20,14 +20,15 @@ export type VerifyBeside = (path: string, signal: AbortSignal) => Promise<readon
 export async function verifySource(
   places: readonly PlanPlace[],
   source: SharedSource,
-  signal: AbortSignal,
+  reading: Pick<OpenOptions, "openPlace"> & { readonly signal: AbortSignal },
   beside: VerifyBeside,
 ): Promise<JsonObject> {
+  const { signal } = reading;
   const { path } = source;
   const { store, key } = placeOf(places, source);
   let dialect: string | null = null;
   try {
-    const opened = await open(store, key, { signal });
+    const opened = await open(store, key, reading);
     dialect = opened.dialect;
     await assertUnchanged(store, source, opened);
     const subject = opened.kind === "group" ? await opened.arrays() : opened;

@@ -5,7 +5,7 @@
  * Knows lists of chunks; must not know the forms of references.
  */
 
-import type { Archive, ChunkInfo, ListChunksOptions } from "../archive/kinds/types.ts";
+import type { Archive, ChunkInfo, ListChunksOptions, OpenOptions } from "../archive/kinds/types.ts";
 import { at } from "../bytes/at.ts";
 import { parseJson, stringifyJson } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
@@ -23,11 +23,11 @@ export async function listSource(
   places: readonly PlanPlace[],
   source: SharedSource,
   into: { readonly store: WritableStore; readonly key: string },
-  options: ListSettings & { readonly signal: AbortSignal },
+  { openPlace, ...options }: ListSettings & Pick<OpenOptions, "openPlace"> & { readonly signal: AbortSignal },
 ): Promise<JsonObject> {
   const { signal } = options;
   const { store, key } = placeOf(places, source);
-  const opened = await open(store, key, { signal });
+  const opened = await open(store, key, { signal, openPlace });
   await assertUnchanged(store, source, opened);
   const lists = new ListedChunks();
   let chunks = 0;

@@ -1,5 +1,14 @@
 /** The command on arrays whose superchunks lie in several folders, and in S3. */
-import { cpSync, existsSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parseDType } from "../../src/format/dtype.ts";
@@ -248,6 +257,32 @@ test("references, indexes and plans are made of an array with places; a link is 
     code: 1,
     err: expect.stringContaining("Zarr readers") as string,
   });
+});
+
+test("plans to verify, refer and repair keep what is allowed", async () => {
+  const { folder, root, cold } = await spread();
+  const planned = async (work: string, to: string, ...more: readonly string[]): Promise<number> => {
+    const plan = join(folder, `${work}${more.length}.json`);
+    const made = ["plan", root, to, "-o", plan, "--for", work, ...more];
+    expect(await runCli(made)).toMatchObject({ code: 0 });
+    // The processes that run it are told nothing more.
+    await runCli(["run", plan]);
+    return (await runCli(["finish", plan])).code;
+  };
+  const report = join(folder, "report.jsonl");
+  expect(await planned("verify", report, "--allow", cold)).toBe(0);
+  expect(JSON.parse(readFileSync(report, "utf8"))).toMatchObject({ ok: true, chunks: 25 });
+  expect(await planned("verify", `${report}.refused`)).not.toBe(0);
+  expect(readFileSync(`${report}.refused`, "utf8")).toContain("is not allowed");
+  const set = join(folder, "refs.json");
+  expect(await planned("virtualize", set, "--allow", cold)).toBe(0);
+  expect(await valuesOf(join(set, "array"), [folder])).toEqual([...ramp(100)]);
+  const [id = ""] = readdirSync(cold);
+  rmSync(join(cold, id, "__2__.bin"));
+  const saved = join(folder, "saved");
+  await planned("repair", saved, "--holes", "drop", "--allow", cold);
+  const kept = [...ramp(100)].filter((value) => value < 16 || value >= 32);
+  expect(await valuesOf(join(saved, "array"), [])).toEqual(kept);
 });
 
 test("a place elsewhere now is read through a container that says where", async () => {
