@@ -58,7 +58,17 @@ export async function openBlosc2Store(
   }
   const tables = await showTables(members, options);
   const tree = new TreeStore(store, place, { members, tables });
-  return openZarr(tree, parts.slice(count).join("/"), { ...options, dialect: "blosc2" });
+  const inside = parts.slice(count).join("/");
+  try {
+    return await openZarr(tree, inside, { ...options, dialect: "blosc2" });
+  } catch (error) {
+    if (!isSuperchunkError(error, "NOT_FOUND")) throw error;
+    throw new SuperchunkError(
+      "NOT_FOUND",
+      `the store has no group or array "${inside}"; "superchunk ls" lists what it has`,
+      { path: store.describe(place), field: inside },
+    );
+  }
 }
 
 function openIfThere(

@@ -6,8 +6,9 @@ import type { OpenOptions } from "../archive/kinds/types.ts";
 import { open as openIn } from "../archive/open/open.ts";
 import { isArchive } from "../convert/sources/items.ts";
 import { SuperchunkError } from "../errors.ts";
+import { isHeldName, openInFile } from "../open/open.ts";
 import type { ReadableStore } from "../store/types.ts";
-import { findViewEntries } from "../view/find-entries.ts";
+import { findViewEntries, viewOfNode } from "../view/find-entries.ts";
 import type { ViewEntry } from "../view/view-tree.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
@@ -64,12 +65,21 @@ export async function locateEntries(
         const node = await open(typed, { ...sets, signal });
         stores.push(node);
         if ("ownStore" in node) {
-          entries.push(setEntry(name, node));
+          entries.push(nodeEntry(name, node));
           continue;
         }
       }
       const { store, path } = await locate(typed);
       stores.push(store);
+      // Of an address the name alone tells: each look is a request.
+      if (sets !== undefined && (!isAddress(typed) || isHeldName(path))) {
+        const node = await openInFile(store, path, { signal });
+        if (node !== undefined) {
+          entries.push(nodeEntry(name, node));
+          if (node.path === "") places.push({ name, store, path });
+          continue;
+        }
+      }
       if (await isArchive(store, path, { signal })) {
         // A server's objects are remembered by version: only a store of its own takes new ones for right.
         const openAgain = isAddress(typed)
@@ -79,7 +89,11 @@ export async function locateEntries(
         places.push({ name, store, path });
         continue;
       }
-      const found = await findViewEntries(store, path, { signal, openPlace }).catch((error: unknown) => {
+      const found = await findViewEntries(store, path, {
+        signal,
+        openPlace,
+        shown: sets !== undefined,
+      }).catch((error: unknown) => {
         if (isOther?.(error) === true) return undefined;
         throw error;
       });
@@ -102,17 +116,17 @@ async function isSet(typed: string): Promise<boolean> {
   return has("snapshots") && (has("repo") || has("refs"));
 }
 
-/** A set as it is when it is opened: its references are not read again. */
-function setEntry(node: string, opened: ZarrArray | ZarrGroup): ViewEntry {
+/** A set of references, an HDF5 file, or what is of Blosc2, as it is when it is opened: it is not opened again. */
+function nodeEntry(node: string, opened: ZarrArray | ZarrGroup): ViewEntry {
   const source = opened.store.describe(opened.path);
   return {
     node,
     source,
     open: () =>
       Promise.reject(
-        new SuperchunkError("UNSUPPORTED", "this is a set of references, not an archive", { path: source }),
+        new SuperchunkError("UNSUPPORTED", "this is shown as Zarr, and is not an archive", { path: source }),
       ),
-    view: async (options) => (await import("../view/nodes-view.ts")).NodesView.plan(opened, options),
+    view: viewOfNode(() => Promise.resolve(opened)),
   };
 }
 

@@ -58,21 +58,15 @@ export function setAbove(path: string): string | undefined {
 
 async function locatePath(path: string, typed: string): Promise<Location> {
   try {
-    if (statSync(path).isDirectory()) {
-      // What is in a folder of Blosc2 is read by the store, a table for one.
-      const [, held = "", inside] = /^(.*?\.b2d)[\\/](.+)$/i.exec(path) ?? [];
-      if (inside === undefined) return { store: new FileStore(path), path: "" };
-      return {
-        store: new FileStore(dirname(held)),
-        path: `${basename(held)}/${inside.replaceAll("\\", "/")}`,
-      };
-    }
+    if (statSync(path).isDirectory()) return inBlosc2Folder(path) ?? { store: new FileStore(path), path: "" };
     // Who names a link means what it leads to; links inside of an archive are another matter.
     const real = await realpath(path);
     refuseName(basename(real), typed);
     return { store: new FileStore(dirname(real)), path: basename(real) };
   } catch (cause) {
     if (cause instanceof SuperchunkError) throw cause;
+    const held = inBlosc2Folder(path);
+    if (held !== undefined) return held;
     const file = fileAbove(path);
     if (file !== undefined)
       return { store: new FileStore(dirname(file)), path: `${basename(file)}${path.slice(file.length)}` };
@@ -85,6 +79,13 @@ async function locatePath(path: string, typed: string): Promise<Location> {
       cause,
     });
   }
+}
+
+/** What is in a store of Blosc2 that is a folder is read by the store: its arrays have paths without the endings of files. */
+function inBlosc2Folder(path: string): Location | undefined {
+  const [, held = "", inside] = /^(.*?\.b2d)[\\/](.+)$/i.exec(path) ?? [];
+  if (inside === undefined || statIfThere(held)?.isDirectory() !== true) return undefined;
+  return { store: new FileStore(dirname(held)), path: `${basename(held)}/${inside.replaceAll("\\", "/")}` };
 }
 
 /** The file that a path goes on after: `bars.h5` of `bars.h5/group/prices`; undefined where there is none. */

@@ -105,6 +105,11 @@ const BLOSC2_STORES = /\.b2[dz](?=\/|$)/i;
 /** Names of what is of HDF5 or Blosc2: it is looked for first, so that a server is not asked for the files of archives. */
 const HELD_NAMES = /\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom|b2[dz]|b2nd|b2frame)(?=\/|$)/i;
 
+/** True for a path whose name says that it is, or is in, an HDF5 file or what is of Blosc2. */
+export function isHeldName(path: string): boolean {
+  return HELD_NAMES.test(path);
+}
+
 /** As {@link openInFile}, told apart by the name, and with the same result where the name is wrong: undefined. */
 async function openNamed(
   store: ReadableStore,

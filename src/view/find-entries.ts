@@ -1,22 +1,33 @@
 /** Finds the archives that a view of a folder shows. */
 import type { OpenOptions } from "../archive/kinds/types.ts";
-import { findArchives, isZarrFolder } from "../archive/open/discover.ts";
+import { findArchives, isShownFolder, isZarrFolder } from "../archive/open/discover.ts";
 import { open } from "../archive/open/open.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { namePaths } from "../zarr/document/node-names.ts";
+import type { ZarrArray } from "../zarr/read/array.ts";
+import type { ZarrGroup } from "../zarr/read/group.ts";
 import type { ViewEntry } from "./view-tree.ts";
+
+/** What else than archives is found. */
+interface FindEntriesOptions extends OpenOptions {
+  /** HDF5 files, and frames and stores of Blosc2, too (default false). */
+  readonly shown?: boolean | undefined;
+}
 
 /** What `findViewEntries` of the entry does. */
 export async function findViewEntries(
   store: ReadableStore,
   path = "",
-  options: OpenOptions = {},
+  { shown, ...options }: FindEntriesOptions = {},
 ): Promise<ViewEntry[]> {
   const keys: string[] = [];
   const refused = new Map<string, SuperchunkError>();
-  for await (const found of findArchives(store, path, options)) {
+  const others = new Set<string>();
+  const isOther = shown === true ? isShownFolder : undefined;
+  for await (const found of findArchives(store, path, { ...options, isOther })) {
     keys.push(found.path);
+    if (found.kind === "other") others.add(found.path);
     if (found.error !== undefined) refused.set(found.path, found.error);
   }
   if (keys.length === 0) {
@@ -29,15 +40,29 @@ export async function findViewEntries(
   const below = (key: string): string =>
     path === "" || key === path ? key.slice(path.length) : key.slice(path.length + 1);
   const named = namePaths(keys.map(below).filter((name) => name !== ""));
+  const openOther = async (key: string): Promise<ZarrArray | ZarrGroup> => {
+    const { openInFile } = await import("../open/open.ts");
+    return (await openInFile(store, key, options)) ?? Promise.reject(notHeld(store.describe(key)));
+  };
   return keys.map((key) => ({
     node: named.get(below(key)) ?? below(key),
     source: store.describe(key),
+    ...(others.has(key) ? { view: viewOfNode(() => openOther(key)) } : {}),
     open: async (opening) => {
       const error = refused.get(key);
       if (error !== undefined) throw error;
       return open(store, key, { openPlace: options.openPlace, ...opening });
     },
   }));
+}
+
+/** Shows a node that is not an archive, opened when it is asked for. */
+export function viewOfNode(openNode: () => Promise<ZarrArray | ZarrGroup>): NonNullable<ViewEntry["view"]> {
+  return async (options) => (await import("./nodes-view.ts")).NodesView.plan(await openNode(), options);
+}
+
+function notHeld(path: string): SuperchunkError {
+  return new SuperchunkError("BAD_MAGIC", "neither an HDF5 file nor a frame or store of Blosc2", { path });
 }
 
 function onlyZarr(path: string): SuperchunkError {

@@ -88,3 +88,12 @@ test("a damaged store gives an error of this library, or values", async () => {
   }
   expect(told).toBeGreaterThan(50);
 });
+
+test("a path that a store does not have is told, with what to do", async () => {
+  await expect(open(store, "tree.b2z/a/nothing")).rejects.toMatchObject({
+    code: "NOT_FOUND",
+    message: expect.stringMatching(
+      /tree\.b2z: the store has no group or array "a\/nothing"; "superchunk ls"/,
+    ) as string,
+  });
+});

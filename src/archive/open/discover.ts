@@ -82,10 +82,16 @@ export async function* findArchives(
 
 /** True for a folder with the document of a Zarr node, or of a sparse frame of Blosc2. */
 export function isZarrFolder(entries: readonly ListEntry[]): boolean {
-  return entries.some(
-    ({ name, kind }) =>
-      kind === "object" && (ZARR_DOCUMENTS.includes(name) || name === SPARSE_FRAME || name === STORE_FILE),
-  );
+  return isShownFolder(entries) || hasObject(entries, ZARR_DOCUMENTS);
+}
+
+/** True for the folder of a sparse frame or a store of Blosc2, which are shown as Zarr. */
+export function isShownFolder(entries: readonly ListEntry[]): boolean {
+  return hasObject(entries, [SPARSE_FRAME, STORE_FILE]);
+}
+
+function hasObject(entries: readonly ListEntry[], names: readonly string[]): boolean {
+  return entries.some(({ name, kind }) => kind === "object" && names.includes(name));
 }
 
 async function isArchiveFolder(
