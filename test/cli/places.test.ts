@@ -17,6 +17,7 @@ import { open, openArray } from "../../src/node/index.ts";
 import { commandsIn, readExamples, runCommand } from "../examples.ts";
 import { temporaryFolder } from "../folder.ts";
 import { setEnvironment, startS3, type TestS3 } from "../node/s3/server.ts";
+import { serveObjects } from "../store/server.ts";
 import { runCli } from "./harness.ts";
 
 const ramp = (count: number): Int32Array => Int32Array.from({ length: count }, (_, i) => i);
@@ -283,6 +284,34 @@ test("plans to verify, refer and repair keep what is allowed", async () => {
   await planned("repair", saved, "--holes", "drop", "--allow", cold);
   const kept = [...ramp(100)].filter((value) => value < 16 || value >= 32);
   expect(await valuesOf(join(saved, "array"), [])).toEqual(kept);
+});
+
+test("a place on a web server is read, and new superchunks go elsewhere", async () => {
+  const { folder, root, cold } = await spread();
+  const names = readdirSync(cold, { recursive: true, encoding: "utf8" }).filter((name) =>
+    /\.\w+$/.test(name),
+  );
+  const server = await serveObjects(names.map((name) => [name, readFileSync(join(cold, name))]));
+  try {
+    const prefix = `${server.url}/`;
+    const storage = join(root, "meta/storage");
+    const text = readFileSync(storage, "utf8").replace(/"file:[^"]*"/, JSON.stringify(prefix));
+    writeFileSync(storage, text);
+    expect(await valuesOf(root, [prefix])).toEqual([...ramp(100)]);
+    expect(await runCli(["verify", root, "--allow", prefix])).toMatchObject({ code: 0 });
+    const { places } = await done("place", root, "--allow", prefix);
+    const sizes = [...server.objects].map(([name, { length }]) => (name.endsWith(".bin") ? length : 0));
+    const bytes = sizes.reduce((sum, size) => sum + size, 0);
+    expect(places).toMatchObject([{ name: "data" }, { name: "cold", superchunks: 3, bytes }]);
+    await done("append", root, join(folder, "rows"), "--allow", prefix);
+    expect(await valuesOf(root, [prefix])).toEqual([...ramp(100), ...ramp(100)]);
+    expect(server.log.filter((line) => !/^(?:GET|HEAD) /.test(line))).toEqual([]);
+    const mended = join(folder, "mended");
+    await done("repair", root, mended, "--allow", prefix);
+    expect(await valuesOf(mended, [])).toEqual([...ramp(100), ...ramp(100)]);
+  } finally {
+    await server.close();
+  }
 });
 
 test("a place elsewhere now is read through a container that says where", async () => {

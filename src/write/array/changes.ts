@@ -6,10 +6,12 @@ import type { LongOptions } from "../../archive/kinds/types.ts";
 import { encodeJson } from "../../archive/places/generation.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { mergeSpans, type Run, type StoredLayout, withoutSpan } from "../../format/layout.ts";
-import { parseSuperchunkName } from "../../format/naming.ts";
+import { parseSuperchunkName, superchunkName } from "../../format/naming.ts";
 import { checkPlacing, givenPlaces, HOME, placeNamed } from "../../places/declared.ts";
 import { clearPlaceOf, openAllPlaces, putMark } from "../../places/open-places.ts";
 import { type OpenPlace, type PlacedKey, PlacedStore } from "../../places/placed-store.ts";
+import { joinKey } from "../../store/key.ts";
+import { runPooled } from "../../store/pool.ts";
 import { isWritable, type ReadableStore } from "../../store/types.ts";
 import { encodeItem } from "../../values/item-bytes.ts";
 import type { MoveChoice, Moved, PlaceChanges, PlaceInfo } from "../editable.ts";
@@ -19,6 +21,9 @@ import { type ArraySettings, storageOf } from "../layout/settings.ts";
 import type { ArrayWriter } from "./array-writer.ts";
 import type { ArrayRoot } from "./root.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
+
+/** Superchunks that are asked for at a time. */
+const AT_ONCE = 8;
 
 /** Adds rows of the default value, until there are `rows`. Progress is in uncompressed bytes. */
 export async function grow(writer: ArrayWriter, rows: number, options: LongOptions = {}): Promise<void> {
@@ -347,12 +352,28 @@ async function bytesOf(
 ): Promise<number | undefined> {
   let bytes = 0;
   try {
-    for (const { store, key } of folders)
-      for await (const { name, size } of store.list(key, { sizes: true }))
-        if (numbers.has(parseSuperchunkName(name) ?? 0)) bytes += size ?? 0;
+    for (const folder of folders) bytes += await bytesIn(folder, numbers);
   } catch (error) {
     if (isSuperchunkError(error) && !error.isDamage) return undefined;
     throw error;
+  }
+  return bytes;
+}
+
+async function bytesIn({ store, key }: PlacedKey, numbers: ReadonlySet<number>): Promise<number> {
+  let bytes = 0;
+  try {
+    for await (const { name, size } of store.list(key, { sizes: true }))
+      if (numbers.has(parseSuperchunkName(name) ?? 0)) bytes += size ?? 0;
+  } catch (error) {
+    if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
+    // A web server cannot list: each is asked for.
+    const look = async (number: number): Promise<void> => {
+      const info = await store.stat(joinKey(key, superchunkName(number)));
+      bytes += info?.size ?? 0;
+    };
+    bytes = 0;
+    await runPooled(numbers, AT_ONCE, look);
   }
   return bytes;
 }
