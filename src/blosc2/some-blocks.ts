@@ -9,8 +9,8 @@ import { STREAM_ENCODER } from "../codec2/encode-stream.ts";
 import { blocksAsBlosc1 } from "../codec2/restream.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { runPooled } from "../store/pool.ts";
-import { groupRanges } from "../store/range.ts";
 import type { ReadableStore } from "../store/types.ts";
+import { groupRanges } from "../store/wrappers/coalescing.ts";
 import { concurrencyOf, leastForParts, MAX_GAP, MAX_REQUEST } from "../zarr/read/leaf.ts";
 import type { Frame, FrameChunk } from "./frame.ts";
 

@@ -2,6 +2,7 @@
 import { joinBytes } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
 import { readBlockTable } from "../codec/decode/block-table.ts";
+import { HEADER_LENGTH } from "../codec/header.ts";
 import { type Blosc2Header, FILTER, HEADER2_LENGTH } from "./fields.ts";
 import { readBlosc2Header, stepsOf } from "./header.ts";
 
@@ -31,7 +32,8 @@ export function placesOfBlocks(head: Uint8Array, available: number): BlockPlaces
   const { special, hasDictionary, isVariable, memcpyed, nblocks, blocksize, ctbytes } = header;
   const isDelta = stepsOf(header).some(({ id }) => id === FILTER.delta);
   if (special !== undefined || hasDictionary || isVariable || isDelta) return undefined;
-  if (!memcpyed) return { head, header, ...readBlockTable(head, header, HEADER2_LENGTH) };
+  // The table is that of Blosc1, after a header that is longer by its second half.
+  if (!memcpyed) return { head, header, ...readBlockTable(head.subarray(HEADER_LENGTH), header) };
   const starts = Uint32Array.from({ length: nblocks }, (_, i) => HEADER2_LENGTH + i * blocksize);
   return { head, header, starts, ends: starts.map((start) => Math.min(start + blocksize, ctbytes)) };
 }

@@ -40,30 +40,6 @@ export function resolveRange(range: ByteRange, size: number, path: string): Reso
   return { offset, length: Math.min(range.length, size - offset) };
 }
 
-/** Ranges that are read together, each group in order of offsets: at most `maxGap` bytes lie between them, and a group has `maxLength` at most. */
-export function groupRanges<T extends ResolvedRange>(
-  ranges: readonly T[],
-  maxGap: number,
-  maxLength: number,
-): T[][] {
-  const groups: T[][] = [];
-  let start = 0;
-  let end = 0;
-  for (const range of [...ranges].sort((a, b) => a.offset - b.offset)) {
-    const group = groups.at(-1);
-    const joinedEnd = Math.max(end, range.offset + range.length);
-    if (group !== undefined && range.offset - end <= maxGap && joinedEnd - start <= maxLength) {
-      group.push(range);
-      end = joinedEnd;
-      continue;
-    }
-    groups.push([range]);
-    start = range.offset;
-    end = range.offset + range.length;
-  }
-  return groups;
-}
-
 /**
  * Refuses what is not a count of bytes.
  *

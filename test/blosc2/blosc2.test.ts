@@ -10,6 +10,7 @@ import { decode } from "../../src/codec/index.ts";
 import { STREAM_ENCODER } from "../../src/codec2/encode-stream.ts";
 import { blocksAsBlosc1 } from "../../src/codec2/restream.ts";
 import { convert } from "../../src/convert/run/convert.ts";
+import { repairArray } from "../../src/convert/run/repair.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { findReadables } from "../../src/open/find-readables.ts";
 import { open, openArray } from "../../src/open/open.ts";
@@ -145,4 +146,29 @@ test("a frame with the codec of a plugin is refused by its name when it is opene
     code: "UNSUPPORTED",
     message: expect.stringContaining("zfp (fixed rate)") as string,
   });
+});
+
+test("repair says how what is whole of a damaged frame is carried over, and that does it", async () => {
+  const image = images.get("zstd.b2nd")?.slice() ?? new Uint8Array();
+  const frame = await readFrame(store, "zstd.b2nd");
+  const last = frame?.chunks.at(-1);
+  if (last === undefined || "special" in last) throw new Error("the last chunk has bytes");
+  // The first stream of one of its blocks.
+  image.fill(0xff, last.offset + 60, last.offset + 90);
+  const damaged = new MemoryStore(new Map([["x.b2nd", image]]));
+  const target = new MemoryStore();
+  await expect(
+    repairArray(damaged, "x.b2nd", { into: { store: target, path: "y.b2nd" }, holes: "fill" }),
+  ).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    message: expect.stringContaining('convert them with {damaged: "fill"}') as string,
+  });
+  const to = { store: target, path: "y.b2nd" };
+  await convert(await open(damaged, "x.b2nd", { damaged: "fill" }), to, { to: "b2nd" });
+  const [whole, saved] = [await openArray(store, "zstd.b2nd"), await openArray(target, "y.b2nd")];
+  const [before, after] = [await whole.getBytes(), await saved.getBytes()];
+  const changed = before.reduce((sum, byte, i) => sum + (byte === after[i] ? 0 : 1), 0);
+  expect(changed).toBeGreaterThan(0);
+  // One block of 10 x 15 items at most, of 4,800 items.
+  expect(changed).toBeLessThanOrEqual(1200);
 });

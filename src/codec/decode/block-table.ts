@@ -36,16 +36,11 @@ export interface BlockTable {
  * lie behind the table, and leave room for a stream length.
  *
  * @param head the first {@link headLength} bytes of the chunk, at least
- * @param from where the starts begin: after the header, which is longer in Blosc2
  * @throws TRUNCATED, BAD_FIELD
  */
-export function readBlockTable(
-  head: Uint8Array,
-  header: ChunkHeader,
-  from: number = HEADER_LENGTH,
-): BlockTable {
+export function readBlockTable(head: Uint8Array, header: ChunkHeader): BlockTable {
   const { nblocks, ctbytes } = header;
-  const first = from + 4 * nblocks;
+  const first = headLength(header);
   if (head.length < first) {
     throw new SuperchunkError(
       "TRUNCATED",
@@ -59,16 +54,15 @@ export function readBlockTable(
   let ascending = true;
   let previous = 0;
   for (let i = 0; i < nblocks; i++) {
-    const start = view.getUint32(from + 4 * i, true);
-    if (start < first || start > ctbytes - 4)
-      throw badStart(i, from + 4 * i, `${first} to ${ctbytes - 4}`, start);
+    const start = view.getUint32(HEADER_LENGTH + 4 * i, true);
+    if (start < first || start > ctbytes - 4) throw badStart(i, `${first} to ${ctbytes - 4}`, start);
     if (start <= previous) ascending = false;
     if (i > 0) ends[i - 1] = start;
     starts[i] = start;
     previous = start;
   }
   if (nblocks > 0) ends[nblocks - 1] = ctbytes;
-  if (!ascending) findEnds({ starts, ends }, ctbytes, from);
+  if (!ascending) findEnds(starts, ends, ctbytes);
   return { starts, ends };
 }
 
@@ -154,19 +148,19 @@ export function checkRange(header: ChunkHeader, start: number, length: number): 
 }
 
 /** Ends of blocks that lie in any order. */
-function findEnds({ starts, ends }: BlockTable, ctbytes: number, from: number): void {
+function findEnds(starts: Uint32Array, ends: Uint32Array, ctbytes: number): void {
   const order = Uint32Array.from(starts.keys()).sort((a, b) => at(starts, a) - at(starts, b));
   for (let k = 0; k < order.length; k++) {
     const block = at(order, k);
     const next = order[k + 1];
     const end = next === undefined ? ctbytes : at(starts, next);
-    const later = Math.max(block, next ?? 0);
-    if (end === starts[block]) throw badStart(later, from + 4 * later, "a start of its own", end);
+    if (end === starts[block]) throw badStart(Math.max(block, next ?? 0), "a start of its own", end);
     ends[block] = end;
   }
 }
 
-function badStart(block: number, offset: number, expected: string, found: number): SuperchunkError {
+function badStart(block: number, expected: string, found: number): SuperchunkError {
+  const offset = HEADER_LENGTH + 4 * block;
   return new SuperchunkError(
     "BAD_FIELD",
     `the start of block ${block} at byte ${offset} is ${found}, expected ${expected}; the chunk is damaged`,

@@ -14,6 +14,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { mergeSpans, type RowSpan } from "../../format/layout.ts";
 import { ZARR_DOCUMENTS } from "../../format/naming.ts";
 import type { JsonValue } from "../../format/types.ts";
+import { isHeldName } from "../../open/open.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ListEntry, type ReadableStore, type WritableStore } from "../../store/types.ts";
@@ -87,6 +88,7 @@ export async function repairArray(
   options: RepairOptions = {},
 ): Promise<RepairReport> {
   if (await isZarrNode(store, path)) return repairZarr(store, path, options);
+  if (isHeldName(path === "" ? store.describe(path) : path)) throw notRepaired(store.describe(path));
   const objects = await openObjects(store, path, options);
   if (objects !== undefined) return repairObjects(objects, options);
   const isHere = options.into === undefined && options.dryRun !== true;
@@ -286,6 +288,14 @@ function refusal(
     "INCOMPLETE",
     `${first === undefined ? "" : describeHole(first)}${others}. Nothing was written. Say what stands there: ${choices}`,
     { path, field: "holes", expected: policies, found: holes },
+  );
+}
+
+function notRepaired(path: string): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    'HDF5 files, and frames and stores of Blosc2, are not repaired; convert them with {damaged: "fill"}, which carries over what is whole, to .b2nd or Zarr for example',
+    { path },
   );
 }
 
