@@ -31,6 +31,8 @@ export async function findViewEntries(
     if (found.error !== undefined) refused.set(found.path, found.error);
   }
   if (keys.length === 0) {
+    for await (const { kind } of findArchives(store, path, { ...options, isOther: isShownFolder }))
+      if (kind === "other") throw onlyShown(store.describe(path));
     for await (const { kind } of findArchives(store, path, { ...options, isOther: isZarrFolder }))
       if (kind === "other") throw onlyZarr(store.describe(path));
     throw new SuperchunkError("NOT_FOUND", "no archive lies in the folder", {
@@ -63,6 +65,14 @@ export function viewOfNode(openNode: () => Promise<ZarrArray | ZarrGroup>): NonN
 
 function notHeld(path: string): SuperchunkError {
   return new SuperchunkError("BAD_MAGIC", "neither an HDF5 file nor a frame or store of Blosc2", { path });
+}
+
+function onlyShown(path: string): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    'HDF5 files, or frames and stores of Blosc2, lie in the folder, and no archives: name an HDF5 file by itself; chunks of Blosc2 cannot be referenced as they are, "superchunk convert" carries them to Zarr',
+    { path, expected: "an archive, or a folder of archives", found: "HDF5 or Blosc2" },
+  );
 }
 
 function onlyZarr(path: string): SuperchunkError {

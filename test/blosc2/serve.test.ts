@@ -3,6 +3,7 @@ import { copyFileSync, cpSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { openArray, serveView } from "../../src/node/index.ts";
+import { runCli } from "../cli/harness.ts";
 import { repositoryRoot } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
 
@@ -65,4 +66,14 @@ test("a folder is served with the frames and files in it beside archives, and wh
   } finally {
     await served.close();
   }
+});
+
+test("virtualize of a folder of frames says why it does not refer to them", async () => {
+  const folder = temporaryFolder();
+  copyFileSync(join(fixtures, "blosc2/lz4.b2nd"), join(folder, "case_000.b2nd"));
+  const { code, err } = await runCli(["virtualize", folder, join(folder, "out.json")]);
+  expect(code).toBe(1);
+  expect(err).toMatch(
+    /frames and stores of Blosc2, lie in the folder.*"superchunk convert" carries them to Zarr/,
+  );
 });
