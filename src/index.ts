@@ -46,7 +46,7 @@ export type {
   RepairOptions,
   RepairReport,
 } from "./convert/run/repair.ts";
-export type { Compressor, CreateOptions, EditOptions } from "./edit/options.ts";
+export type { CreateOptions, EditOptions } from "./edit/options.ts";
 export type { ShardTools, ZarrEdit } from "./edit/zarr-array.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "./errors.ts";
 export { formatDType, parseDType } from "./format/dtype.ts";
@@ -148,5 +148,5 @@ export type {
   ResizePlan,
   SetPlan,
 } from "./write/editable.ts";
-export type { CompressionOptions, CutOptions, Reserve, ReserveOptions } from "./write/layout/settings.ts";
+export type { ChunkSettings, CompressionOptions, Reserve, ReserveOptions } from "./write/layout/settings.ts";
 export type { RowSource } from "./write/rows/rows.ts";

@@ -205,7 +205,7 @@ async function verify() {
 
 async function compact() {
   const array = await openWritable(join(folder, "large"));
-  const synced = await seconds(() => array.compact({ cparams: { cname: "lz4", clevel: 1 } }));
+  const synced = await seconds(() => array.compact({ compressor: { cname: "lz4", clevel: 1 } }));
   await array.close();
   return { synced };
 }

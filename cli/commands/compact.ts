@@ -2,8 +2,8 @@
 
 import type { Command } from "commander";
 import {
+  type ChunkSettings,
   type CompactPlan,
-  type CutOptions,
   type LongOptions,
   type MoveChoice,
   SuperchunkError,
@@ -107,7 +107,7 @@ async function compact(root: string, flags: CompactFlags, context: Context): Pro
 
 /** Shows how far it is: by bytes while all is encoded again, then by chunks. */
 async function work(
-  changes: CutOptions,
+  changes: ChunkSettings,
   context: Context,
   run: (options: LongOptions) => Promise<void>,
 ): Promise<void> {

@@ -351,11 +351,11 @@ async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {
 }
 
 function optionsOf(flags: CreateFlags, chunkLength?: number): Omit<CreatePathOptions, "dtype"> {
-  const { chunklen, superchunklen, checksum, cparams } = cutSettings(flags);
+  const { superchunkLength, checksum, ...cut } = cutSettings(flags);
   const { reserve, optimize, overwrite, zarr, expectedlen } = flags;
   const common = {
-    chunkLength: chunklen ?? chunkLength,
-    compressor: cparams,
+    chunkLength: cut.chunkLength ?? chunkLength,
+    compressor: cut.compressor,
     attrs: Object.fromEntries(flags.attr ?? []),
     overwrite,
     ...(expectedlen === undefined ? {} : { expectedLength: expectedlen }),
@@ -364,7 +364,7 @@ function optionsOf(flags: CreateFlags, chunkLength?: number): Omit<CreatePathOpt
     return { ...common, format: "bcolz", kind: flags.as === "carray" ? "array" : "table" };
   const columns = flags.columns ? undefined : false;
   const { place: places, placeBy } = flags;
-  const lengths = { superchunkLength: superchunklen, checksum, reserve, optimize };
+  const lengths = { superchunkLength, checksum, reserve, optimize };
   return { ...common, ...lengths, columns, zarr, places, placeBy };
 }
 

@@ -4,7 +4,7 @@ import { resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import {
   type ChecksumName,
-  type CutOptions,
+  type ChunkSettings,
   type DType,
   isSuperchunkError,
   type MoveChoice,
@@ -56,11 +56,12 @@ export function addCutOptions(command: Command, defaults: CutDefaults): Command 
 }
 
 /** The same as the library takes it; undefined for what the user chose none. */
-export function cutSettings(flags: CutFlags): CutOptions {
+export function cutSettings(flags: CutFlags): ChunkSettings {
   const { clevel, cname, shuffle } = bloscSettings(flags);
   const isChosen = clevel !== undefined || cname !== undefined || shuffle !== undefined;
   const { chunklen, superchunklen, checksum } = flags;
-  return { chunklen, superchunklen, checksum, cparams: isChosen ? { clevel, cname, shuffle } : undefined };
+  const compressor = isChosen ? { clevel, cname, shuffle } : undefined;
+  return { chunkLength: chunklen, superchunkLength: superchunklen, checksum, compressor };
 }
 
 /** A shape such as `1000,3`; the rows may be -1. Throws commander's `InvalidArgumentError`. */

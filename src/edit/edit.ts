@@ -22,6 +22,7 @@ import { BloscpackFile } from "../write/bloscpack/bloscpack-file.ts";
 import { compressArray } from "../write/bloscpack/bloscpack-write.ts";
 import { type Editable, type EditFormat, newShape } from "../write/editable.ts";
 import { clearPlace, removeTree } from "../write/layout/clear-place.ts";
+import { type CompressionOptions, cutOptionsOf } from "../write/layout/settings.ts";
 import { columnSources, readRows } from "../write/rows/rows.ts";
 import { parseDataType } from "../zarr/document/data-type.ts";
 import { mapDType } from "../zarr/document/zarr-dtype.ts";
@@ -29,7 +30,7 @@ import { openZarr } from "../zarr/read/open.ts";
 import { createZarr } from "../zarr/write/create.ts";
 import { mendCopies, refuseDual, removeDocument } from "../zarr/write/node-document.ts";
 import { WritableZarrArray } from "../zarr/write/writable-array.ts";
-import type { Compressor, CreateOptions, EditOptions } from "./options.ts";
+import type { CreateOptions, EditOptions } from "./options.ts";
 import { ZarrEdit } from "./zarr-array.ts";
 import { createGroup, ZarrGroupEdit } from "./zarr-group.ts";
 
@@ -240,13 +241,11 @@ async function createBlz(
   const isEmpty =
     elementsOf(typeof rest.shape === "object" ? rest.shape.slice(1) : []) * dtype.itemSize === 0;
   const array = await createArray(store, path, {
+    ...cutOptionsOf({ compressor, chunkLength, superchunkLength }),
     ...rest,
     // Rows without bytes are counted at once.
     shape: isEmpty ? rest.shape : emptyShape(rest.shape),
     dtype,
-    cparams: compressor,
-    chunklen: chunkLength,
-    superchunklen: superchunkLength,
     expectedlen: expectedLength ?? (rows > 0 ? rows : undefined),
     dflt: fillValue,
     lock: lock && (() => lock(path === "" ? "meta/lock" : `${path}/meta/lock`)),
@@ -325,7 +324,7 @@ function zarrTypeOf(
 }
 
 function bloscCodecs(
-  { cname = "lz4", clevel = 5, shuffle = "shuffle" }: Compressor,
+  { cname = "lz4", clevel = 5, shuffle = "shuffle" }: CompressionOptions,
   itemSize: number,
 ): JsonValue[] {
   const typesize = itemSize >= 1 && itemSize <= 255 ? itemSize : 1;
@@ -421,8 +420,7 @@ async function makeBcolz(
   const [rows = 0, ...rowShape] =
     typeof options.shape === "number" ? [options.shape] : (options.shape ?? [0]);
   const settings = {
-    cparams: compressor,
-    chunklen: chunkLength,
+    ...cutOptionsOf({ compressor, chunkLength }),
     expectedlen: expectedLength ?? (rows > 0 || options.data === undefined ? rows : undefined),
     attrs,
     signal,

@@ -1,6 +1,6 @@
 /** What `create` and `edit` can be asked for. Types only. */
-import type { ChunkEncoder, CompressorName, Shuffle } from "../codec/types.ts";
-import type { ChecksumName, DType, JsonObjectInput, JsonValue } from "../format/types.ts";
+import type { ChunkEncoder } from "../codec/types.ts";
+import type { DType, JsonObjectInput, JsonValue } from "../format/types.ts";
 import type { PlaceRule, StoredPlace } from "../places/declared.ts";
 import type { OpenPlace } from "../places/placed-store.ts";
 import type { PlaceAccess } from "../references/containers/container-reader.ts";
@@ -8,7 +8,7 @@ import type { StoreOptions } from "../store/types.ts";
 import type { WriteOptions, WriterLock } from "../write/array/create.ts";
 import type { SharedOptions } from "../write/array/shared-array.ts";
 import type { AppendOptions, EditFormat } from "../write/editable.ts";
-import type { Optimize, Reserve } from "../write/layout/settings.ts";
+import type { ChunkSettings, Optimize, Reserve } from "../write/layout/settings.ts";
 import type { ReadSettings } from "../zarr/read/leaf.ts";
 import type { ZarrSpecification } from "../zarr/write/create.ts";
 import type { WriteSettings } from "../zarr/write/write-settings.ts";
@@ -37,17 +37,10 @@ export interface EditOptions
   readonly readOnly?: boolean | undefined;
 }
 
-/** How chunks are compressed. */
-export interface Compressor {
-  readonly cname?: CompressorName | undefined;
-  /** 0 to 9. */
-  readonly clevel?: number | undefined;
-  readonly shuffle?: Shuffle | undefined;
-}
-
 /** What is to be made. */
 export interface CreateOptions
   extends Omit<EditOptions, "shared">,
+    ChunkSettings,
     Pick<AppendOptions, "publish" | "onProgress"> {
   /** Default `blz`: an array of superchunks, which is the format of this library. */
   readonly format?: EditFormat | undefined;
@@ -76,16 +69,6 @@ export interface CreateOptions
   readonly fillValue?: JsonValue | undefined;
   /** User attributes. */
   readonly attrs?: JsonObjectInput | undefined;
-  /** Default: what the format's own program takes, with lz4 for `blz`, `bcolz` and `zarr`. */
-  readonly compressor?: Compressor | undefined;
-  /** Rows of a chunk; default: by the item size and `expectedLength`. */
-  readonly chunkLength?: number | undefined;
-  /** Rows that there will be, about: the chunk length is chosen by it. */
-  readonly expectedLength?: number | undefined;
-  /** Of `blz`: chunks of a full superchunk (default: about 32 MiB, at most 512). */
-  readonly superchunkLength?: number | undefined;
-  /** Of `blz` and `bloscpack`: of each chunk. */
-  readonly checksum?: ChecksumName | undefined;
   /**
    * Of `blz`: chunks of about 1 MiB (`read`) or of at most 128 KiB (`update`). Default: `update`; with `zarr` by `expectedLength`, up to
    * 1 MiB, because readers of Zarr take long for each chunk.

@@ -22,7 +22,7 @@ import {
   type Selected,
   type Selection,
 } from "../values/selection.ts";
-import type { CutOptions } from "./layout/settings.ts";
+import type { ChunkSettings } from "./layout/settings.ts";
 
 /** The formats that can be edited, as `create` names them. */
 export type EditFormat = "blz" | "bcolz" | "bloscpack" | "zarr";
@@ -237,7 +237,7 @@ export abstract class Editable implements AsyncDisposable {
     return this.refuse("deleteColumn");
   }
   /** Brings the stored form in order, and with other settings encodes all chunks again. */
-  compact(_changes?: CutOptions, _options?: LongOptions): Promise<void> {
+  compact(_changes?: ChunkSettings, _options?: LongOptions): Promise<void> {
     return this.refuse("compact");
   }
   /** Of an array of superchunks: where its superchunks lie, as of the last commit. */
@@ -290,7 +290,7 @@ export abstract class Editable implements AsyncDisposable {
     return this.refuse("set");
   }
   /** What {@link compact} would do, with what is committed. Writes nothing. */
-  planCompact(_changes?: CutOptions): Promise<CompactPlan> {
+  planCompact(_changes?: ChunkSettings): Promise<CompactPlan> {
     return this.refuse("compact");
   }
   /** What {@link deleteRows} would do. Writes nothing. */

@@ -151,7 +151,7 @@ const OPERATIONS: readonly [string, Start, Operation, WriteOptions?][] = [
   [
     "compacting with other chunks",
     PLAIN,
-    (array) => array.compact({ chunklen: 5, superchunklen: 4, checksum: "md5" }),
+    (array) => array.compact({ chunkLength: 5, superchunkLength: 4, checksum: "md5" }),
   ],
   ["setting attributes", PLAIN, (array) => array.setAttributes({ a: undefined, b: [1, 2] })],
   [
@@ -186,7 +186,7 @@ const OPERATIONS: readonly [string, Start, Operation, WriteOptions?][] = [
     async (array) => flushed(array, array.set([{ start: 0, stop: 15, step: 4 }], [[7, [7, 7], "7"]])),
     IN_PLACE,
   ],
-  ["compacting columns", NESTED, (array) => array.compact({ cparams: { cname: "zlib" } })],
+  ["compacting columns", NESTED, (array) => array.compact({ compressor: { cname: "zlib" } })],
   [
     "adding a column",
     NESTED,

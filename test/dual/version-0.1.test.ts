@@ -187,7 +187,7 @@ test.each([
 test("forms that 0.1 noted are not used again for other chunks under the same keys", async () => {
   const root = join(layOut(treesOf("live-recut").after), "a");
   const array = await openWritable(root);
-  const recut = array.compact({ chunklen: 7, superchunklen: 3 });
+  const recut = array.compact({ chunkLength: 7, superchunkLength: 3 });
   await expect(recut).rejects.toMatchObject({ code: "UNSUPPORTED" });
   await array.close();
   expect(await verifyLinkAt(root)).toEqual([]);

@@ -160,7 +160,7 @@ async function change(place, choices, steps) {
     await array.resize(rows);
     resized(values.bytes.slice(0, rows * rowBytes));
   } else if (what === "compact") {
-    const other = { chunklen: 1 + below(20), superchunklen: 1 + below(5) };
+    const other = { chunkLength: 1 + below(20), superchunkLength: 1 + below(5) };
     await array.compact(below(2) === 0 ? {} : other);
   } else if (what === "attributes") {
     const value = below(100);

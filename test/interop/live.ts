@@ -5,7 +5,7 @@
 import { join } from "node:path";
 import { verifyLinkAt } from "../../src/node/index.ts";
 import { createArray, openWritable } from "../../src/node/write.ts";
-import type { CutOptions } from "../../src/write/layout/settings.ts";
+import type { ChunkSettings } from "../../src/write/layout/settings.ts";
 import type { Suite } from "./suite.ts";
 
 const READERS = ["zarr-python, looping", "zarrs, looping", "tensorstore, looping"] as const;
@@ -54,11 +54,11 @@ export const live: Suite = {
 };
 
 /** Other chunks, as many in a shard as no others. */
-const CUTS: readonly CutOptions[] = [
-  { chunklen: 500, superchunklen: 4 },
-  { chunklen: 300, superchunklen: 6, cparams: { cname: "zstd" } },
-  { chunklen: 700, superchunklen: 3, checksum: "None" },
-  { cparams: { cname: "lz4", shuffle: "noshuffle" } },
+const CUTS: readonly ChunkSettings[] = [
+  { chunkLength: 500, superchunkLength: 4 },
+  { chunkLength: 300, superchunkLength: 6, compressor: { cname: "zstd" } },
+  { chunkLength: 700, superchunkLength: 3, checksum: "None" },
+  { compressor: { cname: "lz4", shuffle: "noshuffle" } },
 ];
 
 /** Values of rows that were set so many times. */

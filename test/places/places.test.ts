@@ -253,7 +253,7 @@ describe("writing", () => {
     await check();
     await array.resize(130);
     rows.push(...new Array<number>(55).fill(0));
-    await array.compact({ chunklen: 5, superchunklen: 3 });
+    await array.compact({ chunkLength: 5, superchunkLength: 3 });
     await check();
     await array.close();
     expect(await valuesOf(store)).toEqual(rows);

@@ -40,7 +40,9 @@ test("appended rows are read back by a reader, through every chunk length", asyn
     await again.deleteRows(10, 30);
     const after = expected.slice(0, 100).filter((_, i) => i < 10 || i >= 30);
     expect([...(((await again.get()) as ArraySlice).data as Int32Array)]).toEqual(after);
-    await again.compact({ chunklen: 5, superchunklen: 4 });
+    const formatWord = again.compact({ chunklen: 5 } as object);
+    await expect(formatWord).rejects.toMatchObject({ code: "BAD_ARGUMENT", details: { field: "chunklen" } });
+    await again.compact({ chunkLength: 5, superchunkLength: 4 });
     expect([...(((await again.get()) as ArraySlice).data as Int32Array)]).toEqual(after);
     await again.close();
     const third = (await open(store, "a")) as ArrayArchive;

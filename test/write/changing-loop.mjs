@@ -46,7 +46,7 @@ for (let step = 0; step < Number(steps) || !isEnough; step++) {
     const stop = Math.min(rows.length, start + 1 + pick(40));
     await array.deleteRows(start, stop);
     rows = Int32Array.from([...rows.subarray(0, start), ...rows.subarray(stop)]);
-  } else await array.compact(pick(2) === 0 ? {} : { chunklen: 8 + pick(9) });
+  } else await array.compact(pick(2) === 0 ? {} : { chunkLength: 8 + pick(9) });
   tell();
 }
 await array.close();

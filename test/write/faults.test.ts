@@ -89,7 +89,7 @@ describe.each(["no-space", "error"] as const)("a call that fails (%s)", (kind) =
   test.each([
     ["resize", (a: WritableArray) => a.resize(6)],
     ["deleteRows", (a: WritableArray) => a.deleteRows(3, 9)],
-    ["compact", (a: WritableArray) => a.compact({ chunklen: 3 })],
+    ["compact", (a: WritableArray) => a.compact({ chunkLength: 3 })],
   ])("leaves the array as it was, and usable: %s", async (_name, operation) => {
     for (let failAt = 1; ; failAt += sweep(1, 3)) {
       const memory = await started();

@@ -219,7 +219,7 @@ describe("reserve", () => {
     expect((await filesOf(store)).versions).toEqual([3, 3, 3, 4]);
     expect(await valuesOf(store)).toEqual([...ramp(1024)]);
     const recoded = await openWritable(store, "");
-    await recoded.compact({ chunklen: 128 });
+    await recoded.compact({ chunkLength: 128 });
     await recoded.close();
     expect(new Set((await filesOf(store)).versions)).toEqual(new Set([3]));
     expect(await valuesOf(store)).toEqual([...ramp(1024)]);

@@ -155,7 +155,7 @@ async function play(seed: number): Promise<void> {
           await array.compact();
           break;
         case 4:
-          await array.compact({ chunklen: 1 + pick(4), superchunklen: 1 + pick(3) });
+          await array.compact({ chunkLength: 1 + pick(4), superchunkLength: 1 + pick(3) });
           break;
         default:
           await array.append(ramp(1 + pick(8)));

@@ -171,7 +171,7 @@ async function play(settings: Settings, operations: readonly Operation[]): Promi
       }
       case "compact":
         await target.compact(
-          operation.chunklen === undefined ? {} : { chunklen: operation.chunklen, superchunklen: 3 },
+          operation.chunklen === undefined ? {} : { chunkLength: operation.chunklen, superchunkLength: 3 },
         );
         return rows;
       default:

@@ -279,7 +279,7 @@ test("[FZ-09] arrays that are shared are read as before, refuse other verbs, and
   await expect(alone.flush()).rejects.toMatchObject({ code: "CONFLICT" });
   await alone.abandon();
   const again = await openWritable(store, "");
-  await again.compact({ chunklen: 8 });
+  await again.compact({ chunkLength: 8 });
   await again.close();
   await writer.append(Int32Array.of(4));
   await expect(writer.flush()).rejects.toMatchObject({

@@ -249,7 +249,7 @@ test("attributes are set and deleted at once, and kept through everything else",
   const array = await createArray(store, "", { dtype: "<i4", attrs: { a: 1, b: "x" } });
   await array.setAttributes({ a: undefined, c: [1, { d: null }] });
   await array.append(MANY);
-  await array.compact({ chunklen: 2 });
+  await array.compact({ chunkLength: 2 });
   await array.close();
   expect((await open(store)).attrs).toEqual({ b: "x", c: [1, { d: null }] });
 });

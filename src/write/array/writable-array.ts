@@ -33,7 +33,7 @@ import {
   superchunksOf,
 } from "../editable.ts";
 import { superchunkKeys } from "../layout/columns.ts";
-import { type CutOptions, optionsOf, settleSettings } from "../layout/settings.ts";
+import { type ChunkSettings, cutOptionsOf, optionsOf, settleSettings } from "../layout/settings.ts";
 import { isDue, JoinedRows, OperationLine } from "../queued-editor.ts";
 import { collectItems } from "../rows/edits.ts";
 import { itemsOf, readRows } from "../rows/rows.ts";
@@ -332,12 +332,12 @@ export class WritableArray extends Editable {
    * Leaves the plain layout of the BLZ document: full superchunks and one last one, in order, of version 3 and without
    * reserve. With other settings all chunks are encoded again. Durable when resolved.
    */
-  override compact(changes: CutOptions = {}, options: LongOptions = {}): Promise<void> {
-    return this.#onCommit((writer) => compactAll(writer, changes, options));
+  override compact(changes: ChunkSettings = {}, options: LongOptions = {}): Promise<void> {
+    return this.#onCommit((writer) => compactAll(writer, cutOptionsOf(changes), options));
   }
 
-  override planCompact(changes: CutOptions = {}): Promise<CompactPlan> {
-    return attempt(() => planCompaction(this.#writer, changes, this.#mirror));
+  override planCompact(changes: ChunkSettings = {}): Promise<CompactPlan> {
+    return attempt(() => planCompaction(this.#writer, cutOptionsOf(changes), this.#mirror));
   }
 
   override places(): Promise<readonly PlaceInfo[]> {

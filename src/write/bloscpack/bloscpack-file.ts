@@ -22,7 +22,7 @@ import {
   withAttributes,
 } from "../editable.ts";
 import { compactFile, type SetChunkOptions, type SetChunkResult, setChunk } from "../in-place/set-chunk.ts";
-import type { CutOptions } from "../layout/settings.ts";
+import type { ChunkSettings } from "../layout/settings.ts";
 import { QueuedEditor, WaitingRows } from "../queued-editor.ts";
 import { applyEdits, collectItems, editsOf } from "../rows/edits.ts";
 import { itemsOf, readRows } from "../rows/rows.ts";
@@ -167,7 +167,7 @@ export class BloscpackFile extends QueuedEditor {
   }
 
   /** Leaves chunks in order, back to back, and version 3. Throws `UNSUPPORTED` for other settings. */
-  override compact(changes: CutOptions = {}, options: LongOptions = {}): Promise<void> {
+  override compact(changes: ChunkSettings = {}, options: LongOptions = {}): Promise<void> {
     if (Object.values(changes).some((value) => value !== undefined)) return this.refuse("compact");
     return this.line.run(async () => {
       await this.commit(options);

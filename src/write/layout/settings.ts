@@ -25,17 +25,35 @@ export interface CompressionOptions {
   readonly shuffle?: Shuffle | undefined;
 }
 
-/** What can be chosen for an array, also by `compact`. */
-export interface CutOptions {
-  readonly cparams?: CompressionOptions | undefined;
-  /** Rows of a chunk; default: by the item size and `expectedlen`. */
-  readonly chunklen?: number | undefined;
-  /** Chunks of a full superchunk; default: as many as make about 32 MiB, at most 512. */
-  readonly superchunklen?: number | undefined;
-  /** Default crc32. */
+/** How an array is cut and compressed, in the words of `create`; `compact` takes them too, and what is left out stays as it is. */
+export interface ChunkSettings {
+  /** Default: what the format's own program takes, with lz4 for `blz`, `bcolz` and `zarr`. */
+  readonly compressor?: CompressionOptions | undefined;
+  /** Rows of a chunk; default: by the item size and `expectedLength`. */
+  readonly chunkLength?: number | undefined;
+  /** Rows that there will be, about: the chunk length is chosen by it. */
+  readonly expectedLength?: number | undefined;
+  /** Of `blz`: chunks of a full superchunk (default: about 32 MiB, at most 512). */
+  readonly superchunkLength?: number | undefined;
+  /** Of `blz` and `bloscpack`: of each chunk. */
   readonly checksum?: ChecksumName | undefined;
-  /** Rows that the array will have, about: the chunk length is chosen by it. */
+}
+
+/** The same in the words of the format. */
+export interface CutOptions extends Pick<ChunkSettings, "checksum"> {
+  readonly cparams?: CompressionOptions | undefined;
+  readonly chunklen?: number | undefined;
+  readonly superchunklen?: number | undefined;
   readonly expectedlen?: number | undefined;
+}
+
+/** Throws `BAD_ARGUMENT` for other names. */
+export function cutOptionsOf(settings: ChunkSettings): CutOptions {
+  const { compressor, chunkLength, expectedLength, superchunkLength, checksum, ...others } = settings;
+  for (const [name, value] of Object.entries(others))
+    throw bad(name, "compressor, chunkLength, expectedLength, superchunkLength or checksum", value);
+  const lengths = { chunklen: chunkLength, superchunklen: superchunkLength, expectedlen: expectedLength };
+  return { cparams: compressor, ...lengths, checksum };
 }
 
 /** What is chosen once, when an array is made. */

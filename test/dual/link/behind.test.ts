@@ -60,7 +60,7 @@ describe.each(["hard", "copy"] as const)("linked by %s", (kind) => {
     ["shrink", (a) => a.resize(5)],
     ["delete", async (a) => void (await a.deleteRows(2, 9))],
     ["attributes", (a) => a.setAttributes({ unit: "m" })],
-    ["compact to other chunks", (a) => a.compact({ chunklen: 5, cparams: { cname: "zstd" } })],
+    ["compact to other chunks", (a) => a.compact({ chunkLength: 5, compressor: { cname: "zstd" } })],
   ] satisfies readonly (readonly [
     string,
     (array: Awaited<ReturnType<typeof openWritable>>) => Promise<void>,

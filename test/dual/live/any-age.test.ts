@@ -9,7 +9,7 @@ import { verifyLinkAt } from "../../../src/node/index.ts";
 import type { CreateOptions } from "../../../src/write/array/create.ts";
 import type { WritableArray } from "../../../src/write/array/writable-array.ts";
 import type { PublishPolicy } from "../../../src/write/editable.ts";
-import type { CutOptions } from "../../../src/write/layout/settings.ts";
+import type { ChunkSettings } from "../../../src/write/layout/settings.ts";
 import { randomFrom } from "../../crash/random.ts";
 import { sweep } from "../../scope.ts";
 import { blzValues, Readers, sorted, zarrValues } from "./readers.ts";
@@ -172,10 +172,10 @@ class Schedule {
     if (kind < 85)
       return { name: "attributes", run: (array) => array.setAttributes({ n: Math.floor(a * 3) }) };
     if (kind < 93 || !this.isTable) {
-      const changes: CutOptions = {
-        ...(below(2) === 0 ? { chunklen: 1 + below(7) } : {}),
-        ...(below(2) === 0 ? { superchunklen: 1 + below(5) } : {}),
-        ...(below(3) === 0 ? { cparams: { cname: this.pick(["zstd", "lz4"] as const) } } : {}),
+      const changes: ChunkSettings = {
+        ...(below(2) === 0 ? { chunkLength: 1 + below(7) } : {}),
+        ...(below(2) === 0 ? { superchunkLength: 1 + below(5) } : {}),
+        ...(below(3) === 0 ? { compressor: { cname: this.pick(["zstd", "lz4"] as const) } } : {}),
         ...(below(4) === 0 ? { checksum: this.pick(["None", "md5", "crc32"] as const) } : {}),
       };
       return { name: `compact ${JSON.stringify(changes)}`, run: (array) => array.compact(changes) };

@@ -70,7 +70,7 @@ test("unlinked, compacted with other settings and linked live again, all of it i
   expect(inode(join(root, "c", "0"))).not.toBe(inode(join(root, "data", "__1__.bin")));
   await unlink(root);
   const plain = await openWritable(root, { threads: 0 });
-  await plain.compact({ chunklen: 5, superchunklen: 2, cparams: { cname: "zstd" } });
+  await plain.compact({ chunkLength: 5, superchunkLength: 2, compressor: { cname: "zstd" } });
   await plain.close();
   await link(root, undefined, { live: true });
   const values = await valuesOf(root);

@@ -291,7 +291,7 @@ describe("[FY-06] the state", () => {
     await array.close();
     expect(state()).toEqual({ ...shown(), high: 0 });
     const again = await openWritable(root, { threads: 0 });
-    await again.compact({ chunklen: 2, superchunklen: 2 });
+    await again.compact({ chunkLength: 2, superchunkLength: 2 });
     await again.close();
     const { forms, high, ...rest } = state() as { readonly forms: readonly object[]; readonly high: number };
     expect(rest).toEqual(shown());
@@ -415,7 +415,7 @@ describe("[FY-07] verify, link and unlink", () => {
     expect(mode(join(root, "data", "__1__.bin")) & 0o200).toBe(0o200);
     const again = await openWritable(root, { threads: 0 });
     await again.append(ramp(30, 10));
-    await again.compact({ chunklen: 5 });
+    await again.compact({ chunkLength: 5 });
     await again.close();
     expect(fs.existsSync(join(root, "zarr.json"))).toBe(false);
     await link(root);
@@ -440,7 +440,7 @@ describe("[FY-09] other chunks and columns", () => {
     const root = join(temporaryFolder(), "array");
     const array = await createArray(root, OPTIONS);
     await array.append(ramp(0, 36));
-    await array.compact({ chunklen: 2, superchunklen: 2 });
+    await array.compact({ chunkLength: 2, superchunkLength: 2 });
     await array.close();
     expect(json(join(root, "zarr.json"))).toMatchObject({
       chunk_grid: { configuration: { chunk_shape: [4] } },
@@ -465,13 +465,13 @@ describe("[FY-09] other chunks and columns", () => {
     const root = join(temporaryFolder(), "array");
     const array = await createArray(root, { ...OPTIONS, superchunklen: 512 });
     await array.append(ramp(0, 30));
-    const refused = array.compact({ chunklen: 5, superchunklen: 512 });
+    const refused = array.compact({ chunkLength: 5, superchunkLength: 512 });
     await expect(refused).rejects.toMatchObject({ code: "UNSUPPORTED", details: { field: "superchunklen" } });
     expect(array.chunkLength).toBe(4);
     expect(await readForeign(root)).toEqual([...ramp(0, 30)]);
-    await array.compact({ chunklen: 5 });
+    await array.compact({ chunkLength: 5 });
     expect([array.chunkLength, array.superchunkLength]).toEqual([5, 513]);
-    await array.compact({ chunklen: 4, superchunklen: 512, cparams: { cname: "zstd" } });
+    await array.compact({ chunkLength: 4, superchunkLength: 512, compressor: { cname: "zstd" } });
     await array.close();
     expect(await readForeign(root)).toEqual([...ramp(0, 30)]);
     expect(await verifyLinkAt(root)).toEqual([]);
@@ -516,7 +516,7 @@ describe("[FY-09] other chunks and columns", () => {
     fs.rmSync(shard);
     fs.mkdirSync(shard);
     fs.writeFileSync(join(shard, "x"), "");
-    await expect(array.compact({ superchunklen: 2 })).rejects.toMatchObject({ name: "SuperchunkError" });
+    await expect(array.compact({ superchunkLength: 2 })).rejects.toMatchObject({ name: "SuperchunkError" });
     expect(array.superchunkLength).toBe(2);
     expect(fs.existsSync(join(root, "zarr.json"))).toBe(false);
     return { root, array, free: () => fs.rmSync(shard, { recursive: true }) };

@@ -48,16 +48,16 @@ const compact = (changes: Parameters<WritableArray["compact"]>[0]): Step => [
 const PLAIN: Partial<CreateOptions> = {};
 const PLAIN_STEPS: readonly Step[] = [
   append(1, 31),
-  compact({ cparams: { cname: "zstd", clevel: 1 } }),
+  compact({ compressor: { cname: "zstd", clevel: 1 } }),
   set(3, 20, 7),
-  compact({ chunklen: 5, superchunklen: 2 }),
+  compact({ chunkLength: 5, superchunkLength: 2 }),
   append(2, 9),
-  compact({ superchunklen: 4 }),
-  compact({ chunklen: 3 }),
+  compact({ superchunkLength: 4 }),
+  compact({ chunkLength: 3 }),
   ["shrink", (array) => array.resize(17)],
-  compact({ checksum: "md5", cparams: { shuffle: "noshuffle" } }),
+  compact({ checksum: "md5", compressor: { shuffle: "noshuffle" } }),
   append(3, 20),
-  compact({ chunklen: 4, superchunklen: 3, checksum: "crc32" }),
+  compact({ chunkLength: 4, superchunkLength: 3, checksum: "crc32" }),
   compact({}),
   set(0, 30, 8),
 ];
@@ -89,7 +89,7 @@ const COLUMN_STEPS: readonly Step[] = [
   appendRows(200, 7),
   ["rename a", (array) => array.renameColumn("a", "b")],
   ["delete w", (array) => array.deleteColumn("w")],
-  compact({ chunklen: 5, superchunklen: 4 }),
+  compact({ chunkLength: 5, superchunkLength: 4 }),
   ["add w again", (array) => array.addColumn({ name: "w", dtype: INT, fillValue: 6 })],
   ["rename back", (array) => array.renameColumn("b", "a")],
   appendRows(300, 15),
@@ -195,10 +195,10 @@ test("chunks, rows and settings drawn at random: both views are right after each
   for (let i = 0; i < sweep(40, 20); i++) {
     const kind = below(10);
     const changes = {
-      ...(below(2) === 0 ? { chunklen: 1 + below(7) } : {}),
-      ...(below(2) === 0 ? { superchunklen: 1 + below(5) } : {}),
+      ...(below(2) === 0 ? { chunkLength: 1 + below(7) } : {}),
+      ...(below(2) === 0 ? { superchunkLength: 1 + below(5) } : {}),
       ...(below(4) === 0
-        ? { cparams: { cname: below(2) === 0 ? ("zstd" as const) : ("lz4" as const) } }
+        ? { compressor: { cname: below(2) === 0 ? ("zstd" as const) : ("lz4" as const) } }
         : {}),
     };
     if (kind < 3) await append(i, 1 + below(25))[1](array);

@@ -144,7 +144,7 @@ it.each<[CompressorName, boolean]>([
       expect(spy.mock.calls.length > 0).toBe(expected);
       spy.mockClear();
       // A compressor that it gets later counts as well.
-      await opened.compact({ cparams: { cname: isSlow ? "lz4" : "zstd" } });
+      await opened.compact({ compressor: { cname: isSlow ? "lz4" : "zstd" } });
       await opened.append(rows);
       await opened.close();
       expect(spy.mock.calls.length > 0).toBe(!isSlow && availableParallelism() > 1);
