@@ -260,7 +260,7 @@ async function withAdvice(outcome: Outcome, alone: boolean, context: Context): P
   return isDamaged && outcome.isUnfollowed !== true
     ? {
         ...outcome,
-        advice: await adviseOnSalvage(outcome.path, context.signal, alone ? context.io : undefined),
+        advice: await adviseOnSalvage(outcome.path, context, alone ? context.io : undefined),
       }
     : outcome;
 }

@@ -1,6 +1,7 @@
 /** What `verify` says after a damaged archive: what of it can be saved, and by which command. */
 import { isSuperchunkError } from "../../src/index.ts";
 import { repairArray } from "../../src/node/index.ts";
+import type { Context } from "../context.ts";
 import { inCommandWords } from "../failure.ts";
 import { formatCount, formatPlural } from "../input/units.ts";
 import type { Io } from "./output.ts";
@@ -24,15 +25,16 @@ export interface SalvageAdvice {
  */
 export async function adviseOnSalvage(
   path: string,
-  signal: AbortSignal,
+  { signal, allow = [] }: Pick<Context, "signal" | "allow">,
   io: Io | undefined,
 ): Promise<SalvageAdvice | undefined> {
   const bar = io && startProgress(io, "what can be saved", { unit: "chunks" });
-  const command = `superchunk repair ${quoted(path)} DST`;
+  const allowed = allow.length === 0 ? "" : ` --allow ${allow.map(quoted).join(" ")}`;
+  const command = `superchunk repair ${quoted(path)} DST${allowed}`;
   try {
     const { whole, holes, lost, problems } = await repairArray(path, {
       dryRun: true,
-      signal,
+      ...{ signal, allow },
       onProgress: bar?.onProgress,
     });
     const gone = holes.length;

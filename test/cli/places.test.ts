@@ -351,6 +351,9 @@ test("writers append together, and what is whole of all places goes into a repai
   expect(sorted(values.slice(100))).toEqual(sorted([...ramp(100), ...ramp(100)]));
   const [id = ""] = readdirSync(cold);
   rmSync(join(cold, id, "__2__.bin"));
+  expect((await runCli(["verify", root, "--allow", cold])).out).toContain(
+    `superchunk repair ${root} DST --allow '${cold}' --holes fill`,
+  );
   const mended = join(folder, "mended");
   const { code, err } = await runCli(["repair", root, mended, "--allow", cold, "--holes", "fill"]);
   expect([code, err]).toEqual([3, expect.stringContaining("__2__.bin")]);
