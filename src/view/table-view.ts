@@ -5,7 +5,6 @@
  */
 import type { OpenOptions, TableArchive } from "../archive/kinds/types.ts";
 import type { JsonObject } from "../format/types.ts";
-import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
 import { nameNodes } from "../zarr/document/node-names.ts";
 import {
   ArchiveView,
@@ -60,7 +59,7 @@ class TableView implements NodeView {
 
   async get(key: string, options?: ViewReadOptions): Promise<Uint8Array | undefined> {
     const [node = "", ...rest] = key.split("/");
-    if (rest.length > 0 ? !this.#columns.has(node) : key !== DOCUMENT) return undefined;
+    if (rest.length > 0 ? !this.#columns.has(node) : key !== "zarr.json") return undefined;
     const isAlone = rest.length > 0 && !this.#planned.has("") && this.#options.dimensionNames === undefined;
     const alone = isAlone ? await this.#plan(node) : undefined;
     const isSame = isPlain(alone?.documents().get(node));

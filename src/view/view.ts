@@ -18,7 +18,6 @@ import { checkKey, joinKey } from "../store/key.ts";
 import { checkRange, resolveRange } from "../store/range.ts";
 import type { StoreOptions } from "../store/types.ts";
 import { consolidate, encodeDocument } from "../zarr/document/make-v3.ts";
-import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 
@@ -192,7 +191,7 @@ export class ArchiveView implements NodeView {
   async get(key: string, { signal, buffers }: ViewReadOptions = {}): Promise<Uint8Array | undefined> {
     signal?.throwIfAborted();
     const parts = key.split("/");
-    if (parts.at(-1) === DOCUMENT) return this.#document(parts.slice(0, -1).join("/"));
+    if (parts.at(-1) === "zarr.json") return this.#document(parts.slice(0, -1).join("/"));
     const at = parts.lastIndexOf("c");
     // A column may be named "c" too: the innermost node that is an array has the chunk.
     for (let end = at; end >= 0; end = end === 0 ? -1 : parts.lastIndexOf("c", end - 1)) {
