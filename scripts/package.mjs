@@ -58,10 +58,14 @@ const PARTS = [
   ["read", ["open/open", "store/http"]],
   ["more", ["index"]],
   ["folders", ["archive/open/open-array-folder"]],
+  ["wrappers", ["store/wrappers/coalescing"]],
+  ["inflate", ["format/inflate"]],
   ["view", ["view/view-tree"]],
+  ["stream", ["codec/stream"]],
   ["encode", ["codec2/index"]],
   ["pool", ["blosc"]],
   ["zarr", ["zarr/read/open"]],
+  ["blosc2", ["blosc2/zarr-view"]],
   ["live", ["archive/kinds/live-array"]],
   ["zarrita", ["zarr/zarrita", "zarr/transformer"]],
   ["write", ["edit/edit"]],
@@ -185,6 +189,8 @@ async function bundleCode() {
     // Few files for Node.js, since each costs a command that starts; and none of them holds what a page loads. What every
     // command needs that reads is by itself, without the writers and the converters; and what the page needs of that, too.
     onlyExplicitManualChunks: true,
+    // Each file names what it uses. What those use in turn is named there, and not a second time here.
+    hoistTransitiveImports: false,
     // What is smaller is put to what is loaded with it.
     experimentalMinChunkSize: 4000,
     manualChunks: (id) => {

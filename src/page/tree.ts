@@ -77,6 +77,7 @@ export class Tree {
     const facts = await this.#engine.open(name);
     if (item !== undefined) item.facts = facts;
     this.#draw();
+    void this.#openWaiting();
     return facts;
   }
 
@@ -91,6 +92,7 @@ export class Tree {
     if (this.#isOpening || !this.#mayOpen) return;
     this.#isOpening = true;
     for (const item of this.#waiting) {
+      if (!this.#isCheap(item)) continue;
       this.#waiting.delete(item);
       if (item.facts !== undefined || item.error !== undefined) continue;
       try {
@@ -101,6 +103,13 @@ export class Tree {
       this.#draw();
     }
     this.#isOpening = false;
+  }
+
+  /** False for Zarr, HDF5 and Blosc2 until one of them was chosen: to read them takes more of the page's own code. */
+  #isCheap({ entry }: Item): boolean {
+    return (
+      entry.kind === undefined || this.#items.some((item) => item.entry.kind && item.facts !== undefined)
+    );
   }
 
   /** Arrays that are shown as columns of their group are not shown again. */
@@ -161,7 +170,8 @@ export class Tree {
         h("span", { class: "name" }, label),
         what !== "" && h("span", { class: isBad ? "what bad" : "what" }, what),
       );
-    const what = error !== undefined ? "cannot be read" : facts === undefined ? "" : describeNode(facts);
+    const what =
+      error !== undefined ? "cannot be read" : facts === undefined ? (entry.kind ?? "") : describeNode(facts);
     const head = link("", entry.name, what, error ?? facts?.place ?? entry.name, error !== undefined);
     this.#watcher.observe(head);
     const isOpen = isChosen || this.#items.length === 1 || isSearched;

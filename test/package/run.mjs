@@ -24,6 +24,7 @@ import { isDeepStrictEqual } from "node:util";
 import { build } from "esbuild";
 import { installTools, toolsFolder } from "../../scripts/tools/install.mjs";
 import { findNode } from "../../scripts/tools/node-binary.mjs";
+import { load as loadProgram } from "../browser/bundle.mjs";
 import { weighPages } from "./weigh.mjs";
 
 /** At most so much is published. */
@@ -217,7 +218,7 @@ const MOST = {
   decode: { built: 21, plain: 42 },
   "a .blp": { built: 58, plain: 64 },
   "a table": { built: 67, plain: 74 },
-  zarrView: { built: 49.5, plain: 152 },
+  zarrView: { built: 49.7, plain: 140 },
 };
 
 await check("what pages load", async () => {
@@ -234,6 +235,17 @@ await check("what pages load", async () => {
       if (weights[name][way] > limit)
         throw new Error(`${name}, ${way}: ${weights[name][way]} kB, not ${limit}`);
 });
+
+await check(
+  "what Chromium loads of the page, of archives alone and of a folder of several formats",
+  async () => {
+    const { checkPacked } = await loadProgram("packed");
+    const wrong = await checkPacked(
+      await import(pathToFileURL(join(folder, "node_modules/superchunk/dist/node.js")).href),
+    );
+    if (wrong.length > 0) throw new Error(wrong.join("\n"));
+  },
+);
 
 await check("server rendering, as Vite builds it: the same module in Node.js as in the page", async () => {
   const vite = await import(pathToFileURL(tool.resolve("vite")).href);

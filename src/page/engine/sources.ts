@@ -5,7 +5,6 @@ import { formatDType } from "../../format/dtype.ts";
 import type { DType } from "../../format/types.ts";
 import type { FoundReadable } from "../../open/find-readables.ts";
 import { open, type Readable } from "../../open/open.ts";
-import { BlobStore } from "../../store/blob.ts";
 import { HttpStore } from "../../store/http.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { withCoalescing } from "../../store/wrappers/coalescing.ts";
@@ -85,6 +84,7 @@ export class Sources {
       return;
     }
     if (source.kind === "files") {
+      const { BlobStore } = await import("../../store/blob.ts");
       const store = new BlobStore(source.files);
       const { findReadables } = await import("../../open/find-readables.ts");
       for await (const found of findReadables(store, "", { signal: watch.signal })) {

@@ -3,13 +3,18 @@
 import { gzipSync, zlibSync } from "fflate";
 import { joinBytes } from "../../bytes/arrays.ts";
 import { crc32c, digest } from "../../bytes/checksum.ts";
-import { decode, decodeStream, encodeHere, encodeZstdStream, info } from "../../codec/index.ts";
-import { inflate } from "../../codec/stream.ts";
+import { decode, info } from "../../codec/decode/decode.ts";
+import { decodeStream, inflate } from "../../codec/stream.ts";
 import type { ChunkHeader, CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { asInteger, asText, badMember, below, type FieldPlace } from "../document/metadata-fields.ts";
 import type { Stage } from "./stage.ts";
+
+let encoders: typeof import("../../codec/index.ts") | undefined;
+
+/** What encodes; a page that reads does not load it. Kept, since asking again costs as much as a small chunk. */
+const loadEncoders = async () => (encoders ??= await import("../../codec/index.ts"));
 
 // The `crc32c` codec: four bytes behind the data, always checked.
 // Example: `{"name":"crc32c"}`. Compatible with zarr-python, tensorstore and zarrs.
@@ -83,7 +88,8 @@ export function zstdStage(configuration: JsonObject, place: FieldPlace): Stage {
     v3: { name: "zstd", configuration: { level, checksum: false } },
     fixedOverhead: undefined,
     decode: (bytes, limit) => decodeStream("zstd", bytes, limit),
-    encode: (bytes) => encodeZstdStream(bytes, level === 0 ? DEFAULT_LEVEL : level),
+    encode: async (bytes) =>
+      (await loadEncoders()).encodeZstdStream(bytes, level === 0 ? DEFAULT_LEVEL : level),
   };
 }
 
@@ -105,7 +111,8 @@ export function bloscStage(configuration: JsonObject, itemSize: number, place: F
     ahead: (encoder) => encoder.parallelOf?.(options.cname) ?? encoder.parallel,
     fixedOverhead: undefined,
     decode: decodeChunk,
-    encode: (bytes, encoder = encodeHere, room) => encoder.encode(bytes, options, room),
+    encode: async (bytes, encoder, room) =>
+      (encoder ?? (await loadEncoders()).encodeHere).encode(bytes, options, room),
   };
 }
 

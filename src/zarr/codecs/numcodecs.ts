@@ -9,7 +9,7 @@
  */
 
 import { digest } from "../../bytes/checksum.ts";
-import { decodeStream } from "../../codec/index.ts";
+import { decodeStream } from "../../codec/stream.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
 import type { DType, JsonObject } from "../../format/types.ts";

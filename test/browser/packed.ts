@@ -1,0 +1,73 @@
+/** The page of the package, with the files that are published: what a browser loads of it, for archives alone and for a folder of them. */
+import { cpSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+import { corpusFolder, repositoryRoot } from "../fixtures/manifest.ts";
+import { FLAGS, findChromium } from "./chromium.ts";
+import { Outcome } from "./outcome.ts";
+import { checkView } from "./page-weights.ts";
+
+const other = (...path: readonly string[]): string => join(repositoryRoot, "fixtures", ...path);
+/** What lies in the folder that is shown: a table, arrays, and three formats with readers of their own. */
+const ARCHIVES = [
+  [join(corpusFolder, "ctable/bcolz-daily-equities"), "daily.bcolz"],
+  [join(corpusFolder, "blz-superchunk/i8-2d-crc32"), "matrix"],
+  [join(corpusFolder, "bloscpack-3/array-f8.blp"), "prices.blp"],
+  [other("blosc2", "lz4.b2nd"), "frame.b2nd"],
+  [other("hdf5", "h5py-latest.h5"), "bars.h5"],
+] as const;
+
+const CELLS = ".cells td:text-matches('[0-9]')";
+/** Views, what is there once they are shown, and how many compressed bytes of scripts and markup they load at most. */
+const VIEWS = [
+  ["daily.bcolz&column=close&view=values", CELLS, 110_000],
+  ["daily.bcolz&column=close&view=chunks", "[data-checked]", 110_000],
+  ["daily.bcolz&view=plot", "[data-counted]", 136_000],
+  ["prices.blp&view=plot", "[data-counted]", 136_000],
+  ["matrix&view=picture", "[data-drawn]", 125_000],
+  ["ticks.zarr&view=plot", "[data-counted]", 190_000],
+  ["frame.b2nd&view=picture", "[data-drawn]", 200_000],
+] as const;
+/** In a folder, what is in sight beside the chosen archive is opened too. */
+const MOST_OF_FOLDER = 150_000;
+
+/**
+ * Looks at the page that an installed package serves; resolves with what it loads too much, or wrongly.
+ *
+ * What is given is the package's entry for Node.js.
+ */
+export async function checkPacked({
+  create,
+  serveView,
+}: typeof import("superchunk/node")): Promise<readonly string[]> {
+  const executablePath = findChromium();
+  if (executablePath === undefined) return ["no Chromium found"];
+  const folder = mkdtempSync(join(tmpdir(), "superchunk-packed-"));
+  const outcome = new Outcome();
+  const browser = await chromium.launch({ executablePath, args: [...FLAGS] });
+  const look = async (
+    shown: string,
+    views: readonly (typeof VIEWS)[number][],
+    most?: number,
+  ): Promise<void> => {
+    const served = await serveView(shown, { page: "only" });
+    for (const [state, ready, limit] of views)
+      await outcome.attempt(`${shown}: ${state}`, () =>
+        checkView(browser, served.url, [state, ready, most ?? limit], outcome),
+      );
+    await served.close();
+  };
+  try {
+    for (const [from, to] of ARCHIVES) cpSync(from, join(folder, to), { recursive: true });
+    const values = Float64Array.from({ length: 5000 }, (_, i) => Math.sqrt(i));
+    const options = { format: "zarr", dtype: "<f8", shape: [0], chunkShape: [1000], data: values } as const;
+    await (await create(join(folder, "ticks.zarr"), options)).close();
+    for (const view of VIEWS) await look(join(folder, view[0].replace(/&.*/, "")), [view]);
+    await look(folder, VIEWS.slice(0, 5), MOST_OF_FOLDER);
+  } finally {
+    await browser.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+  return outcome.failures;
+}
