@@ -81,12 +81,12 @@ test.each([
   ],
   [
     "opening a .blp",
-    63.5,
+    63.7,
     `${OPEN} const a = await open(store, "bloscpack-3/sum-adler32.blp"); for await (const _ of a.streamBytes()) break;`,
   ],
   [
     "opening a table",
-    74,
+    74.3,
     `${OPEN} const t = await open(store, "ctable/bcolz-daily-equities"); await t.column("close").get([0]);`,
   ],
   ["zarrView", 34, 'import { zarrView } from "./src/zarr.ts"; globalThis.view = zarrView;'],
