@@ -285,25 +285,34 @@ async function bundleTypes() {
     writeFileSync(
       join(out, "dist", fileName),
       code
-        // Fewer bytes to install.
-        .replaceAll(/^(?: {4})+/gm, (spaces) => "\t".repeat(spaces.length / 4))
         .replaceAll("Uint8Array<ArrayBuffer>", "ReturnType<typeof Uint8Array.of>")
         .replaceAll("Uint8Array<ArrayBufferLike>", "Uint8Array")
-        // 10 kB less than spaces.
+        // What heads a source file says nothing here: 16 kB. Tabs: 10 kB less than spaces.
+        .replaceAll(/^\/\*\*(?:(?!\*\/)[\s\S])*\*\/\n+(?=\/\*\*)/gm, "")
         .replaceAll(/^(?: {4})+/gm, (spaces) => "\t".repeat(spaces.length / 4)),
     );
 }
 
-/** The licences of what is in the package besides superchunk. */
+/** The licences of what is in the package besides superchunk; the words of the MIT licence once, after all copyrights. */
 function writeNotices() {
   const own = readFileSync(join(root, "THIRD_PARTY_NOTICES.md"), "utf8").trimEnd();
+  let terms = "";
   const others = BUNDLED.map((name) => {
     const folder = join(root, "node_modules", name);
     const { version } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
     const file = readdirSync(folder).find((each) => /^licen[cs]e/i.test(each));
-    return `## ${name} ${version}\n\n${readFileSync(join(folder, file), "utf8").trim()}`;
+    const text = readFileSync(join(folder, file), "utf8").trim();
+    const [mit] = /Permission is hereby granted[\s\S]*?IN THE\s+SOFTWARE\./i.exec(text) ?? [];
+    terms ||= mit ?? "";
+    const isSame = mit !== undefined && words(mit) === words(terms);
+    return `## ${name} ${version}\n\n${isSame ? text.replace(mit, "The terms are those of the MIT licence, at the end.") : text}`;
   });
-  writeFileSync(join(out, "THIRD_PARTY_NOTICES.md"), `${[own, ...others].join("\n\n")}\n`);
+  const all = [own, ...others, `## The terms of the MIT licence\n\n${terms}`];
+  writeFileSync(join(out, "THIRD_PARTY_NOTICES.md"), `${all.join("\n\n")}\n`);
+}
+
+function words(text) {
+  return text.replaceAll(/\W+/g, " ").toLowerCase();
 }
 
 function writeManifest() {
