@@ -273,16 +273,14 @@ export class ThreadEncoder implements ChunkEncoder, EncodeHelper {
     const { length } = data;
     this.#underWay += length;
     const chunk = new Promise<Uint8Array>((resolve, reject) => {
-      const piece = { length, options, place, resolve, reject };
       if (this.#waiting !== undefined && this.#waiting.length + length > BATCH) this.#send();
       if (this.#waiting === undefined) {
-        this.#waiting = this.#batchOf(data, piece);
+        this.#waiting = { memory: this.#take(Math.max(length, BATCH)), pieces: [], length: 0 };
         setImmediate(() => this.#send());
-      } else {
-        new Uint8Array(this.#waiting.memory).set(data, this.#waiting.length);
-        this.#waiting.pieces.push(piece);
-        this.#waiting.length += length;
       }
+      new Uint8Array(this.#waiting.memory).set(data, this.#waiting.length);
+      this.#waiting.pieces.push({ length, options, place, resolve, reject });
+      this.#waiting.length += length;
       if (this.#waiting.length >= BATCH) this.#send();
     });
     return chunk.finally(() => {
@@ -291,14 +289,24 @@ export class ThreadEncoder implements ChunkEncoder, EncodeHelper {
   }
 
   #send(): void {
-    if (this.#waiting !== undefined) this.#hand(this.#waiting);
+    if (this.#waiting !== undefined) void this.#hand(this.#waiting);
     this.#waiting = undefined;
   }
 
-  #hand(batch: Batch): void {
-    this.#encodeElsewhere(batch).catch((error: unknown) => {
-      for (const { reject } of batch.pieces) reject(error);
-    });
+  /** Has a thread encode a batch. Where it ended, or one of the pieces cannot be encoded, each is encoded here, for its chunk or its error. */
+  async #hand(batch: Batch): Promise<void> {
+    try {
+      return await this.#encodeElsewhere(batch);
+    } catch {
+      let from = 0;
+      for (const { length, options, place, resolve, reject } of batch.pieces) {
+        const data = new Uint8Array(batch.memory, from, length).slice();
+        this.#alone(data, options)
+          .then((chunk) => resolve(putInto(place, chunk)))
+          .catch(reject);
+        from += length;
+      }
+    }
   }
 
   async #encodeElsewhere({ memory, pieces, length }: Batch): Promise<void> {
@@ -306,32 +314,24 @@ export class ThreadEncoder implements ChunkEncoder, EncodeHelper {
     const plain = pieces.map((piece) => ({ length: piece.length, options: piece.options }));
     const job = { kind: "encode", blosc: this.#blosc, input: memory, output, pieces: plain } as const;
     const { facts, error } = await this.#pool.run(job, []);
-    if (error !== undefined && pieces.length === 1) throw unpackError(error);
-    let [from, to] = [0, 0];
-    for (const [i, piece] of pieces.entries()) {
-      // What one piece of several did wrong, each learns by itself.
-      if (error !== undefined) this.#hand(this.#batchOf(new Uint8Array(memory, from, piece.length), piece));
-      else {
-        const made = at(facts, i);
-        const room = piece.place(made);
-        room.set(new Uint8Array(output, to, made));
-        piece.resolve(room);
-        to += made;
-      }
-      from += piece.length;
+    if (error !== undefined) throw unpackError(error);
+    let to = 0;
+    for (const [i, { place, resolve }] of pieces.entries()) {
+      const made = at(facts, i);
+      resolve(putInto(place, new Uint8Array(output, to, made)));
+      to += made;
     }
     this.#free.put(memory);
     this.#free.put(output);
   }
 
-  /** A batch that begins with a piece: a copy of its data. */
-  #batchOf(data: Uint8Array, piece: Piece): Batch {
-    const memory = this.#take(Math.max(data.length, BATCH));
-    new Uint8Array(memory).set(data);
-    return { memory, pieces: [piece], length: data.length };
-  }
-
   #take(length: number): SharedArrayBuffer {
     return this.#free.take(length) ?? new SharedArrayBuffer(Math.max(length, BATCH + OVERHEAD));
   }
+}
+
+function putInto(place: Piece["place"], chunk: Uint8Array): Uint8Array {
+  const room = place(chunk.length);
+  room.set(chunk);
+  return room;
 }

@@ -66,7 +66,8 @@ it.each<CompressorName>(["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"])(
 );
 
 it("an option out of its range is the same error", async () => {
-  await expect(encoder.encode(new Uint8Array(100), { clevel: 10 })).rejects.toMatchObject({
+  const refusing = new ThreadEncoder(pool, "wasm", undefined, () => 0);
+  await expect(refusing.encode(new Uint8Array(100), { clevel: 10 })).rejects.toMatchObject({
     code: "BAD_ARGUMENT",
     details: { field: "clevel" },
   });
@@ -206,6 +207,19 @@ it("pieces that go to a thread together are the chunks of the calling thread, an
   );
   expect(many.map((each) => each === undefined)).toEqual([false, false, true, true, true]);
   await Promise.all(many);
+});
+
+it("what a thread has when it ends is encoded here", async () => {
+  const own = new WorkerPool(2, bundles.worker);
+  const asked = new ThreadEncoder(own);
+  await own.start();
+  await prepareEncode("lz4");
+  const data = makeData(9);
+  const offered = data.map((bytes) => asked.offer(bytes, {}, (length) => new Uint8Array(length)));
+  const given = asked.encode(new Uint8Array(100_000), {});
+  await own.end();
+  expect(await Promise.all(offered)).toEqual(data.map((bytes) => encodeSync(bytes, {})));
+  expect(await given).toEqual(encodeSync(new Uint8Array(100_000), {}));
 });
 
 it.each([
