@@ -38,7 +38,7 @@ export function addServe(program: Command, context: Context): void {
     .description("show archives as Zarr v3 and Parquet over HTTP, without converting or copying them")
     .argument(
       "<paths...>",
-      "archives, HDF5 files, what is of Blosc2 (files, folders, URLs), folders of them, or sets of references",
+      "archives, HDF5 and Blosc2 files (also by URL), folders of them, or sets of references",
     )
     .option("--port <n>", "port to listen on; 0 takes any that is free", parsePort, DEFAULT_PORT)
     .option("--host <address>", "address to listen on; 0.0.0.0 lets other machines in", "127.0.0.1")

@@ -116,7 +116,7 @@ async function isSet(typed: string): Promise<boolean> {
   return has("snapshots") && (has("repo") || has("refs"));
 }
 
-/** A set of references, an HDF5 file, or what is of Blosc2, as it is when it is opened: it is not opened again. */
+/** A set of references, an HDF5 file, or a Blosc2 file or store, as it is when it is opened: it is not opened again. */
 function nodeEntry(node: string, opened: ZarrArray | ZarrGroup): ViewEntry {
   const source = opened.store.describe(opened.path);
   return {

@@ -190,7 +190,7 @@ interface HeldEntry extends Pick<ViewEntry, "node" | "source"> {
   readonly root: ZarrArray | ZarrGroup;
 }
 
-/** HDF5 files among paths, and what is in them. Throws `UNSUPPORTED` for what is of Blosc2. */
+/** HDF5 files among paths, and what is in them. Throws `UNSUPPORTED` for Blosc2. */
 async function openHeld(
   paths: readonly string[],
   signal: AbortSignal | undefined,

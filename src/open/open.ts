@@ -105,7 +105,7 @@ const BLOSC2_STORES = /\.b2[dz](?=\/|$)/i;
 /** Names of what is of HDF5 or Blosc2: it is looked for first, so that a server is not asked for the files of archives. */
 const HELD_NAMES = /\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom|b2[dz]|b2nd|b2frame)(?=\/|$)/i;
 
-/** True for a path whose name says that it is, or is in, an HDF5 file or what is of Blosc2. */
+/** True for a path whose name says that it is, or is in, an HDF5 file or a Blosc2 file or store. */
 export function isHeldName(path: string): boolean {
   return HELD_NAMES.test(path);
 }
@@ -121,7 +121,7 @@ async function openNamed(
   return openBlosc2(store, path, options);
 }
 
-/** As {@link open}, but of an HDF5 file or what is of Blosc2; undefined for all else. Throws as open. */
+/** As {@link open}, but of an HDF5 file or a Blosc2 file or store; undefined for all else. Throws as open. */
 export async function openInFile(
   store: ReadableStore,
   path: string,

@@ -155,7 +155,7 @@ export async function examineFolder(
 function unknownPlaces(path: string): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    "superchunks of the array lie in other places, and of meta/sizes and meta/storage, which say together where, one is damaged. Put a copy of it there, from a backup",
+    "superchunks of the array lie in other places, and meta/sizes or meta/storage, which together say where, is damaged. Put a copy from a backup in its place",
     { path, field: "layout.places" },
   );
 }
