@@ -26,6 +26,7 @@ const { status } = spawnSync(process.execPath, [typedoc, ...options], {
 if (status !== 0) process.exit(status ?? 1);
 
 const folder = join(root, "docs", "api");
+writeFileSync(join(folder, "README.md"), firstPage());
 /** Pages, by their paths: entries in folders have theirs in folders. */
 const names = readdirSync(folder, { recursive: true }).filter((name) => name.endsWith(".md"));
 const read = names.map((name) => [name, readFileSync(join(folder, name), "utf8")]);
@@ -46,3 +47,20 @@ if (count === 0 || missing.length > 0) {
   process.exit(1);
 }
 console.log(`docs: ${count} exported values in docs/api`);
+
+/** Where each entry is described: its types, and the page made from them. */
+function firstPage() {
+  const rows = Object.entries(entries)
+    .filter(([, entry]) => typeof entry !== "string")
+    .map(([name, { types }]) => {
+      const page = types.replace("./dist/src/", "").replace(/(?:\/index)?\.d\.ts$/, ".md");
+      return `| \`superchunk${name.slice(1)}\` | \`${types.slice(2)}\` | [${page}](${page}) |\n`;
+    });
+  return `# API reference
+
+Every exported name is described in the types of its entry, where editors show it, and on a page that is made from them. The package holds the types; the pages are in the repository.
+
+| entry | types | page |
+|---|---|---|
+${rows.join("")}`;
+}

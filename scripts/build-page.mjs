@@ -1,5 +1,5 @@
 /**
- * Builds the page that shows archives, for work on it: `dist/page`, which `serve` and `view` take where no package was made.
+ * Builds the page that shows archives, for work on it: `build/page`, which `serve` and `view` take where no package was made.
  * `--single FILE` makes one file of it instead, which a browser also opens from a disk.
  */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -23,7 +23,7 @@ export async function pageHtml() {
 }
 
 async function buildFolder() {
-  const out = join(root, "dist", "page");
+  const out = join(root, "build", "page");
   rmSync(out, { recursive: true, force: true });
   mkdirSync(out, { recursive: true });
   await build({

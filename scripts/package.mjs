@@ -1,12 +1,13 @@
 /**
- * Makes the package that is published, in `package/`: `npm run package`, then `npm pack ./package`.
+ * Makes the code that is published, in `dist`, from what the compiler made in `build`: `npm run package`, which `npm pack` and
+ * `npm publish` run by themselves.
  *
  * One file for each entry and for each command, with what they share in chunks, so that the command starts quickly and a page
- * loads few files; one file of types for each entry; the documents. What is in `dist` stays a file for each source, for work on it.
+ * loads few files; one file of types for each entry. An entry has the path in `dist` that its source has in the project.
  */
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { basename, join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build, transform } from "esbuild";
@@ -15,33 +16,19 @@ import { buildPoolWorker } from "./build-pool-worker.mjs";
 import { installTools, toolsFolder } from "./tools/install.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const out = join(root, "package");
+const out = join(root, "dist");
 const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 
-/** The public entries: for the name of each file in the package, its source below `src`, as `package.json` has it. */
-const ENTRIES = Object.fromEntries(
-  Object.entries(manifest.exports)
-    .filter(([, entry]) => typeof entry !== "string")
-    .map(([name, entry]) => [fileOf(name), entry.default.replace("./dist/src/", "").replace(/\.js$/, "")]),
-);
+/** The public entries: their paths in `dist` and `build`, without the ending, as `package.json` has them. */
+const ENTRIES = Object.values(manifest.exports)
+  .filter((entry) => typeof entry !== "string")
+  .map((entry) => entry.default.replace("./dist/", "").replace(/\.js$/, ""));
 
-function fileOf(name) {
-  return name === "." ? "index" : name.slice(2).replaceAll("/", "-");
-}
-
-/** The files that entries name as they are: the kernels as modules. Their names in the package, and where they are made. */
-const ASSETS = Object.entries(manifest.exports)
-  .filter(([name]) => name.endsWith(".wasm"))
-  .map(([name, source]) => ({ name, source, file: `dist/${basename(source)}` }));
-
-/** What the workers of a pool are started from. */
-const WORKER = { name: "./blosc/worker", file: "dist/blosc-worker.js" };
-
-/** Entries that hosts without a compiler of WebAssembly (Cloudflare's Workers) get with the kernels handed in as modules. */
-const WORKERD = ["blosc"];
-
-/** Dependencies that are in the package itself, so that a page may load its files without a bundler. */
-const BUNDLED = Object.keys(manifest.dependencies).filter((name) => name !== "commander");
+/** Packages that are in the code itself, so that a page may load its files without a bundler. */
+const BUNDLED = [
+  ...["@msgpack/msgpack", "@uwdata/flechette", "fflate", "hash-wasm", "hyparquet", "hyparquet-writer"],
+  ...["pako", "papaparse", "uplot"],
+];
 
 function isBundled(module) {
   return BUNDLED.some((name) => module === name || module.startsWith(`${name}/`));
@@ -74,19 +61,35 @@ const PARTS = [
 ];
 
 /** What chooses between decoders and encoders is by itself, so that bundlers leave out the encoders that a page does not call. */
-const CHOOSES = /[\\/]dist[\\/]src[\\/]codec2[\\/]index\.js$/;
+const CHOOSES = /[\\/]build[\\/]src[\\/]codec2[\\/]index\.js$/;
 
 /** What scripts of the page share: small, and not to be put to something large for that. */
-const OF_PAGE = /[\\/]dist[\\/]src[\\/]page[\\/](?:calls|dom|text|colours|state|views[\\/]view)\.js$/;
+const OF_PAGE = /[\\/]build[\\/]src[\\/]page[\\/](?:calls|dom|text|colours|state|views[\\/]view)\.js$/;
+
+/** What the list of licences begins with. */
+const HEADING = `# Licences of what is in these files
+
+They hold these packages. THIRD_PARTY_NOTICES.md has the terms of the WebAssembly build of zstd.`;
 
 /** What no bundle holds. */
 const isExternal = (id) => !/^[./\0]|^[A-Z]:/.test(id) && !isBundled(id);
+
+/**
+ * The entry `superchunk/blosc` for hosts without a compiler of WebAssembly (Cloudflare's Workers): hands the kernels in, as modules
+ * that the host compiled before, and exports what the entry exports.
+ */
+const WORKERD = `import decode from "../decode.wasm";
+import encode from "../encode.wasm";
+import * as kernels from "./pool/use-modules.js";
+kernels.useModules({ decode, encode });
+export * from "./blosc.js";
+`;
 
 /** As "sideEffects" in package.json says. What a page cannot load counts as an effect, so that it stays in files of its own. */
 const treeshake = { moduleSideEffects: (id) => /^(node:|commander$)/.test(id) };
 
 /** True for a module that only exports others again: whoever imports it loads what is used alone. */
-const isBarrel = (id) => /\/dist\/src\/(?:(?:codec|node|queue)\/)?(?:index|zarr|blosc)\.js$/.test(id);
+const isBarrel = (id) => /\/build\/src\/(?:(?:codec|node|queue)\/)?(?:index|zarr|blosc)\.js$/.test(id);
 
 /** True for a module that exports one thing, without a name. */
 const hasDefault = (id) => id.endsWith(".umd.min.js") || id === "\0uplot" || id === "\0papaparse";
@@ -119,44 +122,25 @@ const load = (name) => import(pathToFileURL(require.resolve(name)).href);
 const [{ rollup }, { dts }] = await Promise.all([load("rollup"), load("rollup-plugin-dts")]);
 
 rmSync(out, { recursive: true, force: true });
-mkdirSync(join(out, "dist"), { recursive: true });
+mkdirSync(out, { recursive: true });
 await bundleCode();
-writeFileSync(join(out, "dist", "page.html"), await pageHtml());
-for (const { source, file } of ASSETS) cpSync(join(root, source), join(out, file));
-await buildPoolWorker(join(out, WORKER.file));
-for (const name of WORKERD) writeFileSync(join(out, "dist", `${name}.workerd.js`), workerdEntry(name));
+writeFileSync(join(out, "page.html"), await pageHtml());
+for (const name of ["decode.wasm", "encode.wasm"])
+  cpSync(join(root, "src", "kernels", "generated", name), join(out, name));
+await buildPoolWorker(join(out, "blosc-worker.js"));
+writeFileSync(join(out, "src", "blosc.workerd.js"), WORKERD);
 await bundleTypes();
-writeManifest();
 const { manPage } = await import("./tools/man-page.mjs");
 writeFileSync(join(out, "superchunk.1.gz"), gzipSync(await manPage(manifest.version), { level: 9 }));
-const DOCUMENTS = [
-  ...["README.md", "FORMAT.md", "ARCHITECTURE.md", "CORRECTNESS.md", "CHANGELOG.md"],
-  ...["LICENSE", "THIRD_PARTY_NOTICES.md", "src/kernels/README.md"],
-];
-for (const name of DOCUMENTS) cpSync(join(root, name), join(out, name));
-// How to work on the sources is said beside them.
-for (const name of DOCUMENTS.filter((each) => each.endsWith(".md"))) {
-  const text = readFileSync(join(root, name), "utf8");
-  const plain = text.replaceAll(/\[([^\]]+)\]\(CONTRIBUTING\.md[^)]*\)/g, "$1 beside the sources");
-  if (plain !== text) writeFileSync(join(out, name), plain);
-}
-// Pictures of the page are for who reads the documents on the web.
-const isPicture = (name) => /[\\/]images[\\/]page-[^\\/]+\.png$/.test(name);
-// So is the reference that is made from the types, which are in the package.
-const isReference = (name) => /[\\/]docs[\\/]api[\\/]/.test(name);
-const isWanted = (name) => !isPicture(name) && !isReference(name);
-cpSync(join(root, "docs"), join(out, "docs"), { recursive: true, filter: isWanted });
-writeFileSync(join(out, "docs", "api", "README.md"), referencePage());
-writeNotices();
+writeFileSync(join(out, "LICENSES.md"), licences());
 const files = readdirSync(out, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
-console.log(`package: ${files.length} files in package/`);
+console.log(`package: ${files.length} files in dist/`);
 
 async function bundleCode() {
-  const built = (path) => join(root, "dist", path);
+  const built = (path) => join(root, "build", path);
   const bundle = await rollup({
     input: {
-      ...Object.fromEntries(Object.entries(ENTRIES).map(([name, path]) => [name, built(`src/${path}.js`)])),
-      cli: built("cli/main.js"),
+      ...Object.fromEntries([...ENTRIES, "cli/main"].map((path) => [path, built(`${path}.js`)])),
       // Threads are started from these files, which must be beside the chunk that starts them.
       "chunk-worker": built("src/node/threads/chunk-worker.js"),
       "head-worker": built("src/node/fs/head-worker.js"),
@@ -195,8 +179,8 @@ async function bundleCode() {
     experimentalMinChunkSize: 4000,
     manualChunks: (id) => {
       if (/\/commands\/|\/(?:cli\/(?:main|version)|node\/index|[a-z]+-worker)\.js$/.test(id)) return;
-      const isCommand = id.includes("/dist/cli/");
-      const isSystem = id.includes("/dist/src/node/");
+      const isCommand = id.includes("/build/cli/");
+      const isSystem = id.includes("/build/src/node/");
       if (CHOOSES.test(id)) return "chunks";
       if (OF_PAGE.test(id)) return "page-parts";
       const part = isSystem || isCommand ? undefined : parts.find(({ has }) => has(id));
@@ -209,26 +193,10 @@ async function bundleCode() {
   });
   for (const { fileName, code } of output) {
     const { code: small } = await transform(code, { minify: true, target: "es2022", legalComments: "none" });
-    writeFileSync(join(out, "dist", fileName), small);
+    const file = join(out, fileName);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, small);
   }
-}
-
-/** An entry that hands the kernels in, as modules that the host compiled before, and exports what the entry exports. */
-function workerdEntry(name) {
-  return `import decode from "./decode.wasm";
-import encode from "./encode.wasm";
-import * as kernels from "./blosc-wasm.js";
-kernels.useModules({ decode, encode });
-export * from "./${name}.js";
-`;
-}
-
-/** What the package has in place of the API reference: where the types are, which say the same. */
-function referencePage() {
-  const entries = Object.entries(manifest.exports)
-    .filter(([, entry]) => typeof entry !== "string")
-    .map(([name]) => `- \`${manifest.name}${name.slice(1)}\`: \`dist/${fileOf(name)}.d.ts\`\n`);
-  return `# API reference\n\nEvery exported name is described in the types of its entry, where editors show it:\n\n${entries.join("")}`;
 }
 
 /** The modules that files load before they run: what they use, and all that those import but on demand. */
@@ -265,9 +233,7 @@ async function modulesOfFirst(input) {
 }
 
 async function bundleTypes() {
-  const input = Object.fromEntries(
-    Object.entries(ENTRIES).map(([name, path]) => [name, join(root, "dist", "src", `${path}.d.ts`)]),
-  );
+  const input = Object.fromEntries(ENTRIES.map((path) => [path, join(root, "build", `${path}.d.ts`)]));
   const inputs = new Set(Object.values(input));
   const quiet = (warning) => {
     // Types that an entry uses and does not export: they are in the shared files.
@@ -283,7 +249,7 @@ async function bundleTypes() {
   // Before TypeScript 5.7 arrays of bytes did not say what memory they are in: what `of` gives has the type of both.
   for (const { fileName, code } of output)
     writeFileSync(
-      join(out, "dist", fileName),
+      join(out, fileName),
       code
         .replaceAll("Uint8Array<ArrayBuffer>", "ReturnType<typeof Uint8Array.of>")
         .replaceAll("Uint8Array<ArrayBufferLike>", "Uint8Array")
@@ -293,9 +259,8 @@ async function bundleTypes() {
     );
 }
 
-/** The licences of what is in the package besides superchunk; the words of the MIT licence once, after all copyrights. */
-function writeNotices() {
-  const own = readFileSync(join(root, "THIRD_PARTY_NOTICES.md"), "utf8").trimEnd();
+/** The licences of the packages that the code holds; the words of the MIT licence once, after all copyrights. */
+function licences() {
   let terms = "";
   const others = BUNDLED.map((name) => {
     const folder = join(root, "node_modules", name);
@@ -307,45 +272,9 @@ function writeNotices() {
     const isSame = mit !== undefined && words(mit) === words(terms);
     return `## ${name} ${version}\n\n${isSame ? text.replace(mit, "The terms are those of the MIT licence, at the end.") : text}`;
   });
-  const all = [own, ...others, `## The terms of the MIT licence\n\n${terms}`];
-  writeFileSync(join(out, "THIRD_PARTY_NOTICES.md"), `${all.join("\n\n")}\n`);
+  return `${[HEADING, ...others, `## The terms of the MIT licence\n\n${terms}`].join("\n\n")}\n`;
 }
 
 function words(text) {
   return text.replaceAll(/\W+/g, " ").toLowerCase();
-}
-
-function writeManifest() {
-  const {
-    scripts: _scripts,
-    devDependencies: _dev,
-    overrides: _overrides,
-    files: _files,
-    ...kept
-  } = manifest;
-  const needed = Object.entries(manifest.dependencies).filter(([name]) => !isBundled(name));
-  const entry = (name) => ({
-    types: `./dist/${name}.d.ts`,
-    ...(WORKERD.includes(name) ? { workerd: `./dist/${name}.workerd.js` } : {}),
-    default: `./dist/${name}.js`,
-  });
-  const published = {
-    ...kept,
-    dependencies: Object.fromEntries(needed),
-    bin: { superchunk: "./dist/cli.js" },
-    man: "./superchunk.1.gz",
-    sideEffects: [`./${WORKER.file}`, ...WORKERD.map((name) => `./dist/${name}.workerd.js`)],
-    files: ["dist", "docs", "src", "*.md", "superchunk.1.gz"],
-    exports: {
-      ...Object.fromEntries(
-        Object.entries(manifest.exports)
-          .filter(([, each]) => typeof each !== "string")
-          .map(([name]) => [name, entry(fileOf(name))]),
-      ),
-      [WORKER.name]: `./${WORKER.file}`,
-      ...Object.fromEntries(ASSETS.map(({ name, file }) => [name, `./${file}`])),
-      "./package.json": "./package.json",
-    },
-  };
-  writeFileSync(join(out, "package.json"), `${JSON.stringify(published, null, 2)}\n`);
 }

@@ -10,8 +10,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
-import { encodeNpyHeader, parseDType } from "../dist/src/index.js";
-import { serveView } from "../dist/src/node/index.js";
+import { encodeNpyHeader, parseDType } from "../build/src/index.js";
+import { serveView } from "../build/src/node/index.js";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const images = join(root, "docs", "images");
@@ -33,7 +33,7 @@ function writeNpy(path, dtype, shape, values) {
 }
 
 const superchunk = (cwd, ...args) =>
-  execFileSync(process.execPath, [join(root, "dist", "cli", "main.js"), ...args], { cwd, stdio: "ignore" });
+  execFileSync(process.execPath, [join(root, "build", "cli", "main.js"), ...args], { cwd, stdio: "ignore" });
 
 function makeBars(folder) {
   const names = ["open", "high", "low", "close", "volume", "day", "id"];

@@ -17,7 +17,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { decodeSync, info, prepare } from "../../dist/src/blosc.js";
+import { decodeSync, info, prepare } from "../../build/src/blosc.js";
 import { findPython } from "../python.mjs";
 import { median, printTable, saveResults, workFolder } from "../report.mjs";
 

@@ -19,7 +19,7 @@ const { values: options, positionals: only } = parseArgs({
     size: { type: "string", default: String(1 << 20) },
     rounds: { type: "string", default: "41" },
     json: { type: "string" },
-    library: { type: "string", default: "../../dist/src/codec/index.js" },
+    library: { type: "string", default: "../../build/src/codec/index.js" },
   },
 });
 const blosc = await import(options.library);

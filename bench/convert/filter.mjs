@@ -7,7 +7,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { create, openTable } from "../../dist/src/node/index.js";
+import { create, openTable } from "../../build/src/node/index.js";
 import { findPython } from "../python.mjs";
 import { median, printTable, saveResults, workFolder } from "../report.mjs";
 

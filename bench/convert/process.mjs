@@ -3,8 +3,8 @@ import { spawn, spawnSync } from "node:child_process";
 import { openSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-/** The command that is measured; `COMMAND=package/dist/cli.js` takes the one that is published, which starts faster. */
-const main = process.env.COMMAND ?? fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+/** The command as it is published. */
+const main = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 const tellPeak = `data:text/javascript,import{writeSync}from"node:fs";process.on("exit",()=>{const u=process.resourceUsage();writeSync(3,u.maxRSS+" "+(u.userCPUTime+u.systemCPUTime))})`;
 
 /** Runs `superchunk` with these arguments; its output is thrown away. Throws where it fails. */

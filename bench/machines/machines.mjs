@@ -11,8 +11,8 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statS
 import { cpus } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { create, open, plan, runTasks } from "../../dist/src/node/index.js";
-import { enqueue } from "../../dist/src/queue/index.js";
+import { create, open, plan, runTasks } from "../../build/src/node/index.js";
+import { enqueue } from "../../build/src/queue/index.js";
 import { measure, measureAside } from "../convert/process.mjs";
 import { printTable, saveResults, workFolder } from "../report.mjs";
 

@@ -2,7 +2,7 @@
  * One of several writers: `node writer.mjs ADDRESS WRITER COMMITS ROWS` appends its own numbers, so many rows in each commit, and prints
  * the seconds of processors that it took.
  */
-import { edit } from "../../dist/src/node/index.js";
+import { edit } from "../../build/src/node/index.js";
 
 const [address, writer, commits, rows] = [process.argv[2], ...process.argv.slice(3).map(Number)];
 const array = await edit(address, { shared: true });

@@ -10,8 +10,8 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
-import { encodeSync } from "../../dist/src/codec/index.js";
-import { encodeHeader, encodeOffsets, encodeSection } from "../../dist/src/format/encode-file.js";
+import { encodeSync } from "../../build/src/codec/index.js";
+import { encodeHeader, encodeOffsets, encodeSection } from "../../build/src/format/encode-file.js";
 import { SAMPLES } from "../samples.mjs";
 
 const prices = SAMPLES["prices float64"];

@@ -1,6 +1,6 @@
 /** Scans an array in a process of its own and prints the most memory that the process took, in bytes. */
 import { existsSync, readFileSync } from "node:fs";
-import { open } from "../../dist/src/node/index.js";
+import { open } from "../../build/src/node/index.js";
 
 const [path = "", threads = ""] = process.argv.slice(2);
 const archive = await open(path, threads === "" ? {} : { threads: Number(threads) });

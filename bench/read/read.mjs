@@ -11,11 +11,11 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { FileSystemStore } from "@zarrita/storage";
 import * as zarr from "zarrita";
-import { Blosc } from "../../dist/src/codec/index.js";
+import { Blosc } from "../../build/src/codec/index.js";
 
-import { FileStore, open } from "../../dist/src/node/index.js";
-import { loadNativeBlosc } from "../../dist/src/node/threads/native-blosc.js";
-import { convert } from "../../dist/src/zarr.js";
+import { FileStore, open } from "../../build/src/node/index.js";
+import { loadNativeBlosc } from "../../build/src/node/threads/native-blosc.js";
+import { convert } from "../../build/src/zarr.js";
 import { median, printTable, saveResults, workFolder } from "../report.mjs";
 import { SAMPLES } from "../samples.mjs";
 import { arrayOf, LARGE, makeBloscpack, makeCarray } from "./arrays.mjs";

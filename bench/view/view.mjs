@@ -2,8 +2,8 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import * as zarr from "zarrita";
-import { FileStore, open } from "../../dist/src/node/index.js";
-import { convert, zarrView } from "../../dist/src/zarr.js";
+import { FileStore, open } from "../../build/src/node/index.js";
+import { convert, zarrView } from "../../build/src/zarr.js";
 import { LARGE, makeCarray } from "../read/arrays.mjs";
 import { median, printTable, saveResults, workFolder } from "../report.mjs";
 

@@ -14,10 +14,10 @@ import {
 } from "node:fs";
 import { open as openFile } from "node:fs/promises";
 import { join } from "node:path";
-import { open } from "../../dist/src/index.js";
-import { FileStore } from "../../dist/src/node/index.js";
-import { createArray, openWritable } from "../../dist/src/node/write.js";
-import { createArray as createIn } from "../../dist/src/write/array/create.js";
+import { open } from "../../build/src/index.js";
+import { FileStore } from "../../build/src/node/index.js";
+import { createArray, openWritable } from "../../build/src/node/write.js";
+import { createArray as createIn } from "../../build/src/write/array/create.js";
 import { median } from "../report.mjs";
 import { randomNumbers, SAMPLES } from "../samples.mjs";
 

@@ -13,10 +13,10 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { FileSystemStore } from "@zarrita/storage";
 import * as zarrita from "zarrita";
-import { FileStore } from "../../dist/src/node/index.js";
-import { decoderOf, encoderOf, shardWriterOf } from "../../dist/src/node/threads/threads.js";
-import { openZarrArray } from "../../dist/src/zarr/read/open.js";
-import { createZarr } from "../../dist/src/zarr/write/create.js";
+import { FileStore } from "../../build/src/node/index.js";
+import { decoderOf, encoderOf, shardWriterOf } from "../../build/src/node/threads/threads.js";
+import { openZarrArray } from "../../build/src/zarr/read/open.js";
+import { createZarr } from "../../build/src/zarr/write/create.js";
 import { median, printTable, releaseMemory, saveResults, workFolder } from "../report.mjs";
 import { randomNumbers } from "../samples.mjs";
 

@@ -1,6 +1,6 @@
-/** The manual page `superchunk.1`, made of the help of the command as it is built in `dist`. */
+/** The manual page `superchunk.1`, made of the help of the command as it is built in `build`. */
 import { Command } from "commander";
-import { COMMAND_NAMES, loadCommands } from "../../dist/cli/command-list.js";
+import { COMMAND_NAMES, loadCommands } from "../../build/cli/command-list.js";
 
 /** Text for troff: backslashes, hyphens that are typed, and lines that would be requests. */
 const escaped = (text) =>

@@ -98,7 +98,7 @@ async function frames(browser: Browser): Promise<Figures> {
   try {
     writeFileSync(join(folder, "raw"), new Uint8Array(8 * CHUNKS));
     const command = ["compress", "-z", "8", "-k", "None", "raw", "million.blp"];
-    execFileSync(process.execPath, [join(repositoryRoot, "dist", "cli", "main.js"), ...command], {
+    execFileSync(process.execPath, [join(repositoryRoot, "build", "cli", "main.js"), ...command], {
       cwd: folder,
       stdio: "ignore",
     });

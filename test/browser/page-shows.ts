@@ -44,7 +44,7 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
     await damage(join(folder, "damaged"));
     await rm(join(folder, "broken.bcolz", "close", "data", "__0.blp"));
     const superchunk = (...args: readonly string[]): void =>
-      void spawnSync(process.execPath, [join(repositoryRoot, "dist", "cli", "main.js"), ...args], {
+      void spawnSync(process.execPath, [join(repositoryRoot, "build", "cli", "main.js"), ...args], {
         cwd: folder,
       });
     // It ends with 3, because rows are gone.

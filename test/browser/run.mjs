@@ -8,7 +8,7 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 // The page is made from the built package, as its users' pages are.
 if (!process.argv.includes("--no-build")) {
   const options = { cwd: root, stdio: "inherit", shell: process.platform === "win32" };
-  if (spawnSync("npm", ["run", "--silent", "build"], options).status !== 0) {
+  if (spawnSync("npm", ["run", "--silent", "package"], options).status !== 0) {
     console.error("test:browser: the build failed, so there is nothing to test");
     process.exit(1);
   }

@@ -17,7 +17,7 @@ const MOST_REQUESTS = 10;
 function makeObjects(): Map<string, Uint8Array> {
   const folder = mkdtempSync(join(tmpdir(), "superchunk-vast-"));
   const superchunk = (...args: readonly string[]): void => {
-    const command = [join(repositoryRoot, "dist", "cli", "main.js"), ...args];
+    const command = [join(repositoryRoot, "build", "cli", "main.js"), ...args];
     execFileSync(process.execPath, command, { cwd: folder, stdio: "ignore" });
   };
   try {

@@ -1,7 +1,7 @@
 /** Random archives of every kind that can be written, with the bytes that they hold, which nothing here reads back. */
 import { compressBytes, edit, parseDType } from "superchunk";
-import { createArray } from "../../dist/src/write/array/create.js";
-import { createCarray, createTable } from "../../dist/src/write/bcolz/bcolz-create.js";
+import { createArray } from "../../build/src/write/array/create.js";
+import { createCarray, createTable } from "../../build/src/write/bcolz/bcolz-create.js";
 
 /** What an array may hold: numbers, texts, dates, raw bytes, structs with sub-arrays, in both byte orders. */
 const TYPES = [

@@ -18,10 +18,10 @@ import {
   prepare,
   SuperchunkError,
   toBlosc1,
-} from "../../dist/src/blosc.js";
-import { readFrame } from "../../dist/src/blosc2/frame.js";
-import { openArray } from "../../dist/src/open/open.js";
-import { MemoryStore } from "../../dist/src/store/memory.js";
+} from "../../build/src/blosc.js";
+import { readFrame } from "../../build/src/blosc2/frame.js";
+import { openArray } from "../../build/src/open/open.js";
+import { MemoryStore } from "../../build/src/store/memory.js";
 import { decodeFile, files, mutateFile } from "./hdf5-files.mjs";
 import { makeMutator } from "./mutations.mjs";
 

@@ -3,7 +3,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { MemoryStore, open, parseDType } from "superchunk";
 import { convert } from "superchunk/zarr";
-import { openZarr } from "../../dist/src/zarr/read/open.js";
+import { openZarr } from "../../build/src/zarr/read/open.js";
 import { makeArchive, makeTable } from "./archives.mjs";
 import { makeZarr2, makeZarr3 } from "./zarr-arrays.mjs";
 import { choicesFrom } from "./zarr-chains.mjs";

@@ -1,9 +1,9 @@
 /** Small HDF5 files for the fuzzer: damaged where their structures are, and read. */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
-import { hashOf } from "../../dist/src/hdf5/file.js";
-import { openArray } from "../../dist/src/open/open.js";
-import { MemoryStore } from "../../dist/src/store/memory.js";
+import { hashOf } from "../../build/src/hdf5/file.js";
+import { openArray } from "../../build/src/open/open.js";
+import { MemoryStore } from "../../build/src/store/memory.js";
 
 /** Signatures of structures that end with a checksum. */
 const SIGNATURES = [

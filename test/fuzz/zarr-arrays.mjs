@@ -2,7 +2,7 @@
 
 import { deflateSync } from "node:zlib";
 import { encode } from "superchunk/blosc";
-import { openZarrWriter } from "../../dist/src/zarr/write/create.js";
+import { openZarrWriter } from "../../build/src/zarr/write/create.js";
 import { randomItems, randomValues, toFortran } from "./archives.mjs";
 import { randomDocument } from "./zarr-chains.mjs";
 

@@ -1,8 +1,8 @@
 /** Documents of all versions with members that nobody writes: right values or an error with a code, in little memory and time. */
 
 import { MemoryStore } from "superchunk";
-import { openZarr } from "../../dist/src/zarr/read/open.js";
-import { openZarrWriter } from "../../dist/src/zarr/write/create.js";
+import { openZarr } from "../../build/src/zarr/read/open.js";
+import { openZarrWriter } from "../../build/src/zarr/write/create.js";
 import { blosc, CRC, choicesFrom, LITTLE, randomDocument, sharding } from "./zarr-chains.mjs";
 
 const PROTOCOL = "https://purl.org/zarr/spec/protocol/core/3.0";

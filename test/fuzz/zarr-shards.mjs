@@ -2,7 +2,7 @@
 
 import { MemoryStore } from "superchunk";
 import { openZarrArray } from "superchunk/zarr";
-import { createZarr, openZarrWriter } from "../../dist/src/zarr/write/create.js";
+import { createZarr, openZarrWriter } from "../../build/src/zarr/write/create.js";
 import { BIG, blosc, CRC, choicesFrom, GZIP, LITTLE, sharding } from "./zarr-chains.mjs";
 
 const [ROWS, COLUMNS] = [13, 17];

@@ -2,7 +2,7 @@
 
 import { MemoryStore } from "superchunk";
 import { openZarrArray } from "superchunk/zarr";
-import { openZarrWriter } from "../../dist/src/zarr/write/create.js";
+import { openZarrWriter } from "../../build/src/zarr/write/create.js";
 import { choicesFrom, randomDocument } from "./zarr-chains.mjs";
 
 /** One array with some rounds of writes. Throws where a value is wrong. */

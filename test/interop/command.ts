@@ -5,7 +5,7 @@ import { type ProgramResult, runProgram } from "./program.ts";
 
 /** Runs `superchunk` with these arguments. */
 export function runCommand(...args: readonly string[]): Promise<ProgramResult> {
-  return runProgram(process.execPath, [join(repositoryRoot, "dist", "cli", "main.js"), ...args], {
+  return runProgram(process.execPath, [join(repositoryRoot, "build", "cli", "main.js"), ...args], {
     timeoutSeconds: 120,
   });
 }

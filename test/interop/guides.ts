@@ -130,7 +130,7 @@ async function makeWorld(
     await array.append(Float64Array.from({ length: 40 }, (_, i) => year + i));
     await array.close();
   }
-  const command = join(repositoryRoot, "dist", "cli", "main.js");
+  const command = join(repositoryRoot, "build", "cli", "main.js");
   const words = [node.program, ...node.args, command].map((word) => `'${word}'`).join(" ");
   await writeFile(join(bin, "superchunk"), `#!/bin/sh\nexec ${words} "$@"\n`);
   await chmod(join(bin, "superchunk"), 0o755);
@@ -302,8 +302,8 @@ function runPython(text: string, { python, work, env }: World): Promise<string> 
 /** Runs lines of JavaScript as a module, and prints the values that it ends with, if it does. */
 async function runScript(text: string, id: number, { node, work, env }: World): Promise<string> {
   const packages: Readonly<Record<string, string>> = {
-    "superchunk/node": pathToFileURL(join(repositoryRoot, "dist", "src", "node", "index.js")).href,
-    "superchunk/zarr": pathToFileURL(join(repositoryRoot, "dist", "src", "zarr.js")).href,
+    "superchunk/node": pathToFileURL(join(repositoryRoot, "build", "src", "node", "index.js")).href,
+    "superchunk/zarr": pathToFileURL(join(repositoryRoot, "build", "src", "zarr.js")).href,
     zarrita: import.meta.resolve("zarrita"),
     "node:fs/promises": "node:fs/promises",
   };

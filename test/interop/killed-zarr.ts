@@ -77,7 +77,7 @@ async function makeEntry(folder: string): Promise<string> {
     outfile: rounds,
     format: "esm",
   });
-  const built = (file: string): string => pathToFileURL(join(repositoryRoot, "dist", "src", file)).href;
+  const built = (file: string): string => pathToFileURL(join(repositoryRoot, "build", "src", file)).href;
   const entry = join(folder, "zarr-entry.mjs");
   const modules = {
     node: built("node/index.js"),

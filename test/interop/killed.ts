@@ -77,7 +77,7 @@ export const killed: Suite = {
     await proveKilledZarr(context);
     if (BCOLZ.every((name) => context.peer(name) === undefined)) return;
     const entry = join(context.folder, "superchunk.mjs");
-    const built = (file: string): string => pathToFileURL(join(repositoryRoot, "dist", "src", file)).href;
+    const built = (file: string): string => pathToFileURL(join(repositoryRoot, "build", "src", file)).href;
     await writeFile(
       entry,
       `export * as core from "${built("index.js")}";\nexport * as node from "${built("node/index.js")}";\n`,

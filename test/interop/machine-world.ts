@@ -24,7 +24,7 @@ export async function makeMachineWorld(
   await rm(folder, { recursive: true, force: true });
   const bin = join(folder, "bin");
   await mkdir(bin, { recursive: true });
-  const command = join(repositoryRoot, "dist", "cli", "main.js");
+  const command = join(repositoryRoot, "build", "cli", "main.js");
   await writeFile(join(bin, "superchunk"), `#!/bin/sh\nexec '${process.execPath}' '${command}' "$@"\n`);
   await chmod(join(bin, "superchunk"), 0o755);
   for (let copy = 0; copy < 30; copy++)

@@ -5,7 +5,7 @@
 import { writeFileSync } from "node:fs";
 import { PassThrough } from "node:stream";
 import { text } from "node:stream/consumers";
-import { run } from "../../dist/cli/run.js";
+import { run } from "../../build/cli/run.js";
 
 const results = [];
 for (const argv of JSON.parse(await text(process.stdin))) {

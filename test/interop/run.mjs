@@ -1,6 +1,6 @@
 /**
  * Runs the suites that compare this library with other programs: `npm run test:interop [-- SUITE…]`,
- * with `--no-build` on what is in `dist` already.
+ * with `--no-build` on what is in `build` already.
  *
  * The suites are TypeScript, which Node 20 does not run: they are bundled into `.cache/interop`, where packages
  * still resolve, and imported from there.

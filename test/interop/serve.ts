@@ -47,7 +47,7 @@ export const serve: Suite = {
 async function startServer(
   args: readonly string[],
 ): Promise<{ readonly url: string; stop(): Promise<number | null> }> {
-  const command = join(repositoryRoot, "dist", "cli", "main.js");
+  const command = join(repositoryRoot, "build", "cli", "main.js");
   const dialects = new Set(loadArchives().map(({ dialect }) => dialect));
   const folders = [...dialects].map((dialect) => join(corpusFolder, dialect));
   const server = spawn(process.execPath, [command, "serve", ...folders, "--port", "0", ...args], {

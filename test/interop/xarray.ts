@@ -13,7 +13,7 @@ import { findNodeForIcechunk, type NodeCommand } from "./newer-node.ts";
 import { lastLines, runProgram } from "./program.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
 
-const COMMAND = join(repositoryRoot, "dist", "cli", "main.js");
+const COMMAND = join(repositoryRoot, "build", "cli", "main.js");
 
 /** What the lines open is summed up the same way: nodes with their dimensions, and the sum of one column or array. */
 const SUM = `

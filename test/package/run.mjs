@@ -84,7 +84,7 @@ function run(program, args, options = {}) {
 const npm = (args, options) => run("npm", [...args, "--loglevel=error", "--no-audit", "--no-fund"], options);
 const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex");
 
-const [packed] = JSON.parse(npm(["pack", join(root, "package"), "--json", "--pack-destination", folder]));
+const [packed] = JSON.parse(npm(["pack", root, "--ignore-scripts", "--json", "--pack-destination", folder]));
 const names = packed.files.map(({ path }) => path);
 
 await check(`at most ${MOST_FILES} files and ${MOST_BYTES / 1e6} MB`, () => {
@@ -95,7 +95,7 @@ await check(`at most ${MOST_FILES} files and ${MOST_BYTES / 1e6} MB`, () => {
 
 await check("no tests, sources of tests, build information or maps", () => {
   equal(
-    names.filter((name) => /test|tsbuildinfo|\.map$|fixtures|bench/.test(name)),
+    names.filter((name) => /test|tsbuildinfo|\.map$|fixtures|bench|build/.test(name)),
     [],
     "files",
   );
@@ -104,11 +104,11 @@ await check("no tests, sources of tests, build information or maps", () => {
 await check("every file that a document links to is there", () => {
   const documents = names.filter((name) => name.endsWith(".md"));
   const missing = documents.flatMap((name) => {
-    const text = readFileSync(join(root, "package", name), "utf8").replaceAll(/```.*?```/gs, "");
+    const text = readFileSync(join(root, name), "utf8").replaceAll(/```.*?```/gs, "");
     return [...text.matchAll(/\]\(([^)#\s]+)/g)]
       .filter(([, target]) => !/^[a-z]+:/.test(target))
       .map(([, target]) => posix.join(posix.dirname(name), target))
-      .filter((target) => !existsSync(join(root, "package", target)))
+      .filter((target) => !names.includes(target) && !names.some((each) => each.startsWith(`${target}/`)))
       .map((target) => `${name}: ${target}`);
   });
   equal(missing, [], "links");
@@ -241,7 +241,7 @@ await check(
   async () => {
     const { checkPacked } = await loadProgram("packed");
     const wrong = await checkPacked(
-      await import(pathToFileURL(join(folder, "node_modules/superchunk/dist/node.js")).href),
+      await import(pathToFileURL(join(folder, "node_modules/superchunk/dist/src/node/index.js")).href),
     );
     if (wrong.length > 0) throw new Error(wrong.join("\n"));
   },
@@ -310,7 +310,7 @@ await check("Cloudflare's Workers, which compile no WebAssembly", async () => {
   try {
     const data = Uint8Array.from({ length: 300_001 }, (_, i) => Math.imul(i, i) >>> 9);
     const { encode } = await import(
-      pathToFileURL(join(folder, "node_modules/superchunk/dist/blosc.js")).href
+      pathToFileURL(join(folder, "node_modules/superchunk/dist/src/blosc.js")).href
     );
     const zstd = await encode(data, { cname: "zstd", typesize: 4 });
     const { FormData } = tool("miniflare");

@@ -73,7 +73,7 @@ function equal(found, expected) {
 }
 
 function install() {
-  run("npm", ["pack", join(root, "package")]);
+  run("npm", ["pack", root, "--ignore-scripts"]);
   const [tarball] = readdirSync(folder).filter((name) => name.endsWith(".tgz"));
   writeFileSync(join(folder, "package.json"), '{"name": "walks", "private": true, "type": "module"}\n');
   run("npm", ["install", "--no-audit", "--no-fund", "--prefer-offline", join(folder, tarball)]);

@@ -1,6 +1,6 @@
 /** What a page loads of the package until it has its first value: minified and compressed, in kB. */
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
@@ -89,11 +89,10 @@ export async function weighPages({ vite, work, dist, archives }) {
     });
     const plain = join(work, `plain ${name}`);
     mkdirSync(plain, { recursive: true });
-    for (const file of readdirSync(dist).filter((each) => each.endsWith(".js")))
-      writeFileSync(join(plain, file), readFileSync(join(dist, file)));
+    cpSync(dist, plain, { recursive: true });
     writeFileSync(
       join(plain, "the-page.js"),
-      page((entry) => `./${entry}.js`),
+      page((entry) => `./src/${entry}.js`),
     );
     weights[name] = {
       built: weigh(join(built, "dist"), "page.js", archives),

@@ -14,7 +14,7 @@ import { servedMessage } from "./serve-listing.ts";
 /** What all paths of the page begin with. */
 const PREFIX = "__superchunk__/";
 /** Where the page lies: beside the bundle that this is part of, or where a build puts it for work on it. */
-const PLACES = ["./page.html", "../../../page/page.html", "../../../dist/page/page.html"];
+const PLACES = ["./page.html", "../../../page/page.html", "../../../build/page/page.html"];
 /** Entries of the list; a folder with more shows the first ones. */
 const MOST_LISTED = 20_000;
 /** Bytes that one answer takes from a stored file, at most. */

@@ -6,14 +6,14 @@
 
 import { writeFileSync } from "node:fs";
 import { text } from "node:stream/consumers";
-import { writeIcechunk } from "../../../dist/src/node/icechunk/icechunk-write.js";
-import { open, openReferences } from "../../../dist/src/node/index.js";
+import { writeIcechunk } from "../../../build/src/node/icechunk/icechunk-write.js";
+import { open, openReferences } from "../../../build/src/node/index.js";
 import {
   commonFolder,
   defaultContainer,
   toLocation,
-} from "../../../dist/src/references/containers/containers.js";
-import { planReferences } from "../../../dist/src/zarr.js";
+} from "../../../build/src/references/containers/containers.js";
+import { planReferences } from "../../../build/src/zarr.js";
 
 const { location, first, second } = JSON.parse(await text(process.stdin));
 const folder = commonFolder([first, second].map(toLocation));

@@ -11,7 +11,7 @@ import * as zarr from "zarrita";
 
 const [, , folder, results] = process.argv;
 const PACKAGES = {
-  "superchunk/node": new URL("../../../dist/src/node/index.js", import.meta.url).href,
+  "superchunk/node": new URL("../../../build/src/node/index.js", import.meta.url).href,
   zarrita: import.meta.resolve("zarrita"),
 };
 
