@@ -102,7 +102,8 @@ await check("no tests, sources of tests, build information or maps", () => {
 });
 
 await check("every file that a document links to is there", () => {
-  const documents = names.filter((name) => name.endsWith(".md"));
+  // The first page of the API reference says that the others are in the repository.
+  const documents = names.filter((name) => name.endsWith(".md") && name !== "docs/api/README.md");
   const missing = documents.flatMap((name) => {
     const text = readFileSync(join(root, name), "utf8").replaceAll(/```.*?```/gs, "");
     return [...text.matchAll(/\]\(([^)#\s]+)/g)]
