@@ -50,6 +50,7 @@ const PARTS = [
   ["view", ["view/view-tree"]],
   ["stream", ["codec/stream"]],
   ["encode", ["codec2/index"]],
+  ["blosc2-chunks", ["codec2/decode", "codec2/restream"]],
   ["pool", ["blosc"]],
   ["zarr", ["zarr/read/open"]],
   ["blosc2", ["blosc2/zarr-view"]],
