@@ -12,7 +12,7 @@ import { open } from "superchunk/node";
 import * as zarr from "zarrita";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const command = join(root, "build", "cli", "main.js");
+const command = join(root, "dist", "cli", "main.js");
 const folder = mkdtempSync(join(tmpdir(), "superchunk-demo-"));
 
 const archives = [

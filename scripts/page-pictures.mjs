@@ -33,7 +33,7 @@ function writeNpy(path, dtype, shape, values) {
 }
 
 const superchunk = (cwd, ...args) =>
-  execFileSync(process.execPath, [join(root, "build", "cli", "main.js"), ...args], { cwd, stdio: "ignore" });
+  execFileSync(process.execPath, [join(root, "dist", "cli", "main.js"), ...args], { cwd, stdio: "ignore" });
 
 function makeBars(folder) {
   const names = ["open", "high", "low", "close", "volume", "day", "id"];

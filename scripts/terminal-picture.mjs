@@ -28,7 +28,7 @@ try {
   const source = join(root, "fixtures", "corpus", "ctable", "bcolz-daily-equities");
   cpSync(source, join(folder, "daily_equities.bcolz"), { recursive: true });
   for (const { words, shows = () => true } of STEPS) {
-    const args = [join(root, "build", "cli", "main.js"), ...words.split(" ")];
+    const args = [join(root, "dist", "cli", "main.js"), ...words.split(" ")];
     const said = execFileSync(process.execPath, args, { cwd: folder, encoding: "utf8" });
     if (lines.length > 0) lines.push({ text: "" });
     lines.push({ text: `$ superchunk ${words}`, isTyped: true });

@@ -76,7 +76,7 @@ export async function eachOf<T, R>(
 /** Builds what runs the command inside a process (`run` of cli/run.ts), with its workers beside it. The path of the module. */
 export async function buildRun(folder: string): Promise<string> {
   await buildPackage(folder);
-  const outfile = join(folder, "build", "cli", "run.js");
+  const outfile = join(folder, "dist", "cli", "run.js");
   await build({
     entryPoints: [join(repositoryRoot, "cli", "run.ts")],
     outfile,

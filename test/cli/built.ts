@@ -33,5 +33,5 @@ export async function buildPackage(folder: string): Promise<string> {
     target: "node20",
     logLevel: "silent",
   });
-  return join(folder, "build", "cli", "main.js");
+  return join(folder, "dist", "cli", "main.js");
 }
