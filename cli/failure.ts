@@ -4,6 +4,7 @@
  * 0 done, 1 failed, 2 wrong use, 3 stored bytes contradict themselves or their checksums, 130 and 143 interrupted. @see FORMAT.md [FX-01]
  */
 
+import { resolve } from "node:path";
 import { CommanderError } from "commander";
 import { type ErrorCode, SuperchunkError } from "../src/index.ts";
 
@@ -93,6 +94,13 @@ export function inCommandWords(message: string): string {
     const text = String(value);
     return text === "true" ? `--${name}` : `--${name} ${text.replace(/^"(\w+)"$/, "$1")}`;
   });
+}
+
+/** The message of an error of the archive at `path`, in words of the command, without that path before it. */
+export function messageAt(path: string, { message }: SuperchunkError): string {
+  const text = inCommandWords(message);
+  const root = [path, resolve(path)].find((each) => text.startsWith(each) && /^(: |\/)/.test(text.slice(each.length)));
+  return root === undefined ? text : text.slice(root.length).replace(/^(: |\/)/, "");
 }
 
 /** A value as JSON can hold it. */

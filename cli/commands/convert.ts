@@ -176,8 +176,10 @@ Examples:
 /** Formats by the end of a name. */
 const NAMED: ReadonlyMap<string, ConvertFlags["to"]> = new Map([
   ["parquet", "parquet"],
+  ["pq", "parquet"],
   ["arrow", "arrow"],
   ["feather", "arrow"],
+  ["ipc", "arrow"],
   ["npy", "npy"],
   ["b2nd", "b2nd"],
   ["blp", "bloscpack"],
@@ -185,12 +187,17 @@ const NAMED: ReadonlyMap<string, ConvertFlags["to"]> = new Map([
   ["blz", "blz"],
 ] as const);
 
+const VIA_B2ND = 'write .b2nd (a DST that ends in ".b2nd"), which python-blosc2 opens';
+const VIA_ZIP = 'write Zarr (a DST that ends in ".zarr"), and pack it: zip -0 -r DST.zip DST';
 const VIA_ZARR = 'write Zarr (a DST that ends in ".zarr"), from which xarray writes it';
 /** What to do where a name asks for a format that is not written. */
 const UNWRITTEN: ReadonlyMap<string, string> = new Map([
   ["csv", "superchunk cat SRC --format csv prints it"],
   ["tsv", "superchunk cat SRC --format csv prints it with commas"],
   ["json", "superchunk cat SRC --format json prints it"],
+  ["ndjson", "superchunk cat SRC --format ndjson prints it"],
+  ["jsonl", "superchunk cat SRC --format ndjson prints it"],
+  ["txt", "superchunk cat SRC prints it"],
   ["orc", 'write Parquet (a DST that ends in ".parquet"), which the programs that read it take too'],
   ["xlsx", "superchunk cat SRC --format csv prints it"],
   ["xls", "superchunk cat SRC --format csv prints it"],
@@ -198,6 +205,10 @@ const UNWRITTEN: ReadonlyMap<string, string> = new Map([
   ["h5", VIA_ZARR],
   ["hdf5", VIA_ZARR],
   ["nc", VIA_ZARR],
+  ["b2frame", VIA_B2ND],
+  ["b2z", VIA_B2ND],
+  ["b2d", VIA_B2ND],
+  ["zip", VIA_ZIP],
 ]);
 
 /** The format that the name of a destination asks for. Throws `UNSUPPORTED` for one that is not written. */

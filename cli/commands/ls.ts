@@ -4,7 +4,7 @@ import { type Command, Option } from "commander";
 import { isSuperchunkError, SuperchunkError, stringifyJson } from "../../src/index.ts";
 import type { ZarrGroup } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
-import { EXIT, exitCodeOf, inCommandWords, stateOf, toJsonFailure } from "../failure.ts";
+import { EXIT, exitCodeOf, messageAt, stateOf, toJsonFailure } from "../failure.ts";
 import type { Subject } from "../input/opening.ts";
 import { allowOption } from "../input/opening.ts";
 import { archivesUnder, isUnfollowed, type NamedArchive, realPathOf, unfollowedText } from "../input/tree.ts";
@@ -79,7 +79,7 @@ async function list(path: string, options: LsOptions, context: Context): Promise
     } else {
       const lines = isFirst ? [headerLine(missing)] : [];
       for (const parts of [...lines, found as Line])
-        for (const part of foldLine(...parts, INDENT, context.out.columns)) await context.out.line(part);
+        for (const part of foldLine(...parts, INDENT, context.out.columns)) await context.out.verdict(part);
     }
     isFirst = false;
   }
@@ -177,7 +177,7 @@ async function describe(named: NamedArchive, settings: LineSettings, context: Co
     if (!forPeople) return { path, error: toJsonFailure(error) };
     return [
       `${stateOf(error).padEnd(17)}  ${printable(path)}`,
-      `${error.code}: ${printable(inCommandWords(error.message))}`,
+      `${error.code}: ${printable(messageAt(path, error))}`,
     ];
   }
 }

@@ -14,7 +14,7 @@ import { changedSources, type VerifiedArchive, verifyLinkAt } from "../../src/no
 import { type VerifyAway, verifyAway } from "../actions/verify-away.ts";
 import { type BatchItem, JOBS, openRecord, runBatch } from "../actions/verify-batch.ts";
 import type { Context } from "../context.ts";
-import { EXIT, exitCodeOf, inCommandWords, plain, stateOf, toJsonFailure } from "../failure.ts";
+import { EXIT, exitCodeOf, inCommandWords, messageAt, plain, stateOf, toJsonFailure } from "../failure.ts";
 import { filesFromOption, noPaths, readFilesFrom } from "../input/input.ts";
 import { allowOption, behindText, mayBeReferences } from "../input/opening.ts";
 import { isUnfollowed, type NamedArchive, unfollowedText } from "../input/tree.ts";
@@ -393,7 +393,7 @@ function verdictLines(
   if (error !== undefined) {
     return [
       `${stateOf(error)}  ${name}`,
-      `  error ${error.code}: ${printable(inCommandWords(error.message))}`,
+      `  error ${error.code}: ${printable(messageAt(path, error))}`,
     ];
   }
   if (report === undefined) return [];

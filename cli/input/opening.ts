@@ -70,7 +70,8 @@ export async function isFolder(path: string): Promise<boolean> {
 
 /** True for what can be a set of references by its name, or what is in its folder. */
 export function mayBeReferences(path: string): boolean {
-  return /\.(?:json|parq|icechunk)\/*(?:\?.*)?$/i.test(path) || isReferences(path);
+  const isNamed = /\.(?:json|parq|icechunk)\/*(?:\?.*)?$/i.test(path);
+  return isNamed || isReferences(path) || existsSync(`${path}.containers.json`);
 }
 
 /** What is to be known of references that were written before their sources were changed. */

@@ -110,10 +110,7 @@ function readDType(text: string): DType {
 /** The one line that a conversion ends with, and above it what is worth knowing. */
 export async function printResult(
   result: ConvertResult,
-  {
-    destination,
-    flags: { to, grid },
-  }: { readonly destination: string; readonly flags: Pick<ConvertFlags, "to" | "grid"> },
+  { destination, flags: { to } }: { readonly destination: string; readonly flags: Pick<ConvertFlags, "to"> },
   context: Context,
 ): Promise<void> {
   const { notes, renamed, failures, converted, failed } = result;
@@ -143,7 +140,8 @@ export async function printResult(
   if (to !== "zarr" || result.arrays === 0 || destination.includes("?")) return;
   const { groups } = result;
   const shape = isMany || groups > 1 ? "tree" : groups === 1 ? "dataset" : "array";
-  context.message(`in Python: ${openingZarr(destination, shape, grid === "rectilinear")}`);
+  const isRectilinear = notes.some((note) => note.includes("array.rectilinear_chunks"));
+  context.message(`in Python: ${openingZarr(destination, shape, isRectilinear)}`);
 }
 
 /** `8 chunks copied, 0 recoded, 13,204 bytes (12.9 KiB), 1 shard, 0.12 seconds`. */

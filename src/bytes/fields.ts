@@ -60,7 +60,9 @@ export class ByteReader {
     const found = Math.max(0, this.length - at);
     throw new SuperchunkError(
       "TRUNCATED",
-      `${field} needs ${length} bytes at byte ${offset}, but there are only ${found}. The file is cut short; look for a whole copy`,
+      offset + found === 0
+        ? "the file is empty; look for a whole copy"
+        : `${field} needs ${length} bytes at byte ${offset}, but there are only ${found}. The file is cut short; look for a whole copy`,
       { path: this.path, offset, field, expected: length, found },
     );
   }

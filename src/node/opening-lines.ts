@@ -42,6 +42,17 @@ export function openingLines(
   return { ...lines, Python: `${enabled}\n${lines.Python}` };
 }
 
+/** Packages by which fsspec reaches what is not a file here. */
+const REACHING: Readonly<Record<string, readonly string[]>> = {
+  s3: ["s3fs"],
+  http: ["aiohttp"],
+  https: ["aiohttp"],
+  gs: ["gcsfs"],
+  gcs: ["gcsfs"],
+  az: ["adlfs"],
+  abfs: ["adlfs"],
+};
+
 function kerchunkPython(
   place: string,
   { to, zarrFormat, isTree }: WrittenForm,
@@ -58,8 +69,9 @@ function kerchunkPython(
     `"remote_protocol": "${protocol}"`,
     ...(reached === "" ? [] : [`"remote_options": {${reached}}`]),
   ];
+  const needs = ["zarr", "fsspec", ...(to === "kerchunk-parquet" ? ["fastparquet"] : []), ...(REACHING[protocol ?? ""] ?? [])];
   return [
-    "import xarray",
+    `import xarray  # which needs ${needs.join(", ")}`,
     `options = {${options.join(", ")}}`,
     isTree ? "tree = xarray.open_datatree(" : "dataset = xarray.open_zarr(",
     `    "reference://", ${isTree ? 'engine="zarr", ' : ""}storage_options=options, consolidated=False, zarr_format=${format}`,

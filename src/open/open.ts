@@ -67,13 +67,11 @@ export async function open(
   const found = await findArchive(source, path, settings);
   if ("kind" in found) return found;
   const { file } = found;
-  // By its name too: it is read whole. What comes after it is the path of a node in the set.
-  const [, json, inside = ""] = /^((?:.*\/)?(?!zarr\.json)[^/]+\.json)(?:\/(.+))?$/i.exec(path) ?? [];
-  if (
-    json !== undefined &&
-    (inside === "" ? file?.bytes[0] === BRACE : await isObject(source, json, options))
-  ) {
-    const set = await openSet(asReadable(store), json, inside, options);
+  // What comes after the name of a set, by which it is found then, is the path of a node in it.
+  const [, json = "", inside = ""] = /^((?:.*\/)?(?!zarr\.json)[^/]+\.json)\/(.+)$/i.exec(path) ?? [];
+  const isSet = file?.bytes[0] === BRACE && !/(?:^|\/)(?:zarr\.json|\.z[a-z]+)$/i.test(path);
+  if (isSet || (json !== "" && (await isObject(source, json, options)))) {
+    const set = await openSet(asReadable(store), json || path, inside, options);
     if (set !== undefined) return set;
   }
   const node = file === undefined ? await openNode(asReadable(store), path, options) : undefined;

@@ -177,6 +177,9 @@ describe("verify", () => {
   test("shows verdicts in colour on a terminal, and as the environment asks", async () => {
     const coloured = "\u001b[1;31mDAMAGED\u001b[0m";
     expect((await runCli(["verify", tree], { terminal: true, hasColour: true })).out).toContain(coloured);
+    const listed = await runCli(["ls", tree], { terminal: true, hasColour: true });
+    expect(listed.out).toContain(coloured);
+    expect(listed.out.match(/c\.blp/g)).toHaveLength(1);
     expect((await runCli(["verify", tree])).out).not.toContain("\u001b");
     expect(showsColour(true, {})).toBe(true);
     expect(showsColour(true, { TERM: "dumb" })).toBe(false);

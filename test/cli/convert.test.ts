@@ -1,5 +1,5 @@
 /** `convert` as a user runs it; what Zarr readers make of the result is tested with the bridge and the readers. */
-import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
@@ -204,11 +204,27 @@ describe("the name of the destination", () => {
     expect(existsSync(join(folder, "2016.08", "zarr.json"))).toBe(true);
   });
 
-  it.each(["x.csv", "x.orc", "x.h5", "x.nc"])("%s is refused, with what to do", async (name) => {
+  it.each(["x.csv", "x.ndjson", "x.orc", "x.h5", "x.nc", "x.zarr.zip"])("%s is refused, with what to do", async (name) => {
     const { code, err } = await runCli(["convert", corpus("carray/bcolz-u2-exact"), join(folder, name)]);
     expect([code, err]).toEqual([1, expect.stringMatching(/(superchunk cat|\.parquet|\.zarr).*--to zarr/)]);
     expect(existsSync(join(folder, name))).toBe(false);
   });
+});
+
+describe("one array in a file", () => {
+  it.each(["x.npy", "x.b2nd", "x.blp"])("%s takes one column of a table, and no more", async (name) => {
+    const [table, path] = [corpus("ctable/bcolz-daily-equities"), join(folder, name)];
+    const { code, err } = await runCli(["convert", table, path]);
+    expect([code, err]).toEqual([2, expect.stringMatching(/7 columns.*--column.*--to/)]);
+    expect(existsSync(path)).toBe(false);
+    expect((await runCli(["convert", table, path, "--column", "close", "--verify"])).code).toBe(0);
+    expect(statSync(path).isFile()).toBe(true);
+  });
+});
+
+it("of a folder with unequal chunks in it, Python is told to read them", async () => {
+  const { err } = await runCli(["convert", corpus("zarr3-rectilinear"), join(folder, "uneven.zarr")]);
+  expect(err).toMatch(/in Python: import zarr; zarr.config.set\(\{"array.rectilinear_chunks": True\}\); import xarray/);
 });
 
 describe("many archives", () => {

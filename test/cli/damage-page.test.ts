@@ -82,7 +82,7 @@ describe("docs/damage.md", () => {
       ["other", ""],
       ["counted", "every chunk is whole and can be saved: superchunk repair counted DST\n"],
       ["download.blp", "can be saved: superchunk repair download.blp DST --holes fill\n"],
-      ["old.bcolz", "more has to be known: "],
+      ["old.bcolz", "repair needs to know more: "],
       [
         "shards.zarr",
         "4 of 6 chunks are whole and can be saved: superchunk repair shards.zarr DST --holes fill\n",

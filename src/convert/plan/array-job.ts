@@ -177,8 +177,10 @@ export function bytesOfCell({ type }: ArrayJob, layout: JobLayout, cell: number)
   return layout.unequal ? cellItems(layout.cells, cell) * type.itemSize : layout.cellBytes;
 }
 
-const RECTILINEAR =
-  "so its grid is rectilinear, with one object a chunk: zarr-python reads it with array.rectilinear_chunks set, and zarrs; tensorstore and zarrita do not";
+/** Which programs read unequal chunks. */
+export const RECTILINEAR_READERS =
+  "zarr-python reads it with array.rectilinear_chunks set, and zarrs; tensorstore and zarrita do not";
+const RECTILINEAR = `so its grid is rectilinear, with one object a chunk: ${RECTILINEAR_READERS}`;
 const UNEQUAL_LAST = `its last chunk is short, ${RECTILINEAR}`;
 const UNEQUAL = `its chunks are of unequal lengths, ${RECTILINEAR}`;
 

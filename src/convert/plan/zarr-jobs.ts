@@ -22,6 +22,7 @@ import type { ZarrGroup } from "../../zarr/read/group.ts";
 import { assertSkippable } from "../failure.ts";
 import type { ConversionPlan, ConvertOptions, FailedNode, PlannedArray } from "../pipeline.ts";
 import { nameDimensions, notesOnAttributes, storedNames } from "../sources/source-array.ts";
+import { RECTILINEAR_READERS } from "./array-job.ts";
 import type { JobOptions } from "./conversion-jobs.ts";
 
 /** What decides which nodes are converted, and how. */
@@ -125,6 +126,12 @@ function describeArray({ path, node, document, recoding }: ZarrArrayJob): Planne
   return { ...facts, action: "recode", reason, dataType, runs: [{ ...all, action: "recode", reason }] };
 }
 
+/** What readers of the array in the result have to know. */
+export function notesOnArray({ attrs, model }: ZarrArray): readonly string[] {
+  const isUnequal = model.axes.some(({ lengths }) => lengths.length > 1);
+  return [...notesOnAttributes(attrs), ...(isUnequal ? [`its grid is rectilinear: ${RECTILINEAR_READERS}`] : [])];
+}
+
 function factsOf(node: string, array: ZarrArray): Omit<PlannedArray, "action"> {
   const { shape, nbytes, chunkShape, shardShape, model } = array;
   return {
@@ -136,7 +143,7 @@ function factsOf(node: string, array: ZarrArray): Omit<PlannedArray, "action"> {
     shape,
     chunkShape,
     ...(shardShape === undefined ? {} : { shardShape }),
-    notes: notesOnAttributes(array.attrs),
+    notes: notesOnArray(array),
   };
 }
 

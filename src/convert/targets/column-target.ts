@@ -162,7 +162,7 @@ async function arrangedPieces(
 
 /** A source as what formats take. */
 async function piecesOf(
-  { ending, holdsBytes, holdsTables = ending === undefined }: ColumnFormat,
+  { format, ending, holdsBytes, holdsTables = ending === undefined }: ColumnFormat,
   source: OpenedSource,
   { key, node }: Pick<Place, "key" | "node">,
   options: ConvertOptions,
@@ -193,6 +193,14 @@ async function piecesOf(
   for (const name of chooseColumns(table, options.columns))
     columns.push(await describeColumn(name, table.column(name)));
   if (holdsTables) return [{ key: own, columns, table }];
+  if (node === "" && ending !== undefined && key.endsWith(ending)) {
+    if (columns.length === 1) return [{ key, columns }];
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `it has ${columns.length} columns, and a file ${ending} holds one array: take one of them (--column), or name a folder, without ${ending}, and the format (--to ${format})`,
+      { path: source.store.describe(source.path), field: "dst" },
+    );
+  }
   const named = (name: string): string => (ending && name.endsWith(ending) ? name : `${name}${ending}`);
   return columns.map((column) => ({ key: joinKey(key, named(column.name)), columns: [column] }));
 }

@@ -26,9 +26,8 @@ import {
 } from "../../zarr/read/shard-index.ts";
 import { storedPositions } from "../../zarr/read/stored-chunks.ts";
 import type { ArrayRun, Task, TaskContext } from "../pipeline.ts";
-import type { Recoding, ZarrArrayJob } from "../plan/zarr-jobs.ts";
+import { notesOnArray, type Recoding, type ZarrArrayJob } from "../plan/zarr-jobs.ts";
 import { compareZarr } from "../run/compare.ts";
-import { notesOnAttributes } from "../sources/source-array.ts";
 
 /** Bytes copied at a time. */
 const COPY = 4 << 20;
@@ -40,7 +39,7 @@ export function objectRun(job: ZarrArrayJob, prefix: string): ArrayRun {
   const { path, node: array, document, recoding } = job;
   const own = joinKey(prefix, path);
   const key = joinKey(own, DOCUMENT);
-  const notes = notesOnAttributes(array.attrs);
+  const notes = notesOnArray(array);
   return {
     node: path,
     path: array.store.describe(array.path),
