@@ -78,7 +78,7 @@ export function toJsonFailure(error: unknown): JsonFailure {
   if (isSystemError(error)) {
     return {
       code: error.code === "ENOSPC" ? "NO_SPACE" : "IO",
-      message: error.message,
+      message: systemText(error),
       ...(error.path === undefined ? {} : { path: error.path }),
     };
   }
@@ -99,7 +99,9 @@ export function inCommandWords(message: string): string {
 /** The message of an error of the archive at `path`, in words of the command, without that path before it. */
 export function messageAt(path: string, { message }: SuperchunkError): string {
   const text = inCommandWords(message);
-  const root = [path, resolve(path)].find((each) => text.startsWith(each) && /^(: |\/)/.test(text.slice(each.length)));
+  const root = [path, resolve(path)].find(
+    (each) => text.startsWith(each) && /^(: |\/)/.test(text.slice(each.length)),
+  );
   return root === undefined ? text : text.slice(root.length).replace(/^(: |\/)/, "");
 }
 
@@ -109,6 +111,14 @@ export function plain(value: unknown): unknown {
   if (typeof value === "number" && !Number.isFinite(value)) return String(value);
   if (value instanceof Uint8Array) return [...value.subarray(0, 64)];
   return value;
+}
+
+/** `out/report: read-only file system (EROFS in open)`, of `EROFS: read-only file system, open 'out/report'`. */
+function systemText({ message, code, path }: SystemError): string {
+  const [, text, doing] = /^\w+: (.*), (\w+)(?: '.*)?$/.exec(message) ?? [];
+  return text === undefined
+    ? message
+    : `${path === undefined ? "" : `${path}: `}${text} (${code} in ${doing})`;
 }
 
 interface SystemError extends Error {

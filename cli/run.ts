@@ -58,11 +58,17 @@ async function finishHelp(argv: readonly string[], context: Context): Promise<nu
 }
 
 async function reportFailure(error: unknown, argv: readonly string[], context: Context): Promise<void> {
-  if (error instanceof Interruption) context.message("interrupted");
+  if (error instanceof Interruption) context.message(interruptedText(argv));
   else context.failure(error);
   if (argv.includes("--debug") && error instanceof Error)
     context.io.stderr.write(`${context.hide(debugText(error)).split("\n").map(printable).join("\n")}\n`);
   if (argv.includes("--json")) await reportJson(error, context);
+}
+
+/** What ends a command that was interrupted, and what goes on with it. */
+function interruptedText([name = "", ...argv]: readonly string[]): string {
+  const isResumable = name === "convert" || (name === "verify" && argv.includes("--report"));
+  return isResumable ? "interrupted; the same command with --resume goes on" : "interrupted";
 }
 
 async function reportJson(error: unknown, context: Context): Promise<void> {

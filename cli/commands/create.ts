@@ -380,7 +380,10 @@ async function report(
     if (archive.kind === "bytes") return;
     const { dialect, nbytes, attrs } = archive;
     const cbytes = await archive.storedBytes({ signal: context.signal });
-    const sizes = `${formatSize(nbytes)} to ${formatSize(cbytes)}, ratio ${formatRatio(nbytes, cbytes)}`;
+    const sizes =
+      nbytes === 0
+        ? "no values"
+        : `${formatSize(nbytes)} to ${formatSize(cbytes)}, ratio ${formatRatio(nbytes, cbytes)}`;
     if (archive.kind === "table") {
       const { names, length: rows } = archive;
       if (json === true)

@@ -391,10 +391,7 @@ function verdictLines(
   if (skipped === true && error !== undefined)
     return foldLine(`LINK     ${name}`, printable(unfollowedText(error)), STATE, columns);
   if (error !== undefined) {
-    return [
-      `${stateOf(error)}  ${name}`,
-      `  error ${error.code}: ${printable(messageAt(path, error))}`,
-    ];
+    return [`${stateOf(error)}  ${name}`, `  error ${error.code}: ${printable(messageAt(path, error))}`];
   }
   if (report === undefined) return [];
   const sums = report.digests > 0 ? `${formatPlural(report.digests, "checksum")}` : "no checksums";

@@ -41,7 +41,7 @@ export function formatPlural(count: number, noun: string): string {
  * hundred thousand on as powers of ten, `1.4e12`. `-` where nothing is stored.
  */
 export function formatRatio(nbytes: number, cbytes: number): string {
-  if (cbytes <= 0) return "-";
+  if (nbytes === 0 || cbytes <= 0) return "-";
   const ratio = nbytes / cbytes;
   if (ratio < 999.995) return ratio.toFixed(2);
   return ratio < 99999.5 ? ratio.toFixed(0) : ratio.toExponential(1).replace("+", "");

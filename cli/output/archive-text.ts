@@ -54,7 +54,7 @@ function attributeRows({ attrs }: ArchiveFacts): string[][] {
 }
 
 function storedText({ cbytes, ratio }: ArchiveFacts): string {
-  return `${formatExactSize(cbytes)}${ratio === null ? "" : `, ratio ${ratio.toFixed(2)}`}`;
+  return `${formatExactSize(cbytes)}${ratio === null || ratio === 0 ? "" : `, ratio ${ratio.toFixed(2)}`}`;
 }
 
 /** What only Zarr has: shards, unequal chunks, codecs. */

@@ -49,7 +49,12 @@ export async function adviseOnSalvage(
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
     if (error.code !== "INCOMPLETE") return undefined;
-    return { whole: null, gone: 0, command, text: `repair needs to know more: ${inCommandWords(error.summary)}` };
+    return {
+      whole: null,
+      gone: 0,
+      command,
+      text: `repair needs to know more: ${inCommandWords(error.summary)}`,
+    };
   } finally {
     bar?.finish();
   }

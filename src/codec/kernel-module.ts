@@ -139,11 +139,7 @@ export class KernelMemory {
       throw new SuperchunkError(
         "LIMIT",
         `cannot get ${end} bytes of WebAssembly memory to decode or encode a chunk`,
-        {
-          expected: end,
-          found: this.bytes.length,
-          cause,
-        },
+        { expected: end, found: this.bytes.length, cause },
       );
     }
     this.bytes = new Uint8Array(this.#memory.buffer as ArrayBuffer);

@@ -190,6 +190,9 @@ const OWN: Readonly<Record<EditFormat, readonly (keyof CreateOptions)[]>> = {
 /** What `create` of the entry does. */
 export async function create(store: WritableStore, path: string, options: CreateOptions): Promise<Editable> {
   const { format = "blz" } = options;
+  if (!Object.hasOwn(OWN, format)) throw badArgument("format", format, Object.keys(OWN).join(", "));
+  if (options.attrs !== undefined && (typeof options.attrs !== "object" || Array.isArray(options.attrs)))
+    throw badArgument("attrs", options.attrs, "an object");
   const foreign = Object.values(OWN).flat();
   const unfit = foreign.find((name) => options[name] !== undefined && !OWN[format].includes(name));
   if (unfit !== undefined)

@@ -74,12 +74,7 @@ export function parseScalarDType(text: string, path: string): DType {
   throw new SuperchunkError(
     "UNSUPPORTED",
     `the dtype ${JSON.stringify(text.slice(0, 80))} is not one that superchunk knows`,
-    {
-      path,
-      field: "dtype",
-      expected: "a numpy type",
-      found: text,
-    },
+    { path, field: "dtype", expected: "a numpy type", found: text },
   );
 }
 
@@ -139,12 +134,7 @@ export function badDType(found: unknown, path: string, expected: string): Superc
   return new SuperchunkError(
     "BAD_FIELD",
     `the dtype ${JSON.stringify(text.slice(0, 80))} is none: expected ${expected}. The metadata are damaged; look for another copy`,
-    {
-      path,
-      field: "dtype",
-      expected,
-      found,
-    },
+    { path, field: "dtype", expected, found },
   );
 }
 

@@ -264,11 +264,6 @@ function bad(path: string, field: string, expected: string, found: JsonValue | u
   return new SuperchunkError(
     "BAD_FIELD",
     `${field} is ${text}; expected ${expected}. The metadata are damaged; look for another copy`,
-    {
-      path,
-      field,
-      expected,
-      found,
-    },
+    { path, field, expected, found },
   );
 }

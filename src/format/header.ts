@@ -85,13 +85,7 @@ function checkMagic(bytes: Uint8Array, path: string): void {
     throw new SuperchunkError(
       "BAD_MAGIC",
       `the file starts with the bytes ${found}, not with 62 6c 70 6b ("blpk"). It is damaged, or not what its name says`,
-      {
-        path,
-        offset: 0,
-        field: "magic",
-        expected: "62 6c 70 6b",
-        found,
-      },
+      { path, offset: 0, field: "magic", expected: "62 6c 70 6b", found },
     );
   }
   new ByteReader(bytes, path).need(0, MAGIC.length, "the file header's magic");
@@ -102,13 +96,7 @@ function checkVersion(version: number, path: string): 1 | 2 | 3 | 4 {
   throw new SuperchunkError(
     "UNSUPPORTED",
     `the format version at byte 4 is ${version}; superchunk reads versions 1 to 4. Look for a newer superchunk`,
-    {
-      path,
-      offset: HEADER_V3.version.at,
-      field: "version",
-      expected: "1 to 4",
-      found: version,
-    },
+    { path, offset: HEADER_V3.version.at, field: "version", expected: "1 to 4", found: version },
   );
 }
 

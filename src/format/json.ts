@@ -66,12 +66,7 @@ function decodeText(bytes: Uint8Array, path: string): string {
     throw new SuperchunkError(
       "BAD_FIELD",
       "the text is not UTF-8, so it is not JSON. The file is damaged; look for another copy",
-      {
-        path,
-        field: "JSON",
-        expected: "UTF-8",
-        cause,
-      },
+      { path, field: "JSON", expected: "UTF-8", cause },
     );
   }
 }
@@ -285,13 +280,7 @@ class JsonParser {
     return new SuperchunkError(
       ended ? "TRUNCATED" : "BAD_FIELD",
       `not JSON at byte ${offset}: expected ${expected}, found ${found}. ${advice}`,
-      {
-        path: this.#path,
-        offset,
-        field: "JSON",
-        expected,
-        found,
-      },
+      { path: this.#path, offset, field: "JSON", expected, found },
     );
   }
 }

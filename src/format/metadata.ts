@@ -204,12 +204,6 @@ function bad(
   return new SuperchunkError(
     code,
     `${field} at byte ${offset} is ${found}; expected ${expected}. The metadata are damaged; look for another copy`,
-    {
-      path: reader.path,
-      offset,
-      field,
-      expected,
-      found,
-    },
+    { path: reader.path, offset, field, expected, found },
   );
 }

@@ -40,11 +40,7 @@ export function npyHeaderLength(bytes: Uint8Array, path: string): number {
     throw new SuperchunkError(
       "BAD_MAGIC",
       'the file does not start with 93 "NUMPY", so it is not a .npy file',
-      {
-        path,
-        offset: 0,
-        field: "magic",
-      },
+      { path, offset: 0, field: "magic" },
     );
   }
   const version = reader.uint8(6, "version");
@@ -52,13 +48,7 @@ export function npyHeaderLength(bytes: Uint8Array, path: string): number {
     throw new SuperchunkError(
       "UNSUPPORTED",
       `the .npy version at byte 6 is ${version}; versions 1 to 3 are read`,
-      {
-        path,
-        offset: 6,
-        field: "version",
-        expected: "1 to 3",
-        found: version,
-      },
+      { path, offset: 6, field: "version", expected: "1 to 3", found: version },
     );
   }
   const length =
@@ -67,13 +57,7 @@ export function npyHeaderLength(bytes: Uint8Array, path: string): number {
     throw new SuperchunkError(
       "LIMIT",
       `the .npy header has ${length} bytes; at most ${MAX_HEADER} are read`,
-      {
-        path,
-        offset: 8,
-        field: "header length",
-        expected: MAX_HEADER,
-        found: length,
-      },
+      { path, offset: 8, field: "header length", expected: MAX_HEADER, found: length },
     );
   }
   return length;

@@ -161,13 +161,6 @@ function badOffset({ path, at, chunk, expected, found }: BadOffset): SuperchunkE
   return new SuperchunkError(
     "BAD_FIELD",
     `the offset at byte ${at} is ${found}; expected ${expected}. The file is damaged; look for another copy`,
-    {
-      path,
-      offset: at,
-      chunk,
-      field: "offset",
-      expected,
-      found,
-    },
+    { path, offset: at, chunk, field: "offset", expected, found },
   );
 }

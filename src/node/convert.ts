@@ -10,7 +10,7 @@ import type { ConvertOptions, ConvertResult, ConvertSource, PlanEntry } from "..
 import { convertWith, planConversion as planIn } from "../convert/run/convert.ts";
 import { assertApart } from "../convert/run/destination.ts";
 import { isArchive } from "../convert/sources/items.ts";
-import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { isSuperchunkError, refuseUnknown, SuperchunkError } from "../errors.ts";
 import { type Mount, MountedStore } from "../store/mounted.ts";
 import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
@@ -33,12 +33,19 @@ import {
   type Location,
   locate,
   locateTarget,
+  refuseEmptyPath,
   type WritableLocation,
 } from "./locate.ts";
 import { open, placeOpener } from "./open.ts";
 import { helpersFor } from "./threads/convert-helpers.ts";
 import { useNativeDigests } from "./threads/native-digest.ts";
 import { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threads/threads.ts";
+
+/** Names of the options of {@link convert}. */
+const KNOWN =
+  "allow blosc chunksPerShard columns concat damaged dimensionNames directMemory dtype encoder grid jobs onDamage onProgress onReceipt openPlace overwrite parquet portable recode resume shape shardSize signal skipFailed threads to verify workerUrl".split(
+    " ",
+  );
 
 /** Options of `convert` for paths and addresses. */
 export interface ConvertPathOptions extends ConvertOptions, ThreadOptions {
@@ -63,6 +70,7 @@ export async function convert(
   destination: string,
   options: ConvertPathOptions = {},
 ): Promise<ConvertResult> {
+  refuseUnknown(options, KNOWN);
   const { source, close } = await findSources(sources, destination, options);
   try {
     const target = locateDestination(destination, options);
@@ -143,6 +151,7 @@ export async function findSources(
   options: ConvertPathOptions,
 ): Promise<FoundSources> {
   const paths = typeof sources === "string" ? [sources] : sources;
+  for (const path of [...paths, destination]) refuseEmptyPath(path);
   for (const path of paths) await refuseOverlap(path, destination);
   if (options.concat === true) return openInOrder(paths, options);
   const [only] = paths;

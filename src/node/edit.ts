@@ -5,7 +5,7 @@ import { create as createIn, edit as editIn, formatAt } from "../edit/edit.ts";
 import type { CreateOptions, EditOptions } from "../edit/options.ts";
 import type { ZarrEdit } from "../edit/zarr-array.ts";
 import type { ZarrGroupEdit } from "../edit/zarr-group.ts";
-import { SuperchunkError } from "../errors.ts";
+import { refuseUnknown, SuperchunkError } from "../errors.ts";
 import { LINK_RECORD } from "../format/naming.ts";
 import type { WritableStore } from "../store/types.ts";
 import type { WriterLock } from "../write/array/create.ts";
@@ -14,7 +14,14 @@ import type { Editable } from "../write/editable.ts";
 import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
 import { statIfThere } from "./fs/fs-open.ts";
 import { acquireLock, type LockOptions } from "./fs/lock.ts";
-import { addressOf, closeOnFailure, isS3Address, locateTarget, type WritableLocation } from "./locate.ts";
+import {
+  addressOf,
+  closeOnFailure,
+  isS3Address,
+  locateTarget,
+  refuseEmptyPath,
+  type WritableLocation,
+} from "./locate.ts";
 import { accessOf } from "./open.ts";
 import { useNativeDigests } from "./threads/native-digest.ts";
 import { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threads/threads.ts";
@@ -42,6 +49,7 @@ export function edit(
 ): Promise<ZarrEdit | ZarrGroupEdit>;
 export function edit(path: string, options?: EditPathOptions): Promise<Editable>;
 export async function edit(path: string, options: EditPathOptions = {}): Promise<Editable> {
+  refuseEmptyPath(path);
   const location = locateEdited(path);
   const edited = await closeOnFailure(
     location.store,
@@ -54,6 +62,12 @@ export async function edit(path: string, options: EditPathOptions = {}): Promise
   return edited;
 }
 
+/** Names of the options of {@link create}. */
+const KNOWN =
+  "allow attrs blosc breakLock cachedEntries checksum chunkLength chunkOrder chunkShape codecs columns compressor concurrency containers credentials customCodecs data decoder dimensionNames directMemory dtype encoder expectedLength fillValue format immutable kind lock looksAtAll maxGap maxUnused mirror mirrorCosts modify onProgress openContainer openPlace optimize overwrite placeBy places publish readOnly redirects reserve shape shardShape shardWriter signal specification strategy superchunkLength threads workerUrl writeEmptyChunks zarr".split(
+    " ",
+  );
+
 /**
  * Makes something at a path, or at an `s3:` address, and opens it for editing.
  *
@@ -65,6 +79,8 @@ export function create(
 ): Promise<ZarrEdit>;
 export function create(path: string, options: CreatePathOptions): Promise<Editable>;
 export async function create(path: string, options: CreatePathOptions = {}): Promise<Editable> {
+  refuseEmptyPath(path);
+  refuseUnknown(options, KNOWN);
   const isFile = options.format === "bloscpack";
   const isNode = options.format === "zarr" && !isS3Address(path);
   const location = isFile

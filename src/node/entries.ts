@@ -55,10 +55,7 @@ export async function locateEntries(
         throw new SuperchunkError(
           "BAD_ARGUMENT",
           `two paths have the name "${name}"; serve them one by one`,
-          {
-            path: typed,
-            field: "paths",
-          },
+          { path: typed, field: "paths" },
         );
       names.add(name);
       if (sets !== undefined && (await isSet(typed))) {

@@ -3,7 +3,7 @@ import { existsSync, statSync } from "node:fs";
 import { realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
-import { SuperchunkError } from "../errors.ts";
+import { badArgument, SuperchunkError } from "../errors.ts";
 import { HttpStore } from "../store/http.ts";
 import { isPlainPath, splitKey } from "../store/key.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
@@ -74,10 +74,7 @@ async function locatePath(path: string, typed: string): Promise<Location> {
     const advice = path.includes("\ufffd")
       ? "; names that are not UTF-8 cannot be opened: rename the file or folder first"
       : "";
-    throw new SuperchunkError("NOT_FOUND", `no such file or folder${advice}`, {
-      path: typed,
-      cause,
-    });
+    throw new SuperchunkError("NOT_FOUND", `no such file or folder${advice}`, { path: typed, cause });
   }
 }
 
@@ -151,8 +148,10 @@ export function locateTarget(location: string, kind: "folder" | "file" = "folder
   return { store: new FileStore(dirname(path)), path: basename(path) };
 }
 
-/** Refuses an empty path: it would be the current folder, and usually comes from an empty variable. Throws `BAD_ARGUMENT`. */
-export function refuseEmptyPath(location: string): void {
+/** Refuses no path, and an empty one: it would be the current folder, and usually comes from an empty variable. Throws `BAD_ARGUMENT`. */
+export function refuseEmptyPath(location: unknown): void {
+  if (typeof location !== "string" && !(location instanceof URL))
+    throw badArgument("the path", location, "a path or an address");
   if (location !== "") return;
   throw new SuperchunkError("BAD_ARGUMENT", "the path is empty; give one, or . for the current folder", {
     field: "path",

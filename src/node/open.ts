@@ -30,6 +30,7 @@ import {
   type Location,
   locate,
   locateBeside,
+  refuseEmptyPath,
   setAbove,
 } from "./locate.ts";
 import { loadNativeBlosc } from "./threads/native-blosc.ts";
@@ -53,6 +54,7 @@ export interface OpenArrayPathOptions<Name extends string = string>
  * @throws BAD_ARGUMENT, NOT_FOUND, UNSUPPORTED, and the codes of damage
  */
 export async function open(location: string, options: OpenPathOptions = {}): Promise<Readable> {
+  refuseEmptyPath(location);
   useNativeDigests();
   const decoder = await decoderFor(options);
   const settings: OpenAnyOptions = { ...options, ...accessOf(options), decoder };

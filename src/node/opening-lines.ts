@@ -43,15 +43,7 @@ export function openingLines(
 }
 
 /** Packages by which fsspec reaches what is not a file here. */
-const REACHING: Readonly<Record<string, readonly string[]>> = {
-  s3: ["s3fs"],
-  http: ["aiohttp"],
-  https: ["aiohttp"],
-  gs: ["gcsfs"],
-  gcs: ["gcsfs"],
-  az: ["adlfs"],
-  abfs: ["adlfs"],
-};
+const REACHING: Readonly<Record<string, readonly string[]>> = { s3: ["s3fs"], https: ["aiohttp"] };
 
 function kerchunkPython(
   place: string,
@@ -69,7 +61,12 @@ function kerchunkPython(
     `"remote_protocol": "${protocol}"`,
     ...(reached === "" ? [] : [`"remote_options": {${reached}}`]),
   ];
-  const needs = ["zarr", "fsspec", ...(to === "kerchunk-parquet" ? ["fastparquet"] : []), ...(REACHING[protocol ?? ""] ?? [])];
+  const needs = [
+    "zarr",
+    "fsspec",
+    ...(to === "kerchunk-parquet" ? ["fastparquet"] : []),
+    ...(REACHING[protocol?.replace(/^http$/, "https") ?? ""] ?? []),
+  ];
   return [
     `import xarray  # which needs ${needs.join(", ")}`,
     `options = {${options.join(", ")}}`,

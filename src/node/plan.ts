@@ -165,10 +165,7 @@ async function writePlan({ sources, ...head }: SharedPlan, output: string): Prom
       throw new SuperchunkError(
         "CONFLICT",
         "something is there already, and a plan is never changed; name another",
-        {
-          path: output,
-          field: "output",
-        },
+        { path: output, field: "output" },
       );
     if (isFile) return void (await store.put(path, encode({ ...head, sources }), { ifAbsent: true }));
     const parts: string[] = [];

@@ -403,10 +403,7 @@ async function explainRead(error: unknown, path: string, key: string, read: Fail
     return new SuperchunkError(
       "NOT_FOUND",
       `the object that the chunk ${key} of ${path} refers to is not there any more`,
-      {
-        ...details,
-        field: "location",
-      },
+      { ...details, field: "location" },
     );
   }
   if (short !== null) {

@@ -337,10 +337,7 @@ export class HttpStore implements ReadableStore {
     return new SuperchunkError(
       "IO",
       `${advice} (status ${status} ${response.statusText})`.replace(" )", ")"),
-      {
-        path,
-        found: status,
-      },
+      { path, found: status },
     );
   }
 }

@@ -50,12 +50,7 @@ export function checkCount(value: number, field: string, path: string): void {
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `${field} must be a whole number of bytes from 0, not ${value}`,
-      {
-        path,
-        field,
-        expected: "a safe integer from 0",
-        found: value,
-      },
+      { path, field, expected: "a safe integer from 0", found: value },
     );
   }
 }

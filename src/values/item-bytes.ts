@@ -246,11 +246,7 @@ function unfit(value: unknown, expected: string): SuperchunkError {
   return new SuperchunkError(
     "BAD_ARGUMENT",
     `the value ${shown} does not fit the dtype: expected ${expected}`,
-    {
-      field: "value",
-      expected,
-      found: value,
-    },
+    { field: "value", expected, found: value },
   );
 }
 

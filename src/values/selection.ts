@@ -106,11 +106,7 @@ function resolveEntry(entry: number | Slice | null, length: number, dimension: n
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `step ${step} in dimension ${dimension} is not a positive integer`,
-      {
-        field: "selection",
-        expected: "a positive integer",
-        found: step,
-      },
+      { field: "selection", expected: "a positive integer", found: step },
     );
   }
   const start = resolveBound(entry.start ?? 0, length, dimension);

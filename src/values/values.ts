@@ -130,11 +130,7 @@ export class UnicodeStringArray extends Container<string> {
         throw new SuperchunkError(
           "BAD_FIELD",
           `value ${index} has the character ${point}, which Unicode does not have`,
-          {
-            field: "character",
-            expected: "at most 0x10ffff",
-            found: point,
-          },
+          { field: "character", expected: "at most 0x10ffff", found: point },
         );
       }
     }

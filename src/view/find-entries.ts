@@ -78,7 +78,7 @@ function onlyShown(path: string): SuperchunkError {
 function onlyZarr(path: string): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    "this is Zarr already, which its readers open as it lies; it is archives that are shown as Zarr, and referred to",
+    "this is Zarr already, and its readers open it as it lies: there is nothing to show as Zarr or to refer to. Over HTTP any file server shows it",
     { path, expected: "an archive, or a folder of archives", found: "Zarr" },
   );
 }

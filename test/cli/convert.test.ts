@@ -204,11 +204,14 @@ describe("the name of the destination", () => {
     expect(existsSync(join(folder, "2016.08", "zarr.json"))).toBe(true);
   });
 
-  it.each(["x.csv", "x.ndjson", "x.orc", "x.h5", "x.nc", "x.zarr.zip"])("%s is refused, with what to do", async (name) => {
-    const { code, err } = await runCli(["convert", corpus("carray/bcolz-u2-exact"), join(folder, name)]);
-    expect([code, err]).toEqual([1, expect.stringMatching(/(superchunk cat|\.parquet|\.zarr).*--to zarr/)]);
-    expect(existsSync(join(folder, name))).toBe(false);
-  });
+  it.each(["x.csv", "x.ndjson", "x.orc", "x.h5", "x.nc", "x.zarr.zip"])(
+    "%s is refused, with what to do",
+    async (name) => {
+      const { code, err } = await runCli(["convert", corpus("carray/bcolz-u2-exact"), join(folder, name)]);
+      expect([code, err]).toEqual([1, expect.stringMatching(/(superchunk cat|\.parquet|\.zarr).*--to zarr/)]);
+      expect(existsSync(join(folder, name))).toBe(false);
+    },
+  );
 });
 
 describe("one array in a file", () => {
@@ -224,7 +227,9 @@ describe("one array in a file", () => {
 
 it("of a folder with unequal chunks in it, Python is told to read them", async () => {
   const { err } = await runCli(["convert", corpus("zarr3-rectilinear"), join(folder, "uneven.zarr")]);
-  expect(err).toMatch(/in Python: import zarr; zarr.config.set\(\{"array.rectilinear_chunks": True\}\); import xarray/);
+  expect(err).toMatch(
+    /in Python: import zarr; zarr.config.set\(\{"array.rectilinear_chunks": True\}\); import xarray/,
+  );
 });
 
 describe("many archives", () => {
@@ -296,7 +301,7 @@ describe("an interruption", () => {
     controller.abort(new Interruption("SIGINT"));
     const broken = await runCli(["convert", source, target], { signal: controller.signal });
     expect(broken.code).toBe(130);
-    expect(broken.err).toBe("superchunk: interrupted\n");
+    expect(broken.err).toBe("superchunk: interrupted; the same command with --resume goes on\n");
     expect(existsSync(join(target, "zarr.json"))).toBe(false);
     expect((await runCli(["convert", source, target, "--resume"])).code).toBe(0);
     expect(readJson("out", "zarr.json").shape).toEqual([700]);

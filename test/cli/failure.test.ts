@@ -78,7 +78,7 @@ describe("an error for programs", () => {
     });
     expect(toJsonFailure(full)).toEqual({
       code: "NO_SPACE",
-      message: "ENOSPC: no space left on device, write",
+      message: "/x: no space left on device (ENOSPC in write)",
       path: "/x",
     });
   });

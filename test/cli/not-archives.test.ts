@@ -93,7 +93,9 @@ it("a .blp that is a dead link is told, not passed over; other dead links and pi
   symlinkSync("../annex/x.blp", join(folder, "x.blp"));
   const verified = await runCli(["verify", folder]);
   expect(verified).toMatchObject({ code: 3 });
-  expect(verified.out).toContain("x.blp\n  error INCOMPLETE: a symbolic link to ../annex/x.blp, where nothing is");
+  expect(verified.out).toContain(
+    "x.blp\n  error INCOMPLETE: a symbolic link to ../annex/x.blp, where nothing is",
+  );
 });
 
 describe("a part of something", () => {

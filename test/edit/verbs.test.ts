@@ -1,15 +1,19 @@
 /** The same verbs mean the same for every format: compared with a model in memory, and read by `open`. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { ArrayArchive, TableArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { create, edit } from "../../src/edit/edit.ts";
 import type { CreateOptions } from "../../src/edit/options.ts";
+import { convert as convertAt, create as createAt, open as openAt } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { createArray } from "../../src/write/array/create.ts";
 import type { Editable } from "../../src/write/editable.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { imageOf } from "../crash/images.ts";
 import { randomFrom } from "../crash/random.ts";
+import { temporaryFolder } from "../folder.ts";
 import { sweep } from "../scope.ts";
 import { VolatileStore } from "../store/volatile.ts";
 import { rejectionOf } from "../write/foreign-support.ts";
@@ -245,6 +249,28 @@ it.each([
     expect(await imageOf(store)).toEqual(new Map());
   },
 );
+
+it.each([
+  [{ format: "zar" }, /format is zar, expected blz, bcolz, bloscpack, zarr/],
+  [{ attrs: 5 }, /attrs is 5, expected an object/],
+  [{ compressor: "lz4" }, /compressor is lz4, expected an object/],
+  [{ compressor: { name: "lz4" } }, /unknown option "name"; there are cname, clevel, shuffle/],
+  [{ compressor: { cname: "lz5" } }, /cname is "lz5", but must be one of blosclz/],
+  [{ chunkLen: 8 }, /unknown option "chunkLen"; did you mean chunkLength/],
+])("a slip in what is to be made is refused, and not passed over: %j", async (slip, message) => {
+  const path = join(temporaryFolder(), "x");
+  const error = await rejectionOf(createAt(path, { dtype: "<f8", ...slip } as never));
+  expect([error.code, error.message]).toEqual(["BAD_ARGUMENT", expect.stringMatching(message)]);
+  expect(existsSync(path)).toBe(false);
+});
+
+it("no path, and unknown words of a conversion, are the caller's mistake", async () => {
+  const none = undefined as never;
+  for (const call of [createAt(none, { dtype: "<f8" }), openAt(none), convertAt("x", none)])
+    expect(await rejectionOf(call)).toMatchObject({ code: "BAD_ARGUMENT", details: { field: "the path" } });
+  const slip = { overwrit: true } as never;
+  expect((await rejectionOf(convertAt("x", "y", slip))).message).toMatch(/did you mean overwrite/);
+});
 
 describe("zarr", () => {
   const documents = async (store: MemoryStore, key = "zarr.json") =>

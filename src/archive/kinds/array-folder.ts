@@ -65,12 +65,7 @@ export function readFolder(
     throw new SuperchunkError(
       "BAD_FIELD",
       `nbytes is ${sizes.nbytes}, but shape [${sizes.shape.join(", ")}] of ${dtype.itemSize}-byte items (meta/storage) makes ${nbytes}. One of the two files is damaged`,
-      {
-        path: sizesPath,
-        field: "nbytes",
-        expected: nbytes,
-        found: sizes.nbytes,
-      },
+      { path: sizesPath, field: "nbytes", expected: nbytes, found: sizes.nbytes },
     );
   }
   const [length] = sizes.shape;

@@ -133,11 +133,7 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
       throw new SuperchunkError(
         "LIMIT",
         `a result of ${length} bytes does not fit into one buffer; read it in parts, or with chunks()`,
-        {
-          path: this.shownPath,
-          expected: "less than 4 GiB",
-          found: length,
-        },
+        { path: this.shownPath, expected: "less than 4 GiB", found: length },
       );
     }
   }

@@ -155,10 +155,7 @@ export function refusePart(path: string): SuperchunkError | undefined {
     return new SuperchunkError(
       "UNSUPPORTED",
       `it is ${what}, and not all of it; name the folder: ${folder}`,
-      {
-        path,
-        expected: folder,
-      },
+      { path, expected: folder },
     );
   }
   return undefined;

@@ -252,12 +252,7 @@ export class LayoutSequence implements ChunkSequence {
       throw new SuperchunkError(
         "BAD_FIELD",
         `layout.superchunks counts ${this.#index.nchunks} chunks, but shape and chunklen make ${needed}. The metadata are damaged; run "superchunk repair", or look for another copy`,
-        {
-          path: facts.sizesPath,
-          field: "layout.superchunks",
-          expected: needed,
-          found: this.#index.nchunks,
-        },
+        { path: facts.sizesPath, field: "layout.superchunks", expected: needed, found: this.#index.nchunks },
       );
     }
   }

@@ -292,14 +292,7 @@ export function cutShort(place: PlacedChunk, path: string, needed: number, found
   return new SuperchunkError(
     "TRUNCATED",
     `the chunk at byte ${place.offset} needs at least ${needed} bytes, but the file ends after ${found} of them. The file is cut short; look for a whole copy`,
-    {
-      path,
-      chunk: place.index,
-      offset: place.offset,
-      field: "ctbytes",
-      expected: needed,
-      found,
-    },
+    { path, chunk: place.index, offset: place.offset, field: "ctbytes", expected: needed, found },
   );
 }
 

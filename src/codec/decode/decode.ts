@@ -237,12 +237,7 @@ export function checkExpectations(
     throw new SuperchunkError(
       "LIMIT",
       `the chunk decodes to ${nbytes} bytes, more than the limit maxNbytes of ${maxNbytes}`,
-      {
-        offset: 4,
-        field: "nbytes",
-        expected: maxNbytes,
-        found: nbytes,
-      },
+      { offset: 4, field: "nbytes", expected: maxNbytes, found: nbytes },
     );
   }
 }
@@ -254,11 +249,7 @@ export function outputOf(given: Uint8Array | undefined, length: number): Uint8Ar
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `out has ${given.length} bytes, but ${length} are to be decoded to it`,
-      {
-        field: "out",
-        expected: length,
-        found: given.length,
-      },
+      { field: "out", expected: length, found: given.length },
     );
   }
   return given.subarray(0, length);

@@ -151,11 +151,7 @@ class KernelLease implements DecodeLease {
       throw new SuperchunkError(
         "BAD_ARGUMENT",
         `${available} bytes cannot be in an input of ${this.#inputLength}`,
-        {
-          field: "available",
-          expected: this.#inputLength,
-          found: available,
-        },
+        { field: "available", expected: this.#inputLength, found: available },
       );
     }
     const { base, memory } = this.#owned();

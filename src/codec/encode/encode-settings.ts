@@ -136,10 +136,6 @@ function integerFrom(field: string, value: number, low: number, high: number): n
   throw new SuperchunkError(
     "BAD_ARGUMENT",
     `${field} is ${String(value)}, but must be an integer, ${range}.`,
-    {
-      field,
-      expected: range,
-      found: value,
-    },
+    { field, expected: range, found: value },
   );
 }

@@ -122,11 +122,7 @@ export function placeFor(length: number, out: Uint8Array): Uint8Array {
     throw new SuperchunkError(
       "LIMIT",
       `the chunk has ${length} bytes, but the buffer for it has ${out.length}.`,
-      {
-        field: "out",
-        expected: length,
-        found: out.length,
-      },
+      { field: "out", expected: length, found: out.length },
     );
   }
   return out.subarray(0, length);

@@ -129,7 +129,10 @@ function describeArray({ path, node, document, recoding }: ZarrArrayJob): Planne
 /** What readers of the array in the result have to know. */
 export function notesOnArray({ attrs, model }: ZarrArray): readonly string[] {
   const isUnequal = model.axes.some(({ lengths }) => lengths.length > 1);
-  return [...notesOnAttributes(attrs), ...(isUnequal ? [`its grid is rectilinear: ${RECTILINEAR_READERS}`] : [])];
+  return [
+    ...notesOnAttributes(attrs),
+    ...(isUnequal ? [`its grid is rectilinear: ${RECTILINEAR_READERS}`] : []),
+  ];
 }
 
 function factsOf(node: string, array: ZarrArray): Omit<PlannedArray, "action"> {

@@ -355,12 +355,7 @@ function chunkDiffers(
   return new SuperchunkError(
     "BAD_FIELD",
     `the converted values differ from the source: ${field} is ${found}, expected ${expected}; convert again`,
-    {
-      ...place,
-      field,
-      expected,
-      found,
-    },
+    { ...place, field, expected, found },
   );
 }
 
@@ -381,12 +376,7 @@ async function checkDocument(store: ReadableStore, key: string, expected: JsonOb
     throw new SuperchunkError(
       "BAD_FIELD",
       `${member} is ${stored}, expected ${wanted}; convert again with the same options`,
-      {
-        path,
-        field: member,
-        expected: wanted,
-        found: stored,
-      },
+      { path, field: member, expected: wanted, found: stored },
     );
   }
 }

@@ -229,10 +229,7 @@ export function targetOf(format: ConvertFormat = "zarr"): Target {
   throw new SuperchunkError(
     "BAD_ARGUMENT",
     `unknown format "${format}"; expected one of ${Object.keys(TARGETS).join(", ")}`,
-    {
-      field: "to",
-      found: format,
-    },
+    { field: "to", found: format },
   );
 }
 

@@ -290,10 +290,7 @@ export async function zarrSource(node: ZarrArray | ZarrGroup): Promise<ColumnArr
       throw new SuperchunkError(
         "NOT_FOUND",
         `no column "${name}"; there are ${[...columns.keys()].join(", ")}`,
-        {
-          path,
-          field: name,
-        },
+        { path, field: name },
       );
     },
   };

@@ -66,7 +66,7 @@ export async function acquireLock(path: string, options: LockOptions = {}): Prom
     }
   } catch (error) {
     for (const folder of made) removeEmpty(folder);
-    throw fileInTheWay(path) ?? explainError(error, path, "taking the lock", true);
+    throw inTheWay(path, isAbsence(error)) ?? explainError(error, path, "taking the lock", true);
   }
   throw new SuperchunkError("CONFLICT", "other writers take and give up the lock all the time; try again", {
     path,
@@ -89,6 +89,14 @@ function makeFolders(path: string): readonly string[] {
   return made;
 }
 
+function whyClosed(folder: string): unknown {
+  try {
+    return fs.accessSync(folder, fs.constants.W_OK);
+  } catch (error) {
+    return explainError(error, folder, "taking the lock", true);
+  }
+}
+
 function removeEmpty(folder: string): void {
   try {
     fs.rmdirSync(folder);
@@ -97,8 +105,11 @@ function removeEmpty(folder: string): void {
   }
 }
 
-/** What to say where a part of the path is a file: no folder can be made there. */
-function fileInTheWay(path: string): SuperchunkError | undefined {
+/**
+ * What to say where a part of the path is a file: no folder can be made there. Where none was made all the same, the folder that is
+ * there may not be written to; Node says of a read-only file system only that something is absent.
+ */
+function inTheWay(path: string, isAbsent: boolean): unknown {
   for (let folder = dirname(path); folder !== dirname(folder); folder = dirname(folder)) {
     let isFolder: boolean;
     try {
@@ -107,7 +118,7 @@ function fileInTheWay(path: string): SuperchunkError | undefined {
       if (isAbsence(error)) continue;
       return undefined; // what went wrong first is to be told
     }
-    if (isFolder) return undefined;
+    if (isFolder) return isAbsent ? whyClosed(folder) : undefined;
     return new SuperchunkError(
       "CONFLICT",
       "it is a file, where a folder is needed; choose another place, or move the file away",

@@ -144,10 +144,6 @@ function notEncoded(library: string, cname: string, found: number): SuperchunkEr
   return new SuperchunkError(
     "UNSUPPORTED",
     `${library} does not encode with ${cname} (it answered ${found})`,
-    {
-      field: "cname",
-      expected: "a compressor of the library",
-      found: cname,
-    },
+    { field: "cname", expected: "a compressor of the library", found: cname },
   );
 }

@@ -86,14 +86,7 @@ export async function createCarray(
   const encode = { cname, clevel: checkCount("clevel", clevel, 0, 9), shuffle, typesize: typesizeOf(dtype) };
   const dflt = options.dflt ?? null;
   defaultRowOf(dtype, rowShape, dflt); // a default value that does not fit is told before anything is written
-  const settings: CarraySettings = {
-    dtype,
-    rowShape,
-    rowBytes,
-    chunklen,
-    encode,
-    dflt,
-  };
+  const settings: CarraySettings = { dtype, rowShape, rowBytes, chunklen, encode, dflt };
   const staged = await stageRows(
     { store, path, settings, rows: 0 },
     data,

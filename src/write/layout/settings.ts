@@ -3,9 +3,10 @@
  */
 
 import { SHARED_FEATURE, ZARR_FEATURE } from "../../archive/places/generation.ts";
+import { settleEncode } from "../../codec/encode/encode-settings.ts";
 import { HEADER_LENGTH } from "../../codec/index.ts";
-import type { CompressorName, Shuffle } from "../../codec/types.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import type { CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";
+import { isSuperchunkError, refuseUnknown, SuperchunkError } from "../../errors.ts";
 import { CHECKSUM_NAMES } from "../../format/checksums.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { StoredStorage } from "../../format/folder.ts";
@@ -52,6 +53,7 @@ export function cutOptionsOf(settings: ChunkSettings): CutOptions {
   const { compressor, chunkLength, expectedLength, superchunkLength, checksum, ...others } = settings;
   for (const [name, value] of Object.entries(others))
     throw bad(name, "compressor, chunkLength, expectedLength, superchunkLength or checksum", value);
+  refuseUnknown(compressor ?? {}, ["cname", "clevel", "shuffle"], "compressor");
   const lengths = { chunklen: chunkLength, superchunklen: superchunkLength, expectedlen: expectedLength };
   return { cparams: compressor, ...lengths, checksum };
 }
@@ -133,6 +135,7 @@ export function settleSettings(
   checkWritableDType(base.dtype);
   encodeItem(base.dtype, base.dflt);
   const { cparams = {}, optimize } = options;
+  settleEncode(1, cparams as EncodeOptions);
   if (optimize !== undefined && !PURPOSES.includes(optimize))
     throw bad("optimize", `one of ${PURPOSES.join(", ")}`, optimize);
   const checksum = options.checksum ?? before?.checksum ?? "crc32";
