@@ -165,7 +165,7 @@ const LATER: Readonly<Record<string, number>> = {
   codec2: 1_698,
   pool: 534,
   scan: 2_160,
-  plan: 2_333,
+  plan: 2_393,
   queue: 600,
   page: 4_914,
   places: 863,

@@ -11,7 +11,7 @@ import { checkPlan, planShared, type SharedJob, type SharedWork } from "../plan/
 import { type PlaceWork, planPlaces } from "../plan/places.ts";
 import { packOptions, type SharedPlan, type SharedSource, Units, unpackOptions } from "../plan/plan.ts";
 import { folderBeside, parseOwn } from "../plan/receipts.ts";
-import { repairSource, requireRenaming } from "../plan/repair.ts";
+import { repairSource } from "../plan/repair.ts";
 import {
   openRunner,
   runShared,
@@ -61,8 +61,8 @@ export interface PlanPathOptions extends ConvertPathOptions {
  * is the same as that of one `convert`, byte for byte. Sources and destination are named by absolute paths, or addresses, which every
  * machine must have.
  *
- * @throws CONFLICT where the destination is taken, or a plan is at `output`; UNSUPPORTED for formats that only one process can write (bcolz, BLZ, the
- * older transformer); what `planConversion` throws
+ * @throws CONFLICT where the destination is taken, or a plan is at `output`; UNSUPPORTED for `zarr3-transformer`, which only one
+ * process can write; what `planConversion` throws
  */
 export async function plan(
   sources: string | readonly string[],
@@ -119,7 +119,6 @@ async function planWork(
   const places = await locateAll(from);
   const target = locateTarget(to, "file");
   try {
-    if (work.command === "repair") requireRenaming(target);
     return await planPlaces(work, places, target, options, { software: softwareVersion(), from, to });
   } finally {
     await closeAll([...places, target]);
@@ -270,7 +269,7 @@ function workOf(
   const openPlace = placeOpener({ allow });
   if (made.command === "repair") {
     const { holes, scan } = made.options as Pick<PlanPathOptions, "holes" | "scan">;
-    const into = { store: requireRenaming({ store, path }), path, made: joinKey(beside, "made") };
+    const into = { store, path, made: joinKey(beside, "made") };
     return {
       work: {
         run: (source, _, signal) => repairSource(places, source, into, { holes, scan, signal, openPlace }),

@@ -27,7 +27,7 @@ import type { JsonObject } from "../format/types.ts";
 import type { OpenPlace } from "../places/placed-store.ts";
 import { isTaken, joinKey } from "../store/key.ts";
 import { mapAhead } from "../store/pool.ts";
-import type { ReadableStore, WritableStore } from "../store/types.ts";
+import type { PutOptions, ReadableStore, WritableStore } from "../store/types.ts";
 import { type Peeked, peek, peekVersions } from "./peek.ts";
 import {
   assertShareable,
@@ -195,8 +195,8 @@ export interface Opened extends Pick<SharedJob, "work"> {
   readonly receipts: string;
   readonly options: ConvertOptions;
   itemOf(source: number): Promise<SourceItem>;
-  /** Opens and plans a source again. Throws `CONFLICT` where it has changed since the plan was made. */
-  planOf(source: number): Promise<SourceRun>;
+  /** Opens and plans a source again, to be made at `key` where that is given. Throws `CONFLICT` where it has changed since the plan was made. */
+  planOf(source: number, key?: string): Promise<SourceRun>;
   /** What was gone of a source that was opened. */
   damageOf(source: number): readonly DamageReport[];
 }
@@ -215,6 +215,8 @@ export function openJob(
     onDamage,
     ...extra,
     ...(plan.isTree ? { skipFailed: true } : {}),
+    // A process may have been killed between a file and its receipt; the destination is the plan's since it was taken.
+    overwrite: !target.isHierarchy,
   };
   const { store, path = "" } = destination;
   let items: Promise<readonly SourceItem[]> | undefined;
@@ -238,10 +240,11 @@ export function openJob(
       const { path: name } = at(plan.sources, index);
       return [...gone.values()].filter(({ path: own }) => own === name || own.startsWith(`${name}/`));
     },
-    async planOf(index) {
+    async planOf(index, key) {
       const planned = at(plan.sources, index);
       const { node, found: where, versions, path: name } = planned;
-      const place = placeAt({ ...destination, isInGroup: plan.isInGroup }, node, plan.sources.length);
+      const usual = placeAt({ ...destination, isInGroup: plan.isInGroup }, node, plan.sources.length);
+      const place = { ...usual, key: key ?? usual.key };
       const wanted = stateOf(planned);
       let found: string;
       if (versions !== undefined && where !== undefined && "store" in source) {
@@ -293,24 +296,42 @@ export async function takeDestination(job: Opened): Promise<void> {
     if (!isSuperchunkError(error, "CONFLICT") || (await stageOf(job)) === "free") throw error;
     return;
   }
-  await putRecord(job, false);
+  try {
+    await putRecord(job, false, { ifAbsent: true });
+  } catch (error) {
+    if (isSuperchunkError(error, "CONFLICT")) return; // another process has put it meanwhile
+    if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
+    await putRecord(job, false);
+  }
+  // The record comes before all else: where it was not there, and the result is, others have ended the plan since.
+  if (!(await isResultThere(job))) return;
+  await store.delete(job.record);
+  throw finishedMeanwhile(job);
+}
+
+/** The error of a process that was thought dead, and comes back. */
+export function finishedMeanwhile({ store, path }: Opened): SuperchunkError {
+  return new SuperchunkError("CONFLICT", "the plan was finished meanwhile", { path: store.describe(path) });
 }
 
 /** Every process of a plan writes the same bytes, so none has to be the first. */
 export async function putRecord(
   { plan, store, record, target, options }: Opened,
   published: boolean,
+  how: PutOptions = {},
 ): Promise<void> {
   const settings = { ...target.settings(options), plan: plan.id };
   const identity = { format: "superchunk-convert", version: 2, sources: plan.from, options: settings };
   const document = { ...identity, plan: plan.id, ...(published ? { published } : {}) };
-  await store.put(record, new TextEncoder().encode(stringifyJson(document)));
+  await store.put(record, new TextEncoder().encode(stringifyJson(document)), how);
 }
 
 /** True where no record is left, but the result is: it was finished before. */
 export async function isFinished(job: Opened): Promise<boolean> {
-  if ((await stageOf(job)) !== "free") return false;
-  const { store, path, target, plan } = job;
+  return (await stageOf(job)) === "free" && (await isResultThere(job));
+}
+
+async function isResultThere({ store, path, target, plan }: Opened): Promise<boolean> {
   if (target === OTHER) return isTaken(store, path);
   if (target.isHierarchy) return (await store.stat(joinKey(path, "zarr.json"))) !== undefined;
   const made = plan.sources.find(({ failure }) => failure === undefined);

@@ -92,15 +92,12 @@ export function unpackOptions({ dtype, ...others }: SharedOptions): ConvertOptio
   };
 }
 
-/** Formats whose objects are put whole, so that two processes may make the same one. */
-const SHAREABLE: ReadonlySet<ConvertFormat> = new Set(["zarr", "npy", "bloscpack", "parquet", "arrow"]);
-
-/** Throws `UNSUPPORTED` for formats whose results are not put object by object. */
+/** Throws `UNSUPPORTED` for the older form of Zarr, whose nodes share one hierarchy that every process would write. */
 export function assertShareable(to: ConvertFormat = "zarr"): void {
-  if (SHAREABLE.has(to)) return;
+  if (to !== "zarr3-transformer") return;
   throw new SuperchunkError(
     "UNSUPPORTED",
-    `${to} cannot be written by several processes: its folders are not put as one object; choose one of ${[...SHAREABLE].join(", ")}, or convert in one process`,
+    "zarr3-transformer cannot be written by several processes; choose another format, or convert in one process",
     { field: "to", found: to },
   );
 }

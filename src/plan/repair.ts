@@ -5,36 +5,22 @@
  * Knows archives and their copies; must not know how units are given out.
  */
 
-import type { Destination } from "../convert/pipeline.ts";
-import { deleteTree } from "../convert/run/destination.ts";
 import { type RepairOptions, type RepairReport, repairArray } from "../convert/run/repair.ts";
-import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { isSuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import { open, type Readable } from "../open/open.ts";
-import { isTaken, joinKey, splitKey } from "../store/key.ts";
+import { joinKey } from "../store/key.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
+import { makeAside } from "./aside.ts";
 import { assertUnchanged, type PlanPlace, placeOf } from "./places.ts";
 import type { SharedSource } from "./plan.ts";
 
-/** A store in which a copy comes to its place at once. */
-type RenamingStore = WritableStore & Required<Pick<WritableStore, "rename">>;
-
 /** Where copies go. */
 export interface RepairPlace {
-  readonly store: RenamingStore;
+  readonly store: WritableStore;
   readonly path: string;
   /** Folder of copies that are being made. */
   readonly made: string;
-}
-
-/** Throws `UNSUPPORTED` for a destination in which copies do not come to their places at once. */
-export function requireRenaming({ store, path = "" }: Destination): RenamingStore {
-  if (store.rename !== undefined) return store as RenamingStore;
-  throw new SuperchunkError(
-    "UNSUPPORTED",
-    "copies of repaired archives are made aside and then renamed, which this store cannot do; name a folder of files",
-    { path: store.describe(path), field: "dst" },
-  );
 }
 
 /** Repairs the archive that a source of the plan names into a copy, where anything is wrong: the line of the report. */
@@ -54,25 +40,11 @@ export async function repairSource(
   const node = nodeOf(places, place, path, key);
   const destination = joinKey(into.path, node);
   const line = { path, to: into.store.describe(destination), status: "repaired" };
-  const aside = joinKey(into.made, crypto.randomUUID());
-  const copy = { store: into.store, path: joinKey(aside, splitKey(node).name) };
-  try {
-    const report = await repairArray(store, key, { ...options, into: copy });
-    await moveCopy(into.store, copy.path, destination);
-    return { ...line, ...foundOf(report) };
-  } finally {
-    await deleteTree(into.store, aside, new Set());
-  }
-}
-
-/** Every process makes the same copy, so the first one counts. */
-async function moveCopy(store: RenamingStore, from: string, to: string): Promise<void> {
-  if (await isTaken(store, to)) return;
-  try {
-    await store.rename(from, to);
-  } catch (error) {
-    if (!(await isTaken(store, to))) throw error;
-  }
+  const move = { aside: into.made, to: destination, signal: options.signal };
+  const report = await makeAside(into.store, move, (copy) =>
+    repairArray(store, key, { ...options, into: { store: into.store, path: copy } }),
+  );
+  return { ...line, ...foundOf(report) };
 }
 
 function foundOf({ rows, rowsBefore, problems, lost, filled }: RepairReport): JsonObject {

@@ -16,8 +16,10 @@ import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import { MOST_CONSOLIDATED } from "../zarr/document/make-v3.ts";
+import { makeAside } from "./aside.ts";
 import {
   FAILED,
+  finishedMeanwhile,
   isFinished,
   MAY_PASS,
   type Opened,
@@ -29,7 +31,7 @@ import {
   takeDestination,
 } from "./job.ts";
 import { orderedTasks, stateOf } from "./plan.ts";
-import { ReceiptLog, type ShareNumber, type UnitReceipt } from "./receipts.ts";
+import { folderBeside, ReceiptLog, type ShareNumber, type UnitReceipt } from "./receipts.ts";
 
 /** Units that one process runs at a time. */
 const UNITS_AT_ONCE = 4;
@@ -285,23 +287,41 @@ class Share {
 
   /** Makes a small source, from its objects to its documents. */
   async #runWhole({ source, unit }: Step, signal: AbortSignal): Promise<Partial<UnitReceipt>> {
-    const { plan, target, store, options, path, work } = this.#job;
+    const { plan, target, store, path, work } = this.#job;
     if (work !== undefined) return { line: await work.run(at(plan.sources, source), unit, signal) };
-    const { node } = at(plan.sources, source);
-    const key = joinKey(path, node);
+    const to = joinKey(path, at(plan.sources, source).node);
+    if (target.isHierarchy || target.ending !== undefined)
+      return this.#runSource(source, { key: to, to }, signal);
+    const aside = joinKey(folderBeside(path), "made");
+    return makeAside(store, { aside, to, signal }, (key) => this.#runSource(source, { key, to }, signal));
+  }
+
+  /** Makes a source at `key`, which then goes to `to`. */
+  async #runSource(
+    source: number,
+    { key, to }: { readonly key: string; readonly to: string },
+    signal: AbortSignal,
+  ): Promise<Partial<UnitReceipt>> {
+    const { plan, target, store, options } = this.#job;
     const objects: Receipt[] = [];
-    const run = await this.#job.planOf(source);
+    const run = await this.#job.planOf(source, key);
     const discard = async (below: string): Promise<void> => {
       const folder = target.isHierarchy ? joinKey(key, below) : below;
+      await this.#assertUnfinished();
       this.#batch?.forget(folder);
       await deleteTree(store, folder, new Set());
     };
-    const context = {
-      ...{ target, store, publisher: this.#publisher },
-      options: { ...options, onReceipt: (receipt: Receipt) => void objects.push(receipt) },
+    const onReceipt = (receipt: Receipt): void =>
+      void objects.push({ ...receipt, key: to + receipt.key.slice(key.length) });
+    const context = { ...{ target, store, publisher: this.#publisher }, options: { ...options, onReceipt } };
+    // What may pass has passed in another process, perhaps, and what that made is the same.
+    const undoes = async (error: unknown): Promise<boolean> => {
+      if (!isSuperchunkError(error) || MAY_PASS.has(error.code) || signal.aborted) return false;
+      await this.#assertUnfinished();
+      return true;
     };
     try {
-      const settings = { keep: "nothing" as const, discard, signal, onProgress: () => undefined };
+      const settings = { keep: "nothing" as const, discard, undoes, signal, onProgress: () => undefined };
       const { result, failed } = await runSource(run, context, settings);
       const left = failuresOf(failed);
       const described = [...run.described(new Set(failed.map((each) => each.path)))];
@@ -313,11 +333,14 @@ class Share {
         ...(damage.length === 0 ? {} : { damage }),
       };
     } catch (error) {
-      // Another process may have made what fails here only now.
-      if (target.isHierarchy && isSuperchunkError(error) && !MAY_PASS.has(error.code) && !signal.aborted)
-        await discard("");
+      if (target.isHierarchy && (await undoes(error))) await discard("");
       throw error;
     }
+  }
+
+  /** Before anything is removed: a process that was thought dead must not take away what has been finished. */
+  async #assertUnfinished(): Promise<void> {
+    if ((await this.#job.store.stat(this.#job.record)) === undefined) throw finishedMeanwhile(this.#job);
   }
 
   /** Makes the object of one task; `finish` publishes the array. */

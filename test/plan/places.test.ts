@@ -96,14 +96,6 @@ it("the end takes the chunks from the lists, and compares some with the archives
   await expect(finish(made)).rejects.toThrow();
 });
 
-it("a store that cannot rename is refused for copies of repairs", async () => {
-  const { data } = await makeTree(true);
-  await expect(plan(data, "s3://bucket/saved", { command: "repair" })).rejects.toMatchObject({
-    code: "UNSUPPORTED",
-    details: { field: "dst" },
-  });
-});
-
 it("repairs in shares put copies of the damaged alone, with a report; done twice they are the same", async () => {
   const { folder, data } = await makeTree(true);
   const at = (name: string): string => join(folder, name);

@@ -1,9 +1,10 @@
 /** A plan from S3 to S3 in shares: the objects of one `convert`, and as many requests as docs/many-machines.md counts. */
-import { readdir, readFile } from "node:fs/promises";
+import { cp, open as openFile, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { convert, create, finish, plan, runTasks, S3Store } from "../../src/node/index.ts";
+import { convert, create, FileStore, finish, plan, runTasks, S3Store } from "../../src/node/index.ts";
 import { keysOf } from "../convert/to-zarr/read-back.ts";
+import { corpusFolder } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
 import { setEnvironment, startS3, type TestS3 } from "../node/s3/server.ts";
 
@@ -70,4 +71,39 @@ it("each chunk's file is read once, each shard put once, and little besides", as
   expect(keys.length).toBe(CHUNKS / CHUNKS_PER_SHARD + 1);
   expect((await keysOf(shared)).sort()).toEqual(keys);
   for (const key of keys) expect(await shared.get(key), key).toEqual(await wanted.get(key));
+});
+
+it("folders, which S3 cannot rename, come whole to their places: conversions to bcolz, and copies of repairs", async () => {
+  const folder = temporaryFolder();
+  const data = join(folder, "data");
+  for (const name of ["carray/bcolz-bool", "carray/bcolz-f8-chunks"])
+    await cp(join(corpusFolder, name), join(data, name), { recursive: true });
+  const file = await openFile(join(data, "carray/bcolz-f8-chunks/data/__3.blp"), "r+");
+  await file.write("damage", 16);
+  await file.close();
+  for (const [name, options] of [
+    ["tables", { to: "bcolz", damaged: "fill" }],
+    ["saved", { command: "repair", holes: "fill" }],
+  ] as const) {
+    for (const to of [`s3://${s3.bucket}/${name}`, join(folder, name)]) {
+      const planned = await plan(data, to, options);
+      // Twice at the same time: each makes all of it.
+      const runs = await Promise.all([runTasks(planned), runTasks(planned)]);
+      expect(runs.flatMap(({ failures }) => failures)).toEqual([]);
+      await finish(planned);
+    }
+    const [made, wanted] = [
+      new S3Store({ bucket: s3.bucket, prefix: name }),
+      new FileStore(join(folder, name)),
+    ];
+    const keys = (await keysOf(wanted)).sort();
+    expect(keys.length).toBeGreaterThan(5);
+    // The server leaves out folders in which only folders lie, but not in a listing of all.
+    const listed = await (await fetch(`${s3.endpoint}/${s3.bucket}?list-type=2&prefix=${name}`)).text();
+    expect([...listed.matchAll(/<Key>(.*?)<\/Key>/g)].map(([, key]) => key).sort()).toEqual(
+      keys.map((key) => `${name}/${key}`),
+    );
+    for (const key of keys.filter((each) => each !== "repair.jsonl"))
+      expect(await made.get(key), key).toEqual(await wanted.get(key));
+  }
 });

@@ -160,7 +160,7 @@ export function hiddenKey(key: string): string {
 }
 
 /** The order of documents: deep ones first; in a folder `sizes`, which commits an array, and then what names columns. */
-function membersFirst(a: string, b: string): number {
+export function membersFirst(a: string, b: string): number {
   const rank = (key: string): number =>
     key.endsWith("__rootdirs__") ? 2 : key.endsWith("meta/sizes") || key.endsWith("zarr.json") ? 1 : 0;
   // A folder's `meta/` is not a member of it.
@@ -179,8 +179,8 @@ async function refuseTaken(store: WritableStore, key: string): Promise<void> {
   throw new SuperchunkError("CONFLICT", "the object exists already", { path: store.describe(key) });
 }
 
-/** Gives a file its name. */
-async function moveObject(
+/** Gives an object another name; where the store cannot rename, by a copy. */
+export async function moveObject(
   store: WritableStore,
   from: string,
   to: string,

@@ -336,7 +336,8 @@ async function holdsObjects(
   return false;
 }
 
-async function* walkKeys(
+/** The keys of all objects below a folder. */
+export async function* walkKeys(
   store: ReadableStore,
   folder: string,
   signal: AbortSignal | undefined,

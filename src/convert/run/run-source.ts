@@ -56,6 +56,8 @@ export interface RunSettings {
   /** Deletes what lies at a key, and forgets what was to be published there. */
   discard(key: string): Promise<void>;
   readonly signal: AbortSignal | undefined;
+  /** Where files are made: whether what was made is removed again after a failure. Default yes. */
+  undoes?(error: unknown): Promise<boolean>;
   /** Called with uncompressed bytes, done and in all. */
   readonly onProgress: (done: number, total: number, label: string) => void;
 }
@@ -102,7 +104,8 @@ export async function runSource(
     await runPooled(execution.steps(), TASKS_AT_ONCE, take, settings.signal);
     return await execution.finish(started);
   } catch (error) {
-    if (!context.target.isHierarchy) await execution.undo().catch(() => undefined); // the first error is the one that counts
+    if (!context.target.isHierarchy && (await settings.undoes?.(error)) !== false)
+      await execution.undo().catch(() => undefined); // the first error is the one that counts
     throw error;
   }
 }

@@ -1,0 +1,59 @@
+/**
+ * What is more than one object is made aside, and then moved to its place. Where several processes make the same, the first one
+ * counts; one that is killed leaves nothing at the place.
+ */
+
+import { membersFirst, moveObject } from "../convert/run/conversion-store.ts";
+import { deleteTree, walkKeys } from "../convert/run/destination.ts";
+import { isFolderDocument } from "../convert/targets/column-target.ts";
+import { isTaken, joinKey, splitKey } from "../store/key.ts";
+import type { WritableStore } from "../store/types.ts";
+
+/** Where something is made, and where it goes. */
+interface Move {
+  /** Folder of what is being made. */
+  readonly aside: string;
+  readonly to: string;
+  readonly signal: AbortSignal;
+}
+
+/** Lets `make` write to a place of its own, and moves what lies there then to `to`, unless another process has done so. */
+export async function makeAside<T>(
+  store: WritableStore,
+  { aside, to, signal }: Move,
+  make: (place: string) => Promise<T>,
+): Promise<T> {
+  const own = joinKey(aside, crypto.randomUUID());
+  const place = joinKey(own, splitKey(to).name);
+  try {
+    const made = await make(place);
+    if (store.rename === undefined) await moveEach(store, place, { to, signal });
+    else if (!(await isTaken(store, to))) await store.rename(place, to).catch(unlessTaken(store, to));
+    return made;
+  } finally {
+    await deleteTree(store, own, new Set());
+  }
+}
+
+function unlessTaken(store: WritableStore, to: string): (error: unknown) => Promise<void> {
+  return async (error) => {
+    if (!(await isTaken(store, to))) throw error;
+  };
+}
+
+/** Moves objects one by one. The one that makes the others visible is the last; where that is there, all of them are. */
+async function moveEach(
+  store: WritableStore,
+  from: string,
+  { to, signal }: Omit<Move, "aside">,
+): Promise<void> {
+  const keys: string[] = [];
+  if ((await store.stat(from, { signal })) !== undefined) keys.push(from);
+  else for await (const key of walkKeys(store, from, signal)) keys.push(key);
+  const isLate = (key: string): number => Number(isFolderDocument(key));
+  keys.sort((a, b) => isLate(a) - isLate(b) || membersFirst(a, b));
+  const moves = keys.map((key) => [key, to + key.slice(from.length)] as const);
+  const last = moves.at(-1);
+  if (last === undefined || (await store.stat(last[1], { signal })) !== undefined) return;
+  for (const [key, target] of moves) await moveObject(store, key, target, signal);
+}
