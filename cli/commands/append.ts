@@ -137,7 +137,7 @@ async function append(
   }
 }
 
-/** Brings the index up to date where there is one. Without that it covers the rows of before alone, so a failure costs no more. */
+/** Brings the index up to date where there is one. Without that it covers only the earlier rows, so a failure costs speed alone. */
 async function keepIndex(path: string, context: Context): Promise<void> {
   const { signal } = context;
   try {

@@ -204,7 +204,7 @@ async function describeNodes(
   return { path, dialect, kind: "group", ...blank, nodes };
 }
 
-/** The compressor of the first chunk; of a table that of its first column. Null where there is no chunk. */
+/** The compressor of the first chunk; of a table that of its first column. Null without chunks. */
 async function codecOf(archive: Subject, signal: AbortSignal): Promise<string | null> {
   if (archive.kind === "group") return null;
   if (archive.kind !== "table") return (await archive.summary({ signal })).cname ?? null;

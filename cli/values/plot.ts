@@ -71,7 +71,7 @@ export class Envelope {
     this.#perRun *= 2;
   }
 
-  /** The envelope as so many columns of dots, from left to right; undefined where there is no value. Few values are joined by lines. */
+  /** The envelope as so many columns of dots, from left to right; undefined for columns without a value. Few values are joined by lines. */
   columns(width: number): (readonly [low: number, high: number] | undefined)[] {
     const runs = Math.ceil(this.count / this.#perRun);
     if (runs < width) return this.#joined(runs, width);

@@ -20,7 +20,7 @@ const POINTS = 16;
 export interface Sample {
   /** Means of parts of what was read, in the order of the rows; NaN for a part without a number. */
   readonly means: readonly number[];
-  /** Of what was read; undefined where there is no number. */
+  /** Of what was read; undefined if no number was read. */
   readonly least: number | bigint | undefined;
   readonly greatest: number | bigint | undefined;
   readonly rows: number;

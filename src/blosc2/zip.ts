@@ -80,7 +80,7 @@ export class ZipStore implements ReadableStore {
   static async open(store: ReadableStore, key: string, options: StoreOptions = {}): Promise<ZipStore> {
     const info = await store.stat(key, options);
     const path = store.describe(key);
-    if (info === undefined) throw new SuperchunkError("NOT_FOUND", "there is no such file", { path });
+    if (info === undefined) throw new SuperchunkError("NOT_FOUND", "the file does not exist", { path });
     const parts = new KeptParts(store, key, info.size);
     const bad = (what: string, offset: number): SuperchunkError =>
       new SuperchunkError(

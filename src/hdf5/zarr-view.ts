@@ -443,7 +443,7 @@ function openIfThere(
 
 /**
  * Opens what a key leads to in an HDF5 file: its root, or after the file's key the path of a group or dataset in it
- * (`bars.h5/group/prices`). Undefined where there is no such file.
+ * (`bars.h5/group/prices`). Undefined where the file does not exist.
  *
  * @throws NOT_FOUND for a path that the file does not have; UNSUPPORTED for datatypes, filters and layouts that are not known here; the
  * codes of damage

@@ -142,9 +142,7 @@ class Page {
       const [first] = entries;
       if (known) await this.#show();
       else if (first === undefined)
-        this.#main.replaceChildren(
-          h("p", { class: "bad-note" }, "There is no archive here that can be opened."),
-        );
+        this.#main.replaceChildren(h("p", { class: "bad-note" }, "None of the archives here can be opened."));
       else this.#now.go({ archive: first, column: "", view: "", more: {} });
     } catch (error) {
       this.#tree.end();

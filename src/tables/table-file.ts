@@ -211,7 +211,7 @@ function putValue(
     if (!(error instanceof SuperchunkError)) throw error;
     const said =
       value == null
-        ? `there is no value, and ${field.dtype.kind} has none for that; fill it, or leave the column out`
+        ? `the value is missing, and ${field.dtype.kind} has no value for that; fill it, or leave the column out`
         : error.summary;
     throw new SuperchunkError(error.code, `row ${row} of column "${field.name}": ${said}`, {
       path,

@@ -125,7 +125,7 @@ describe("what does not fit is refused with the row and the column, and nothing 
     [
       "no value for an integer",
       "id,price,day,name\n,1,2020-01-02,a\n",
-      "there is no value, and int has none",
+      "the value is missing, and int has no value for that",
     ],
     ["a day that is none", "id,price,day,name\n2,1,2020-02-31,a\n", "is not a date"],
     ["a time for a day", "id,price,day,name\n2,1,2020-02-03T01:00:00,a\n", "is not a date in units of D"],

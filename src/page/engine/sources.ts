@@ -52,7 +52,7 @@ export class Sources {
     if (kept !== undefined) return kept;
     const place = this.#places.get(name);
     if (place === undefined)
-      throw new SuperchunkError("NOT_FOUND", `there is no archive "${name}" here`, { path: name });
+      throw new SuperchunkError("NOT_FOUND", `no archive here is named "${name}"`, { path: name });
     const opening = place().then(asTableIfOne);
     this.#opened.set(name, opening);
     // What failed is tried again when it is asked for again.
