@@ -21,6 +21,8 @@ export const SPARSE_FILE = "chunks.b2frame";
 
 const HEAD = 4096;
 const LEAST = 87;
+/** Metalayers that say the shape. */
+const DIMENSIONS: ReadonlySet<string> = new Set(["b2nd", "caterva"]);
 /** The number that says that a codec is one of a plugin, and where in the header the number of that stands. */
 const OF_PLUGIN = 6;
 const CODEC_AT = 77;
@@ -52,7 +54,7 @@ export interface Frame {
   readonly chunks: readonly FrameChunk[];
   /** Metalayers of fixed length, as stored. */
   readonly metalayers: ReadonlyMap<string, Uint8Array>;
-  /** Metalayers of variable length that JSON has. */
+  /** Metalayers that JSON has, but those that say the shape. */
   readonly attrs: JsonObject;
 }
 
@@ -100,10 +102,8 @@ export async function readFrame(
   if (trailerSize < TRAILER_LENGTH_AT || trailerSize > tail.length)
     throw read.bad("trailer_len", `at most ${tail.length}`, trailerSize);
   const index = tail.subarray(0, tail.length - trailerSize);
-  const attrs = await attributesOf(
-    read,
-    unpackPart(read, tail.subarray(tail.length - trailerSize), "trailer")[1],
-  );
+  const trailer = unpackPart(read, tail.subarray(tail.length - trailerSize), "trailer");
+  const attrs = await attributesOf(metalayers, metalayersOf(read, trailer[1]));
   const chunks =
     nbytes === 0
       ? []
@@ -168,11 +168,7 @@ class FrameFile {
       throw new SuperchunkError(
         "LIMIT",
         `the index and the metalayers of the frame have ${length} bytes; ${MAX_PART} is the limit`,
-        {
-          path: this.path,
-          expected: MAX_PART,
-          found: length,
-        },
+        { path: this.path, expected: MAX_PART, found: length },
       );
     const bytes = await this.store.getRange(this.key, { offset, length }, options);
     if (bytes?.length === length) return bytes;
@@ -189,12 +185,7 @@ class FrameFile {
     return new SuperchunkError(
       "TRUNCATED",
       `the frame needs ${needed} bytes, but the file has ${this.size}: it is cut short; look for a whole copy`,
-      {
-        path: this.path,
-        offset: this.size,
-        expected: needed,
-        found: this.size,
-      },
+      { path: this.path, offset: this.size, expected: needed, found: this.size },
     );
   }
 
@@ -202,12 +193,7 @@ class FrameFile {
     return new SuperchunkError(
       "BAD_FIELD",
       `${field} of the frame is ${String(found)}, and should be ${expected}; the file is damaged`,
-      {
-        path: this.path,
-        field,
-        expected,
-        found,
-      },
+      { path: this.path, field, expected, found },
     );
   }
 
@@ -245,11 +231,15 @@ function metalayersOf(file: FrameFile, stored: unknown): Map<string, Uint8Array>
   return found;
 }
 
-/** Metalayers of variable length are Blosc2 chunks of msgpack. What JSON does not have is left out. */
-async function attributesOf(file: FrameFile, stored: unknown): Promise<JsonObject> {
+/** Metalayers hold msgpack, those of variable length in chunks of Blosc2. What JSON does not have is left out. */
+async function attributesOf(
+  layers: ReadonlyMap<string, Uint8Array>,
+  variable: ReadonlyMap<string, Uint8Array>,
+): Promise<JsonObject> {
   const attrs: Record<string, JsonValue> = {};
-  for (const [name, chunk] of metalayersOf(file, stored)) {
-    const bytes = await decodeBlosc2(chunk, { maxNbytes: MAX_PART });
+  const own = [...layers].filter(([name]) => !DIMENSIONS.has(name) && !variable.has(name));
+  for (const [name, stored] of [...own, ...variable]) {
+    const bytes = variable.has(name) ? await decodeBlosc2(stored, { maxNbytes: MAX_PART }) : stored;
     try {
       const value = asJson(unpack(bytes));
       if (value !== undefined) attrs[name] = value;

@@ -132,10 +132,6 @@ function gone(path: string, expected: number, found: number): SuperchunkError {
   return new SuperchunkError(
     "TRUNCATED",
     `the chunk needs the file's bytes up to ${expected}, but they end at ${found}; look for a whole copy`,
-    {
-      path,
-      expected,
-      found,
-    },
+    { path, expected, found },
   );
 }

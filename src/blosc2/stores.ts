@@ -116,11 +116,7 @@ async function addEmbedded(
     throw new SuperchunkError(
       "LIMIT",
       `the store holds ${frame.nbytes} bytes of small arrays; ${MAX_EMBEDDED} is the limit`,
-      {
-        path: store.describe(key),
-        expected: MAX_EMBEDDED,
-        found: frame.nbytes,
-      },
+      { path: store.describe(key), expected: MAX_EMBEDDED, found: frame.nbytes },
     );
   const array = await openZarr(frameStore(store, frame), "", options);
   const bytes = array.kind === "array" ? await array.getBytes() : new Uint8Array(0);
@@ -136,11 +132,7 @@ async function addEmbedded(
       throw new SuperchunkError(
         "BAD_FIELD",
         `"${name}" lies outside of the ${bytes.length} bytes of small arrays; the store is damaged`,
-        {
-          path: store.describe(key),
-          field: "embed_map",
-          found: offset,
-        },
+        { path: store.describe(key), field: "embed_map", found: offset },
       );
     const own = name.replace(/^\/+/, "");
     await held.put(own, bytes.subarray(offset, offset + length));
@@ -218,6 +210,11 @@ class TreeStore implements ReadableStore {
   ): Promise<readonly (Uint8Array | undefined)[] | undefined> {
     const found = await this.#find(key);
     return found?.store.getInner?.(found.key, slots, options);
+  }
+
+  async whyEncoded(folder: string, options?: StoreOptions): Promise<string | undefined> {
+    const found = await this.#find(folder);
+    return found?.store.whyEncoded?.(found.key, options);
   }
 
   async storedBytes(folder: string): Promise<number> {

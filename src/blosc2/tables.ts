@@ -105,10 +105,7 @@ function schemaOf(text: unknown, path: string): Schema {
   throw new SuperchunkError(
     "BAD_FIELD",
     "the schema of the table does not name its columns; the store is damaged",
-    {
-      path,
-      field: "schema",
-    },
+    { path, field: "schema" },
   );
 }
 
@@ -119,10 +116,7 @@ async function validRows(member: Member | undefined, path: string, options: Stor
     throw new SuperchunkError(
       "INCOMPLETE",
       "the table does not say which rows it has; the store is damaged",
-      {
-        path,
-        field: "_valid_rows",
-      },
+      { path, field: "_valid_rows" },
     );
   const array = await openZarrArray(frameStore(member.store, frame), "", options);
   let valid = 0;
@@ -159,10 +153,7 @@ function columnOf(
       new SuperchunkError(
         "INCOMPLETE",
         `the column "${name}" of ${rows} rows is missing; the store is damaged`,
-        {
-          path,
-          field: name,
-        },
+        { path, field: name },
       ),
     );
   if (kind !== "timestamp") return member;

@@ -5,7 +5,6 @@
  * So all that reads Zarr arrays reads `.b2nd` files, and `convert` carries their streams on. Where blocks do not divide chunks, and a
  * chunk does not span the axis either, a chunk is decoded and encoded as one. Reads only.
  */
-import { decode as unpack } from "@msgpack/msgpack";
 import { joinBytes } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
 import { decode, encode } from "../codec/index.ts";
@@ -13,10 +12,9 @@ import type { CompressorName, Shuffle } from "../codec/types.ts";
 import { decode as decodeBlosc2 } from "../codec2/decode.ts";
 import { STREAM_ENCODER } from "../codec2/encode-stream.ts";
 import { HEADER2_LENGTH } from "../codec2/fields.ts";
-import { pluginName, readBlosc2Header } from "../codec2/header.ts";
+import { pluginText, readBlosc2Header } from "../codec2/header.ts";
 import { blocksAsBlosc1 } from "../codec2/restream.ts";
 import { SuperchunkError } from "../errors.ts";
-import { parseDType } from "../format/dtype.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { DType, JsonObject } from "../format/types.ts";
 import { resolveRange } from "../store/range.ts";
@@ -30,6 +28,7 @@ import type { ZarrGroup } from "../zarr/read/group.ts";
 import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
 import { encodeShardIndex } from "../zarr/read/shard-index.ts";
 import { copyBlock, positions } from "./blocks.ts";
+import { type Cut, cutOf, roundUp, whyEncoded } from "./cut.ts";
 import { codecName, type Frame, type FrameChunk, readFrame } from "./frame.ts";
 import { SomeBlocks } from "./some-blocks.ts";
 
@@ -39,20 +38,9 @@ const KEPT = 4;
 const MAX_ROOM = 64 << 20;
 /** Bytes of a chunk at most. */
 const MAX_CHUNK = 0x7fff_ffff;
-const MAX_DIMENSIONS = 16;
 /** Blocks of a chunk, and bytes of a block, at most: those of c-blosc2 have fewer. */
 const MAX_BLOCKS = 1 << 22;
 const MAX_BLOCK = 536_866_816;
-/** Bytes of an item at most. */
-const MAX_ITEM = 1 << 20;
-
-/** How the array is cut, in items. */
-interface Cut {
-  readonly dtype: DType;
-  readonly shape: readonly number[];
-  readonly chunks: readonly number[];
-  readonly blocks: readonly number[];
-}
 
 /**
  * Opens the frame at a key: a `.b2nd` or `.b2frame` file, or the folder of a sparse frame. Undefined where there is none.
@@ -80,68 +68,6 @@ export function frameStore(store: ReadableStore, frame: Frame, dtype?: DType): R
       found: cut.dtype.itemSize,
     });
   return new Blosc2Store(store, frame, dtype === undefined ? cut : { ...cut, dtype });
-}
-
-/** The shape and the cuts of a frame: by its metalayer `b2nd`, else one dimension of items. */
-function cutOf(frame: Frame): Cut {
-  const { path, typesize, nbytes, chunkBytes, blockBytes, metalayers } = frame;
-  const stored = metalayers.get("b2nd") ?? metalayers.get("caterva");
-  if (typesize > MAX_ITEM)
-    throw new SuperchunkError("LIMIT", `items of ${typesize} bytes; at most ${MAX_ITEM} are read`, {
-      path,
-      field: "type_size",
-      expected: MAX_ITEM,
-      found: typesize,
-    });
-  const bad = (field: string, found: unknown): SuperchunkError =>
-    new SuperchunkError(
-      "BAD_FIELD",
-      `${field} of the metalayer b2nd does not fit the frame; the file is damaged`,
-      { path, field, found },
-    );
-  if (stored === undefined) {
-    const dtype = parseDType(typesize === 1 ? "|u1" : `|V${typesize}`, path);
-    const items = (bytes: number): number => Math.max(1, Math.floor(bytes / typesize));
-    return {
-      dtype,
-      shape: [Math.floor(nbytes / typesize)],
-      chunks: [items(chunkBytes)],
-      blocks: [items(blockBytes)],
-    };
-  }
-  let list: unknown;
-  try {
-    list = unpack(stored);
-  } catch {
-    throw bad("msgpack", stored.length);
-  }
-  const [, dimensions, shape, chunks, blocks, , name = `|V${typesize}`] = (
-    Array.isArray(list) ? list : []
-  ) as readonly unknown[];
-  const isList = (each: unknown, least: number): each is number[] =>
-    Array.isArray(each) &&
-    each.length === dimensions &&
-    each.every((length) => Number.isSafeInteger(length) && length >= least);
-  if (typeof dimensions !== "number" || dimensions > MAX_DIMENSIONS) throw bad("ndim", dimensions);
-  if (!isList(shape, 0)) throw bad("shape", shape);
-  if (!isList(chunks, 0)) throw bad("chunkshape", chunks);
-  if (!isList(blocks, 0)) throw bad("blockshape", blocks);
-  const dtype = parseDType(typeof name === "string" ? name : null, path);
-  if (dtype.itemSize !== typesize) throw bad("dtype", name);
-  const cut = {
-    dtype,
-    shape,
-    chunks: chunks.map((each) => Math.max(1, each)),
-    blocks: blocks.map((each) => Math.max(1, each)),
-  };
-  const padded = cut.chunks.map((length, d) => roundUp(length, at(cut.blocks, d)));
-  if (nbytes > 0 && elementsOf(padded) * typesize !== chunkBytes) throw bad("chunkshape", chunks);
-  if (nbytes > 0 && elementsOf(cut.blocks) * typesize !== blockBytes) throw bad("blockshape", blocks);
-  return cut;
-}
-
-function roundUp(length: number, step: number): number {
-  return Math.ceil(length / step) * step;
 }
 
 /** A shard as it is shown: its bytes; undefined for one with nothing but the fill value. */
@@ -184,7 +110,7 @@ class Blosc2Store implements ReadableStore {
     if (needed > 0 && codecName(frame.codec) === undefined)
       throw new SuperchunkError(
         "UNSUPPORTED",
-        `its chunks are compressed by the codec ${pluginName(frame.codec)}, which superchunk does not read; read it with python-blosc2, and write it with another`,
+        `its chunks are compressed by the codec ${pluginText(frame.codec, frame.filters)}, which superchunk does not read; read it with python-blosc2, and write it with another`,
         { path: frame.path, field: "codec", found: frame.codec },
       );
     const perChunk = frame.chunkBytes / Math.max(1, frame.blockBytes);
@@ -237,6 +163,18 @@ class Blosc2Store implements ReadableStore {
     return this.#frame.storedBytes;
   }
 
+  /** By the frame, and the header of its first chunk that is stored. */
+  async whyEncoded(_folder: string, options?: StoreOptions): Promise<string | undefined> {
+    const { blocks, chunks } = this.#cut;
+    if (!this.#byBlocks)
+      return `blocks of ${blocks.join(" x ")} do not divide chunks of ${chunks.join(" x ")}`;
+    const place = this.#frame.chunks.find((chunk) => "key" in chunk);
+    if (place === undefined || !("key" in place)) return undefined;
+    const range = { offset: place.offset, length: HEADER2_LENGTH };
+    const bytes = await this.#store.getRange(place.key, range, options);
+    return bytes && whyEncoded(readBlosc2Header(bytes, MAX_CHUNK));
+  }
+
   async close(): Promise<void> {
     await this.#store.close?.();
   }
@@ -249,10 +187,7 @@ class Blosc2Store implements ReadableStore {
       throw new SuperchunkError(
         "UNSUPPORTED",
         "Zarr stores items of this dtype otherwise, so that blocks cannot be shown as they are; read it with python-blosc2",
-        {
-          path,
-          field: "dtype",
-        },
+        { path, field: "dtype" },
       );
     return arrayDocument({
       shape,

@@ -86,11 +86,7 @@ export class ZipStore implements ReadableStore {
       new SuperchunkError(
         "BAD_FIELD",
         `${what} of the zip archive leads out of its ${info.size} bytes; it is damaged, or cut short`,
-        {
-          path,
-          offset,
-          field: what,
-        },
+        { path, offset, field: what },
       );
     const part = async (offset: number, length: number, what: string): Promise<DataView> => {
       if (offset < 0 || length < 0 || offset + length > info.size) throw bad(what, offset);
@@ -207,10 +203,7 @@ export class ZipStore implements ReadableStore {
       throw new SuperchunkError(
         "BAD_FIELD",
         "the directory of the zip archive leads to no member; it is damaged, or cut short",
-        {
-          path,
-          offset: entry.header,
-        },
+        { path, offset: entry.header },
       );
     entry.start = start;
     return start;

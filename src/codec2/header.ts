@@ -23,11 +23,6 @@ const PLUGINS: Readonly<Record<number, string>> = {
   40: "htj2k",
 };
 
-/** What a codec of a plugin is called, by its number. */
-export function pluginName(number: number): string {
-  return PLUGINS[number] ?? `number ${number}`;
-}
-
 const FILTER_NAMES: Readonly<Record<number, string>> = {
   1: "shuffle",
   2: "bitshuffle",
@@ -123,15 +118,20 @@ function checkSpecial({ special, nbytes, typesize, ctbytes }: Blosc2Header): voi
     throw badField("nbytes", 4, `a multiple of ${item}, the bytes of its value`, nbytes);
 }
 
-function filterName(id: number): string {
+/** What a filter is called. */
+export function filterName(id: number): string {
   return FILTER_NAMES[id] ?? `number ${id}`;
+}
+
+/** A codec of a plugin by its number, and the filters before it. */
+export function pluginText(number: number, filters: readonly number[]): string {
+  const names = filters.filter((id) => id !== FILTER.none).map(filterName);
+  return `${PLUGINS[number] ?? `number ${number}`}${names.length === 0 ? "" : ` after the filters ${names.join(", ")}`}`;
 }
 
 function codecText(chunk: Uint8Array): string {
   const codec = at(chunk, 2) >> 5;
-  const name = codec === OF_PLUGIN ? pluginName(at(chunk, 22)) : `number ${codec}`;
-  const filters = [...chunk.subarray(16, 22)].filter((id) => id !== FILTER.none).map(filterName);
-  return `was compressed by the codec ${name}${filters.length === 0 ? "" : ` after the filters ${filters.join(", ")}`}`;
+  return `was compressed by the codec ${pluginText(codec === OF_PLUGIN ? at(chunk, 22) : codec, [...chunk.subarray(16, 22)])}`;
 }
 
 /** Bytes that the dictionary of a chunk has; they follow their length, after the starts of blocks. @throws BAD_FIELD */

@@ -59,10 +59,7 @@ export function info(chunk: Uint8Array): ChunkHeader | Blosc2Header {
   throw new SuperchunkError(
     "BAD_FIELD",
     "a size in the header of the Blosc2 chunk is not possible; it is damaged",
-    {
-      field: "nbytes",
-      found: nbytes,
-    },
+    { field: "nbytes", found: nbytes },
   );
 }
 

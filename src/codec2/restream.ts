@@ -114,10 +114,7 @@ export async function blocksAsBlosc1(
       const streams = streamsOf(places, i, encoder);
       const length = streams.reduce((sum, stream) => sum + stream.length, HEADER_LENGTH + 4);
       const head = header1(header, size, { flags, ctbytes: length });
-      blocks.push({
-        pieces: [head, START, ...streams],
-        isCopied: true,
-      });
+      blocks.push({ pieces: [head, START, ...streams], isCopied: true });
     }
   }
   return blocks;
@@ -172,6 +169,12 @@ function encodeRun(value: number, length: number, cname: CompressorName, encoder
   const made = encoder.encodeStream(new Uint8Array(length).fill(value), cname);
   RUNS.set(key, made);
   return made;
+}
+
+/** False where the blocks of a chunk are decoded and encoded. Those of one value are a few bytes, however they are made. */
+export function isCopied(header: Blosc2Header): boolean {
+  const { blocksize, nbytes, special, memcpyed } = header;
+  return special !== undefined || memcpyed || nbytes === 0 || flagsOf(header, blocksize) !== undefined;
 }
 
 /** Flags of a Blosc1 chunk that has the streams of a block of `size` bytes as they are; undefined where none can. */

@@ -304,12 +304,7 @@ export class Hdf5File {
       throw new SuperchunkError(
         "LIMIT",
         `${field} at byte ${position} would have ${length} bytes; ${MAX_STRUCTURE} is the limit`,
-        {
-          path: this.path,
-          offset: position,
-          expected: MAX_STRUCTURE,
-          found: length,
-        },
+        { path: this.path, offset: position, expected: MAX_STRUCTURE, found: length },
       );
     if (position + length > this.size)
       throw new SuperchunkError(

@@ -203,9 +203,7 @@ export class Hdf5Store implements ReadableStore {
         throw new SuperchunkError(
           "UNSUPPORTED",
           "it is a link back to a group that it is in; name that group",
-          {
-            path: this.describe(path),
-          },
+          { path: this.describe(path) },
         );
       if (target !== undefined) return { ...target, above: new Set([...above, target.address]) };
     }
@@ -244,11 +242,7 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
     throw new SuperchunkError(
       "UNSUPPORTED",
       `its items are ${type.name}, which no array here can hold. Read it with h5py, and write it with a dtype of fixed length`,
-      {
-        path,
-        field: "dtype",
-        found: type.name,
-      },
+      { path, field: "dtype", found: type.name },
     );
   if (type.size > MAX_ITEM)
     throw new SuperchunkError("LIMIT", `its items have ${type.size} bytes; ${MAX_ITEM} is the limit`, {
@@ -418,12 +412,7 @@ function asZarrFilter(
       throw new SuperchunkError(
         "UNSUPPORTED",
         `its chunks are written with ${what}; deflate, shuffle, fletcher32, Blosc (32001), Blosc2 (32026) and zstd (32015) are known. Read it with h5py and hdf5plugin, and write it with one of them`,
-        {
-          path,
-          field: "filters",
-          expected: "1, 2, 3, 32001, 32015 or 32026",
-          found: id,
-        },
+        { path, field: "filters", expected: "1, 2, 3, 32001, 32015 or 32026", found: id },
       );
     }
   }
@@ -469,10 +458,7 @@ export async function openHdf5Node(
       throw new SuperchunkError(
         "NOT_FOUND",
         `the file has no group or dataset "${inside}"; "superchunk ls" lists what it has`,
-        {
-          path: file.path,
-          found: inside,
-        },
+        { path: file.path, found: inside },
       );
     }
   }

@@ -90,6 +90,8 @@ export interface ReadableStore {
     slots: readonly number[],
     options?: StoreOptions,
   ): Promise<readonly (Uint8Array | undefined)[] | undefined>;
+  /** Capability of a store that makes shards: why it encodes an array's chunks; undefined where it copies their streams. */
+  whyEncoded?(folder: string, options?: StoreOptions): Promise<string | undefined>;
   /** Capability of a store that makes objects: the bytes of what those of an array are made of, without making them. */
   storedBytes?(folder: string): Promise<number>;
   /** Capability: the first bytes, with what `stat` tells where the answer tells it, in one request. */

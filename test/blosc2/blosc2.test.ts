@@ -9,7 +9,7 @@ import { frameAsBlosc1 } from "../../src/blosc2/hdf5-chunk.ts";
 import { decode } from "../../src/codec/index.ts";
 import { STREAM_ENCODER } from "../../src/codec2/encode-stream.ts";
 import { blocksAsBlosc1 } from "../../src/codec2/restream.ts";
-import { convert } from "../../src/convert/run/convert.ts";
+import { convert, planConversion } from "../../src/convert/run/convert.ts";
 import { repairArray } from "../../src/convert/run/repair.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { findReadables } from "../../src/open/find-readables.ts";
@@ -42,8 +42,28 @@ test.each(names)("%s has the values that were written", async (name) => {
   expect(sha256(await array.getBytes())).toBe(values[name]?.sha256);
 });
 
-test("metalayers of variable length are the attributes", async () => {
+test("metalayers are the attributes, and those of variable length win", async () => {
   expect((await open(store, "lz4.b2nd")).attrs).toEqual({ units: "USD", more: { a: 1 } });
+  expect((await open(store, "layers.b2nd")).attrs).toEqual({ spacing: [0.5, 2], units: "mm" });
+});
+
+test.each([
+  ["delta.b2nd", "Blosc in Zarr cannot hold its blocks: delta, items of 8 bytes, blocks of 1200"],
+  [
+    "shuffle-bytedelta.b2nd",
+    "Blosc in Zarr cannot hold its blocks: bytedelta and shuffle, items of 8 bytes, blocks of 1200",
+  ],
+  ["uneven.b2nd", "blocks of 8 x 7 do not divide chunks of 21 x 31"],
+])("%s is recoded on the way to Zarr, and the plan says why", async (name, reason) => {
+  const to = (): { store: MemoryStore; path: string } => ({ store: new MemoryStore(), path: "" });
+  for await (const { plan } of planConversion(await open(store, name)))
+    expect(plan?.arrays).toMatchObject([{ action: "recode", reason }]);
+  const report = await convert(await open(store, name), to(), { to: "zarr", verify: true });
+  expect(report).toMatchObject({ chunksCopied: 0, chunksRecoded: report.shards, verified: true });
+  await expect(convert(await open(store, name), to(), { to: "zarr", recode: false })).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    message: expect.stringContaining(reason),
+  });
 });
 
 test("a folder's walk finds frames, sparse ones too", async () => {

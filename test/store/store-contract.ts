@@ -242,6 +242,7 @@ export type FullStore = Required<
     | "explainAbsence"
     | "getInner"
     | "storedBytes"
+    | "whyEncoded"
     | "getPieces"
   >
 >;

@@ -30,6 +30,8 @@ type ZarrPlanOptions = Pick<ConvertOptions, "recode" | "signal"> &
   Pick<JobOptions, "isMember"> & {
     /** The codecs of an array from bytes to bytes, where its own have no names in Zarr v3 (default: its own). */
     readonly codecsOf?: ((array: ZarrArray) => readonly JsonObject[]) | undefined;
+    /** Why the store of an array encodes its chunks (default: not looked at, because it reads one). */
+    readonly whyEncoded?: (array: ZarrArray) => Promise<string | undefined>;
   };
 
 /** An array of a conversion, and what becomes of it. */
@@ -37,6 +39,8 @@ export interface ZarrArrayJob extends V3Plan {
   /** Path below the conversion's own. */
   readonly path: string;
   readonly node: ZarrArray;
+  /** Why the store of the array encodes its chunks. */
+  readonly whyEncoded?: string | undefined;
 }
 
 /** A group of a conversion. */
@@ -77,7 +81,9 @@ export async function planZarrJobs(root: ZarrArray | ZarrGroup, options: ZarrPla
     else if (node.kind === "group") groups.push({ path, node, document: groupDocument(node.attrs) });
     else {
       try {
-        const job = { path, node, ...planV3(node, options) };
+        const job = { path, node, ...planV3(node, options), whyEncoded: await options.whyEncoded?.(node) };
+        if (job.whyEncoded !== undefined && options.recode === false)
+          throw notCopied(node, job.whyEncoded, {});
         arrays.push(job);
         planned.push(describeArray(job));
       } catch (failure) {
@@ -115,14 +121,13 @@ function nameArrays(
   });
 }
 
-function describeArray({ path, node, document, recoding }: ZarrArrayJob): PlannedArray {
+function describeArray({ path, node, document, recoding, whyEncoded }: ZarrArrayJob): PlannedArray {
   const facts = factsOf(path, node);
   const dataType: JsonValue = document["data_type"] ?? null;
   if (node.nbytes === 0) return { ...facts, action: "empty", dataType };
   const all = { first: 0, count: facts.chunks };
-  if (recoding === undefined)
-    return { ...facts, action: "copy", dataType, runs: [{ ...all, action: "copy" }] };
-  const { reason } = recoding;
+  const reason = recoding?.reason ?? whyEncoded;
+  if (reason === undefined) return { ...facts, action: "copy", dataType, runs: [{ ...all, action: "copy" }] };
   return { ...facts, action: "recode", reason, dataType, runs: [{ ...all, action: "recode", reason }] };
 }
 
@@ -204,12 +209,10 @@ function planV3(array: ZarrArray, { recode = true, codecsOf }: ZarrPlanOptions =
   const nameless = codecs === undefined ? leaf.stages.find((stage) => stage.v3 === undefined) : undefined;
   const recoding = whyRecoded(type, nameless);
   if (recoding !== undefined && !recode) {
-    throw new SuperchunkError(
-      "UNSUPPORTED",
-      `the chunks cannot be copied as they are, and nothing may be recoded: ${recoding.reason}`,
-      nameless === undefined
-        ? { path, field: "data_type" }
-        : { path, field: "compressor", found: nameless.name },
+    throw notCopied(
+      array,
+      recoding.reason,
+      nameless === undefined ? { field: "data_type" } : { field: "compressor", found: nameless.name },
     );
   }
   const transpose: JsonValue[] =
@@ -237,6 +240,14 @@ function planV3(array: ZarrArray, { recode = true, codecsOf }: ZarrPlanOptions =
     storage_transformers: [],
   };
   return { document, recoding };
+}
+
+function notCopied({ store, path }: ZarrArray, reason: string, details: object): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    `the chunks cannot be copied as they are, and nothing may be recoded: ${reason}`,
+    { path: store.describe(path), ...details },
+  );
 }
 
 function whyRecoded({ transform }: ZarrType, nameless: Stage | undefined): Recoding | undefined {

@@ -69,11 +69,15 @@ function parseArray(document: JsonObject, path: string): ArrayModel {
 }
 
 /** What makes the object of a task; false where nothing is stored. */
-function objectWriter({ node: array, document, recoding }: ZarrArrayJob, own: string): ArrayRun["run"] {
+function objectWriter(
+  { node: array, document, recoding, whyEncoded }: ZarrArrayJob,
+  own: string,
+): ArrayRun["run"] {
   const { model, store } = array;
   const { serializer } = model.chain;
   const shape = model.axes.map((axis) => axis.lengthOf(0));
   const cache = new ShardCache(store);
+  const kind = whyEncoded === undefined ? "copied" : "recoded";
   let recoder: Recoder | undefined;
 
   return async (task: Task, context: TaskContext): Promise<boolean> => {
@@ -87,7 +91,7 @@ function objectWriter({ node: array, document, recoding }: ZarrArrayJob, own: st
         const pieces = await store.getPieces(from, { signal });
         if (pieces === undefined) return false;
         await context.store.put(task.key, pieces, { signal });
-        counts.copied++;
+        counts[kind]++;
         return true;
       }
       const info = await store.stat(from, { signal });
@@ -96,7 +100,7 @@ function objectWriter({ node: array, document, recoding }: ZarrArrayJob, own: st
       if (recoder === undefined) {
         const pieces = readPieces(store, from, whole, signal);
         await context.store.put(task.key, pieces, { stablePieces: true, signal });
-        counts.copied++;
+        counts[kind]++;
       } else {
         const encoded = await readPlace(store, whole, 0, info.size, signal);
         await context.store.put(task.key, await recoder(encoded, whole, context), { signal });
@@ -124,7 +128,7 @@ function objectWriter({ node: array, document, recoding }: ZarrArrayJob, own: st
       yield await encodeShardIndex(entries, grid, DEFAULT_INDEX);
     };
     await context.store.put(task.key, pieces(), { stablePieces: true, signal });
-    counts[recoder === undefined ? "copied" : "recoded"] += places.length;
+    counts[recoder === undefined ? kind : "recoded"] += places.length;
     return true;
   };
 }

@@ -86,7 +86,11 @@ async function planNode(
   { key, isMember }: Place,
   options: ConvertOptions,
 ): Promise<SourceRun> {
-  const { plan, arrays, groups, failed } = await planZarrJobs(root, { ...options, isMember });
+  const { plan, arrays, groups, failed } = await planZarrJobs(root, {
+    ...options,
+    isMember,
+    whyEncoded: async ({ store, path }) => store.whyEncoded?.(path, options),
+  });
   const skipsFailed = options.skipFailed === true && root.kind === "group";
   const [first] = failed;
   const nodes = new Map([...groups, ...arrays].map(({ path, document }) => [path, document]));

@@ -1,0 +1,93 @@
+/** How a frame is cut into chunks and blocks, and whether chunks of Blosc1 can have the streams of its blocks. Must not know stores. */
+import { decode as unpack } from "@msgpack/msgpack";
+import { at } from "../bytes/at.ts";
+import type { Blosc2Header } from "../codec2/fields.ts";
+import { filterName, stepsOf } from "../codec2/header.ts";
+import { isCopied } from "../codec2/restream.ts";
+import { SuperchunkError } from "../errors.ts";
+import { parseDType } from "../format/dtype.ts";
+import type { DType } from "../format/types.ts";
+import { elementsOf } from "../values/selection.ts";
+import type { Frame } from "./frame.ts";
+
+const MAX_DIMENSIONS = 16;
+/** Bytes of an item at most. */
+const MAX_ITEM = 1 << 20;
+
+/** How the array is cut, in items. */
+export interface Cut {
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  readonly chunks: readonly number[];
+  readonly blocks: readonly number[];
+}
+
+/** The shape and the cuts of a frame: by its metalayer `b2nd`, else one dimension of items. */
+export function cutOf(frame: Frame): Cut {
+  const { path, typesize, nbytes, chunkBytes, blockBytes, metalayers } = frame;
+  const stored = metalayers.get("b2nd") ?? metalayers.get("caterva");
+  if (typesize > MAX_ITEM)
+    throw new SuperchunkError("LIMIT", `items of ${typesize} bytes; at most ${MAX_ITEM} are read`, {
+      path,
+      field: "type_size",
+      expected: MAX_ITEM,
+      found: typesize,
+    });
+  const bad = (field: string, found: unknown): SuperchunkError =>
+    new SuperchunkError(
+      "BAD_FIELD",
+      `${field} of the metalayer b2nd does not fit the frame; the file is damaged`,
+      { path, field, found },
+    );
+  if (stored === undefined) {
+    const dtype = parseDType(typesize === 1 ? "|u1" : `|V${typesize}`, path);
+    const items = (bytes: number): number => Math.max(1, Math.floor(bytes / typesize));
+    return {
+      dtype,
+      shape: [Math.floor(nbytes / typesize)],
+      chunks: [items(chunkBytes)],
+      blocks: [items(blockBytes)],
+    };
+  }
+  let list: unknown;
+  try {
+    list = unpack(stored);
+  } catch {
+    throw bad("msgpack", stored.length);
+  }
+  const [, dimensions, shape, chunks, blocks, , name = `|V${typesize}`] = (
+    Array.isArray(list) ? list : []
+  ) as readonly unknown[];
+  const isList = (each: unknown, least: number): each is number[] =>
+    Array.isArray(each) &&
+    each.length === dimensions &&
+    each.every((length) => Number.isSafeInteger(length) && length >= least);
+  if (typeof dimensions !== "number" || dimensions > MAX_DIMENSIONS) throw bad("ndim", dimensions);
+  if (!isList(shape, 0)) throw bad("shape", shape);
+  if (!isList(chunks, 0)) throw bad("chunkshape", chunks);
+  if (!isList(blocks, 0)) throw bad("blockshape", blocks);
+  const dtype = parseDType(typeof name === "string" ? name : null, path);
+  if (dtype.itemSize !== typesize) throw bad("dtype", name);
+  const cut = {
+    dtype,
+    shape,
+    chunks: chunks.map((each) => Math.max(1, each)),
+    blocks: blocks.map((each) => Math.max(1, each)),
+  };
+  const padded = cut.chunks.map((length, d) => roundUp(length, at(cut.blocks, d)));
+  if (nbytes > 0 && elementsOf(padded) * typesize !== chunkBytes) throw bad("chunkshape", chunks);
+  if (nbytes > 0 && elementsOf(cut.blocks) * typesize !== blockBytes) throw bad("blockshape", blocks);
+  return cut;
+}
+
+export function roundUp(length: number, step: number): number {
+  return Math.ceil(length / step) * step;
+}
+
+/** Why chunks like this one are decoded and encoded on the way to Zarr; undefined where their streams are copied. */
+export function whyEncoded(header: Blosc2Header): string | undefined {
+  if (isCopied(header)) return undefined;
+  const filters = stepsOf(header).map(({ id }) => filterName(id));
+  const what = [...(header.hasDictionary ? ["a dictionary"] : []), ...filters].join(" and ") || "no filter";
+  return `Blosc in Zarr cannot hold its blocks: ${what}, items of ${header.typesize} bytes, blocks of ${header.blocksize}`;
+}
