@@ -168,7 +168,7 @@ const LATER: Readonly<Record<string, number>> = {
   plan: 2_393,
   queue: 600,
   page: 4_914,
-  places: 863,
+  places: 889,
 };
 
 /**

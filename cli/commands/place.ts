@@ -14,6 +14,7 @@ interface PlaceFlags {
   readonly placeBy?: PlaceRule;
   readonly move?: readonly [first: number, last: number];
   readonly to?: string;
+  readonly own?: boolean;
   readonly allow?: readonly string[];
   readonly breakLock?: boolean;
   readonly json?: boolean;
@@ -40,6 +41,7 @@ export function addPlace(program: Command, context: Context): void {
       parseRange,
     )
     .option("--to <name>", 'with --move: the place; "data" is the folder of the array itself')
+    .option("--own", "make the places this array's, after its folder was moved from another disk or machine")
     .option("--break-lock", "take the lock from whoever holds it")
     .addOption(allowOption())
     .option("--json", "print JSON")
@@ -49,7 +51,9 @@ export function addPlace(program: Command, context: Context): void {
 The array names its places, and the caller allows them (--allow), here and in
 all commands that read or change it; a place that is added is allowed. A
 superchunk that is moved is copied, read back and compared; one commit names the
-copy, and then the old one is removed. Readers find their rows meanwhile.
+copy, and then the old one is removed. Readers find their rows meanwhile. A copy
+of ROOT names the same superchunks and writes none of them; use --own only where
+the other folder is gone.
 
 Examples:
   superchunk place ticks
@@ -63,20 +67,25 @@ Examples:
 }
 
 async function place(root: string, flags: PlaceFlags, context: Context): Promise<void> {
-  const { add = [], remove = [], placeBy, move, to, breakLock } = flags;
+  const { add = [], remove = [], placeBy, move, to, own, breakLock } = flags;
   if ((move === undefined) !== (to === undefined))
     throw new SuperchunkError("BAD_ARGUMENT", "--move and --to go together", { field: "to" });
   const isChange = add.length + remove.length > 0 || placeBy !== undefined;
-  if (!isChange && move === undefined) {
+  if (!isChange && move === undefined && own !== true) {
     const found = await withRoot(root, { readOnly: true }, context, (array) => array.places());
     return printPlaces(root, found, flags, context);
   }
   const allow = [...(flags.allow ?? []), ...add.map(addressIn)];
-  const { places, moved } = await withRoot(root, { allow, breakLock }, context, async (array: Editable) => {
-    if (isChange) await array.changePlaces({ add, remove, rule: placeBy });
-    const gone = move && (await moveTo(array, to, { superchunks: move }, context));
-    return { places: await array.places(), moved: gone };
-  });
+  const { places, moved } = await withRoot(
+    root,
+    { allow, breakLock, ownPlaces: own },
+    context,
+    async (array: Editable) => {
+      if (isChange) await array.changePlaces({ add, remove, rule: placeBy });
+      const gone = move && (await moveTo(array, to, { superchunks: move }, context));
+      return { places: await array.places(), moved: gone };
+    },
+  );
   if (flags.json === true)
     return context.json({ path: root, ...(moved === undefined ? {} : { moved }), places });
   if (moved !== undefined) context.message(`${root}: ${movedText(moved)} to ${to}`);

@@ -16,7 +16,7 @@ import type { WriteSettings } from "../zarr/write/write-settings.ts";
 /** How something is opened for editing. */
 export interface EditOptions
   extends StoreOptions,
-    Pick<WriteOptions, "modify" | "mirror">,
+    Pick<WriteOptions, "modify" | "mirror" | "ownPlaces">,
     Omit<WriteSettings, "encoder">,
     ReadSettings,
     PlaceAccess {
@@ -39,7 +39,7 @@ export interface EditOptions
 
 /** What is to be made. */
 export interface CreateOptions
-  extends Omit<EditOptions, "shared">,
+  extends Omit<EditOptions, "shared" | "ownPlaces">,
     ChunkSettings,
     Pick<AppendOptions, "publish" | "onProgress"> {
   /** Default `blz`: an array of superchunks, which is the format of this library. */

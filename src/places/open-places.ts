@@ -1,6 +1,6 @@
 /** Opening the places of an array, and the mark by which a place is known to be there. @see FORMAT.md [FG-19] [FG-21] */
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { stringifyJson } from "../format/json.ts";
+import { parseJson, stringifyJson } from "../format/json.ts";
 import { joinKey } from "../store/key.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../store/types.ts";
 import { withHeads } from "../store/wrappers/heads.ts";
@@ -107,7 +107,8 @@ export function notAllowed({ name, prefix }: StoredPlace): SuperchunkError {
 export async function putMark(placed: PlacedStore, { name }: StoredPlace): Promise<void> {
   const { store, key: array } = placed.folderIn(name);
   if (!isWritable(store)) return;
-  const text = `${stringifyJson({ format: "superchunk-place", version: 1, array, name })}\n`;
+  const owner = await placed.identifyHome();
+  const text = `${stringifyJson({ format: "superchunk-place", version: 1, array, name, ...(owner && { owner }) })}\n`;
   await store.put(placed.markKey(), new TextEncoder().encode(text), { durable: true });
 }
 
@@ -129,13 +130,33 @@ export async function clearPlaceOf(placed: PlacedStore, name: string): Promise<v
 }
 
 /**
- * Makes sure that a place is there. A disk that is not mounted is an empty folder: what was written into it would be out of sight once it is.
+ * Makes sure that places are there, and this array's. A disk that is not mounted is an empty folder: what was written into it would be
+ * out of sight once it is. With `owns` they become this array's.
  *
- * @throws NOT_FOUND
+ * @throws NOT_FOUND; CONFLICT where another folder owns the place, of which this one is a copy
  */
-export async function checkMark(placed: PlacedStore, place: StoredPlace): Promise<void> {
-  if (isWritable(placed.folderIn(place.name).store) && !(await hasMark(placed, place)))
-    throw placeAbsent(placed, place);
+export async function checkMarks(
+  placed: PlacedStore,
+  places: readonly StoredPlace[],
+  owns = false,
+): Promise<void> {
+  for (const place of places) {
+    const { store } = placed.folderIn(place.name);
+    if (!isWritable(store)) continue;
+    const key = placed.markKey();
+    const bytes = await store.get(key);
+    if (bytes === undefined) throw placeAbsent(placed, place);
+    const { owner } = parseJson(bytes, store.describe(key)) as { readonly owner?: readonly string[] };
+    const own = await placed.identifyHome();
+    if (owns) await putMark(placed, place);
+    // Marks of earlier versions name no owner.
+    else if (owner !== undefined && own !== undefined && !own.some((each) => owner.includes(each)))
+      throw new SuperchunkError(
+        "CONFLICT",
+        `the superchunks there are those of the array at ${owner.at(-1)}, of which this folder is a copy, or to which it was moved; two arrays must not write them. To have a whole copy, convert the array; if the other folder is gone, "superchunk place ROOT --own" makes them this array's`,
+        { path: store.describe(key), field: "place", expected: own.at(-1), found: owner.at(-1) },
+      );
+  }
 }
 
 /** True where a place has the mark. */

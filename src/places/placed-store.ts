@@ -168,6 +168,11 @@ export class PlacedStore implements WritableStore {
       : { store: this.at(place, this.#data).store, key: this.#id };
   }
 
+  /** What the array's own folder has and no copy of it, where its store knows. */
+  async identifyHome(): Promise<readonly string[] | undefined> {
+    return this.home.identify?.(this.#path);
+  }
+
   /** Stored bytes of the array's superchunks in a place: those that were there when it was first asked, and those put since. */
   bytesIn(place: string | undefined): Promise<number> {
     const folder = this.folderIn(place);

@@ -98,6 +98,8 @@ export interface ReadableStore {
   getHead?(key: string, length: number, options?: StoreOptions): Promise<ObjectHead | undefined>;
   /** Capability of stores that have folders: true where a key leads to one, and not to an object. */
   isFolder?(key: string, options?: StoreOptions): Promise<boolean>;
+  /** Capability: what a folder has and no copy of it: on a disk its inode, and where it lies on which machine; else its address. */
+  identify?(folder: string): Promise<readonly string[]>;
   /**
    * Capability: the same for many objects, for walks over thousands of them; undefined for one that is not there. What
    * `info` tells is of the very object that the bytes are of; length 0 looks at the objects and reads nothing. `info`

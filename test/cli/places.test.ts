@@ -9,6 +9,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parseDType } from "../../src/format/dtype.ts";
@@ -466,4 +467,38 @@ test("the guide's allowed places read what lies in them: a disk, and S3 behind a
     expect([words, code, err]).toEqual([words, 0, expect.anything()]);
     rmSync(join(folder, "prices"), { recursive: true });
   }
+});
+
+test("a copy of the folder is read and never written; a folder that was moved stays the owner [FG-21]", async () => {
+  const { folder, root, cold } = await spread();
+  const copy = join(folder, "copy");
+  cpSync(root, copy, { recursive: true });
+  const append = (to: string, ...more: readonly string[]): ReturnType<typeof runCli> =>
+    runCli(["append", to, join(folder, "rows"), "--allow", cold, ...more]);
+  expect((await append(root)).code).toBe(0);
+  for (const more of [[], ["--shared"]]) {
+    const refused = await append(copy, ...more);
+    expect([refused.code, refused.err]).toEqual([
+      1,
+      expect.stringContaining(`of the array at ${hostname()}:${root}`),
+    ]);
+  }
+  expect(await valuesOf(root, [cold])).toEqual([...ramp(100), ...ramp(100)]);
+  expect(await valuesOf(copy, [cold])).toEqual([...ramp(100)]);
+  const moved = join(folder, "moved");
+  renameSync(root, moved);
+  expect((await append(moved)).code).toBe(0);
+  // As to another disk: another inode, at another path.
+  const other = join(folder, "other");
+  cpSync(moved, other, { recursive: true });
+  rmSync(moved, { recursive: true });
+  expect(
+    await runCli(["place", other, "--allow", cold, "--add", `more=${join(folder, "more")}`]),
+  ).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("--own"),
+  });
+  expect((await runCli(["place", other, "--allow", cold, "--own"])).code).toBe(0);
+  expect((await append(other)).code).toBe(0);
+  expect((await runCli(["verify", other, "--allow", cold])).code).toBe(0);
 });

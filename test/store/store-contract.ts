@@ -238,6 +238,7 @@ export type FullStore = Required<
     | "pinsVersions"
     | "unpin"
     | "isFolder"
+    | "identify"
     | "readsToStat"
     | "explainAbsence"
     | "getInner"

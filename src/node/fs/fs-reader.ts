@@ -4,7 +4,7 @@
  * Knows how keys become open files; must not know how files come about.
  */
 import * as fs from "node:fs";
-import { availableParallelism } from "node:os";
+import { availableParallelism, hostname } from "node:os";
 import { SuperchunkError } from "../../errors.ts";
 import { checkFolder, checkKey } from "../../store/key.ts";
 import { breathe } from "../../store/pool.ts";
@@ -97,6 +97,15 @@ export class FolderReader implements ReadableStore {
     return this.explain(key, "looking at it", false, () => {
       const path = this.realPath(key);
       return path !== undefined && lstat(path)?.isDirectory() === true;
+    });
+  }
+
+  async identify(folder: string): Promise<readonly string[]> {
+    this.checkFolder(folder);
+    return this.explain(folder, "looking at it", false, () => {
+      const path = this.folders.find(folder);
+      if (path === undefined) return [];
+      return [`inode ${lstat(path)?.ino}`, `${hostname()}:${fs.realpathSync(path)}`];
     });
   }
 

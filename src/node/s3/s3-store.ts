@@ -98,6 +98,10 @@ export class S3Store implements WritableStore {
     return `s3://${this.#options.bucket}/${this.#keyOf(key)}`;
   }
 
+  async identify(folder: string): Promise<readonly string[]> {
+    return [this.describe(folder).replace(/\/+$/, "")];
+  }
+
   async get(key: string, options: StoreOptions = {}): Promise<Uint8Array | undefined> {
     checkKey(key);
     const found = await this.#read(key, undefined, options);

@@ -43,6 +43,7 @@ const CALLS: readonly Exclude<StoreMethod, "list" | "readIntoSync">[] = [
   "getHead",
   "getHeads",
   "isFolder",
+  "identify",
   "put",
   "delete",
   "rename",

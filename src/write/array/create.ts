@@ -26,7 +26,7 @@ import {
   parsePlaces,
   type StoredPlace,
 } from "../../places/declared.ts";
-import { checkMark, openAllPlaces, putMark } from "../../places/open-places.ts";
+import { checkMarks, openAllPlaces, putMark } from "../../places/open-places.ts";
 import { type OpenPlace, PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
@@ -75,6 +75,8 @@ export interface WriteOptions {
   readonly mirror?: MirrorMaker | undefined;
   /** Opens the places in which superchunks lie beside the array's folder. */
   readonly openPlace?: OpenPlace | undefined;
+  /** The places become this folder's, of which another was the owner (default false: `CONFLICT`). That one must not be written any more. */
+  readonly ownPlaces?: boolean | undefined;
 }
 
 /** What is to be made. */
@@ -195,7 +197,7 @@ export async function openWritable(
     const array = { path, id: committed.layout.id, spans: committed.layout.places ?? [] };
     const placed = await openAllPlaces(store, array, settings.placing, options);
     if (!readOnly && placed instanceof PlacedStore)
-      for (const place of settings.placing.places) await checkMark(placed, place);
+      await checkMarks(placed, settings.placing.places, options.ownPlaces);
     const root = new ArrayRoot(placed, path, sizes);
     const writer = new ArrayWriter(root, settings, committed, options);
     if (options.modify === "in-place") await refuseInPlace(store, path, settings);

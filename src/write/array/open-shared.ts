@@ -1,7 +1,7 @@
 /** Opening an array for one of several writers. @see FORMAT.md [FG-16] */
 import { readAttributes } from "../../archive/kinds/array-folder.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { checkMark, openAllPlaces } from "../../places/open-places.ts";
+import { checkMarks, openAllPlaces } from "../../places/open-places.ts";
 import { PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
@@ -39,10 +39,9 @@ export async function openShared(
       const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), { signal })) ?? {};
       const base = await readBase(store, joinKey(path, "meta/sizes"), undefined);
       if (base !== undefined && base.layout.revision === settings.revision) {
-        const { places } = settings.placing;
         const array = { path, id: base.layout.id, spans: base.layout.places ?? [] };
         const placed = await openAllPlaces(store, array, settings.placing, { openPlace });
-        if (placed instanceof PlacedStore) for (const place of places) await checkMark(placed, place);
+        if (placed instanceof PlacedStore) await checkMarks(placed, settings.placing.places);
         return new SharedArray({ store: placed, path }, { settings, base, attrs }, context);
       }
     } else {
