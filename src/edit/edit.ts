@@ -54,10 +54,8 @@ export async function edit(store: ReadableStore, path: string, options: EditOpti
   if (options.shared !== undefined && options.shared !== false && readOnly !== true)
     return editShared(store, path, { ...options, format });
   if (format === "blz") {
-    const { encoder, modify, mirror, ownPlaces } = options;
     const take = lock && (() => lock(joinKey(path, "meta/lock")));
-    const context = { encoder, modify, mirror, signal, readOnly, lock: take, openPlace, ownPlaces };
-    return openWritable(target, path, context);
+    return openWritable(target, path, { ...options, lock: take, openPlace });
   }
   const key = await lockKey(store, path, format);
   const held = await lock?.(key);

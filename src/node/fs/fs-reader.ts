@@ -101,12 +101,8 @@ export class FolderReader implements ReadableStore {
   }
 
   async identify(folder: string): Promise<readonly string[]> {
-    this.checkFolder(folder);
-    return this.explain(folder, "looking at it", false, () => {
-      const path = this.folders.find(folder);
-      if (path === undefined) return [];
-      return [`inode ${lstat(path)?.ino}`, `${hostname()}:${fs.realpathSync(path)}`];
-    });
+    const path = this.folders.find(folder);
+    return path === undefined ? [] : [`inode ${lstat(path)?.ino}`, `${hostname()}:${fs.realpathSync(path)}`];
   }
 
   async *list(folder: string, options?: ListOptions): AsyncIterable<ListEntry> {
