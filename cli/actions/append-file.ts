@@ -46,12 +46,7 @@ export async function appendToFile(
   const options = await optionsOf(input, flags, context);
   const dryRun = flags.dryRun === true;
   const { breakLock } = flags;
-  const file = await edit(path, {
-    format: "bloscpack",
-    breakLock,
-    readOnly: dryRun,
-    signal: context.signal,
-  });
+  const file = await edit(path, { format: "bloscpack", breakLock, readOnly: dryRun, signal: context.signal });
   let result: BloscpackAppendResult;
   try {
     const target = { rowBytes: 1, verb: "append to", name: path, outcome: "nothing was appended" };

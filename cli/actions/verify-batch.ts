@@ -3,8 +3,9 @@
  *
  * Knows how a batch runs; must not know what is printed.
  */
-import { createReadStream } from "node:fs";
+import { createReadStream, readdirSync, type Stats, statSync } from "node:fs";
 import { open, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { type JsonValue, SuperchunkError, stringifyJson } from "../../src/index.ts";
 import type { Context } from "../context.ts";
@@ -24,11 +25,13 @@ export interface RecordLine {
   readonly codes: readonly string[];
   /** Not all of it was checked. */
   readonly partly: boolean;
+  /** Its files as they were; see {@link stampOf}. */
+  readonly files: string | undefined;
 }
 
 /** One archive of a batch: its outcome, that it was reached before by another path, or what an earlier run noted. */
 export type BatchItem<T> =
-  | { readonly kind: "outcome"; readonly outcome: T }
+  | { readonly kind: "outcome"; readonly outcome: T; readonly files?: string | undefined }
   | { readonly kind: "same"; readonly path: string; readonly as: string }
   | { readonly kind: "kept"; readonly line: RecordLine };
 
@@ -39,8 +42,8 @@ export interface Batch<T> {
   readonly context: Context;
   /** Places that references may read. */
   readonly allow?: readonly string[] | undefined;
-  /** What an earlier run noted, by path. */
-  readonly kept: ReadonlyMap<string, RecordLine>;
+  /** What an earlier run noted, by path; undefined where nothing is noted. */
+  readonly kept: ReadonlyMap<string, RecordLine> | undefined;
   /** Verifies what lies at an archive; `alone`: nothing else is under way, and it may show its own progress. */
   verify(named: NamedArchive, alone: boolean): Promise<T>;
   /** What is wrong with the set of references at a path, as a whole. */
@@ -77,7 +80,9 @@ export async function* runBatch<T>(batch: Batch<T>): AsyncGenerator<BatchItem<T>
       } else {
         const alone = each.isOnly;
         const running = gate(each.act ?? (() => batch.verify(each.named, alone)));
-        const item = running.then((outcome): BatchItem<T> => ({ kind: "outcome", outcome }));
+        const item = running.then(
+          (outcome): BatchItem<T> => ({ kind: "outcome", outcome, files: each.files }),
+        );
         item.catch(() => undefined); // thrown where it is its turn
         queue.push(item);
       }
@@ -120,7 +125,12 @@ export async function* runBatch<T>(batch: Batch<T>): AsyncGenerator<BatchItem<T>
 type Named<T> =
   | { readonly path: string; readonly same: string }
   | { readonly path: string; readonly kept: RecordLine }
-  | { readonly named: NamedArchive; readonly isOnly: boolean; readonly act?: () => Promise<T> };
+  | {
+      readonly named: NamedArchive;
+      readonly isOnly: boolean;
+      readonly act?: () => Promise<T>;
+      readonly files?: string | undefined;
+    };
 
 /** The archives at all paths; one that two paths lead to is told once, and then named. */
 async function* namedOnce<T>(batch: Batch<T>): AsyncGenerator<Named<T>> {
@@ -140,15 +150,42 @@ async function* namedOnce<T>(batch: Batch<T>): AsyncGenerator<Named<T>> {
         continue;
       }
       places.set(place, named.path);
-      const line = kept.get(named.path);
-      if (line !== undefined) yield { path: named.path, kept: line };
-      else yield { named, isOnly: isOne };
+      // Before anything is read: what changes meanwhile is verified by the next run.
+      const files = kept && stampOf(named.path);
+      const line = kept?.get(named.path);
+      if (line !== undefined && line.files === files) yield { path: named.path, kept: line };
+      else yield { named, isOnly: isOne, files };
     }
     const set = await batch.verifySet?.(path);
     if (set !== undefined) yield { named: { path, open: neverOpened }, isOnly: isOne, act: async () => set };
     if (seen || set !== undefined) continue;
     const own = await batch.verifyPath(path);
     if (own !== undefined) yield { named: { path, open: neverOpened }, isOnly: isOne, act: async () => own };
+  }
+}
+
+/**
+ * What tells whether the files of an archive were changed: how many there are, their bytes, and when the last of them was changed.
+ * Undefined for what lies elsewhere.
+ */
+function stampOf(path: string): string | undefined {
+  if (/^[a-z][\w+.-]+:\/\//i.test(path)) return undefined;
+  const [own, ...below] = filesAt(path);
+  if (own === undefined) return path === dirname(path) ? undefined : stampOf(dirname(path));
+  const files = own.isFile() ? [own] : below.filter((each) => each.isFile());
+  const bytes = files.reduce((sum, { size }) => sum + size, 0);
+  return `${files.length} files, ${bytes} bytes, ${new Date(Math.max(0, ...files.map(({ ctimeMs }) => ctimeMs))).toISOString()}`;
+}
+
+/** What is at a path and below it; nothing where nothing is, as for a node inside of a file. */
+function filesAt(path: string): Stats[] {
+  try {
+    const own = statSync(path);
+    const names = own.isDirectory() ? readdirSync(path, { recursive: true, encoding: "utf8" }) : [];
+    const below = names.map((name) => statSync(join(path, name), { throwIfNoEntry: false }));
+    return [own, ...below.filter((each) => each !== undefined)];
+  } catch {
+    return [];
   }
 }
 
@@ -219,7 +256,10 @@ export async function openRecord(path: string, resume: boolean): Promise<BatchRe
 
 function parseLine(text: string): RecordLine | undefined {
   try {
-    const { path, ok, dialect, error, findings, unchecked } = JSON.parse(text) as Record<string, unknown>;
+    const { path, ok, dialect, error, findings, unchecked, files } = JSON.parse(text) as Record<
+      string,
+      unknown
+    >;
     if (typeof path !== "string" || typeof ok !== "boolean") return undefined;
     const named = [error, ...(Array.isArray(findings) ? (findings as unknown[]) : [])];
     const codes = named.flatMap((each) => {
@@ -232,6 +272,7 @@ function parseLine(text: string): RecordLine | undefined {
       dialect: typeof dialect === "string" ? dialect : null,
       codes,
       partly: unchecked !== undefined,
+      files: typeof files === "string" ? files : undefined,
     };
   } catch {
     return undefined;

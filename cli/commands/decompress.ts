@@ -74,10 +74,7 @@ function deriveOut(file: string): string {
   throw new SuperchunkError(
     "BAD_ARGUMENT",
     'the name does not end in ".blp", so the output has no name; give OUT, or "-" for stdout',
-    {
-      path: file,
-      field: "out",
-    },
+    { path: file, field: "out" },
   );
 }
 

@@ -75,7 +75,10 @@ export function addVerify(program: Command, context: Context): void {
     .addOption(filesFromOption())
     .option("--jobs <n>", "archives that are verified at a time", parseCount, JOBS)
     .option("--report <file>", "write what was found of each archive to a file as it comes, a JSON line each")
-    .option("--resume", "leave out what the --report of an earlier run has, and add to it")
+    .option(
+      "--resume",
+      "leave out what the --report of an earlier run has and was not changed since, and add to it",
+    )
     .option("--only-damaged", "print what is not sound, and the summary")
     .option("--quiet", "print nothing but errors: the exit code says it")
     .addOption(allowOption())
@@ -112,7 +115,7 @@ Examples:
         jobs,
         context,
         allow: options.allow,
-        kept: record?.kept ?? new Map(),
+        kept: record?.kept,
         verify: async (named, alone) =>
           withAdvice(await verifyOne(named, alone, away, context), alone, context),
         verifyPath: (path) => verifyLinkedPath(path, context),
@@ -123,7 +126,7 @@ Examples:
         let printed = 0;
         for await (const item of batch) {
           countItem(item, totals);
-          if (item.kind === "outcome") await record?.add(toJson(item.outcome));
+          if (item.kind === "outcome") await record?.add(withFiles(toJson(item.outcome), item.files));
           if (options.quiet === true) continue;
           if (json) {
             if (item.kind === "kept") continue;
@@ -135,6 +138,11 @@ Examples:
       }
       await conclude(totals, options, context);
     });
+}
+
+/** A line of the report, with what tells a later run that the archive was changed. */
+function withFiles(line: JsonValue, files: string | undefined): JsonValue {
+  return files === undefined ? line : { ...(line as JsonObject), files };
 }
 
 /** The exit code, and what all archives together came to. */

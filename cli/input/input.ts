@@ -72,10 +72,7 @@ export async function openInput(name: string, asBytes: boolean, context: Context
       throw new SuperchunkError(
         "BAD_ARGUMENT",
         "this is a pipe or a device, not a file; send it to stdin, and give - in its place",
-        {
-          path: name,
-          field: "input",
-        },
+        { path: name, field: "input" },
       );
     size = info.size;
   } catch (cause) {

@@ -51,6 +51,9 @@ const OF_ENGINE: { readonly [name in DigestName]?: string } = {
   sha512: "SHA-512",
 };
 
+/** Bytes from which on the engine digests beside this thread. */
+const LARGE = 1 << 20;
+
 const loaded = new Map<DigestName, Promise<DigestFunction>>();
 let loadedCrc32c: Promise<(pieces: readonly Uint8Array[]) => number> | undefined;
 
@@ -70,7 +73,7 @@ export function registerDigest(name: Exclude<DigestName, "None">, digest: Digest
 
 /** The digest of `bytes`, as it is stored. */
 export async function digest(name: DigestName, bytes: Uint8Array): Promise<Uint8Array> {
-  const own = loaded.has(name) ? undefined : OF_ENGINE[name];
+  const own = loaded.has(name) && bytes.length < LARGE ? undefined : OF_ENGINE[name];
   // Pages that did not come over TLS have no `subtle`; and it refuses shared memory.
   const { subtle } = (globalThis as { crypto?: Partial<Crypto> }).crypto ?? {};
   if (own === undefined || subtle === undefined || !(bytes.buffer instanceof ArrayBuffer))

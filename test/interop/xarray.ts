@@ -93,6 +93,14 @@ export const xarray: Suite = {
         served.stop();
       }
     }
+    // A folder with unequal chunks in it: zarr-python reads none of it unless it is told to.
+    await cp(join(corpusFolder, "zarr3-rectilinear"), join(work, "uneven"), { recursive: true });
+    const uneven = await printed(world, ["convert", "uneven", "uneven.zarr"]);
+    context.checks.equal(
+      "convert uneven: its line opens it",
+      (await runPython(world, uneven)).split("\n")[0],
+      "DataTree",
+    );
     // These change what they are given, so they come last.
     for (const source of ["daily.bcolz", "array"])
       await check(world, source, `link ${source}`, await printed(world, ["link", source]), answers);
