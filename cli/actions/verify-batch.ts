@@ -9,6 +9,7 @@ import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { type JsonValue, SuperchunkError, stringifyJson } from "../../src/index.ts";
 import type { Context } from "../context.ts";
+import { isFolder } from "../input/opening.ts";
 import { archivesUnder, type NamedArchive, realPathOf } from "../input/tree.ts";
 import { startProgress } from "../output/progress.ts";
 
@@ -136,7 +137,7 @@ type Named<T> =
 async function* namedOnce<T>(batch: Batch<T>): AsyncGenerator<Named<T>> {
   const { paths, context, kept } = batch;
   const places = new Map<string, string>();
-  const isOne = paths.length === 1 && !(await isDirectory(paths[0] ?? ""));
+  const isOne = paths.length === 1 && !(await isFolder(paths[0] ?? ""));
   for (const path of paths) {
     let seen = false;
     for await (const named of archivesUnder(path, { signal: context.signal, allow: batch.allow })) {
@@ -191,13 +192,6 @@ function filesAt(path: string): Stats[] {
 
 function neverOpened(): Promise<never> {
   return Promise.reject(new RangeError("it is verified already"));
-}
-
-function isDirectory(path: string): Promise<boolean> {
-  return stat(path).then(
-    (found) => found.isDirectory(),
-    () => false,
-  );
 }
 
 /** Lets so many calls run at a time. */

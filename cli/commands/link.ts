@@ -1,6 +1,6 @@
 /** `superchunk link` and `superchunk unlink`: an archive as a Zarr array where it lies, and back. */
 
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import { parseDType } from "../../src/index.ts";
 import {
   type LinkPathOptions,
@@ -11,7 +11,7 @@ import {
   unlink,
 } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
-import { formatCount, formatDuration, formatPlural, formatSize } from "../input/units.ts";
+import { formatCount, formatDuration, formatPlural, formatSize, parseShape } from "../input/units.ts";
 import { alignRows } from "../output/layout.ts";
 import { openingZarr, zarrShapeOf } from "../output/opening-lines.ts";
 import { startProgress } from "../output/progress.ts";
@@ -133,14 +133,6 @@ function summary(plan: LinkPlan | LinkResult, dry: boolean): string {
   const how = { hard: "hard links", symbolic: "symbolic links", copy: "copies" }[kind];
   const time = "seconds" in plan ? `, ${formatDuration(plan.seconds)}` : "";
   return `${printable(destination)} ${dry ? "would be" : "is"} a Zarr array: ${formatPlural(files.length, "file")} (${how}), ${formatSize(added)} added${time}`;
-}
-
-function parseShape(text: string): readonly number[] {
-  const shape = text.split(/[,x]/).map((part) => part.trim());
-  if (!shape.every((part) => /^\d+$/.test(part) && Number.isSafeInteger(Number(part)))) {
-    throw new InvalidArgumentError('Expected whole numbers with commas between, for example "1000,256".');
-  }
-  return shape.map(Number);
 }
 
 interface UnlinkFlags {

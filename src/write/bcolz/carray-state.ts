@@ -70,11 +70,7 @@ export async function readCarray(
     throw new SuperchunkError(
       "UNSUPPORTED",
       "the rows of the array have no bytes, and bcolz knows no such arrays",
-      {
-        path: shown,
-        field: "shape",
-        found: sizes.shape,
-      },
+      { path: shown, field: "shape", found: sizes.shape },
     );
   }
   checkChunklen(chunklen, rowBytes);
@@ -108,12 +104,7 @@ function compressorOf(name: string, path: string): CompressorName {
   throw new SuperchunkError(
     "UNSUPPORTED",
     `cname is ${JSON.stringify(name)}, which nothing here compresses with`,
-    {
-      path,
-      field: "cname",
-      expected: COMPRESSORS,
-      found: name,
-    },
+    { path, field: "cname", expected: COMPRESSORS, found: name },
   );
 }
 

@@ -156,11 +156,7 @@ export function checkChecksum(field: string, name: ChecksumName): ChecksumName {
   throw new SuperchunkError(
     "BAD_ARGUMENT",
     `${field} is ${JSON.stringify(name)}; expected one of ${CHECKSUM_NAMES.join(", ")}`,
-    {
-      field,
-      expected: CHECKSUM_NAMES,
-      found: name,
-    },
+    { field, expected: CHECKSUM_NAMES, found: name },
   );
 }
 

@@ -254,11 +254,7 @@ function wrongSize(expected: number, found: unknown): SuperchunkError {
   return new SuperchunkError(
     "BAD_ARGUMENT",
     `the source has ${found} bytes, but ${expected} were announced`,
-    {
-      field: "size",
-      expected,
-      found,
-    },
+    { field: "size", expected, found },
   );
 }
 

@@ -39,11 +39,7 @@ async function verifyCrc32c(bytes: Uint8Array): Promise<Uint8Array> {
     throw new SuperchunkError(
       "TRUNCATED",
       `a crc32c takes ${LENGTH} bytes, but only ${bytes.length} are there`,
-      {
-        field: "crc32c",
-        expected: LENGTH,
-        found: bytes.length,
-      },
+      { field: "crc32c", expected: LENGTH, found: bytes.length },
     );
   }
   const end = bytes.length - LENGTH;

@@ -361,11 +361,7 @@ function sumStage(name: string, atStart: boolean, sumOf: (bytes: Uint8Array) => 
         throw new SuperchunkError(
           "TRUNCATED",
           `a ${name} takes ${SUM} bytes, but only ${bytes.length} are there`,
-          {
-            field: name,
-            expected: SUM,
-            found: bytes.length,
-          },
+          { field: name, expected: SUM, found: bytes.length },
         );
       }
       const at = atStart ? 0 : bytes.length - SUM;

@@ -442,10 +442,6 @@ function checkCount(found: number, expected: number): void {
   throw new SuperchunkError(
     "BAD_ARGUMENT",
     `the selection has ${expected} items, but ${found} values are given`,
-    {
-      field: "values",
-      expected,
-      found,
-    },
+    { field: "values", expected, found },
   );
 }
