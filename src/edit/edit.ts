@@ -199,7 +199,9 @@ export async function create(store: WritableStore, path: string, options: Create
   const isScalar = format === "zarr" && Array.isArray(options.shape) && options.shape.length === 0;
   if (!isScalar) newShape(options.shape);
   if (format === "zarr") return createNode(store, path, options);
-  const dtype = givenDType(options.dtype);
+  const dtype = isZarrType(options.dtype)
+    ? parseDataType(options.dtype, { path, field: "dtype" })
+    : givenDType(options.dtype);
   const fillValue = options.fillValue === undefined ? undefined : storedTimes(dtype, options.fillValue);
   const make = { blz: createBlz, bcolz: createBcolz, bloscpack: createBloscpack }[format];
   return make(store, path, dtype, { ...options, fillValue });
@@ -309,15 +311,20 @@ async function createNode(store: WritableStore, path: string, options: CreateOpt
       });
 }
 
+/** True for a data type as Zarr spells those that have a configuration. */
+function isZarrType(dtype: CreateOptions["dtype"]): dtype is JsonObject {
+  return typeof dtype === "object" && dtype !== null && "name" in dtype;
+}
+
 /** The Zarr data type of a dtype, which may be spelled as Zarr does; and its fill value. */
 function zarrTypeOf(
   { dtype, fillValue }: CreateOptions,
   path: string,
 ): { readonly data: JsonValue; readonly itemSize: number; readonly fill: JsonValue | undefined } {
   if (dtype === undefined) throw badArgument("dtype", dtype, 'a dtype, such as "<f8", or kind: "group"');
-  if (typeof dtype === "object" && dtype !== null && "name" in dtype) {
-    const { itemSize } = parseDataType(dtype as JsonValue, { path, field: "dtype" });
-    return { data: dtype as JsonValue, itemSize, fill: fillValue };
+  if (isZarrType(dtype)) {
+    const { itemSize } = parseDataType(dtype, { path, field: "dtype" });
+    return { data: dtype, itemSize, fill: fillValue };
   }
   const given = givenDType(dtype);
   const stored = fillValue === undefined ? undefined : storedTimes(given, fillValue);

@@ -44,7 +44,7 @@ export interface CreateOptions
     Pick<AppendOptions, "publish" | "onProgress"> {
   /** Default `blz`: an array of superchunks, which is the format of this library. */
   readonly format?: EditFormat | undefined;
-  /** As numpy spells it (`<f8`, `int32`, `[["a","<i4"],["v","<f4",[3]]]`), or parsed. A struct is a table in bcolz. */
+  /** As numpy spells it (`<f8`, `int32`, `[["a","<i4"],["v","<f4",[3]]]`), as Zarr does (`{ "name": …, "configuration": … }`), or parsed. A struct is a table in bcolz. */
   readonly dtype?: JsonValue | DType | undefined;
   /** Of `zarr`: an array (default), or a group, which needs no dtype. Of `bcolz`: an array, or a table (default for a struct). */
   readonly kind?: "array" | "group" | "table" | undefined;

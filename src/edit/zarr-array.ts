@@ -16,12 +16,13 @@ import { elementsOf, resolveSelection, type Selected, type Selection } from "../
 import {
   type AttributeChanges,
   attempt,
-  planDeletion,
+  type DeletePlan,
   type ResizePlan,
   type SetPlan,
   shapeOf,
   withAttributes,
 } from "../write/editable.ts";
+import type { ChunkSettings } from "../write/layout/settings.ts";
 import { QueuedEditor, WaitingRows } from "../write/queued-editor.ts";
 import { collectItems } from "../write/rows/edits.ts";
 import { itemsOf, readRows } from "../write/rows/rows.ts";
@@ -98,6 +99,8 @@ export class ZarrEdit extends QueuedEditor {
       deleteColumn: NO_COLUMNS,
       deleteRows:
         "the rows after them would move through many shards, which Zarr has no common commit for: a kill would leave rows twice, or not at all. Cut rows off the end, or convert what is to stay",
+      compact:
+        "shards are compacted as they are, and without a plan; convert the array to another with the settings that you want",
       ...(array.dialect === "zarr3" ? {} : { append: OLD, resize: OLD, setAttributes: OLD }),
     };
   }
@@ -171,9 +174,9 @@ export class ZarrEdit extends QueuedEditor {
     return this.#run("set", async () => {
       await this.#commitRows(options);
       const { dtype, shape } = this.#array;
-      const count = elementsOf(resolveSelection(selection, shape).map((extent) => extent.count));
-      const items = await collectItems(values, dtype, count);
-      if (count > 0) await this.#array.setBytes(selection, items, options);
+      const extents = resolveSelection(selection, shape);
+      const items = await collectItems(values, dtype, extents);
+      if (extents.every(({ count }) => count > 0)) await this.#array.setBytes(selection, items, options);
     });
   }
 
@@ -218,7 +221,7 @@ export class ZarrEdit extends QueuedEditor {
     return attempt(async () => {
       const extents = resolveSelection(selection, this.shape);
       const valuesSet = elementsOf(extents.map(({ count }) => count));
-      if (values !== undefined) await collectItems(values, this.dtype, valuesSet);
+      if (values !== undefined) await collectItems(values, this.dtype, extents);
       if (valuesSet === 0) return { valuesSet, chunksRewritten: 0, nbytesRewritten: 0 };
       const { axes } = this.#array.model;
       const counts = axes.map((axis, d) => [...segmentsOf(axis, at(extents, d))].length);
@@ -230,13 +233,17 @@ export class ZarrEdit extends QueuedEditor {
 
   /** Rows at the end only: they are cut off. Throws `UNSUPPORTED` for others. */
   override deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
-    const path = this.store.describe(this.path);
     return attempt(async () => {
-      const plan = planDeletion(path, this.shape, this.dtype.itemSize, start, end);
-      if (plan.rowsRewritten > 0) throw this.unsupported("deleteRows");
-      if (plan.rowsDeleted > 0) await this.resize(start, options);
+      const { rowsDeleted } = await this.planDelete(start, end);
+      if (rowsDeleted > 0) await this.resize(start, options);
       return 0;
     });
+  }
+
+  override async planDelete(start: number, end: number): Promise<DeletePlan> {
+    const plan = await super.planDelete(start, end);
+    if (plan.rowsRewritten > 0) throw this.unsupported("deleteRows");
+    return plan;
   }
 
   override setAttributes(changes: AttributeChanges): Promise<void> {
@@ -248,8 +255,12 @@ export class ZarrEdit extends QueuedEditor {
     );
   }
 
-  /** Rewrites every shard without the bytes that no chunk uses. Throws `BAD_ARGUMENT` where there are no shards. */
-  override compact(_changes: unknown = {}, { signal, onProgress }: LongOptions = {}): Promise<void> {
+  /**
+   * Rewrites every shard without the bytes that no chunk uses. Throws `BAD_ARGUMENT` where there are no shards, and `UNSUPPORTED` for other
+   * settings.
+   */
+  override compact(changes: ChunkSettings = {}, { signal, onProgress }: LongOptions = {}): Promise<void> {
+    if (Object.values(changes).some((value) => value !== undefined)) return this.refuse("compact");
     return this.#run("compact", async () => {
       await this.#commitRows({ signal });
       const positions: (readonly number[])[] = [];
@@ -285,7 +296,7 @@ export class ZarrEdit extends QueuedEditor {
   }
 
   #run<T>(verb: string, operation: () => Promise<T>): Promise<T> {
-    return verb in this.reasons && verb !== "deleteRows" ? this.refuse(verb) : this.line.run(operation);
+    return verb in this.reasons && verb !== "compact" ? this.refuse(verb) : this.line.run(operation);
   }
 
   /** Throws `UNSUPPORTED` where the grid says how long each chunk is. */

@@ -312,7 +312,7 @@ export abstract class Editable implements AsyncDisposable {
 
   /** The error for a verb that the format lacks. */
   protected unsupported(verb: string): SuperchunkError {
-    const reason = this.reasons[verb] ?? `a ${this.kind} of the format "${this.format}" has none`;
+    const reason = this.reasons[verb] ?? `the format "${this.format}" has no such verb for this ${this.kind}`;
     return new SuperchunkError("UNSUPPORTED", `${verb}: ${reason}`, {
       path: this.store.describe(this.path),
       field: verb,

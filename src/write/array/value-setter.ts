@@ -8,7 +8,7 @@ import type { FetchedChunk } from "../../archive/read/chunk-fetch.ts";
 import type { ByteEdit } from "../../codec/types.ts";
 import { withoutSpan } from "../../format/layout.ts";
 import type { Extent, Selection } from "../../values/selection.ts";
-import { elementsOf, resolveSelection } from "../../values/selection.ts";
+import { resolveSelection } from "../../values/selection.ts";
 import { applyEdits, collectItems, columnEdits, editsOf, isCovered } from "../rows/edits.ts";
 import type { ArrayWriter } from "./array-writer.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
@@ -37,9 +37,8 @@ export class ValueSetter {
     const { dtype, rowShape, chunklen } = writer.settings;
     const shape = [writer.rows, ...rowShape];
     const extents = resolveSelection(selection, shape);
-    const count = elementsOf(extents.map((extent) => extent.count));
-    const items = await collectItems(values, dtype, count);
-    if (count === 0 || writer.rowBytes === 0) return;
+    const items = await collectItems(values, dtype, extents);
+    if (writer.rowBytes === 0 || extents.some(({ count }) => count === 0)) return;
     this.#noteSet(extents, rowShape);
     const bytes = { shape, itemSize: dtype.itemSize, chunkBytes: chunklen * writer.rowBytes };
     for (const { index, edit } of editsOf(bytes, extents, items)) {

@@ -12,7 +12,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
 import type { WritableStore } from "../../store/types.ts";
-import { elementsOf, type Selected, type Selection } from "../../values/selection.ts";
+import { elementsOf, resolveSelection, type Selected, type Selection } from "../../values/selection.ts";
 import {
   type AppendOptions,
   type AttributeChanges,
@@ -274,7 +274,7 @@ export class WritableArray extends Editable {
     const facts = { shape: this.shape, itemSize: dtype.itemSize, chunklen, layout: committed.layout };
     return attempt(async () => {
       const plan = planSetting(facts, selection);
-      if (values !== undefined) await collectItems(values, dtype, plan.valuesSet);
+      if (values !== undefined) await collectItems(values, dtype, resolveSelection(selection, this.shape));
       if (this.#writer.changes === undefined) return plan;
       for (const key of superchunkKeys(this.#writer.columns, superchunksOf(facts, selection)))
         await requireOneName(this.store, key);

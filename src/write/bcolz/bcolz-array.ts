@@ -175,9 +175,8 @@ export class BcolzArray extends QueuedEditor {
       const shape = this.shape;
       const { itemSize } = this.#dtype;
       const extents = resolveSelection(selection, shape);
-      const count = elementsOf(extents.map((extent) => extent.count));
-      const items = await collectItems(values, this.#dtype, count);
-      if (count === 0) return;
+      const items = await collectItems(values, this.#dtype, extents);
+      if (extents.some(({ count }) => count === 0)) return;
       for (const [i, column] of this.#columns.entries()) {
         const part = new Uint8Array((items.length / itemSize) * column.fieldBytes);
         splitField(items, itemSize, column, part, 0);
@@ -267,9 +266,9 @@ export class BcolzArray extends QueuedEditor {
   }
 
   override async planSet(selection: Selection | null, values?: unknown): Promise<SetPlan> {
-    const plan = planColumnsSet(this.#columns, resolveSelection(selection, this.shape));
-    if (values !== undefined) await collectItems(values, this.#dtype, plan.valuesSet);
-    return plan;
+    const extents = resolveSelection(selection, this.shape);
+    if (values !== undefined) await collectItems(values, this.#dtype, extents);
+    return planColumnsSet(this.#columns, extents);
   }
 
   override get<const S extends Selection | null | undefined = null>(

@@ -21,6 +21,7 @@ import type { JournalWrite } from "../../format/journal.ts";
 import { OFFSET_LENGTH } from "../../format/offsets.ts";
 import type { ChecksumName, DType, JsonInput, JsonObjectInput } from "../../format/types.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
+import { elementsOf } from "../../values/selection.ts";
 import {
   type BloscpackCompression,
   type BloscpackMetadataOptions,
@@ -138,7 +139,7 @@ export async function rewrite(
         }
       : { nchunks: result.nchunks, chunkSize, lastChunk: spool.lastNbytes };
   const maxAppChunks = header.offsets ? spareEntries(state, result.nchunks, options) : 0;
-  const section = await newSection(state, nbytes, options);
+  const section = await newSection(state, nbytes, options, plan.shape);
   const sizes = await storedSizes(state, kept);
   const head = packHead(cut, {
     offsets: header.offsets,
@@ -208,8 +209,11 @@ async function newSection(
   state: BloscpackState,
   nbytes: number,
   options: BloscpackAppendOptions,
+  shape?: readonly number[],
 ): Promise<Uint8Array | undefined> {
-  const array = arrayOf(state);
+  const own = arrayOf(state);
+  const array =
+    own && shape ? { ...own, shape, rowBytes: elementsOf(shape.slice(1)) * own.dtype.itemSize } : own;
   if (array === undefined && options.metadata === undefined) return state.section;
   const { codec, level } = options.metadataOptions ?? {};
   const { checksum, level: oldLevel, maxMetaSize } = state.sectionOptions ?? {};
@@ -416,6 +420,8 @@ interface AppendPlan {
   readonly chunkSize: number;
   readonly checksum: ChecksumName;
   readonly itemSize: number;
+  /** Of the whole array, where a row gets another shape. */
+  readonly shape?: readonly number[];
 }
 
 /** Makes every choice that is open. */

@@ -25,7 +25,7 @@ import { compactFile, type SetChunkOptions, type SetChunkResult, setChunk } from
 import type { ChunkSettings } from "../layout/settings.ts";
 import { QueuedEditor, WaitingRows } from "../queued-editor.ts";
 import { applyEdits, collectItems, editsOf } from "../rows/edits.ts";
-import { itemsOf, readRows } from "../rows/rows.ts";
+import { itemsOf, readRows, reshapeRows } from "../rows/rows.ts";
 import {
   appendToBloscpack,
   type BloscpackAppendOptions,
@@ -62,7 +62,8 @@ export class BloscpackFile extends QueuedEditor {
     addColumn: NO_COLUMNS,
     renameColumn: NO_COLUMNS,
     deleteColumn: NO_COLUMNS,
-    compact: "a Bloscpack file is compacted as it is; decompress and compress it to choose other settings",
+    compact:
+      "a Bloscpack file is compacted as it is, and without a plan; decompress and compress it to choose other settings",
   };
   readonly #options: BloscpackFileOptions;
   #state: BloscpackState;
@@ -182,9 +183,8 @@ export class BloscpackFile extends QueuedEditor {
       await this.commit(options);
       arrayOf(this.#state); // refuses Fortran order
       const extents = resolveSelection(selection, this.#shape);
-      const count = elementsOf(extents.map((extent) => extent.count));
-      const items = await collectItems(values, this.dtype, count);
-      if (count === 0) return;
+      const items = await collectItems(values, this.dtype, extents);
+      if (extents.some(({ count }) => count === 0)) return;
       const { itemSize } = this.dtype;
       const bytes = { shape: this.#shape, itemSize, chunkBytes: this.#state.chunkSize };
       const edits = new Map<number, ByteEdit[]>();
@@ -195,14 +195,15 @@ export class BloscpackFile extends QueuedEditor {
     });
   }
 
-  /** Gives another number of rows: cuts off, or adds zeros. Throws `UNSUPPORTED` for another shape of a row. */
+  /** Gives another shape: cuts off, or adds zeros. Rows of another shape are all written again. */
   override resize(given: number | readonly number[], options: LongOptions = {}): Promise<void> {
     return this.line.run(async () => {
       await this.commit(options);
-      const [rows = 0, ...rowShape] = shapeOf(given, this.#shape);
-      this.#assertRowShape(rowShape);
-      const [before = 0] = this.#shape;
-      if (rows < before) await this.#moveRows(rows, before, options);
+      const shape = shapeOf(given, this.#shape);
+      const [rows = 0, ...rowShape] = shape;
+      const [before = 0, ...rowBefore] = this.#shape;
+      if (rowShape.join() !== rowBefore.join()) await this.#reshape(shape, options);
+      else if (rows < before) await this.#moveRows(rows, before, options);
       else if (rows > before) await this.#append(zeros((rows - before) * this.#rowBytes), options);
     });
   }
@@ -211,8 +212,17 @@ export class BloscpackFile extends QueuedEditor {
     return attempt(() => {
       const shapeBefore = this.shape;
       const shape = shapeOf(given, shapeBefore);
-      this.#assertRowShape(shape.slice(1));
       const [[rows = 0], [before = 0]] = [shape, shapeBefore];
+      if (shape.slice(1).join() !== shapeBefore.slice(1).join()) {
+        const nbytesRewritten = elementsOf(shape) * this.dtype.itemSize;
+        const { chunkSize } = this.#planAppend({});
+        return {
+          shapeBefore,
+          shape,
+          chunksRewritten: Math.ceil(nbytesRewritten / Math.max(1, chunkSize)),
+          nbytesRewritten,
+        };
+      }
       const edge = Math.min(rows, before) * this.#rowBytes;
       const moved = rows === before ? 0 : edge % Math.max(1, this.#state.chunkSize);
       return { shapeBefore, shape, chunksRewritten: moved > 0 ? 1 : 0, nbytesRewritten: moved };
@@ -224,7 +234,7 @@ export class BloscpackFile extends QueuedEditor {
       const { chunkSize, nbytes } = this.#state;
       const extents = resolveSelection(selection, this.#shape);
       const valuesSet = elementsOf(extents.map(({ count }) => count));
-      if (values !== undefined) await collectItems(values, this.dtype, valuesSet);
+      if (values !== undefined) await collectItems(values, this.dtype, extents);
       const { itemSize } = this.dtype;
       const facts = { shape: this.#shape, itemSize, chunkBytes: chunkSize };
       const chunks = new Set<number>();
@@ -297,13 +307,38 @@ export class BloscpackFile extends QueuedEditor {
     });
   }
 
-  #assertRowShape(rowShape: readonly number[]): void {
-    if (rowShape.join() === this.#shape.slice(1).join()) return;
-    throw new SuperchunkError(
-      "UNSUPPORTED",
-      "a Bloscpack file keeps the shape of its rows; decompress it, and compress what it is to be",
-      { path: this.store.describe(this.path), field: "shape", found: rowShape },
-    );
+  /** Writes the file again with rows of another shape. */
+  async #reshape(shape: readonly number[], options: LongOptions): Promise<void> {
+    const state = this.#state;
+    arrayOf(state); // refuses Fortran order
+    const { itemSize } = this.dtype;
+    const [[rows = 0, ...after], [rowsBefore = 0, ...before]] = [shape, this.#shape];
+    const rowBytes = this.#rowBytes;
+    const step = Math.max(1, Math.floor(READ_BYTES / Math.max(1, rowBytes))) * rowBytes;
+    const reshaping = { before, after, fill: new Uint8Array(itemSize) };
+    const source = (async function* () {
+      let left = elementsOf(shape) * itemSize;
+      const end = Math.min(rows, rowsBefore) * rowBytes;
+      for (let at = 0; at < end; at += step) {
+        const bytes = await state.archive.readBytes(at, Math.min(end, at + step), { signal: options.signal });
+        const items = reshapeRows(bytes, reshaping);
+        left -= items.length;
+        yield items;
+      }
+      yield* zeros(left);
+    })();
+    const { checksum, chunkSize, compression } = this.#planAppend(options);
+    const pieces = cutPieces(source, chunkSize, options.signal);
+    await this.#rewrite(0, encodeChunks(pieces, checksum, undefined, compression), options, shape);
+  }
+
+  #planAppend(options: LongOptions): ReturnType<typeof planAppend> {
+    return planAppend(this.#state, {
+      ...this.#options.settings,
+      ...options,
+      encoder: this.#options.encoder,
+      grow: true,
+    });
   }
 
   protected commit(options: LongOptions): Promise<void> {
@@ -327,11 +362,7 @@ export class BloscpackFile extends QueuedEditor {
   /** The rows from `end` on follow those before `start`. */
   async #moveRows(start: number, end: number, options: LongOptions): Promise<void> {
     const state = this.#state;
-    const { checksum, chunkSize, compression } = planAppend(state, {
-      ...options,
-      encoder: this.#options.encoder,
-      ...this.#options.settings,
-    });
+    const { checksum, chunkSize, compression } = this.#planAppend(options);
     arrayOf(state); // refuses Fortran order
     const [from, to] = [start * this.#rowBytes, end * this.#rowBytes];
     const rest = state.nbytes - to;
@@ -352,11 +383,7 @@ export class BloscpackFile extends QueuedEditor {
     options: LongOptions,
   ): AsyncGenerator<StoredChunk> {
     const { archive, nchunks, nbytes, header } = this.#state;
-    const { checksum, chunkSize, compression } = planAppend(this.#state, {
-      ...options,
-      encoder: this.#options.encoder,
-      ...this.#options.settings,
-    });
+    const { checksum, chunkSize, compression } = this.#planAppend(options);
     const digest = await loadDigest(header.checksum);
     for (let index = first; index < nchunks; index++) {
       options.signal?.throwIfAborted();
@@ -378,12 +405,17 @@ export class BloscpackFile extends QueuedEditor {
     }
   }
 
-  async #rewrite(kept: number, chunks: AsyncGenerator<StoredChunk>, options: LongOptions): Promise<void> {
+  async #rewrite(
+    kept: number,
+    chunks: AsyncGenerator<StoredChunk>,
+    options: LongOptions,
+    shape?: readonly number[],
+  ): Promise<void> {
     const { encoder, settings } = this.#options;
     const more = { ...settings, ...options, encoder, grow: true };
     const spool = await spoolChunks(chunks, scratchBeside(this.store, this.path));
     try {
-      await rewrite(planAppend(this.#state, more), kept, spool, more);
+      await rewrite({ ...this.#planAppend(options), ...(shape && { shape }) }, kept, spool, more);
       this.#written += (await this.store.stat(this.path))?.size ?? 0;
     } finally {
       await spool.dispose();

@@ -6,7 +6,7 @@ import type { ByteEdit } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import { putItem } from "../../values/item-bytes.ts";
-import { type Extent, runsOf } from "../../values/selection.ts";
+import { type Extent, elementsOf, runsOf } from "../../values/selection.ts";
 import { type ColumnLayout, splitField } from "../layout/columns.ts";
 import { itemsOf, readRows } from "./rows.ts";
 
@@ -58,9 +58,15 @@ function turned(item: Uint8Array, from: number): Uint8Array {
   return at === 0 ? item : joinBytes([item.subarray(at), item.subarray(0, at)]);
 }
 
-/** The bytes of `count` items, or of one for all. Throws `BAD_ARGUMENT` for another number of values. */
-export async function collectItems(values: unknown, dtype: DType, count: number): Promise<Uint8Array> {
-  const facts = { dtype, rowShape: [] };
+/** The bytes of as many items as are selected, flat or in lists of the selection's shape, or of one for all. Throws `BAD_ARGUMENT` for another number of values. */
+export async function collectItems(
+  values: unknown,
+  dtype: DType,
+  extents: readonly Extent[],
+): Promise<Uint8Array> {
+  const shape = extents.filter(({ dropped }) => !dropped).map(({ count }) => count);
+  const count = elementsOf(shape);
+  const facts = { dtype, rowShape: isNested(values, dtype, shape) ? shape.slice(1) : [] };
   let items = itemsOf(values, facts);
   if (
     items === undefined &&
@@ -97,6 +103,12 @@ function isIterable(value: unknown): boolean {
   return (
     typeof value === "object" && value !== null && (Symbol.iterator in value || Symbol.asyncIterator in value)
   );
+}
+
+/** True for lists in a list, of the selection's shape. An item of a struct, or a complex number, may be a list itself. */
+function isNested(values: unknown, { kind }: DType, shape: readonly number[]): boolean {
+  if (shape.length < 2 || !Array.isArray(values) || !Array.isArray(values[0])) return false;
+  return (kind !== "struct" && kind !== "complex") || values.length !== elementsOf(shape);
 }
 
 function isPair(value: unknown): boolean {
