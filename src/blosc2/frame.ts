@@ -4,14 +4,13 @@
  * @see https://github.com/Blosc/c-blosc2/blob/main/README_CFRAME_FORMAT.rst and README_SFRAME_FORMAT.rst
  */
 import { decode as unpack } from "@msgpack/msgpack";
-import { readBeginning } from "../archive/open/stored-size.ts";
 import type { CompressorName } from "../codec/types.ts";
 import { decode as decodeBlosc2 } from "../codec2/decode.ts";
 import { HEADER2_LENGTH } from "../codec2/fields.ts";
 import { readBlosc2Header } from "../codec2/header.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
-import { joinKey } from "../store/key.ts";
+import { joinKey, readBeginning } from "../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
 
 /** The first four bytes of a frame. */

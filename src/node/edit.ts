@@ -55,7 +55,9 @@ export async function edit(path: string, options: EditPathOptions = {}): Promise
     location.store,
     editIn(location.store, location.path, await settle(path, location, options)),
   );
-  if (options.readOnly !== true && fs.existsSync(join(path, LINK_RECORD)))
+  // A column of a linked table has its record in the table.
+  const linked = [path, join(path, "..")].some((folder) => fs.existsSync(join(folder, LINK_RECORD)));
+  if (options.readOnly !== true && linked)
     edited.notes.push(
       'its Zarr view still has what was there before; "superchunk link" brings it up to date ("superchunk compact" first, after values were set or rows deleted)',
     );

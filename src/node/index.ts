@@ -17,9 +17,7 @@ export type { AppendOptions, Editable, PublishPolicy } from "../write/editable.t
 export {
   type ConvertPathOptions,
   convert,
-  type OpenZarrPathOptions,
   planConversion,
-  type ZarrWriterPathOptions,
 } from "./convert.ts";
 export { type LinkPathOptions, link, planLinkAt, unlink, verifyLinkAt } from "./dual/link.ts";
 export { type CreatePathOptions, create, type EditPathOptions, edit } from "./edit.ts";

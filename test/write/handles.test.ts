@@ -3,8 +3,16 @@
 import { readdirSync, readlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
-import { createZarr, openZarr, openZarrWriter } from "../../src/node/convert.ts";
-import { link, open, openReferences, repairArray, unlink, verifyLinkAt } from "../../src/node/index.ts";
+import {
+  create,
+  edit,
+  link,
+  open,
+  openReferences,
+  repairArray,
+  unlink,
+  verifyLinkAt,
+} from "../../src/node/index.ts";
 import { createArray } from "../../src/node/write.ts";
 import { temporaryFolder } from "../folder.ts";
 
@@ -58,11 +66,12 @@ describe.skipIf(process.platform !== "linux")("no file stays open", () => {
   test("where opening fails", async () => {
     writeFileSync(at("zarr.json"), "{");
     await expect(open(at("zarr.json"))).rejects.toMatchObject({ code: "TRUNCATED" });
-    await expect(openZarr(folder)).rejects.toMatchObject({ code: "TRUNCATED" });
-    await expect(openZarrWriter(folder)).rejects.toMatchObject({ code: "TRUNCATED" });
+    await expect(open(folder)).rejects.toMatchObject({ code: "TRUNCATED" });
+    await expect(edit(folder)).rejects.toMatchObject({ code: "TRUNCATED" });
     await expect(openReferences(at("zarr.json"))).rejects.toMatchObject({ code: "BAD_FIELD" });
-    const layout = { shape: [10], dataType: "float64", chunkShape: [10] };
-    await expect(createZarr(folder, layout)).rejects.toMatchObject({ code: "CONFLICT" });
+    await expect(create(folder, { format: "zarr", shape: [10], dtype: "float64" })).rejects.toMatchObject({
+      code: "CONFLICT",
+    });
     expect(openFiles()).toEqual([]);
   });
 });

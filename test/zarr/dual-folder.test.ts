@@ -4,8 +4,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parseDType } from "../../src/format/dtype.ts";
-import { createZarr, openZarr, openZarrWriter } from "../../src/node/convert.ts";
-import { FileStore, link, unlink } from "../../src/node/index.ts";
+import { create, edit, FileStore, link, open, unlink } from "../../src/node/index.ts";
 import { createArray } from "../../src/node/write.ts";
 import { createTable } from "../../src/write/bcolz/bcolz-create.ts";
 import { compressArray } from "../../src/write/bloscpack/bloscpack-write.ts";
@@ -29,14 +28,15 @@ test("a linked array is not written to as Zarr, by a path or a store; unlinked i
   await array.append(Int32Array.from({ length: 10 }, (_, i) => i));
   await array.close();
   await link(root);
-  await expect(openZarrWriter(root)).rejects.toMatchObject(refusal("superchunk-link.json"));
+  await expect(edit(root, { format: "zarr" })).rejects.toMatchObject({ code: "UNSUPPORTED" });
   await expect(openWriterIn(new FileStore(join(root, "..")), "prices")).rejects.toMatchObject({
     code: "CONFLICT",
   });
-  expect((await openZarr(root)).kind).toBe("array");
+  expect((await open(root)).kind).toBe("array");
   await unlink(root);
-  const spec = { shape: [3], dataType: "int32", chunkShape: [3] };
-  await expect(createZarr(root, spec)).rejects.toMatchObject(refusal("meta/storage"));
+  await expect(create(root, { format: "zarr", shape: [3], dtype: "int32" })).rejects.toMatchObject(
+    refusal("meta/storage"),
+  );
   expect(fs.existsSync(join(root, "zarr.json"))).toBe(false);
 });
 
@@ -50,7 +50,7 @@ test("an array that keeps itself a Zarr array, and each of its columns, is not w
   ] as const) {
     await expect(openWriterIn(new FileStore(folder), path)).rejects.toMatchObject(refusal("meta/storage"));
   }
-  await expect(openZarrWriter(join(root, "a"))).rejects.toMatchObject(refusal("meta/storage"));
+  await expect(edit(join(root, "a"))).rejects.toMatchObject(refusal("meta/storage"));
 });
 
 test("a column of a linked table, and the folder of a linked file, are not written to as Zarr", async () => {
@@ -60,9 +60,11 @@ test("a column of a linked table, and the folder of a linked file, are not writt
     { name: "x", dtype, data: new Uint8Array(40) },
   ]);
   await link(join(folder, "table"));
-  await expect(openZarrWriter(join(folder, "table", "x"))).rejects.toMatchObject({ code: "CONFLICT" });
+  await expect(edit(join(folder, "table", "x"), { format: "zarr" })).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+  });
   const blp = join(folder, "a.blp");
   await compressArray({ dtype, shape: [10], data: new Uint8Array(40) }, new FileStore(folder), "a.blp");
   await link(blp, join(folder, "a.zarr"));
-  await expect(openZarrWriter(join(folder, "a.zarr"))).rejects.toMatchObject(refusal("superchunk-link.json"));
+  await expect(edit(join(folder, "a.zarr"))).rejects.toMatchObject(refusal("superchunk-link.json"));
 });

@@ -5,8 +5,9 @@ import { existsSync } from "node:fs";
 import { mkdir, rmdir, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { createZarr, openZarr } from "../../src/node/convert.ts";
+import { FileStore } from "../../src/node/fs/fs-store.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
+import { createZarr } from "../../src/zarr/write/create.ts";
 import type { WritableZarrArray } from "../../src/zarr/write/writable-array.ts";
 import { runCli } from "../cli/harness.ts";
 import { temporaryFolder } from "../folder.ts";
@@ -34,7 +35,7 @@ const KINDS = {
 
 async function make(kind: keyof typeof KINDS): Promise<{ array: WritableZarrArray; root: string }> {
   const root = temporaryFolder();
-  const array = await createZarr(join(root, "a"), KINDS[kind], { threads: 0 });
+  const array = await createZarr(new FileStore(join(root, "a")), "", KINDS[kind]);
   await array.set([{ start: 0, stop: 4, step: 1 }], Int32Array.of(1, 2, 3, 4));
   await mkdir(join(root, "a", "c", "2"));
   return { array, root };
@@ -43,8 +44,7 @@ async function make(kind: keyof typeof KINDS): Promise<{ array: WritableZarrArra
 describe.each(Object.keys(KINDS) as (keyof typeof KINDS)[])("%s", (kind) => {
   test("are not taken for the fill value", async () => {
     const { root } = await make(kind);
-    const array = await openZarr(join(root, "a"), { threads: 0 });
-    if (array.kind !== "array") throw new TypeError(array.kind);
+    const array = await openZarrArray(new FileStore(join(root, "a")), "");
     const error = {
       code: "INCOMPLETE",
       details: { path: join(root, "a", "c", "2"), expected: "a file, or nothing", found: "a folder" },
@@ -77,8 +77,7 @@ describe.each(Object.keys(KINDS) as (keyof typeof KINDS)[])("%s that cannot be r
     const path = join(root, "a", "c", "2");
     await rmdir(path);
     await put(path);
-    const array = await openZarr(join(root, "a"), { threads: 0 });
-    if (array.kind !== "array") throw new TypeError(array.kind);
+    const array = await openZarrArray(new FileStore(join(root, "a")), "");
     const error = { code, details: { path } };
     await expect(array.get()).rejects.toMatchObject(error);
     expect(await array.verify()).toMatchObject({ ok: false, findings: [{ code, path }] });
@@ -99,7 +98,7 @@ describe.each(Object.keys(KINDS) as (keyof typeof KINDS)[])("%s that cannot be r
 test.each([["c"], ["c/2"]])("a dead link in the place of a folder of chunks, %s, is told", async (key) => {
   const root = temporaryFolder();
   const specification = { ...base, shape: [100, 100], chunkShape: [1, 1] };
-  const array = await createZarr(root, specification, { threads: 0 });
+  const array = await createZarr(new FileStore(root), "", specification);
   if (key !== "c") await array.set([0, 0], 1);
   await symlink("gone", join(root, key));
   const error = { code: "INCOMPLETE", details: { path: join(root, key) } };

@@ -3,7 +3,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { callingThread } from "../../src/archive/read/chunk-fetch.ts";
 import type { ChunkEncoder, CompressorName } from "../../src/codec/types.ts";
-import { createZarr, openZarr, openZarrWriter } from "../../src/node/convert.ts";
+import { FileStore } from "../../src/node/fs/fs-store.ts";
+import { create, edit, open } from "../../src/node/index.ts";
 import { ThreadDecoder } from "../../src/node/threads/thread-decoder.ts";
 import { WorkerPool } from "../../src/node/threads/worker-pool.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
@@ -16,12 +17,12 @@ import { withCounting } from "../store/counting.ts";
 
 const ROWS = 3000;
 const COLUMNS = 50;
-const specification = {
+const layout = {
   shape: [ROWS, COLUMNS],
-  dataType: "float64",
   chunkShape: [100, COLUMNS],
   shardShape: [1000, COLUMNS],
 } as const;
+const specification = { ...layout, dataType: "float64" } as const;
 const values = Float64Array.from({ length: ROWS * COLUMNS }, (_, i) => Math.sqrt(i) - (i % 9));
 
 let bundles: Bundles;
@@ -34,7 +35,10 @@ beforeAll(async () => {
   pool = new WorkerPool(2, bundles.worker);
   decoder = new ThreadDecoder(pool, "wasm", callingThread, EAGER);
   folder = temporaryFolder();
-  const array = await createZarr(join(folder, "a"), specification, { workerUrl: bundles.worker });
+  await using array = await create(join(folder, "a"), {
+    ...{ ...layout, format: "zarr", dtype: "float64" },
+    workerUrl: bundles.worker,
+  });
   await array.set(null, values);
 });
 
@@ -43,21 +47,22 @@ afterAll(async () => {
   await bundles.remove();
 });
 
-async function openAt(path: string): Promise<Awaited<ReturnType<typeof openZarrArray>>> {
-  const node = await openZarr(path, { decoder });
-  if (node.kind !== "array") throw new Error("not an array");
-  return node;
+function openAt(path: string): ReturnType<typeof openZarrArray> {
+  return openZarrArray(new FileStore(path), "", { decoder });
 }
 
 test("an array that is written at a path reads back there, and is written to by who opens it again", async () => {
   const array = await openAt(join(folder, "a"));
   expect(((await array.get()) as ArraySlice).data).toEqual(values);
   const other = join(folder, "other");
-  await createZarr(other, specification, { threads: 0 });
-  await (await openZarrWriter(other, { threads: 0 })).set([5, 5], 17);
+  const options = { ...layout, format: "zarr", dtype: "float64", threads: 0 } as const;
+  await (await create(other, options)).close();
+  const again = await edit(other, { threads: 0 });
+  await again.set([5, 5], 17);
+  await again.close();
   expect(await (await openAt(other)).get([5, 5])).toBe(17);
-  await expect(createZarr(other, specification)).rejects.toMatchObject({ code: "CONFLICT" });
-  await expect(openZarr(join(folder, "none"))).rejects.toMatchObject({ code: "NOT_FOUND" });
+  await expect(create(other, options)).rejects.toMatchObject({ code: "CONFLICT" });
+  await expect(open(join(folder, "none"))).rejects.toMatchObject({ code: "NOT_FOUND" });
 });
 
 test.each([
@@ -90,7 +95,7 @@ test.each([
 
 test("reading into shared memory, a damaged chunk is the same error as without threads, and names the entry", async () => {
   const path = join(folder, "damaged");
-  const array = await createZarr(path, specification, { threads: 0 });
+  const array = await createIn(new FileStore(path), "", specification);
   await array.set(null, values);
   const chunks = [];
   for await (const chunk of array.listChunks()) chunks.push(chunk);
@@ -98,8 +103,7 @@ test("reading into shared memory, a damaged chunk is the same error as without t
   await array.store.writeRange?.(key, offset + 4, new Uint8Array([1, 2, 3, 4]));
   const target = new Float64Array(new SharedArrayBuffer(values.byteLength));
   const found: unknown[] = [];
-  for (const each of [await openAt(path), await openZarr(path, { threads: 0 })]) {
-    if (each.kind !== "array") throw new Error("not an array");
+  for (const each of [await openAt(path), await openZarrArray(new FileStore(path), "")]) {
     found.push(await each.readInto(target).catch((error: unknown) => error));
   }
   expect(found[0]).toMatchObject({

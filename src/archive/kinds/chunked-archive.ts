@@ -5,10 +5,8 @@ import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
-import type { ArrowOptions } from "../../scan/arrow-batches.ts";
 import { arrowBatches, oindex, scan, vindex } from "../../scan/begin.ts";
-import type { Indices, OuterEntry, PickOptions } from "../../scan/pick.ts";
-import type { ScanBatch, ScanColumns, ScanRowsOptions } from "../../scan/scan.ts";
+import { sizeOfObjects } from "../../store/key.ts";
 import {
   type ArraySlice,
   type Extent,
@@ -24,7 +22,6 @@ import {
   stridesOf,
 } from "../../values/selection.ts";
 import { assertReadable, type Scalar, toValues, whyUnreadable } from "../../values/values.ts";
-import { sizeOfObjects } from "../open/stored-size.ts";
 import { type ChunkPlace, type ChunkSequence, chunkAt, nbytesOfChunk } from "../places/sequence.ts";
 import { listChunks, readHead } from "../read/block-read.ts";
 import { SequenceReader } from "../read/byte-reader.ts";
@@ -305,23 +302,10 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
     return linear ? this.decodedChunks(options) : this.#reading.slabBytes(undefined, options);
   }
 
-  scan<const Columns extends ScanColumns = readonly string[]>(
-    options?: ScanRowsOptions<Columns>,
-  ): AsyncGenerator<ScanBatch<Columns>> {
-    return scan(this, options);
-  }
-
-  arrowBatches(options?: ArrowOptions): AsyncGenerator<Uint8Array> {
-    return arrowBatches(this, options);
-  }
-
-  oindex(entries: readonly OuterEntry[] | null, options?: PickOptions): Promise<ArraySlice> {
-    return oindex(this, entries, options);
-  }
-
-  vindex(coordinates: readonly Indices[], options?: PickOptions): Promise<ArraySlice> {
-    return vindex(this, coordinates, options);
-  }
+  readonly scan: ArrayArchive["scan"] = scan;
+  readonly arrowBatches: ArrayArchive["arrowBatches"] = arrowBatches;
+  readonly oindex: ArrayArchive["oindex"] = oindex;
+  readonly vindex: ArrayArchive["vindex"] = vindex;
 }
 
 export class PlainBytes extends ChunkedBase implements BytesArchive {

@@ -2,18 +2,16 @@
  * Archives of columns, each an array of its own: tables; and arrays of a structured dtype whose fields are column folders, whose
  * values are put together when they are read.
  */
+
 import { fillResult } from "../../bytes/allocate.ts";
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
-import type { ArrowOptions } from "../../scan/arrow-batches.ts";
 import { arrowBatches, oindex, scan, vindex } from "../../scan/begin.ts";
-import type { Indices, OuterEntry, PickOptions } from "../../scan/pick.ts";
-import type { ScanBatch, ScanColumns, ScanRowsOptions } from "../../scan/scan.ts";
+import { sizeOfObjects } from "../../store/key.ts";
 import type { ArraySlice, RunBatch, Selected, Selection } from "../../values/selection.ts";
 import { assertReadable, fieldSize } from "../../values/values.ts";
-import { sizeOfObjects } from "../open/stored-size.ts";
 import type { ChunkPlace } from "../places/sequence.ts";
 import { ArrayReading, checkByteRange } from "./chunked-archive.ts";
 import { StoredArchive, type StoredParts } from "./stored-archive.ts";
@@ -121,23 +119,10 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
     return this.#slabs(options);
   }
 
-  scan<const Columns extends ScanColumns = readonly string[]>(
-    options?: ScanRowsOptions<Columns>,
-  ): AsyncGenerator<ScanBatch<Columns>> {
-    return scan(this, options);
-  }
-
-  arrowBatches(options?: ArrowOptions): AsyncGenerator<Uint8Array> {
-    return arrowBatches(this, options);
-  }
-
-  oindex(entries: readonly OuterEntry[] | null, options?: PickOptions): Promise<ArraySlice> {
-    return oindex(this, entries, options);
-  }
-
-  vindex(coordinates: readonly Indices[], options?: PickOptions): Promise<ArraySlice> {
-    return vindex(this, coordinates, options);
-  }
+  readonly scan: ArrayArchive["scan"] = scan;
+  readonly arrowBatches: ArrayArchive["arrowBatches"] = arrowBatches;
+  readonly oindex: ArrayArchive["oindex"] = oindex;
+  readonly vindex: ArrayArchive["vindex"] = vindex;
 
   async *#slices(options: LongOptions): AsyncGenerator<ArraySlice> {
     const rowShape = this.shape.slice(1);
@@ -287,15 +272,8 @@ export class ColumnTable extends ColumnArchive<TableParts> implements TableArchi
     throw noColumn(name, this.names, this.shownPath);
   }
 
-  scan<const Columns extends ScanColumns = readonly string[]>(
-    options?: ScanRowsOptions<Columns>,
-  ): AsyncGenerator<ScanBatch<Columns>> {
-    return scan(this, options);
-  }
-
-  arrowBatches(options?: ArrowOptions): AsyncGenerator<Uint8Array> {
-    return arrowBatches(this, options);
-  }
+  readonly scan: TableArchive["scan"] = scan;
+  readonly arrowBatches: TableArchive["arrowBatches"] = arrowBatches;
 
   async verify(options: LongOptions = {}): Promise<VerifyReport> {
     const report = await verifyParts(this.parts.columns.values(), this.nbytes, options);

@@ -12,10 +12,7 @@ import { objectOf, parseJson } from "../../format/json.ts";
 import { parseLayout, type RowSpan, type StoredLayout, VIEW_IS_BEHIND } from "../../format/layout.ts";
 import type { Dialect, DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { withAddresses } from "../../places/placed-store.ts";
-import type { ArrowOptions } from "../../scan/arrow-batches.ts";
 import { arrowBatches, oindex, scan, vindex } from "../../scan/begin.ts";
-import type { Indices, OuterEntry, PickOptions } from "../../scan/pick.ts";
-import type { ScanBatch, ScanColumns, ScanRowsOptions } from "../../scan/scan.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { ArraySlice, Selected, Selection } from "../../values/selection.ts";
@@ -151,20 +148,10 @@ class LiveArray implements ArrayArchive {
   streamBytes(options: LongOptions = {}): AsyncIterable<Uint8Array> {
     return this.#each(options, (array) => array.streamBytes(options));
   }
-  scan<const Columns extends ScanColumns = readonly string[]>(
-    options?: ScanRowsOptions<Columns>,
-  ): AsyncGenerator<ScanBatch<Columns>> {
-    return scan(this, options);
-  }
-  arrowBatches(options?: ArrowOptions): AsyncGenerator<Uint8Array> {
-    return arrowBatches(this, options);
-  }
-  oindex(entries: readonly OuterEntry[] | null, options?: PickOptions): Promise<ArraySlice> {
-    return oindex(this, entries, options);
-  }
-  vindex(coordinates: readonly Indices[], options?: PickOptions): Promise<ArraySlice> {
-    return vindex(this, coordinates, options);
-  }
+  readonly scan: ArrayArchive["scan"] = scan;
+  readonly arrowBatches: ArrayArchive["arrowBatches"] = arrowBatches;
+  readonly oindex: ArrayArchive["oindex"] = oindex;
+  readonly vindex: ArrayArchive["vindex"] = vindex;
   chunkPlaces(
     first = 0,
     end: number = this.nchunks,

@@ -9,7 +9,7 @@ import { SuperchunkError } from "../../errors.ts";
 import { parseRootdirs, parseSizes } from "../../format/folder.ts";
 import { carrayChunkName, checkStoredName, superchunkName } from "../../format/naming.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
-import { joinKey } from "../../store/key.ts";
+import { joinKey, statFile } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import {
@@ -27,7 +27,6 @@ import { ColumnTable, noColumn } from "../kinds/column-archives.ts";
 import type { ArrayArchive, OpenOptions, TableArchive } from "../kinds/types.ts";
 import { SuperchunkSequence } from "../places/blpk-sequence.ts";
 import { CarraySequence, PickleSequence } from "../places/sequence.ts";
-import { statFile } from "./stored-size.ts";
 
 /** Opens an array folder. `rows` shows only that many of its rows (a table's length). */
 export async function openArrayFolder(

@@ -1,9 +1,11 @@
 /** Opens a single `blpk` file: plain bytes, or a numpy array. */
+
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
 import { BUSY_VERSION, detectFile, HEADER_V3 } from "../../format/header.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { Dialect, JsonObject, JsonValue } from "../../format/types.ts";
+import { statFile } from "../../store/key.ts";
 import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";
 import { type ArchiveParts, PlainArray, PlainBytes } from "../kinds/chunked-archive.ts";
@@ -11,7 +13,6 @@ import type { ArrayArchive, BytesArchive, OpenOptions } from "../kinds/types.ts"
 import { openBlpkFile } from "../places/blpk-file.ts";
 import { bloscpackSequence } from "../places/blpk-sequence.ts";
 import type { ChunkSequence } from "../places/sequence.ts";
-import { statFile } from "./stored-size.ts";
 
 /** Opens the file at `key`, which exists; `known`: what was told of it just now. A change in place that was interrupted is read as it will be. [FR-03] */
 export async function openFile(

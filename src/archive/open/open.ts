@@ -2,12 +2,11 @@
 import { SuperchunkError } from "../../errors.ts";
 import { ZARR_DOCUMENTS } from "../../format/naming.ts";
 import { asReadable, type ForeignStore } from "../../store/foreign.ts";
-import { checkKey, hasEntries, joinKey } from "../../store/key.ts";
+import { checkKey, hasEntries, joinKey, readBeginning } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { withHeads } from "../../store/wrappers/heads.ts";
 import type { Archive, OpenOptions } from "../kinds/types.ts";
 import { openFile } from "./open-file.ts";
-import { readBeginning } from "./stored-size.ts";
 
 const MAGIC = [0x62, 0x6c, 0x70, 0x6b]; // "blpk"
 

@@ -7,10 +7,9 @@
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { parseSuperchunkName, superchunkName } from "../../format/naming.ts";
-import { joinKey, showListed } from "../../store/key.ts";
+import { joinKey, showListed, statFile } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
-import { statFile } from "../open/stored-size.ts";
 import { type BlpkFile, openSuperchunk, readChunkNbytes } from "./blpk-file.ts";
 import {
   type ChunkSequence,

@@ -6,10 +6,9 @@ import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { countChunks, type StoredLayout } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
-import { joinKey } from "../../store/key.ts";
+import { joinKey, statFile } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import { statFile } from "../open/stored-size.ts";
 import { type BlpkFile, openSuperchunk } from "./blpk-file.ts";
 import { type ChunkSequence, nbytesOfChunk, type PlacedChunk, placeInFile } from "./sequence.ts";
 

@@ -11,10 +11,7 @@ import { fillResult, type PrepareMemory } from "../../bytes/allocate.ts";
 import { at } from "../../bytes/at.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
-import type { ArrowOptions } from "../../scan/arrow-batches.ts";
 import { arrowBatches, oindex, scan, vindex } from "../../scan/begin.ts";
-import type { Indices, OuterEntry, PickOptions } from "../../scan/pick.ts";
-import type { ScanBatch, ScanColumns, ScanRowsOptions } from "../../scan/scan.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { swapItems } from "../../values/copy-items.ts";
@@ -301,23 +298,10 @@ export class ZarrArray implements ReadableArray {
       yield await this.getBytes(selection, { signal: options.signal });
   }
 
-  scan<const Columns extends ScanColumns = readonly string[]>(
-    options?: ScanRowsOptions<Columns>,
-  ): AsyncGenerator<ScanBatch<Columns>> {
-    return scan(this, options);
-  }
-
-  arrowBatches(options?: ArrowOptions): AsyncGenerator<Uint8Array> {
-    return arrowBatches(this, options);
-  }
-
-  oindex(entries: readonly OuterEntry[] | null, options?: PickOptions): Promise<ArraySlice> {
-    return oindex(this, entries, options);
-  }
-
-  vindex(coordinates: readonly Indices[], options?: PickOptions): Promise<ArraySlice> {
-    return vindex(this, coordinates, options);
-  }
+  readonly scan: ReadableArray["scan"] = scan;
+  readonly arrowBatches: ReadableArray["arrowBatches"] = arrowBatches;
+  readonly oindex: ReadableArray["oindex"] = oindex;
+  readonly vindex: ReadableArray["vindex"] = vindex;
 
   /** The chunks that are stored, with their places and sizes, without reading them. */
   async *listChunks(options: LongOptions = {}): AsyncGenerator<ZarrChunk> {

@@ -1,11 +1,9 @@
 /** An opened Zarr group: attributes, and the nodes below it. */
-import type { LongOptions, OpenOptions, VerifyReport } from "../../archive/kinds/types.ts";
+import type { LongOptions, OpenOptions, ReadableTable, VerifyReport } from "../../archive/kinds/types.ts";
 import { joinReports } from "../../archive/kinds/verify.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
-import type { ArrowOptions } from "../../scan/arrow-batches.ts";
 import { arrowBatches, scan } from "../../scan/begin.ts";
-import type { ScanBatch, ScanColumns, ScanRowsOptions } from "../../scan/scan.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { GroupModel } from "../document/model.ts";
 import type { ZarrArray } from "./array.ts";
@@ -138,15 +136,8 @@ export class GroupArrays extends ZarrGroup {
   }
 
   /** As of a table. @throws BAD_ARGUMENT where the arrays are not all directly in the group and of one length */
-  scan<const Columns extends ScanColumns = readonly string[]>(
-    options?: ScanRowsOptions<Columns>,
-  ): AsyncGenerator<ScanBatch<Columns>> {
-    return scan(this, options);
-  }
-
-  arrowBatches(options?: ArrowOptions): AsyncGenerator<Uint8Array> {
-    return arrowBatches(this, options);
-  }
+  readonly scan: ReadableTable["scan"] = scan;
+  readonly arrowBatches: ReadableTable["arrowBatches"] = arrowBatches;
 
   override async storedBytes(options: OpenOptions = {}): Promise<number> {
     let total = 0;

@@ -5,8 +5,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { ArraySlice } from "../../../src/archive/kinds/types.ts";
-import { createZarr as createAt } from "../../../src/node/convert.ts";
-import { FileStore } from "../../../src/node/index.ts";
+import { create, FileStore } from "../../../src/node/index.ts";
 import { ThreadShardWriter } from "../../../src/node/threads/thread-encoder.ts";
 import { WorkerPool } from "../../../src/node/threads/worker-pool.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
@@ -364,9 +363,11 @@ it("arrays at paths are the same with threads and without", async () => {
   const many = Float64Array.from({ length: 4 * 2 ** 20 }, (_, i) => i % 1000);
   for (const options of [{ threads: 2 }, { threads: 0 }]) {
     const path = join(folder, `threads-${options.threads}`);
-    const array = await createAt(path, spec, { ...options, workerUrl: bundles.worker });
+    const { dataType, ...layout } = spec;
+    const settings = { ...layout, dtype: dataType, ...options, workerUrl: bundles.worker };
+    const array = await create(path, { ...settings, format: "zarr" });
     await array.set(null, many);
-    await array.store.close?.();
+    await array.close();
   }
   expect(await contentsOf(join(folder, "threads-2"))).toEqual(await contentsOf(join(folder, "threads-0")));
   const read = await openZarrArray(new FileStore(folder), "threads-2");
