@@ -1,6 +1,8 @@
 // Finite State Entropy tables of zstd. @see RFC 8878, 4.1
 //
-// A state is 8 bytes: u16 base of the next state, u8 bits to add to it, u8 extra bits of the value, u32 base of the value.
+// A state is 8 bytes, from the lowest bit on: 16 bits that say where the next state is, in bytes, before what the stream adds; 8 bits:
+// how many bits it adds; 8 bits: the extra bits of the value; 20 bits: the base of the value; 12 bits: a mask of what the stream
+// adds, in bytes.
 
 
 
@@ -111,7 +113,7 @@ export function setCounts(from: usize, length: u32, log: u32): void {
 
 /**
  * Fills a table from the counts. `values` has, for each symbol, u32 with the value's base and u8 with its extra bits
- * (`extras`), or is 0: then the symbol is the value.
+ * (`extras`), or is 0: then the symbol is both.
  */
 export function fillTable(table: usize, values: usize, extras: usize): void {
   const log = countsLog;
@@ -156,8 +158,8 @@ export function fillSingle(table: usize, symbol: u32, values: usize, extras: usi
 // @ts-ignore: decorator
 @inline
 function storeState(at: usize, next: u32, bits: u32, symbol: u32, values: usize, extras: usize): void {
-  store<u16>(at, <u16>next);
-  store<u8>(at, <u8>bits, 2);
-  store<u8>(at, values == 0 ? 0 : load<u8>(extras + symbol), 3);
-  store<u32>(at, values == 0 ? symbol : load<u32>(values + (symbol << 2)), 4);
+  const extra: u64 = values == 0 ? symbol : <u64>load<u8>(extras + symbol);
+  const base: u64 = values == 0 ? symbol : <u64>load<u32>(values + (symbol << 2));
+  const mask = (<u64>1 << bits) - 1;
+  store<u64>(at, (mask << 55) | (base << 32) | (extra << 24) | (bits << 16) | (next << 3));
 }

@@ -12,13 +12,17 @@ const MAX_WEIGHTS: u32 = 255;
 
 /** Where decoded literals go, with slack. */
 const BUFFER = memory.data(131072 + 64, 16);
-/** u16 for each prefix of `treeLog` bits: the code's length below, the byte above. */
-const TREE = memory.data(2048 * 2, 16);
+/** For each prefix of MAX_LOG bits, the length of its code; 2048 bytes further its byte. */
+const TREE = memory.data(4096 + 16, 16);
 const WEIGHTS = memory.data(256 + 16, 16);
+/** u16 for each weight: how many bytes have it, then where the next of them is in SORTED. */
+const RANKS = memory.data(16 * 2, 16);
+/** Bytes by their weights. */
+const SORTED = memory.data(256, 16);
 const WEIGHT_STATES = memory.data(64 * 8, 16);
 
-/** Bits of the longest code; 0: no tree yet in this frame. */
-let treeLog: u32 = 0;
+/** Whether this frame has a tree yet. */
+let hasTree: bool = false;
 
 /** Where the literals of the block are, and how many. */
 export let literals: usize = 0;
@@ -26,7 +30,7 @@ export let literalsLength: usize = 0;
 
 /** Forgets the tree of the frame before. */
 export function resetLiterals(): void {
-  treeLog = 0;
+  hasTree = false;
 }
 
 /** Decodes the literals section; returns the bytes that it takes, or an error of the README. */
@@ -63,11 +67,11 @@ export function decodeLiterals(src: usize, end: usize): i32 {
     const taken = readTree(at, stop);
     if (taken == 0) return NOT_THIS_FORMAT;
     at += taken;
-  } else if (treeLog == 0) {
+  } else if (!hasTree) {
     return NOT_THIS_FORMAT;
   }
   // Streams must be used up exactly (RFC 8878, 4.2.2), which libzstd's fastest decoder does not check.
-  const error = format == 0 ? decodeOne(at, stop, BUFFER, size) : decodeFour(at, stop, size);
+  const error = format == 0 ? decodeOne(at, bitLength(at, stop), BUFFER, size) : decodeFour(at, stop, size);
   if (error < 0) return error;
   literals = BUFFER;
   literalsLength = size;
@@ -140,16 +144,16 @@ function readWeights(src: usize, end: usize): u32 {
   while (true) {
     if (count > MAX_WEIGHTS - 2) return 0;
     const state = WEIGHT_STATES + (one << 3);
-    store<u8>(WEIGHTS + count, <u8>load<u32>(state, 4));
+    store<u8>(WEIGHTS + count, load<u8>(state, 4));
     count++;
     const bits = <u32>load<u8>(state, 2);
-    const next = <usize>load<u16>(state) + <usize>peek(fill(start, left), bits);
+    const next = (<usize>load<u16>(state) >> 3) + <usize>peek(fill(start, left), bits);
     left -= <i32>bits;
     one = two;
     two = next;
     if (left < 0) {
       // The bits are used up: the other state still has its symbol to give.
-      store<u8>(WEIGHTS + count, <u8>load<u32>(WEIGHT_STATES + (one << 3), 4));
+      store<u8>(WEIGHTS + count, load<u8>(WEIGHT_STATES + (one << 3), 4));
       return count + 1;
     }
   }
@@ -158,12 +162,13 @@ function readWeights(src: usize, end: usize): u32 {
 /** Builds the tree of `count` weights and the one that is left out: the last, which completes it. */
 function buildTree(count: u32): bool {
   let sum: u32 = 0;
-  let ones: u32 = 0;
+  v128.store(RANKS, i64x2.splat(0));
+  v128.store(RANKS, i64x2.splat(0), 16);
   for (let i: u32 = 0; i < count; i++) {
     const weight = <u32>load<u8>(WEIGHTS + i);
     if (weight > MAX_LOG) return false;
     sum += (1 << weight) >> 1;
-    if (weight == 1) ones++;
+    countWeight(weight);
   }
   if (sum == 0) return false;
   const log: u32 = 32 - clz<u32>(sum);
@@ -172,46 +177,90 @@ function buildTree(count: u32): bool {
   if ((rest & (rest - 1)) != 0) return false;
   const last: u32 = 32 - clz<u32>(rest);
   store<u8>(WEIGHTS + count, <u8>last);
-  if (last == 1) ones++;
+  countWeight(last);
+  const ones = load<u16>(RANKS, 2);
   // The longest codes come in pairs.
   if (ones < 2 || (ones & 1) != 0) return false;
-  let at = TREE;
-  for (let weight: u32 = 1; weight <= log; weight++) {
-    const entries: u32 = 1 << (weight - 1);
-    const bits = log + 1 - weight;
-    for (let i: u32 = 0; i <= count; i++) {
-      if (<u32>load<u8>(WEIGHTS + i) != weight) continue;
-      const entry = <u16>((i << 8) | bits);
-      for (let k: u32 = 0; k < entries; k++) {
-        store<u16>(at, entry);
-        at += 2;
-      }
-    }
+  let first: u32 = 0;
+  for (let weight: usize = 0; weight <= MAX_LOG; weight++) {
+    const next = first + load<u16>(RANKS + (weight << 1));
+    store<u16>(RANKS + (weight << 1), <u16>first);
+    first = next;
   }
-  treeLog = log;
+  for (let i: u32 = 0; i <= count; i++) {
+    const place = countWeight(<u32>load<u8>(WEIGHTS + i));
+    store<u8>(SORTED + place, <u8>i);
+  }
+  let at = TREE;
+  // Bytes of weight 0 are first, and do not occur.
+  for (let k = load<u16>(RANKS); k <= <u16>count; k++) {
+    const byte = load<u8>(SORTED + k);
+    const weight = <u32>load<u8>(WEIGHTS + byte);
+    const bits = i8x16.splat(<i8>(log + 1 - weight));
+    // As if the longest code had MAX_LOG bits, so that prefixes are found by a shift that the compiler knows.
+    const end = at + (<usize>1 << (MAX_LOG - log + weight - 1));
+    const bytes = i8x16.splat(byte);
+    for (let to = at; to < end; to += 16) {
+      v128.store(to, bits);
+      v128.store(to, bytes, 2048);
+    }
+    at = end;
+  }
+  hasTree = true;
   return true;
 }
 
-/** One stream of `size` bytes; 0 or an error. */
-function decodeOne(src: usize, end: usize, dst: usize, size: u32): i32 {
-  let left = bitLength(src, end);
-  if (left < 0) return NOT_THIS_FORMAT;
-  const shift = <u64>(64 - treeLog);
-  const stop = dst + size;
-  while (dst < stop) {
-    let window = fill(src, left);
-    const pause = min(dst + 5, stop);
-    while (dst < pause) {
-      const entry = <u32>load<u16>(TREE + (<usize>(window >> shift) << 1));
-      store<u8>(dst, <u8>(entry >> 8));
-      dst++;
-      window <<= <u64>(entry & 255);
-      left -= <i32>(entry & 255);
-    }
-    // Also bounds how far before the stream is read.
-    if (left < 0) return ENDS_EARLY;
-  }
-  return left == 0 ? 0 : LEFT_OVER;
+/** Counts a byte of a weight; returns how many or where were before it. */
+// @ts-ignore: decorator
+@inline
+function countWeight(weight: u32): usize {
+  const rank = RANKS + (weight << 1);
+  const before = load<u16>(rank);
+  store<u16>(rank, before + 1);
+  return before;
+}
+
+/** Decodes the code that the window begins with to `dst`, and returns its length. */
+// @ts-ignore: decorator
+@inline
+function put(window: u64, dst: usize): u64 {
+  const prefix = <usize>(window >> (64 - MAX_LOG));
+  store<u8>(dst, load<u8>(prefix, TREE + 2048));
+  return load<u8>(prefix, TREE);
+}
+
+// In a loop over whole windows a stream is two numbers: where its window was loaded, and the window. The window's lowest set bit marks
+// where it began: the zeros below it count the bits that were used, of which at most 55 are in five codes.
+
+// @ts-ignore: decorator
+@inline
+function windowAt(at: usize, used: u64): u64 {
+  return (load<u64>(at) | 1) << (used & 7);
+}
+
+/** Decodes five codes to `dst`. */
+// @ts-ignore: decorator
+@inline
+function putFive(window: u64, dst: usize): u64 {
+  window <<= put(window, dst);
+  window <<= put(window, dst + 1);
+  window <<= put(window, dst + 2);
+  window <<= put(window, dst + 3);
+  return window << put(window, dst + 4);
+}
+
+/** Where the window of a stream with `left` bits is loaded. */
+// @ts-ignore: decorator
+@inline
+function placeOf(src: usize, left: i32): usize {
+  return src + ((left + 7) >> 3) - 8;
+}
+
+/** Bits that are left of a stream from `src` on. */
+// @ts-ignore: decorator
+@inline
+function leftOf(src: usize, at: usize, window: u64): i32 {
+  return (<i32>(at - src + 8) << 3) - <i32>ctz(window);
 }
 
 /** Four streams, the first three of the same length, side by side; 0 or an error. */
@@ -224,64 +273,70 @@ function decodeFour(src: usize, end: usize, size: u32): i32 {
   if (src4 >= end) return NOT_THIS_FORMAT;
   const quarter: u32 = (size + 3) >> 2;
   if (quarter * 3 > size) return NOT_THIS_FORMAT;
-  let left1 = bitLength(src1, src2);
-  let left2 = bitLength(src2, src3);
-  let left3 = bitLength(src3, src4);
-  let left4 = bitLength(src4, end);
+  const left1 = bitLength(src1, src2);
+  const left2 = bitLength(src2, src3);
+  const left3 = bitLength(src3, src4);
+  const left4 = bitLength(src4, end);
   if ((left1 | left2 | left3 | left4) < 0) return NOT_THIS_FORMAT;
-  const shift = <u64>(64 - treeLog);
   let at = BUFFER;
-  // The fourth stream is the shortest; five codes of eleven bits fit in the window.
-  const rounds = (size - quarter * 3) / 5;
-  const stop = at + rounds * 5;
   const two = quarter;
   const three = quarter << 1;
   const four = quarter * 3;
-  while (at < stop) {
-    // The lowest bit marks where the window began: the zeros below it count the bits that were used.
-    let w1 = fill(src1, left1) | 1;
-    let w2 = fill(src2, left2) | 1;
-    let w3 = fill(src3, left3) | 1;
-    let w4 = fill(src4, left4) | 1;
-    for (let i = 0; i < 5; i++) {
-      const e1 = <u64>load<u16>(<usize>(w1 >> shift) << 1, TREE);
-      const e2 = <u64>load<u16>(<usize>(w2 >> shift) << 1, TREE);
-      const e3 = <u64>load<u16>(<usize>(w3 >> shift) << 1, TREE);
-      const e4 = <u64>load<u16>(<usize>(w4 >> shift) << 1, TREE);
-      store<u8>(at, <u8>(<u32>e1 >> 8));
-      store<u8>(at + two, <u8>(<u32>e2 >> 8));
-      store<u8>(at + three, <u8>(<u32>e3 >> 8));
-      store<u8>(at + four, <u8>(<u32>e4 >> 8));
-      at++;
-      // WebAssembly shifts by the lowest six bits, which are the code's length.
-      w1 <<= e1;
-      w2 <<= e2;
-      w3 <<= e3;
-      w4 <<= e4;
-    }
-    left1 -= <i32>ctz<u64>(w1);
-    left2 -= <i32>ctz<u64>(w2);
-    left3 -= <i32>ctz<u64>(w3);
-    left4 -= <i32>ctz<u64>(w4);
-    if ((left1 | left2 | left3 | left4) < 0) return ENDS_EARLY;
+  let at1 = placeOf(src1, left1);
+  let at2 = placeOf(src2, left2);
+  let at3 = placeOf(src3, left3);
+  let at4 = placeOf(src4, left4);
+  let w1 = windowAt(at1, -left1);
+  let w2 = windowAt(at2, -left2);
+  let w3 = windowAt(at3, -left3);
+  let w4 = windowAt(at4, -left4);
+  while (true) {
+    // Five codes move a stream by at most seven bytes. The fourth stream is the shortest.
+    const room = min(min(<i32>(at1 - src1), <i32>(at2 - src2)), min(<i32>(at3 - src3), <i32>(at4 - src4)));
+    const rounds = min(room / 7, <i32>(BUFFER + size - four - at) / 5);
+    if (rounds <= 0) break;
+    const stop = at + 5 * rounds;
+    do {
+      w1 = putFive(w1, at);
+      let used = ctz(w1);
+      at1 -= <usize>(used >> 3);
+      w1 = windowAt(at1, used);
+      w2 = putFive(w2, at + two);
+      used = ctz(w2);
+      at2 -= <usize>(used >> 3);
+      w2 = windowAt(at2, used);
+      w3 = putFive(w3, at + three);
+      used = ctz(w3);
+      at3 -= <usize>(used >> 3);
+      w3 = windowAt(at3, used);
+      w4 = putFive(w4, at + four);
+      used = ctz(w4);
+      at4 -= <usize>(used >> 3);
+      w4 = windowAt(at4, used);
+      at += 5;
+    } while (at < stop);
   }
-  const done = rounds * 5;
-  let error = finish(src1, left1, at, quarter - done);
-  if (error == 0) error = finish(src2, left2, at + two, quarter - done);
-  if (error == 0) error = finish(src3, left3, at + three, quarter - done);
-  if (error == 0) error = finish(src4, left4, at + four, size - four - done);
+  const rest = quarter - <u32>(at - BUFFER);
+  let error = decodeOne(src1, leftOf(src1, at1, w1), at, rest);
+  if (error == 0) error = decodeOne(src2, leftOf(src2, at2, w2), at + two, rest);
+  if (error == 0) error = decodeOne(src3, leftOf(src3, at3, w3), at + three, rest);
+  if (error == 0) error = decodeOne(src4, leftOf(src4, at4, w4), at + four, size - four - <u32>(at - BUFFER));
   return error;
 }
 
-/** The last bytes of a stream, which must use up its bits; 0 or an error. */
-function finish(src: usize, left: i32, dst: usize, size: u32): i32 {
-  const shift = <u64>(64 - treeLog);
+/** One stream of `size` bytes, which must use up its `left` bits; 0 or an error. */
+function decodeOne(src: usize, left: i32, dst: usize, size: u32): i32 {
+  if (left < 0) return NOT_THIS_FORMAT;
   const stop = dst + size;
   while (dst < stop) {
-    const entry = <u32>load<u16>(TREE + (<usize>(fill(src, left) >> shift) << 1));
-    store<u8>(dst, <u8>(entry >> 8));
-    dst++;
-    left -= <i32>(entry & 255);
+    let window = fill(src, left);
+    const pause = min(dst + 5, stop);
+    while (dst < pause) {
+      const length = put(window, dst++);
+      window <<= length;
+      left -= <i32>length;
+    }
+    // Also bounds how far before the stream is read.
     if (left < 0) return ENDS_EARLY;
   }
   return left == 0 ? 0 : LEFT_OVER;

@@ -1,6 +1,6 @@
 // The sequences of a zstd block: runs of literals and matches. @see RFC 8878, 3.1.1.3.2
 import { copyMatch, copyWild } from "./copy";
-import { bitLength, fill, peek } from "./decode-fse";
+import { bitLength, peek } from "./decode-fse";
 import { countsLog, fillSingle, fillTable, readCounts, setCounts } from "./decode-fse";
 
 const TOO_LONG: i32 = -2;
@@ -26,16 +26,6 @@ const MATCH_BASES = memory.data<u32>([
 const MATCH_EXTRAS = memory.data<u8>([
   0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1,1,1,1,2,2,3,3,4,4,5,7,8,9,10,11,12,13,14,15,16,
 ]);
-// prettier-ignore
-const OFFSET_BASES = memory.data<u32>([
-  1,2,4,8,16,32,64,128,256,512,1024,2048,4096,8192,16384,32768,65536,131072,262144,524288,1048576,2097152,4194304,8388608,
-  16777216,33554432,67108864,134217728,268435456,536870912,1073741824,2147483648,
-]);
-// prettier-ignore
-const OFFSET_EXTRAS = memory.data<u8>([
-  0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,
-]);
-
 // prettier-ignore
 const LENGTH_DEFAULTS = memory.data<i16>([4,3,2,2,2,2,2,2,2,2,2,2,2,1,1,1,2,2,2,2,2,2,2,2,2,3,2,1,1,1,1,1,-1,-1,-1,-1]);
 // prettier-ignore
@@ -100,7 +90,7 @@ export function decodeSequences(
     if (taken < 0) return NOT_THIS_FORMAT;
     lengthsLog = readLog;
     src += taken;
-    taken = readTable(src, end, (modes >> 4) & 3, OFFSETS, offsetsLog, 8, 31, OFFSET_DEFAULTS, 29, 5, OFFSET_BASES, OFFSET_EXTRAS);
+    taken = readTable(src, end, (modes >> 4) & 3, OFFSETS, offsetsLog, 8, 31, OFFSET_DEFAULTS, 29, 5, 0, 0);
     if (taken < 0) return NOT_THIS_FORMAT;
     offsetsLog = readLog;
     src += taken;
@@ -109,35 +99,55 @@ export function decodeSequences(
     matchesLog = readLog;
     src += taken;
 
-    let left = bitLength(src, end);
-    if (left < 0) return NOT_THIS_FORMAT;
-    let window = fill(src, left);
+    const length = bitLength(src, end);
+    if (length < 0) return NOT_THIS_FORMAT;
+    // Here the bits that were used are counted, from the end of the stream on: its last byte's highest bits are.
+    const last = end - 8;
+    const limit = <u64>(end - src) << 3;
+    let used = limit - <u64>length;
+    let window = windowAt(last, used);
     let lengthState = load<u64>(<usize>peek(window, lengthsLog) << 3, LENGTHS);
     window <<= <u64>lengthsLog;
     let offsetState = load<u64>(<usize>peek(window, offsetsLog) << 3, OFFSETS);
     window <<= <u64>offsetsLog;
     let matchState = load<u64>(<usize>peek(window, matchesLog) << 3, MATCHES);
-    left -= lengthsLog + offsetsLog + matchesLog;
+    used += lengthsLog + offsetsLog + matchesLog;
     let r1 = recent1;
     let r2 = recent2;
     let r3 = recent3;
     while (true) {
-      if (left < 0) return NOT_THIS_FORMAT;
-      window = fill(src, left);
-      const offsetBits = extraOf(offsetState);
-      const matchBits = extraOf(matchState);
-      const lengthBits = extraOf(lengthState);
-      let offset = baseOf(offsetState) + peek(window, offsetBits);
-      // 57 bits hold an offset of up to 25 bits with two lengths of 16; else the window is filled again.
-      if (offsetBits + matchBits + lengthBits > 57) {
-        window = fill(src, left - <i32>offsetBits);
-      } else {
-        window <<= <u64>offsetBits;
+      if (used > limit) return NOT_THIS_FORMAT;
+      // What was used of the window goes round to its lower end.
+      window = rotl<u64>(windowAt(last, used), extraOf(offsetState));
+      // The bits of the three states and their extra bits, added in one go: no sum leaves its byte.
+      const sums = (lengthState + matchState + offsetState) >> 16;
+      const extraBits = (sums >> 8) & 255;
+      const power = <u64>1 << extraOf(offsetState);
+      let offset = <u32>(power + (window & (power - 1)));
+      let match = baseOf(matchState);
+      let run = baseOf(lengthState);
+      // Short lengths have no bits of their own; an offset of 31 bits and three states fit in the 57 of the window then.
+      const lengthBits = extraBits - (extraOf(offsetState) & 255);
+      if (lengthBits != 0) {
+        const isFull = extraBits + (sums & 255) > 57;
+        if (isFull) window = windowAt(last, used + extraBits - lengthBits);
+        window = rotl<u64>(window, extraOf(matchState));
+        match += lowest(window, extraOf(matchState));
+        window = rotl<u64>(window, extraOf(lengthState));
+        run += lowest(window, extraOf(lengthState));
+        if (isFull) window = windowAt(last, used + extraBits);
       }
-      const match = <usize>(baseOf(matchState) + peek(window, matchBits));
-      window <<= <u64>matchBits;
-      const run = <usize>(baseOf(lengthState) + peek(window, lengthBits));
-      left -= <i32>(offsetBits + matchBits + lengthBits);
+      used += extraBits;
+      if (--count != 0) {
+        used += sums & 255;
+        // States are 8 bytes.
+        window = rotl<u64>(window, 3 + bitsOf(lengthState));
+        lengthState = load<u64>(nextOf(lengthState, window), LENGTHS);
+        window = rotl<u64>(window, bitsOf(matchState));
+        matchState = load<u64>(nextOf(matchState, window), MATCHES);
+        window = rotl<u64>(window, bitsOf(offsetState));
+        offsetState = load<u64>(nextOf(offsetState, window), OFFSETS);
+      }
 
       if (offset > 3) {
         offset -= 3;
@@ -169,21 +179,9 @@ export function decodeSequences(
       copyMatch(op, offset, match);
       op += match;
 
-      if (--count == 0) break;
-      window = fill(src, left);
-      let bits = bitsOf(lengthState);
-      left -= <i32>bits;
-      lengthState = load<u64>((nextOf(lengthState) + <usize>peek(window, bits)) << 3, LENGTHS);
-      window <<= <u64>bits;
-      bits = bitsOf(matchState);
-      left -= <i32>bits;
-      matchState = load<u64>((nextOf(matchState) + <usize>peek(window, bits)) << 3, MATCHES);
-      window <<= <u64>bits;
-      bits = bitsOf(offsetState);
-      left -= <i32>bits;
-      offsetState = load<u64>((nextOf(offsetState) + <usize>peek(window, bits)) << 3, OFFSETS);
+      if (count == 0) break;
     }
-    if (left != 0) return NOT_THIS_FORMAT;
+    if (used != limit) return NOT_THIS_FORMAT;
     recent1 = r1;
     recent2 = r2;
     recent3 = r3;
@@ -196,30 +194,46 @@ export function decodeSequences(
   return <i32>(op + rest - start);
 }
 
+/** The window of a stream that ends 8 bytes after `last`, where `used` bits of it were used. At least 57 of its bits are right. */
+// @ts-ignore: decorator
+@inline
+function windowAt(last: usize, used: u64): u64 {
+  return load<u64>(last - <usize>(used >> 3)) << (used & 7);
+}
+
+/** The lowest `count` bits. */
+// @ts-ignore: decorator
+@inline
+function lowest(window: u64, count: u64): usize {
+  return <usize>window & ((1 << <u32>count) - 1);
+}
+
 // The parts of a state, which is loaded at once. @see decode-fse.ts
+// Numbers of bits have others above them: shifts only take the lowest six.
 
+/** Where the next state is, whose bits are at the window's lower end but for three. */
 // @ts-ignore: decorator
 @inline
-function nextOf(state: u64): usize {
-  return <usize>state & 0xffff;
+function nextOf(state: u64, window: u64): usize {
+  return (<usize>state & 0xffff) + <usize>(window & (state >> 52));
 }
 
 // @ts-ignore: decorator
 @inline
-function bitsOf(state: u64): u32 {
-  return (<u32>state >> 16) & 255;
+function bitsOf(state: u64): u64 {
+  return state >> 16;
 }
 
 // @ts-ignore: decorator
 @inline
-function extraOf(state: u64): u32 {
-  return <u32>state >> 24;
+function extraOf(state: u64): u64 {
+  return state >> 24;
 }
 
 // @ts-ignore: decorator
 @inline
-function baseOf(state: u64): u32 {
-  return <u32>(state >> 32);
+function baseOf(state: u64): usize {
+  return <usize>(state >> 32) & 0xfffff;
 }
 
 /** Reads one of the three tables and sets `readLog`; returns the bytes that it takes, or -1 where it is damaged. */
