@@ -1,5 +1,5 @@
 // LZ4 block format. @see https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
-import { copyLongMatch, copyShortMatch, copyWild } from "./copy";
+import { copyLong, copyLongMatch, copyShortMatch } from "./copy";
 
 const ENDS_EARLY: i32 = -1;
 const TOO_LONG: i32 = -2;
@@ -104,7 +104,8 @@ export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
       }
       if (literals > ipEnd - ip) return ENDS_EARLY;
       if (literals > opEnd - op) return TOO_LONG;
-      copyWild(ip, op, literals);
+      if (literals > 1024) memory.copy(op, ip, literals);
+      else copyLong(ip, op, literals);
       ip += literals;
       op += literals;
     }
