@@ -67,32 +67,51 @@ export interface FilteredStreams {
   readonly count: number;
 }
 
-/** Writes the streams of a block, each after its length; returns where the chunk goes on, or FULL. */
+/** Where a part of a chunk goes: from `at` on in `out`, and not beyond `end`. */
+export interface Target {
+  readonly out: Uint8Array;
+  readonly at: number;
+  readonly end: number;
+}
+
+/** Writes the streams of a block, each after its length, whether `out` is the kernel's memory or not; returns where the chunk goes on, or FULL. */
 export function putStreams(
   { source, length, count }: FilteredStreams,
-  start: number,
-  end: number,
+  { out, at, end }: Target,
   encodeStream: StreamEncoder,
   kernel: EncodeKernel,
+  layout: EncodeLayout,
 ): number {
-  const { bytes, view } = kernel.memory;
-  let at = start;
+  const { bytes } = kernel.memory;
+  const isHere = out.buffer === bytes.buffer;
+  let to = at;
   for (let i = 0; i < count; i++) {
     const stream = source + i * length;
-    at += 4;
-    const room = Math.min(length, end - at);
+    to += 4;
+    const room = Math.min(length, end - to);
     if (room <= 0) return FULL;
-    let written = encodeStream(stream, length, at, room);
+    const place = isHere ? out.byteOffset + to : layout.chunk;
+    let written = encodeStream(stream, length, place, room);
     // A stream of its full length is read as a stored one.
-    if (written <= 0 || written >= length) {
-      if (length > end - at) return FULL;
-      bytes.copyWithin(at, stream, stream + length);
+    const isStored = written <= 0 || written >= length;
+    if (isStored) {
+      if (length > end - to) return FULL;
       written = length;
     }
-    view.setUint32(at - 4, written, true);
-    at += written;
+    const from = isStored ? stream : place;
+    if (isStored || !isHere) out.set(bytes.subarray(from, from + written), to);
+    putUint32(out, to - 4, written);
+    to += written;
   }
-  return at;
+  return to;
+}
+
+/** Writes a number as four bytes, the lowest first. */
+export function putUint32(out: Uint8Array, at: number, value: number): void {
+  out[at] = value;
+  out[at + 1] = value >>> 8;
+  out[at + 2] = value >>> 16;
+  out[at + 3] = value >>> 24;
 }
 
 // Which encoder compresses the streams of a chunk, and with what level. Must not know how a chunk is put together.

@@ -20,6 +20,7 @@ import {
   FULL,
   loadBlock,
   putStreams,
+  putUint32,
   registerDeflater,
   streamEncoder,
 } from "./encode-block.ts";
@@ -136,8 +137,8 @@ function storeChunk<T extends Uint8Array>(data: Uint8Array, settings: EncodeSett
 }
 
 /**
- * Gives `take` the compressed chunk, to copy it; undefined where it would not be smaller than the stored one. Where `out` is
- * memory of a kernel, the chunk is made there.
+ * Gives `take` the compressed chunk; undefined where it would not be smaller than the stored one. It lies in `out` already where that
+ * has room for the stored one; else in a kernel's memory, to be copied.
  */
 export function encodeSettled<T>(
   data: Uint8Array,
@@ -149,9 +150,13 @@ export function encodeSettled<T>(
   const most = HEADER_LENGTH + data.length;
   return withKernelAt(out, most, settings.blocksize, (kernel, at) => {
     const layout = kernel.layOut(settings.blocksize, most, at);
-    const length = putBlocks(data, settings, kernel, layout);
+    const room =
+      out !== undefined && out.length >= most
+        ? out
+        : kernel.memory.bytes.subarray(layout.chunk, layout.chunk + most);
+    const length = putBlocks(data, settings, kernel, layout, room);
     if (length === undefined) return undefined;
-    const chunk = kernel.memory.bytes.subarray(layout.chunk, layout.chunk + length);
+    const chunk = room.subarray(0, length);
     putHeader(chunk, settings, false);
     return take(chunk);
   });
@@ -163,24 +168,24 @@ function putBlocks(
   settings: EncodeSettings,
   kernel: EncodeKernel,
   layout: EncodeLayout,
+  out: Uint8Array,
 ): number | undefined {
-  const { view } = kernel.memory;
   const { nbytes, nblocks, blocksize, typesize } = settings;
   const encodeStream = streamEncoder(settings, kernel, layout);
-  const end = layout.chunk + HEADER_LENGTH + nbytes;
-  let at = layout.chunk + HEADER_LENGTH + 4 * nblocks;
+  const end = HEADER_LENGTH + nbytes;
+  let at = HEADER_LENGTH + 4 * nblocks;
   for (let block = 0; block < nblocks; block++) {
     const start = block * blocksize;
     const length = Math.min(blocksize, nbytes - start);
-    view.setUint32(layout.chunk + HEADER_LENGTH + 4 * block, at - layout.chunk, true);
+    putUint32(out, HEADER_LENGTH + 4 * block, at);
     const source = loadBlock(data.subarray(start, start + length), settings, kernel, layout);
     // A shorter last block is never split.
     const nstreams = settings.split && length === blocksize ? typesize : 1;
     const streams = { source, length: length / nstreams, count: nstreams };
-    at = putStreams(streams, at, end, encodeStream, kernel);
+    at = putStreams(streams, { out, at, end }, encodeStream, kernel, layout);
     if (at === FULL) return undefined;
   }
-  return at - layout.chunk;
+  return at;
 }
 
 function putHeader(chunk: Uint8Array, settings: EncodeSettings, stored: boolean): void {

@@ -18,7 +18,14 @@ import {
 } from "../decode/decode-block.ts";
 import { type DecodeKernel, giveBackKernel, NEED_ALL, takeKernel } from "../decode/decode-kernel.ts";
 import { encodeInto, encodeSync, placeFor } from "../encode/encode.ts";
-import { filterBlock, putStreams, type StreamEncoder, streamEncoder } from "../encode/encode-block.ts";
+import {
+  FULL,
+  filterBlock,
+  putStreams,
+  type StreamEncoder,
+  streamEncoder,
+  type Target,
+} from "../encode/encode-block.ts";
 import { type EncodeKernel, type EncodeLayout, withEncodeKernel } from "../encode/encode-kernel.ts";
 import { type EncodeSettings, settleEncode } from "../encode/encode-settings.ts";
 import { blockLength, HEADER_LENGTH, headLength } from "../header.ts";
@@ -47,13 +54,6 @@ function putPiece({ at, length, bytes, from }: Piece, target: Uint8Array, base: 
     target.set(part, base + at + done);
     done += part.length;
   }
-}
-
-/** Where compressed bytes go: to `out` from `at` on, and not past `end`. */
-interface Target {
-  readonly out: Uint8Array;
-  readonly at: number;
-  readonly end: number;
 }
 
 /** A block of `length` decoded bytes in `nstreams` streams, and what is put into it. */
@@ -129,22 +129,16 @@ class BlockRewriter {
     return this.#replaceInStreams({ block, length, nstreams, pieces }, target);
   }
 
-  #encodeBlock(
-    { block, length, nstreams, pieces }: ChangedBlock,
-    { out, at, end }: Target,
-  ): number | undefined {
+  #encodeBlock({ block, length, nstreams, pieces }: ChangedBlock, target: Target): number | undefined {
     const { bytes } = this.#encoder.memory;
     const layout = this.#layout;
     if (!pieces.some((piece) => piece.length === length))
       bytes.set(this.#decode(block, length), layout.block);
     for (const piece of pieces) putPiece(piece, bytes, layout.block);
     const source = filterBlock(length, this.#settings, this.#encoder, layout);
-    const room = layout.chunk + length + 4 * nstreams;
     const streams = { source, length: length / nstreams, count: nstreams };
-    const stop = putStreams(streams, layout.chunk, room, this.#encodeStream, this.#encoder);
-    if (at + stop - layout.chunk > end) return undefined;
-    out.set(bytes.subarray(layout.chunk, stop), at);
-    return at + stop - layout.chunk;
+    const stop = putStreams(streams, target, this.#encodeStream, this.#encoder, layout);
+    return stop === FULL ? undefined : stop;
   }
 
   /** The decoded block: a view of the decoder's memory. */
@@ -168,7 +162,7 @@ class BlockRewriter {
     const streamLength = length / nstreams;
     const streams = this.#readStreams(block, nstreams, streamLength);
     const { bytes } = this.#encoder.memory;
-    const { filtered, chunk } = this.#layout;
+    const { filtered } = this.#layout;
     const each = this.#walk(length, streamLength, streams);
     each(pieces, (stream) => {
       stream.changes++;
@@ -183,18 +177,17 @@ class BlockRewriter {
     });
     let at = start;
     for (const [i, stream] of streams.entries()) {
-      let encoded = this.#chunk.subarray(stream.start - 4, stream.start + stream.length);
-      if (stream.isLoaded) {
-        const source = filtered + i * streamLength;
-        const room = chunk + 4 + streamLength;
-        const one = { source, length: streamLength, count: 1 };
-        const stop = putStreams(one, chunk, room, this.#encodeStream, this.#encoder);
-        encoded = bytes.subarray(chunk, stop);
-      }
-      if (at + encoded.length > end) return undefined;
-      out.set(encoded, at);
       stream.to = at + 4;
-      at += encoded.length;
+      if (stream.isLoaded) {
+        const one = { source: filtered + i * streamLength, length: streamLength, count: 1 };
+        at = putStreams(one, { out, at, end }, this.#encodeStream, this.#encoder, this.#layout);
+        if (at === FULL) return undefined;
+      } else {
+        const encoded = this.#chunk.subarray(stream.start - 4, stream.start + stream.length);
+        if (at + encoded.length > end) return undefined;
+        out.set(encoded, at);
+        at += encoded.length;
+      }
     }
     each(pieces, (stream, _, inStream, value) => {
       if (!stream.isLoaded) out[stream.to + inStream] = value;
