@@ -69,10 +69,10 @@ export function putLastLiterals(to: usize, limit: usize, literals: usize, litera
 // LZ4, the high-compression encoder: chains of all earlier places with the same four bytes, and a look for a longer
 // match inside each match that is found.
 
-/** 32,768 heads of chains: the place after which the chain begins, plus one; 0: none. 128 KiB. */
+/** 32,768 heads of chains: the address where the chain begins; 0: none, which is further away than a match reaches. 128 KiB. */
 const HEAD_BITS: u32 = 15;
 const HEADS_LENGTH: usize = 4 << HEAD_BITS;
-/** By the lowest 16 bits of a place: how far back the next one of its chain is; 0: none. 128 KiB. */
+/** By the lowest 16 bits of an address: how far back the next one of its chain is; 0: none. 128 KiB. */
 const CHAIN_LENGTH: usize = 2 << 16;
 let startFound: usize = 0;
 let distanceFound: usize = 0;
@@ -85,20 +85,20 @@ function headOf(work: usize, bytes: u32): usize {
 
 // @ts-ignore: decorator
 @inline
-function chainOf(work: usize, place: usize): usize {
-  return work + HEADS_LENGTH + ((place & 0xffff) << 1);
+function chainOf(work: usize, at: usize): usize {
+  return work + HEADS_LENGTH + ((at & 0xffff) << 1);
 }
 
 /** Adds the places from `from` up to and without `to` to their chains. */
 // @ts-ignore: decorator
 @inline
 function insert(src: usize, from: usize, to: usize, work: usize): void {
-  for (let place = from; place < to; place++) {
-    const head = headOf(work, load<u32>(src + place));
-    const before = <usize>load<u32>(head);
-    const back = place + 1 - before;
-    store<u16>(chainOf(work, place), before != 0 && back <= MAX_DISTANCE ? <u16>back : 0);
-    store<u32>(head, <u32>(place + 1));
+  const end = src + to;
+  for (let at = src + from; at < end; at++) {
+    const head = headOf(work, load<u32>(at));
+    const back = at - <usize>load<u32>(head);
+    store<u16>(chainOf(work, at), back <= MAX_DISTANCE ? <u16>back : 0);
+    store<u32>(head, at);
   }
 }
 
@@ -112,37 +112,36 @@ function widestMatch(
 ): usize {
   const at = src + place;
   const bytes = load<u32>(at);
-  const before = <usize>load<u32>(headOf(work, bytes));
-  if (before == 0) return 0;
   const reach = place - low;
-  let candidate = before - 1;
+  let from = <usize>load<u32>(headOf(work, bytes));
   let best = least;
   let longest: usize = 0;
-  while (true) {
-    const distance = place - candidate;
-    if (distance > MAX_DISTANCE) break;
-    const from = src + candidate;
-    // However far it extends backwards, a longer match contains these two bytes.
-    const end = best - 1 - reach;
-    if (
-      (candidate + best <= reach || load<u16>(from + end) == load<u16>(at + end)) && load<u32>(from) == bytes
-    ) {
-      const forward = MIN_MATCH + matchLength(from + MIN_MATCH, at + MIN_MATCH, matchEnd);
-      const most = min(reach, candidate);
-      let backward: usize = 0;
-      while (backward < most && load<u8>(from - backward - 1) == load<u8>(at - backward - 1)) backward++;
-      const length = backward + forward;
-      if (length > best) {
-        best = length;
-        longest = length;
-        distanceFound = distance;
-        startFound = place - backward;
+  // However far it extends backwards, a longer match contains these two bytes.
+  let end = best - 1 - reach;
+  let bytesThere = load<u16>(at + end);
+  const lowest = src + max(place, MAX_DISTANCE) - MAX_DISTANCE;
+  while (from >= lowest) {
+    if (load<u16>(from + end) == bytesThere) {
+      if (load<u32>(from) == bytes) {
+        const forward = MIN_MATCH + matchLength(from + MIN_MATCH, at + MIN_MATCH, matchEnd);
+        const most = min(reach, from - src);
+        let backward: usize = 0;
+        while (backward < most && load<u8>(from - backward - 1) == load<u8>(at - backward - 1)) backward++;
+        const length = backward + forward;
+        if (length > best) {
+          best = length;
+          end = best - 1 - reach;
+          bytesThere = load<u16>(at + end);
+          longest = length;
+          distanceFound = at - from;
+          startFound = place - backward;
+        }
       }
     }
     if (--attempts == 0) break;
-    const back = <usize>load<u16>(chainOf(work, candidate));
+    const back = <usize>load<u16>(chainOf(work, from));
     if (back == 0) break;
-    candidate -= back;
+    from -= back;
   }
   return longest;
 }
