@@ -9,7 +9,7 @@ type Shell = (typeof SHELLS)[number];
 export function addCompletion(program: Command, context: Context): void {
   program
     .command("completion")
-    .description("print a script that completes commands, options and their values in a shell")
+    .description("print a completion script for a shell: commands, options and their values")
     .addArgument(new Argument("<shell>", "the shell that reads it").choices(SHELLS))
     .addHelpText(
       "after",

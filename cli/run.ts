@@ -14,12 +14,12 @@ or their checksums, 130 interrupted.
 PATH is a file, a folder, or an http(s):// or s3:// address. Results go to
 stdout, messages and progress to stderr. With --json an error is also printed to
 stdout, as {"error": {code, message, path, offset, chunk, field, expected,
-found}}, where no result has been printed yet.
+found}}, if no result has been printed yet.
 
 Example:
   superchunk info prices.blp`;
 
-/** Runs `superchunk` with the arguments behind its name. Resolves with the exit code. */
+/** Runs `superchunk` with the arguments after its name. Resolves with the exit code. */
 export async function run(argv: readonly string[], io: Io): Promise<number> {
   const context = new Context(io, argv);
   try {
@@ -100,9 +100,9 @@ function debugText(error: Error): string {
 async function buildProgram(context: Context, first: string | undefined): Promise<Command> {
   const program = new Command("superchunk")
     .description(
-      "Read Bloscpack, BLZ, bcolz and superchunk archives, and carry them into Zarr v3 without recompressing.",
+      "Read Bloscpack, BLZ, bcolz and superchunk archives, and convert them to Zarr v3 without recompressing.",
     )
-    .option("--debug", "print the stack of an error")
+    .option("--debug", "print the stack trace of an error")
     .version(readVersion(), "-V, --version", "print the version")
     .addHelpText("after", EXIT_CODES)
     .exitOverride()

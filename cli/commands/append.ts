@@ -24,42 +24,44 @@ export function addAppend(program: Command, context: Context): void {
     .argument("<path>", "Bloscpack file, or folder of an array (also of Zarr) or a table")
     .argument(
       "<input...>",
-      'bytes, or rows as .npy or raw; "-" reads stdin. For a table: one structured .npy, a table (.parquet, .arrow, .feather, .csv), or NAME=FILE for each column',
+      'bytes, or rows as .npy or raw; "-" is stdin. For a table: one structured .npy, a table (.parquet, .arrow, .feather, .csv), or NAME=FILE for each column',
     )
     .option(
       "--in-place",
-      "of a Bloscpack file of bytes: change it where it lies, behind a journal, instead of renaming a new one over it",
+      "for a Bloscpack file of bytes: change it in place, protected by a journal, instead of renaming a new file over it",
     )
     .option(
       "--grow",
-      "of a Bloscpack file: make a larger table of offsets, or room for metadata, where it is full",
+      "for a Bloscpack file: enlarge the table of offsets, or the room for metadata, if it is full",
     )
-    .option("--max-app-chunks <n>", 'room in the larger table (default: "10x")', parseCountOrFactor)
-    .option("-m, --metadata <file>", "of a Bloscpack file: JSON file with new metadata")
+    .option("--max-app-chunks <n>", 'room in the enlarged table (default: "10x")', parseCountOrFactor)
+    .option("-m, --metadata <file>", "for a Bloscpack file: JSON file with new metadata")
     .addOption(
       new Option("--meta-codec <name>", "of the new metadata (default: zlib)").choices(["none", "zlib"]),
     )
     .option("--meta-level <level>", "of zlib, 0 to 9 (default: as before)", integerOf(0, 9))
     .option("--bytes", "take a .npy file as plain bytes, as blpk does")
-    .option("--dry-run", "say what would be appended, and of a file how much copied, and change nothing")
-    .option("--publish <when>", `of an array of superchunks: ${PUBLISH_HELP}`, parsePublish)
+    .option(
+      "--dry-run",
+      "show what would be appended, and for a file how much would be copied; change nothing",
+    )
+    .option("--publish <when>", `for an array of superchunks: ${PUBLISH_HELP}`, parsePublish)
     .option(
       "--shared",
-      "of an array of superchunks: other processes and machines append at the same time, also with --shared",
+      "for an array of superchunks: let other processes and machines append at the same time, also with --shared",
     )
     .option(
       "--lease <seconds>",
-      "with --shared: after so long without a commit, what this process had reserved is given back (default: 600)",
+      "with --shared: after this long without a commit, what this process had reserved is released (default: 600)",
       integerOf(1, 315_360_000),
     )
     .option("--json", "print JSON")
-    .option("--break-lock", "take the lock from whoever holds it")
+    .option("--break-lock", "take the lock from its holder")
     .addOption(allowOption())
     .addHelpText(
       "after",
       `
-The compression options are for Bloscpack files; arrays say themselves how they
-are compressed.
+The compression options are for Bloscpack files; arrays store their own.
 
 Examples:
   superchunk append log.blp more.txt --dry-run

@@ -19,18 +19,18 @@ export function addAttrs(program: Command, context: Context): void {
   program
     .command("attrs")
     .description(
-      "print the user attributes of an archive, a Zarr array or group as JSON; set and remove them",
+      "print the user attributes of an archive, a Zarr array or a Zarr group as JSON; set and remove attributes",
     )
     .argument("<path>", "archive, or Zarr array or group")
     .option(
       "--set <name=json>",
-      "set an attribute; what is no JSON is taken as text; may be repeated",
+      "set an attribute; a value that is not JSON is taken as text; may be repeated",
       collectAttribute,
     )
     .option("--remove <name>", "remove an attribute; may be repeated", collectName)
-    .option("--break-lock", "take the lock from whoever holds it")
+    .option("--break-lock", "take the lock from its holder")
     .addOption(allowOption())
-    .option("--json", "of a change: print what was done, and the attributes that there are now")
+    .option("--json", "for a change: print what was done, and the attributes after it")
     .addHelpText(
       "after",
       `

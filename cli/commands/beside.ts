@@ -13,15 +13,15 @@ export function addConsolidate(program: Command, context: Context): void {
   program
     .command("consolidate")
     .description(
-      "bring the consolidated metadata of a Zarr v3 group up to date, so that readers find all its nodes at once",
+      "bring the consolidated metadata of a Zarr v3 group up to date, so that readers find all its nodes in one request",
     )
     .argument("<group>", "folder, or s3://BUCKET/PREFIX")
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
-Groups below it that have consolidated metadata are brought up to date too. What
-"superchunk convert" puts into a group is listed without this.
+Groups below it that have consolidated metadata are updated too. Not needed
+after "superchunk convert", which lists the arrays that it adds to a group.
 
 Example:
   superchunk consolidate bundles.zarr`,
@@ -45,12 +45,12 @@ export function addIndex(program: Command, context: Context): void {
   program
     .command("index")
     .description(
-      "write the least and the greatest value of each chunk beside a table or an array, so that filters skip chunks",
+      "write the minimum and maximum of each chunk next to a table or an array, so that filters can skip chunks",
     )
     .argument("<path...>", "table, array, Bloscpack file or Zarr group of columns")
     .option(
       "--column <name>",
-      "only this column; again for each further one (default: all that can be compared)",
+      "only this column; may be repeated (default: all that can be compared)",
       (name: string, earlier: readonly string[] = []) => [...earlier, name],
     )
     .addOption(allowOption())
@@ -58,9 +58,9 @@ export function addIndex(program: Command, context: Context): void {
     .addHelpText(
       "after",
       `
-The index is one file, superchunk-index. It counts for a chunk only as long as
-the chunk's file is the same: what is written later is read, and "index" again
-reads only that. To remove the index, delete the file.
+The index is one file, superchunk-index. It is used for a chunk only while the
+chunk's file is unchanged. Later data are read as usual; run "index" again to
+add them, which reads only those. To remove the index, delete the file.
 
 Examples:
   superchunk index daily_equities.bcolz

@@ -55,21 +55,21 @@ interface CatOptions {
 export function addCat(program: Command, context: Context): void {
   program
     .command("cat")
-    .description("print the values")
-    .argument("<path>", "file, folder or URL of one archive, or of a Zarr array or group")
+    .description("print values")
+    .argument("<path>", "file, folder or URL of an archive, a Zarr array or a Zarr group")
     .option(
       "--column <name>",
-      "one column of a table, or of an array with column folders; one array of a group; again for each further one",
+      "a column of a table or of an array with column folders, or an array of a group; may be repeated",
       (name: string, earlier: readonly string[] = []) => [...earlier, name],
     )
     .option(
       "--slice <slice>",
-      'a part in numpy\'s syntax, for example "0:10,3" or "::2"; of a table, its rows',
+      'a selection in numpy\'s syntax, such as "0:10,3" or "::2"; for a table, of rows',
     )
     .addOption(
       new Option(
         "--where <condition>",
-        'only rows that fulfil it: "close > 100", "day between 2015-01-01 and 2015-12-31", "code in (A, B)", "time is not null"; again for each further one, and all must hold',
+        'only rows that match: "close > 100", "day between 2015-01-01 and 2015-12-31", "code in (A, B)", "time is not null"; may be repeated: all conditions must match',
       )
         .argParser((text: string, earlier: readonly Where[] = []) => [...earlier, parseWhere(text)])
         .conflicts(["slice", "tail"]),
@@ -79,18 +79,18 @@ export function addCat(program: Command, context: Context): void {
     .addOption(
       new Option(
         "--format <format>",
-        "text, csv, json, ndjson (a row to a line), npy, arrow (a stream of Arrow), parquet (a file, made in memory), or raw: the decoded bytes, C order, stored byte order (default: raw for plain bytes, else text)",
+        "text, csv, json, ndjson (one row per line), npy, arrow (an Arrow stream), parquet (built in memory), or raw (the decoded bytes in C order and the stored byte order) (default: raw for plain bytes, else text)",
       ).choices(FORMATS),
     )
     .addOption(
       new Option(
         "--plot",
-        "draw numbers in the terminal instead: all rows, from the least to the greatest value, a plot for each column",
+        "plot numbers in the terminal instead: all rows, from the minimum to the maximum, one plot per column",
       ).conflicts(["format", "all"]),
     )
     .addOption(allowOption())
     .addOption(damagedOption())
-    .option("--all", "print all rows as text on a terminal too, where otherwise long arrays are cut short")
+    .option("--all", "do not shorten long arrays on a terminal")
     .addHelpText(
       "after",
       `

@@ -33,21 +33,18 @@ export function addChunks(program: Command, context: Context): void {
   program
     .command("chunks")
     .description("list every chunk: file, offset, bytes, ratio, codec, checksum; no values are read")
-    .argument("<path>", "file, folder or URL of an archive or a Zarr array; folder of many")
-    .option(
-      "--column <name>",
-      "one column of a table, one array of a group (default: all, one after another)",
-    )
+    .argument("<path>", "file, folder or URL of an archive or a Zarr array, or a folder of many")
+    .option("--column <name>", "one column of a table, or one array of a group (default: all of them)")
     .option(
       "--missing",
-      "list the chunks that do not exist instead, and would read as the fill value; in an archive that is damage, and an error",
+      "list instead the chunks that do not exist; they read as the fill value. In an archive a missing chunk is damage, and an error",
     )
     .option(
       "--map",
-      "a character for each chunk instead, dark where little was saved; damaged ones are marked",
+      "print instead one character per chunk, dark if it compressed little; damaged chunks are marked",
     )
     .addOption(allowOption())
-    .option("--json", "print a JSON array, one chunk to a line")
+    .option("--json", "print a JSON array, one chunk per line")
     .addHelpText(
       "after",
       `

@@ -40,11 +40,13 @@ export function addColumns(program: Command, context: Context): void {
   const collect = (parse: (text: string) => ColumnChange) => (text: string) => void changes.push(parse(text));
   program
     .command("columns")
-    .description("list the columns of a table or an array of a structured dtype; add, rename and delete them")
+    .description(
+      "list the columns of a table or of an array with a structured dtype; add, rename and delete columns",
+    )
     .argument("<path>", "folder of a table, or of an array with a folder for each column")
     .option(
       "--add <name=file>",
-      "add a column behind the others: a .npy file with as many rows, or raw bytes of --dtype; NAME alone holds default values of --dtype; may be repeated",
+      "add a column after the others, from a .npy file with as many rows, or raw bytes of --dtype; NAME alone: default values of --dtype; may be repeated",
       collect(parseAdded),
     )
     .option("--rename <old=new>", "give a column another name; may be repeated", collect(parseRenamed))
@@ -53,17 +55,17 @@ export function addColumns(program: Command, context: Context): void {
       "delete a column; may be repeated",
       collect((name) => ({ kind: "delete", name })),
     )
-    .option("--dtype <dtype>", "of columns added without a .npy file", parseDTypeText)
-    .option("--dflt <json>", "default value of the columns added (default: 0, empty, NaT)", parseValue)
-    .option("--break-lock", "take the lock from whoever holds it")
+    .option("--dtype <dtype>", "dtype of columns added without a .npy file", parseDTypeText)
+    .option("--dflt <json>", "default value of added columns (default: 0, empty, NaT)", parseValue)
+    .option("--break-lock", "take the lock from its holder")
     .addOption(allowOption())
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
-Changes are made one after the other, as they were typed: each as a whole or not
-at all. Of an array that is a Zarr group as well they are shown right after; who
-still reads a column that went gets an error.
+Changes are made one by one, in the order in which you give them, each as a
+whole or not at all. If the array is also a Zarr group, its view is updated
+right after; readers of a column that was deleted get an error.
 
 Examples:
   superchunk columns trades.bcolz

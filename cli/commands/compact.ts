@@ -29,28 +29,27 @@ export function addCompact(program: Command, context: Context): void {
   const command = program
     .command("compact")
     .description(
-      "make an array a plain sequence of full superchunks again; with other settings all of it is rewritten",
+      "turn an array into a plain sequence of full superchunks again; with new settings, all of it is rewritten",
     )
     .argument("<root>", "folder of an array of superchunks")
     .option(
       "--move-older-than <n>",
-      "of an array with places: then move all superchunks but the last N, or those written longer ago (12h, 30d), to another place",
+      "for an array with places: afterwards move all superchunks except the last N, or those that are older (12h, 30d), to another place",
       parseAge,
     )
     .option("--to <place>", "with --move-older-than: the place (default: the last one)")
-    .option("--dry-run", "say how much would be written, and change nothing")
-    .option("--break-lock", "take the lock from whoever holds it")
+    .option("--dry-run", "show how much would be written; change nothing")
+    .option("--break-lock", "take the lock from its holder")
     .addOption(allowOption())
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
-Without other settings compressed chunks are copied as they are, and only the
-superchunks are written that are in pieces or were changed. With others, the
-shards of an array that is a Zarr array as well (create --zarr) change too: who
-reads it meanwhile gets right values or an error, and zarr.json is gone
-while they do. What is broken off there, the next command that writes makes
-whole.
+Without new settings, compressed chunks are copied, and only superchunks that
+are in pieces or were changed are written. With new settings, everything is
+rewritten, the shards of an array that is also a Zarr array (create --zarr) too.
+Until that is done zarr.json is missing, and readers get right values or an
+error. If it is interrupted, the next command that writes completes it.
 
 Examples:
   superchunk compact prices --dry-run

@@ -50,24 +50,24 @@ export function addCompress(program: Command, context: Context): void {
     .command("compress")
     .alias("c")
     .description("compress a file into a Bloscpack file, as blpk does; a .npy file becomes an array")
-    .argument("<file>", 'file; "-" reads stdin')
-    .argument("[out]", 'file to write (default: FILE with ".blp" behind it); "-" writes stdout')
+    .argument("<file>", 'file; "-" is stdin')
+    .argument("[out]", 'file to write (default: FILE with ".blp" appended); "-" is stdout')
     .option("-z, --chunk-size <size>", 'bytes of a chunk, such as 1M, or "max" (default: 1M)', parseChunkSize)
     .addOption(new Option("-k, --checksum <name>", "of each chunk (default: adler32)").choices(CHECKSUMS))
-    .option("-o, --no-offsets", "without a table of where the chunks are")
+    .option("-o, --no-offsets", "do not write a table of chunk offsets")
     .option(
       "--max-app-chunks <n>",
-      'room for chunks to come, or times the chunks of now (default: "10x")',
+      'room in the table for later chunks: a number, or a multiple of the present chunks (default: "10x")',
       parseCountOrFactor,
     )
     .option(
       "--reserve <size>",
-      'room behind each chunk for a longer one: bytes, or a share such as "10%"; bloscpack refuses such a file',
+      'room after each chunk for a longer one: bytes, or a share such as "10%"; Bloscpack refuses such a file',
       parseReserve,
     )
     .option(
       "--stream",
-      "write each chunk as soon as it is made, without offsets, and of stdin with -1 for what is unknown",
+      "write each chunk as soon as it is compressed, without offsets; from stdin, unknown sizes in the header are -1",
     )
     .option("-m, --metadata <file>", "JSON file with metadata to store")
     .addOption(new Option("--meta-checksum <name>", "of the metadata (default: adler32)").choices(CHECKSUMS))
@@ -75,11 +75,11 @@ export function addCompress(program: Command, context: Context): void {
     .option("--meta-level <level>", "of zlib, 0 to 9 (default: 6)", integerOf(0, 9))
     .option(
       "--max-meta-size <bytes>",
-      'room for metadata, or times their length (default: "10x")',
+      'room for metadata: bytes, or a multiple of their length (default: "10x")',
       parseCountOrFactor,
     )
     .option("--bytes", "take a .npy file as plain bytes, as blpk does")
-    .option("-f, --force", "replace OUT where it exists")
+    .option("-f, --force", "replace OUT if it exists")
     .addHelpText(
       "after",
       `
@@ -89,8 +89,8 @@ Examples:
   mysqldump shop | superchunk compress - shop.sql.blp --codec zstd
   sensor | superchunk compress - - --stream | ssh host "cat > samples.blp"
 
-Bloscpack 0.16 reads a file that was streamed from stdin as empty: its header
-does not tell how many chunks there are. superchunk reads it.`,
+Bloscpack 0.16 reads a file that was streamed from stdin as empty, because its
+header does not say how many chunks there are. superchunk reads it.`,
     );
   addBloscOptions(command, "8, or the item size of an array").action(
     (file: string, out: string | undefined, flags: CompressFlags) =>

@@ -29,37 +29,41 @@ export function addConversionOptions(command: Command): Command {
     .addOption(
       new Option(
         "--to <format>",
-        "format to write; by default what the name of DST says (.parquet, .arrow, .npy, .b2nd, .blp, .bcolz, .blz), else zarr",
+        "format to write; the default follows from the name of DST (.parquet, .arrow, .npy, .b2nd, .blp, .bcolz, .blz), else zarr",
       )
         .choices(TARGETS)
         .default("zarr"),
     )
-    .option("--shard-size <size>", "uncompressed bytes of a shard, whole chunks (default: 128MiB)", parseSize)
+    .option(
+      "--shard-size <size>",
+      "uncompressed bytes per shard, a multiple of the chunk size (default: 128MiB)",
+      parseSize,
+    )
     .addOption(
-      new Option("--chunks-per-shard <n>", "chunks of a shard").argParser(parseCount).conflicts("shardSize"),
+      new Option("--chunks-per-shard <n>", "chunks per shard").argParser(parseCount).conflicts("shardSize"),
     )
     .addOption(
       new Option(
         "--grid <kind>",
-        "rectilinear keeps short chunks as they are, without padding, as one object a chunk; few readers know it",
+        "rectilinear keeps short chunks without padding, one object per chunk; few readers support it",
       ).choices(["regular", "rectilinear"]),
     )
     .option(
       "--portable",
-      "only data types that every Zarr reader knows: dates as int64, strings and structs as bytes",
+      "only data types that every Zarr reader supports: dates as int64, strings and structs as bytes",
     )
-    .option("--dtype <dtype>", 'for plain bytes: what they are, for example "<f8" (default: uint8)')
+    .option("--dtype <dtype>", 'for plain bytes: their dtype, such as "<f8" (default: uint8)')
     .option("--shape <n,n,...>", "for plain bytes: the shape of the array", parseShape)
     .option("--dimension-names <a,b,...>", "names of the dimensions", parseNames)
     .option("--column <name...>", "only these columns of a table")
-    .option("--no-recode", "refuse where chunks cannot be copied, instead of compressing them again")
+    .option("--no-recode", "fail if chunks cannot be copied, instead of recompressing them")
     .addOption(
       new Option(
         "--statistics <kind>",
-        "for Parquet: none carries streams over without a look at their values (default: pages)",
+        "for Parquet: none copies streams without decoding their values (default: pages)",
       ).choices(["pages", "none"]),
     )
-    .option("--compatible", "for Parquet: only encodings that readers before 2024 know")
+    .option("--compatible", "for Parquet: only encodings that readers older than 2024 support")
     .addOption(
       new Option(
         "--strings <kind>",
@@ -68,9 +72,9 @@ export function addConversionOptions(command: Command): Command {
     )
     .option(
       "--zipline",
-      "for Parquet and Arrow: the table has daily bars of zipline (default: seen by its attributes)",
+      "for Parquet and Arrow: the table has zipline daily bars (default: detected by its attributes)",
     )
-    .option("--no-zipline", "for Parquet and Arrow: days and prices of zipline stay numbers")
+    .option("--no-zipline", "for Parquet and Arrow: leave days and prices of zipline as numbers")
     .addOption(
       new Option(
         "--prices <kind>",
@@ -80,11 +84,11 @@ export function addConversionOptions(command: Command): Command {
     .addOption(
       new Option(
         "--partition <by>",
-        "for Parquet: daily bars of zipline in folders, a file for each asset (id=24) or year (year=2014)",
+        "for Parquet: zipline daily bars as a folder with one file per asset (id=24) or year (year=2014)",
       ).choices(["symbol", "year"]),
     )
     .addOption(damagedOption())
-    .option("--concat", "join the archives along the first dimension to one array, or one group of arrays")
+    .option("--concat", "join the archives along the first dimension into one array, or one group of arrays")
     .option("--verify", "read the whole result back and compare it with the source")
     .addOption(allowOption());
 }
@@ -120,32 +124,33 @@ export function addConvert(program: Command, context: Context): void {
   const command = program
     .command("convert")
     .description(
-      "convert archives by copying their compressed chunks: to Zarr v3, whole folders of archives too, or archives, Zarr arrays and groups to another format",
+      "convert archives, or whole folders of them, to Zarr v3 by copying their compressed chunks; convert archives, Zarr arrays and groups to other formats",
     )
     .usage("[options] <src...> <dst>")
     .argument(
       "<paths...>",
-      "archives (files, folders, URLs), Zarr arrays or groups, or folders of them, and last where to",
+      "archives (files, folders, URLs), Zarr arrays or groups, or folders of them; the last path is the destination",
     );
   addConversionOptions(command)
-    .option("--dry-run", "say what would happen, and write nothing")
+    .option("--dry-run", "show what would happen; write nothing")
     .addOption(
-      new Option("--resume", "go on with an unfinished conversion of the same source and options").conflicts(
-        "overwrite",
-      ),
+      new Option(
+        "--resume",
+        "continue an unfinished conversion of the same source with the same options",
+      ).conflicts("overwrite"),
     )
-    .option("--overwrite", "replace what was converted to DST before")
+    .option("--overwrite", "replace an earlier conversion to DST")
     .addOption(filesFromOption())
-    .option("--jobs <n>", "for Zarr: archives that are converted at a time (default: 4)", parseCount)
-    .option("--report <file>", "write what became of each archive to a file, as JSON")
+    .option("--jobs <n>", "for Zarr: archives to convert at the same time (default: 4)", parseCount)
+    .option("--report <file>", "write the result of each archive to a file, as JSON")
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
-Several sources, or folders of many archives, become one hierarchy below DST. A
-damaged archive among many is reported at the end; the others are converted. An
-array or group of Zarr v2, or of the older transformer, becomes Zarr v3 with the
-chunks that it has; those with zlib are recompressed, with Blosc.
+Several sources, or folders of many archives, become one hierarchy below DST. If
+one of many archives is damaged, it is reported at the end, and the others are
+converted. Arrays and groups of Zarr v2, or of the older sharding transformer,
+become Zarr v3 with the same chunks; chunks in zlib are recompressed with Blosc.
 
 Examples:
   superchunk convert daily_equities.bcolz daily_equities.zarr

@@ -84,62 +84,69 @@ export function addCreate(program: Command, context: Context): void {
   const command = program
     .command("create")
     .description(
-      "make an array or a table that can grow, shrink and be changed: from .npy files, tables of Parquet, Arrow or CSV, raw bytes, or empty",
+      "create an array or a table that can grow, shrink and be changed: from .npy, Parquet, Arrow or CSV files, from raw bytes, or empty",
     )
     .argument("<root>", "folder to make, or s3://BUCKET/PREFIX")
     .addOption(
-      new Option("--as <kind>", "what to make; bcolz opens a carray and a ctable")
+      new Option("--as <kind>", "what to create; bcolz opens carray and ctable")
         .choices(["superchunk", "carray", "ctable"])
         .default("superchunk"),
     )
     .option(
       "--from <file>",
-      '.npy file, a table (.parquet, .arrow, .feather, .csv), or raw bytes where --dtype is given; "-" reads stdin',
+      '.npy file, a table (.parquet, .arrow, .feather, .csv), or raw bytes if --dtype is given; "-" is stdin',
     )
     .option(
       "--dtype <dtype>",
-      'of raw bytes or an empty array, as numpy spells it: "<f8", int32, [["a","<i4"]]',
+      'dtype of raw bytes or of an empty array, as numpy writes it: "<f8", int32, [["a","<i4"]]',
       parseDTypeText,
     )
     .option(
       "--shape <n,n,...>",
-      "of raw bytes (rows may be -1) or of an array of default values",
+      "shape of raw bytes (rows may be -1) or of an array of default values",
       parseRowsAndShape,
     )
     .option("--dflt <json>", "default value, which resize appends (default: 0, empty, NaT)", parseValue)
-    .option("--expectedlen <rows>", "rows that it will have, about: chunks are chosen by it", parseCount)
+    .option(
+      "--expectedlen <rows>",
+      "approximate final number of rows, used to choose the chunk size",
+      parseCount,
+    )
     .addOption(
       new Option(
         "--optimize <for>",
-        "chunks of 1 MiB to read much, of 128 KiB to update values (default: update; with --zarr by --expectedlen, up to 1 MiB)",
+        "choose chunks of 1 MiB for reading much, or of 128 KiB for updating values (default: update; with --zarr by --expectedlen, up to 1 MiB)",
       ).choices(["read", "update"]),
     )
     .option(
       "--attr <name=json>",
-      "a user attribute; what is no JSON is taken as text; may be repeated",
+      "a user attribute; a value that is not JSON is taken as text; may be repeated",
       collectAttribute,
     )
-    .option("--column <name=file>", "of a ctable: a .npy file for each column; may be repeated", collectText)
-    .option("--overwrite", "remove the archive that is there before")
-    .option("--zarr", "keep the folder a Zarr v3 array as well, also through later changes")
+    .option("--column <name=file>", "for a ctable: the .npy file of a column; may be repeated", collectText)
+    .option("--overwrite", "first remove the archive that is there")
+    .option("--zarr", "make the folder a Zarr v3 array too, and keep it one through later changes")
     .option(
       "--place <[name=]address>",
-      "folder on another disk, or s3://BUCKET/PREFIX, in which superchunks lie besides ROOT; may be repeated",
+      "folder on another disk, or s3://BUCKET/PREFIX, that holds superchunks in addition to ROOT; may be repeated",
       collectPlace,
     )
     .addOption(placeByOption("with --place: "))
     .option("--publish <when>", PUBLISH_HELP, parsePublish)
     .option(
       "--reserve <size>",
-      'room behind each chunk for set --in-place: bytes, or a share such as "10%"; Bloscpack refuses such files',
+      'room after each chunk for set --in-place: bytes, or a share such as "10%"; Bloscpack refuses such files',
       parseReserve,
     )
-    .option("--no-columns", "of a structured dtype: all fields in one folder, not a folder each")
+    .option(
+      "--no-columns",
+      "for a structured dtype: store all fields in one folder, instead of one folder each",
+    )
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
-Where it fails, nothing is left of it.
+If it fails, nothing is left behind.
 
 Examples:
   superchunk create prices --from prices.npy --codec zstd --attr currency=EUR

@@ -34,12 +34,12 @@ export function addDecompress(program: Command, context: Context): void {
     .command("decompress")
     .alias("d")
     .description(
-      "write the decoded bytes to a file, as blpk does; an array becomes .npy where OUT ends in .npy",
+      "write the decoded bytes to a file, as blpk does; if OUT ends in .npy, an array becomes a .npy file",
     )
-    .argument("<file>", 'archive; "-" reads stdin')
-    .argument("[out]", 'file to write (default: FILE without ".blp"); "-" writes stdout')
+    .argument("<file>", 'archive; "-" is stdin')
+    .argument("[out]", 'file to write (default: FILE without ".blp"); "-" is stdout')
     .addOption(damagedOption())
-    .option("-f, --force", "replace OUT where it exists")
+    .option("-f, --force", "replace OUT if it exists")
     .addHelpText(
       "after",
       `

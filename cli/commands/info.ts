@@ -25,15 +25,15 @@ export function addInfo(program: Command, context: Context): void {
     )
     .argument(
       "<path>",
-      "file, folder or URL of one archive, or of a Zarr array or group; of a folder of many, totals are shown",
+      "file, folder or URL of an archive, a Zarr array or a Zarr group; for a folder of many, totals are shown",
     )
     .addOption(
       new Option(
         "--sample",
-        "draw a line of the numbers of each column, from up to eight of its chunks (default: on a terminal, of archives on this machine)",
+        "draw a small chart for each column of numbers, from up to eight of its chunks (default: on a terminal, for archives on this machine)",
       ).conflicts("json"),
     )
-    .option("--no-sample", "read no values")
+    .option("--no-sample", "do not read any values")
     .addOption(allowOption())
     .option("--json", "print JSON")
     .addHelpText(

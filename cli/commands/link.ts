@@ -34,28 +34,28 @@ interface LinkFlags {
 export function addLink(program: Command, context: Context): void {
   program
     .command("link")
-    .description("make an archive a Zarr v3 array where it lies, by an index after the chunks of each file")
+    .description("turn an archive into a Zarr v3 array in place, by an index after the chunks of each file")
     .argument("<path>", "folder or file of one archive")
-    .argument("[dst]", "for a file: the folder that is to be the Zarr array")
+    .argument("[dst]", "for a file: the folder that becomes the Zarr array")
     .addOption(
       new Option("--link <kind>", "how the shards are named: hard links, symbolic links, or copies")
         .choices(KINDS)
         .default("hard"),
     )
-    .option("--dtype <dtype>", 'for plain bytes: what they are, for example "<f8" (default: uint8)')
+    .option("--dtype <dtype>", 'for plain bytes: their dtype, such as "<f8" (default: uint8)')
     .option("--shape <n,n,...>", "for plain bytes: the shape of the array", parseShape)
     .option("--dimension-names <a,b,...>", "names of the dimensions", (text) =>
       text.split(",").map((name) => name.trim()),
     )
-    .option("--live", "of an array of superchunks: keep it a Zarr array through all later changes")
-    .option("--dry-run", "say what would happen, and write nothing")
-    .option("--break-lock", "take the lock of a writer that is sure to be dead")
+    .option("--live", "for an array of superchunks: keep it a Zarr array through all later changes")
+    .option("--dry-run", "show what would happen; write nothing")
+    .option("--break-lock", "take the lock of a writer that has certainly died")
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
 Each data file gets an index at its end and becomes read-only (with --link copy,
-only the copies do). Programs that read the files go on reading them. If a link
+only the copies do). Programs that read the files still can. If a link
 is interrupted or damaged, run "superchunk link" again to complete or repair it.
 "superchunk unlink" undoes it to the last byte.
 
@@ -144,9 +144,9 @@ interface UnlinkFlags {
 export function addUnlink(program: Command, context: Context): void {
   program
     .command("unlink")
-    .description("undo link: every data file gets its length and its permissions back, to the last byte")
-    .argument("<path>", "folder that is the Zarr array")
-    .option("--break-lock", "take the lock of a writer that is sure to be dead")
+    .description("undo link: restore every data file to the last byte, and its permissions")
+    .argument("<path>", "folder of the Zarr array")
+    .option("--break-lock", "take the lock of a writer that has certainly died")
     .option("--json", "print JSON")
     .addHelpText(
       "after",

@@ -27,16 +27,16 @@ export function addLs(program: Command, context: Context): void {
   program
     .command("ls")
     .description(
-      "list all archives, Zarr arrays and groups under a folder, a line each; damaged ones too (exit code 3)",
+      "list all archives, Zarr arrays and groups in a folder and its subfolders, one per line; damaged ones too (exit code 3)",
     )
     .argument("<path>", "folder, or file or URL of one archive or Zarr hierarchy")
-    .option("--missing", "count the chunks that do not exist too, without reading any")
+    .option("--missing", "also count the chunks that do not exist, without reading any")
     .addOption(allowOption())
-    .option("--totals", "sum up by dialect, dtype and codec; reads a header of each archive more")
+    .option("--totals", "print totals by dialect, dtype and codec; reads one more header of each archive")
     .addOption(
-      new Option("--csv", "print CSV, one archive to a line, with its codec").conflicts(["json", "missing"]),
+      new Option("--csv", "print CSV, one archive per line, with its codec").conflicts(["json", "missing"]),
     )
-    .option("--json", "print a JSON array, one archive to a line")
+    .option("--json", "print a JSON array, one archive per line")
     .addHelpText(
       "after",
       `

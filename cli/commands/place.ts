@@ -25,35 +25,35 @@ export function addPlace(program: Command, context: Context): void {
   program
     .command("place")
     .description(
-      "show in which places the superchunks of an array lie; add and remove places, and move superchunks",
+      "show which places hold the superchunks of an array; add and remove places, and move superchunks",
     )
     .argument("<root>", "folder of an array of superchunks, or s3://BUCKET/PREFIX")
     .option(
       "--add <[name=]address>",
-      "add a folder on another disk, s3://BUCKET/PREFIX, or (to read) an http(s):// address; may be repeated",
+      "add a folder on another disk, s3://BUCKET/PREFIX, or (read-only) an http(s):// address; may be repeated",
       collectPlace,
     )
-    .option("--remove <name>", "remove a place in which no superchunk lies; may be repeated", collectName)
+    .option("--remove <name>", "remove a place that holds no superchunk; may be repeated", collectName)
     .addOption(placeByOption())
     .option(
       "--move <first..last>",
-      'move superchunks: by their places in the array from 0, such as 3..7 or 3, or "all"',
+      'move superchunks, numbered from 0: such as 3..7 or 3, or "all"',
       parseRange,
     )
     .option("--to <name>", 'with --move: the place; "data" is the folder of the array itself')
     .option("--own", "make the places this array's, after its folder was moved from another disk or machine")
-    .option("--break-lock", "take the lock from whoever holds it")
+    .option("--break-lock", "take the lock from its holder")
     .addOption(allowOption())
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
-The array names its places, and the caller allows them (--allow), here and in
-all commands that read or change it; a place that is added is allowed. A
-superchunk that is moved is copied, read back and compared; one commit names the
-copy, and then the old one is removed. Readers find their rows meanwhile. A copy
-of ROOT names the same superchunks and writes none of them; use --own only where
-the other folder is gone.
+The array names its places. You have to allow them with --allow, here and in all
+commands that read or change the array; a place that you add is allowed. To move
+a superchunk, the command copies it, reads it back and compares it, commits the
+copy, and then removes the old one. Readers are not disturbed. A copy of ROOT
+names the same superchunks, and cannot write them: use --own only if the other
+folder is gone.
 
 Examples:
   superchunk place ticks

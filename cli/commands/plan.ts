@@ -50,39 +50,37 @@ import { printReport } from "./verify.ts";
 export function addPlan(program: Command, context: Context): void {
   const command = program
     .command("plan")
-    .description("plan work that many processes or machines share; nothing is written at DST")
+    .description("plan a job that many processes or machines share; nothing is written to DST")
     .usage("[options] <src...> <dst> -o <plan>")
     .argument(
       "<paths...>",
-      "the archives, and last where the result goes, by paths that every machine has, or addresses",
+      "the archives, then the destination: paths that are the same on every machine, or addresses",
     )
     .requiredOption(
       "-o, --output <plan>",
-      "where the plan goes: a file (.json), or a folder for very many archives",
+      "where to write the plan: a file (.json), or a folder for very many archives",
     );
   addConversionOptions(command)
     .addOption(
       new Option(
         "--for <command>",
-        "what is shared; verify: DST is the file of its report, JSON lines; repair: a folder for copies of what is damaged",
+        "the job; for verify, DST is the file for its report (JSON lines); for repair, a folder for copies of damaged archives",
       )
         .choices(["convert", "verify", "virtualize", "repair"])
         .default("convert"),
     )
-    .addOption(
-      new Option("--holes <how>", "with --for repair: what stands where a chunk is gone").choices(HOLES),
-    )
-    .option("--scan", "with --for repair: search files for chunks where nothing else tells where they are")
+    .addOption(new Option("--holes <how>", "with --for repair: what to do if a chunk is lost").choices(HOLES))
+    .option("--scan", "with --for repair: search files for chunks if nothing else says where they are")
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
-The plan is never changed. "run" does a share of it, anywhere and in any order;
-"finish" ends it. The result is that of "convert", byte for byte; with
+The plan never changes. "run" does a share of it, anywhere and in any order;
+"finish" completes it. The result is that of "convert", byte for byte. With
 "--for verify" it is what "verify SRC --report DST" writes and prints, with
 "--for virtualize" the references that "virtualize" writes. "--for repair" puts
-a copy of what is whole of each damaged archive below DST, and a report,
-repair.jsonl; archives in which nothing is wrong stay where they are.
+a repaired copy of each damaged archive below DST, and a report, repair.jsonl;
+undamaged archives are not copied.
 
 Examples:
   superchunk plan /data/bundles /data/bundles.zarr -o plan.json
@@ -217,35 +215,35 @@ interface RunFlags {
 export function addRun(program: Command, context: Context): void {
   program
     .command("run")
-    .description("run the tasks of a plan, or a share of them, that have no receipt yet")
-    .argument("<plan>", "file or folder of the plan")
+    .description("run the tasks of a plan that are not done, or a share of them")
+    .argument("<plan>", "the plan, a file or a folder")
     .addOption(
       new Option(
         "--task <k/n>",
-        "share K of N, from 1/N to N/N (default: what the scheduler says, else all)",
+        "share K of N, from 1/N to N/N (default: given by the scheduler, else all)",
       ).argParser(parseShare),
     )
     .addOption(
-      new Option("--shares <n>", "how many shares there are, where the scheduler says only which one this is")
+      new Option("--shares <n>", "number of shares, if the scheduler gives only the number of this one")
         .argParser(parseCount)
         .conflicts("task"),
     )
-    .option("--jobs <n>", "tasks at a time (default: 4)", parseCount)
-    .option("--retry-failed", "run tasks again that have failed for good, after what was wrong is mended")
+    .option("--jobs <n>", "tasks to run at the same time (default: 4)", parseCount)
+    .option("--retry-failed", "run tasks again that failed permanently, after their cause is fixed")
     .addOption(
       new Option(
         "--queue <url>",
-        'put the tasks into a queue (redis://…) in place of running them; "work" does that',
+        'put the tasks into a queue (redis://…) instead of running them; "work" runs them',
       ).conflicts(["task", "shares", "jobs"]),
     )
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
-The share is read from the variables of Slurm arrays, indexed Jobs of Kubernetes
+The share is taken from the environment of Slurm arrays, indexed Kubernetes Jobs
 (with --shares), AWS Batch arrays, and GNU parallel (with --shares). A task that
-is run twice makes the same bytes. Exit code 1: a task failed that another run
-may do; 3: an archive is damaged, which "finish" leaves out and names.
+runs twice writes the same bytes. Exit code 1: a task failed, and may succeed in
+another run; 3: an archive is damaged: "finish" leaves it out and names it.
 
 Examples:
   superchunk run plan.json
@@ -293,24 +291,25 @@ async function run(location: string, flags: RunFlags, context: Context): Promise
 export function addWork(program: Command, context: Context): void {
   program
     .command("work")
-    .description("run the tasks of a queue, of whatever plan, until SIGTERM or Ctrl-C")
+    .description("run the tasks in a queue, of any plan, until SIGTERM or Ctrl-C")
     .requiredOption("--queue <url>", "redis:// or rediss:// address of the queue's server")
-    .option("--concurrency <n>", "tasks at a time (default: 4)", parseCount)
-    .option("--rate <n>", "tasks a second, of all workers of the queue together", parseCount)
+    .option("--concurrency <n>", "tasks to run at the same time (default: 4)", parseCount)
+    .option("--rate <n>", "tasks per second, of all workers of the queue together", parseCount)
     .option(
       "--stalled-after <s>",
-      "seconds after which a silent worker's tasks are given\nto another (default: 30)",
+      "seconds after which the tasks of a silent worker go to another one (default: 30)",
       parseCount,
     )
-    .option("--until-empty", "end when nothing is left to do")
+    .option("--until-empty", "exit when the queue is empty")
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
-Needs the packages bullmq and ioredis. The server may be Redis or Valkey; user
-and password are also read from REDIS_USERNAME and REDIS_PASSWORD. "run PLAN
---queue" puts tasks in. A task that fails is tried again, later each time; one
-whose worker dies is given to another. The first signal lets tasks end.
+Needs the packages bullmq and ioredis. The server is Redis or Valkey; user and
+password can also come from REDIS_USERNAME and REDIS_PASSWORD. "run PLAN
+--queue" adds tasks. A task that fails is tried again, after a growing delay; if
+a worker dies, its tasks go to another. After the first signal, the worker
+completes the tasks that it has begun.
 
 Examples:
   superchunk work --queue redis://queue.example:6379 --concurrency 8
@@ -323,14 +322,14 @@ Examples:
 export function addFinish(program: Command, context: Context): void {
   program
     .command("finish")
-    .description("end a plan whose tasks are all done: the result becomes visible, its root last")
-    .argument("<plan>", "file or folder of the plan")
+    .description("complete a plan when all its tasks are done: the result becomes visible, its root last")
+    .argument("<plan>", "the plan, a file or a folder")
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
-Exit code 1 where tasks are missing; nothing is visible then. It can be killed
-at any time, and run again.
+If tasks are missing, the exit code is 1 and nothing becomes visible. The
+command can be killed at any time and run again.
 
 Examples:
   superchunk finish plan.json`,
@@ -385,10 +384,12 @@ const WATCH_EVERY = 2000;
 export function addStatus(program: Command, context: Context): void {
   program
     .command("status")
-    .description("say how far a plan is: tasks done, running and failed, rate, time left, and each process")
-    .argument("<plan>", "file or folder of the plan")
+    .description(
+      "show the progress of a plan: tasks done, running and failed, rate, time left, and each process",
+    )
+    .argument("<plan>", "the plan, a file or a folder")
     .option("--watch", "look again every two seconds, until all tasks are done")
-    .option("--queue <url>", "also what the queue (redis://…) knows of it, with its dead letters")
+    .option("--queue <url>", "also show the state of the queue (redis://…), with its dead letters")
     .option("--json", "print JSON, with --watch a line each time")
     .addHelpText(
       "after",

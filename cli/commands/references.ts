@@ -28,11 +28,13 @@ const TARGETS: readonly ReferenceForm[] = ["icechunk", "kerchunk", "kerchunk-par
 export function addVirtualize(program: Command, context: Context): void {
   program
     .command("virtualize")
-    .description("write references to archives, which Icechunk and kerchunk read as Zarr without a copy")
+    .description(
+      "write references to archives, which readers of Icechunk and kerchunk open as Zarr without a copy",
+    )
     .usage("[options] <src...> <dst>")
     .argument(
       "<paths...>",
-      "archives (files, folders, URLs) or folders of archives, and last where the references go",
+      "archives (files, folders, URLs) or folders of archives, then the destination of the references",
     )
     .addOption(
       new Option(
@@ -44,42 +46,43 @@ export function addVirtualize(program: Command, context: Context): void {
     .addOption(
       new Option(
         "--grid <kind>",
-        "rectilinear refers to short last chunks as they are, and few readers know it",
+        "rectilinear refers to short last chunks without padding; few readers support it",
       )
         .choices(["regular", "rectilinear"])
         .default("regular"),
     )
     .option("--inline <size>", "store chunks of at most this size with the references", parseSize)
-    .option("--no-guard", "no ETags and times: an archive that changes is read all the same, as wrong values")
+    .option("--no-guard", "do not store ETags and times: if an archive changes, readers get wrong values")
     .option(
       "--update",
-      "Icechunk: add new archives, and what was appended to known ones, as a commit; kerchunk: write a set again, with its containers",
+      "Icechunk: commit new archives, and what was appended to known ones; kerchunk: rewrite a set, with its containers",
     )
-    .option("--concat", "join the archives along the first dimension to one array")
+    .option("--concat", "join the archives along the first dimension into one array")
     .option(
       "--shards",
-      "of linked archives: one reference to each file, which is a whole shard; with --concat all but the last must end on one",
+      "for linked archives: one reference per file, which is a whole shard; with --concat, all archives except the last must end with a full shard",
     )
     .option(
       "--overwrite",
-      "kerchunk: replace a set that is there; Icechunk, with --update: refer again to known chunks too",
+      "kerchunk: replace an existing set; Icechunk, with --update: also rewrite references to known chunks",
     )
-    .option("--containers <file>", "where the archives lie and how they are read, as JSON")
+    .option("--containers <file>", "where the archives are and how to read them, as JSON")
     .addOption(allowOption())
-    .option("--portable", "only data types that every Zarr reader knows")
+    .option("--portable", "only data types that every Zarr reader supports")
     .option("--dimension-names <a,b,...>", "names of the dimensions", parseNames)
     .option("--column <name...>", "only these columns of a table")
-    .option("--message <text>", "Icechunk: message of the commit")
+    .option("--message <text>", "Icechunk: commit message")
     .addOption(filesFromOption())
-    .option("--jobs <n>", "archives that are looked at at a time (default: 4)", parseCount)
-    .option("--report <file>", "write what became of each archive to a file, as JSON")
+    .option("--jobs <n>", "archives to read at the same time (default: 4)", parseCount)
+    .option("--report <file>", "write the result of each archive to a file, as JSON")
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
-Nothing of the archives is copied but short last chunks, filled up. Readers need
-the archives where they are; the lines to open the result are printed at the
-end. A damaged archive among many is reported there; the others are referenced.
+Nothing is copied from the archives except short last chunks, which are padded.
+Readers need the archives where they are now. The last lines of the output show
+how to open the result. If one of many archives is damaged, it is reported at
+the end, and the others are referenced.
 
 Examples:
   superchunk virtualize daily_equities.bcolz equities.icechunk
@@ -128,23 +131,25 @@ const MEMBERS = ["prefix", "location", "region", "endpoint", "anonymous", "crede
 export function addContainers(program: Command, context: Context): void {
   program
     .command("containers")
-    .description("list the places that references point into; add and edit them, or delete what none needs")
+    .description(
+      "list the containers that references point into; add and edit containers, or delete unused ones",
+    )
     .argument("<refs>", "kerchunk set or Icechunk repository: a path, or an s3:// address")
-    .option("--set <name>", "add a container, or edit the one of this name")
+    .option("--set <name>", "add a container, or edit the one with this name")
     .option("--delete <name>", "delete a container that no reference needs")
-    .option("--prefix <url>", "of a new one: what its locations begin with, up to a /")
-    .option("--location <url>", "kerchunk: where the objects lie now, in place of the prefix, up to a /")
-    .option("--region <name>", "of S3")
+    .option("--prefix <url>", "for a new container: the start of its locations, up to a /")
+    .option("--location <url>", "kerchunk: where the objects are now, instead of the prefix, up to a /")
+    .option("--region <name>", "region of S3")
     .option("--endpoint <url>", "an S3-compatible server, or the account of az://")
     .option("--anonymous", "read without credentials")
-    .option("--no-anonymous", "read with what the AWS tools find")
-    .option("--credentials <name>", "name of the credentials that readers give; never a secret")
+    .option("--no-anonymous", "read with the credentials that AWS tools find")
+    .option("--credentials <name>", "name of the credentials that readers provide; never a secret")
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
-References stay as they are, and so do their guards. Readers name the containers
-that they allow. Credentials are given when references are opened, and kept
+References and their guards do not change. A reader names the containers that it
+allows, and provides credentials when it opens the references. They are stored
 nowhere: here they only have a name.
 
 Examples:

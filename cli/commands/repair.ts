@@ -43,43 +43,43 @@ interface RepairFlags {
 export function addRepair(program: Command, context: Context): void {
   program
     .command("repair")
-    .description("keep what is whole of a damaged archive, in a copy or where it lies, and say what is gone")
-    .argument("<path>", "file, folder or URL of one archive, of any dialect, or of a Zarr array or group")
-    .argument("[dst]", "file or folder to make for what is whole, of the same dialect")
-    .option("--in-place", "repair an array of superchunks where it lies, by one commit, instead of into DST")
-    .option("--dry-run", "say what is wrong, and what would be gone, and change nothing")
+    .description("save the undamaged part of an archive, in a copy or in place, and report what is lost")
+    .argument("<path>", "file, folder or URL of an archive of any dialect, or of a Zarr array or group")
+    .argument("[dst]", "file or folder to create for the undamaged part, in the same dialect")
+    .option("--in-place", "repair an array of superchunks in place, by one commit, instead of copying to DST")
+    .option("--dry-run", "show what is damaged and what would be lost; change nothing")
     .addOption(
       new Option(
         "--holes <how>",
-        "what stands where a chunk is gone: fill, a value, so that rows keep their places; drop, nothing, so that rows move up; cut, nothing, and the rows end there",
+        "what to do if a chunk is lost: fill puts a value there, so that rows keep their positions; drop leaves its rows out, so that later rows move up; cut ends the rows there",
       ).choices(HOLES),
     )
-    .option("--fill <value>", "the value that fills, as JSON (default: the array's default value, else zero)")
-    .option("--dtype <dtype>", 'what the chunks hold, where no metadata tell it, for example "<f8"')
-    .option("--shape <n,n,...>", "the shape of the array, where no metadata tell it", parseShape)
-    .option("--chunklen <n>", "rows of a chunk, where no metadata tell it", parseCount)
+    .option(
+      "--fill <value>",
+      "the value for --holes fill, as JSON (default: the array's default value, else zero)",
+    )
+    .option("--dtype <dtype>", 'dtype of the chunks, such as "<f8", if the metadata are lost')
+    .option("--shape <n,n,...>", "shape of the array, if the metadata are lost", parseShape)
+    .option("--chunklen <n>", "rows per chunk, if the metadata are lost", parseCount)
     .addOption(
       new Option(
         "--order <order>",
-        "of a Bloscpack file: the order of the items, where no metadata tell it (default: C)",
+        "for a Bloscpack file: order of the items, if the metadata are lost (default: C)",
       ).choices(["C", "F"]),
     )
-    .option(
-      "--scan",
-      "search files for chunks by their Blosc headers, where nothing else tells where they are",
-    )
-    .option("--discard", "with --in-place: remove what was replaced once the result was read back")
+    .option("--scan", "search files for Blosc headers if nothing else says where the chunks are")
+    .option("--discard", "with --in-place: remove what was replaced, after the result was read back")
     .addOption(allowOption())
     .option("--break-lock", "take the lock from its holder")
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
-Finds the chunks that are whole: those whose header, checksum and payload are
-right. Where rows would be lost or made up it writes nothing, lists every hole
-and ends with 3, until --holes says what stands there. With it, it ends with 3
-where rows are gone, or anything else is. A repair in place keeps what it
-replaces in PATH/lost+found.
+Saves every chunk whose header, checksum and payload are right. If rows would be
+lost, the command first writes nothing, lists every hole and exits with 3: add
+--holes to say what to do with them. The exit code is 3 as well if rows, or
+anything else, are lost in the result. A repair in place keeps what it replaces
+in PATH/lost+found.
 
 Examples:
   superchunk repair broken --dry-run

@@ -19,14 +19,16 @@ interface ResizeFlags {
 export function addResize(program: Command, context: Context): void {
   program
     .command("resize")
-    .description("make an array or a table so many rows long: cut rows off, or append default values")
+    .description(
+      "change the number of rows of an array or a table: cut rows off the end, or append default values",
+    )
     .argument("<path>", "folder of an array or a table")
-    .argument("<rows>", "rows that it shall have, or a whole shape such as 100,3", parseShape)
+    .argument("<rows>", "the new number of rows, or a whole shape such as 100,3", parseShape)
     .option(
       "--dry-run",
-      "say how many rows would go or come, and how much would be written again, and change nothing",
+      "show how many rows would be cut or added, and how much would be rewritten; change nothing",
     )
-    .option("--break-lock", "take the lock from whoever holds it")
+    .option("--break-lock", "take the lock from its holder")
     .addOption(allowOption())
     .option("--json", "print JSON")
     .addHelpText(
@@ -98,18 +100,18 @@ interface RowRange {
 export function addDelete(program: Command, context: Context): void {
   program
     .command("delete")
-    .description("take rows out of an array; the rows after them move up, and are rewritten")
+    .description("delete rows of an array; the rows after them move up, and are rewritten")
     .argument("<root>", "folder of an array or a table, or Bloscpack file of an array")
-    .requiredOption("--rows <a:b>", "rows from A up to, without, B; -1 is the last row", parseRows)
-    .option("--dry-run", "say how much would be rewritten, and change nothing")
-    .option("--break-lock", "take the lock from whoever holds it")
+    .requiredOption("--rows <a:b>", "rows A up to but not including B; -1 is the last row", parseRows)
+    .option("--dry-run", "show how much would be rewritten; change nothing")
+    .option("--break-lock", "take the lock from its holder")
     .addOption(allowOption())
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
-Rows at the end cost nothing: nothing is behind them. Rows at the beginning cost
-as much as writing the array.
+To delete rows at the end costs nothing, because no rows follow them. To delete
+rows at the beginning costs as much as to write the array.
 
 Examples:
   superchunk delete prices --rows 1000:2000 --dry-run

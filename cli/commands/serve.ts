@@ -35,26 +35,29 @@ interface ViewFlags {
 export function addServe(program: Command, context: Context): void {
   program
     .command("serve")
-    .description("show archives as Zarr v3 and Parquet over HTTP, without converting or copying them")
+    .description("serve archives as Zarr v3 and Parquet over HTTP, without converting or copying them")
     .argument(
       "<paths...>",
       "archives, HDF5 and Blosc2 files (also by URL), folders of them, or sets of references",
     )
-    .option("--port <n>", "port to listen on; 0 takes any that is free", parsePort, DEFAULT_PORT)
+    .option("--port <n>", "port to listen on; 0 picks a free one", parsePort, DEFAULT_PORT)
     .option("--host <address>", "address to listen on; 0.0.0.0 lets other machines in", "127.0.0.1")
-    .option("--cors [origin]", "let pages of an origin read what is served (default: of any)")
-    .option("--allow-host <name...>", "further names that the server answers to, for example behind a proxy")
+    .option("--cors [origin]", "let web pages of an origin read the archives (default: any origin)")
+    .option(
+      "--allow-host <name...>",
+      "more host names that the server answers to, for example behind a proxy",
+    )
     .addOption(allowOption())
-    .option("--portable", "only data types that every Zarr reader knows")
-    .option("--no-page", "no page for browsers, and no bytes of files as they are stored")
+    .option("--portable", "only data types that every Zarr reader supports")
+    .option("--no-page", "serve no page for browsers, and no raw bytes of files")
     .option("--json", "print the address and what is served as JSON")
     .addHelpText(
       "after",
       `
-Nothing is written. Whoever reaches the address can read the archives: by
-default that is this machine alone. Ctrl-C ends it. A browser that opens the
-address shows what is in the archives, chunk by chunk. Each table and array is
-a Parquet file too, under its name with .parquet.
+Nothing is written. Anyone who can reach the address can read the archives; by
+default that is only this machine. Stop the server with Ctrl-C. Open the address
+in a browser to see what is in the archives, chunk by chunk. Each table and
+array is served as a Parquet file too, as its name with .parquet appended.
 
 Examples:
   superchunk serve daily_equities.bcolz
@@ -68,19 +71,24 @@ Examples:
 export function addView(program: Command, context: Context): void {
   program
     .command("view")
-    .description("show archives in a browser: tables, values, and every chunk with its place and its health")
+    .description(
+      "show archives in a browser: tables, values, and where every chunk is and whether it is damaged",
+    )
     .argument("<paths...>", "archives and Zarr arrays (files, folders, URLs), or folders of them")
-    .option("--port <n>", "port to listen on; 0 takes any that is free", parsePort, 0)
+    .option("--port <n>", "port to listen on; 0 picks a free one", parsePort, 0)
     .option("--host <address>", "address to listen on; 0.0.0.0 lets other machines in", "127.0.0.1")
-    .option("--allow-host <name...>", "further names that the server answers to, for example behind a proxy")
+    .option(
+      "--allow-host <name...>",
+      "more host names that the server answers to, for example behind a proxy",
+    )
     .addOption(allowOption())
-    .option("--no-open", "print the address, and start no browser")
+    .option("--no-open", "print the address, and do not start a browser")
     .addHelpText(
       "after",
       `
-Nothing is written, and the page asks no other server for anything. Whoever
-reaches the address can read the archives: by default that is this machine
-alone. Ctrl-C ends it.
+Nothing is written, and the page loads nothing from other servers. Anyone who
+can reach the address can read the archives; by default that is only this
+machine. Stop the server with Ctrl-C.
 
 Examples:
   superchunk view daily_equities.bcolz

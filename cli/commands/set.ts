@@ -41,27 +41,27 @@ const BATCH_BYTES = 4 << 20;
 export function addSet(program: Command, context: Context): void {
   program
     .command("set")
-    .description("change the values of a part of an array")
+    .description("change part of the values of an array")
     .argument("<root>", "folder of an array or a table, or Bloscpack file of an array")
-    .argument("[input]", '.npy file with as many values, or with one for all; "-" reads one from stdin')
-    .requiredOption("--slice <slice>", "which values, in numpy's syntax: 5, 0:10, ::2, 0:10,3")
+    .argument("[input]", '.npy file with as many values as are selected, or one value for all; "-" is stdin')
+    .requiredOption("--slice <slice>", "the values to change, in numpy's syntax: 5, 0:10, ::2, 0:10,3")
     .option("--value <json>", "one value for all, instead of INPUT")
     .option("--bytes", "take INPUT as raw bytes of the array's dtype")
-    .option("--in-place", "change chunks where they lie, behind a journal; see below")
-    .option("--dry-run", "say how much would be rewritten, and change nothing")
-    .option("--break-lock", "take the lock from whoever holds it")
+    .option("--in-place", "change chunks in place, protected by a journal; see below")
+    .option("--dry-run", "show how much would be rewritten; change nothing")
+    .option("--break-lock", "take the lock from its holder")
     .addOption(allowOption())
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
-All of it is changed, or nothing, also in a crash. Changed chunks go into a new
-file; with --in-place into the slots that they have where they fit, else to the
-end of their files. That costs foreign readers: a file in which a chunk got
-another length is of version 4 from then on, which Bloscpack and bcolz refuse,
-until "superchunk compact". Readers of superchunk that are open get an error
-(STALE) and open again. Files with several names, such as those of a linked
-archive or a copy by "cp -al", are not changed in place.
+Either all values change or none, even in a crash. Changed chunks go into a new
+file. With --in-place, a chunk stays where it is if it fits there, else it goes
+to the end of its file. The price: if a chunk changes its length, its file gets
+version 4, which Bloscpack and bcolz refuse until "superchunk compact". Open
+readers of superchunk get an error (STALE) and have to open the array again.
+Files with several names, such as those of a linked archive or a copy by
+"cp -al", are not changed in place.
 
 Examples:
   superchunk set prices --slice 100:200 corrected.npy

@@ -66,21 +66,21 @@ export function addVerify(program: Command, context: Context): void {
   program
     .command("verify")
     .description(
-      "check every header, size, offset, checksum and payload of archives and Zarr arrays; exit code 3 where something is wrong, 1 where a Zarr view is behind its archive",
+      "check every header, size, offset, checksum and payload of archives and Zarr arrays; exit code 3 if something is damaged, 1 if a Zarr view is older than its archive",
     )
     .argument(
       "[path...]",
-      "files, folders or URLs of archives and of Zarr arrays and groups; folders of many",
+      "files, folders or URLs of archives, Zarr arrays and Zarr groups, or folders of many",
     )
     .addOption(filesFromOption())
-    .option("--jobs <n>", "archives that are verified at a time", parseCount, JOBS)
-    .option("--report <file>", "write what was found of each archive to a file as it comes, a JSON line each")
+    .option("--jobs <n>", "archives to verify at the same time", parseCount, JOBS)
     .option(
-      "--resume",
-      "leave out what the --report of an earlier run has and was not changed since, and add to it",
+      "--report <file>",
+      "write the result of each archive to a file as soon as it is known, one JSON line each",
     )
-    .option("--only-damaged", "print what is not sound, and the summary")
-    .option("--quiet", "print nothing but errors: the exit code says it")
+    .option("--resume", "skip unchanged archives that the --report of an earlier run has, and append to it")
+    .option("--only-damaged", "print only archives with findings, and the summary")
+    .option("--quiet", "print only errors; the exit code has the result")
     .addOption(allowOption())
     .option("--json", "print JSON")
     .addHelpText(

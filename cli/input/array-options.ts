@@ -36,10 +36,10 @@ export interface CutDefaults {
 /** Adds `--chunklen`, `--superchunklen`, `--checksum`, `--clevel`, `--codec`, `--shuffle`, `--no-shuffle`. */
 export function addCutOptions(command: Command, defaults: CutDefaults): Command {
   return command
-    .option("--chunklen <rows>", `rows of a chunk (default: ${defaults.chunklen})`, parseCount)
+    .option("--chunklen <rows>", `rows per chunk (default: ${defaults.chunklen})`, parseCount)
     .option(
       "--superchunklen <chunks>",
-      `chunks of a full superchunk (default: ${defaults.superchunklen})`,
+      `chunks per full superchunk (default: ${defaults.superchunklen})`,
       parseCount,
     )
     .addOption(
@@ -52,7 +52,7 @@ export function addCutOptions(command: Command, defaults: CutDefaults): Command 
     )
     .addOption(new Option("-c, --codec <name>", `compressor (default: ${defaults.codec})`).choices(CODECS))
     .addOption(new Option("--shuffle <name>", `filter (default: ${defaults.shuffle})`).choices(SHUFFLES))
-    .addOption(new Option("-s, --no-shuffle", "without a filter"));
+    .addOption(new Option("-s, --no-shuffle", "use no filter"));
 }
 
 /** The same as the library takes it; undefined for what the user chose none. */
@@ -96,7 +96,7 @@ export function parseDTypeText(text: string): DType {
 
 /** What `--publish` says, in the help. */
 export const PUBLISH_HELP =
-  "show rows of a stream before its end: flush (as they come), full (by superchunks), or when so many SECONDS have passed";
+  "make rows of a stream visible before its end: flush (as they come), full (with each full superchunk), or every so many SECONDS";
 
 /** `flush`, `full`, or a number of seconds. Throws commander's `InvalidArgumentError`. */
 export function parsePublish(text: string): PublishPolicy {
@@ -130,7 +130,7 @@ export function addressIn(place: GivenPlace): string {
 export function placeByOption(front = ""): Option {
   return new Option(
     "--place-by <rule>",
-    `${front}new superchunks go to ROOT and the places in turn (round), to where the fewest bytes are (size), or to ROOT, from where older ones are moved (tier)`,
+    `${front}new superchunks go to ROOT and the places in turn (round), to the one with the fewest bytes (size), or to ROOT, from which older ones are moved later (tier)`,
   ).choices(["round", "size", "tier"]);
 }
 

@@ -33,15 +33,11 @@ export const SHUFFLES = ["noshuffle", "shuffle", "bitshuffle"] as const;
 /** Adds `--typesize`, `--clevel`, `--codec`, `--shuffle`, `--no-shuffle`. */
 export function addBloscOptions(command: Command, defaults: string): Command {
   return command
-    .option(
-      "-t, --typesize <bytes>",
-      `bytes of an element, 1 to 255 (default: ${defaults})`,
-      integerOf(1, 255),
-    )
+    .option("-t, --typesize <bytes>", `bytes per element, 1 to 255 (default: ${defaults})`, integerOf(1, 255))
     .option("-l, --clevel <level>", "compression level, 0 to 9 (default: 7)", integerOf(0, 9))
     .addOption(new Option("-c, --codec <name>", "compressor").choices(CODECS))
     .addOption(new Option("--shuffle <name>", "filter").choices(SHUFFLES))
-    .addOption(new Option("-s, --no-shuffle", "without a filter"));
+    .addOption(new Option("-s, --no-shuffle", "use no filter"));
 }
 
 /** The same as the library takes it. */

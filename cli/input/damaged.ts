@@ -13,7 +13,7 @@ export type Damaged = (typeof DAMAGED)[number];
 export function damagedOption(): Option {
   return new Option(
     "--damaged <how>",
-    "where a chunk of an archive is missing or damaged: stop with an error; skip its rows, or fill them with the default value, list them and end with 3",
+    "if a chunk of an archive is missing or damaged: stop with an error, or skip its rows, or fill them with the default value; skip and fill list the rows and exit with 3",
   )
     .choices(DAMAGED)
     .default("stop");

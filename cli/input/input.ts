@@ -36,7 +36,7 @@ export function refuseEmptyPath(path: string): void {
 
 /** `--files-from LIST`. */
 export function filesFromOption(): Option {
-  return new Option("--files-from <list>", "paths from a file, one to a line; - reads them from stdin");
+  return new Option("--files-from <list>", "read paths from a file, one per line; - is stdin");
 }
 
 /** The paths in the list of `--files-from`; none without it. Empty lines are left out. Throws `NOT_FOUND`. */

@@ -18,7 +18,7 @@ import type { GroupArrays, ZarrArray, ZarrGroup } from "../../src/zarr.ts";
 export function allowOption(): Option {
   return new Option(
     "--allow <place...>",
-    "of references, and of arrays with places: use what lies in this folder, or below this address (s3://bucket/)",
+    "for references and arrays with places: allow reading from this folder, or below this address (s3://bucket/)",
   );
 }
 

@@ -58,7 +58,7 @@ export interface ArchiveParts extends StoredParts {
   readonly verify: boolean;
   /** What decodes many chunks; absent: the calling thread. */
   readonly decoder?: ChunkDecoder | undefined;
-  /** How `info` tells the cut: rows of a chunk, or bytes. */
+  /** How `info` tells the cut: rows per chunk, or bytes. */
   readonly cut: { readonly chunkLength: number } | { readonly chunkBytes: number };
   readonly clevel: number | undefined;
   /** Bytes of an item, to be compared with the chunks' typesize; undefined for plain bytes. */

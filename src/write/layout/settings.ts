@@ -34,7 +34,7 @@ export interface ChunkSettings {
   readonly chunkLength?: number | undefined;
   /** Rows that there will be, about: the chunk length is chosen by it. */
   readonly expectedLength?: number | undefined;
-  /** Of `blz`: chunks of a full superchunk (default: about 32 MiB, at most 512). */
+  /** Of `blz`: chunks per full superchunk (default: about 32 MiB, at most 512). */
   readonly superchunkLength?: number | undefined;
   /** Of `blz` and `bloscpack`: of each chunk. */
   readonly checksum?: ChecksumName | undefined;
