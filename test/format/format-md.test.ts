@@ -1,4 +1,4 @@
-/** FORMAT.md and docs/writing.md: every annotation of a dump is what the library decodes, and every rule has a test. */
+/** FORMAT.md, docs/writing.md and others with rules: every annotation of a dump is what the library decodes, and every rule has a test. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -9,8 +9,10 @@ import { describeDump } from "./dump-fields.ts";
 import { parseDumps } from "./hexdump.ts";
 
 const text = readFileSync(join(repositoryRoot, "FORMAT.md"), "utf8");
-/** What our writers do, apart from the format. */
-const writing = readFileSync(join(repositoryRoot, "docs", "writing.md"), "utf8");
+/** Rules apart from the format: of our writers, of values in JavaScript, and of the command's JSON. */
+const writing = ["writing.md", "library.md", "command.md"]
+  .map((name) => readFileSync(join(repositoryRoot, "docs", name), "utf8"))
+  .join("\n");
 const dumps = parseDumps(text);
 
 describe("dumps", () => {
