@@ -38,7 +38,7 @@ export async function appendToArray(
   const rowBytes = rowBytesOf(archive.dtype, rowShape);
   const { publish, breakLock, shared, lease } = flags;
   const outcome =
-    publish === undefined && shared !== true ? "nothing was appended" : "rows that were shown before stay";
+    publish === undefined && shared !== true ? "nothing was appended" : "rows that were visible before stay";
   const drawn = { rowBytes, verb: "append to", name: path, outcome };
   const source = drawnRows(input, drawn, context);
   const [before = 0] = archive.shape;
@@ -145,7 +145,7 @@ export function refuseFileOptions(path: string, flags: object): void {
     if ((flags as FolderFlags)[name] !== undefined)
       throw new SuperchunkError(
         "BAD_ARGUMENT",
-        `--${name} is for arrays of superchunks; others have one writer, and show their rows at the end`,
+        `--${name} is for arrays of superchunks; other archives have one writer, and show their rows at the end`,
         { path, field: name },
       );
   const given = Object.entries(flags).find(
@@ -155,7 +155,7 @@ export function refuseFileOptions(path: string, flags: object): void {
   if (given === undefined) return;
   throw new SuperchunkError(
     "BAD_ARGUMENT",
-    `the option for ${given[0]} is for Bloscpack files; an array says itself how it is written`,
+    `the option for ${given[0]} is for Bloscpack files; an array stores its own options`,
     { path, field: given[0] },
   );
 }

@@ -26,7 +26,7 @@ export function checkRows(input: Input, dtype: DType, rowShape: readonly number[
   const own = describeRows(dtype, rowShape);
   const found = describeRows(npy.dtype, npy.shape.slice(1));
   if (own === found && npy.shape.length > 0) return;
-  throw new SuperchunkError("BAD_ARGUMENT", `rows of ${found} cannot stand behind rows of ${own}`, {
+  throw new SuperchunkError("BAD_ARGUMENT", `rows of ${found} cannot follow rows of ${own}`, {
     path: input.name,
     field: "dtype",
     expected: own,
@@ -106,7 +106,7 @@ function checkNames(found: readonly ColumnInput[], columns: ReadonlyMap<string, 
   throw new SuperchunkError(
     "BAD_ARGUMENT",
     unknown === undefined
-      ? `there are no values for the column "${missing}"`
+      ? `no values are given for the column "${missing}"`
       : `the table has no column "${unknown}"; it has ${names.join(", ")}`,
     { field: unknown ?? missing ?? "", expected: names },
   );

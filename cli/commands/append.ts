@@ -1,4 +1,4 @@
-/** `superchunk append`: bytes or rows behind those of a Bloscpack file, an array or a table. */
+/** `superchunk append`: bytes or rows after those of a Bloscpack file, an array or a table. */
 
 import { type Command, Option } from "commander";
 import { isSuperchunkError, SuperchunkError, writeIndex } from "../../src/index.ts";
@@ -41,10 +41,7 @@ export function addAppend(program: Command, context: Context): void {
     )
     .option("--meta-level <level>", "of zlib, 0 to 9 (default: as before)", integerOf(0, 9))
     .option("--bytes", "take a .npy file as plain bytes, as blpk does")
-    .option(
-      "--dry-run",
-      "show what would be appended, and for a file how much would be copied; change nothing",
-    )
+    .option("--dry-run", "show what would be appended, and for a file how much copied; change nothing")
     .option("--publish <when>", `for an array of superchunks: ${PUBLISH_HELP}`, parsePublish)
     .option(
       "--shared",

@@ -20,8 +20,7 @@ export function addConsolidate(program: Command, context: Context): void {
     .addHelpText(
       "after",
       `
-Groups below it that have consolidated metadata are updated too. Not needed
-after "superchunk convert", which lists the arrays that it adds to a group.
+Groups below it that have consolidated metadata are updated too.
 
 Example:
   superchunk consolidate bundles.zarr`,
@@ -102,7 +101,8 @@ function describeIndex(path: string, report: Omit<IndexReport, "path">): string 
   const parts = [
     `${formatPlural(columns.length, "column")}, ${formatPlural(chunks, "chunk")}, ${read} of them read`,
   ];
-  if (uncovered > 0) parts.push(`${uncovered} not covered, because the store does not tell when they change`);
+  if (uncovered > 0)
+    parts.push(`${uncovered} not covered, because the store does not report when they change`);
   if (others.length > 0) parts.push(`without ${others.join(", ")}, whose values have no order`);
   return printable(`${path}: ${parts.join("; ")}`);
 }

@@ -147,7 +147,7 @@ async function printArchive(
       throw new SuperchunkError(
         "BAD_ARGUMENT",
         context.out.isTerminal
-          ? `--format ${format} is not text; send it elsewhere (> FILE)`
+          ? `--format ${format} is not text; redirect it (> FILE)`
           : `--format ${format} prints whole columns; choose rows with --where and --head`,
         { path: archive.store.describe(archive.path), field: "format" },
       );
@@ -370,7 +370,7 @@ async function printBytes(
     if (guard && isSteering(piece))
       throw new SuperchunkError(
         "BAD_ARGUMENT",
-        "these bytes are not text, and would steer the terminal; send them elsewhere (> FILE), print them with --format text, or all the same with --format raw",
+        "these bytes are not text, and could control the terminal; redirect them (> FILE), print them with --format text, or force it with --format raw",
         { path: archive.store.describe(archive.path), field: "format" },
       );
     // Behind the first read, so that what cannot be read at all prints nothing.

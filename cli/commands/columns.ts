@@ -40,9 +40,7 @@ export function addColumns(program: Command, context: Context): void {
   const collect = (parse: (text: string) => ColumnChange) => (text: string) => void changes.push(parse(text));
   program
     .command("columns")
-    .description(
-      "list the columns of a table or of an array with a structured dtype; add, rename and delete columns",
-    )
+    .description("list, add, rename and delete the columns of a table or of an array with a structured dtype")
     .argument("<path>", "folder of a table, or of an array with a folder for each column")
     .option(
       "--add <name=file>",

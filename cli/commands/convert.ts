@@ -36,7 +36,7 @@ export function addConversionOptions(command: Command): Command {
     )
     .option(
       "--shard-size <size>",
-      "uncompressed bytes per shard, a multiple of the chunk size (default: 128MiB)",
+      "uncompressed bytes per shard, in whole chunks (default: 128MiB)",
       parseSize,
     )
     .addOption(
@@ -134,10 +134,9 @@ export function addConvert(program: Command, context: Context): void {
   addConversionOptions(command)
     .option("--dry-run", "show what would happen; write nothing")
     .addOption(
-      new Option(
-        "--resume",
-        "continue an unfinished conversion of the same source with the same options",
-      ).conflicts("overwrite"),
+      new Option("--resume", "continue an unfinished conversion of the same source and options").conflicts(
+        "overwrite",
+      ),
     )
     .option("--overwrite", "replace an earlier conversion to DST")
     .addOption(filesFromOption())
@@ -223,7 +222,7 @@ function formatNamed(destination: string): ConvertFlags["to"] {
   if (advice === undefined) return NAMED.get(ending) ?? "zarr";
   throw new SuperchunkError(
     "UNSUPPORTED",
-    `convert does not write .${ending}: ${advice}. To make Zarr of that name all the same, say --to zarr`,
+    `convert does not write .${ending}: ${advice}. To write Zarr with that name, give --to zarr`,
     { path: destination, field: "dst", found: ending },
   );
 }

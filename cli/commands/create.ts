@@ -107,11 +107,7 @@ export function addCreate(program: Command, context: Context): void {
       parseRowsAndShape,
     )
     .option("--dflt <json>", "default value, which resize appends (default: 0, empty, NaT)", parseValue)
-    .option(
-      "--expectedlen <rows>",
-      "approximate final number of rows, used to choose the chunk size",
-      parseCount,
-    )
+    .option("--expectedlen <rows>", "approximate number of rows, to choose the chunk size", parseCount)
     .addOption(
       new Option(
         "--optimize <for>",
@@ -138,10 +134,7 @@ export function addCreate(program: Command, context: Context): void {
       'room after each chunk for set --in-place: bytes, or a share such as "10%"; Bloscpack refuses such files',
       parseReserve,
     )
-    .option(
-      "--no-columns",
-      "for a structured dtype: store all fields in one folder, instead of one folder each",
-    )
+    .option("--no-columns", "for a structured dtype: all fields in one folder, not one folder each")
     .option("--json", "print JSON")
     .addHelpText(
       "after",
@@ -212,19 +205,19 @@ async function carrierOf(
   return isChosen || as === "carray" ? undefined : plan?.input?.carry?.();
 }
 
-/** Refuses what means nothing to what is made. Throws `BAD_ARGUMENT`. */
+/** Refuses what does not apply to what is created. Throws `BAD_ARGUMENT`. */
 function checkFlags(root: string, flags: CreateFlags): void {
   if (root === "")
     throw wrong("root", "the name of the folder to make is empty; give one, or . for this folder");
   if (flags.as !== "superchunk" && flags.zarr === true)
     throw wrong(
       "zarr",
-      "--zarr is for arrays of superchunks; superchunk link makes what is there a Zarr array",
+      "--zarr is for new arrays of superchunks; superchunk link makes an existing archive a Zarr array",
     );
   if (flags.zarr === true && isS3Address(root))
     throw wrong(
       "zarr",
-      "--zarr is for arrays on a disk, whose files have two names; in S3 make it without, and superchunk convert makes a Zarr copy",
+      "--zarr is for arrays on a disk, whose files get second names; in S3, create the array without it, and make a Zarr copy with superchunk convert",
     );
   if (flags.as !== "superchunk" && flags.publish !== undefined)
     throw wrong("publish", "--publish is for arrays of superchunks; others show their rows at the end");
@@ -235,7 +228,7 @@ function checkFlags(root: string, flags: CreateFlags): void {
   if (flags.as === "superchunk") return;
   const foreign = ["superchunklen", "checksum", "reserve", "optimize", "place", "placeBy"] as const;
   const given = foreign.find((name) => flags[name] !== undefined);
-  if (given !== undefined) throw wrong(given, `the option for ${given} means nothing to what is made`);
+  if (given !== undefined) throw wrong(given, `the option for ${given} does not apply to what is created`);
 }
 
 /** The rows that are made, as the library takes them. */
@@ -329,11 +322,9 @@ async function structOf(columns: readonly string[], context: Context): Promise<D
 async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {
   const { from, dtype, shape } = flags;
   if (from === undefined) {
-    if (dtype === undefined)
-      throw wrong("dtype", "an array is made from something (--from FILE), or of a dtype (--dtype)");
+    if (dtype === undefined) throw wrong("dtype", "to create an array, give --from FILE or --dtype");
     const [rows = 0, ...rowShape] = shape ?? [0];
-    if (rows < 0)
-      throw wrong("shape", "without --from there are no rows that could be counted; give their number");
+    if (rows < 0) throw wrong("shape", "without --from there are no rows to count; give their number");
     return { dtype, rowShape, rows, input: undefined };
   }
   const input =
@@ -346,7 +337,7 @@ async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {
     const [rows = -1, ...rowShape] = shape ?? [-1];
     return { dtype, rowShape, rows: rows < 0 ? undefined : rows, input };
   }
-  if (shape !== undefined) throw wrong("shape", "a .npy file says its shape itself", input.name);
+  if (shape !== undefined) throw wrong("shape", "a .npy file has its own shape", input.name);
   if (npy.shape.length === 0)
     throw wrong(
       "shape",

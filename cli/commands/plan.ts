@@ -307,9 +307,8 @@ export function addWork(program: Command, context: Context): void {
       `
 Needs the packages bullmq and ioredis. The server is Redis or Valkey; user and
 password can also come from REDIS_USERNAME and REDIS_PASSWORD. "run PLAN
---queue" adds tasks. A task that fails is tried again, after a growing delay; if
-a worker dies, its tasks go to another. After the first signal, the worker
-completes the tasks that it has begun.
+--queue" adds tasks. Failed tasks are tried again, after a growing delay; tasks
+of a worker that dies go to another. The first signal lets running tasks end.
 
 Examples:
   superchunk work --queue redis://queue.example:6379 --concurrency 8
@@ -384,9 +383,7 @@ const WATCH_EVERY = 2000;
 export function addStatus(program: Command, context: Context): void {
   program
     .command("status")
-    .description(
-      "show the progress of a plan: tasks done, running and failed, rate, time left, and each process",
-    )
+    .description("show the progress of a plan: tasks done, running and failed, rate, time left, processes")
     .argument("<plan>", "the plan, a file or a folder")
     .option("--watch", "look again every two seconds, until all tasks are done")
     .option("--queue <url>", "also show the state of the queue (redis://…), with its dead letters")

@@ -28,9 +28,7 @@ const TARGETS: readonly ReferenceForm[] = ["icechunk", "kerchunk", "kerchunk-par
 export function addVirtualize(program: Command, context: Context): void {
   program
     .command("virtualize")
-    .description(
-      "write references to archives, which readers of Icechunk and kerchunk open as Zarr without a copy",
-    )
+    .description("write references to archives, so that Icechunk and kerchunk read them as Zarr in place")
     .usage("[options] <src...> <dst>")
     .argument(
       "<paths...>",
@@ -81,8 +79,7 @@ export function addVirtualize(program: Command, context: Context): void {
       `
 Nothing is copied from the archives except short last chunks, which are padded.
 Readers need the archives where they are now. The last lines of the output show
-how to open the result. If one of many archives is damaged, it is reported at
-the end, and the others are referenced.
+how to open the result. They report damaged archives; the others are referenced.
 
 Examples:
   superchunk virtualize daily_equities.bcolz equities.icechunk
@@ -131,9 +128,7 @@ const MEMBERS = ["prefix", "location", "region", "endpoint", "anonymous", "crede
 export function addContainers(program: Command, context: Context): void {
   program
     .command("containers")
-    .description(
-      "list the containers that references point into; add and edit containers, or delete unused ones",
-    )
+    .description("list, add and edit the containers that references point into, or delete unused ones")
     .argument("<refs>", "kerchunk set or Icechunk repository: a path, or an s3:// address")
     .option("--set <name>", "add a container, or edit the one with this name")
     .option("--delete <name>", "delete a container that no reference needs")
@@ -168,7 +163,7 @@ async function containers(path: string, flags: ContainersFlags, context: Context
   if (set !== undefined && deleted !== undefined)
     throw wrongUse("delete", "and --set are not for one run: one of the two");
   if (set === undefined && given[0] !== undefined)
-    throw wrongUse(given[0], "says what a container is; name it with --set");
+    throw wrongUse(given[0], "describes a container; name it with --set");
   if (flags.credentials !== undefined && flags.anonymous !== undefined)
     throw wrongUse("anonymous", "and --credentials exclude one another");
   if (set !== undefined && given.length === 0)

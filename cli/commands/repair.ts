@@ -137,7 +137,7 @@ async function repair(
     if (filled > 0)
       context.message(`filled: ${formatPlural(filled, "row")}; info and verify name them until they are set`);
     if (report.setAside !== undefined)
-      context.message(`what was replaced is in ${report.setAside}; remove it when it is not needed any more`);
+      context.message(`what was replaced is in ${report.setAside}; remove it when you no longer need it`);
     if (dryRun === true && holes === undefined && report.holes.length > 0) {
       context.message(`${path}: ${refusalText(report.holes, report.policies)}`);
       return;
@@ -210,12 +210,12 @@ export async function printRepairs(
     const name = printable(line.path);
     if (line.status === "refused")
       await context.out.line(
-        `${name}: ${formatPlural(line.holes, "chunk")} missing or damaged; say with --holes what stands there`,
+        `${name}: ${formatPlural(line.holes, "chunk")} missing or damaged; choose with --holes what to do with their rows`,
       );
     else if (line.status === "repaired") {
       const { to, rows, rowsBefore, lost } = line;
       const before = rowsBefore === null ? "" : ` of ${formatCount(rowsBefore)}`;
-      const gone = lost.length > 0 ? "; the report names what is gone" : "";
+      const gone = lost.length > 0 ? "; the report lists what is lost" : "";
       await context.out.line(`${name}: ${formatCount(rows)}${before} rows are in ${printable(to)}${gone}`);
     }
   }
@@ -223,7 +223,7 @@ export async function printRepairs(
   const words = [
     `${formatCount(count("whole"))} whole`,
     `${formatCount(count("repaired"))} repaired`,
-    ...(refused > 0 ? [`${formatCount(refused)} not repaired for want of --holes`] : []),
+    ...(refused > 0 ? [`${formatCount(refused)} not repaired because --holes is missing`] : []),
     ...(failed.length > 0 ? [`${formatCount(failed.length)} failed`] : []),
   ];
   await context.out.line(`${formatPlural(lines.length, "archive")}: ${words.join(", ")}`);

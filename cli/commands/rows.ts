@@ -19,9 +19,7 @@ interface ResizeFlags {
 export function addResize(program: Command, context: Context): void {
   program
     .command("resize")
-    .description(
-      "change the number of rows of an array or a table: cut rows off the end, or append default values",
-    )
+    .description("change the number of rows of an array or a table: cut rows off, or append default values")
     .argument("<path>", "folder of an array or a table")
     .argument("<rows>", "the new number of rows, or a whole shape such as 100,3", parseShape)
     .option(
@@ -71,7 +69,7 @@ async function resize(
     const verb = dryRun ? "would be" : "is";
     const cost = `${formatPlural(plan.chunksRewritten, "chunk")} (${formatSize(plan.nbytesRewritten)} uncompressed)`;
     return context.message(
-      `${path}: the shape ${verb} [${plan.shape.join(", ")}], before [${plan.shapeBefore.join(", ")}]; ${cost} written again`,
+      `${path}: the shape ${verb} [${plan.shape.join(", ")}], before [${plan.shapeBefore.join(", ")}]; ${cost} rewritten`,
     );
   }
   if (!dryRun)
@@ -164,7 +162,7 @@ async function removeFrom(
 function describeDeletion(plan: DeletePlan, one: string, many: string): string {
   const { start, end, rowsDeleted, rowsRewritten, nbytesRewritten } = plan;
   const which = rowsDeleted === 0 ? "" : rowsDeleted === 1 ? ` (${start})` : ` (${start} to ${end - 1})`;
-  return `${formatPlural(rowsDeleted, "row")}${which} ${rowsDeleted === 1 ? one : many} deleted, and ${formatPlural(rowsRewritten, "row")} behind (${formatSize(nbytesRewritten)} uncompressed) rewritten`;
+  return `${formatPlural(rowsDeleted, "row")}${which} ${rowsDeleted === 1 ? one : many} deleted, and ${formatPlural(rowsRewritten, "row")} after them (${formatSize(nbytesRewritten)} uncompressed) rewritten`;
 }
 
 /** The bounds of typed rows, counted from the first. */

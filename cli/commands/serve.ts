@@ -43,10 +43,7 @@ export function addServe(program: Command, context: Context): void {
     .option("--port <n>", "port to listen on; 0 picks a free one", parsePort, DEFAULT_PORT)
     .option("--host <address>", "address to listen on; 0.0.0.0 lets other machines in", "127.0.0.1")
     .option("--cors [origin]", "let web pages of an origin read the archives (default: any origin)")
-    .option(
-      "--allow-host <name...>",
-      "more host names that the server answers to, for example behind a proxy",
-    )
+    .option("--allow-host <name...>", "more host names that the server answers to, such as a proxy's")
     .addOption(allowOption())
     .option("--portable", "only data types that every Zarr reader supports")
     .option("--no-page", "serve no page for browsers, and no raw bytes of files")
@@ -71,16 +68,11 @@ Examples:
 export function addView(program: Command, context: Context): void {
   program
     .command("view")
-    .description(
-      "show archives in a browser: tables, values, and where every chunk is and whether it is damaged",
-    )
+    .description("show archives in a browser: tables, values, and the position and health of every chunk")
     .argument("<paths...>", "archives and Zarr arrays (files, folders, URLs), or folders of them")
     .option("--port <n>", "port to listen on; 0 picks a free one", parsePort, 0)
     .option("--host <address>", "address to listen on; 0.0.0.0 lets other machines in", "127.0.0.1")
-    .option(
-      "--allow-host <name...>",
-      "more host names that the server answers to, for example behind a proxy",
-    )
+    .option("--allow-host <name...>", "more host names that the server answers to, such as a proxy's")
     .addOption(allowOption())
     .option("--no-open", "print the address, and do not start a browser")
     .addHelpText(

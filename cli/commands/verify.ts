@@ -40,7 +40,7 @@ interface Totals {
   archives: number;
   damaged: number;
   failed: number;
-  /** Sound, with a Zarr view that is behind. */
+  /** Sound, with a Zarr view that is out of date. */
   behind: number;
   /** Sound as far as it was checked, which is not all. */
   partly: number;
@@ -74,10 +74,7 @@ export function addVerify(program: Command, context: Context): void {
     )
     .addOption(filesFromOption())
     .option("--jobs <n>", "archives to verify at the same time", parseCount, JOBS)
-    .option(
-      "--report <file>",
-      "write the result of each archive to a file as soon as it is known, one JSON line each",
-    )
+    .option("--report <file>", "write the result of each archive to a file as it comes, one JSON line each")
     .option("--resume", "skip unchanged archives that the --report of an earlier run has, and append to it")
     .option("--only-damaged", "print only archives with findings, and the summary")
     .option("--quiet", "print only errors; the exit code has the result")
@@ -99,7 +96,7 @@ Examples:
       if (options.resume === true && options.report === undefined)
         throw new SuperchunkError(
           "BAD_ARGUMENT",
-          "--resume goes on from the --report of an earlier run: name it",
+          "--resume continues the --report of an earlier run: give --report too",
           {
             field: "report",
           },
@@ -482,7 +479,7 @@ function summaryLine(totals: Totals): string {
   const { same, kept } = totals;
   const words = [
     `${formatPlural(archives, "archive")}: ${formatCount(archives - damaged - failed - behind - partly)} ok`,
-    ...(behind > 0 ? [`${formatCount(behind)} with a Zarr view that is behind`] : []),
+    ...(behind > 0 ? [`${formatCount(behind)} with a Zarr view that is out of date`] : []),
     ...(partly > 0 ? [`${formatCount(partly)} checked in part`] : []),
     ...(damaged > 0 ? [`${formatCount(damaged)} damaged`] : []),
     ...(failed > 0 ? [`${formatCount(failed)} not readable`] : []),

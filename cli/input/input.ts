@@ -71,7 +71,7 @@ export async function openInput(name: string, asBytes: boolean, context: Context
     if (!info.isFile())
       throw new SuperchunkError(
         "BAD_ARGUMENT",
-        "this is a pipe or a device, not a file; send it to stdin, and give - in its place",
+        "this is a pipe or a device, not a file; send it to stdin, and give - instead",
         { path: name, field: "input" },
       );
     size = info.size;

@@ -78,7 +78,7 @@ export function mayBeReferences(path: string): boolean {
 export function behindText(changed: readonly string[]): string {
   const [first = ""] = changed;
   const others = changed.length > 1 ? ` and ${changed.length - 1} more` : "";
-  return `the references are behind: readers get what was there before a change of ${first}${others}; "superchunk virtualize" with --update writes them again`;
+  return `the references are out of date: readers get what was there before a change of ${first}${others}; "superchunk virtualize" with --update writes them again`;
 }
 
 /** True for a folder that is a set of references, kerchunk's in Parquet or an Icechunk repository, or in the first of these. */

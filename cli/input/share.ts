@@ -43,7 +43,7 @@ export function shareOf(
     if (n !== undefined) return { share: { k, n }, told };
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      `${told} says that this is share ${k}, and nothing says of how many; give --shares N`,
+      `${told} says that this is share ${k}, but not of how many; give --shares N`,
       {
         field: "shares",
       },
@@ -52,7 +52,7 @@ export function shareOf(
   if (shares === undefined) return {};
   throw new SuperchunkError(
     "BAD_ARGUMENT",
-    "--shares says of how many, and no scheduler says which this is; give --task K/N",
+    "--shares gives the number of shares, but no scheduler says which one this is; give --task K/N",
     {
       field: "shares",
     },

@@ -152,7 +152,7 @@ export function isUnfollowed(error: unknown, where: string): error is Superchunk
 export function unfollowedText({ details: { found } }: SuperchunkError): string {
   return typeof found === "string"
     ? `a link out of the folder, to ${found}: not followed`
-    : "a link in a circle: not followed";
+    : "a link that forms a loop: not followed";
 }
 
 /** The path without links; as it is for an address, and for a node in a file. */

@@ -76,8 +76,7 @@ export function parseWhere(text: string): Where {
   const valueAt = (i: number): Literal => {
     const token = rest[i];
     if (token === undefined) throw new InvalidArgumentError(`a value is missing at its end; ${EXPECTED}`);
-    if (token.isSign)
-      throw new InvalidArgumentError(`"${token.text}" is in the place of a value; ${EXPECTED}`);
+    if (token.isSign) throw new InvalidArgumentError(`"${token.text}" is not a value; ${EXPECTED}`);
     return token;
   };
   const endAt = (i: number): void => {
@@ -117,7 +116,7 @@ function listAt(tokens: readonly Token[], first: number, valueAt: (i: number) =>
   const isSign = (i: number, sign: string): boolean => tokens[i]?.isSign === true && tokens[i].text === sign;
   const last = tokens.length - 1;
   if (!isSign(first, "(") || !isSign(last, ")") || last < first + 2)
-    throw new InvalidArgumentError(`the values of a list stand in parentheses; ${EXPECTED}`);
+    throw new InvalidArgumentError(`the values of a list need parentheses; ${EXPECTED}`);
   const values: Literal[] = [];
   for (let at = first + 1; at < last; at += 2) {
     values.push(valueAt(at));

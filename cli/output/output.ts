@@ -153,8 +153,8 @@ function explain(error: Error): Error {
   const code = "code" in error ? String(error.code) : error.message;
   const details = { path: "stdout", cause: error };
   return code === "ENOSPC"
-    ? new SuperchunkError("NO_SPACE", "the disk is full: what is printed is not all there (ENOSPC)", details)
-    : new SuperchunkError("IO", `what is printed is not all there (${code} while writing)`, details);
+    ? new SuperchunkError("NO_SPACE", "the disk is full: the output is incomplete (ENOSPC)", details)
+    : new SuperchunkError("IO", `the output is incomplete (${code} while writing)`, details);
 }
 
 function isClosedPipe(error: Error): boolean {

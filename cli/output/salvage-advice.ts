@@ -38,14 +38,14 @@ export async function adviseOnSalvage(
       onProgress: bar?.onProgress,
     });
     const gone = holes.length;
-    if (gone > 0 && whole === 0) return { whole, gone, text: "no chunk is whole: nothing can be saved" };
+    if (gone > 0 && whole === 0) return { whole, gone, text: "no chunk is intact: nothing can be saved" };
     if (gone > 0) {
-      const text = `${formatCount(whole)} of ${formatPlural(whole + gone, "chunk")} ${whole === 1 ? "is" : "are"} whole and can be saved`;
+      const text = `${formatCount(whole)} of ${formatPlural(whole + gone, "chunk")} ${whole === 1 ? "is" : "are"} intact and can be saved`;
       return { whole, gone, command: `${command} --holes fill`, text };
     }
     if (lost.length + problems.length === 0) return undefined;
     const text = lost.length > 0 ? `, but gone are: ${lost.join("; ")}` : "";
-    return { whole, gone, command, text: `every chunk is whole and can be saved${text}` };
+    return { whole, gone, command, text: `every chunk is intact and can be saved${text}` };
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
     if (error.code !== "INCOMPLETE") return undefined;

@@ -70,7 +70,7 @@ export async function layOut(column: Column, signal: AbortSignal | undefined): P
   const { header, isSingle } = found;
   const bytes = elementsOf(cut) * dtype.itemSize;
   if (header.nbytes !== bytes && zarr !== undefined)
-    return valueLayout(column, `chunks of ${header.nbytes} bytes in place of ${bytes}`);
+    return valueLayout(column, `chunks of ${header.nbytes} bytes instead of ${bytes}`);
   const typesize = zarrTypesize(dtype);
   if (header.typesize !== typesize && header.shuffle !== "noshuffle")
     return valueLayout(column, `chunks were compressed as items of ${header.typesize} bytes`);

@@ -183,7 +183,7 @@ class FrameFile {
   cut(needed: number): SuperchunkError {
     return new SuperchunkError(
       "TRUNCATED",
-      `the frame needs ${needed} bytes, but the file has ${this.size}: it is cut short; look for a whole copy`,
+      `the frame needs ${needed} bytes, but the file has ${this.size}: it is truncated; look for a complete copy`,
       { path: this.path, offset: this.size, expected: needed, found: this.size },
     );
   }

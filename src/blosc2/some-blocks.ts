@@ -131,7 +131,7 @@ export class SomeBlocks {
 function gone(path: string, expected: number, found: number): SuperchunkError {
   return new SuperchunkError(
     "TRUNCATED",
-    `the chunk needs the file's bytes up to ${expected}, but they end at ${found}; look for a whole copy`,
+    `the chunk needs the file's bytes up to ${expected}, but they end at ${found}; look for a complete copy`,
     { path, expected, found },
   );
 }

@@ -85,7 +85,7 @@ export class ZipStore implements ReadableStore {
     const bad = (what: string, offset: number): SuperchunkError =>
       new SuperchunkError(
         "BAD_FIELD",
-        `${what} of the zip archive leads out of its ${info.size} bytes; it is damaged, or cut short`,
+        `${what} of the zip archive leads out of its ${info.size} bytes; it is damaged or truncated`,
         { path, offset, field: what },
       );
     const part = async (offset: number, length: number, what: string): Promise<DataView> => {
@@ -107,7 +107,7 @@ export class ZipStore implements ReadableStore {
     if (end < 0)
       throw new SuperchunkError(
         "BAD_MAGIC",
-        "it has the name of a store of Blosc2, but is not a zip archive, or is cut short; look for a whole copy",
+        "it has the name of a store of Blosc2, but is not a zip archive, or is truncated; look for a complete copy",
         { path },
       );
     let [count, length, from] = [
@@ -202,7 +202,7 @@ export class ZipStore implements ReadableStore {
     if (!isHeader || start + entry.size > this.#info.size)
       throw new SuperchunkError(
         "BAD_FIELD",
-        "the directory of the zip archive leads to no member; it is damaged, or cut short",
+        "the directory of the zip archive leads to no member; it is damaged or truncated",
         { path, offset: entry.header },
       );
     entry.start = start;

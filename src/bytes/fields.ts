@@ -61,8 +61,8 @@ export class ByteReader {
     throw new SuperchunkError(
       "TRUNCATED",
       offset + found === 0
-        ? "the file is empty; look for a whole copy"
-        : `${field} needs ${length} bytes at byte ${offset}, but there are only ${found}. The file is cut short; look for a whole copy`,
+        ? "the file is empty; look for a complete copy"
+        : `${field} needs ${length} bytes at byte ${offset}, but there are only ${found}. The file is truncated; look for a complete copy`,
       { path: this.path, offset, field, expected: length, found },
     );
   }

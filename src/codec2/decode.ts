@@ -225,7 +225,7 @@ export function decodeRangeSync(
   )
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      `bytes ${start} to ${start + length} were asked for, but the chunk decodes to ${header.nbytes} bytes`,
+      `bytes ${start} to ${start + length} were requested, but the chunk decodes to ${header.nbytes} bytes`,
       { expected: header.nbytes, found: start + length },
     );
   return decodeSpan(chunk, header, start, length, options.out);

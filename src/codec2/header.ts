@@ -35,7 +35,7 @@ const FILTER_NAMES: Readonly<Record<number, string>> = {
   36: "int_trunc",
 };
 const UNDONE: readonly number[] = [1, 2, 3, 34, 35];
-/** Bits that these cut off are not there any more, and need not be. */
+/** Bits that these cut off no longer exist, and need not be. */
 const CUTTING: readonly number[] = [4, 36];
 
 /**

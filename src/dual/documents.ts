@@ -154,7 +154,7 @@ export class LiveDocuments {
 function unsupported(path: string, reason: string): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    `it cannot be a Zarr array as well: ${reason}. Make it without, and let "superchunk convert" make a Zarr copy`,
+    `it cannot be a Zarr array as well: ${reason}. Create it without, and make a Zarr copy with "superchunk convert"`,
     { path, field: "zarr" },
   );
 }
@@ -300,7 +300,7 @@ export async function assertFree(store: WritableStore, path: string): Promise<vo
     if (!(await isTaken(store, key))) continue;
     throw new SuperchunkError(
       "CONFLICT",
-      "it is there already; the folder seems to be a Zarr array of its own. Choose another place, or remove it",
+      "it exists already; the folder seems to be a Zarr array of its own. Choose another place, or remove it",
       { path: store.describe(key), field: "zarr" },
     );
   }

@@ -139,13 +139,13 @@ async function checkPadded(
   signal: AbortSignal,
 ): Promise<string | undefined> {
   const whole = await wholeLastChunk(shard, signal);
-  if (whole === undefined) return "it leads to another chunk than the archive's own whole one";
+  if (whole === undefined) return "it leads to a chunk other than the archive's own";
   const bytes = await store.getRange(key, { offset, length: nbytes }, { signal });
   const expectedNbytes = shard.layout.cellBytes;
   try {
     const found = bytes ?? new Uint8Array(0);
     if (decodeHeader(found, found.length).nbytes !== expectedNbytes)
-      return "the padded copy of the last chunk has another length than a whole chunk";
+      return "the padded copy of the last chunk does not have the length of a full chunk";
     if (isEqual(found, whole)) return undefined;
     const [copy, own] = [await decode(found, { expectedNbytes }), await decode(whole, { expectedNbytes })];
     return isEqual(copy, own)

@@ -329,7 +329,7 @@ async function describeOddities(
     });
     if (header.version === 4 || !isWalkable) {
       notes.push(
-        `${path} is not a file that Bloscpack can read, before and after: its chunks do not lie back to back in their order`,
+        `${path} is not a file that Bloscpack can read, before and after: its chunks do not lie back to back and in order`,
       );
     }
   }
@@ -344,7 +344,7 @@ async function readFileHeader({ store }: SourceArchive, key: string): Promise<Bl
 function scattered(path: string, chunk: number): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    `it cannot be linked: chunk ${chunk} lies in it, but the chunks before it lie elsewhere, and a shard is one run of chunks. "superchunk compact" puts changed chunks in their places; "superchunk convert" makes a Zarr copy`,
+    `it cannot be linked: chunk ${chunk} is in it, but the chunks before it are elsewhere, and a shard is one run of chunks. "superchunk compact" puts changed chunks back in order; "superchunk convert" makes a Zarr copy`,
     { path, field: "chunks", found: chunk },
   );
 }

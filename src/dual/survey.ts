@@ -157,7 +157,7 @@ async function compareDocuments(
     if (stored !== undefined && before?.documents.includes(key) !== true) {
       throw new SuperchunkError(
         "CONFLICT",
-        `it is there already, and no link made it; ${files.describe(ROOT)} seems to be a Zarr array of its own`,
+        `it exists already, and no link made it; ${files.describe(ROOT)} seems to be a Zarr array of its own`,
         { path: target.describe(key) },
       );
     }
@@ -204,7 +204,7 @@ async function lookAt(
   if (link !== undefined && isOurs !== true) {
     throw new SuperchunkError(
       "CONFLICT",
-      "it is there already, and no link made it; remove it, or link elsewhere",
+      "it exists already, and no link made it; remove it, or link elsewhere",
       { path: files.describe(places.shard) },
     );
   }
@@ -288,7 +288,7 @@ async function crcOf({ store, key }: StoredShard, offset: number, length: number
 async function factsOf({ files }: LinkSite, at: FilePlace): Promise<FileFacts> {
   const facts = await files.inspect(at);
   if (facts !== undefined) return facts;
-  throw new SuperchunkError("INCOMPLETE", "the data file is not there any more", {
+  throw new SuperchunkError("INCOMPLETE", "the data file no longer exists", {
     path: files.describe(at),
   });
 }

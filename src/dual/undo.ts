@@ -15,7 +15,7 @@ import { type LinkRecord, type RecordedFile, readLinkRecord } from "./state.ts";
 import type { FileFacts, FilePlace, LinkKind, LinkSite, UnlinkResult } from "./types.ts";
 
 const UNPROVEN =
-  "nothing proves that linking added what follows its chunks. If it was linked here, put a copy without that in its place";
+  "nothing proves that linking added what follows its chunks. If it was linked here, replace it by a copy without that";
 /** Files that are made durable at a time. */
 const AT_ONCE = 32;
 
@@ -33,7 +33,7 @@ export async function unlinkArchive(
   const { signal } = options;
   const record = await readLinkRecord(target, signal);
   if (record === undefined) {
-    throw new SuperchunkError("NOT_FOUND", "nothing is linked here: the record of a link is missing", {
+    throw new SuperchunkError("NOT_FOUND", "nothing is linked here: there is no record of a link", {
       path: target.describe(LINK_RECORD),
       field: LINK_RECORD,
     });
@@ -80,8 +80,7 @@ export async function undoFiles(
   await begin?.();
   await runPooled(found, AT_ONCE, async ({ file, facts, former }) => {
     const { data, shard } = placesOf(file);
-    if (facts === undefined || former === undefined)
-      notes.push(`${files.describe(data)} is not there any more`);
+    if (facts === undefined || former === undefined) notes.push(`${files.describe(data)} no longer exists`);
     else if (former.replaced) replaced.push(files.describe(data));
     else if (former.isUnproven) notes.push(`${files.describe(data)} stays as it is: ${UNPROVEN}`);
     else {
@@ -177,7 +176,7 @@ export async function assertOwnNames(
   const facts = await files.inspect(data);
   const path = files.describe(data);
   if (facts === undefined)
-    throw new SuperchunkError("INCOMPLETE", "the data file is not there any more", { path });
+    throw new SuperchunkError("INCOMPLETE", "the data file no longer exists", { path });
   if (facts.kind !== "file") {
     throw new SuperchunkError(
       "UNSUPPORTED",

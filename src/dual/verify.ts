@@ -31,7 +31,7 @@ import { placesOf } from "./undo.ts";
 /** Code of the finding that a Zarr view is right, and that of the archive before it was changed. */
 export const BEHIND = "BEHIND";
 const BEHIND_TEXT =
-  'the Zarr view is whole, and shows the archive as it was when it was linked: Zarr readers get what was there before. "superchunk link" brings it up to date (of an array in which values were set or rows deleted, "superchunk compact" first)';
+  'the Zarr view is intact, but shows the archive as it was when it was linked: Zarr readers get the old values. "superchunk link" brings it up to date (of an array in which values were set or rows deleted, "superchunk compact" first)';
 const UNFINISHED_TEXT =
   'the archive was being linked to Zarr, and the link was interrupted: no Zarr reader opens it yet. "superchunk link" completes it';
 /** Codes of findings about the view alone. */
@@ -238,7 +238,7 @@ export async function verifyLive(
       const isShown = documents.columns.some((column) => column.node === node);
       if (isShown || (await isForeign(store, path, node, forms))) continue;
       if ((await store.stat(key)) !== undefined)
-        note("LINK", "the document describes a column that is not there any more", store.describe(key));
+        note("LINK", "the document describes a column that no longer exists", store.describe(key));
     }
   } catch (caught) {
     if (!isSuperchunkError(caught)) throw caught;

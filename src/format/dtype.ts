@@ -196,7 +196,7 @@ export function parseFieldDict(dict: JsonObject, path: string, parse: ParseDType
   if (dict["aligned"] === true && offsets === undefined) {
     throw new SuperchunkError(
       "UNSUPPORTED",
-      "the dtype is aligned without offsets, so its layout is not told",
+      "the dtype is aligned but has no offsets, so its layout is unknown",
       { path, field: "dtype" },
     );
   }

@@ -268,7 +268,7 @@ export function detectFile(head: Uint8Array, name: string, size: number): { read
     if (other !== undefined)
       throw new SuperchunkError(
         "UNSUPPORTED",
-        `it is ${other.name}: superchunk reads, verifies and converts it, and does not change it; convert it to change a copy`,
+        `it is ${other.name}: superchunk reads, verifies and converts it, but does not change it; convert it and change the copy`,
         error.details,
       );
     throw new SuperchunkError(

@@ -275,7 +275,7 @@ class JsonParser {
     const ended = this.#at >= this.#text.length;
     const found = ended ? "the end" : JSON.stringify(this.#text.slice(this.#at, this.#at + 12));
     const advice = ended
-      ? "The file is cut short; look for a whole copy"
+      ? "The file is truncated; look for a complete copy"
       : "The file is damaged; look for another copy";
     return new SuperchunkError(
       ended ? "TRUNCATED" : "BAD_FIELD",

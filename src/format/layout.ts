@@ -196,7 +196,7 @@ export function parseFilled(sizes: JsonObject, path: string): Pick<StoredLayout,
     const list = listOf(span, "filled", path);
     const [from, to] = [countIn(list, 0, "filled", path), countIn(list, 1, "filled", path)];
     if (from < before || to <= from || list.length !== 2)
-      throw bad(path, "filled", "[from, to] in order, each behind the one before it", span);
+      throw bad(path, "filled", "[from, to] in order, each after the one before it", span);
     before = to;
     return { from, to };
   });
@@ -326,12 +326,12 @@ export function encodeFilled(filled: readonly RowSpan[] = []): JsonObject {
 
 /** What is said of an array that keeps itself a Zarr array, and whose Zarr view is not that of its last commit. [FY-06] */
 export const VIEW_IS_BEHIND =
-  'the Zarr view is behind: some of what Zarr readers see may be from before the last change, and some from after it. A writer is at work, or was killed; the next one finishes the view, and so does "superchunk link"';
+  'the Zarr view is out of date: Zarr readers may see some values from before the last change and some from after it. A writer is at work, or was killed; the next writer, or "superchunk link", updates the view';
 
 /** What is said of rows that a repair filled. */
 export function filledText({ from, to }: RowSpan): string {
   const rows = to - from === 1 ? `row ${from} holds` : `rows ${from} to ${to - 1} hold`;
-  return `${rows} a fill value: a repair found no whole chunk for ${to - from === 1 ? "it" : "them"}`;
+  return `${rows} a fill value: a repair found no intact chunk for ${to - from === 1 ? "it" : "them"}`;
 }
 
 /** Spans in order, those that touch as one; empty ones are left out. */

@@ -31,7 +31,7 @@ export function decodeOffsets(bytes: Uint8Array, path: string, at: number): Floa
   if (count * OFFSET_LENGTH !== bytes.length) {
     throw new SuperchunkError(
       "TRUNCATED",
-      `the offsets at byte ${at} end inside entry ${count}. The file is cut short; look for a whole copy`,
+      `the offsets at byte ${at} end inside entry ${count}. The file is truncated; look for a complete copy`,
       {
         path,
         offset: at + count * OFFSET_LENGTH,
@@ -104,7 +104,7 @@ function offsetBehindEnd(found: number, at: number, chunk: number, place: Offset
   const { fileSize, path } = place;
   return new SuperchunkError(
     "TRUNCATED",
-    `the offset at byte ${at} puts the chunk at byte ${found}, but the file ends at byte ${fileSize}. The file is cut short, or the offset is damaged; look for a whole copy`,
+    `the offset at byte ${at} puts the chunk at byte ${found}, but the file ends at byte ${fileSize}. The file is truncated, or the offset is damaged; look for a complete copy`,
     {
       path,
       offset: at,
@@ -137,9 +137,9 @@ function unwritten(
 ): SuperchunkError {
   const all = offsets.subarray(0, nchunks).every((offset) => offset === UNUSED);
   const what = all
-    ? `all ${nchunks} offsets are -1: the writing of the file was broken off`
+    ? `all ${nchunks} offsets are -1: writing the file was interrupted`
     : `the offset at byte ${at} is -1, but nchunks counts its chunk`;
-  return new SuperchunkError("INCOMPLETE", `${what}. Look for a whole copy`, {
+  return new SuperchunkError("INCOMPLETE", `${what}. Look for a complete copy`, {
     path,
     offset: at,
     ...(all ? {} : { chunk }),

@@ -309,7 +309,7 @@ export class Hdf5File {
     if (position + length > this.size)
       throw new SuperchunkError(
         "TRUNCATED",
-        `${field} needs ${length} bytes at byte ${position}, but the file ends at byte ${this.size}. It is cut short, or damaged; look for a whole copy`,
+        `${field} needs ${length} bytes at byte ${position}, but the file ends at byte ${this.size}. It is truncated or damaged; look for a complete copy`,
         { path: this.path, offset: position, expected: position + length, found: this.size },
       );
     return new Fields(

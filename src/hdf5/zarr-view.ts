@@ -137,7 +137,7 @@ export class Hdf5Store implements ReadableStore {
     if (bytes?.length !== place.size)
       throw new SuperchunkError(
         "TRUNCATED",
-        `a chunk of ${place.size} bytes at byte ${place.position} reaches over the end of the file, which is cut short; look for a whole copy`,
+        `a chunk of ${place.size} bytes at byte ${place.position} reaches over the end of the file, which is truncated; look for a complete copy`,
         { path, offset: place.position, expected: place.size, found: bytes?.length ?? 0 },
       );
     if (make !== undefined) return make(bytes);

@@ -59,7 +59,7 @@ export async function edit(path: string, options: EditPathOptions = {}): Promise
   const linked = [path, join(path, "..")].some((folder) => fs.existsSync(join(folder, LINK_RECORD)));
   if (options.readOnly !== true && linked)
     edited.notes.push(
-      'its Zarr view still has what was there before; "superchunk link" brings it up to date ("superchunk compact" first, after values were set or rows deleted)',
+      'its Zarr view still shows the old values; "superchunk link" brings it up to date ("superchunk compact" first, after values were set or rows deleted)',
     );
   return edited;
 }
@@ -150,7 +150,7 @@ async function settle(
   if (isRemote && format !== "blz" && format !== "zarr" && readOnly !== true)
     throw new SuperchunkError(
       "UNSUPPORTED",
-      'in S3 only arrays of superchunks and Zarr arrays are changed: there are no locks, and the formats of other programs have nothing else to tell two writers apart. Change a copy on disk, or "superchunk convert --to blz" it into the bucket',
+      'in S3 only arrays of superchunks and Zarr arrays are changed: S3 has no locks, and the formats of other programs have nothing else that keeps two writers apart. Change a copy on disk, or "superchunk convert --to blz" it into the bucket',
       { path },
     );
   const take = isRemote

@@ -46,7 +46,7 @@ export async function findMembership(
       const change = (): Promise<string[]> => joinHierarchy(store, root, path, options);
       try {
         const made = await inTurn(lockIn(store, root), change, options.signal);
-        return made.map((group) => `${store.describe(group)}: made the Zarr group, which was missing`);
+        return made.map((group) => `${store.describe(group)}: created the missing Zarr group`);
       } catch (error) {
         if (!isSuperchunkError(error)) throw error;
         return [

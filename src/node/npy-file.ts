@@ -56,7 +56,7 @@ async function openFile(location: string, name: string, options: StoreOptions): 
     if (found !== nbytes)
       throw new SuperchunkError(
         "TRUNCATED",
-        `the header promises ${nbytes} bytes of values after byte ${dataAt}, but there are ${found}. The file is not whole; look for another copy`,
+        `the header promises ${nbytes} bytes of values after byte ${dataAt}, but there are ${found}. The file is incomplete; look for another copy`,
         { path: name, offset: dataAt, field: "shape", expected: nbytes, found },
       );
     const values = (more?: StoreOptions): AsyncGenerator<Uint8Array> => readFile(location, dataAt, more);
@@ -129,7 +129,7 @@ async function openStream(source: AsyncIterable<Uint8Array>, name: string): Prom
     if (found === nbytes) return;
     throw new SuperchunkError(
       "TRUNCATED",
-      `the header promises ${nbytes} bytes of values, but there are ${found > nbytes ? "more" : found}. What was sent is not whole; send it again`,
+      `the header promises ${nbytes} bytes of values, but there are ${found > nbytes ? "more" : found}. The input is incomplete; send it again`,
       { path: name, offset: header.dataAt, field: "shape", expected: nbytes, found },
     );
   }

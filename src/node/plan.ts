@@ -163,7 +163,7 @@ async function writePlan({ sources, ...head }: SharedPlan, output: string): Prom
     if (await isTaken(store, isFile ? path : joinKey(path, HEAD)))
       throw new SuperchunkError(
         "CONFLICT",
-        "something is there already, and a plan is never changed; name another",
+        "the path exists, and a plan is never changed; choose another path",
         { path: output, field: "output" },
       );
     if (isFile) return void (await store.put(path, encode({ ...head, sources }), { ifAbsent: true }));
@@ -190,7 +190,7 @@ async function readPlan(location: string): Promise<SharedPlan> {
     const key = whole === undefined ? joinKey(path, HEAD) : path;
     const bytes = whole ?? (await store.get(key));
     if (bytes === undefined)
-      throw new SuperchunkError("NOT_FOUND", "no plan lies there; superchunk plan makes one", {
+      throw new SuperchunkError("NOT_FOUND", "there is no plan here; superchunk plan makes one", {
         path: location,
       });
     const head = parseOwn(new TextDecoder().decode(bytes), store.describe(key)) as JsonObject | null;

@@ -292,7 +292,7 @@ export async function keptAt(
   await store.get(containersKey(path)); // a bucket that is not there is told by the answer to a read alone
   throw new SuperchunkError(
     "NOT_FOUND",
-    `there are no containers of references here; they lie in ${containersKey(path)}, beside the references`,
+    `there are no containers of references here; they are in ${containersKey(path)}, next to the references`,
     { path: location },
   );
 }
@@ -402,7 +402,7 @@ async function explainRead(error: unknown, path: string, key: string, read: Fail
   if (info === undefined) {
     return new SuperchunkError(
       "NOT_FOUND",
-      `the object that the chunk ${key} of ${path} refers to is not there any more`,
+      `the object that the chunk ${key} of ${path} refers to no longer exists`,
       { ...details, field: "location" },
     );
   }

@@ -173,7 +173,7 @@ export function columnSchema(
       lists: own.lists,
       ...described.leaf,
       whyConverted: isPart
-        ? "fields of a struct lie side by side, and become columns"
+        ? "fields of a struct are stored side by side, and become columns"
         : "byteOrder" in type && type.byteOrder === "big"
           ? "values are big-endian, and Parquet's are little-endian"
           : described.why,

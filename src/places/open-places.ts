@@ -97,7 +97,7 @@ export function orLater(openPlace: OpenPlace = refuse): OpenPlace {
 export function notAllowed({ name, prefix }: StoredPlace): SuperchunkError {
   return new SuperchunkError(
     "UNSAFE_PATH",
-    `superchunks of the array lie in the place "${name}" (${prefix}), which is not allowed; if it may be used, open the array with {allow: "${prefix}"}`,
+    `superchunks of the array are in the place "${name}" (${prefix}), which is not allowed; to use it, open the array with {allow: "${prefix}"}`,
     // As for references: nothing is known to be damaged.
     { field: "container", expected: "a place that was allowed", found: prefix },
   );

@@ -105,11 +105,12 @@ export async function planShared(
 export async function checkPlan({ id, ...rest }: SharedPlan, where: string): Promise<void> {
   const found = await digestOfPlan(rest);
   if (found === id) return;
-  throw new SuperchunkError(
-    "CHECKSUM_MISMATCH",
-    "the plan is not as it was made: it was cut short or edited; make it again",
-    { path: where, field: "id", expected: id, found },
-  );
+  throw new SuperchunkError("CHECKSUM_MISMATCH", "the plan was truncated or edited; make it again", {
+    path: where,
+    field: "id",
+    expected: id,
+    found,
+  });
 }
 
 /** What the destination is to a plan that is not a conversion: an object or a folder without documents. */
@@ -282,7 +283,7 @@ export async function stageOf({ store, path, record, plan }: Opened): Promise<St
   const stored = await readRecord(store, record);
   if (stored === undefined) return "free";
   if (stored["plan"] === plan.id) return stored["published"] === true ? "published" : "running";
-  throw conflict(store.describe(path), "an unfinished conversion that is not of this plan lies there");
+  throw conflict(store.describe(path), "an unfinished conversion of another plan is there");
 }
 
 /** Takes the destination for the plan, unless another process has. Throws `CONFLICT` where something else lies there. */

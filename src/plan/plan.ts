@@ -76,7 +76,7 @@ export function packOptions(
   if (resume === true || overwrite === true)
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      "a plan is for a destination that is free: resume and overwrite are not for it; the tasks without a receipt are what is left to do",
+      "a plan needs a destination that does not exist: it takes neither resume nor overwrite; run it again to do the tasks that are left",
       { field: "resume, overwrite" },
     );
   const packed = { ...others, ...(dtype === undefined ? {} : { dtype: formatDType(dtype) }) };

@@ -208,7 +208,7 @@ class OpenPlans {
       await runner.close();
       throw new SuperchunkError(
         "UNSUPPORTED",
-        "another plan lies where the job's plan was; put it into the queue again",
+        "the job's plan was replaced by another one; put that into the queue again",
         {
           path: location,
           expected: id,

@@ -260,7 +260,7 @@ export class HttpStore implements ReadableStore {
       await dropBody(response);
       const info = describeSize(response, behindEnd === null ? size : Number(behindEnd[1]));
       if (info !== undefined) return info;
-      throw new SuperchunkError("UNSUPPORTED", "the server does not tell the size of the object", { path });
+      throw new SuperchunkError("UNSUPPORTED", "the server does not report the size of the object", { path });
     });
   }
 

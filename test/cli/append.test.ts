@@ -186,7 +186,7 @@ describe("resize, attrs", () => {
 
   it("a deletion is told on a terminal before it starts", async () => {
     const { err } = await runCli(["delete", at("root"), "--rows", "10:20"], { terminal: true });
-    expect(err).toMatch(/10 rows \(10 to 19\) are to be deleted, and 130 rows behind .*rewritten\n/);
+    expect(err).toMatch(/10 rows \(10 to 19\) are to be deleted, and 130 rows after them .*rewritten\n/);
   });
 });
 

@@ -183,7 +183,7 @@ describe("create", () => {
       const { code, err } = await runCli(argv);
       expect([code, err]).toEqual([
         1,
-        `superchunk: ${at("file")}: it is a file, where a folder is needed; choose another place, or move the file away\n`,
+        `superchunk: ${at("file")}: this is a file, but a folder is needed; choose another path, or move the file away\n`,
       ]);
     }
     expect(readFileSync(at("file"), "utf8")).toBe("x");
@@ -461,7 +461,7 @@ describe("delete", () => {
       bytesWritten: 0,
     });
     expect(await ok(["delete", at("a"), "--rows", "3:9", "--dry-run"])).toContain(
-      "6 rows (3 to 8) would be deleted, and 11 rows behind (88 bytes uncompressed) rewritten",
+      "6 rows (3 to 8) would be deleted, and 11 rows after them (88 bytes uncompressed) rewritten",
     );
     expect(snapshot("a")).toEqual(before);
     expect(await ok(["delete", at("a"), "--rows", "3:9"])).toMatch(
@@ -485,7 +485,7 @@ describe("delete", () => {
 
   it("speaks of one row as of one", async () => {
     const dry = await ok(["delete", at("a"), "--rows", "4", "--dry-run"]);
-    expect(dry).toContain("a: 1 row (4) would be deleted, and 15 rows behind");
+    expect(dry).toContain("a: 1 row (4) would be deleted, and 15 rows after them");
     expect(await ok(["delete", at("a"), "--rows", "4"])).toContain("a: 1 row (4) was deleted, and 15 rows");
   });
 

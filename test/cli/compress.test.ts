@@ -160,7 +160,7 @@ describe("append", () => {
     expect((await runCli(["append", at("a.blp"), at("a.txt"), "--grow"])).code).toBe(0);
   });
 
-  it("puts rows behind those of a numpy array, a carray and an array of superchunks; others do not fit", async () => {
+  it("puts rows after those of a numpy array, a carray and an array of superchunks; others do not fit", async () => {
     const first = npy("a.npy", "<i4", [40], ints(0, 40));
     const more = npy("b.npy", "<i4", [7], ints(40, 7));
     const other = npy("c.npy", "<f4", [7], ints(0, 7));
@@ -182,7 +182,7 @@ describe("append", () => {
     expect((await runCli(["append", at("carray"), more, "--grow"])).code).toBe(2);
   });
 
-  it("puts rows behind those of a table, from one structured .npy or from a file for each column", async () => {
+  it("puts rows after those of a table, from one structured .npy or from a file for each column", async () => {
     cpSync(findFixture("ctable/bcolz-mixed").file, at("t"), { recursive: true });
     const fields = "[('id', '<i4'), ('name', '|S5'), ('price', '<f8')]";
     const row = Buffer.alloc(17);

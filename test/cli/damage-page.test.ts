@@ -80,12 +80,12 @@ describe("docs/damage.md", () => {
   it("verify says of each what can be saved, and by which command", async () => {
     for (const [name, said] of [
       ["other", ""],
-      ["counted", "every chunk is whole and can be saved: superchunk repair counted DST\n"],
+      ["counted", "every chunk is intact and can be saved: superchunk repair counted DST\n"],
       ["download.blp", "can be saved: superchunk repair download.blp DST --holes fill\n"],
       ["old.bcolz", "repair needs to know more: "],
       [
         "shards.zarr",
-        "4 of 6 chunks are whole and can be saved: superchunk repair shards.zarr DST --holes fill\n",
+        "4 of 6 chunks are intact and can be saved: superchunk repair shards.zarr DST --holes fill\n",
       ],
     ] as const) {
       const { out } = await runCli(["verify", name]);
@@ -102,7 +102,7 @@ describe("docs/damage.md", () => {
     cpSync(findFixture("carray/bcolz-f8-chunks").file, path, { recursive: true });
     for (const name of readdirSync(join(path, "data"))) rmSync(join(path, "data", name));
     const { out } = await runCli(["verify", path]);
-    expect(out).toContain("no chunk is whole: nothing can be saved\n");
+    expect(out).toContain("no chunk is intact: nothing can be saved\n");
     expect(out).not.toContain("superchunk repair");
   });
 

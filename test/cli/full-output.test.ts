@@ -17,8 +17,8 @@ class Failing extends Writable {
 }
 
 it.each([
-  ["ENOSPC", 1, "superchunk: stdout: the disk is full: what is printed is not all there (ENOSPC)\n"],
-  ["EIO", 1, "superchunk: stdout: what is printed is not all there (EIO while writing)\n"],
+  ["ENOSPC", 1, "superchunk: stdout: the disk is full: the output is incomplete (ENOSPC)\n"],
+  ["EIO", 1, "superchunk: stdout: the output is incomplete (EIO while writing)\n"],
   ["EPIPE", 0, ""],
 ] as const)(
   "where printing ends with %s the exit code is %i, and the message names stdout",

@@ -28,7 +28,7 @@ describe("a link out of a folder of archives", () => {
     const listed = await runCli(["ls", tree]);
     expect(listed.code).toBe(0);
     expect(listed.out).toContain(`a link out of the folder, to ${join(folder, "far")}: not followed`);
-    expect(listed.out).toContain("circle  a link in a circle: not followed");
+    expect(listed.out).toContain("circle  a link that forms a loop: not followed");
     const verified = await runCli(["verify", tree]);
     expect(verified.code).toBe(0);
     expect(verified.out).toContain("1 archive: 1 ok, 3 links not followed");
@@ -72,7 +72,7 @@ describe("a link back to a folder that it lies in", () => {
     const listed = await runCli(["ls", path]);
     expect(listed.code).toBe(0);
     expect(listed.out).toContain(join(path, "a"));
-    expect(listed.out).toContain("self  a link in a circle: not followed");
+    expect(listed.out).toContain("self  a link that forms a loop: not followed");
     expect(listed.out.trimEnd().split("\n")).toHaveLength(isGroup ? 4 : 3);
     const verified = await runCli(["verify", path]);
     expect(verified.code).toBe(0);
@@ -80,7 +80,7 @@ describe("a link back to a folder that it lies in", () => {
     for (const format of ["zarr", "blz"]) {
       const { code, err } = await runCli(["convert", path, join(folder, `to-${format}`), "--to", format]);
       expect(code).toBe(1);
-      expect(err.match(/not converted: .*leads in a circle.* \(UNSUPPORTED\)/g)).toHaveLength(1);
+      expect(err.match(/not converted: .*forms a loop.* \(UNSUPPORTED\)/g)).toHaveLength(1);
     }
   });
 });

@@ -382,7 +382,7 @@ test("what does not go with places refuses with the reason", async () => {
   );
   await refused(/not overwritten/, "create", root, "--dtype", "<i4", "--overwrite");
   await refused(/is not allowed/, "repair", root, join(folder, "mended"));
-  await refused(/not repaired where it lies/, "repair", root, "--in-place", "--allow", cold);
+  await refused(/cannot be repaired in place/, "repair", root, "--in-place", "--allow", cold);
   await refused(/go together/, "place", root, "--move", "all");
   await refused(/3\.\.7/, "place", root, "--move", "x", "--to", "cold");
   await refused(/no places/, "compact", join(folder, "plain"), "--move-older-than", "3").catch(

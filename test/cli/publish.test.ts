@@ -61,7 +61,7 @@ test("the commands take it for arrays of superchunks only, and say what stays wh
   const cut = await runCli(["append", live, "-", "--publish", "full"], { stdin: rows.subarray(0, 10) });
   expect(cut).toMatchObject({
     code: 2,
-    err: expect.stringContaining("rows that were shown before stay") as string,
+    err: expect.stringContaining("rows that were visible before stay") as string,
   });
   const carray = join(folder, "carray");
   const other = ["create", carray, "--as", "carray", "--from", "-", "--dtype", "<i4"];

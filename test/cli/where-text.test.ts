@@ -43,7 +43,7 @@ describe("a condition", () => {
     ["> 5", /begin with a column/],
     ["close", /comparison is missing after the column "close"/],
     ["close >", /value is missing/],
-    ["close > >", /in the place of a value/],
+    ["close > >", /is not a value/],
     ["close > 5 6", /unexpected "6" after the condition/],
     ["close > 5 and day < 3", /its own --where/],
     ["close in 5", /parentheses/],

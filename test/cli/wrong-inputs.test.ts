@@ -23,7 +23,7 @@ it.skipIf(process.platform === "win32")(
       ["create", at("other"), "--from", at("pipe"), "--dtype", "<f8"],
     ]) {
       const { code, err } = await runCli(argv);
-      expect([argv[0], code, err]).toEqual([argv[0], 2, expect.stringContaining("give - in its place")]);
+      expect([argv[0], code, err]).toEqual([argv[0], 2, expect.stringContaining("give - instead")]);
     }
     expect(readdirSync(folder).sort()).toEqual(["array", "pipe"]);
   },

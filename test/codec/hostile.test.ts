@@ -366,7 +366,7 @@ test("messages say what is where, what was expected, and what was found", () => 
       "the length of stream 1 of block 0 at byte 152 is cut off; the chunk is damaged",
       "the start of block 0 at byte 16 is 3, expected 20 to 26; the chunk is damaged",
       "the chunk decodes to 5 bytes, more than the limit maxNbytes of 4",
-      "bytes 3 to 6 were asked for, but the chunk decodes to 5 bytes",
+      "bytes 3 to 6 were requested, but the chunk decodes to 5 bytes",
     ]
   `);
 });

@@ -78,7 +78,7 @@ describe("checking", () => {
     const aborted = errorOf(() => checkOffsets(table(-1, -1, -1, -1, -1), place));
     expect(aborted.code).toBe("INCOMPLETE");
     expect(aborted.message).toBe(
-      "a.blp: all 3 offsets are -1: the writing of the file was broken off. Look for a whole copy",
+      "a.blp: all 3 offsets are -1: writing the file was interrupted. Look for a complete copy",
     );
     const one = errorOf(() => checkOffsets(table(72, -1, 300, -1, -1), place));
     expect(one.code).toBe("INCOMPLETE");

@@ -42,7 +42,7 @@ describe.each(["set.json", "set.parq"])("%s, after the archive was changed", (na
     const verified = await runCli(["verify", set, ...allow]);
     expect([verified.code, verified.out]).toEqual([1, expect.stringContaining("BEHIND")]);
     expect(await behind()).toEqual([`file://${root}/meta/sizes`]);
-    expect((await runCli(["containers", set])).err).toContain("the references are behind");
+    expect((await runCli(["containers", set])).err).toContain("the references are out of date");
     // Who edits a container does not make it forget.
     await setContainer(set, "more", { prefix: "https://example.org/", anonymous: true });
     expect(await behind()).toHaveLength(1);

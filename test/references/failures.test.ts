@@ -62,7 +62,7 @@ describe("virtualize of a folder of archives", () => {
     const set = join(folder, "nothing.json");
     const { code, err } = await runCli(["virtualize", bad, set, "--to", "kerchunk"]);
     expect(code).toBe(3);
-    expect(err).toContain("none of the archives can be referenced, so that nothing is written");
+    expect(err).toContain("none of the archives can be referenced, so nothing is written");
     expect(err).toContain(join(bad, "y.blp"));
     await expect(readFile(set)).rejects.toThrow("ENOENT");
   });

@@ -92,10 +92,7 @@ describe("virtualize", () => {
       runCli(["virtualize", `s3://${s3.bucket}/data/equities`, at, "--column", "close", "--to", form]);
     expect((await run()).code).toBe(0);
     const again = await run();
-    expect([again.code, again.err]).toEqual([
-      1,
-      expect.stringContaining("there is a set of references already"),
-    ]);
+    expect([again.code, again.err]).toEqual([1, expect.stringContaining("a set of references exists here")]);
     const store = await openReferences(at, { authorize: ["s3"] });
     if (form === "kerchunk") expect(await closeOfEquities(store)).toBe(wanted());
     else expect((await store.get("/close/0"))?.length).toBeGreaterThan(16);

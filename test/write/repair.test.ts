@@ -177,7 +177,7 @@ test("where nothing tells the order, superchunks behind a gap are named as lost"
   const { rows, rowsBefore, lost } = await repairArray(store, "", { dryRun: true });
   expect({ rows, rowsBefore }).toEqual({ rows: 32, rowsBefore: undefined });
   expect(lost).toEqual([
-    "superchunks that nothing gives a place: memory:data/__3__.bin, memory:data/__4__.bin",
+    "superchunks whose position is unknown: memory:data/__3__.bin, memory:data/__4__.bin",
   ]);
 });
 
@@ -190,7 +190,7 @@ test("where the array says how many chunks a superchunk has, those behind a gap 
   expect(holes.map(({ from, to }) => [from, to])).toEqual([32, 40, 48, 56].map((row) => [row, row + 8]));
 });
 
-test("without meta/storage nothing tells what the chunks hold", async () => {
+test("without meta/storage the dtype of the chunks is unknown", async () => {
   const store = await whole();
   await store.delete("meta/storage");
   await expect(repairArray(store, "")).rejects.toMatchObject({ code: "INCOMPLETE" });

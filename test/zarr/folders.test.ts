@@ -62,7 +62,7 @@ describe.each(Object.keys(KINDS) as (keyof typeof KINDS)[])("%s", (kind) => {
     expect(verified).toMatchObject({ code: 3 });
     expect(verified.out).toContain(join("a", "c", "2"));
     expect((await runCli(["chunks", join(root, "a")])).err).toContain(
-      "a folder is in the place of the chunk",
+      "there is a folder at the path of the chunk",
     );
   });
 });

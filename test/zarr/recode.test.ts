@@ -174,7 +174,7 @@ test("Zarr nodes beside archives become one hierarchy, and one that is refused d
     "--no-recode",
   ]);
   expect(refused.code).toBe(1);
-  expect(refused.err).toContain("nothing may be recoded");
+  expect(refused.err).toContain("recoding is not allowed");
 });
 
 test("shards of the transformer are recoded chunk by chunk: values, missing chunks, and a run that was broken off", async () => {

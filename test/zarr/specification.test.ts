@@ -27,7 +27,7 @@ test.each([
   [{ dataType: "int8", fillValue: 300 }, "fillValue", expect.stringContaining("-128 to 127")],
   [{ order: [0, 0] }, "order", "each of 0 to 1 once"],
   [{ codecs: [] }, "codecs", 'a list with "bytes" or "sharding_indexed"'],
-  [{ codecs: [{ name: "blosc" }] }, "codecs", 'a codec behind "bytes" or "sharding_indexed"'],
+  [{ codecs: [{ name: "blosc" }] }, "codecs", 'a codec after "bytes" or "sharding_indexed"'],
   [{ dimensionNames: ["a"] }, "dimensionNames", "a list of 2, one for each dimension"],
   [{ separator: "-" }, "separator", '"/" or "."'],
   [{ attributes: { f: (): number => 1 } }, "attributes", expect.anything()],

@@ -105,7 +105,7 @@ function filledOf(sizes: JsonObject, path: string): Pick<ArrayFolder, "filled" |
 function missing(path: string, more = ""): SuperchunkError {
   return new SuperchunkError(
     "INCOMPLETE",
-    `the file is missing, without which the array cannot be read. Look for a whole copy${more}`,
+    `the file is missing, without which the array cannot be read. Look for a complete copy${more}`,
     { path, expected: "a file", found: "nothing" },
   );
 }
@@ -239,7 +239,7 @@ function columnsIn({ folder, face, dtype, shape, dflt, groups }: ColumnsPart, da
     columns.set(field.name, column);
   });
   if (dtype.fields.reduce((sum, field) => sum + fieldSize(field), 0) === 0) {
-    throw new SuperchunkError("BAD_FIELD", "the dtype has no fields, but data lie in column folders", {
+    throw new SuperchunkError("BAD_FIELD", "the dtype has no fields, but there are column folders", {
       path: store.describe(path),
       field: "dtype",
     });

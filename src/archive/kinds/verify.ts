@@ -149,7 +149,7 @@ class Tally {
     const { place } = chunk;
     this.#checkTypesize(chunk);
     if (place.prologue > 0 && chunk.behind > 0) {
-      this.warn("TRAILING", `${chunk.behind} bytes or more lie behind the chunk; they are ignored`, {
+      this.warn("TRAILING", `${chunk.behind} bytes or more follow the chunk; they are ignored`, {
         path: this.#describe(place),
         chunk: place.index,
       });

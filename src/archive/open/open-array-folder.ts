@@ -197,7 +197,7 @@ export async function openTable(
     const longer = rowsOf(column) > length;
     if (longer)
       unfinished.push(
-        `column "${name}" has ${rowsOf(column)} rows, but the table's shortest has ${length}: an append or a resize did not finish. superchunk does not show the rows beyond; bcolz shows them in the column, and its next append puts rows side by side that do not belong together. "superchunk resize ${store.describe(path)} ${length}" cuts them off, and so does the next append by superchunk`,
+        `column "${name}" has ${rowsOf(column)} rows, but the table's shortest has ${length}: an append or a resize did not finish. superchunk does not show the rows beyond; bcolz shows them in the column, and its next append misaligns the rows. "superchunk resize ${store.describe(path)} ${length}" cuts them off, and so does the next append by superchunk`,
       );
     columns.set(name, longer ? await openColumn(store, folder, options, length) : column);
   }
@@ -247,7 +247,7 @@ async function openColumn(
   if (sizes === undefined && storage === undefined) {
     throw new SuperchunkError(
       "INCOMPLETE",
-      "the column's folder is missing or has no metadata, but __rootdirs__ names it. Look for a whole copy of the table",
+      "the column's folder is missing or has no metadata, but __rootdirs__ names it. Look for a complete copy of the table",
       {
         path: store.describe(folder),
         field: "__rootdirs__",

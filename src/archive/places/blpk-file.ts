@@ -256,7 +256,7 @@ export async function walkChunks(store: ReadableStore, request: WalkRequest): Pr
     if (at + CHUNK_HEADER_LENGTH > size) {
       throw new SuperchunkError(
         "TRUNCATED",
-        `chunk ${found.length} should start at byte ${at}, but the file ends at byte ${size}${count === undefined ? "" : ` with ${found.length} of ${count} chunks`}. The file is cut short; look for a whole copy`,
+        `chunk ${found.length} should start at byte ${at}, but the file ends at byte ${size}${count === undefined ? "" : ` with ${found.length} of ${count} chunks`}. The file is truncated; look for a complete copy`,
         { path, offset: at, field: "chunk", expected: CHUNK_HEADER_LENGTH, found: Math.max(0, size - at) },
       );
     }
@@ -266,7 +266,7 @@ export async function walkChunks(store: ReadableStore, request: WalkRequest): Pr
     if (end > size) {
       throw new SuperchunkError(
         "TRUNCATED",
-        `chunk ${found.length} at byte ${at} needs ${header.ctbytes + digestLength} bytes, but the file ends at byte ${size}. The file is cut short; look for a whole copy`,
+        `chunk ${found.length} at byte ${at} needs ${header.ctbytes + digestLength} bytes, but the file ends at byte ${size}. The file is truncated; look for a complete copy`,
         { path, offset: at, field: "ctbytes", expected: header.ctbytes + digestLength, found: size - at },
       );
     }

@@ -204,7 +204,7 @@ export class SuperchunkSequence implements ChunkSequence {
 function missing(store: ReadableStore, key: string, chunk: number, nchunks: number): SuperchunkError {
   return new SuperchunkError(
     "INCOMPLETE",
-    `the file is missing: chunk ${chunk} of ${nchunks} should be in it, as meta/sizes counts. The archive is not whole; look for a whole copy`,
+    `the file is missing: chunk ${chunk} of ${nchunks} should be in it, as meta/sizes counts. The archive is incomplete; look for a complete copy`,
     { path: store.describe(key), field: "superchunk", expected: "a file", found: "nothing" },
   );
 }

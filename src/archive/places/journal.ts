@@ -40,7 +40,7 @@ export async function requireOneName(store: ReadableStore, key: string): Promise
   if (links <= 1) return;
   throw new SuperchunkError(
     "CONFLICT",
-    `the file has ${links} names (hard links), and a change in place would change them all. "superchunk unlink" takes a link to Zarr back; else do it without in place, or give the file bytes of its own (cp FILE COPY && mv COPY FILE)`,
+    `the file has ${links} names (hard links), and a change in place would change them all. "superchunk unlink" undoes a link to Zarr; else do not change it in place, or give the file bytes of its own (cp FILE COPY && mv COPY FILE)`,
     { path: store.describe(key), field: "links", expected: 1, found: links },
   );
 }
@@ -56,7 +56,7 @@ export function requireInPlace(store: WritableStore, key: string): InPlaceStore 
   if (writeRange !== undefined && sync !== undefined) return store as InPlaceStore;
   throw new SuperchunkError(
     "UNSUPPORTED",
-    "this store cannot change a file in place; do it without in place, which makes a new file",
+    "this store cannot change a file in place; leave out in place, which makes a new file",
     { path: store.describe(key), field: "inPlace" },
   );
 }
@@ -253,7 +253,7 @@ export function requireSettled({ store, path, metadata }: Settled): void {
   if (!isOverlay(store) && objectOf(layout)["journal"] === undefined) return;
   throw new SuperchunkError(
     "CONFLICT",
-    'a change in place was interrupted, and the files do not hold yet what the archive says. The next change finishes it: "superchunk compact" of an array, "superchunk append --in-place" of a Bloscpack file',
+    'a change in place was interrupted, and is not complete yet. The next change completes it: "superchunk compact" of an array, "superchunk append --in-place" of a Bloscpack file',
     { path: store.describe(path), field: "journal" },
   );
 }
@@ -268,7 +268,7 @@ interface Settled {
 function missingJournal(path: string): SuperchunkError {
   return new SuperchunkError(
     "INCOMPLETE",
-    'the journal is missing that meta/sizes names: a change in place was interrupted, and what was left to do is lost. Look for a whole copy, or run "superchunk repair"',
+    'the journal is missing that meta/sizes names: a change in place was interrupted, and what was left to do is lost. Look for a complete copy, or run "superchunk repair"',
     { path, field: "layout.journal", expected: "a file", found: "nothing" },
   );
 }
@@ -276,7 +276,7 @@ function missingJournal(path: string): SuperchunkError {
 function otherJournal(path: string, expected: string, found: string): SuperchunkError {
   return new SuperchunkError(
     "CHECKSUM_MISMATCH",
-    `the journal ends with ${found}, but meta/sizes names ${expected}. A change in place was interrupted, and what was left to do cannot be read; look for a whole copy, or run "superchunk repair"`,
+    `the journal ends with ${found}, but meta/sizes names ${expected}. A change in place was interrupted, and what was left to do cannot be read; look for a complete copy, or run "superchunk repair"`,
     { path, field: "layout.journal", expected, found },
   );
 }

@@ -200,7 +200,7 @@ class LayoutFiles {
   #missing(key: string, chunk: number): SuperchunkError {
     return new SuperchunkError(
       "INCOMPLETE",
-      `the file is missing: chunk ${chunk} should be in it, as meta/sizes counts. The archive is not whole; look for a whole copy, or run "superchunk repair"`,
+      `the file is missing: chunk ${chunk} should be in it, as meta/sizes counts. The archive is incomplete; look for a complete copy, or run "superchunk repair"`,
       { path: this.store.describe(key), field: "superchunk", expected: "a file", found: "nothing" },
     );
   }

@@ -205,7 +205,7 @@ export async function checkChunk(
 export function missingChunk(path: string, place: PlacedChunk): SuperchunkError {
   return new SuperchunkError(
     "INCOMPLETE",
-    "the file is missing, but the archive's metadata count it. The archive is not whole; look for a whole copy",
+    "the file is missing, but the archive's metadata count it. The archive is incomplete; look for a complete copy",
     { path, chunk: place.index, field: "chunk", expected: "a file", found: "nothing" },
   );
 }
@@ -291,7 +291,7 @@ function checkRoom(room: Uint8Array, header: ChunkHeader, place: PlacedChunk, pa
 export function cutShort(place: PlacedChunk, path: string, needed: number, found: number): SuperchunkError {
   return new SuperchunkError(
     "TRUNCATED",
-    `the chunk at byte ${place.offset} needs at least ${needed} bytes, but the file ends after ${found} of them. The file is cut short; look for a whole copy`,
+    `the chunk at byte ${place.offset} needs at least ${needed} bytes, but the file ends after ${found} of them. The file is truncated; look for a complete copy`,
     { path, chunk: place.index, offset: place.offset, field: "ctbytes", expected: needed, found },
   );
 }

@@ -346,7 +346,7 @@ class Search {
       code: isCut ? "TRUNCATED" : "INCOMPLETE",
       reason: isCut
         ? `the file ends at byte ${size}, before chunk ${index}`
-        : `nothing tells where chunk ${index} is, or it was never written`,
+        : `the position of chunk ${index} is unknown, or it was never written`,
       path,
       ...(at === undefined ? {} : { offset: at }),
     };
@@ -370,7 +370,7 @@ class Search {
     const most = Math.max(...lengths);
     const isOrder = this.#header?.version !== 4 && lengths.slice(0, -1).every((length) => length === most);
     if (isOrder || lengths.length < 2) return places;
-    this.#problems.push("the chunks do not lie in their order, and nothing else tells it");
+    this.#problems.push("the chunks are not stored in order, and nothing else gives their order");
     return places.map(({ offset }, i) => {
       if (offset !== undefined) this.#unplaced.push(offset);
       return { flaw: this.#lost(i, undefined) };
@@ -397,14 +397,14 @@ class Search {
       this.#stoppedAt ??= start;
       if (!this.#facts.scan) {
         this.#problems.push(
-          `what is at byte ${start} is not a chunk, and nothing tells where the next one is; {scan: true} searches for it`,
+          `what is at byte ${start} is not a chunk, and the position of the next one is unknown; {scan: true} searches for it`,
         );
         break;
       }
       at = await this.#search(start + 1);
       if (at !== undefined) {
         this.#problems.push(
-          `a search found a chunk at byte ${at}, behind byte ${start} where none could be read`,
+          `a search found a chunk at byte ${at}, after byte ${start}, where none could be read`,
         );
         runs.push([]);
       }

@@ -105,7 +105,7 @@ export async function examineFolder(
     files.superchunk === undefined &&
     files.carray === undefined
   )
-    throw new SuperchunkError("NOT_FOUND", "no array or part of one lies there", { path: pathOf("") });
+    throw new SuperchunkError("NOT_FOUND", "there is no array here, nor part of one", { path: pathOf("") });
   const isCarray =
     layout === undefined &&
     storage?.superchunk === undefined &&
@@ -155,7 +155,7 @@ export async function examineFolder(
 function unknownPlaces(path: string): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    "superchunks of the array lie in other places, and meta/sizes or meta/storage, which together say where, is damaged. Put a copy from a backup in its place",
+    "superchunks of the array are in other places, and meta/sizes or meta/storage, which together say where, is damaged. Put a copy from a backup in its place",
     { path, field: "layout.places" },
   );
 }
@@ -247,7 +247,7 @@ function rowShapeOf(sample: Sample | undefined, flatBytes: number, problems: str
   const items = sample === undefined || flatBytes === 0 ? 1 : sample.nbytes / flatBytes;
   if (!Number.isInteger(items) || items <= 1) return [];
   problems.push(
-    `nothing tells the shape of a row: its ${items} items are taken as one dimension; {shape} gives it another`,
+    `the shape of a row is unknown: its ${items} items are taken as one dimension; give {shape} for another`,
   );
   return [items];
 }
@@ -264,7 +264,7 @@ function chunklenOf(
   if (found === undefined && rows !== undefined) return Math.max(1, rows);
   throw new SuperchunkError(
     "INCOMPLETE",
-    `nothing tells how many rows a chunk has${found === undefined ? "" : `: the first one has ${sample?.nbytes} bytes, and a row ${rowBytes}`}. Give {chunklen}, or another {dtype} or {shape}`,
+    `the number of rows per chunk is unknown${found === undefined ? "" : `: the first one has ${sample?.nbytes} bytes, and a row ${rowBytes}`}. Give {chunklen}, or another {dtype} or {shape}`,
     { path, field: "chunklen" },
   );
 }
@@ -288,7 +288,7 @@ function noDType(path: string, sizes: StoredSizes | undefined, sample: Sample | 
   const hint = size === undefined ? "" : ` (an item has ${size} bytes, it seems)`;
   return new SuperchunkError(
     "INCOMPLETE",
-    `nothing tells what the chunks hold${hint}. Give {dtype}, for example {dtype: "<f8"}; {chunklen} and {shape} too where they are not right otherwise`,
+    `the dtype of the chunks is unknown${hint}. Give {dtype}, for example {dtype: "<f8"}; {chunklen} and {shape} too if they would be wrong`,
     { path, field: "dtype" },
   );
 }

@@ -83,7 +83,7 @@ export async function surveyArray(
   if (dtype.kind === "object")
     throw new SuperchunkError(
       "UNSUPPORTED",
-      "dtype object holds Python pickles, which are never read, so that no value can be filled or moved. An array of them whose meta/sizes and meta/storage are whole is copied file by file: repair it by itself",
+      "dtype object holds Python pickles, which are never read, so that no value can be filled or moved. If meta/sizes and meta/storage of such an array are undamaged, it can be copied file by file: repair it by itself",
       { path: given.describe(path), field: "dtype" },
     );
   const folders = known.columns.map(({ folder }) => folder);
@@ -190,7 +190,7 @@ async function isAnyThere(
 function unplacedText({ kind, rows }: KnownArray, { unplaced }: FoundColumn): string {
   const names = nameSome(unplaced);
   if (kind === "carray") return `files beyond the ${rows} rows that meta/sizes counts: ${names}`;
-  return `superchunks that nothing gives a place: ${names}`;
+  return `superchunks whose position is unknown: ${names}`;
 }
 
 /** Chunks of the columns that are whole. */

@@ -221,7 +221,7 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
   if (file.lostMetadata && !isNumpy(metadata)) {
     throw new SuperchunkError(
       "INCOMPLETE",
-      `${file.problems.join("; ")}. Nothing else tells what the chunks hold: give {dtype}, for example {dtype: "<f8"}, and {shape}; {dtype: "|u1"} for plain bytes`,
+      `${file.problems.join("; ")}. The dtype of the chunks is unknown: give {dtype}, for example {dtype: "<f8"}, and {shape}; {dtype: "|u1"} for plain bytes`,
       { path, field: "metadata" },
     );
   }
@@ -240,7 +240,7 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
       { path },
     );
   problems.push(...found.problems);
-  if (found.unplaced.length > 0) lost.push(`chunks that nothing gives a place: ${nameSome(found.unplaced)}`);
+  if (found.unplaced.length > 0) lost.push(`chunks whose position is unknown: ${nameSome(found.unplaced)}`);
   const order = metadata["order"] === "F" ? "F" : "C";
   const dimensions = shape ?? [Math.floor(bytesOf(found) / dtype.itemSize)];
   const stored = order === "F" ? [...dimensions].reverse() : dimensions;

@@ -141,7 +141,7 @@ export function checkRange(header: ChunkHeader, start: number, length: number): 
   ) {
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      `bytes ${start} to ${start + length} were asked for, but the chunk decodes to ${header.nbytes} bytes`,
+      `bytes ${start} to ${start + length} were requested, but the chunk decodes to ${header.nbytes} bytes`,
       { expected: header.nbytes, found: start + length },
     );
   }

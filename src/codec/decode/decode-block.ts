@@ -13,7 +13,7 @@ const REASONS: readonly string[] = [
   "the stream decodes to more bytes",
   "a match refers to bytes before the start of the stream",
   "the bytes are not of this format",
-  "bytes or bits are left over behind the stream's end",
+  "bytes or bits are left over after the stream's end",
   "the checksum inside the stream differs",
 ];
 

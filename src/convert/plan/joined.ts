@@ -111,14 +111,14 @@ function assertAlike(first: SourceArray, part: SourceArray): void {
   if (part.shape.length === 0 || (part.order === "F" && part.shape.length > 1)) {
     throw new SuperchunkError(
       "UNSUPPORTED",
-      "its values do not lie row after row, so that it cannot be joined along the first dimension",
+      "its values are not stored row by row, so it cannot be joined along the first dimension",
       { path, field: "concat" },
     );
   }
   if (part.archive.kind === "bytes") {
     throw new SuperchunkError(
       "UNSUPPORTED",
-      "it holds plain bytes without a data type, so that it cannot be joined; convert it by itself",
+      "it holds plain bytes without a data type, so it cannot be joined; convert it by itself",
       { path, field: "concat" },
     );
   }
@@ -141,7 +141,7 @@ function describe({ store, path }: Pick<SourceArchive, "store" | "path">): strin
 function unlike(path: string, what: string, expected: string, found: string): SuperchunkError {
   return new SuperchunkError(
     "BAD_ARGUMENT",
-    `it ${what}, so that they cannot be joined: ${expected} is expected, and ${found} is there`,
+    `it ${what}, so they cannot be joined: ${expected} is expected, and ${found} is there`,
     { path, field: "concat", expected, found },
   );
 }

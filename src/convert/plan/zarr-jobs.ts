@@ -245,7 +245,7 @@ function planV3(array: ZarrArray, { recode = true, codecsOf }: ZarrPlanOptions =
 function notCopied({ store, path }: ZarrArray, reason: string, details: object): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    `the chunks cannot be copied as they are, and nothing may be recoded: ${reason}`,
+    `the chunks cannot be copied as they are, and recoding is not allowed: ${reason}`,
     { path: store.describe(path), ...details },
   );
 }

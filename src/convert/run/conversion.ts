@@ -257,14 +257,14 @@ export class Conversion {
     if (!isHierarchy && !resume && !overwrite && (await store.stat(key, { signal })) !== undefined)
       throw conflict(
         store.describe(path),
-        "an unfinished conversion lies there; resume (--resume) goes on with it, overwrite (--overwrite) replaces it",
+        "an unfinished conversion is there; resume (--resume) continues it, overwrite (--overwrite) replaces it",
       );
     const record = await ConversionRecord.open(store, key, identity, { resume, destination: path });
     if (isHierarchy) {
       if (isTaken && resume && !record.isResumed)
         throw conflict(
           store.describe(path),
-          "no unfinished conversion lies there that --resume could go on with; the destination was finished, or made by something else",
+          "there is no unfinished conversion to --resume; the destination was finished, or something else made it",
         );
       const fingerprint = only?.planned?.fingerprint;
       if (fingerprint !== undefined) record.beginOnly(fingerprint, store.describe(path));

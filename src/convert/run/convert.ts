@@ -136,8 +136,8 @@ export async function sourcesOf(
     new SuperchunkError(
       "NOT_FOUND",
       target.isHierarchy
-        ? "no archive lies in the folder"
-        : "no archive and no Zarr array to convert lies there",
+        ? "there is no archive in the folder"
+        : "there is no archive and no Zarr array to convert",
       { path, field: "src" },
     );
   if (isList(source)) return oneSource({ kind: "joined", archives: source }, source.map(describe).join(", "));
@@ -260,7 +260,7 @@ export async function toParquet(
     if (nbytes > MOST_BYTES)
       throw new SuperchunkError(
         "LIMIT",
-        "so many rows do not fit into one file in memory; convert the archive, or take fewer rows or columns",
+        "these rows do not fit into one file in memory; convert the archive, or take fewer rows or columns",
         { path: source.store.describe(source.path), expected: MOST_BYTES, found: nbytes },
       );
   }

@@ -218,7 +218,7 @@ export async function checkDestination(
   }
   const path = store.describe(prefix);
   if (prefix !== "" && (await store.stat(prefix, { signal })) !== undefined) {
-    throw conflict(path, "the destination is a file; name another");
+    throw conflict(path, "the destination is a file; choose another");
   }
   const names = await entryNames(store, prefix, signal);
   if (names.length === 0 || !(await holdsObjects(store, prefix, signal))) return "empty";
@@ -228,14 +228,14 @@ export async function checkDestination(
     throw conflict(
       path,
       isUnfinished
-        ? "an unfinished conversion lies there; resume (--resume) goes on with it, overwrite (--overwrite) replaces it"
-        : "the destination exists; overwrite (--overwrite) replaces it, or name another",
+        ? "an unfinished conversion is there; resume (--resume) continues it, overwrite (--overwrite) replaces it"
+        : "the destination exists; replace it with overwrite (--overwrite), or choose another",
     );
   }
   if (!names.some((name) => ZARR_MARKS.has(name))) {
     throw conflict(
       path,
-      "the destination holds no Zarr hierarchy, so it is not overwritten; remove it yourself, or name another",
+      "the destination holds no Zarr hierarchy, so it is not overwritten; remove it yourself, or choose another",
     );
   }
   return "taken";
@@ -312,7 +312,7 @@ export function assertApart(source: string, destination: string): void {
     source === destination
       ? "is the source itself"
       : contains(source, destination)
-        ? "lies inside of the source"
+        ? "is inside the source"
         : "contains the source";
   throw conflict(destination, `the destination ${how} (${source}); name another`);
 }

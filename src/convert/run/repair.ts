@@ -170,7 +170,7 @@ async function repairZarr(store: ReadableStore, path: string, options: RepairOpt
   if (holes.length > 0 && options.holes !== "fill")
     throw new SuperchunkError(
       "UNSUPPORTED",
-      'chunks of Zarr keep their places, and the fill value stands where one is gone: give {holes: "fill"}, or convert with {damaged: "skip"}, which leaves their rows out',
+      'Zarr chunks keep their positions, so a lost one can only read as the fill value: give {holes: "fill"}, or convert with {damaged: "skip"}, which leaves its rows out',
       { path: shown, field: "holes" },
     );
   await refuseTaken(options.into);
@@ -286,7 +286,7 @@ function refusal(
   const others = more > 0 ? ` and ${more} more` : "";
   return new SuperchunkError(
     "INCOMPLETE",
-    `${first === undefined ? "" : describeHole(first)}${others}. Nothing was written. Say what stands there: ${choices}`,
+    `${first === undefined ? "" : describeHole(first)}${others}. Nothing was written. Choose what to do with the lost rows: ${choices}`,
     { path, field: "holes", expected: policies, found: holes },
   );
 }
@@ -294,7 +294,7 @@ function refusal(
 function notRepaired(path: string): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    'HDF5 files, and frames and stores of Blosc2, are not repaired; convert them with {damaged: "fill"}, which carries over what is whole, to .b2nd or Zarr for example',
+    'HDF5 files, and frames and stores of Blosc2, are not repaired; convert them with {damaged: "fill"}, which keeps all undamaged values, to .b2nd or Zarr for example',
     { path },
   );
 }
@@ -302,7 +302,7 @@ function notRepaired(path: string): SuperchunkError {
 function notHere(path: string, found: string): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    `this is a ${found}, and only arrays of superchunks are repaired where they lie; name a DST, which gets all that is whole`,
+    `this is a ${found}, and only arrays of superchunks are repaired in place; name a DST, which gets all undamaged rows`,
     { path, field: "dialect", expected: "blz-superchunk", found },
   );
 }
@@ -310,7 +310,7 @@ function notHere(path: string, found: string): SuperchunkError {
 function notWithPlaces(path: string): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    "superchunks of the array lie in several places, and it is not repaired where it lies; name a DST, which gets all that is whole in one folder",
+    "superchunks of the array are in several places, so it cannot be repaired in place; name a DST, which gets all undamaged rows in one folder",
     { path, field: "layout.places" },
   );
 }

@@ -71,7 +71,7 @@ export function sourceOfArray(archive: ArrayArchive, options: LayoutOptions): So
     throw badArgument(
       archive,
       options.dtype === undefined ? "shape" : "dtype",
-      "is given for an archive that knows its own; it is for archives of plain bytes",
+      "is given, but the archive stores its own; the option is for archives of plain bytes",
     );
   }
   const { dtype, shape, order, fillValue, attrs, chunkLength } = archive;
@@ -96,7 +96,8 @@ function unevenOf(
   const isGrid = isCutInRows && lengths.every(({ length }) => length > 0);
   return {
     uneven: {
-      reason: "its chunks are of unequal lengths, which Zarr's regular grid has not (--grid rectilinear has)",
+      reason:
+        "its chunks are of unequal lengths, which the regular grid of Zarr cannot have (--grid rectilinear can)",
       copies: [],
       lengths: isGrid ? lengths : undefined,
     },
@@ -360,7 +361,7 @@ export function addAttributes(
     .filter((name) => Object.hasOwn(attrs, name))
     .map(
       (name) =>
-        `the archive's own attribute "${name}" is kept in place of the one that the conversion would add`,
+        `the archive's own attribute "${name}" is kept instead of the one that the conversion would add`,
     );
   return {
     attributes: keepFloats({ ...added, ...attrs }, attrs),

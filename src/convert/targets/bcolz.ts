@@ -36,7 +36,7 @@ export const BCOLZ: ColumnFormat = {
       if (dtype.kind === "struct")
         return `bcolz opens no ${table === undefined ? "array" : "column"} of a structured dtype; convert it to blz, npy or bloscpack`;
       if (elementsOf(shape.slice(1)) * dtype.itemSize === 0)
-        return "bcolz knows no rows without bytes; convert it to blz, npy or bloscpack";
+        return "bcolz has no rows of zero bytes; convert it to blz, npy or bloscpack";
     }
     return undefined;
   },

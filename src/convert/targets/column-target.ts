@@ -258,7 +258,7 @@ function refusalOf(format: ColumnFormat, piece: Piece, options: ConvertOptions):
   if (reason === undefined) return undefined;
   return new SuperchunkError(
     "UNSUPPORTED",
-    `its chunks cannot be copied, and nothing may be recoded: ${reason}`,
+    `its chunks cannot be copied, and recoding is not allowed: ${reason}`,
     { path },
   );
 }
@@ -328,8 +328,8 @@ async function claim(
     throw new SuperchunkError(
       "CONFLICT",
       isArchive
-        ? "the destination exists; overwrite (--overwrite) replaces it, or name another"
-        : "the destination is a folder that holds something else; name another",
+        ? "the destination exists; replace it with overwrite (--overwrite), or choose another"
+        : "the destination is a folder that holds something else; choose another",
       { path: store.describe(key) },
     );
   }

@@ -268,7 +268,7 @@ async function claim(
     for (const kind of ["array", "group"] as const) {
       const key = joinKey(base, documentKey(path, kind));
       if ((await store.stat(key)) === undefined) continue;
-      throw new SuperchunkError("CONFLICT", "a node of the hierarchy is there already; name another", {
+      throw new SuperchunkError("CONFLICT", "a node with this name exists; choose another name", {
         path: store.describe(key),
       });
     }

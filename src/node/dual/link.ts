@@ -115,7 +115,7 @@ function assertPlainLive(path: string, destination: string | undefined, options:
   if (field === undefined) return;
   throw new SuperchunkError(
     "BAD_ARGUMENT",
-    `an array that keeps itself a Zarr array lies in its own folder, linked by hard links, as it is; leave ${field} away`,
+    `an array that stays a Zarr array is linked in its own folder by hard links, with its own dtype; leave out ${field}`,
     { path, field },
   );
 }
@@ -135,14 +135,14 @@ async function atPath<T>(
     if (key !== "" && destination === undefined) {
       throw new SuperchunkError(
         "BAD_ARGUMENT",
-        `name the folder that the file is to be a Zarr array in: superchunk link ${basename(path)} FOLDER`,
+        `name a folder for the Zarr array: superchunk link ${basename(path)} FOLDER`,
         { path, field: "dst" },
       );
     }
     if (key === "" && destination !== undefined && resolve(destination) !== root) {
       throw new SuperchunkError(
         "BAD_ARGUMENT",
-        'a folder becomes a Zarr array where it lies, and takes no destination; "superchunk convert" makes a copy elsewhere',
+        'a folder becomes a Zarr array in place, so there is no destination; "superchunk convert" makes a copy elsewhere',
         { path, field: "dst" },
       );
     }
@@ -171,7 +171,7 @@ async function atPath<T>(
 function refusePlace({ name, prefix }: StoredPlace): never {
   throw new SuperchunkError(
     "UNSUPPORTED",
-    `superchunks of the array lie in the place "${name}", and Zarr readers look for all of them in its folder; "superchunk place --move all --to data" brings them there`,
+    `superchunks of the array are in the place "${name}", and Zarr readers look for all of them in its folder; "superchunk place --move all --to data" brings them there`,
     { field: "place", found: prefix },
   );
 }
@@ -185,7 +185,7 @@ async function openSource(store: SteadyStore, key: string, { signal }: LinkPathO
     if (!isZarr) throw error;
     throw new SuperchunkError(
       "UNSUPPORTED",
-      'it is a Zarr array or group already: any Zarr reader opens it. "superchunk link" makes Zarr arrays of archives (folders of bcolz and blz, Bloscpack files); "superchunk convert --to blz" makes an archive of Zarr',
+      'this is already a Zarr array or group: any Zarr reader opens it. "superchunk link" makes Zarr arrays of archives (folders of bcolz and blz, Bloscpack files); "superchunk convert --to blz" makes an archive of Zarr',
       error.details,
     );
   }

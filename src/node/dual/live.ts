@@ -91,12 +91,12 @@ export async function planLiveAt(path: string, options: LongOptions): Promise<Li
     const { documents, full, rewritten, open, bytes } = plan;
     const how =
       rewritten === 0
-        ? "all that is needed follows their chunks already"
-        : `${count(rewritten, "superchunk")} would be written once more, by copying their chunks, with the index of a shard after them`;
+        ? "each file already has its index"
+        : `${count(rewritten, "superchunk")} would be rewritten by copying their chunks, with the index of a shard after them`;
     const notes = [
       ...(full + rewritten === 0
         ? []
-        : [`${count(full, "full superchunk")} would be shards by hard links; ${how}`]),
+        : [`${count(full, "full superchunk")} would become shards by hard links; ${how}`]),
       ...(open === 0
         ? []
         : [`the open end of ${count(open, "chunk")} would be a shard of its own, a separate file`]),

@@ -77,7 +77,7 @@ export class Folders {
         throw this.#deadLink(path, key, error);
       }
       if (systemCode(error) !== "ELOOP") throw error;
-      throw new SuperchunkError("UNSAFE_PATH", "symbolic links lead in a circle", {
+      throw new SuperchunkError("UNSAFE_PATH", "symbolic links form a loop", {
         path: this.describe(key),
         cause: error,
       });
@@ -87,7 +87,7 @@ export class Folders {
       return real;
     throw new SuperchunkError(
       "UNSAFE_PATH",
-      `a symbolic link leads out of ${this.root}, to ${real}; open the archive where it really lies, or copy it with its links resolved`,
+      `a symbolic link leads out of ${this.root}, to ${real}; open the archive where it really is, or copy it with its links resolved`,
       { path: this.describe(key), expected: `a path under ${root ?? this.root}`, found: real },
     );
   }
@@ -189,7 +189,7 @@ export class Folders {
       if (this.find(above) !== real) continue;
       throw new SuperchunkError(
         "UNSAFE_PATH",
-        `a symbolic link leads in a circle, back to ${this.describe(above)}; name what is meant without it`,
+        `a symbolic link forms a loop, back to ${this.describe(above)}; name what is meant without it`,
         { path: this.describe(folder) },
       );
     }
@@ -291,7 +291,7 @@ class Durability {
     const { path, found } = this.#failure.details;
     throw lost(
       "IO",
-      `nothing more is called durable here, since an earlier sync failed (${String(found)})`,
+      `no write can be called durable any more, because an earlier sync failed (${String(found)})`,
       path,
       this.#failure,
     );
@@ -375,7 +375,7 @@ function lost(
   const found = isLostWrite(cause) ? cause.details.found : systemCode(cause);
   return new SuperchunkError(
     code,
-    `${what}. What was written since the last flush may be lost, though it can still be read: the system reports this only once. Look at the disk, mount it again, open the data again, "superchunk verify" them, and write again what was not flushed`,
+    `${what}. What was written since the last flush may be lost, though it can still be read: the system reports this only once. Check the disk, mount it again, open the data again, run "superchunk verify", and write what was not flushed again`,
     { ...(path === undefined ? {} : { path }), field: FIELD, found, cause },
   );
 }

@@ -121,7 +121,7 @@ function inTheWay(path: string, isAbsent: boolean): unknown {
     if (isFolder) return isAbsent ? whyClosed(folder) : undefined;
     return new SuperchunkError(
       "CONFLICT",
-      "it is a file, where a folder is needed; choose another place, or move the file away",
+      "this is a file, but a folder is needed; choose another path, or move the file away",
       { path: folder, expected: "a folder", found: "a file" },
     );
   }
@@ -315,11 +315,11 @@ function readSystem(path: string): string {
 function held(path: string, holder: LockHolder | undefined): SuperchunkError {
   const who =
     holder === undefined
-      ? "somebody (the lock says nothing that can be read)"
+      ? "another writer (its lock cannot be read)"
       : `process ${holder.pid} on ${holder.host} since ${holder.since}`;
   return new SuperchunkError(
     "CONFLICT",
-    `the array is being written by ${who}. Wait for it; if it is sure to be dead, break the lock (--break-lock)`,
+    `the array is being written by ${who}. Wait for it; if it has certainly died, break the lock (--break-lock)`,
     { path, field: "lock", found: holder },
   );
 }

@@ -96,7 +96,7 @@ export async function openRepository(
     if (isThere && purpose === "create") {
       throw new SuperchunkError(
         "CONFLICT",
-        "there is an Icechunk repository already; update it, or take another folder",
+        "an Icechunk repository exists here; update it, or choose another folder",
         { path: location, field: "update", expected: "nothing", found: "a repository" },
       );
     }
@@ -250,7 +250,7 @@ export function explainIcechunk(error: unknown, path: string): unknown {
   if (/error fetching virtual reference/.test(text)) {
     return new SuperchunkError(
       "IO",
-      "the object that a chunk refers to cannot be read: it is not there any more, or access to it is refused",
+      "the object that a chunk refers to cannot be read: it no longer exists, or access to it is refused",
       { path, cause: error },
     );
   }

@@ -141,7 +141,7 @@ export class S3Store implements WritableStore {
     );
     if (told === undefined) return undefined;
     if (told.ContentLength === undefined)
-      throw new SuperchunkError("UNSUPPORTED", "the server does not tell the size of the object", {
+      throw new SuperchunkError("UNSUPPORTED", "the server does not report the size of the object", {
         path: this.describe(key),
       });
     this.#remember(key, told.ETag);

@@ -104,7 +104,7 @@ export class ContainerReader {
     if (!this.#options.authorized.has(name)) {
       throw new SuperchunkError(
         "UNSAFE_PATH",
-        `container "${name}" (${prefix}), which ${wanted} is in, is not authorised; if the references may read there, open them with {allow: "${location ?? prefix}"}`,
+        `container "${name}" (${prefix}), which ${wanted} is in, is not allowed; to let the references read there, open them with {allow: "${location ?? prefix}"}`,
         { field: "container", expected: "an authorised container", found: name },
       );
     }

@@ -76,7 +76,7 @@ export class Containers implements Iterable<Container> {
     const checked = checkContainer(container);
     const { name, prefix } = checked;
     if (this.#byName.has(name))
-      throw badContainer(name, "name", "exists already; edit it, or take another name", name);
+      throw badContainer(name, "name", "exists already; edit it, or choose another name", name);
     const twin = this.#ordered.find((each) => each.prefix === prefix);
     if (twin !== undefined)
       throw badContainer(name, "prefix", `is that of container "${twin.name}" already: ${prefix}`, prefix);
@@ -137,7 +137,7 @@ export class Containers implements Iterable<Container> {
     throw new SuperchunkError(
       "UNSAFE_PATH",
       `the reference to ${location} is in no container; there ${known === "" ? "are none" : `is ${known}`}. ` +
-        `If it is to be read, open the references with {allow: "${location.slice(0, location.lastIndexOf("/") + 1)}"}`,
+        `To read it, open the references with {allow: "${location.slice(0, location.lastIndexOf("/") + 1)}"}`,
       { field: "container", found: location },
     );
   }

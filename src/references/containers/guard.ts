@@ -27,7 +27,7 @@ export function guardOf(info: ObjectInfo, path: string): Guard {
   if (info.etag === undefined && info.modified === undefined) {
     throw new SuperchunkError(
       "UNSUPPORTED",
-      "neither an ETag nor a time of its last change is told of this object, so that a change could not be noticed; " +
+      "the server reports neither an ETag nor a time of the last change for this object, so a change would go unnoticed; " +
         "allow references without guards if the object never changes",
       { path, field: "guard" },
     );
@@ -63,7 +63,7 @@ export function checkGuard(guard: Guard, info: ObjectInfo, path: string): void {
   }
   throw new SuperchunkError(
     "UNSUPPORTED",
-    "the references guard this object by what its store does not tell, so that a change could not be noticed",
+    "the references guard this object by a property that its store does not report, so a change would go unnoticed",
     { path, field: "guard" },
   );
 }
@@ -142,7 +142,7 @@ export class SeenObjects {
       const [expected, found] = [`${size} bytes`, "nothing"];
       return new SuperchunkError(
         "STALE",
-        `the object was removed while it was being referenced: it had ${expected}, and is not there any more; ${again}`,
+        `the object was removed while it was being referenced: it had ${expected}, and no longer exists; ${again}`,
         { path, field: "object", expected, found },
       );
     }
@@ -178,7 +178,7 @@ export class SeenObjects {
   #missing(key: string): SuperchunkError {
     return new SuperchunkError(
       "INCOMPLETE",
-      "the file is missing, but the archive's metadata count it. The archive is not whole; look for a whole copy",
+      "the file is missing, but the archive's metadata count it. The archive is incomplete; look for a complete copy",
       { path: this.#store.describe(key), expected: "a file", found: "nothing" },
     );
   }

@@ -104,7 +104,7 @@ function documentsOf(
   if (item.array.sampledBytes !== undefined) {
     throw new SuperchunkError(
       "UNSUPPORTED",
-      "references to whole shards need documents of Zarr v3, which know shards: write kerchunk JSON of Zarr v3, or Icechunk",
+      "references to whole shards need Zarr v3 documents, because Zarr v2 has no shards: write kerchunk JSON of Zarr v3, or Icechunk",
       { path: node, field: "format", expected: 3, found: 2 },
     );
   }

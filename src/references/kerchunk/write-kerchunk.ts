@@ -196,7 +196,7 @@ export class ReferenceSet {
     if (this.#common === undefined) {
       throw new SuperchunkError(
         "BAD_ARGUMENT",
-        `the archives lie in places without a common folder, ${known ?? ""} and ${location}; give a container for each`,
+        `the archives have no common folder, ${known ?? ""} and ${location}; give a container for each`,
         { field: "container", found: location },
       );
     }
@@ -248,7 +248,7 @@ async function assertFree(
   if (overwrite === true) return;
   const key = form === "json" ? path : joinKey(path, ".zmetadata");
   if ((await target.stat(key, { signal })) === undefined) return;
-  throw new SuperchunkError("CONFLICT", "there is a set of references already; remove it, or overwrite it", {
+  throw new SuperchunkError("CONFLICT", "a set of references exists here; remove it, or overwrite it", {
     path: target.describe(key),
   });
 }

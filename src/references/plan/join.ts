@@ -51,7 +51,7 @@ export function joinPlans(plans: readonly ReferencePlan[], options: ReferenceOpt
     if (own === wanted) continue;
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      `it has other arrays than ${first.source}, so that they cannot be joined`,
+      `it has other arrays than ${first.source}, so they cannot be joined`,
       { path: other.source, field: "concat", expected: wanted, found: own },
     );
   }
@@ -144,7 +144,7 @@ function assertAlike(first: ArchiveArray, other: ArchiveArray): void {
   if (shape.length === 0 || (layout !== undefined && (layout.cells.axis !== 0 || layout.reversed))) {
     throw new SuperchunkError(
       "UNSUPPORTED",
-      "its chunks are not cut along the first dimension, so that it cannot be joined",
+      "its chunks are not cut along the first dimension, so it cannot be joined",
       { path, field: "concat" },
     );
   }
@@ -154,14 +154,14 @@ function assertAlike(first: ArchiveArray, other: ArchiveArray): void {
     if (found === wanted) continue;
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      `its ${member} differs from that of ${first.job.source.archive.store.describe(first.job.source.archive.path)}, so that they cannot be joined`,
+      `its ${member} differs from that of ${first.job.source.archive.store.describe(first.job.source.archive.path)}, so they cannot be joined`,
       { path, field: member, expected: wanted, found },
     );
   }
   const inner = (array: ArchiveArray): string =>
     (array.document["shape"] as readonly number[]).slice(1).join();
   if (inner(first) !== inner(other)) {
-    throw new SuperchunkError("BAD_ARGUMENT", "its further dimensions differ, so that it cannot be joined", {
+    throw new SuperchunkError("BAD_ARGUMENT", "its further dimensions differ, so it cannot be joined", {
       path,
       field: "shape",
       expected: inner(first),

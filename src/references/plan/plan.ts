@@ -286,7 +286,7 @@ export class PlannedArray implements ReferencedArray {
   #cutShort({ key, index, offset, ctbytes }: ChunkInfo, size: number): SuperchunkError {
     return new SuperchunkError(
       "TRUNCATED",
-      `the chunk at byte ${offset} takes ${ctbytes} bytes, but the file ends at byte ${size}. The file is cut short; look for a whole copy`,
+      `the chunk at byte ${offset} takes ${ctbytes} bytes, but the file ends at byte ${size}. The file is truncated; look for a complete copy`,
       {
         path: this.job.source.archive.store.describe(key),
         chunk: index,

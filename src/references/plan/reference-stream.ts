@@ -61,11 +61,11 @@ export async function* streamReferences(
     for (const kind of ["virtual", "padded", "recoded", "inlined"] as const) counts[kind] += own[kind];
   }
   if (isEmpty && onFailure !== undefined)
-    throw new SuperchunkError(
-      "INCOMPLETE",
-      "none of the archives can be referenced, so that nothing is written",
-      { field: "archives", expected: "at least 1", found: 0 },
-    );
+    throw new SuperchunkError("INCOMPLETE", "none of the archives can be referenced, so nothing is written", {
+      field: "archives",
+      expected: "at least 1",
+      found: 0,
+    });
 }
 
 function* groupsOf(

@@ -385,7 +385,7 @@ function refuseUsed(root: ArrayRoot, { places = [] }: StoredLayout, name: string
     "CONFLICT",
     name === undefined
       ? `"${HOME}" is the folder of the array itself, and stays`
-      : `${count} superchunks lie in the place "${name}"; move them to another one first`,
+      : `${count} superchunks are in the place "${name}"; move them to another one first`,
     { path: root.store.describe(root.path), field: "place", found: name },
   );
 }

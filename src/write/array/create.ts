@@ -286,7 +286,7 @@ async function refuseInPlace(
   if ((await store.stat(key)) === undefined) return;
   throw new SuperchunkError(
     "CONFLICT",
-    'the array is linked to Zarr, and a change of its files in place would make the index of the shards wrong. "superchunk unlink" takes that back; or change it without in place',
+    'the array is linked to Zarr, and a change of its files in place would make the index of the shards wrong. Run "superchunk unlink" first, or do not change it in place',
     { path: store.describe(key), field: "modify" },
   );
 }
@@ -332,7 +332,7 @@ function assertMirror(
   if (mirror !== undefined) throw neverChanging(store, path);
   throw new SuperchunkError(
     "UNSUPPORTED",
-    "the folder of the array is a Zarr array as well, which only a writer that knows the file system keeps right; write it by its path, with the functions of superchunk/node",
+    "the folder of the array is a Zarr array as well, which only a writer on a file system can keep up to date; open it by its path, with the functions of superchunk/node",
     { path: store.describe(path), field: "zarr" },
   );
 }
@@ -340,7 +340,7 @@ function assertMirror(
 function neverChanging(store: ReadableStore, path: string): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    "the folder of the array is a Zarr array as well, whose shards are its files. A Zarr reader that has read the index of a shard reads where it leads, so no byte of it may ever become something else: there is neither reserve in them nor a change in place. Change it without, or unlink it first",
+    "the folder of the array is a Zarr array as well, whose shards are its files. A Zarr reader that has read the index of a shard reads where it leads, so no byte of it may ever change: it takes neither a reserve nor changes in place. Leave these out, or unlink it first",
     { path: store.describe(path), field: "zarr" },
   );
 }

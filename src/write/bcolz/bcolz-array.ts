@@ -65,7 +65,7 @@ const MAX_WAITING = 8 << 20;
 const MAX_EDITS = 1 << 18;
 
 const REASONS = {
-  compact: "carrays have nothing to compact: each chunk is a file of its own",
+  compact: "a carray has nothing to compact: each chunk is a file of its own",
 };
 const NO_COLUMNS = "a carray has no columns; a table has (create one of a structured dtype)";
 
@@ -410,7 +410,7 @@ export class BcolzArray extends QueuedEditor {
       throw badArgument("shape", `[${rowShape.join(", ")}]`, "rows alone: a table has no others");
     const { settings, rows } = this.#first;
     if (elementsOf(rowShape) === 0)
-      throw new SuperchunkError("UNSUPPORTED", "bcolz knows no rows without bytes", {
+      throw new SuperchunkError("UNSUPPORTED", "bcolz has no rows of zero bytes", {
         path: this.store.describe(this.path),
         field: "shape",
         found: rowShape,

@@ -67,7 +67,7 @@ export async function createCarray(
   const sizesKey = joinKey(path, "meta/sizes");
   for (const name of ["meta/sizes", "__rootdirs__"]) {
     if ((await store.stat(joinKey(path, name), options)) === undefined) continue;
-    throw new SuperchunkError("CONFLICT", "there is an array or a table in the folder already", {
+    throw new SuperchunkError("CONFLICT", "an array or a table exists in the folder", {
       path: store.describe(path),
     });
   }
@@ -209,7 +209,7 @@ export async function createTable(
   const rootdirs = joinKey(path, "__rootdirs__");
   for (const key of [rootdirs, joinKey(path, "meta/sizes")]) {
     if ((await store.stat(key, options)) === undefined) continue;
-    throw new SuperchunkError("CONFLICT", "there is a table or an array in the folder already", {
+    throw new SuperchunkError("CONFLICT", "a table or an array exists in the folder", {
       path: store.describe(path),
     });
   }

@@ -42,14 +42,14 @@ export function checkCarrayDType(dtype: DType, rowShape: readonly number[]): voi
   if (dtype.kind === "object") refuse("Python objects are never written");
   if (dtype.kind === "struct")
     refuse("bcolz opens no array of a structured dtype; make a table with a column for each field");
-  if (elementsOf(rowShape) * dtype.itemSize === 0) refuse("bcolz knows no rows without bytes");
+  if (elementsOf(rowShape) * dtype.itemSize === 0) refuse("bcolz has no rows of zero bytes");
   if (
     typesizeOf(dtype) === 1 &&
     dtype.itemSize > MAX_TYPESIZE &&
     dtype.kind !== "bytes" &&
     dtype.kind !== "void"
   )
-    refuse(`bcolz knows no items of more than ${MAX_TYPESIZE} bytes`);
+    refuse(`bcolz has no items of more than ${MAX_TYPESIZE} bytes`);
 }
 
 /** What bcolz tells Blosc: strings are shuffled by their characters. */

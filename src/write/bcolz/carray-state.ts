@@ -57,7 +57,7 @@ export async function readCarray(
       "UNSUPPORTED",
       archive.dialect === "carray"
         ? "the array holds Python objects, which are never written"
-        : "the folder is a BLZ root of superchunks, no carray",
+        : "the folder is a BLZ root of superchunks, not a carray",
       { path: shown, field: "dialect", expected: "carray", found: archive.dialect },
     );
   }
@@ -103,7 +103,7 @@ function compressorOf(name: string, path: string): CompressorName {
   if (COMPRESSORS.includes(name)) return name as CompressorName;
   throw new SuperchunkError(
     "UNSUPPORTED",
-    `cname is ${JSON.stringify(name)}, which nothing here compresses with`,
+    `cname is ${JSON.stringify(name)}, which superchunk cannot encode`,
     { path, field: "cname", expected: COMPRESSORS, found: name },
   );
 }

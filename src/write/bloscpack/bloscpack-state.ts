@@ -71,7 +71,7 @@ export async function readState(
   if (archive.chunkStarts !== undefined) {
     throw new SuperchunkError(
       "UNSUPPORTED",
-      "nothing is appended to a file whose chunks are of unequal lengths; decompress it and compress it again, which makes them equal",
+      "a file whose chunks have unequal lengths cannot be appended to; decompress it and compress it again, which makes them equal",
       { path, offset: 8, field: "chunk-size", expected: "one size for all chunks", found: header.chunkSize },
     );
   }
@@ -149,7 +149,7 @@ export function arrayOf(
     throw new SuperchunkError(
       "UNSUPPORTED",
       shape.length === 0
-        ? "the file holds a single value without a dimension, behind which nothing has a place"
+        ? "the file holds a single value without dimensions, which cannot be appended to"
         : "the array is stored in Fortran order, where rows are spread over all chunks; rewrite it in C order",
       { path, field: "order", found: order },
     );

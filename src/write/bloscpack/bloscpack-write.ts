@@ -215,7 +215,7 @@ async function* withReserve(
 function reserveWithoutOffsets(): SuperchunkError {
   return new SuperchunkError(
     "BAD_ARGUMENT",
-    "without an offsets table nothing tells where chunks with a reserve are; leave out reserve, or have offsets",
+    "chunks with a reserve need an offsets table; leave out reserve, or keep the offsets",
     { field: "reserve" },
   );
 }

@@ -77,7 +77,7 @@ export async function planAdoption(
   const storage = parseStorage(storageBytes ?? new Uint8Array(0), storagePath);
   if (storage.superchunk !== undefined) throw mustBeCopied(store, path, "meta/sizes lost its layout");
   if (columnNames.some((name) => opened.column(name).columnNames.length > 0))
-    throw mustBeCopied(store, path, "fields of its fields lie in folders of their own");
+    throw mustBeCopied(store, path, "fields of its fields have folders of their own");
   const [rows = 0, ...rowShape] = shape;
   const hasColumns = columnNames.length > 0;
   const columns = layOutColumns(path, { dtype, rowShape, hasColumns });

@@ -22,7 +22,7 @@ export async function clearPlace(store: WritableStore, path: string, overwrite: 
   if (!overwrite) {
     throw new SuperchunkError(
       "CONFLICT",
-      "there is an archive already, or a part of one; choose another place, or overwrite it",
+      "an archive, or a part of one, exists here; choose another path, or overwrite it",
       { path: store.describe(path) },
     );
   }

@@ -65,7 +65,7 @@ export function columnSources(
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       unknown === undefined
-        ? `there are no values for the column "${missing}"`
+        ? `no values are given for the column "${missing}"`
         : `unknown column "${unknown}"; expected one of ${names.join(", ")}`,
       { field: unknown ?? missing ?? "", expected: names },
     );

@@ -97,7 +97,7 @@ export function parseChain(
       if (serializer !== undefined || order !== undefined)
         throw unsupportedMember(
           at,
-          `is the filter ${showJson(name)} behind a serializer or a transpose`,
+          `is the filter ${showJson(name)} after a serializer or a transpose`,
           entry,
         );
       stages.push(filter.stage);
@@ -106,7 +106,7 @@ export function parseChain(
     }
     if (name === "transpose" || name === "bytes" || name === "sharding_indexed") {
       if (serializer !== undefined) {
-        throw badMember(at, `a codec from bytes to bytes, as it stands behind "${serializer.kind}"`, entry);
+        throw badMember(at, `a bytes-to-bytes codec, because it follows "${serializer.kind}"`, entry);
       }
       if (name === "transpose")
         order = joinOrders(order, parseOrder(configuration, context.shape.length, inside));
@@ -115,7 +115,7 @@ export function parseChain(
       else
         throw unsupportedMember(
           at,
-          "is behind a filter of numcodecs, which superchunk reads inside of shards only",
+          "follows a filter of numcodecs, which superchunk reads only inside shards",
           entry,
         );
       return;
@@ -128,7 +128,7 @@ export function parseChain(
         entry,
       );
     }
-    if (serializer === undefined) throw badMember(at, 'a codec behind "bytes" or "sharding_indexed"', entry);
+    if (serializer === undefined) throw badMember(at, 'a codec after "bytes" or "sharding_indexed"', entry);
     stages.push(stage);
   });
   if (serializer === undefined) throw badMember(place, 'a list with "bytes" or "sharding_indexed"', value);

@@ -160,7 +160,7 @@ export async function decodeShardIndex(bytes: Uint8Array, shard: IndexedShard): 
     const found = Math.min(bytes.length, size);
     throw new SuperchunkError(
       "TRUNCATED",
-      `an index of ${capacity} chunks takes ${length} bytes, but the shard has ${found}. The file is cut short, or is not a shard of this array`,
+      `an index of ${capacity} chunks takes ${length} bytes, but the shard has ${found}. The file is truncated, or is not a shard of this array`,
       { path: shard.path, offset: start, field: "shard index", expected: length, found },
     );
   }
@@ -326,7 +326,7 @@ export async function assertAbsent(store: ReadableStore, key: string, signal?: A
   if ((await store.isFolder?.(key, { signal })) !== true) return;
   throw new SuperchunkError(
     "INCOMPLETE",
-    "a folder is in the place of the chunk or shard, which is not there then, and not the fill value either; look for a whole copy, or remove the folder if the chunk is to be missing",
+    "there is a folder at the path of the chunk or shard, so its values are unknown, and not the fill value; look for a complete copy, or remove the folder if the chunk should be missing",
     { path: store.describe(key), expected: "a file, or nothing", found: "a folder" },
   );
 }
@@ -362,7 +362,7 @@ export function checkLength(
   }
   throw new SuperchunkError(
     "TRUNCATED",
-    `${length} bytes are needed from byte ${offset}, but only ${bytes.length} are there. The file is cut short; look for a whole copy`,
+    `${length} bytes are needed from byte ${offset}, but only ${bytes.length} are there. The file is truncated; look for a complete copy`,
     { ...placeDetails(place), offset, expected: length, found: bytes.length },
   );
 }

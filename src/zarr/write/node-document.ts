@@ -172,7 +172,7 @@ export async function refuseDual(
 
 function reasonOf(name: string): string {
   return name === LINK_RECORD
-    ? 'it is an archive that is linked to Zarr: written as Zarr, the archive would keep its old values, or be damaged. Change the archive ("superchunk set", "append", `edit`) and run "superchunk link" again, or take the link away ("superchunk unlink") or write to a copy ("superchunk convert")'
+    ? 'it is an archive that is linked to Zarr: written as Zarr, the archive would keep its old values, or be damaged. Change the archive ("superchunk set", "append", `edit`) and run "superchunk link" again, or remove the link ("superchunk unlink"), or write to a copy ("superchunk convert")'
     : 'there is an archive in the folder: written as Zarr, it would keep its old values. Change the archive itself ("superchunk set", "append", `edit`), whose Zarr view follows where it has one, or write to a copy ("superchunk convert")';
 }
 
@@ -192,7 +192,7 @@ export async function findHierarchy(
     folder = splitKey(folder).folder;
     const found = await findDocument(store, folder, options);
     if (found !== undefined && found.document["node_type"] !== "group")
-      throw new SuperchunkError("CONFLICT", "the place is inside of a Zarr array; name another", {
+      throw new SuperchunkError("CONFLICT", "the place is inside a Zarr array; choose another", {
         path: store.describe(folder),
         field: "destination",
       });

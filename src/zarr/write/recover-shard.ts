@@ -118,7 +118,7 @@ export async function findEarlierShard(
   if (layout.location !== "end" || layout.checksums === 0 || layout.order !== undefined) {
     throw new SuperchunkError(
       "UNSUPPORTED",
-      "an earlier index is only known by its crc32c, behind its chunks, with pairs in order; look for another copy of the shard",
+      "an earlier index can only be recognised by its crc32c, after its chunks, with pairs in order; look for another copy of the shard",
       { path, field: "index_codecs", expected: "an index at the end with a crc32c", found: layout },
     );
   }
@@ -142,7 +142,7 @@ export async function findEarlierShard(
   }
   throw new SuperchunkError(
     "INCOMPLETE",
-    "no whole index is in the shard, neither at its end nor before; look for another copy",
+    "there is no intact index in the shard, neither at its end nor before; look for another copy",
     { path, field: "shard index", expected: `an index of ${length} bytes`, found: size },
   );
 }

@@ -180,7 +180,7 @@ test.each([
     expect((await runCli(["link", root])).code).toBe(0);
     const appended = await runCli(["append", root, input]);
     expect(appended).toMatchObject({ code: 0 });
-    expect(appended.err).toContain("its Zarr view still has what was there before");
+    expect(appended.err).toContain("its Zarr view still shows the old values");
     expect((await runCli(["verify", root])).out).toMatch(/^BEHIND /);
     expect((await runCli(["link", root])).code).toBe(0);
     expect((await runCli(["verify", root])).code).toBe(0);

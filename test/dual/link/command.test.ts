@@ -50,7 +50,7 @@ test("a file needs a folder to be a Zarr array in, a folder none", async () => {
   const file = copyOf(join(corpusFolder, "bloscpack-3", "array-f8.blp"));
   const missing = await runCli(["link", file]);
   expect(missing.code).toBe(2);
-  expect(missing.err).toContain("name the folder");
+  expect(missing.err).toContain("name a folder");
   const folder = copyOf(BLZ);
   expect(await runCli(["link", folder, `${folder}.zarr`])).toMatchObject({ code: 2 });
   expect(await runCli(["link", file, `${file}.zarr`])).toMatchObject({ code: 0 });
@@ -64,13 +64,13 @@ test("changing a linked array says that its Zarr view stays behind, and linking 
   await runCli(["link", copy]);
   const changed = await runCli(["resize", copy, "2100"]);
   expect(changed.code).toBe(0);
-  expect(changed.err).toContain('its Zarr view still has what was there before; "superchunk link"');
+  expect(changed.err).toContain('its Zarr view still shows the old values; "superchunk link"');
   const behind = await runCli(["verify", copy]);
   expect(behind.code).toBe(1);
   expect(behind.out).toMatch(
-    /^BEHIND .*\n {2}warning BEHIND: .*the Zarr view is whole, and shows the archive as it was/,
+    /^BEHIND .*\n {2}warning BEHIND: .*the Zarr view is intact, but shows the archive as it was/,
   );
-  expect(behind.out).toContain("1 archive: 0 ok, 1 with a Zarr view that is behind");
+  expect(behind.out).toContain("1 archive: 0 ok, 1 with a Zarr view that is out of date");
   expect((await runCli(["link", copy])).code).toBe(0);
   expect((await runCli(["verify", copy])).code).toBe(0);
   await runCli(["unlink", copy]);
@@ -97,7 +97,7 @@ test.each(["zarr.json", ".zarray", ".zgroup"])(
     fs.writeFileSync(join(root, name), "{}");
     const linked = await runCli(["link", root]);
     expect(linked.code).toBe(1);
-    expect(linked.err).toContain("it is a Zarr array or group already: any Zarr reader opens it");
+    expect(linked.err).toContain("this is already a Zarr array or group: any Zarr reader opens it");
     expect(linked.err).toContain("makes Zarr arrays of archives");
     const resized = await runCli(["resize", root, "3"]);
     expect(resized.code).toBe(3);

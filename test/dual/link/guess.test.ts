@@ -81,7 +81,7 @@ test("room behind chunks is no part of them in the index", async () => {
   const { files, notes } = await link(copy);
   expect(files).toEqual(plan.files);
   expect(notes).toEqual(plan.notes);
-  expect(notes.join("\n")).toMatch(/do not lie back to back in their order/);
+  expect(notes.join("\n")).toMatch(/do not lie back to back and in order/);
   expect((await link(copy)).done).toBe(true);
   const [first] = files;
   const shard = fs.readFileSync(join(copy, ...(first?.shard ?? "").split("/")));

@@ -145,7 +145,7 @@ test("the command does it, and says so", async () => {
   expect(planned.out).toMatch(
     /^document {2}zarr\.json\n.* would keep itself a Zarr array: about .* written\n$/,
   );
-  expect(planned.err).toMatch(/full superchunks would be shards by hard links/);
+  expect(planned.err).toMatch(/full superchunks would become shards by hard links/);
   const linked = await runCli(["link", root, "--live"]);
   expect(linked.code).toBe(0);
   expect(linked.out).toContain("keeps itself a Zarr array");
@@ -172,7 +172,7 @@ test.each([false, true])(
     const superchunks = Object.keys(after).filter((key) => /__\d+__\.bin$/.test(key));
     const made = superchunks.filter((key) => before[key] === undefined || before[key] !== after[key]);
     const places = made.length / (columns ? 2 : 1);
-    expect(plan.notes.join()).toContain(`${places} superchunks would be written once more`);
+    expect(plan.notes.join()).toContain(`${places} superchunks would be rewritten`);
     expect(plan).toMatchObject({ files: [], done: false, kind: "hard" });
     const size = made.concat(Object.keys(after).filter((key) => /(^|\/)c\/3$/.test(key)));
     // Holes take no room.

@@ -95,7 +95,7 @@ test("[FY-12] a view that a killed set left between two states is BEHIND until t
   expect(JSON.parse(verified.out)).toMatchObject({ ok: false, totals: { behind: 1, damaged: 0 } });
   expect(JSON.parse(verified.out).archives[0].findings[0]).toMatchObject({ code: "BEHIND" });
   const { warnings } = JSON.parse((await runCli(["info", root, "--json"])).out);
-  expect(warnings).toEqual([expect.stringContaining("the Zarr view is behind")]);
+  expect(warnings).toEqual([expect.stringContaining("the Zarr view is out of date")]);
   expect((await runCli(["link", root])).code).toBe(0);
   expect(await readForeign(root)).toEqual([...Array(24).fill(-7), ...ramp(24, 6)]);
   expect((await runCli(["verify", root])).code).toBe(0);

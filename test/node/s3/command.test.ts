@@ -85,7 +85,10 @@ describe("an array in a bucket", () => {
     const root = address("once");
     await succeed("create", root, "--dtype", "<f8");
     const again = await runCli(["create", root, "--dtype", "<f8"]);
-    expect([again.code, again.err]).toEqual([1, expect.stringContaining("there is an archive already")]);
+    expect([again.code, again.err]).toEqual([
+      1,
+      expect.stringContaining("an archive, or a part of one, exists here"),
+    ]);
     const raw = join(folder, "raw.bin");
     await writeFile(raw, new Uint8Array(80));
     const failed = await runCli([

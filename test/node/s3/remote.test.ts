@@ -268,7 +268,7 @@ describe("in S3", () => {
     ]);
     expect((JSON.parse(tree.out) as { converted: number }).converted).toBe(4);
     const inside = await runCli(["convert", `s3://${s3.bucket}/corpus`, `s3://${s3.bucket}/corpus/out.zarr`]);
-    expect([inside.code, inside.err]).toEqual([1, expect.stringContaining("lies inside")]);
+    expect([inside.code, inside.err]).toEqual([1, expect.stringContaining("is inside")]);
   });
 
   it("arrays are made and opened for writing by their address", async () => {

@@ -80,7 +80,7 @@ describe.each(["set.json", "set.parq"])("a served set (%s)", (name) => {
       const { status, bytes } = await ask(own.url, `/${name}/prices.blp/c/0`);
       expect(status).toBeGreaterThanOrEqual(400);
       expect(bytes.toString()).not.toContain(folder);
-      expect(errors.join()).toContain("is not authorised");
+      expect(errors.join()).toContain("is not allowed");
     } finally {
       await own.close();
     }

@@ -449,7 +449,7 @@ it.runIf(process.platform === "linux")("a sync that failed in a thread is known 
   await expect(array.flush()).rejects.toMatchObject(refused);
   await expect(shardWriter.write(store, { ...shard, ...settings, key: "a/c/0" })).rejects.toMatchObject({
     ...refused,
-    message: expect.stringContaining("nothing more is called durable"),
+    message: expect.stringContaining("no write can be called durable"),
   });
   await own.end();
 });
