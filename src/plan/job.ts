@@ -105,12 +105,11 @@ export async function planShared(
 export async function checkPlan({ id, ...rest }: SharedPlan, where: string): Promise<void> {
   const found = await digestOfPlan(rest);
   if (found === id) return;
-  throw new SuperchunkError("CHECKSUM_MISMATCH", "the plan was truncated or edited; make it again", {
-    path: where,
-    field: "id",
-    expected: id,
-    found,
-  });
+  throw new SuperchunkError(
+    "CHECKSUM_MISMATCH",
+    "the plan was truncated or edited after it was made; make it again",
+    { path: where, field: "id", expected: id, found },
+  );
 }
 
 /** What the destination is to a plan that is not a conversion: an object or a folder without documents. */
