@@ -17,11 +17,11 @@ export function measure(args) {
   return figuresOf(args, status, output);
 }
 
-/** The same beside others: resolves when the process has ended. */
-export function measureAside(args) {
-  const child = spawn(process.execPath, ["--import", tellPeak, main, ...args], {
-    stdio: ["ignore", "ignore", "pipe", "pipe"],
-  });
+/** The same beside others, on one core where that is given (Linux): resolves when the process has ended. */
+export function measureAside(args, core) {
+  const line = [process.execPath, "--import", tellPeak, main, ...args];
+  const [program, ...words] = core === undefined ? line : ["taskset", "--cpu-list", `${core}`, ...line];
+  const child = spawn(program, words, { stdio: ["ignore", "ignore", "pipe", "pipe"] });
   const output = ["", "", "", ""];
   for (const stream of [2, 3])
     child.stdio[stream].on("data", (piece) => {

@@ -38,7 +38,7 @@ import {
   parseCount,
 } from "../input/units.ts";
 import { type ConvertFlags, printResult, toOptions } from "../output/convert-report.ts";
-import { noteFailures, tellFailures } from "../output/failed-archives.ts";
+import { noteFailures, tellFailures, withPlace } from "../output/failed-archives.ts";
 import { alignRows } from "../output/layout.ts";
 import { startProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";
@@ -454,9 +454,7 @@ function statusLines(
     ...(rows.length === 0
       ? []
       : ["", ...alignRows([["process", "doing", "last word"], ...rows], new Set(), columns)]),
-    ...failures.map(
-      ({ path, code, message }) => `failed: ${printable(path)}: ${printable(message)} (${code})`,
-    ),
+    ...failures.map(({ path, code, message }) => `failed: ${printable(withPlace(path, message))} (${code})`),
     ...(queued?.letters ?? []),
   ];
 }

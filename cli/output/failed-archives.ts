@@ -19,7 +19,8 @@ export function tellFailures(
   if (untold > 0) context.message(`and ${formatCount(untold)} more ${what}: --report or --json lists them`);
 }
 
-function withPlace(path: string, message: string): string {
+/** A message with its place before it, where it does not begin with that. */
+export function withPlace(path: string, message: string): string {
   return message.startsWith(path) ? message : `${path}: ${message}`;
 }
 

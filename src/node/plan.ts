@@ -1,5 +1,4 @@
 /** Conversions that many processes share, by paths and addresses: the plan as a file or a folder, its shares, its end. */
-import { createRequire } from "node:module";
 import { hostname } from "node:os";
 import { resolve } from "node:path";
 import type { DamageReport, HolePolicy } from "../archive/kinds/types.ts";
@@ -32,6 +31,8 @@ import { placeOpener } from "./open.ts";
 import { encoderOf, type ThreadOptions } from "./threads/threads.ts";
 import { type VirtualizeOptions, type VirtualizeResult, virtualizeListed } from "./virtualize.ts";
 
+/** As package.json says it, which is not there once an application was bundled. */
+const VERSION = "0.1.0";
 /** Sources in one part of a plan's folder. */
 const PART = 10_000;
 const HEAD = "plan.json";
@@ -96,7 +97,7 @@ export async function plan(
     const target = locateDestination(to, own);
     try {
       const isInGroup = (await membershipOf(to, own)) !== undefined;
-      const facts = { software: softwareVersion(), from, to };
+      const facts = { software: VERSION, from, to };
       const settings = { ...own, allow: own.allow?.map(allowedInPlan), openPlace: placeOpener(own) };
       const made = await planShared(source, { ...target, isInGroup }, settings, facts);
       if (output !== undefined) await writePlan(made, output);
@@ -119,7 +120,7 @@ async function planWork(
   const places = await locateAll(from);
   const target = locateTarget(to, "file");
   try {
-    return await planPlaces(work, places, target, options, { software: softwareVersion(), from, to });
+    return await planPlaces(work, places, target, options, { software: VERSION, from, to });
   } finally {
     await closeAll([...places, target]);
   }
@@ -148,11 +149,6 @@ function allowedInPlan(place: string): string {
 /** An address, or a path as every process of this machine names it. */
 export function absolute(path: string): string {
   return path === "" || isAddress(path) ? path : resolve(path);
-}
-
-function softwareVersion(): string {
-  const found: unknown = createRequire(import.meta.url)("superchunk/package.json");
-  return String((found as { readonly version?: unknown }).version);
 }
 
 async function writePlan({ sources, ...head }: SharedPlan, output: string): Promise<void> {
@@ -318,12 +314,11 @@ function workOf(
 async function openPlan(planned: SharedPlan | string): Promise<OpenPlan> {
   const made = typeof planned === "string" ? await readPlan(planned) : planned;
   await checkPlan(made, typeof planned === "string" ? planned : made.to);
-  const software = softwareVersion();
-  if (made.software !== software)
+  if (made.software !== VERSION)
     throw new SuperchunkError(
       "UNSUPPORTED",
-      `superchunk ${made.software} made the plan, and this is ${software}, which may make other bytes; use the same version everywhere, or plan again`,
-      { path: typeof planned === "string" ? planned : made.to, expected: made.software, found: software },
+      `superchunk ${made.software} made the plan, and this is ${VERSION}, which may make other bytes; use the same version everywhere, or plan again`,
+      { path: typeof planned === "string" ? planned : made.to, expected: made.software, found: VERSION },
     );
   if (made.command !== undefined) {
     const places = await locateAll(made.from);

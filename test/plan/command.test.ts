@@ -6,7 +6,7 @@ import { shareOf } from "../../cli/input/share.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { runCli } from "../cli/harness.ts";
 import { keysOf } from "../convert/to-zarr/read-back.ts";
-import { corpusFolder } from "../fixtures/manifest.ts";
+import { corpusFolder, repositoryRoot } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
 
 const tables = join(corpusFolder, "ctable");
@@ -159,4 +159,19 @@ it.each<[string, Record<string, string>, number | undefined]>([
   ["of how many, and not which", {}, 4],
 ])("a scheduler that says %s is not guessed at", (_, env, shares) => {
   expect(() => shareOf({ shares }, env)).toThrow(/give --(?:shares|task)/);
+});
+
+it("a plan names the version of the package, and a failure its archive once", async () => {
+  const folder = temporaryFolder();
+  const plan = join(folder, "plan.json");
+  await cp(join(corpusFolder, "carray"), join(folder, "data"), { recursive: true });
+  await runCli(["plan", join(folder, "data"), join(folder, "x.zarr"), "-o", plan]);
+  const { version } = JSON.parse(await readFile(join(repositoryRoot, "package.json"), "utf8")) as {
+    version: string;
+  };
+  expect(JSON.parse(await readFile(plan, "utf8"))).toMatchObject({ software: version });
+  await runCli(["run", plan]);
+  const { out } = await runCli(["status", plan]);
+  const [failed = ""] = out.split("\n").filter((line) => line.startsWith("failed: "));
+  expect(failed.split(join(folder, "data", "bcolz-object"))).toHaveLength(2);
 });
