@@ -65,7 +65,8 @@ const PARTS = [
 const CHOOSES = /[\\/]build[\\/]src[\\/]codec2[\\/]index\.js$/;
 
 /** What scripts of the page share: small, and not to be put to something large for that. */
-const OF_PAGE = /[\\/]build[\\/]src[\\/]page[\\/](?:calls|dom|text|colours|state|views[\\/]view)\.js$/;
+const OF_PAGE =
+  /[\\/]build[\\/]src[\\/]page[\\/](?:calls|dom|text|colours|state|engine[\\/]protocol|views[\\/]view)\.js$/;
 
 /** What the list of licences begins with. */
 const HEADING = `# Licences of what is in these files

@@ -138,9 +138,14 @@ class Page {
       this.#tree.add(last);
       take(last);
       this.#tree.end();
-      const known = entries.includes(this.#now.state.archive);
+      const { archive } = this.#now.state;
+      const known = entries.includes(archive);
       const [first] = entries;
       if (known) await this.#show();
+      else if (archive !== "" && source.kind === "server")
+        this.#main.replaceChildren(
+          h("p", { class: "bad-note" }, `No archive here is named "${archive}". Choose one in the list.`),
+        );
       else if (first === undefined)
         this.#main.replaceChildren(h("p", { class: "bad-note" }, "None of the archives here can be opened."));
       else this.#now.go({ archive: first, column: "", view: "", more: {} });
@@ -327,7 +332,12 @@ function fact(value: string, what: string): HTMLElement {
 function factLine(node: NodeFacts, column: ColumnFacts | undefined): HTMLElement[] {
   const facts = [h("span", {}, node.dialect)];
   if (column !== undefined && node.kind !== "bytes")
-    facts.push(fact(column.typeName, ""), fact(formatShape(column.shape), ""));
+    facts.push(
+      fact(column.typeName, ""),
+      column.shape.length === 1
+        ? fact(formatPlural(column.shape.at(0) ?? 0, "value"), "")
+        : fact(formatShape(column.shape), ""),
+    );
   else if (node.kind === "table")
     facts.push(
       fact(formatPlural(node.length, "row"), ""),

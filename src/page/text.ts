@@ -51,3 +51,8 @@ export function formatGain(nbytes: number, cbytes: number): string {
     ? `${formatRatio(nbytes, cbytes)} smaller`
     : `${formatRatio(cbytes, nbytes)} larger`;
 }
+
+/** A message without the address at which the page's own server gives its files: their paths say it. */
+export function withoutServer(message: string): string {
+  return message.replaceAll(/https?:\/\/[^\s/]+\/__superchunk__\/files\/\d+\//g, "");
+}

@@ -124,7 +124,10 @@ export class Tree {
       entry.kind === "group" && facts?.kind === "table" ? [entry.name] : [],
     );
     const found = this.#items
-      .filter(({ entry }) => entry.kind !== "array" || !this.#isColumn(entry.name, tables))
+      .filter(
+        ({ entry: { kind, name } }) =>
+          kind !== "array" || name === this.#now.state.archive || !this.#isColumn(name, tables),
+      )
       .flatMap((item) => {
         const columns = item.facts?.columns.filter(({ name }) => name !== "") ?? [];
         const fitting = columns.filter(({ name }) => has(`${item.entry.name}/${name}`));
@@ -205,5 +208,7 @@ function describeNode({ kind, columns, nbytes, length }: NodeFacts): string {
   if (kind === "group") return "group";
   if (kind === "bytes") return formatBytes(nbytes);
   if (kind === "table") return formatPlural(length, "row");
-  return only === undefined ? formatPlural(length, "row") : `${only.typeName} ${formatShape(only.shape)}`;
+  if (only === undefined) return formatPlural(length, "row");
+  const { dtype, typeName, shape } = only;
+  return `${dtype.kind === "struct" ? "struct" : typeName} ${formatShape(shape)}`;
 }

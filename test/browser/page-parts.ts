@@ -3,7 +3,8 @@ import { readdirSync, statSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
-import { openArchive } from "superchunk/node";
+import { open, openArchive, slice } from "superchunk/node";
+import type { ZarrChunk } from "superchunk/zarr";
 import { cellsOf, newPage, openTable, PATIENCE } from "./driven.ts";
 import type { Outcome } from "./outcome.ts";
 
@@ -72,6 +73,47 @@ export async function checkFileCells(
     await page.waitForSelector(".tip b:has-text('chunk ')", PATIENCE);
     outcome.expect("chunks again", await page.inputValue(select), "chunks");
   } else outcome.expect("no choice of cells", await page.isVisible(select), false);
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
+/** Chunks of a grid are read where they lie in the array; those without a file, and those that are not stored, are marked. */
+export async function checkGrid(
+  browser: Browser,
+  url: string,
+  folder: string,
+  outcome: Outcome,
+): Promise<void> {
+  const array = await open(join(folder, "grid"));
+  if (array.kind !== "array" || array.listMissing === undefined)
+    throw new Error("the corpus has a grid here");
+  const missing: number[] = [];
+  const listed: Pick<ZarrChunk, "start" | "shape">[] = [];
+  for await (const { index } of array.listMissing()) missing.push(index);
+  for await (const chunk of array.listChunks()) if ("start" in chunk) listed.push(chunk);
+  const { start = [], shape = [] } = listed[9] ?? {};
+  const { data } = (await array.get(start.map((first, d) => slice(first, first + (shape[d] ?? 0))))) as {
+    data: ArrayLike<number>;
+  };
+  await array.close();
+  const { page, troubles } = await newPage(browser);
+  await page.goto(`${url}#archive=grid&view=chunks&chunk=9`);
+  await page.waitForSelector(".detail .values", PATIENCE);
+  const shown = (await page.textContent(".detail .values"))?.match(/-?\d+/g)?.map(Number);
+  outcome.expect("the first values of a chunk", shown, Array.from(data).slice(0, 8));
+  await openTable(page, ".behind");
+  await page.focus(".behind .virtual");
+  await page.keyboard.press("End");
+  await page.waitForSelector(".behind td:has-text('not stored')", PATIENCE);
+  const rows = await cellsOf(page, ".behind");
+  const absent = rows.filter((row) => row.at(-1)?.startsWith("not stored")).map(([index]) => Number(index));
+  outcome.expect("chunks that are not stored", [absent.length > 0, ...absent], [true, ...missing]);
+  await page.click(".detail a");
+  await page.waitForFunction((row) => location.hash.includes(`row=${row}`), start[0], PATIENCE);
+  await page.goto(`${url}#archive=broken.bcolz&column=close&view=chunks`);
+  await page.waitForSelector('[data-checked="damaged"]', PATIENCE);
+  const [first] = await openTable(page, ".behind");
+  outcome.expect("a chunk without its file", first?.at(-1), "missing: its file is gone");
   outcome.expect("troubles", troubles, []);
   await page.close();
 }

@@ -14,6 +14,7 @@ import {
   checkDamagedNumbers,
   checkFileCells,
   checkFilled,
+  checkGrid,
   checkInside,
   checkSaved,
   checkSorting,
@@ -26,6 +27,7 @@ import { checkVast } from "./vast.ts";
 const TABLE = "ctable/bcolz-daily-equities";
 const FOLDER = "blz-superchunk/i8-2d-crc32";
 const FILE = "bloscpack-3/array-f8.blp";
+const GRID = "zarr3-sharded/zp-i4-2d-gzip-start";
 
 /** Checks the page on archives of the corpus, a damaged one among them. */
 export async function checkShown(browser: Browser, outcome: Outcome): Promise<void> {
@@ -39,10 +41,12 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       [FILE, "prices.blp"],
       ["blz-superchunk/empty-f8", "empty"],
       ["carray/bzl-f4-3d", "cube"],
+      [GRID, "grid"],
     ] as const)
       await cp(join(corpusFolder, from), join(folder, to), { recursive: true });
     await damage(join(folder, "damaged"));
     await rm(join(folder, "broken.bcolz", "close", "data", "__0.blp"));
+    await rm(join(folder, "grid", "c", "0", "1"));
     const superchunk = (...args: readonly string[]): void =>
       void spawnSync(process.execPath, [join(repositoryRoot, "build", "cli", "main.js"), ...args], {
         cwd: folder,
@@ -68,6 +72,7 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       await outcome.attempt("the map", () => checkMap(browser, served.url, folder, outcome));
       await outcome.attempt("inside of a chunk", () => checkInside(browser, served.url, folder, outcome));
       await outcome.attempt("files and ages", () => checkFileCells(browser, served.url, folder, outcome));
+      await outcome.attempt("a grid of chunks", () => checkGrid(browser, served.url, folder, outcome));
       await outcome.attempt("filled rows", () => checkFilled(browser, served.url, outcome));
       await outcome.attempt("the values", () => checkValues(browser, served.url, folder, outcome));
       await outcome.attempt("statistics", () => checkStatistics(browser, served.url, folder, outcome));
@@ -262,6 +267,10 @@ async function checkState(browser: Browser, url: string, outcome: Outcome): Prom
   await page.waitForSelector('[data-plotted="10-50"]', PATIENCE);
   await page.goto(`${url}#archive=matrix&view=picture`);
   await page.waitForSelector("[data-drawn]", PATIENCE);
+  // A browser goes to another archive of the same page only; this one starts at the address.
+  await page.goto(`${url}#archive=none`);
+  await page.reload();
+  await page.waitForSelector('text=No archive here is named "none"', PATIENCE);
   await page.goto(`${url}#archive=empty&view=values`);
   await page.waitForSelector("text=There are no rows yet", PATIENCE);
   outcome.expect("troubles", troubles, []);

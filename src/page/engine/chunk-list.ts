@@ -9,8 +9,10 @@ import type {
 import { decodeHeader, headLength } from "../../codec/header.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { slice } from "../../values/selection.ts";
+import { withoutServer } from "../text.ts";
 import { cellText } from "./cells.ts";
-import type { BlockFacts, ChunkBatch, ChunkDetail, Watch } from "./protocol.ts";
+import { type BlockFacts, boxOf, type ChunkBatch, type ChunkDetail, STATE, type Watch } from "./protocol.ts";
+import { chunkShapeOf } from "./sources.ts";
 
 type Column = ReadableArray | BytesArchive;
 
@@ -19,6 +21,8 @@ const BATCH = 16_384;
 const BATCH_MS = 150;
 /** Damaged chunks after which a list ends: a file that is not an archive would have them without end. */
 const MOST_DAMAGED = 1000;
+/** Chunks of an array up to which those that are not stored are listed too. */
+const MOST_CHUNKS = 4_000_000;
 /** Blocks of a chunk that are shown. */
 const MOST_BLOCKS = 4096;
 /** Values of a chunk that are shown. */
@@ -30,6 +34,8 @@ export async function listChunks(
   { signal, onProgress }: Watch<ChunkBatch>,
 ): Promise<string | undefined> {
   const lot = new Lot((batch) => onProgress?.(batch));
+  const isSparse = !("encodedChunks" in column) && column.nchunks <= MOST_CHUNKS;
+  const seen = new Uint8Array(isSparse ? column.nchunks : 0);
   let next = 0;
   let problem: string | undefined;
   for (let damaged = 0; ; damaged++) {
@@ -37,6 +43,7 @@ export async function listChunks(
       const options = next === 0 ? { signal } : { signal, first: next };
       for await (const chunk of column.listChunks(options)) {
         lot.add(chunk);
+        seen[chunk.index] = 1;
         next = chunk.index + 1;
       }
       break;
@@ -46,11 +53,15 @@ export async function listChunks(
       // Only archives can go on after a chunk that cannot be read.
       const bad = Math.max(next, error.details.chunk ?? next);
       if (!("encodedChunks" in column) || damaged >= MOST_DAMAGED || bad >= column.nchunks) break;
-      lot.addDamaged(bad, error.details.path ?? "", error.details.offset ?? -1);
+      const { path = "", offset = -1, found } = error.details;
+      lot.addWithout(bad, withoutServer(path), offset, found === "nothing" ? STATE.missing : STATE.damaged);
       next = bad + 1;
       if (next >= column.nchunks) break;
     }
   }
+  if (problem === undefined)
+    for (let index = seen.indexOf(0); index >= 0; index = seen.indexOf(0, index + 1))
+      lot.addWithout(index, "", -1, STATE.absent);
   lot.flush();
   return problem;
 }
@@ -61,7 +72,7 @@ class Lot {
   readonly #words: string[] = [];
   readonly #numbers = new Map<string, number>();
   #chunks: Omit<ReadableChunk, "typesize" | "blocksize" | "shuffle" | "memcpyed" | "checksum">[] = [];
-  #damaged: number[] = [];
+  #state: number[] = [];
   #due: number = performance.now() + BATCH_MS;
 
   constructor(post: (batch: ChunkBatch) => void) {
@@ -70,14 +81,15 @@ class Lot {
 
   add(chunk: ReadableChunk): void {
     this.#chunks.push(chunk);
-    this.#damaged.push(0);
+    this.#state.push(STATE.unknown);
     if (this.#chunks.length >= BATCH || (this.#chunks.length % 64 === 0 && performance.now() > this.#due))
       this.flush();
   }
 
-  addDamaged(index: number, key: string, offset: number): void {
+  /** A chunk whose header could not be read. */
+  addWithout(index: number, key: string, offset: number, state: number): void {
     this.#chunks.push({ index, key, offset, nbytes: 0, ctbytes: 0, compressor: "", digest: undefined });
-    this.#damaged.push(1);
+    this.#state.push(state);
   }
 
   flush(): void {
@@ -92,10 +104,10 @@ class Lot {
       codec: Uint32Array.from(chunks, ({ compressor }) => this.#numberOf(compressor)),
       digest: chunks.map(({ digest }) => digest),
       words: this.#words.slice(),
-      damaged: Uint8Array.from(this.#damaged),
+      state: Uint8Array.from(this.#state),
     });
     this.#chunks = [];
-    this.#damaged = [];
+    this.#state = [];
     this.#due = performance.now() + BATCH_MS;
   }
 
@@ -115,7 +127,10 @@ export async function readChunk(
   signal: AbortSignal | undefined,
 ): Promise<ChunkDetail> {
   const began = performance.now();
-  const rows = rowsOf(column, index);
+  const box =
+    column.kind === "bytes"
+      ? [bytesOf(column, index)]
+      : boxOf({ shape: column.shape, chunkShape: chunkShapeOf(column) }, index);
   let found: ReturnType<typeof blocksOf> = { blocks: [], nblocks: 0 };
   let values: readonly string[] = [];
   let failure: string | undefined;
@@ -123,38 +138,37 @@ export async function readChunk(
     if ("encodedChunks" in column)
       for await (const chunk of (column as ChunkedArchive).encodedChunks(index, index + 1, { signal }))
         found = blocksOf(chunk);
-    if (rows !== undefined) values = await firstValues(column, rows, signal);
+    if (box !== undefined) values = await firstValues(column, box, signal);
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
     failure = error.message;
   }
-  return { index, took: performance.now() - began, rows, ...found, values, error: failure };
+  const start = box?.map(([first]) => first);
+  return { index, took: performance.now() - began, start, ...found, values, error: failure };
 }
 
-function rowsOf(column: Column, index: number): readonly [number, number] | undefined {
-  if (column.kind === "bytes") {
-    const starts = column.chunkStarts;
-    const first = starts?.at(index) ?? index * column.chunkBytes;
-    return [first, starts?.at(index + 1) ?? Math.min(column.nbytes, first + column.chunkBytes)];
-  }
-  const { chunkLength, shape } = column;
-  if (chunkLength === undefined) return undefined;
-  const length = shape.at(0) ?? 1;
-  return [Math.min(length, index * chunkLength), Math.min(length, (index + 1) * chunkLength)];
+function bytesOf(
+  { chunkStarts, chunkBytes, nbytes }: BytesArchive,
+  index: number,
+): readonly [first: number, end: number] {
+  const first = chunkStarts?.at(index) ?? index * chunkBytes;
+  return [first, chunkStarts?.at(index + 1) ?? Math.min(nbytes, first + chunkBytes)];
 }
 
 /** Decodes the whole chunk: what cannot be decoded is found. */
 async function firstValues(
   column: Column,
-  [first, end]: readonly [number, number],
+  box: readonly (readonly [first: number, end: number])[],
   signal: AbortSignal | undefined,
 ): Promise<string[]> {
+  const [first = 0, end = 0] = box[0] ?? [];
   if (column.kind === "bytes") {
     const bytes = await column.readBytes(first, end, { signal });
     return Array.from(bytes.subarray(0, 2 * FIRST_VALUES), (byte) => byte.toString(16).padStart(2, "0"));
   }
-  if (column.shape.length === 0 || end <= first) return [];
-  const found = await column.get([slice(first, end)], { signal });
+  if (end <= first) return [];
+  const parts = box.map(([from, to]) => slice(from, to));
+  const found = await column.get(parts, { signal });
   const texts: string[] = [];
   for (const value of (found as { readonly data: Iterable<unknown> }).data) {
     if (texts.length >= FIRST_VALUES) break;

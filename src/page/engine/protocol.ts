@@ -29,8 +29,28 @@ export interface ColumnFacts {
   readonly nbytes: number;
   readonly nchunks: number;
   readonly chunkLength: number | undefined;
+  /** Values of a chunk along each dimension; undefined where chunks differ. */
+  readonly chunkShape: readonly number[] | undefined;
   /** Rows that a repair filled, as the archive says. */
   readonly filled?: readonly { readonly from: number; readonly to: number }[] | undefined;
+}
+
+/** Where a chunk lies in its array: the first index along each dimension, and the one after the last. */
+export function boxOf(
+  { shape, chunkShape }: Pick<ColumnFacts, "shape" | "chunkShape">,
+  index: number,
+): readonly (readonly [first: number, end: number])[] | undefined {
+  let rest = index;
+  return chunkShape
+    ?.map((length, d) => {
+      const whole = shape.at(d) ?? 0;
+      return { length, whole, count: Math.max(1, Math.ceil(whole / Math.max(1, length))) };
+    })
+    .reduceRight<(readonly [number, number])[]>((box, { length, whole, count }) => {
+      const first = (rest % count) * length;
+      rest = Math.floor(rest / count);
+      return [[Math.min(whole, first), Math.min(whole, first + length)], ...box];
+    }, []);
 }
 
 /** An opened archive. */
@@ -57,6 +77,9 @@ export interface ColumnSummary {
   readonly stored: number | undefined;
 }
 
+/** What a chunk's state is. Missing ones had a file; absent ones were never stored, which Zarr allows. */
+export const STATE = { unknown: 0, whole: 1, damaged: 2, filled: 3, missing: 4, absent: 5 } as const;
+
 /** Chunks that were listed, in columns. */
 export interface ChunkBatch {
   readonly index: Float64Array;
@@ -68,8 +91,8 @@ export interface ChunkBatch {
   readonly codec: Uint32Array;
   readonly digest: readonly (string | undefined)[];
   readonly words: readonly string[];
-  /** 1 for a chunk whose place or header is damaged. */
-  readonly damaged: Uint8Array;
+  /** What the list says of each, as {@link STATE} has it. */
+  readonly state: Uint8Array;
 }
 
 /** A block of a chunk. */
@@ -87,7 +110,8 @@ export interface ChunkDetail {
   readonly index: number;
   /** Milliseconds that reading and decoding took. */
   readonly took: number;
-  readonly rows: readonly [first: number, end: number] | undefined;
+  /** The first of its values, by dimension. */
+  readonly start: readonly number[] | undefined;
   /** Of the first blocks, of `nblocks`. */
   readonly blocks: readonly BlockFacts[];
   readonly nblocks: number;

@@ -8,6 +8,7 @@ import { open, type Readable } from "../../open/open.ts";
 import { HttpStore } from "../../store/http.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { withCoalescing } from "../../store/wrappers/coalescing.ts";
+import type { ZarrArray } from "../../zarr/read/array.ts";
 import type { GroupArrays, ZarrGroup } from "../../zarr/read/group.ts";
 import type { ColumnFacts, Entry, NodeFacts, Source, Target, Watch } from "./protocol.ts";
 import { withReadAhead } from "./read-ahead.ts";
@@ -53,7 +54,7 @@ export class Sources {
     const place = this.#places.get(name);
     if (place === undefined)
       throw new SuperchunkError("NOT_FOUND", `no archive here is named "${name}"`, { path: name });
-    const opening = place().then(asTableIfOne);
+    const opening = place().then(asTableIfOne).catch(explain);
     this.#opened.set(name, opening);
     // What failed is tried again when it is asked for again.
     opening.catch(() => this.#opened.delete(name));
@@ -135,6 +136,15 @@ export class Sources {
   }
 }
 
+/** Browsers do not say why they could not fetch: most often because the server does not allow it. */
+function explain(error: unknown): never {
+  if (!isSuperchunkError(error, "IO") || !/Failed to fetch|NetworkError|Load failed/.test(error.message))
+    throw error;
+  throw new Error(
+    `${error.message}. Either no server answers there, or it does not let pages of other servers read it: it has to send the header Access-Control-Allow-Origin`,
+  );
+}
+
 function entryOf({ group, array, error }: FoundReadable, name: string): Entry {
   const kind = group !== undefined ? "group" : array !== undefined ? "array" : undefined;
   return {
@@ -205,16 +215,28 @@ function lengthOf(node: Opened): number {
 function columnsOf(node: Opened, name: string): ColumnFacts[] {
   if (node.kind === "bytes") {
     const { nbytes, nchunks } = node;
-    const shape = [nbytes];
-    return [{ name, dtype: BYTE, typeName: "bytes", shape, nbytes, nchunks, chunkLength: undefined }];
+    const cut = { shape: [nbytes], chunkLength: undefined, chunkShape: undefined };
+    return [{ name, dtype: BYTE, typeName: "bytes", nbytes, nchunks, ...cut }];
   }
   if (node.kind === "group" && !isTable(node)) return [];
   const inner = isTable(node) ? node.names : node.columnNames;
   if (inner.length > 0 || isTable(node))
     return inner.flatMap((each) => columnsOf(node.column(each), name === "" ? each : `${name}/${each}`));
   const { dtype, shape, nbytes, nchunks, chunkLength } = node;
+  const chunkShape = chunkShapeOf(node);
   const filled = (node as Partial<Pick<ArrayArchive, "filled">>).filled;
-  return [{ name, dtype, typeName: typeName(dtype), shape, nbytes, nchunks, chunkLength, filled }];
+  return [
+    { name, dtype, typeName: typeName(dtype), shape, nbytes, nchunks, chunkLength, chunkShape, filled },
+  ];
+}
+
+/** Values of a chunk along each dimension: archives are cut along the one that varies slowest. */
+export function chunkShapeOf(array: ReadableArray): readonly number[] | undefined {
+  const { shape, order, chunkLength } = array;
+  const { model, chunkShape } = array as Partial<ZarrArray>;
+  if (model?.axes.some(({ lengths }) => lengths.length > 1)) return undefined;
+  if (chunkShape !== undefined || chunkLength === undefined || shape.length === 0) return chunkShape;
+  return order === "F" ? [...shape.slice(0, -1), chunkLength] : [chunkLength, ...shape.slice(1)];
 }
 
 /** A data type in words that numpy's users know. */

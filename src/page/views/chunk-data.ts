@@ -1,8 +1,5 @@
 /** What is known of the chunks of a column. Knows numbers; must not know how they are drawn. */
-import type { ChunkBatch } from "../engine/protocol.ts";
-
-/** What a chunk's state is. */
-export const STATE = { unknown: 0, whole: 1, damaged: 2, filled: 3 } as const;
+import { type ChunkBatch, STATE } from "../engine/protocol.ts";
 
 /** The chunks of a column, in typed arrays that grow. */
 export class ChunkData {
@@ -30,6 +27,8 @@ export class ChunkData {
   leastBytes: number = Number.POSITIVE_INFINITY;
   stored = 0;
   decoded = 0;
+  /** Chunks that are not stored. */
+  absent = 0;
 
   /** True where cells that were there have other colours now, because bounds grew. */
   add(batch: ChunkBatch): boolean {
@@ -40,7 +39,11 @@ export class ChunkData {
     for (let i = 0; i < length; i++) {
       const at = this.count + i;
       const [nbytes, cbytes] = [batch.nbytes[i] as number, batch.cbytes[i] as number];
-      this.state[at] = batch.damaged[i] === 1 ? STATE.damaged : STATE.unknown;
+      this.state[at] = batch.state[i] as number;
+      if (batch.state[i] === STATE.absent) {
+        this.absent++;
+        continue;
+      }
       this.files.add(batch.file[i] as number);
       this.codecs.add(batch.codec[i] as number);
       const digest = batch.digest[i];
@@ -76,6 +79,7 @@ export class ChunkData {
     const first: number[] = [];
     const sums: { nbytes: number; cbytes: number; states: number }[] = [];
     for (let cell = 0; cell < this.count; cell++) {
+      if (this.state[cell] === STATE.absent) continue;
       const file = this.file[cell] as number;
       let group = groups.get(file);
       if (group === undefined) {
@@ -98,11 +102,11 @@ export class ChunkData {
       codec: Uint32Array.from(first, (cell) => this.codec[cell] as number),
       digest: [],
       words: this.words,
-      damaged: new Uint8Array(first.length),
+      state: new Uint8Array(first.length),
     });
     for (const [group, { states }] of sums.entries())
       data.state[group] =
-        [STATE.damaged, STATE.filled].find((state) => states & (1 << state)) ??
+        [STATE.missing, STATE.damaged, STATE.filled].find((state) => states & (1 << state)) ??
         (states === 1 << STATE.whole ? STATE.whole : STATE.unknown);
     for (const [file, at] of this.written) data.setWritten(file, at);
     return { data, first };

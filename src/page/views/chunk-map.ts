@@ -1,7 +1,8 @@
 /** The map of chunks on a canvas: a cell for each, as many as there are. Knows cells and colours; must not know archives. */
 import { cssOf, NAMED, type Pixel, pixel, RAMP_PIXELS } from "../colours.ts";
 import { h, onceAFrame } from "../dom.ts";
-import { type ChunkData, STATE } from "./chunk-data.ts";
+import { STATE } from "../engine/protocol.ts";
+import type { ChunkData } from "./chunk-data.ts";
 
 /** By what cells are coloured. */
 export type Colouring = "ratio" | "size" | "codec" | "file" | "age" | "health";
@@ -9,6 +10,7 @@ export type Colouring = "ratio" | "size" | "codec" | "file" | "age" | "health";
 /** Sizes of cells in pixels of the page. */
 const SIZES = [1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32];
 const DAMAGED: readonly [number, number, number] = [208, 48, 40];
+const MISSING: readonly [number, number, number] = [150, 40, 130];
 const WHOLE: readonly [number, number, number] = [46, 160, 98];
 const FILLED: readonly [number, number, number] = [226, 160, 40];
 
@@ -75,6 +77,11 @@ export class ChunkMap {
     this.element.addEventListener("scroll", this.draw, { passive: true });
     this.element.addEventListener("keydown", (event) => this.#key(event, (cell) => on.choose(cell)));
     new ResizeObserver(this.draw).observe(this.element);
+  }
+
+  /** The cell that is pointed at. */
+  get cursor(): number | undefined {
+    return this.#cursor;
   }
 
   /** Draws again after chunks, their states or the colouring changed. */
@@ -239,7 +246,8 @@ export class ChunkMap {
   #colours(): (cell: number) => Pixel {
     const { state, cbytes, nbytes, codec, file, leastRatio, mostRatio, mostBytes, leastBytes } = this.#data;
     const { written, oldest, newest } = this.#data;
-    const [damaged, whole, filled] = [pixel(...DAMAGED), pixel(...WHOLE), pixel(...FILLED)];
+    const [damaged, missing] = [pixel(...DAMAGED), pixel(...MISSING)];
+    const [whole, filled] = [pixel(...WHOLE), pixel(...FILLED)];
     const empty = this.#emptyPixel();
     const named = NAMED.map((colour) => pixel(...colour));
     const ramp = (share: number): Pixel =>
@@ -265,6 +273,8 @@ export class ChunkMap {
     return (cell) => {
       const is = state[cell];
       if (is === STATE.damaged) return damaged;
+      if (is === STATE.missing) return missing;
+      if (is === STATE.absent) return empty;
       return is === STATE.filled ? filled : colour(cell);
     };
   }
@@ -274,5 +284,6 @@ export class ChunkMap {
 export const HEALTH: readonly (readonly [name: string, css: string])[] = [
   ["checked, whole", cssOf(WHOLE)],
   ["damaged", cssOf(DAMAGED)],
+  ["missing", cssOf(MISSING)],
   ["filled by a repair", cssOf(FILLED)],
 ];

@@ -1,15 +1,15 @@
 /** The view of chunks: the map, what is pointed at, what is wrong with it, and the same as a table. */
 import { cssOf, NAMED, RAMP_CSS } from "../colours.ts";
 import { h } from "../dom.ts";
-import type { ChunkDetail, VerifyOutcome } from "../engine/protocol.ts";
+import { type ChunkDetail, STATE, type VerifyOutcome } from "../engine/protocol.ts";
 import { writeState } from "../state.ts";
-import { formatBytes, formatCount, formatGain, formatPlural, formatRatio } from "../text.ts";
-import { VirtualTable } from "../virtual-table.ts";
-import { ChunkData, STATE } from "./chunk-data.ts";
+import { formatBytes, formatCount, formatGain, formatPlural, formatRatio, withoutServer } from "../text.ts";
+import { ChunkData } from "./chunk-data.ts";
 import { describeOutcome } from "./chunk-health.ts";
 import { ChunkMap, type Colouring, HEALTH } from "./chunk-map.ts";
 import { streamMap } from "./chunk-streams.ts";
-import { columnChoice, commandPath, type Shown, sentenceOf, withoutServer } from "./view.ts";
+import { chunkTable, placeText, STATES } from "./chunk-table.ts";
+import { columnChoice, commandPath, type Shown, sentenceOf } from "./view.ts";
 
 /** Values up to so many bytes are checked without being asked, where reading costs little. */
 const CHECKED_UNASKED = 256 << 20;
@@ -25,7 +25,8 @@ const COLOURINGS: readonly (readonly [Colouring, string])[] = [
   ["age", "age of the file"],
   ["health", "health"],
 ];
-const STATES = ["not checked", "whole", "damaged", "filled by a repair"];
+/** Formats whose chunks lie in one file: what the list calls a file is a name that Zarr gives a part of it. */
+const PARTS_OF_FILES = new Set(["hdf5", "blosc2"]);
 
 export function chunks(shown: Shown): HTMLElement {
   return new ChunkView(shown).element;
@@ -141,7 +142,8 @@ class ChunkView {
         },
       });
       this.#tellTotals(false);
-      if (problem !== undefined) this.#totals.after(h("p", { class: "bad-note" }, problem));
+      if (problem !== undefined)
+        this.#health.replaceChildren(h("p", { class: "bad-note" }, withoutServer(problem)));
     } catch (error) {
       const text = sentenceOf(error);
       if (text !== undefined) this.#totals.replaceWith(h("p", { class: "bad-note", role: "alert" }, text));
@@ -149,7 +151,7 @@ class ChunkView {
     }
     this.#listed();
     const files = this.#data.files.size;
-    this.#choice.hidden = files < 2 || files === this.#data.count;
+    this.#choice.hidden = files < 2 || files === this.#data.count - this.#data.absent;
     if (!this.#choice.hidden && this.#shown.now.state.more["cells"] === "files") {
       this.#cells.value = "files";
       this.#showFiles();
@@ -229,7 +231,11 @@ class ChunkView {
       },
     });
     map.colouring = this.#map.colouring;
-    (this.#files ?? this.#map).element.replaceWith(map.element);
+    const before = this.#files ?? this.#map;
+    const hasFocus = document.activeElement === before.element;
+    before.element.replaceWith(map.element);
+    if (hasFocus) map.element.focus();
+    if (this.#files?.cursor !== undefined) map.focusOn(this.#files.cursor);
     this.#files = map;
   }
 
@@ -254,14 +260,18 @@ class ChunkView {
   }
 
   #tellTotals(isGoing: boolean): void {
-    const { count, stored, decoded, words } = this.#data;
+    const { stored, decoded, words, absent } = this.#data;
+    const count = this.#data.count - absent;
     const codecs = [...this.#data.codecs].map((i) => words[i] ?? "").filter((name) => name !== "");
     const files = this.#data.files.size;
     const ratio = formatGain(decoded, stored);
     const parts = [
-      `${formatPlural(count, "chunk")} in ${formatPlural(files, "file")}`,
-      `${formatBytes(decoded)} in ${formatBytes(stored)}${ratio === "" ? "" : ` (${ratio})`}`,
+      `${formatPlural(count, "chunk")}${PARTS_OF_FILES.has(this.#shown.node.dialect) ? "" : ` in ${formatPlural(files, "file")}`}`,
+      decoded === 0
+        ? ""
+        : `${formatBytes(decoded)} in ${formatBytes(stored)}${ratio === "" ? "" : ` (${ratio})`}`,
       codecs.join(", "),
+      absent === 0 ? "" : `${formatCount(absent)} more are not stored: all their values are the fill value`,
     ];
     this.#totals.textContent =
       count === 0
@@ -280,7 +290,10 @@ class ChunkView {
       h("span", {}, high),
     ];
     const made: Readonly<Record<Colouring, () => HTMLElement[]>> = {
-      ratio: () => ramp(leastRatio === 1 ? "1×" : formatRatio(leastRatio, 1), formatRatio(mostRatio, 1)),
+      ratio: () =>
+        this.#data.stored === 0
+          ? []
+          : ramp(leastRatio === 1 ? "1×" : formatRatio(leastRatio, 1), formatRatio(mostRatio, 1)),
       age: () => (newest < oldest ? [] : ramp(dayText(oldest), dayText(newest))),
       size: () => ramp(formatBytes(Math.min(leastBytes, mostBytes)), formatBytes(mostBytes)),
       codec: () => named(codecs),
@@ -292,25 +305,19 @@ class ChunkView {
 
   #lines(cell: number): string[] {
     const { count, index, offset, nbytes, cbytes, file, codec, words, digests, state } = this.#data;
-    if (cell >= count) return [`chunk ${formatCount(cell)}`, this.#rowsOf(cell) ?? "", "not listed"];
-    const rows = this.#rowsOf(index[cell] as number);
+    const rows = placeText(this.#column, cell < count ? (index[cell] as number) : cell);
+    if (state[cell] === STATE.absent)
+      return [`chunk ${formatCount(index[cell] as number)}`, rows ?? "", STATES[STATE.absent] ?? ""];
+    if (cell >= count) return [`chunk ${formatCount(cell)}`, rows ?? "", "not listed"];
     const [stored, decoded] = [cbytes[cell] as number, nbytes[cell] as number];
     const digest = digests.get(cell);
     return [
       `chunk ${formatCount(index[cell] as number)}${rows === undefined ? "" : ` · ${rows}`}`,
-      `${words[file[cell] as number] ?? ""} at byte ${formatCount(offset[cell] as number)}`,
+      `${words[file[cell] as number] ?? ""}${(offset[cell] as number) < 0 ? "" : ` at byte ${formatCount(offset[cell] as number)}`}`,
       ...(stored > 0 ? [`${sizesText(stored, decoded)}, ${words[codec[cell] as number] ?? ""}`] : []),
       ...(digest === undefined ? [] : [`digest ${digest}`]),
       STATES[state[cell] as number] ?? "",
     ];
-  }
-
-  #rowsOf(index: number): string | undefined {
-    const { chunkLength, shape } = this.#column;
-    if (chunkLength === undefined) return undefined;
-    const first = index * chunkLength;
-    const end = Math.min(shape[0] ?? first + 1, first + chunkLength);
-    return `rows ${formatCount(first)} to ${formatCount(Math.max(first, end - 1))}`;
   }
 
   #point(cell: number | undefined, x: number, y: number): void {
@@ -339,7 +346,7 @@ class ChunkView {
     try {
       const detail = await engine.chunk({ ...this.#target, index }, { signal });
       if (detail.error !== undefined && cell < this.#data.count) {
-        this.#data.state[cell] = STATE.damaged;
+        if (this.#data.state[cell] !== STATE.missing) this.#data.state[cell] = STATE.damaged;
         this.#map.repaint();
       }
       this.#detail.replaceChildren(...this.#describe(cell, detail));
@@ -348,7 +355,10 @@ class ChunkView {
     }
   }
 
-  #describe(cell: number, { index, took, rows, blocks, nblocks, values, error }: ChunkDetail): HTMLElement[] {
+  #describe(
+    cell: number,
+    { index, took, start, blocks, nblocks, values, error }: ChunkDetail,
+  ): HTMLElement[] {
     const { node, now } = this.#shown;
     const parts: HTMLElement[] = [
       h("h2", {}, `Chunk ${formatCount(index)}`),
@@ -359,9 +369,15 @@ class ChunkView {
     const time = took < 10 ? took.toPrecision(2) : formatCount(Math.round(took));
     parts.push(h("p", { class: "note" }, `Read and decoded in ${time} ms.`));
     if (values.length > 0) parts.push(h("p", { class: "mono values" }, `${values.join("   ")} …`));
-    if (rows !== undefined) {
-      const row = node.kind === "bytes" ? Math.floor(rows[0] / 16) : rows[0];
-      const state = { ...now.state, column: this.#column.name, view: "values", more: { row: String(row) } };
+    if (start !== undefined) {
+      // Of an array of many dimensions, the plane that has the chunk's first value.
+      const [row = 0, across = 0] = start.slice(-2);
+      const more = {
+        row: String(node.kind === "bytes" ? Math.floor(row / 16) : row),
+        across: across === 0 ? "" : String(across),
+        plane: start.slice(0, -2).join(","),
+      };
+      const state = { ...now.state, column: this.#column.name, view: "values", more };
       parts.push(h("p", {}, h("a", { href: writeState(state) }, "Show its values")));
     }
     return parts;
@@ -372,6 +388,8 @@ class ChunkView {
     const { nbytes } = this.#column;
     if (source.kind !== "url" && nbytes <= CHECKED_UNASKED) {
       void this.#check();
+      // The only chunk of a column: what is in it says more than its cell.
+      if (this.#column.nchunks === 1 && this.#shown.now.state.more["chunk"] === undefined) void this.#read(0);
       return;
     }
     const button = h(
@@ -379,7 +397,7 @@ class ChunkView {
       { onclick: () => void this.#check() },
       `Check every chunk (reads ${formatBytes(this.#data.stored)})`,
     );
-    this.#health.replaceChildren(h("p", {}, button));
+    this.#health.append(h("p", {}, button));
   }
 
   /** Reads and checks everything, and marks what was seen while it goes on. */
@@ -420,7 +438,8 @@ class ChunkView {
       mark(Number.POSITIVE_INFINITY);
     for (const { severity, chunk } of findings) {
       const cell = chunk === undefined ? undefined : cells.get(chunk);
-      if (cell !== undefined && severity === "error") this.#data.state[cell] = STATE.damaged;
+      if (cell !== undefined && severity === "error" && this.#data.state[cell] !== STATE.missing)
+        this.#data.state[cell] = STATE.damaged;
     }
     this.#redraw();
     const show = (chunk: number): void => {
@@ -433,37 +452,9 @@ class ChunkView {
 
   #openTable(): void {
     if (!(this.#behind as HTMLDetailsElement).open || this.#behind.querySelector(".virtual") !== null) return;
-    const data = this.#data;
-    const columns = ["rows", "file", "offset", "stored", "values", "ratio", "codec", "digest", "state"];
-    const table = new VirtualTable(
-      {
-        label: "Chunks",
-        rows: data.count,
-        columns: columns.map((title) => ({
-          title,
-          isNumeric: ["offset", "stored", "values", "ratio"].includes(title),
-        })),
-        rowLabel: (row) => String(data.index[row]),
-        fetch: async (first, end) => {
-          const cells = Array.from({ length: end - first }, (_, i) => first + i);
-          return [
-            cells.map((cell) => this.#rowsOf(data.index[cell] as number)?.replace("rows ", "") ?? ""),
-            cells.map((cell) => data.words[data.file[cell] as number] ?? ""),
-            cells.map((cell) => String(data.offset[cell])),
-            cells.map((cell) => String(data.cbytes[cell])),
-            cells.map((cell) => String(data.nbytes[cell])),
-            cells.map((cell) => formatRatio(data.nbytes[cell] as number, data.cbytes[cell] as number)),
-            cells.map((cell) => data.words[data.codec[cell] as number] ?? ""),
-            cells.map((cell) => data.digests.get(cell) ?? ""),
-            cells.map((cell) => STATES[data.state[cell] as number] ?? ""),
-          ];
-        },
-        onChoose: (row) => void this.#read(row),
-      },
-      0,
-      this.#shown.signal,
+    this.#behind.append(
+      chunkTable(this.#data, this.#column, (row) => void this.#read(row), this.#shown.signal),
     );
-    this.#behind.append(table.element);
   }
 }
 

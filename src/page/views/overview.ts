@@ -13,7 +13,8 @@ export function overview(shown: Shown): HTMLElement {
     { class: "view" },
     ...node.warnings.map((warning) => h("p", { class: "warn-note" }, warning)),
     named.length > 0 && column === undefined && columnTable(shown, named),
-    node.kind === "group" && h("p", { class: "note" }, "A group. Its arrays are in the list."),
+    node.kind === "group" &&
+      h("p", { class: "note" }, "This is a group of arrays. Choose one in the list of archives."),
     Object.keys(node.attrs).length > 0 && h("h2", {}, "Attributes"),
     Object.keys(node.attrs).length > 0 && json(node.attrs),
     h("h2", {}, "Open it elsewhere"),
@@ -119,7 +120,7 @@ function snippets(shown: Shown): [label: string, text: string][] {
   if (node.kind !== "bytes" && node.kind !== "group")
     parts.push([
       "DuckDB",
-      `superchunk convert ${path} bars.parquet\nduckdb -c "SELECT * FROM 'bars.parquet' LIMIT 10"`,
+      `superchunk convert ${path} values.parquet\nduckdb -c "SELECT * FROM 'values.parquet' LIMIT 10"`,
     ]);
   return parts;
 }

@@ -3,10 +3,10 @@ import UPlot from "uplot";
 import { cssOf, NAMED } from "../colours.ts";
 import { h, saveBlob } from "../dom.ts";
 import type { ColumnFacts, PlotData } from "../engine/protocol.ts";
-import { formatCount, formatNumber } from "../text.ts";
+import { formatCount, formatNumber, withoutServer } from "../text.ts";
 import { drawCandles, svgOf } from "./plot-parts.ts";
 import { dateText, statistics } from "./statistics.ts";
-import { canPlot, type Shown, sentenceOf, withoutServer } from "./view.ts";
+import { canPlot, type Shown, sentenceOf } from "./view.ts";
 
 /** Columns that make a candle together. */
 const CANDLE = ["open", "high", "low", "close"];
@@ -22,6 +22,9 @@ class PlotView {
   readonly #note: HTMLElement = h("p", { class: "note", role: "status" });
   readonly #facts: HTMLElement = h("div");
   readonly #rows: number;
+  readonly #assets: AssetChoice | undefined;
+  /** The rows that are shown where the address names none: of many assets, those of the first. */
+  readonly #usual: readonly [first: number, end: number];
   #chosen: string[];
   #x: string;
   #isCandles: boolean;
@@ -39,15 +42,17 @@ class PlotView {
     const names = this.#columns.map(({ name }) => name);
     this.#rows = Math.min(...this.#columns.map(({ shape }) => shape.at(0) ?? 0));
     const hasCandles = one === undefined && CANDLE.every((name) => names.includes(name));
-    this.#isCandles = hasCandles && more["style"] !== "lines" && more["columns"] === undefined;
+    this.#isCandles = hasCandles && more["style"] !== "lines" && !more["columns"];
     const kept = more["columns"]?.split(",").filter((name) => names.includes(name)) ?? [];
     const usual = names.find((name) => !isAxis(this.#columns, name)) ?? names.at(0) ?? "";
     this.#chosen = kept.length > 0 ? kept : [one?.name ?? (hasCandles ? "close" : usual)];
     this.#x =
       more["x"] ?? names.find((name) => isAxis(this.#columns, name) && !this.#chosen.includes(name)) ?? "";
-    const { first = "0", end = String(this.#rows) } = more;
-    const [from, to] = [Number(first), Number(end)];
-    this.#range = from >= 0 && to > from && to <= this.#rows ? [from, to] : [0, this.#rows];
+    this.#assets = assetChoice(node, this.#rows, (first, end) => this.#show(first, end));
+    this.#usual = this.#assets?.usual ?? [0, this.#rows];
+    const [from, to] = [Number(more["first"] ?? Number.NaN), Number(more["end"] ?? Number.NaN)];
+    this.#range = from >= 0 && to > from && to <= this.#rows ? [from, to] : this.#usual;
+    this.#assets?.mark(...this.#range);
     this.element = h(
       "div",
       { class: "view plot-view" },
@@ -71,6 +76,7 @@ class PlotView {
 
   #bar(names: readonly string[], hasCandles: boolean): HTMLElement {
     const { node, now } = this.#shown;
+    const assets = this.#assets?.select;
     const x = h(
       "select",
       {
@@ -105,7 +111,7 @@ class PlotView {
           checked: this.#isCandles,
           onchange: () => {
             this.#isCandles = candles?.checked === true;
-            now.keep({ style: this.#isCandles ? "" : "lines" });
+            now.keep(this.#isCandles ? { style: "", columns: "" } : { style: "lines" });
             void this.#read();
           },
         })
@@ -116,7 +122,7 @@ class PlotView {
       "div",
       { class: "bar" },
       ...(node.columns.length > 1 ? [h("label", {}, "Against", x)] : []),
-      assetChoice(this.#shown, (first, end) => this.#show(first, end)),
+      assets !== undefined && h("label", {}, "Asset", assets),
       candles !== undefined && h("label", {}, candles, "candles"),
       names.length > 1 && h("fieldset", {}, h("legend", { class: "hidden" }, "Columns"), ...boxes),
       h("span", { class: "grow" }),
@@ -151,8 +157,9 @@ class PlotView {
     const end = Math.max(first + 1, Math.min(this.#rows, Math.ceil(to)));
     if (first === this.#range[0] && end === this.#range[1]) return;
     this.#range = [first, end];
-    const isAll = first === 0 && end === this.#rows;
-    this.#shown.now.keep({ first: isAll ? "" : String(first), end: isAll ? "" : String(end) });
+    this.#assets?.mark(first, end);
+    const isUsual = first === this.#usual[0] && end === this.#usual[1];
+    this.#shown.now.keep({ first: isUsual ? "" : String(first), end: isUsual ? "" : String(end) });
     void this.#read();
   }
 
@@ -241,7 +248,12 @@ class PlotView {
       grid: { stroke: line ?? "", width: 1 },
       ticks: { stroke: line ?? "", width: 1 },
     };
-    const format = (_: UPlot, value: number | null): string => (value === null ? "" : formatNumber(value));
+    const areDates = data.series.every(
+      ({ name }) => this.#columns.find((column) => column.name === name)?.dtype.kind === "datetime",
+    );
+    const text = areDates ? dateText : formatNumber;
+    const format = (_: UPlot, value: number | null): string => (value === null ? "" : text(value));
+    const number = (_: UPlot, value: number | null): string => (value === null ? "" : formatNumber(value));
     const isPair = !data.isExact && !this.#isCandles;
     const series: UPlot.Series[] = data.series.flatMap(({ name }, i): UPlot.Series[] => {
       const stroke = cssOf(NAMED[i % NAMED.length] ?? [0, 0, 0]);
@@ -276,12 +288,25 @@ class PlotView {
         data.xKind === "time"
           ? axis
           : { ...axis, values: (_, ticks) => ticks.map((tick) => formatNumber(tick)) },
-        { ...axis, size: 76, values: (_, ticks) => ticks.map((tick) => formatNumber(tick)) },
+        {
+          ...axis,
+          // As wide as its longest label: about seven pixels a letter.
+          size: (_, labels) =>
+            Math.max(76, 24 + 7 * Math.max(0, ...(labels ?? []).map((label) => label.length))),
+          // Days are enough where a label is one of many days.
+          values: (_, ticks) =>
+            ticks.map((tick, i) =>
+              text(tick).slice(
+                0,
+                areDates && Math.abs(tick - (ticks[i ? 0 : 1] ?? tick)) > 86_400 ? 10 : undefined,
+              ),
+            ),
+        },
       ],
       series: [
         data.xKind === "time"
           ? { label: this.#x, value: (_, value) => (value === null ? "" : dateText(value)) }
-          : { label: data.xKind === "rows" ? "row" : this.#x, value: format },
+          : { label: data.xKind === "rows" ? "row" : this.#x, value: number },
         ...series,
       ],
       bands,
@@ -370,28 +395,49 @@ function linesOf({ x, series, isExact }: PlotData, isCandles: boolean): UPlot.Al
   return [Array.from(x), ...lines];
 }
 
+/** A choice among assets, and the rows of the first of them. */
+interface AssetChoice {
+  readonly select: HTMLSelectElement;
+  readonly usual: readonly [first: number, end: number];
+  /** Says whose rows are shown. */
+  mark(first: number, end: number): void;
+}
+
 /** Daily bars of many assets lie one after the other: a choice among them, where the attributes say where each begins. */
-function assetChoice({ node, now }: Shown, show: (first: number, end: number) => void): HTMLElement | false {
-  const { first_row: firsts, last_row: lasts } = node.attrs;
+function assetChoice(
+  { attrs }: Shown["node"],
+  rows: number,
+  show: (first: number, end: number) => void,
+): AssetChoice | undefined {
+  const { first_row: firsts, last_row: lasts } = attrs;
   const isMap = (value: unknown): value is Record<string, unknown> =>
     typeof value === "object" && value !== null;
-  if (!isMap(firsts) || !isMap(lasts)) return false;
+  if (!isMap(firsts) || !isMap(lasts)) return undefined;
   const assets = Object.entries(firsts)
     .map(([id, first]) => ({ id, first: Number(first), end: Number(lasts[id]) + 1 }))
-    .filter(({ first, end }) => first >= 0 && end > first)
+    .filter(({ first, end }) => first >= 0 && end > first && end <= rows)
     .slice(0, 20_000);
-  if (assets.length < 2) return false;
-  const from = now.state.more["first"];
+  const [usual] = assets;
+  if (usual === undefined || assets.length < 2) return undefined;
+  const choices = [...assets, { id: "all", first: 0, end: rows }];
+  const options = choices.map(({ id }, i) => h("option", { value: i }, id));
   const select = h(
     "select",
     {
       onchange: () => {
-        const asset = assets.find(({ id }) => id === select.value);
-        if (asset !== undefined) show(asset.first, asset.end);
+        const { first, end } = choices[Number(select.value)] ?? usual;
+        show(first, end);
       },
     },
-    h("option", { value: "" }, "all"),
-    ...assets.map(({ id, first }) => h("option", { value: id, selected: String(first) === from }, id)),
+    h("option", { value: "", hidden: true }, "other rows"),
+    ...options,
   );
-  return h("label", {}, "Asset", select);
+  return {
+    select,
+    usual: [usual.first, usual.end],
+    mark(first, end) {
+      const at = choices.findIndex((each) => each.first === first && each.end === end);
+      select.value = at < 0 ? "" : String(at);
+    },
+  };
 }

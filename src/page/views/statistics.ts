@@ -1,8 +1,8 @@
 /** Statistics of columns: bounds, mean, deviation and a histogram. Loaded when they are looked at. */
 import { h } from "../dom.ts";
 import type { ColumnFacts, Statistics } from "../engine/protocol.ts";
-import { formatCount, formatNumber, formatPlural } from "../text.ts";
-import { type Shown, sentenceOf, withoutServer } from "./view.ts";
+import { formatCount, formatNumber, formatPlural, withoutServer } from "../text.ts";
+import { type Shown, sentenceOf } from "./view.ts";
 
 /** Bytes of values up to which statistics are taken without being asked. */
 const COUNTED_UNASKED = 64 << 20;

@@ -1,7 +1,7 @@
 /** The view of values: rows as a table of any length, a plane of an array at a time. */
 import { h } from "../dom.ts";
 import type { ColumnFacts, RowsRequest } from "../engine/protocol.ts";
-import { formatCount } from "../text.ts";
+import { formatCount, withoutServer } from "../text.ts";
 import { type TableColumn, VirtualTable } from "../virtual-table.ts";
 import { copyText } from "./overview.ts";
 import { hasNumbers, planeChoice, type Shown, sentenceOf } from "./view.ts";
@@ -72,7 +72,7 @@ export function values(shown: Shown): HTMLElement {
           const cells = await engine.rows(request(start, end), { signal: each });
           const bad = cells.columns.find(({ error }) => error !== undefined);
           if (bad !== undefined && cells.columns.every(({ error }) => error !== undefined))
-            throw new Error(bad.error);
+            throw new Error(withoutServer(bad.error ?? ""));
           return cells.columns.map(({ texts, error }) =>
             error === undefined ? texts : Array.from({ length: end - start }, () => "cannot be read"),
           );

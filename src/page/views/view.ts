@@ -3,6 +3,7 @@
 import { h } from "../dom.ts";
 import type { ColumnFacts, Engine, NodeFacts, Source } from "../engine/protocol.ts";
 import type { Now } from "../state.ts";
+import { withoutServer } from "../text.ts";
 
 /** What a view shows, and what it may use. `signal` ends with the view. */
 export interface Shown {
@@ -24,11 +25,6 @@ export type View = (shown: Shown) => HTMLElement;
 export function sentenceOf(error: unknown): string | undefined {
   if (error instanceof Error && error.name === "AbortError") return undefined;
   return withoutServer(error instanceof Error ? error.message : String(error));
-}
-
-/** A message without the address at which the page's own server gives its files: their paths say it. */
-export function withoutServer(message: string): string {
-  return message.replaceAll(/https?:\/\/[^\s/]+\/__superchunk__\/files\/\d+\//g, "");
 }
 
 /** How a command names the archive. */
