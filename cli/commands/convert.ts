@@ -8,7 +8,7 @@ import type { Context } from "../context.ts";
 import { damagedOption, readingDamaged, tellDamage } from "../input/damaged.ts";
 import { filesFromOption, readFilesFrom, refuseEmptyPath } from "../input/input.ts";
 import { allowOption } from "../input/opening.ts";
-import { parseCount, parseShape, parseSize } from "../input/units.ts";
+import { parseCount, parseNames, parseShape, parseSize } from "../input/units.ts";
 import type { ConvertFlags } from "../output/convert-report.ts";
 
 const TARGETS: readonly ConvertFormat[] = [
@@ -225,8 +225,4 @@ function formatNamed(destination: string): ConvertFlags["to"] {
     `convert does not write .${ending}: ${advice}. To write Zarr with that name, give --to zarr`,
     { path: destination, field: "dst", found: ending },
   );
-}
-
-function parseNames(text: string): readonly string[] {
-  return text.split(",").map((name) => name.trim());
 }

@@ -11,7 +11,14 @@ import {
   unlink,
 } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
-import { formatCount, formatDuration, formatPlural, formatSize, parseShape } from "../input/units.ts";
+import {
+  formatCount,
+  formatDuration,
+  formatPlural,
+  formatSize,
+  parseNames,
+  parseShape,
+} from "../input/units.ts";
 import { alignRows } from "../output/layout.ts";
 import { openingZarr, zarrShapeOf } from "../output/opening-lines.ts";
 import { startProgress } from "../output/progress.ts";
@@ -44,9 +51,7 @@ export function addLink(program: Command, context: Context): void {
     )
     .option("--dtype <dtype>", 'for plain bytes: their dtype, such as "<f8" (default: uint8)')
     .option("--shape <n,n,...>", "for plain bytes: the shape of the array", parseShape)
-    .option("--dimension-names <a,b,...>", "names of the dimensions", (text) =>
-      text.split(",").map((name) => name.trim()),
-    )
+    .option("--dimension-names <a,b,...>", "names of the dimensions", parseNames)
     .option("--live", "for an array of superchunks: keep it a Zarr array through all later changes")
     .option("--dry-run", "show what would happen; write nothing")
     .option("--break-lock", "take the lock of a writer that has certainly died")

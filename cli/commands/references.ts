@@ -3,7 +3,7 @@
  * references depend on, listed and edited without touching the references.
  */
 
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import { SuperchunkError } from "../../src/index.ts";
 import {
   changedSources,
@@ -17,7 +17,7 @@ import { type ReferenceForm, type TypedVirtualizeFlags, virtualizeTo } from "../
 import type { Context } from "../context.ts";
 import { filesFromOption, readFilesFrom, refuseEmptyPath } from "../input/input.ts";
 import { allowOption, behindText } from "../input/opening.ts";
-import { parseCount, parseSize } from "../input/units.ts";
+import { parseCount, parseNames, parseSize } from "../input/units.ts";
 import { alignRows } from "../output/layout.ts";
 import { textWidth } from "../output/text-width.ts";
 import { printable } from "../values/cell-text.ts";
@@ -101,12 +101,6 @@ Examples:
       for (const path of paths) refuseEmptyPath(path);
       return virtualizeTo(sources, destination, flags, context);
     });
-}
-
-function parseNames(text: string): readonly string[] {
-  const names = text.split(",").map((name) => name.trim());
-  if (names.includes("")) throw new InvalidArgumentError("Expected names with commas between.");
-  return names;
 }
 
 interface ContainersFlags {

@@ -121,3 +121,10 @@ export function parseShape(text: string): readonly number[] {
   }
   return shape.map(Number);
 }
+
+/** Typed names with commas between. */
+export function parseNames(text: string): readonly string[] {
+  const names = text.split(",").map((name) => name.trim());
+  if (names.includes("")) throw new InvalidArgumentError("Expected names with commas between.");
+  return names;
+}

@@ -122,7 +122,7 @@ export async function printResult(
       context.message(`${formatPlural(renamed.length, "name")} changed: --json lists them`);
   } else {
     for (const { from, to: name } of renamed) context.message(`note: ${from} is named ${name}`);
-    for (const note of notes) context.message(`note: ${note}`);
+    for (const note of joinNotes(notes)) context.message(`note: ${note}`);
   }
   tellFailures(
     result.entries.filter(({ status }) => status === "failed"),
@@ -142,6 +142,17 @@ export async function printResult(
   const shape = isMany || groups > 1 ? "tree" : groups === 1 ? "dataset" : "array";
   const isRectilinear = notes.some((note) => note.includes("array.rectilinear_chunks"));
   context.message(`in Python: ${openingZarr(destination, shape, isRectilinear)}`);
+}
+
+/** The notes, those that say the same of many columns in one line. */
+function joinNotes(notes: readonly string[]): readonly string[] {
+  const reasonOf = (note: string): string => note.replace(/^.*?: /, "");
+  const alike = new Map(notes.map((note) => [reasonOf(note), note]));
+  if (notes.length - alike.size < 2) return notes;
+  return [...alike].map(([reason, note]) => {
+    const others = notes.filter((each) => reasonOf(each) === reason).length - 1;
+    return others === 0 ? note : `${note}; so with ${formatCount(others)} more`;
+  });
 }
 
 /** `8 chunks copied, 0 recoded, 13,204 bytes (12.9 KiB), 1 shard, 0.12 seconds`. */

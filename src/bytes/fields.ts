@@ -111,11 +111,7 @@ export class ByteWriter {
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `${field} ${value} cannot be stored: it must be an integer from ${least} to ${most}`,
-      {
-        field,
-        expected: `${least} to ${most}`,
-        found: value,
-      },
+      { field, expected: `${least} to ${most}`, found: value },
     );
   }
 }

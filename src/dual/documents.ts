@@ -136,12 +136,7 @@ export class LiveDocuments {
       dataType: type.dataType,
       fillValue: type.fill.json,
       bytesCodec: type.bytesCodec,
-      blosc: {
-        cname,
-        clevel,
-        shuffle,
-        typesize: itemSize > 255 ? 1 : itemSize,
-      },
+      blosc: { cname, clevel, shuffle, typesize: itemSize > 255 ? 1 : itemSize },
       chunkShape: [chunklen, ...tail],
       shardShape: [chunklen * superchunklen, ...tail],
       transpose: undefined,

@@ -117,10 +117,7 @@ export class ZarrGroupEdit extends QueuedEditor {
     const refusal = new SuperchunkError(
       "UNSUPPORTED",
       "only Zarr v3 hierarchies are changed; convert this one first",
-      {
-        path: this.store.describe(this.path),
-        field: "zarr_format",
-      },
+      { path: this.store.describe(this.path), field: "zarr_format" },
     );
     return Promise.reject(refusal);
   }

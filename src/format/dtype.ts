@@ -276,12 +276,7 @@ export function takeFields(budget: FieldBudget, count: number, path: string): vo
   throw new SuperchunkError(
     "LIMIT",
     `the dtype has ${MAX_FIELDS - budget.left} fields or more; superchunk reads at most ${MAX_FIELDS}`,
-    {
-      path,
-      field: "dtype",
-      expected: `at most ${MAX_FIELDS} fields`,
-      found: MAX_FIELDS - budget.left,
-    },
+    { path, field: "dtype", expected: `at most ${MAX_FIELDS} fields`, found: MAX_FIELDS - budget.left },
   );
 }
 
@@ -328,11 +323,7 @@ function parseNested(stored: JsonValue, path: string, depth: number, budget: Fie
     throw new SuperchunkError(
       "LIMIT",
       `the dtype has more than ${MAX_DTYPE_DEPTH} levels, which superchunk does not read`,
-      {
-        path,
-        field: "dtype",
-        expected: `at most ${MAX_DTYPE_DEPTH} levels`,
-      },
+      { path, field: "dtype", expected: `at most ${MAX_DTYPE_DEPTH} levels` },
     );
   }
   const nested = (value: JsonValue): DType => parseNested(value, path, depth + 1, budget);

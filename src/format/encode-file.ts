@@ -88,11 +88,7 @@ export async function encodeSection(value: JsonInput, options: SectionOptions = 
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `the metadata take ${stored.length} bytes, but there is room for ${maxMetaSize} only`,
-      {
-        field: "max-meta-size",
-        expected: `at least ${stored.length}`,
-        found: maxMetaSize,
-      },
+      { field: "max-meta-size", expected: `at least ${stored.length}`, found: maxMetaSize },
     );
   }
   const sum = await digest(checksum, stored);

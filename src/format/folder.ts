@@ -145,12 +145,7 @@ function parseDeclaration(stored: JsonValue | undefined, path: string): Superchu
   const readFeatures = featuresOf(stored, "readFeatures", path);
   const unknown = readFeatures.find((feature) => !READ_FEATURES.includes(feature));
   if (unknown !== undefined) throw newer(path, "superchunk.readFeatures", READ_FEATURES, unknown);
-  return {
-    version,
-    superchunklen,
-    readFeatures,
-    writeFeatures: featuresOf(stored, "writeFeatures", path),
-  };
+  return { version, superchunklen, readFeatures, writeFeatures: featuresOf(stored, "writeFeatures", path) };
 }
 
 /** The members that writers need, where they are there. */

@@ -295,13 +295,7 @@ function limit(
   return new SuperchunkError(
     "LIMIT",
     `the JSON text has more than ${expected} ${what}, which superchunk does not read`,
-    {
-      path,
-      offset,
-      field: "JSON",
-      expected: `at most ${expected} ${what}`,
-      found,
-    },
+    { path, offset, field: "JSON", expected: `at most ${expected} ${what}`, found },
   );
 }
 

@@ -181,10 +181,16 @@ function localPath(location: string): string {
   return resolve(scheme === "file" ? fileURLToPath(location) : location);
 }
 
+const PUBLIC: Readonly<Record<string, string>> = {
+  gs: "https://storage.googleapis.com/BUCKET/KEY",
+  az: "https://ACCOUNT.blob.core.windows.net/CONTAINER/KEY",
+};
+
 function unknownScheme(scheme: string, location: string): SuperchunkError {
+  const web = PUBLIC[scheme];
   return new SuperchunkError(
     "UNSUPPORTED",
-    `addresses that start with ${scheme}:// are not known; give a path, or an http(s):// or s3:// address`,
+    `addresses that start with ${scheme}:// are not known; give a path, or an http(s):// or s3:// address${web === undefined ? "" : `: what is public there is at ${web} too`}`,
     // Neither a password nor a token.
     { path: location.replace(/\?.*$/s, "").replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/]*@/i, "$1") },
   );

@@ -125,7 +125,11 @@ export class MemoryStore implements WritableStore {
     options?.signal?.throwIfAborted();
     const entry = this.#entries.get(from);
     if (entry !== undefined) {
-      if (this.#hasFolder(to)) throw this.#conflict(to, "a folder is in the way of the object");
+      if (this.#hasFolder(to))
+        throw this.#conflict(
+          to,
+          "a folder is there, where a file is to be written; name another place, or remove it",
+        );
       if (from === to) return;
       this.#entries.delete(from);
       this.#entries.set(to, entry);

@@ -170,11 +170,7 @@ class Tally {
     this.warn(
       "TYPESIZE",
       `typesize is ${typesize}, but an item of the dtype has ${itemSize} bytes: the values are right, they may compress worse`,
-      {
-        path: this.#describe(place),
-        chunk: place.index,
-        offset: place.offset + 3,
-      },
+      { path: this.#describe(place), chunk: place.index, offset: place.offset + 3 },
     );
   }
 

@@ -100,12 +100,7 @@ function rangeReader(store: ReadableStore, key: string, size: number, signal: Ab
       throw new SuperchunkError(
         "STALE",
         `the file changed while it was opened: ${length} bytes expected at byte ${offset}, ${bytes?.length ?? 0} found`,
-        {
-          path: store.describe(key),
-          offset,
-          expected: length,
-          found: bytes?.length ?? 0,
-        },
+        { path: store.describe(key), offset, expected: length, found: bytes?.length ?? 0 },
       );
     }
     if (offset === 0 && length === Math.min(HEAD, size)) head = bytes;
@@ -122,13 +117,7 @@ async function readMetadata(
       throw new SuperchunkError(
         "TRUNCATED",
         `${what} at byte ${at} has ${length} bytes, but the file ends at byte ${size}`,
-        {
-          path,
-          offset: at,
-          field: "metadata",
-          expected: length,
-          found: size - at,
-        },
+        { path, offset: at, field: "metadata", expected: length, found: size - at },
       );
     }
   };
@@ -161,13 +150,7 @@ async function readOffsets(
     throw new SuperchunkError(
       "BAD_FIELD",
       "nchunks at byte 16 is -1 (unknown), but the options say that there are offsets",
-      {
-        path,
-        offset: 16,
-        field: "nchunks",
-        expected: "a count, where there are offsets",
-        found: -1,
-      },
+      { path, offset: 16, field: "nchunks", expected: "a count, where there are offsets", found: -1 },
     );
   }
   const entries = header.nchunks + spare;
@@ -322,12 +305,7 @@ class Window {
         throw new SuperchunkError(
           "STALE",
           `the file changed while it was read: ${wanted} bytes expected at byte ${at}, ${bytes?.length ?? 0} found`,
-          {
-            path: this.#store.describe(this.#key),
-            offset: at,
-            expected: wanted,
-            found: bytes?.length ?? 0,
-          },
+          { path: this.#store.describe(this.#key), offset: at, expected: wanted, found: bytes?.length ?? 0 },
         );
       }
       this.#bytes = bytes;

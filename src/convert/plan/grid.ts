@@ -263,11 +263,7 @@ function wantedChunks(cellBytes: number, { chunksPerShard, shardSize }: ShardSiz
       throw new SuperchunkError(
         "LIMIT",
         `chunksPerShard is ${chunksPerShard}, but a shard holds at most ${MAX_CHUNKS_PER_SHARD} chunks`,
-        {
-          field: "chunksPerShard",
-          expected: `at most ${MAX_CHUNKS_PER_SHARD}`,
-          found: chunksPerShard,
-        },
+        { field: "chunksPerShard", expected: `at most ${MAX_CHUNKS_PER_SHARD}`, found: chunksPerShard },
       );
     }
     return chunksPerShard;

@@ -261,10 +261,7 @@ function whyRecoded({ transform }: ZarrType, nameless: Stage | undefined): Recod
 /** A codec with a name; items that lose their padding are shuffled by their new size. */
 function stageFor({ v3 = {} }: Stage, { transform, itemSize }: ZarrType): JsonObject {
   if (transform === undefined || v3["name"] !== "blosc") return v3;
-  return {
-    ...v3,
-    configuration: { ...(v3["configuration"] as JsonObject), typesize: typesizeOf(itemSize) },
-  };
+  return { ...v3, configuration: { ...(v3["configuration"] as JsonObject), typesize: typesizeOf(itemSize) } };
 }
 
 function zstdFor({ itemSize }: ZarrType): JsonObject {

@@ -362,11 +362,7 @@ async function surveyZarr(
       holes,
       lost,
       store: whole,
-    } = await surveyZarrArray(node, {
-      column: name || undefined,
-      signal,
-      onProgress,
-    });
+    } = await surveyZarrArray(node, { column: name || undefined, signal, onProgress });
     const [rows = 1] = node.shape;
     found.rows = Math.max(found.rows, rows);
     found.whole += node.nchunks - holes.length;

@@ -196,11 +196,6 @@ function missing({ source: { archive } }: ArrayJob, expected: number, found: num
   return new SuperchunkError(
     "INCOMPLETE",
     `${expected} chunks are counted, but ${found} were found; run "superchunk verify"`,
-    {
-      path: archive.store.describe(archive.path),
-      field: "nchunks",
-      expected,
-      found,
-    },
+    { path: archive.store.describe(archive.path), field: "nchunks", expected, found },
   );
 }

@@ -84,12 +84,7 @@ export async function* readShardChunks(
       throw new SuperchunkError(
         "TRUNCATED",
         `${length} bytes are asked for from byte ${start}, but ${bytes?.length ?? 0} came`,
-        {
-          path,
-          offset: start,
-          expected: length,
-          found: bytes?.length ?? 0,
-        },
+        { path, offset: start, expected: length, found: bytes?.length ?? 0 },
       );
     }
     for (const { offset, nbytes } of run) yield bytes.subarray(offset - start, offset - start + nbytes);

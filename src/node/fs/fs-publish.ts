@@ -145,7 +145,11 @@ function checkTarget(publication: Publication, target: string): void {
   const { shown, ifAbsent, ifVersion } = publication;
   const info = fs.lstatSync(target, { throwIfNoEntry: false });
   if (info?.isDirectory())
-    throw new SuperchunkError("CONFLICT", "a folder is in the way of the object", { path: shown });
+    throw new SuperchunkError(
+      "CONFLICT",
+      "a folder is there, where a file is to be written; name another place, or remove it",
+      { path: shown },
+    );
   if (ifAbsent && info !== undefined) {
     throw new SuperchunkError("CONFLICT", "the object exists already", { path: shown });
   }

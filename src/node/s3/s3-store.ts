@@ -364,7 +364,9 @@ export function parseS3Address(address: string): S3StoreOptions {
   if (!/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/i.test(bucket))
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      "an address of S3 is s3://bucket/key, without user and password; credentials are found as the AWS tools find them",
+      bucket.includes("@")
+        ? "an address of S3 has no user and no password: credentials are found as the AWS tools find them"
+        : "an address of S3 is s3://bucket/key, and the name of a bucket has 3 to 63 letters, digits, dots and hyphens",
       { path, field: "bucket" },
     );
   const parameters = new URLSearchParams(query);
