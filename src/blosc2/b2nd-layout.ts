@@ -169,7 +169,7 @@ async function firstOfArchive({ archive, chunks }: Column): Promise<FirstChunk |
   for await (const { bytes } of archive?.encodedChunks(0, 1, {}) ?? []) {
     const header = decodeHeader(bytes);
     // A single short chunk says nothing of how long ones are cut.
-    const isShort = header.nbytes !== chunks?.chunkBytes && header.nblocks > 1;
+    const isShort = header.nbytes !== chunks?.stored.chunkBytes && header.nblocks > 1;
     return isShort ? "its only chunk is short" : { header, isSingle: header.nblocks === 1 };
   }
   return "it has no chunks";

@@ -12,14 +12,15 @@ import { SuperchunkError } from "../../errors.ts";
 import type { ChecksumName, DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { encodeItem } from "../../values/item-bytes.ts";
 import { toValues } from "../../values/values.ts";
-import { leafOf } from "../../zarr/codecs/chain.ts";
 import { ZarrArray } from "../../zarr/read/array.ts";
 import type { ColumnArray } from "../pipeline.ts";
 import {
+  bloscSettings,
   type CopyingEncoder,
   copyableChunks,
   type OfferedChunks,
   offerChunks,
+  type StoredChunks,
   zarrTypesize,
 } from "./offered-chunks.ts";
 import { withoutMeaning } from "./source-array.ts";
@@ -49,7 +50,9 @@ export interface Column {
   readonly chunks: OfferedChunks | undefined;
   /** The archive whose chunks hold the values, where it is one. */
   readonly archive: ChunkedArchive | undefined;
-  /** Rows of the archive before the first one; default 0. */
+  /** The chunks of Blosc as they lie, where they hold rows in order: of archives, also of unequal lengths. */
+  readonly stored: StoredChunks | undefined;
+  /** Rows of `stored` before the first one; default 0. */
   readonly skip?: number;
   /** The Zarr array, where it is one. */
   readonly zarr: ZarrArray | undefined;
@@ -75,8 +78,10 @@ export function rowsOf(
   encoder: CopyingEncoder,
   signal: AbortSignal | undefined,
 ): AsyncIterable<Uint8Array> {
-  const offered = isCutByRows(column) ? column.chunks?.offer(encoder, signal) : undefined;
-  return offered ?? column.stream({ signal });
+  const { chunks } = column;
+  return chunks !== undefined && isCutByRows(column)
+    ? offerChunks(chunks, encoder, signal)
+    : column.stream({ signal });
 }
 
 /** Settings of compression, for writers. */
@@ -118,9 +123,13 @@ export async function describeColumn(name: string, source: ColumnArray): Promise
     isFillInexact: source instanceof ZarrArray && !isDefaultExact(source),
     chunks,
     archive,
+    stored: archive ?? chunks?.stored,
     zarr: source instanceof ZarrArray ? source : undefined,
     whyRecoded: archive?.chunkStarts === undefined ? whyNot : UNEQUAL,
-    settings: source instanceof ZarrArray ? settingsOfZarr(source) : ((await archive?.summary()) ?? {}),
+    settings:
+      source instanceof ZarrArray
+        ? { ...compressionOf(bloscSettings(source)), typesize: zarrTypesize(source.dtype) }
+        : ((await archive?.summary()) ?? {}),
     path: source.store.describe(source.path),
     stream: (options) => source.streamBytes(options),
     rows: (start, stop, signal) => source.getBytes([{ start, stop, step: 1 }], { signal }),
@@ -132,26 +141,9 @@ function chunksOfArchive(
   archive: ChunkedArchive,
   chunkLength: number | undefined,
 ): OfferedChunks | undefined {
-  if (archive.chunkStarts !== undefined) return undefined;
-  const { chunkBytes, nchunks } = archive;
-  return {
-    chunkLength,
-    chunkBytes,
-    nchunks,
-    offer: (encoder, signal) => offerChunks(archive, encoder, signal),
-  };
-}
-
-/** What the array's blosc codec is configured for, and the typesize of the chunks that are offered. */
-function settingsOfZarr({ model, dtype }: ZarrArray): ColumnSettings {
-  const blosc = leafOf(model.chain).stages.find(({ isBlosc }) => isBlosc);
-  const { cname, clevel, shuffle } = (blosc?.v3?.["configuration"] ?? {}) as ColumnSettings;
-  return {
-    ...(cname === undefined ? {} : { cname }),
-    ...(clevel === undefined ? {} : { clevel }),
-    ...(shuffle === undefined ? {} : { shuffle }),
-    typesize: zarrTypesize(dtype),
-  };
+  return archive.chunkStarts === undefined
+    ? { stored: archive, nbytes: archive.nbytes, chunkLength }
+    : undefined;
 }
 
 /** Plain bytes as an array: uint8, or what is said of them. Throws `BAD_ARGUMENT` where that does not fit. */
@@ -186,6 +178,7 @@ export async function describeBytes(
       Number.isInteger(chunkLength) && chunkLength > 0 ? chunkLength : undefined,
     ),
     archive,
+    stored: archive,
     zarr: undefined,
     whyRecoded: archive.chunkStarts === undefined ? undefined : UNEQUAL,
     settings: await archive.summary(),

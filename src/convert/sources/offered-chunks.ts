@@ -6,29 +6,38 @@
  * and none can copy a chunk that does not fit. Knows when an array's chunks are its rows in order; must not know who writes them.
  */
 
-import type { ChunkedArchive } from "../../archive/kinds/types.ts";
+import type { ChunkedArchive, EncodedChunk } from "../../archive/kinds/types.ts";
 import { isEqual } from "../../bytes/arrays.ts";
 import { at } from "../../bytes/at.ts";
-import { decode, info } from "../../codec/index.ts";
+import { decode, encode, info } from "../../codec/index.ts";
 import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
+import { repeatItem } from "../../values/copy-items.ts";
+import { elementsOf } from "../../values/selection.ts";
+import { wholeChunk } from "../../zarr/codecs/bytes-codecs.ts";
 import { leafOf } from "../../zarr/codecs/chain.ts";
 import { hasByteOrder } from "../../zarr/document/data-type.ts";
 import type { ZarrArray, ZarrChunk } from "../../zarr/read/array.ts";
-import { placeFailure } from "../failure.ts";
+import { placedError, placeFailure } from "../failure.ts";
 
 /** Chunks that a writer may take over as they are, in stored order. */
 export interface OfferedChunks {
+  readonly stored: StoredChunks;
+  /** Decoded bytes of all. */
+  readonly nbytes: number;
   /** Rows of a chunk, where chunks end on rows. */
   readonly chunkLength: number | undefined;
-  /** Decoded bytes of every chunk but the last, which may be shorter. */
-  readonly chunkBytes: number;
-  readonly nchunks: number;
-  /** The decoded bytes of all, each chunk offered to the encoder before. */
-  offer(encoder: CopyingEncoder, signal: AbortSignal | undefined): AsyncIterable<Uint8Array>;
+  /** Chunks with elements of another size are not offered; default: all are. */
+  readonly typesize?: number;
 }
+
+/** Chunks of Blosc in the order of the rows, as they lie. */
+export type StoredChunks = Pick<
+  ChunkedArchive,
+  "store" | "nchunks" | "chunkBytes" | "chunkStarts" | "encodedChunks"
+>;
 
 /** Chunks that may wait for the writer to ask for them. */
 const MOST_WAITING = 64;
@@ -98,17 +107,18 @@ export class CopyingEncoder implements ChunkEncoder {
 
 /** The decoded bytes of all chunks in stored order, each chunk offered to the encoder before. */
 export async function* offerChunks(
-  archive: ChunkedArchive,
+  { stored, nbytes, typesize }: OfferedChunks,
   encoder: CopyingEncoder,
   signal: AbortSignal | undefined,
-): AsyncGenerator<Uint8Array> {
-  let left = archive.nbytes;
-  for await (const { place, bytes } of archive.encodedChunks(0, archive.nchunks, { signal })) {
+): AsyncIterable<Uint8Array> {
+  let left = nbytes;
+  for await (const { place, bytes } of stored.encodedChunks(0, stored.nchunks, { signal })) {
     const chunk = bytes.slice();
-    const items = await placeFailure(archive.store, place, decode(chunk));
-    // The last chunk of a carray may hold more rows than count.
+    const items = await placeFailure(stored.store, place, decode(chunk));
+    // The last chunk may hold more rows than count.
     const shown = items.length > left ? items.subarray(0, left) : items;
-    if (shown.length === items.length) encoder.offer(items, chunk);
+    const isStored = place.available > 0 && (typesize === undefined || info(chunk).typesize === typesize);
+    if (isStored && shown.length === items.length) encoder.offer(items, chunk);
     left -= shown.length;
     yield shown;
   }
@@ -145,12 +155,62 @@ export function copyableChunks(array: ZarrArray): OfferedChunks | string {
   const chunkLength = at(chunkShape, 0);
   if (array.shardShape === undefined && !isEven(array, chunkLength)) return "chunks are of unequal length";
   const rowBytes = rowShape.reduce((product, n) => product * n, dtype.itemSize);
-  return {
-    chunkLength,
-    chunkBytes: chunkLength * rowBytes,
-    nchunks: Math.ceil(rows / chunkLength),
-    offer: (encoder, signal) => offerZarrChunks(array, rowBytes, encoder, signal),
+  const chunkBytes = chunkLength * rowBytes;
+  const nchunks = Math.ceil(rows / chunkLength);
+  const stored = { store: array.store, nchunks, chunkBytes, encodedChunks: zarrChunks(array, chunkBytes) };
+  return { stored, nbytes: array.nbytes, chunkLength, typesize: zarrTypesize(dtype) };
+}
+
+/** Reads chunks of an array whose chunks are rows. The list of chunks is asked for once. A chunk that is not stored is made of fill values. */
+function zarrChunks(array: ZarrArray, chunkBytes: number): ChunkedArchive["encodedChunks"] {
+  const chunkLength = at(array.chunkShape, 0);
+  let places: Promise<readonly ZarrChunk[]> | undefined;
+  let missing: Promise<Uint8Array> | undefined;
+  const list = async (signal?: AbortSignal): Promise<readonly ZarrChunk[]> => {
+    const found: ZarrChunk[] = [];
+    for await (const chunk of array.listChunks({ signal }))
+      found.push({ ...chunk, index: at(chunk.start, 0) / chunkLength });
+    return found;
   };
+  const fill = (): Promise<Uint8Array> => {
+    const { cname = "lz4", shuffle = "noshuffle" } = bloscSettings(array);
+    const items = repeatItem(array.model.fillItem, new Uint8Array(chunkBytes));
+    return encode(items, { cname, shuffle, typesize: zarrTypesize(array.dtype) });
+  };
+  const nowhere = { key: array.path, offset: 0, nbytes: chunkBytes, ctbytes: undefined, available: 0 };
+  return async function* (first = 0, end = Math.ceil(at(array.shape, 0) / chunkLength), { signal } = {}) {
+    places ??= list(signal).catch((error: unknown) => {
+      places = undefined; // the next one who reads asks again
+      throw error;
+    });
+    const wanted = (await places).filter(({ index }) => index >= first && index < end);
+    let next = first;
+    const gap = async function* (until: number): AsyncGenerator<EncodedChunk> {
+      for (; next < until; next++) {
+        missing ??= fill();
+        const bytes = await missing;
+        yield { place: { ...nowhere, index: next }, bytes };
+      }
+    };
+    for await (const { chunk, bytes } of storedBytes(array, wanted, signal)) {
+      yield* gap(chunk.index);
+      const place = { ...chunk, available: bytes.length };
+      try {
+        wholeChunk(bytes, elementsOf(chunk.shape) * array.dtype.itemSize);
+      } catch (error) {
+        throw placedError(error, array.store, place);
+      }
+      yield { place, bytes };
+      next = chunk.index + 1;
+    }
+    yield* gap(end);
+  };
+}
+
+/** What the array's blosc codec is configured for. */
+export function bloscSettings({ model }: ZarrArray): Pick<EncodeOptions, "cname" | "clevel" | "shuffle"> {
+  const blosc = leafOf(model.chain).stages.find(({ isBlosc }) => isBlosc);
+  return (blosc?.v3?.["configuration"] ?? {}) as Pick<EncodeOptions, "cname" | "clevel" | "shuffle">;
 }
 
 function hasTranspose(whole: ZarrArray["model"]["chain"]): boolean {
@@ -179,57 +239,21 @@ export function zarrTypesize({ itemSize }: DType): number {
   return itemSize >= 1 && itemSize <= 255 ? itemSize : 1;
 }
 
-/** All rows as bytes in order; chunks that hold rows of the array alone are offered to the encoder before. */
-async function* offerZarrChunks(
-  array: ZarrArray,
-  rowBytes: number,
-  encoder: CopyingEncoder,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<Uint8Array> {
-  const [rows = 0] = array.shape;
-  const [stage] = leafOf(array.model.chain).stages;
-  const typesize = zarrTypesize(array.dtype);
-  let next = 0;
-  for await (const { chunk, bytes } of storedBytes(array, signal)) {
-    const [start = 0] = chunk.start;
-    const [length = 1] = chunk.shape;
-    yield* missingRows(array, next, start, signal);
-    const items = await decodeAt(array.store, chunk, async () =>
-      stage?.decode(bytes, length * rowBytes, true),
-    );
-    if (items === undefined) continue;
-    next = Math.min(rows, start + length);
-    const isWhole = next - start === length;
-    if (isWhole && info(bytes).typesize === typesize) encoder.offer(items, bytes);
-    yield isWhole ? items : items.subarray(0, (next - start) * rowBytes);
-  }
-  yield* missingRows(array, next, rows, signal);
-}
-
-/** Rows of chunks that are not stored: fill values, made by reading them. */
-async function* missingRows(
-  array: ZarrArray,
-  start: number,
-  end: number,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<Uint8Array> {
-  const step = at(array.chunkShape, 0);
-  for (let at = start; at < end; at += step)
-    yield await array.getBytes([{ start: at, stop: Math.min(end, at + step), step: 1 }], { signal });
-}
-
 interface StoredBytes {
   readonly chunk: ZarrChunk;
   readonly bytes: Uint8Array;
 }
 
 /** The stored chunks that have rows, in order; while some are worked on, the next ones are read. */
-async function* storedBytes(array: ZarrArray, signal: AbortSignal | undefined): AsyncGenerator<StoredBytes> {
+async function* storedBytes(
+  array: ZarrArray,
+  chunks: Iterable<ZarrChunk>,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<StoredBytes> {
   let waiting: Promise<StoredBytes[]> | undefined;
-  for await (const run of runsOf(array, signal)) {
+  for (const run of runsOf(chunks)) {
     const reading = readRun(array.store, run, signal);
-    // Told when its turn comes; until then it is not an unhandled one.
-    reading.catch(() => undefined);
+    reading.catch(() => undefined); // thrown when its turn comes
     if (waiting !== undefined) yield* await waiting;
     waiting = reading;
   }
@@ -237,12 +261,9 @@ async function* storedBytes(array: ZarrArray, signal: AbortSignal | undefined): 
 }
 
 /** Chunks that lie close together in one object. */
-async function* runsOf(
-  array: ZarrArray,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<[ZarrChunk, ...ZarrChunk[]]> {
+function* runsOf(chunks: Iterable<ZarrChunk>): Generator<[ZarrChunk, ...ZarrChunk[]]> {
   let run: [ZarrChunk, ...ZarrChunk[]] | undefined;
-  for await (const chunk of array.listChunks({ signal })) {
+  for (const chunk of chunks) {
     const first = run?.[0];
     const last = run?.at(-1);
     const gap = last === undefined ? 0 : chunk.offset - last.offset - last.ctbytes;
@@ -282,22 +303,4 @@ async function readRun(
     const at = chunk.offset - offset;
     return { chunk, bytes: bytes.subarray(at, at + chunk.ctbytes) };
   });
-}
-
-/** Errors name the object and the chunk. */
-async function decodeAt<T>(
-  store: ReadableStore,
-  { key, offset, slot }: ZarrChunk,
-  decode: () => Promise<T>,
-): Promise<T> {
-  try {
-    return await decode();
-  } catch (error) {
-    if (!isSuperchunkError(error)) throw error;
-    throw error.inObject({
-      path: store.describe(key),
-      offset,
-      ...(slot === undefined ? {} : { chunk: slot }),
-    });
-  }
 }

@@ -3,6 +3,7 @@ import { at } from "../../bytes/at.ts";
 import type { BloscpackOptions } from "../../write/bloscpack/bloscpack-options.ts";
 import { compressArray, compressBytes } from "../../write/bloscpack/bloscpack-write.ts";
 import { compressionOf } from "../sources/columns.ts";
+import { offerChunks } from "../sources/offered-chunks.ts";
 import { type ColumnFormat, tellLost } from "./column-target.ts";
 
 /** `.blp` files, one for each array or column, in the memory order in which the array is stored. */
@@ -20,11 +21,13 @@ export const BLOSCPACK: ColumnFormat = {
     const { chunks, settings, dtype, shape, order, attrs } = column;
     const { signal, overwrite } = context.options;
     const encoder = context.copying();
-    const data = context.watch(chunks?.offer(encoder, signal) ?? column.stream({ signal }));
+    const data = context.watch(
+      chunks === undefined ? column.stream({ signal }) : offerChunks(chunks, encoder, signal),
+    );
     const options: BloscpackOptions = {
       ...compressionOf(settings),
       typesize: settings.typesize,
-      chunkSize: chunks !== undefined && chunks.chunkBytes > 0 ? chunks.chunkBytes : undefined,
+      chunkSize: chunks !== undefined && chunks.stored.chunkBytes > 0 ? chunks.stored.chunkBytes : undefined,
       checksum: settings.checksum,
       encoder,
       force: overwrite,

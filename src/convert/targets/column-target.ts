@@ -284,7 +284,7 @@ function describePiece(
     const { name, path, nbytes, shape, chunks } = column;
     const described = refusal === undefined ? format.describe?.(column, piece, options) : undefined;
     const reason = described === undefined ? ofPiece : described.reason;
-    const count = chunks?.nchunks ?? 0;
+    const count = chunks?.stored.nchunks ?? 0;
     const done = described?.action ?? (reason === undefined ? "copy" : "recode");
     const action = refusal !== undefined ? "refuse" : nbytes === 0 ? "empty" : done;
     const run: ChunkRun = {

@@ -4,15 +4,14 @@
  *
  * Chooses for each block; must not know how a file is put together.
  */
-import type { ChunkedArchive } from "../../archive/kinds/types.ts";
 import { Room } from "../../bytes/allocate.ts";
 import { at } from "../../bytes/at.ts";
 import { chooseBlocksize } from "../../codec/encode/encode-settings.ts";
 import { decodeHeader, decodeSync, prepare, prepareEncode } from "../../codec/index.ts";
 import type { ChunkHeader, CompressorName } from "../../codec/types.ts";
-import { joinPage, pagesOfChunk, whyNotPages } from "../../parquet/blosc-pages.ts";
+import { type BloscPage, joinPage, pagesOfChunk, whyNotPages } from "../../parquet/blosc-pages.ts";
 import type { Page } from "../../parquet/file.ts";
-import type { JoinableCodec, StreamPiece } from "../../parquet/join-streams.ts";
+import type { JoinableCodec } from "../../parquet/join-streams.ts";
 import { pageLevels } from "../../parquet/levels.ts";
 import type { ColumnSchema, Leaf } from "../../parquet/schema.ts";
 import { statisticsOf } from "../../parquet/statistics.ts";
@@ -20,6 +19,7 @@ import { isText, type LeafValues, leafValues } from "../../parquet/values.ts";
 import { placedError } from "../failure.ts";
 import type { TaskContext } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
+import type { StoredChunks } from "../sources/offered-chunks.ts";
 
 /** Values of a page that is encoded here have about so many bytes. */
 const PAGE_BYTES = 262_144;
@@ -32,8 +32,8 @@ export interface FileColumn {
   readonly schema: ColumnSchema;
   readonly rowBytes: number;
   readonly codec: JoinableCodec;
-  /** The archive whose blocks are pages, where its streams can be carried over. */
-  readonly archive: ChunkedArchive | undefined;
+  /** The chunks whose blocks are pages, where their streams can be carried over. */
+  readonly stored: StoredChunks | undefined;
   /** False where values of the leaf must not be split into streams of their bytes. */
   readonly mayBeSplit: boolean;
   readonly hasStatistics: boolean;
@@ -81,23 +81,23 @@ export async function* pagesOf(
   context: PageContext,
 ): AsyncGenerator<LeafPage> {
   if (first >= end) return;
-  if (file.archive === undefined) {
+  if (file.stored === undefined) {
     for (const [from, to] of readingSteps(file, first, end)) {
       yield* encodedPages(file, await file.column.rows(from, to, context.signal), context);
       context.counts.recoded += countChunks(file, from, to);
     }
     return;
   }
-  const { archive, rowBytes, column } = file;
+  const { stored, rowBytes, column } = file;
   const { skip = 0 } = column;
   const range = [first + skip, end + skip] as const;
-  const [firstChunk, endChunk] = chunksOfRows(archive, range[0] * rowBytes, range[1] * rowBytes);
+  const [firstChunk, endChunk] = chunksOfRows(stored, range[0] * rowBytes, range[1] * rowBytes);
   const { chunks, items: decoded } = context.memory ?? new PageMemory();
-  for await (const { place, bytes } of archive.encodedChunks(firstChunk, endChunk, {
+  for await (const { place, bytes } of stored.encodedChunks(firstChunk, endChunk, {
     signal: context.signal,
     buffers: chunks,
   })) {
-    const start = startOf(archive, place.index) / rowBytes;
+    const start = startOf(stored, place.index) / rowBytes;
     try {
       const header = decodeHeader(bytes);
       const isNeeded = needsValues(file, header);
@@ -107,7 +107,7 @@ export async function* pagesOf(
       // One by one, because the memory of a page is that of the next.
       yield* chunkPages(file, { chunk: bytes, header, start, items }, range, context);
     } catch (error) {
-      throw placedError(error, archive.store, place);
+      throw placedError(error, stored.store, place);
     }
   }
 }
@@ -193,11 +193,7 @@ function* chunkPages(
 /** A block as a page; undefined where some of its values are null, so that they cannot stay where they are. */
 function restreamedPage(
   { schema: { leaves }, rowBytes, codec, hasStatistics }: FileColumn,
-  block: {
-    readonly length: number;
-    readonly encoding: Page["encoding"];
-    readonly pieces: readonly StreamPiece[];
-  },
+  block: BloscPage,
   rows: Uint8Array | undefined,
   memory: PageMemory | undefined,
 ): Page | undefined {
@@ -300,11 +296,11 @@ function readingStep({ column, rowBytes }: FileColumn): number {
 
 /** True where the pages of a run of rows from here on are those of any longer run: a chunk begins, or what is read at a time. */
 export function beginsAfresh(file: FileColumn, row: number): boolean {
-  const { archive, rowBytes, column } = file;
-  if (archive === undefined) return row % readingStep(file) === 0;
+  const { stored, rowBytes, column } = file;
+  if (stored === undefined) return row % readingStep(file) === 0;
   const first = (row + (column.skip ?? 0)) * rowBytes;
-  const [chunk] = chunksOfRows(archive, first, first + 1);
-  return startOf(archive, chunk) === first;
+  const [chunk] = chunksOfRows(stored, first, first + 1);
+  return startOf(stored, chunk) === first;
 }
 
 /** Runs of rows that are read at a time: whole chunks where there are such. */
@@ -324,18 +320,18 @@ function countChunks({ column }: FileColumn, from: number, to: number): number {
 }
 
 /** First decoded byte of a chunk. */
-function startOf({ chunkStarts, chunkBytes }: ChunkedArchive, index: number): number {
+function startOf({ chunkStarts, chunkBytes }: StoredChunks, index: number): number {
   return chunkStarts === undefined ? index * chunkBytes : at(chunkStarts, index);
 }
 
 /** The chunks that hold decoded bytes `[first, end)`. */
-function chunksOfRows(archive: ChunkedArchive, first: number, end: number): readonly [number, number] {
-  const { nchunks, chunkBytes, chunkStarts } = archive;
+function chunksOfRows(stored: StoredChunks, first: number, end: number): readonly [number, number] {
+  const { nchunks, chunkBytes, chunkStarts } = stored;
   if (chunkStarts === undefined)
     return [Math.floor(first / chunkBytes), Math.min(nchunks, Math.ceil(end / chunkBytes))];
   let from = 0;
-  while (from + 1 < nchunks && startOf(archive, from + 1) <= first) from++;
+  while (from + 1 < nchunks && startOf(stored, from + 1) <= first) from++;
   let to = from;
-  while (to < nchunks && startOf(archive, to) < end) to++;
+  while (to < nchunks && startOf(stored, to) < end) to++;
   return [from, to];
 }

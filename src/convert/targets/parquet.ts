@@ -80,7 +80,7 @@ function fileColumn(column: Column, piece: Piece, options: ConvertOptions): File
     schema,
     rowBytes,
     codec: codecOf(column),
-    archive: whyNotByChunks(column, rowBytes) === undefined ? column.archive : undefined,
+    stored: whyNotByChunks(column, rowBytes) === undefined ? column.stored : undefined,
     mayBeSplit,
     hasStatistics: parquet.statistics !== false,
     notText: new Set(),
@@ -94,13 +94,13 @@ function codecOf({ settings: { cname } }: Column): JoinableCodec {
 }
 
 /** Why rows cannot be taken chunk by chunk. */
-function whyNotByChunks({ archive, order, shape }: Column, rowBytes: number): string | undefined {
-  if (archive === undefined) return "its chunks are read as values";
+function whyNotByChunks({ stored, order, shape, whyRecoded }: Column, rowBytes: number): string | undefined {
+  if (stored === undefined) return whyRecoded ?? "its chunks are read as values";
   if (order === "F" && shape.length > 1) return "values are stored in Fortran order";
   const isCutByRows =
-    archive.chunkStarts === undefined
-      ? archive.chunkBytes % rowBytes === 0
-      : archive.chunkStarts.every((start) => start % rowBytes === 0);
+    stored.chunkStarts === undefined
+      ? stored.chunkBytes % rowBytes === 0
+      : stored.chunkStarts.every((start) => start % rowBytes === 0);
   return isCutByRows ? undefined : "chunks do not end on rows";
 }
 
@@ -153,8 +153,7 @@ async function* fileBytes(
     }
     file.endRowGroup(range[1] - range[0]);
   }
-  const notText = new Set(columns.flatMap((column) => [...column.notText]));
-  for (const { path } of notText)
+  for (const { path } of columns.flatMap(({ notText }) => [...notText]))
     context.note(
       `column "${path.join(".")}": its strings are not all UTF-8, so that it is a column of bytes`,
     );

@@ -105,7 +105,8 @@ function columnOf(column: Column, runs: Runs): Column {
     shape: [rows, ...rowShape],
     nbytes: rows * rowBytes,
     chunks: undefined,
-    archive: isOne ? column.archive : undefined,
+    archive: undefined,
+    stored: isOne ? column.stored : undefined,
     skip: at(runs.starts, 0),
   };
 }

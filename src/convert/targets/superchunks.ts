@@ -4,7 +4,7 @@ import type { DType, Field, JsonValue } from "../../format/types.ts";
 import { createArray } from "../../write/array/create.ts";
 import type { ColumnTable } from "../pipeline.ts";
 import { type Column, compressionOf, isCutByRows, rowsOf } from "../sources/columns.ts";
-import type { CopyingEncoder } from "../sources/offered-chunks.ts";
+import { type CopyingEncoder, offerChunks } from "../sources/offered-chunks.ts";
 import { whyNotRows } from "./bcolz.ts";
 import { type ColumnFormat, isFolderDocument, type PieceContext } from "./column-target.ts";
 
@@ -148,7 +148,7 @@ async function* chunkRows(
   encoder: CopyingEncoder,
 ): AsyncGenerator<RowPart> {
   const streams = columns.flatMap(({ chunks }) =>
-    chunks === undefined ? [] : [chunks.offer(encoder, signal)[Symbol.asyncIterator]()],
+    chunks === undefined ? [] : [offerChunks(chunks, encoder, signal)[Symbol.asyncIterator]()],
   );
   try {
     for (;;) {

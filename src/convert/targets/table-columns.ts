@@ -83,6 +83,7 @@ export async function withMinutes(piece: Piece, { parquet, signal }: ConvertOpti
     isFillInexact: false,
     chunks: undefined,
     archive: undefined,
+    stored: undefined,
     zarr: undefined,
     whyRecoded: undefined,
     settings: {},

@@ -3,7 +3,7 @@
 import { gzipSync, zlibSync } from "fflate";
 import { joinBytes } from "../../bytes/arrays.ts";
 import { crc32c, digest } from "../../bytes/checksum.ts";
-import { decode, info } from "../../codec/decode/decode.ts";
+import { checkExpectations, decode, info } from "../../codec/decode/decode.ts";
 import { decodeStream, inflate } from "../../codec/stream.ts";
 import type { ChunkHeader, CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
@@ -119,7 +119,14 @@ async function decodeChunk(
   exact: boolean,
   out?: Uint8Array,
 ): Promise<Uint8Array> {
-  const { ctbytes } = headerOf(bytes);
+  wholeChunk(bytes);
+  return decode(bytes, { ...(exact ? { expectedNbytes: limit } : { maxNbytes: limit }), out });
+}
+
+/** Makes sure that the bytes are a whole chunk, and one that decodes to so many bytes where that is given. @throws BAD_FIELD, TRUNCATED */
+export function wholeChunk(bytes: Uint8Array, expectedNbytes?: number): void {
+  const header = headerOf(bytes);
+  const { ctbytes } = header;
   if (ctbytes !== bytes.length) {
     throw new SuperchunkError(
       "BAD_FIELD",
@@ -127,7 +134,7 @@ async function decodeChunk(
       { offset: 12, field: "ctbytes", expected: bytes.length, found: ctbytes },
     );
   }
-  return decode(bytes, { ...(exact ? { expectedNbytes: limit } : { maxNbytes: limit }), out });
+  checkExpectations(header, { expectedNbytes });
 }
 
 /** No program ever wrote another version or compressor under this codec's name: such bytes are damaged. */

@@ -1,6 +1,10 @@
 /** Parquet files come about as every target's: planned, compared before they have their name, refused where they must be. */
+import { parquetReadObjects } from "hyparquet";
 import { expect, test } from "vitest";
+import { encode } from "../../../src/codec/index.ts";
+import { decodeStreamSync } from "../../../src/codec/stream.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
+import { createZarr, type ZarrSpecification } from "../../../src/zarr/write/create.ts";
 import { type ConvertOptions, convert, type PlanEntry, planConversion } from "../../../src/zarr.ts";
 import { putBloscpack } from "../to-zarr/make-archive.ts";
 import { corpusStore, keysOf, openFixture } from "../to-zarr/read-back.ts";
@@ -77,4 +81,69 @@ test("a comparison finds a value that is another, and the file does not get its 
     convert(source, { store: failing, path: "c.parquet" }, { ...TO, verify: true }),
   ).rejects.toMatchObject({ code: "BAD_FIELD", message: expect.stringContaining("row 123") as string });
   expect((await keysOf(store)).filter((key) => key.includes("c."))).toEqual([]);
+});
+
+test.each([undefined, [3000]])(
+  "streams of Zarr arrays are carried over, in shards of %s",
+  async (shardShape) => {
+    const store = new MemoryStore();
+    const rows = 2500;
+    const values = Float64Array.from({ length: rows }, (_, i) => (i % 97) / 4);
+    const codecOf = (cname: string, typesize: number) => [
+      { name: "bytes", configuration: { endian: "little" } },
+      { name: "blosc", configuration: { cname, clevel: 5, shuffle: "shuffle", typesize, blocksize: 2048 } },
+    ];
+    const make = async (name: string, specification: Partial<ZarrSpecification>) => {
+      const base = { shape: [rows], dataType: "float64", chunkShape: [600], fillValue: 1.5, attributes: {} };
+      const sharded = shardShape === undefined ? {} : { shardShape };
+      return createZarr(store, name, { ...base, ...sharded, codecs: codecOf("lz4", 8), ...specification });
+    };
+    await store.put("z/zarr.json", new TextEncoder().encode('{"zarr_format":3,"node_type":"group"}'));
+    await (await make("z/whole", { codecs: codecOf("zstd", 8) })).set(null, values);
+    await (await make("z/other", { codecs: codecOf("blosclz", 8), chunkShape: [500] })).set(null, values);
+    // Chunks 1 and 4 alone are stored.
+    const holes = await make("z/holes", {});
+    await holes.set([{ start: 600, stop: 1200, step: 1 }], values.subarray(600, 1200));
+    await holes.set([{ start: 2400, stop: 2500, step: 1 }], values.subarray(2400, 2500));
+    await (await make("z/plain", { codecs: codecOf("lz4", 1) })).set(null, values);
+
+    const result = await convert({ store, path: "z" }, { store, path: "z.parquet" }, { ...TO, verify: true });
+    expect(result).toMatchObject({ chunksRestreamed: 20, chunksRecoded: 0 });
+    const bytes = (await store.get("z.parquet")) ?? new Uint8Array(0);
+    const table = await parquetReadObjects({
+      file: bytes.slice().buffer as ArrayBuffer,
+      compressors: {
+        LZ4_RAW: (input, length) => decodeStreamSync("lz4", input, length),
+        ZSTD: (input, length) => decodeStreamSync("zstd", input, length),
+      },
+    });
+    const expected = Array.from(values, (whole, row) => ({
+      ...{
+        holes: (row >= 600 && row < 1200) || row >= 2400 ? whole : 1.5,
+        other: whole,
+        plain: whole,
+        whole,
+      },
+    }));
+    expect(table).toEqual(expected);
+  },
+);
+
+test("a chunk of a Zarr array that has fewer rows than its place is refused", async () => {
+  const store = new MemoryStore();
+  const writer = await createZarr(store, "z", {
+    shape: [1000],
+    dataType: "int32",
+    chunkShape: [500],
+    fillValue: 0,
+  });
+  await writer.set(
+    null,
+    Int32Array.from({ length: 1000 }, (_, i) => i),
+  );
+  await store.put("z/c/1", await encode(new Uint8Array(1000), { cname: "lz4", typesize: 4 }));
+  const source = { store, path: "z" };
+  await expect(
+    convert(source, { store, path: "z.parquet" }, { ...TO, parquet: { statistics: false } }),
+  ).rejects.toMatchObject({ code: "BAD_FIELD", message: expect.stringContaining("z/c/1") as string });
 });
