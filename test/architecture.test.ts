@@ -175,8 +175,8 @@ const LATER: Readonly<Record<string, number>> = {
  * Limits that only go down: a change that lowers a figure lowers its limit here too. `bar` is what the figure is to become.
  */
 const LIMITS = {
-  lines: { limit: 87_463, bar: 58_000 },
-  files: { limit: 396, bar: 380 },
+  lines: { limit: 87_440, bar: 58_000 },
+  files: { limit: 393, bar: 380 },
   "largest folder": { limit: 22, bar: 22 },
   "functions with six parameters and more": { limit: 3, bar: 5 },
   "defaults after an index": { limit: 18, bar: 20 },
@@ -296,7 +296,7 @@ function entryFiles(): Record<string, string> {
 }
 
 /** Values that the four entries export, by name. Lower it whenever one goes; 65 is wanted. */
-const EXPORTED_VALUES = 65;
+const EXPORTED_VALUES = 64;
 
 /** What came after that limit: plans that many processes share, and chunks of Blosc2. */
 const LATER_NAMES: readonly string[] = [

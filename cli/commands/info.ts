@@ -6,8 +6,7 @@ import type { Context } from "../context.ts";
 import { columnNamesOf } from "../input/columns.ts";
 import { allowOption, isFolder, isReferences, openPath, type Subject } from "../input/opening.ts";
 import { describeArchive } from "../output/archive-facts.ts";
-import { infoLines } from "../output/archive-text.ts";
-import { type ColumnSample, sampleLines } from "../output/sample-text.ts";
+import { type ColumnSample, infoLines, sampleLines } from "../output/archive-text.ts";
 import { Sampler } from "../values/sample.ts";
 
 interface InfoOptions {

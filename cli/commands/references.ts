@@ -5,13 +5,7 @@
 
 import { type Command, Option } from "commander";
 import { SuperchunkError } from "../../src/index.ts";
-import {
-  changedSources,
-  deleteContainer,
-  listContainers,
-  type SetContainer,
-  setContainer,
-} from "../../src/node/index.ts";
+import { changedSources, listContainers, type SetContainer, setContainer } from "../../src/node/index.ts";
 import type { Container } from "../../src/zarr.ts";
 import { type ReferenceForm, type TypedVirtualizeFlags, virtualizeTo } from "../actions/virtualization.ts";
 import type { Context } from "../context.ts";
@@ -163,7 +157,7 @@ async function containers(path: string, flags: ContainersFlags, context: Context
   if (set !== undefined && given.length === 0)
     throw wrongUse("set", `needs what to set: ${MEMBERS.map((member) => `--${member}`).join(", ")}`);
   if (set !== undefined) await setContainer(path, set, changesOf(flags));
-  if (deleted !== undefined) await deleteContainer(path, deleted);
+  if (deleted !== undefined) await setContainer(path, deleted, null);
   const list = await listContainers(path);
   const behind = await changedSources(path, { signal: context.signal });
   if (flags.json === true) return context.json({ path, containers: list, behind });

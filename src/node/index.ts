@@ -47,7 +47,6 @@ export {
   runTasks,
 } from "./plan.ts";
 export {
-  deleteContainer,
   listContainers,
   type OpenPathReferencesOptions,
   openReferences,

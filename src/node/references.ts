@@ -208,13 +208,21 @@ export function listContainers(location: string): Promise<readonly Container[]> 
 }
 
 /**
- * Adds a container, or changes how the objects of one are reached; references stay as they are. Returns what it is now.
+ * Adds a container, or changes how the objects of one are reached; references stay as they are. Returns what it is now. Null removes
+ * one that no reference needs.
  *
  * Throws `NOT_FOUND` where there are no references, or without a prefix for a name that is new; `BAD_ARGUMENT` for another
- * prefix than it has, which references name; `CONFLICT` where another writer was faster.
+ * prefix than it has, which references name; `CONFLICT` where another writer was faster, or a reference needs what is to be removed.
  */
-export function setContainer(location: string, name: string, changes: SetContainer): Promise<Container> {
+export function setContainer(location: string, name: string, changes: SetContainer): Promise<Container>;
+export function setContainer(location: string, name: string, changes: null): Promise<undefined>;
+export function setContainer(
+  location: string,
+  name: string,
+  changes: SetContainer | null,
+): Promise<Container | undefined> {
   return withPlace(location, async (place) => {
+    if (changes === null) return removeContainer(place, name);
     const isIcechunk = await isRepository(place);
     const { containers, version } = await keptAt(place, isIcechunk);
     const { prefix, ...members } = changes;
@@ -246,20 +254,18 @@ export function setContainer(location: string, name: string, changes: SetContain
   });
 }
 
-/** Removes a container that no reference needs. Throws `CONFLICT` where one does, naming it, and `NOT_FOUND`. */
-export function deleteContainer(location: string, name: string): Promise<void> {
-  return withPlace(location, async (place) => {
-    const { containers, version } = await keptAt(place);
-    const container = containers.get(name);
-    const needed: string[] = [];
-    for await (const each of locationsAt(place)) {
-      if (containers.find(each) !== container) continue;
-      needed.push(each);
-      break;
-    }
-    containers.remove(name, needed);
-    await write(place, containers, version);
-  });
+/** Throws `CONFLICT` where a reference needs the container, naming it, and `NOT_FOUND`. */
+async function removeContainer(place: Place, name: string): Promise<undefined> {
+  const { containers, version } = await keptAt(place);
+  const container = containers.get(name);
+  const needed: string[] = [];
+  for await (const each of locationsAt(place)) {
+    if (containers.find(each) !== container) continue;
+    needed.push(each);
+    break;
+  }
+  containers.remove(name, needed);
+  await write(place, containers, version);
 }
 
 /** Keeps containers beside a repository: those that are there already, and those given, which win. */

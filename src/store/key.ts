@@ -129,9 +129,9 @@ export async function hasEntries(
 }
 
 /** True where there is an object at a key, or a folder that holds something (`""`: the root, a folder). */
-export async function isTaken(store: ReadableStore, key: string, options?: StoreOptions): Promise<boolean> {
-  if (key !== "" && (await store.stat(key, options)) !== undefined) return true;
-  return hasEntries(store, key, options);
+export async function isTaken(store: ReadableStore, key: string): Promise<boolean> {
+  if (key !== "" && (await store.stat(key)) !== undefined) return true;
+  return hasEntries(store, key);
 }
 
 // What objects take in their store, and how they begin.

@@ -48,8 +48,8 @@ export function openPlain(
 }
 
 /** All bytes of a plain file. Throws as {@link openPlain}. */
-export function readPlain(path: string, flags: OpenFlags = {}): Buffer {
-  const file = openPlain(path, flags);
+export function readPlain(path: string): Buffer {
+  const file = openPlain(path);
   try {
     return fs.readFileSync(file);
   } finally {

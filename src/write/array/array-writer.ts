@@ -388,8 +388,8 @@ export class ArrayWriter {
   }
 
   /** Removes the superchunks of these numbers, in the background. */
-  removeNumbers(numbers: readonly number[], columns: readonly ColumnLayout[] = this.columns): void {
-    this.files.remove(numbers, columns);
+  removeNumbers(numbers: readonly number[]): void {
+    this.files.remove(numbers, this.columns);
   }
 
   /** Writes the chunks that wait, and a short last one, as a superchunk; merges small ones before it as they add up. */

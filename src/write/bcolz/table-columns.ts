@@ -80,14 +80,9 @@ export async function addColumn(
 }
 
 /** Removes a column; the last one stays. @throws NOT_FOUND, BAD_ARGUMENT, CONFLICT */
-export async function deleteColumn(
-  store: WritableStore,
-  path: string,
-  name: string,
-  options: StoreOptions = {},
-): Promise<void> {
-  await refuseSymbolic(store, path, options);
-  const state = await readTable(store, path, options);
+export async function deleteColumn(store: WritableStore, path: string, name: string): Promise<void> {
+  await refuseSymbolic(store, path);
+  const state = await readTable(store, path);
   const column = findColumn(state, name);
   if (state.columns.length === 1) {
     throw new SuperchunkError(
@@ -116,14 +111,13 @@ export async function renameColumn(
   path: string,
   from: string,
   to: string,
-  options: StoreOptions = {},
 ): Promise<void> {
-  await refuseSymbolic(store, path, options);
-  const state = await readTable(store, path, options);
+  await refuseSymbolic(store, path);
+  const state = await readTable(store, path);
   const column = findColumn(state, from);
   checkNew(state, to);
   const folder = joinKey(path, to);
-  if ((await store.stat(joinKey(folder, "meta/sizes"), options)) !== undefined) {
+  if ((await store.stat(joinKey(folder, "meta/sizes"))) !== undefined) {
     throw new SuperchunkError("CONFLICT", "there is an array in the folder that the column would have", {
       path: store.describe(folder),
     });
