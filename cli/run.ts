@@ -84,7 +84,7 @@ async function reportJson(error: unknown, context: Context): Promise<void> {
 function usageLine(text: string, { commands }: Command): string {
   const line = text
     .trim()
-    .replace(/^error: /, "")
+    .replace(/^error: (?:command-argument )?/, "")
     .replace(/\s*\n\s*/g, " ");
   // Where one was named, no other command is there.
   const [named] = commands.length === 1 ? commands : [];
