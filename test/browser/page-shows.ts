@@ -82,6 +82,7 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       await outcome.attempt("damage", () => checkDamage(browser, served.url, folder, outcome));
       await outcome.attempt("the state", () => checkState(browser, served.url, outcome));
       await outcome.attempt("names", () => checkNames(browser, served.url, outcome));
+      await outcome.attempt("lines to paste", () => checkLines(browser, served.url, folder, outcome));
       await outcome.attempt("dropped files", () => checkFiles(browser, served.url, folder, outcome));
       await outcome.attempt("from a disk", () => checkFromDisk(browser, folder, outcome));
       await outcome.attempt("an address", () => checkAddress(browser, served.url, outcome));
@@ -299,6 +300,38 @@ async function checkNames(browser: Browser, url: string, outcome: Outcome): Prom
     outcome.expect(`without a name in ${view}`, nameless, []);
     await page.close();
   }
+}
+
+/** The lines for JavaScript and for the command do what the page says, in the folder that is shown. */
+async function checkLines(browser: Browser, url: string, folder: string, outcome: Outcome): Promise<void> {
+  const entry = pathToFileURL(join(repositoryRoot, "dist", "src", "node", "index.js")).href;
+  const { page, troubles } = await newPage(browser);
+  for (const [state, shown] of [
+    ["archive=daily.bcolz", "table.length"],
+    ["archive=daily.bcolz&column=close", "data.length"],
+    ["archive=matrix", "data.length"],
+    ["archive=grid", "data.length"],
+  ] as const) {
+    await page.goto(`${url}#${state}`);
+    await page.waitForSelector(`h1:has-text('${state.split("=").at(-1)}')`, PATIENCE);
+    await page.waitForSelector(".snippet", PATIENCE);
+    const texts = await page.locator(".snippet pre").allTextContents();
+    const script = texts.find((text) => text.includes("superchunk/node"))?.replace("superchunk/node", entry);
+    const run = (program: string, ...args: readonly string[]): ReturnType<typeof spawnSync> =>
+      spawnSync(program, args, { cwd: folder, encoding: "utf8" });
+    const source = `${script}\nconsole.log(${shown});`;
+    const printed = run(process.execPath, "--input-type=module", "--eval", source);
+    outcome.expect(`JavaScript for ${state}: ${printed.stderr}`, Number(printed.stdout) > 0, true);
+    const [command = ""] = texts.find((text) => text.startsWith("superchunk convert"))?.split("\n") ?? [];
+    const [, ...args] = command.split(" ");
+    const made = run(process.execPath, join(repositoryRoot, "dist", "cli", "main.js"), ...args);
+    outcome.expect(`${command}: ${made.stderr}`, made.status, 0);
+    const file = await readFile(join(folder, "values.parquet"));
+    outcome.expect("a file of Parquet", file.subarray(-4).toString(), "PAR1");
+    await rm(join(folder, "values.parquet"));
+  }
+  outcome.expect("troubles", troubles, []);
+  await page.close();
 }
 
 /** Files of a disk, chosen and dropped. */
