@@ -167,7 +167,7 @@ const LATER: Readonly<Record<string, number>> = {
   scan: 2_160,
   plan: 2_393,
   queue: 600,
-  page: 5_114,
+  page: 5_126,
   places: 889,
 };
 

@@ -163,7 +163,7 @@ class Page {
       type: "url",
       name: "url",
       required: true,
-      placeholder: "https://… of an archive",
+      placeholder: "Address of an archive: https://…",
       "aria-label": "Address of an archive",
     });
     const submit = (event: Event): void => {
@@ -180,7 +180,11 @@ class Page {
           {},
           "Bloscpack, BLZ, bcolz, superchunk, Zarr, HDF5 and Blosc2: tables, values, and every chunk with its place, its size and its health.",
         ),
-        h("div", { class: "target" }, "Drop a file or a folder here. It stays on this machine."),
+        h(
+          "div",
+          { class: "target" },
+          "Drop a file or a folder here, or choose it with the buttons above. It stays on this machine.",
+        ),
         h("form", { onsubmit: submit }, address, h("button", { type: "submit" }, "Open")),
       ),
     );

@@ -30,6 +30,8 @@ export class Tree {
   #items: Item[] = [];
   #shown: number = SHOWN;
   #isListing = false;
+  /** The chosen archive that was scrolled to. */
+  #seen = "";
 
   constructor(engine: Engine, aside: () => Engine, now: Now) {
     this.#engine = engine;
@@ -146,6 +148,12 @@ export class Tree {
     const more = h("button", { onclick: () => this.#showMore() }, `Show more of ${found.length}`);
     this.#list.replaceChildren(...rows, ...(found.length > this.#shown ? [h("li", {}, more)] : []));
     this.#list.scrollTop = scrolled;
+    const { archive } = this.#now.state;
+    if (archive !== this.#seen) {
+      const chosen = this.#list.querySelector('[aria-current="true"]');
+      chosen?.scrollIntoView({ block: "nearest" });
+      if (chosen !== null) this.#seen = archive;
+    }
     if (focused != null)
       for (const link of this.#list.querySelectorAll("a"))
         if (link.getAttribute("href") === focused) link.focus({ preventScroll: true });
