@@ -24,6 +24,9 @@ export type TextSource = () => AsyncIterable<Uint8Array>;
 /** What the values of a column have in common. */
 interface Look {
   isInteger: boolean;
+  isUnsigned: boolean;
+  /** False where a double has not all digits of an integer. */
+  isExact: boolean;
   isNumber: boolean;
   isBool: boolean;
   isDay: boolean;
@@ -149,12 +152,21 @@ function lastLine(text: string): number {
 
 function newLook(): Look {
   return {
-    ...{ isInteger: true, isNumber: true, isBool: true, isDay: true, isTime: true },
+    ...{
+      isInteger: true,
+      isUnsigned: true,
+      isExact: true,
+      isNumber: true,
+      isBool: true,
+      isDay: true,
+      isTime: true,
+    },
     ...{ isEmpty: true, hasNone: false, characters: 0 },
   };
 }
 
-const INTEGER = /^[+-]?(?:0|[1-9]\d{0,18})$/;
+const INTEGER = /^[+-]?(?:0|[1-9]\d{0,19})$/;
+const DIGITS = /^[+-]?\d+$/;
 const NUMBER = /^[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|nan|inf(?:inity)?)$/i;
 const DAY = /^\d{4}-\d\d-\d\d$/;
 const TIME = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?Z?$/;
@@ -169,6 +181,9 @@ function lookAt(look: Look, text: string): void {
   look.isEmpty = false;
   look.isInteger &&=
     INTEGER.test(text) && BigInt.asIntN(64, BigInt(text)) === BigInt(text) && BigInt(text) !== LEAST;
+  look.isUnsigned &&= INTEGER.test(text) && BigInt.asUintN(64, BigInt(text)) === BigInt(text);
+  look.isExact &&=
+    text.length < 16 || !DIGITS.test(text) || (text.length < 300 && BigInt(Number(text)) === BigInt(text));
   look.isNumber &&= NUMBER.test(text);
   look.isBool &&= TRUTH.test(text);
   look.isDay &&= DAY.test(text);
@@ -176,11 +191,12 @@ function lookAt(look: Look, text: string): void {
   if (text.length > look.characters) look.characters = Math.max(look.characters, textLength(text));
 }
 
-/** Integers, numbers, booleans, days, times, else strings. A column with empty values is not of integers or booleans. */
+/** Integers, numbers, booleans, days, times, else strings. A column with empty values is not of integers or booleans, nor one of numbers that would lose digits. */
 function dtypeOf(look: Look): DType {
   if (look.isEmpty) return sizedType("text", 1);
   if (look.isInteger && !look.hasNone) return numberOf("int", 8);
-  if (look.isNumber) return numberOf("float", 8);
+  if (look.isUnsigned && !look.hasNone) return numberOf("uint", 8);
+  if (look.isNumber && look.isExact) return numberOf("float", 8);
   if (look.isBool && !look.hasNone) return BOOL;
   if (look.isDay) return timeOf("datetime", "D");
   if (look.isTime) return timeOf("datetime", "ns");

@@ -143,6 +143,27 @@ describe("what does not fit is refused with the row and the column, and nothing 
   });
 });
 
+test("integers of CSV keep all digits: beyond int64 they are uint64, and where a double would lose some they are strings", async () => {
+  const from = join(temporaryFolder(), "a.csv");
+  const long = "18446744073709551615";
+  writeFileSync(
+    from,
+    `big,gap,huge,small,endless\n${long},9007199254740993,${long}0,1,1\n1,,1,,${"1".repeat(400)}\n`,
+  );
+  const { dtype } = await openTableFile(from);
+  expect(dtype.kind === "struct" && dtype.fields.map(({ dtype: own }) => [own.kind, own.itemSize])).toEqual([
+    ["uint", 8],
+    ["unicode", 64],
+    ["unicode", 84],
+    ["float", 8],
+    ["unicode", 1600],
+  ]);
+  const path = join(temporaryFolder(), "t.bcolz");
+  expect((await runCli(["create", path, "--as", "ctable", "--from", from])).code).toBe(0);
+  expect(await columnOf(path, "big")).toEqual([BigInt(long), 1n]);
+  expect(await columnOf(path, "gap")).toEqual(["9007199254740993", ""]);
+});
+
 test("times are turned into the archive's unit where that is exact", async () => {
   const path = join(temporaryFolder(), "t.bcolz");
   const dtype = '[["day","<M8[ns]"],["time","<M8[ms]"]]';

@@ -254,12 +254,14 @@ function refusalOf(format: ColumnFormat, piece: Piece, options: ConvertOptions):
   if (refusal !== undefined) return new SuperchunkError("UNSUPPORTED", refusal, { path, field: "shape" });
   if (options.recode !== false) return undefined;
   const described = piece.columns.map((column) => format.describe?.(column, piece, options));
-  const reason = format.whyRecoded(piece) ?? described.find((each) => each?.action === "recode")?.reason;
+  const first = described.findIndex((each) => each?.action === "recode");
+  const whole = format.whyRecoded(piece);
+  const reason = whole ?? described[first]?.reason;
   if (reason === undefined) return undefined;
   return new SuperchunkError(
     "UNSUPPORTED",
     `its chunks cannot be copied, and recoding is not allowed: ${reason}`,
-    { path },
+    { path: (whole === undefined ? piece.columns[first]?.path : undefined) ?? path },
   );
 }
 
