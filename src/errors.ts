@@ -119,21 +119,6 @@ export function badArgument(field: string, found: unknown, expected: string): Su
   });
 }
 
-/** Refuses options that are not among `known`: without types, a slip would be passed over. Throws `BAD_ARGUMENT`. */
-export function refuseUnknown(options: unknown, known: readonly string[], what = "options"): void {
-  if (typeof options !== "object" || options === null) throw badArgument(what, options, "an object");
-  for (const [name, value] of Object.entries(options)) {
-    if (value === undefined || known.includes(name)) continue;
-    const start = name.slice(0, 4).toLowerCase();
-    const near = known.filter((each) => each.toLowerCase().startsWith(start));
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      `unknown option "${name}"; ${near.length > 0 ? `did you mean ${near.join(" or ")}?` : `there are ${known.join(", ")}`}`,
-      { field: name, found: value },
-    );
-  }
-}
-
 /** An error in a form that messages carry. */
 export interface PackedError {
   readonly code: ErrorCode | undefined;

@@ -9,7 +9,7 @@ import type { ConvertOptions, ConvertResult, ConvertSource, PlanEntry } from "..
 import { convertWith, planConversion as planIn } from "../convert/run/convert.ts";
 import { assertApart } from "../convert/run/destination.ts";
 import { isArchive } from "../convert/sources/items.ts";
-import { isSuperchunkError, refuseUnknown, SuperchunkError } from "../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { type Mount, MountedStore } from "../store/mounted.ts";
 import { findMembership, type Membership } from "./hierarchy.ts";
 import {
@@ -19,6 +19,7 @@ import {
   locate,
   locateTarget,
   refuseEmptyPath,
+  refuseUnknown,
   type WritableLocation,
 } from "./locate.ts";
 import { open, placeOpener } from "./open.ts";

@@ -5,7 +5,7 @@ import { create as createIn, edit as editIn, formatAt } from "../edit/edit.ts";
 import type { CreateOptions, EditOptions } from "../edit/options.ts";
 import type { ZarrEdit } from "../edit/zarr-array.ts";
 import type { ZarrGroupEdit } from "../edit/zarr-group.ts";
-import { refuseUnknown, SuperchunkError } from "../errors.ts";
+import { SuperchunkError } from "../errors.ts";
 import { LINK_RECORD } from "../format/naming.ts";
 import type { WritableStore } from "../store/types.ts";
 import type { WriterLock } from "../write/array/create.ts";
@@ -20,6 +20,7 @@ import {
   isS3Address,
   locateTarget,
   refuseEmptyPath,
+  refuseUnknown,
   type WritableLocation,
 } from "./locate.ts";
 import { accessOf } from "./open.ts";

@@ -159,6 +159,21 @@ export function refuseEmptyPath(location: unknown): void {
   });
 }
 
+/** Refuses options that are not among `known`: without types, a slip would be passed over. Throws `BAD_ARGUMENT`. */
+export function refuseUnknown(options: unknown, known: readonly string[]): void {
+  if (typeof options !== "object" || options === null) throw badArgument("options", options, "an object");
+  for (const [name, value] of Object.entries(options)) {
+    if (value === undefined || known.includes(name)) continue;
+    const start = name.slice(0, 4).toLowerCase();
+    const near = known.filter((each) => each.toLowerCase().startsWith(start));
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `unknown option "${name}"; ${near.length > 0 ? `did you mean ${near.join(" or ")}?` : `there are ${known.join(", ")}`}`,
+      { field: name, found: value },
+    );
+  }
+}
+
 /** Refuses the name of a file that cannot be a key. Throws `BAD_ARGUMENT`. */
 function refuseName(name: string, location: string): void {
   if (isPlainPath(name)) return;

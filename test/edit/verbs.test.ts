@@ -288,8 +288,8 @@ it.each([
 it.each([
   [{ format: "zar" }, /format is zar, expected blz, bcolz, bloscpack, zarr/],
   [{ attrs: 5 }, /attrs is 5, expected an object/],
-  [{ compressor: "lz4" }, /compressor is lz4, expected an object/],
-  [{ compressor: { name: "lz4" } }, /unknown option "name"; there are cname, clevel, shuffle/],
+  [{ compressor: "lz4" }, /compressor is "lz4"; expected an object with cname/],
+  [{ compressor: { name: "lz4" } }, /compressor is \{"name":"lz4"\}; expected an object with cname/],
   [{ compressor: { cname: "lz5" } }, /cname is "lz5", but must be one of blosclz/],
   [{ chunkLen: 8 }, /unknown option "chunkLen"; did you mean chunkLength/],
 ])("a slip in what is to be made is refused, and not passed over: %j", async (slip, message) => {

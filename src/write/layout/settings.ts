@@ -6,7 +6,7 @@ import { SHARED_FEATURE, ZARR_FEATURE } from "../../archive/places/generation.ts
 import { settleEncode } from "../../codec/encode/encode-settings.ts";
 import { HEADER_LENGTH } from "../../codec/index.ts";
 import type { CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";
-import { isSuperchunkError, refuseUnknown, SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { CHECKSUM_NAMES } from "../../format/checksums.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { StoredStorage } from "../../format/folder.ts";
@@ -53,7 +53,9 @@ export function cutOptionsOf(settings: ChunkSettings): CutOptions {
   const { compressor, chunkLength, expectedLength, superchunkLength, checksum, ...others } = settings;
   for (const [name, value] of Object.entries(others))
     throw bad(name, "compressor, chunkLength, expectedLength, superchunkLength or checksum", value);
-  refuseUnknown(compressor ?? {}, ["cname", "clevel", "shuffle"], "compressor");
+  const { cname, clevel, shuffle, ...unknown } = compressor ?? {};
+  if (typeof compressor === "string" || Object.keys(unknown).length > 0)
+    throw bad("compressor", "an object with cname, clevel or shuffle", JSON.stringify(compressor));
   const lengths = { chunklen: chunkLength, superchunklen: superchunkLength, expectedlen: expectedLength };
   return { cparams: compressor, ...lengths, checksum };
 }
