@@ -104,7 +104,7 @@ export class PlacedStore implements WritableStore {
       this.link = async (from, to, kind) => {
         const [old, made] = [this.#writable(from), this.#writable(to)];
         if (old.store !== made.store)
-          throw new SuperchunkError("UNSUPPORTED", "the names lie in different places", {
+          throw new SuperchunkError("UNSUPPORTED", "the names are in different places", {
             path: this.describe(to),
           });
         await old.store.link?.(old.key, made.key, kind);

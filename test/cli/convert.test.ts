@@ -301,7 +301,7 @@ describe("an interruption", () => {
     controller.abort(new Interruption("SIGINT"));
     const broken = await runCli(["convert", source, target], { signal: controller.signal });
     expect(broken.code).toBe(130);
-    expect(broken.err).toBe("superchunk: interrupted; the same command with --resume goes on\n");
+    expect(broken.err).toBe("superchunk: interrupted; run the same command with --resume to continue\n");
     expect(existsSync(join(target, "zarr.json"))).toBe(false);
     expect((await runCli(["convert", source, target, "--resume"])).code).toBe(0);
     expect(readJson("out", "zarr.json").shape).toEqual([700]);

@@ -96,7 +96,7 @@ function judge({ checks }: SuiteContext, cases: readonly Case[], answers: readon
     if (each.isRefused === true) {
       checks.equal(
         `${each.label} is refused`,
-        /^STALE|changed|not found|NotFound|not there any more/i.test(answer.error ?? "") ||
+        /^STALE|changed|not found|NotFound|no longer exists|not there any more/i.test(answer.error ?? "") ||
           `it ended with ${answer.error}`,
         true,
       );

@@ -249,7 +249,7 @@ function withMade(
   const made = (key: string): Promise<Uint8Array> | undefined =>
     key.startsWith(prefix) ? chunk(Number(key.slice(prefix.length))) : undefined;
   return {
-    describe: (key) => (key.startsWith(prefix) ? "a chunk made for rows that are gone" : store.describe(key)),
+    describe: (key) => (key.startsWith(prefix) ? "a chunk made for lost rows" : store.describe(key)),
     get: async (key, options) => made(key) ?? store.get(key, options),
     async getRange(key, range, options) {
       const bytes = await made(key);

@@ -303,7 +303,7 @@ function chunkRuns(job: ArrayJob, layout: JobLayout): readonly ChunkRun[] {
         first: count - 1,
         count: 1,
         action: "restream",
-        reason: "the last chunk is short: its blocks are copied, and filled up to a whole chunk",
+        reason: "the last chunk is short: its blocks are copied, and padded to a full chunk",
       });
   }
   return runs;

@@ -311,7 +311,7 @@ function toGuard(size: unknown, modified: unknown, etag: unknown, path: string):
 function count(value: unknown, path: string, field: string): number {
   const number = typeof value === "bigint" ? Number(value) : value;
   if (Number.isSafeInteger(number) && (number as number) >= 0) return number as number;
-  throw bad(path, field, "a count is not a whole number from 0 on", value);
+  throw bad(path, field, "a count is not a whole number, 0 or more", value);
 }
 
 function isObject(value: unknown): value is object {

@@ -294,7 +294,7 @@ export async function changePlaces(
   const array = { path: root.path, id: layout.id, spans: layout.places ?? [] };
   const named = new Set(add.map(({ name }) => name));
   const home = root.placed?.home ?? before;
-  if (!isWritable(home)) throw new RangeError("an array that is written lies in a store that can write");
+  if (!isWritable(home)) throw new RangeError("an array can only be written in a store that can write");
   const store = await openAllPlaces(home, array, changed.placing, { openPlace, named });
   for (const place of add) if (store instanceof PlacedStore) await putMark(store, place);
   const { placed } = root;

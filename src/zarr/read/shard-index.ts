@@ -355,7 +355,7 @@ export function checkLength(
 ): Uint8Array {
   if (bytes?.length === length) return bytes;
   if (bytes === undefined) {
-    throw new SuperchunkError("INCOMPLETE", "the object was there, and is gone. Read again", {
+    throw new SuperchunkError("INCOMPLETE", "the object was removed while it was read. Read again", {
       ...placeDetails(place),
       offset,
     });
