@@ -158,7 +158,10 @@ describe("the process", () => {
     );
     const argv = ["convert", source, target, "--chunks-per-shard", "10"];
     const { code, err } = await end(startNode(["--import", pathToFileURL(watch).href, main, ...argv]));
-    expect([code, err]).toEqual([130, "superchunk: interrupted; run the same command with --resume to continue\n"]);
+    expect([code, err]).toEqual([
+      130,
+      "superchunk: interrupted; run the same command with --resume to continue\n",
+    ]);
     const shards = readdirSync(join(target, "c"));
     expect(shards.length).toBeLessThan(700);
     expect(shards.every((name) => /^\d+$/.test(name))).toBe(true);
