@@ -33,7 +33,7 @@ export async function unlinkArchive(
   const { signal } = options;
   const record = await readLinkRecord(target, signal);
   if (record === undefined) {
-    throw new SuperchunkError("NOT_FOUND", "nothing is linked here: there is no record of a link", {
+    throw new SuperchunkError("NOT_FOUND", "nothing is linked here: found no record of a link", {
       path: target.describe(LINK_RECORD),
       field: LINK_RECORD,
     });

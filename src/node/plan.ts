@@ -186,7 +186,7 @@ async function readPlan(location: string): Promise<SharedPlan> {
     const key = whole === undefined ? joinKey(path, HEAD) : path;
     const bytes = whole ?? (await store.get(key));
     if (bytes === undefined)
-      throw new SuperchunkError("NOT_FOUND", "there is no plan here; superchunk plan makes one", {
+      throw new SuperchunkError("NOT_FOUND", "found no plan here; superchunk plan makes one", {
         path: location,
       });
     const head = parseOwn(new TextDecoder().decode(bytes), store.describe(key)) as JsonObject | null;

@@ -72,7 +72,7 @@ export async function planPlaces(
       onProgress?.({ done, total, label: each.path, unit: "archives" });
     }
     if (sources.length === before)
-      throw new SuperchunkError("NOT_FOUND", "there is no archive and no Zarr array", {
+      throw new SuperchunkError("NOT_FOUND", "found neither an archive nor a Zarr array", {
         path: store.describe(path),
         field: "src",
       });

@@ -35,7 +35,7 @@ export async function findViewEntries(
       if (kind === "other") throw onlyShown(store.describe(path));
     for await (const { kind } of findArchives(store, path, { ...options, isOther: isZarrFolder }))
       if (kind === "other") throw onlyZarr(store.describe(path));
-    throw new SuperchunkError("NOT_FOUND", "there is no archive in the folder", {
+    throw new SuperchunkError("NOT_FOUND", "the folder holds no archive", {
       path: store.describe(path),
     });
   }

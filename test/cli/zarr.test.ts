@@ -156,7 +156,7 @@ test("a group without arrays has no values to print, no chunks, and nothing to c
   expect(JSON.parse((await runCli(["chunks", folder, "--json"])).out)).toEqual([]);
   const converted = await runCli(["convert", folder, `${folder}.npy`, "--to", "npy"]);
   expect(converted.code).toBe(1);
-  expect(converted.err).toContain(`${folder}: there is no archive and no Zarr array to convert`);
+  expect(converted.err).toContain(`${folder}: found neither an archive nor a Zarr array to convert`);
 });
 
 test("a group of arrays of unequal length asks for one of them", async () => {

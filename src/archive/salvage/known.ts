@@ -105,7 +105,7 @@ export async function examineFolder(
     files.superchunk === undefined &&
     files.carray === undefined
   )
-    throw new SuperchunkError("NOT_FOUND", "there is no array here, nor part of one", { path: pathOf("") });
+    throw new SuperchunkError("NOT_FOUND", "found no array here, nor part of one", { path: pathOf("") });
   const isCarray =
     layout === undefined &&
     storage?.superchunk === undefined &&

@@ -136,8 +136,8 @@ export async function sourcesOf(
     new SuperchunkError(
       "NOT_FOUND",
       target.isHierarchy
-        ? "there is no archive in the folder"
-        : "there is no archive and no Zarr array to convert",
+        ? "the folder holds no archive"
+        : "found neither an archive nor a Zarr array to convert",
       { path, field: "src" },
     );
   if (isList(source)) return oneSource({ kind: "joined", archives: source }, source.map(describe).join(", "));

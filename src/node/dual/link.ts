@@ -142,7 +142,7 @@ async function atPath<T>(
     if (key === "" && destination !== undefined && resolve(destination) !== root) {
       throw new SuperchunkError(
         "BAD_ARGUMENT",
-        'a folder becomes a Zarr array in place, so there is no destination; "superchunk convert" makes a copy elsewhere',
+        'a folder becomes a Zarr array in place and takes no destination; "superchunk convert" makes a copy elsewhere',
         { path, field: "dst" },
       );
     }

@@ -142,7 +142,7 @@ export async function findEarlierShard(
   }
   throw new SuperchunkError(
     "INCOMPLETE",
-    "there is no intact index in the shard, neither at its end nor before; look for another copy",
+    "the shard has no intact index, neither at its end nor before; look for another copy",
     { path, field: "shard index", expected: `an index of ${length} bytes`, found: size },
   );
 }
