@@ -103,7 +103,7 @@ test("rows without bytes keep their number in superchunks, and are refused by bc
   await convert(await source("none"), { store, path: "back" }, { to: "blz", verify: true });
   expect(await open(store, "back")).toMatchObject({ shape: [3, 0, 2] });
   for (const [name, reason] of [
-    ["none", "rows without bytes"],
+    ["none", "rows of zero bytes"],
     ["struct", "a structured dtype"],
   ] as const)
     await expect(convert(await source(name), { store, path: "no" }, { to: "bcolz" })).rejects.toMatchObject({
