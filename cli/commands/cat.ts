@@ -156,7 +156,7 @@ async function printArchive(
     for await (const piece of source.arrowBatches({ ...scan, ...long })) await context.out.bytes(piece);
     return;
   }
-  if (options.where !== undefined) {
+  if (options.where !== undefined || hasFields(archive, options)) {
     const sources = findRows(archive, format, options, context);
     if (format === "csv") return printCsv(context.out, sources, long);
     if (format === "ndjson") return printNdjson(context.out, sources, { ...long, records: true });
@@ -189,11 +189,23 @@ async function printArchive(
   }
 }
 
+/** True where `--column` names fields of the rows, as those of a table of PyTables. @throws BAD_ARGUMENT where these cannot be chosen so */
+function hasFields(archive: Subject, { column, slice, tail }: CatOptions): boolean {
+  if (column === undefined || archive.kind !== "array" || columnNamesOf(archive).length > 0) return false;
+  if (archive.dtype.kind !== "struct" || archive.shape.length !== 1) return false;
+  if (slice === undefined && tail === undefined) return true;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    "with fields of a struct as columns, choose rows with --head or --where",
+    { path: archive.store.describe(archive.path), field: slice === undefined ? "tail" : "slice" },
+  );
+}
+
 /** The columns that `--plot` draws: those that were named, else all that hold numbers. */
 function plotted(archive: Subject, options: CatOptions, context: Context): ValueSource[] {
   const path = archive.store.describe(archive.path);
   const isNamed = options.column !== undefined;
-  if (options.where === undefined)
+  if (options.where === undefined && !hasFields(archive, options))
     return drawable(select(choose(archive, options.column), sliceOf(options)), path, isNamed);
   const found = drawable(findRows(archive, "text", options, context), path, isNamed);
   // What is not drawn is not read.

@@ -59,9 +59,7 @@ Examples:
         throw new SuperchunkError(
           "BAD_ARGUMENT",
           "--map is for people: give it without --json and --missing",
-          {
-            field: "map",
-          },
+          { field: "map" },
         );
       const list = options.json === true ? new JsonArray(context.out) : undefined;
       let isEmpty = true;
@@ -109,7 +107,10 @@ async function* partsUnder(
     const name = named.path === path ? undefined : named.path;
     let archive: Subject;
     try {
-      archive = await named.open({ signal: context.signal });
+      archive = await named.open({
+        signal: context.signal,
+        columns: column === undefined ? undefined : [column],
+      });
     } catch (error) {
       if (name === undefined || !(error instanceof SuperchunkError)) throw error;
       yield { path: name, column: undefined, archive: undefined, error };

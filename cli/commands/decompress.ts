@@ -112,9 +112,7 @@ function withBytes(archive: Readable, shown: string): ReadableArray | BytesArchi
   throw new SuperchunkError(
     "BAD_ARGUMENT",
     `a ${archive.kind} is not one run of bytes; use "superchunk cat --column NAME --format raw" or npy`,
-    {
-      path: shown,
-    },
+    { path: shown },
   );
 }
 

@@ -14,9 +14,6 @@ export function noColumns(archive: Subject): SuperchunkError {
   return new SuperchunkError(
     "BAD_ARGUMENT",
     `this is ${archive.kind === "bytes" ? "plain bytes" : "one array"} without columns; leave out --column`,
-    {
-      path: archive.store.describe(archive.path),
-      field: "column",
-    },
+    { path: archive.store.describe(archive.path), field: "column" },
   );
 }

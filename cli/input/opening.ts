@@ -39,7 +39,8 @@ interface SubjectOptions {
  * Opens what is there; its `close()` releases the store. Throws `NOT_FOUND`, `UNSUPPORTED`, and the codes of damage.
  */
 export async function openPath(path: string, options: OpenAnyOptions & SubjectOptions): Promise<Subject> {
-  const { skipUnreadable, ...settings } = options;
+  // Whoever names columns does not ask for the others.
+  const { skipUnreadable = options.columns !== undefined, ...settings } = options;
   const opened = await open(path, settings);
   try {
     return await (opened.kind === "group" ? opened.arrays({ skipUnreadable }) : opened);

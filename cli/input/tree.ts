@@ -129,7 +129,8 @@ function nameFound(
   const named = { path, ...(where === undefined ? {} : { where }) };
   if (error !== undefined) return { ...named, error, open: () => Promise.reject(error) };
   if (array !== undefined) return { path, open: async () => array };
-  return group === undefined ? { ...named, open: openArchive } : { path, group, open: () => group.arrays() };
+  if (group === undefined) return { ...named, open: openArchive };
+  return { path, group, open: ({ columns }) => group.arrays({ skipUnreadable: columns !== undefined }) };
 }
 
 function noArchive(path: string): SuperchunkError {

@@ -72,4 +72,14 @@ test("a table with deleted rows is refused, and columns of variable length are; 
   if (mixed.kind !== "group") throw new Error(mixed.kind);
   await expect(mixed.open("text")).rejects.toMatchObject({ code: "UNSUPPORTED", details: { field: "text" } });
   expect((await runCli(["cat", join(folder, "mixed.b2z/id")])).out).toMatch(/0\s+1\s+2\s+3\s+4/);
+  // Whoever names columns does not meet the others.
+  expect((await runCli(["cat", join(folder, "mixed.b2z"), "--column", "id"])).out).toMatch(
+    /0\s+1\s+2\s+3\s+4/,
+  );
+  expect((await runCli(["chunks", join(folder, "mixed.b2z"), "--column", "id"])).out).toContain("column id");
+  const refused = await runCli(["cat", join(folder, "mixed.b2z"), "--column", "text"]);
+  expect(refused).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("values of variable length") as unknown,
+  });
 });

@@ -14,7 +14,7 @@ test("every command of the guide runs", async () => {
   const commands = [...guide.matchAll(/^npx superchunk ([^#\n]+)/gm)].map(([, text = ""]) =>
     text.trim().split(/\s+/),
   );
-  expect(commands.length).toBe(7);
+  expect(commands.length).toBe(8);
   for (const words of commands) {
     const argv = words.map((word) => word.replace(/^(bars|daily|prices)\./, `${folder}/$1.`));
     const { code, err } = await runCli(argv);
@@ -26,6 +26,22 @@ test("every command of the guide runs", async () => {
   ];
   if (source.kind !== "array" || made.kind !== "array") throw new Error("prices is an array");
   expect(await made.getBytes()).toEqual(await source.getBytes());
+  const daily = join(folder, "bars.h5/bars/daily");
+  const fields = await runCli([
+    "cat",
+    daily,
+    "--column",
+    "close",
+    "--column",
+    "day",
+    "--head",
+    "2",
+    "--format",
+    "csv",
+  ]);
+  expect(fields.out.split("\n").slice(0, 1)).toEqual(["close,day"]);
+  const refused = await runCli(["cat", daily, "--column", "close", "--slice", ":2"]);
+  expect(refused).toMatchObject({ code: 2, err: expect.stringContaining("--head or --where") as unknown });
   const lines = (await runCli(["ls", folder])).out;
   expect(lines).toMatch(/hdf5.*bars\.h5\/bars\/daily/);
 });

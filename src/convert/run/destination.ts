@@ -287,9 +287,7 @@ export async function deleteTree(
         throw new SuperchunkError(
           "IO",
           "the object was deleted, and is still listed; delete the folder yourself",
-          {
-            path: store.describe(last),
-          },
+          { path: store.describe(last) },
         );
       for (const key of keys) await store.delete(key, { signal });
     } while (keys.length === BATCH);

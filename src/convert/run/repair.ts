@@ -373,10 +373,7 @@ async function surveyZarr(
   await visit(await openZarr(store, path, { signal }), "");
   const holds = (folder: string, key: string): boolean =>
     folder === "" || key === folder || key.startsWith(`${folder}/`);
-  return {
-    ...found,
-    storeOf: (key) => stores.find(({ folder }) => holds(folder, key))?.store ?? store,
-  };
+  return { ...found, storeOf: (key) => stores.find(({ folder }) => holds(folder, key))?.store ?? store };
 }
 
 /** Names of documents of every version, and of the folder with those of an archive. */

@@ -65,9 +65,9 @@ export class ZarrGroup {
    */
   async arrays(options: { readonly skipUnreadable?: boolean | undefined } = {}): Promise<GroupArrays> {
     const found = new Map<string, ZarrArray>();
-    const warnings: string[] = [];
-    await collect(this, "", found, options.skipUnreadable === true ? warnings : undefined);
-    const parts = { store: this.store, model: this.#model, access: this.#access, warnings };
+    const unreadable = new Map<string, SuperchunkError>();
+    await collect(this, "", found, options.skipUnreadable === true ? unreadable : undefined);
+    const parts = { store: this.store, model: this.#model, access: this.#access, unreadable };
     return new GroupArrays(parts, found).ownStore(this.#owned);
   }
 
@@ -102,8 +102,8 @@ interface GroupParts {
   readonly store: ReadableStore;
   readonly model: GroupModel;
   readonly access: GroupAccess;
-  /** Why arrays were left out. */
-  readonly warnings?: readonly string[];
+  /** Why arrays and groups were left out, by their paths. */
+  readonly unreadable: ReadonlyMap<string, SuperchunkError>;
 }
 
 /** A group with all arrays below it opened, by their paths. */
@@ -115,23 +115,33 @@ export class GroupArrays extends ZarrGroup {
   /** Uncompressed bytes. */
   readonly nbytes: number;
   readonly #arrays: ReadonlyMap<string, ZarrArray>;
+  readonly #unreadable: ReadonlyMap<string, SuperchunkError>;
 
   constructor(group: GroupParts, arrays: ReadonlyMap<string, ZarrArray>) {
-    super(group.store, group.model, group.access, group.warnings);
+    super(
+      group.store,
+      group.model,
+      group.access,
+      [...group.unreadable.values()].map(({ message }) => message),
+    );
+    this.#unreadable = group.unreadable;
     this.#arrays = arrays;
     this.names = [...arrays.keys()];
     this.length = commonLength(arrays);
     this.nbytes = [...arrays.values()].reduce((total, { nbytes }) => total + nbytes, 0);
   }
 
-  /** Throws `NOT_FOUND`. */
+  /** Throws `NOT_FOUND`, and for an array that was left out why it was. */
   column(name: string): ZarrArray {
     const found = this.#arrays.get(name);
     if (found !== undefined) return found;
-    throw new SuperchunkError(
-      "NOT_FOUND",
-      `no array "${name}"; there are ${this.names.slice(0, 12).join(", ")}`,
-      { path: this.store.describe(this.path), field: name },
+    throw (
+      this.#unreadable.get(name) ??
+      new SuperchunkError(
+        "NOT_FOUND",
+        `no array "${name}"; there are ${this.names.slice(0, 12).join(", ")}`,
+        { path: this.store.describe(this.path), field: name },
+      )
     );
   }
 
@@ -157,7 +167,7 @@ async function collect(
   group: ZarrGroup,
   prefix: string,
   arrays: Map<string, ZarrArray>,
-  unreadable?: string[],
+  unreadable?: Map<string, SuperchunkError>,
 ): Promise<void> {
   for (const name of orderNames(await group.members(), group.attrs)) {
     try {
@@ -167,7 +177,7 @@ async function collect(
     } catch (error) {
       const isOf = isSuperchunkError(error) && (error.isDamage || error.code === "UNSUPPORTED");
       if (!isOf || unreadable === undefined) throw error;
-      unreadable.push(error.message);
+      unreadable.set(`${prefix}${name}`, error);
     }
   }
 }
