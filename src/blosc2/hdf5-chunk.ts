@@ -6,7 +6,8 @@ import { readBlosc2Header } from "../codec2/header.ts";
 import { toBlosc1 } from "../codec2/restream.ts";
 import { SuperchunkError } from "../errors.ts";
 import { MemoryStore } from "../store/memory.ts";
-import { readFrame } from "./frame.ts";
+import { whyEncoded } from "./cut.ts";
+import { type Frame, readFrame } from "./frame.ts";
 import { frameStore, openBlosc2 } from "./zarr-view.ts";
 
 const KEY = "chunk";
@@ -36,8 +37,7 @@ export async function frameAsBlosc1(
     });
   frameStore(store, frame); // says where the metalayer b2nd does not fit the frame: others would cut it otherwise
   const [only, ...others] = frame.chunks;
-  const isPlain = frame.blockBytes >= frame.chunkBytes || !frame.metalayers.has("b2nd");
-  if (only !== undefined && "key" in only && others.length === 0 && isPlain) {
+  if (only !== undefined && "key" in only && others.length === 0 && isPlain(frame)) {
     const chunk = image.subarray(only.offset, only.end);
     if (readBlosc2Header(chunk).nbytes === nbytes)
       return toBlosc1(chunk, STREAM_ENCODER, { maxNbytes: nbytes });
@@ -53,4 +53,18 @@ export async function frameAsBlosc1(
   // A table's last chunk can be shorter than the others.
   const whole = bytes.length === nbytes ? bytes : joinBytes([bytes, new Uint8Array(nbytes - bytes.length)]);
   return encode(whole, { typesize });
+}
+
+/** Why the streams of a frame are not copied: judged by its own words, not by its blocks. Undefined where they are, and for damage. */
+export async function whyFrameEncoded(image: Uint8Array): Promise<string | undefined> {
+  const frame = await readFrame(new MemoryStore(new Map([[KEY, image]])), KEY);
+  const [only] = frame?.chunks ?? [];
+  if (frame === undefined || only === undefined || !("key" in only)) return undefined;
+  if (!isPlain(frame)) return "a chunk of Blosc2 has several blocks, which are not rows of it";
+  return whyEncoded(readBlosc2Header(image.subarray(only.offset, only.end)));
+}
+
+/** True where the values lie in C order. */
+function isPlain({ blockBytes, chunkBytes, metalayers }: Frame): boolean {
+  return blockBytes >= chunkBytes || !metalayers.has("b2nd");
 }

@@ -9,7 +9,7 @@ import { joinBytes } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
 import { decode, encode } from "../codec/index.ts";
 import type { CompressorName, Shuffle } from "../codec/types.ts";
-import { decode as decodeBlosc2 } from "../codec2/decode.ts";
+import { decode as decodeBlosc2, nanOf } from "../codec2/decode.ts";
 import { STREAM_ENCODER } from "../codec2/encode-stream.ts";
 import { HEADER2_LENGTH } from "../codec2/fields.ts";
 import { pluginText, readBlosc2Header } from "../codec2/header.ts";
@@ -326,10 +326,10 @@ class Blosc2Store implements ReadableStore {
       const count = Math.ceil(chunkBytes / Math.max(1, blockBytes));
       if (!("special" in place) || place.special !== "nan")
         return Array.from({ length: count }, () => undefined);
-      const block = await encode(nanBlock(this.#cut.dtype, blockBytes), {
-        typesize: typesizeOf(this.#cut.dtype),
-        blocksize: blockBytes,
-      });
+      const nan = nanOf(this.#cut.dtype.itemSize);
+      const filled = Uint8Array.from({ length: blockBytes }, (_, i) => at(nan, i % nan.length));
+      const settings = { typesize: typesizeOf(this.#cut.dtype), blocksize: blockBytes };
+      const block = await encode(filled, settings);
       return Array.from({ length: count }, () => [block]);
     }
     const header = readBlosc2Header(bytes);
@@ -405,16 +405,6 @@ async function pad(block: Uint8Array, length: number, dtype: DType): Promise<Uin
   const out = new Uint8Array(length);
   out.set(await decode(block, { maxNbytes: length }));
   return encode(out, { typesize: typesizeOf(dtype) });
-}
-
-function nanBlock(dtype: DType, length: number): Uint8Array {
-  const out = new Uint8Array(length);
-  const view = new DataView(out.buffer);
-  const little = dtype.byteOrder !== "big";
-  if (dtype.itemSize === 8) for (let i = 0; i + 8 <= length; i += 8) view.setFloat64(i, Number.NaN, little);
-  else if (dtype.itemSize === 4)
-    for (let i = 0; i + 4 <= length; i += 4) view.setFloat32(i, Number.NaN, little);
-  return out;
 }
 
 /** A shard of chunks: their bytes, and then the index. */

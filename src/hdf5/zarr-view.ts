@@ -45,6 +45,8 @@ interface Shown {
   /** Zero bytes after the stored ones. */
   readonly padding?: number;
   make?(stored: Uint8Array): Promise<Uint8Array>;
+  /** Why `make` decodes and encodes; undefined where it copies streams. */
+  why?(stored: Uint8Array): Promise<string | undefined>;
 }
 
 /** A dataset as a Zarr array. */
@@ -126,12 +128,30 @@ export class Hdf5Store implements ReadableStore {
     else for (const name of node.object.links.keys()) yield { name, kind: "folder" };
   }
 
+  /** By the first chunk that is stored. */
+  async whyEncoded(folder: string, options?: StoreOptions): Promise<string | undefined> {
+    const array = await (await this.#node(folder))?.array;
+    const [name = ""] = array?.names() ?? [];
+    const shown = array?.chunk(name);
+    if (shown?.why === undefined || shown.place === undefined) return undefined;
+    return shown.why(await this.#stored(shown.place, options));
+  }
+
   async close(): Promise<void> {
     await this.#file.store.close?.();
   }
 
   async #read({ place, padding = 0, make, size }: Shown, options?: StoreOptions): Promise<Uint8Array> {
     if (place === undefined) return (await make?.(new Uint8Array(0))) ?? new Uint8Array(size);
+    const bytes = await this.#stored(place, options);
+    if (make !== undefined) return make(bytes);
+    if (padding === 0) return bytes;
+    const padded = new Uint8Array(place.size + padding);
+    padded.set(bytes);
+    return padded;
+  }
+
+  async #stored(place: Hdf5Chunk, options?: StoreOptions): Promise<Uint8Array> {
     const { store, key, path } = this.#file;
     const bytes = await store.getRange(key, { offset: place.position, length: place.size }, options);
     if (bytes?.length !== place.size)
@@ -140,11 +160,7 @@ export class Hdf5Store implements ReadableStore {
         `a chunk of ${place.size} bytes at byte ${place.position} reaches over the end of the file, which is truncated; look for a complete copy`,
         { path, offset: place.position, expected: place.size, found: bytes?.length ?? 0 },
       );
-    if (make !== undefined) return make(bytes);
-    if (padding === 0) return bytes;
-    const padded = new Uint8Array(place.size + padding);
-    padded.set(bytes);
-    return padded;
+    return bytes;
   }
 
   async #document(key: string): Promise<Uint8Array | undefined> {
@@ -307,7 +323,9 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
             if (inner.length === filters.length) return chunk;
             return encodeAll(chunk, { from: chainOf(inner), to: chainOf(filters), nbytes });
           };
-          return { size: place.size, place, make };
+          const why = async (bytes: Uint8Array): Promise<string | undefined> =>
+            (await import("../blosc2/hdf5-chunk.ts")).whyFrameEncoded(await undo(bytes, outer, bytes.length));
+          return { size: place.size, place, make, why };
         }
         if (left.length === all.length) return { size: place.size, place };
         // A writer left filters out where they did not make the chunk smaller: readers of Zarr expect all of them.
@@ -354,20 +372,21 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
 
 /** The frame of Blosc2 that the filter 32026 makes of a chunk, as a chunk of Blosc1. */
 async function unframe(bytes: Uint8Array, outer: Chain, inside: FramedChunk): Promise<Uint8Array> {
-  let frame = bytes;
-  for (const stage of [...outer.stages].reverse())
-    frame = await stage.decode(frame, bytes.length + 65_536, false);
   const { frameAsBlosc1 } = await import("../blosc2/hdf5-chunk.ts");
-  return frameAsBlosc1(frame, inside);
+  return frameAsBlosc1(await undo(bytes, outer, bytes.length), inside);
+}
+
+async function undo(bytes: Uint8Array, { stages }: Chain, nbytes: number): Promise<Uint8Array> {
+  let current = bytes;
+  for (const stage of [...stages].reverse()) current = await stage.decode(current, nbytes + 65_536, false);
+  return current;
 }
 
 async function encodeAll(
   bytes: Uint8Array,
   { from, to, nbytes }: { from: Chain; to: Chain; nbytes: number },
 ): Promise<Uint8Array> {
-  let current = bytes;
-  for (const stage of [...from.stages].reverse())
-    current = await stage.decode(current, nbytes + 65_536, false);
+  let current = await undo(bytes, from, nbytes);
   for (const stage of to.stages) current = await stage.encode(current);
   return current;
 }

@@ -70,20 +70,20 @@ test("a folder's walk finds every dataset, and names what cannot be read with th
   );
 });
 
-test("chunks of the filter Blosc2 become chunks of Blosc1, which go to Zarr as they are", async () => {
-  for (const name of [
-    "blosc2.h5/two",
-    "blosc2.h5/delta",
-    "pytables-blosc2.h5/square",
-    "pytables-blosc2.h5/bars/daily",
-  ]) {
+test("chunks of the filter Blosc2 become chunks of Blosc1, which go to Zarr as they are, unless they have other filters", async () => {
+  for (const [name, chunksRecoded] of [
+    ["blosc2.h5/two", 0],
+    ["blosc2.h5/delta", 3],
+    ["pytables-blosc2.h5/square", 0],
+    ["pytables-blosc2.h5/bars/daily", 0],
+  ] as const) {
     const target = new MemoryStore();
     const report = await convert(
       await open(store, name),
       { store: target, path: "" },
       { to: "zarr", verify: true },
     );
-    expect({ name, report }).toMatchObject({ name, report: { chunksRecoded: 0, verified: true } });
+    expect({ name, report }).toMatchObject({ name, report: { chunksRecoded, verified: true } });
   }
 });
 
