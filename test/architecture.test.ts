@@ -160,7 +160,7 @@ const LATER: Readonly<Record<string, number>> = {
   parquet: 1_949,
   arrow: 824,
   hdf5: 2_262,
-  blosc2: 2_577,
+  blosc2: 2_579,
   tables: 1_150,
   codec2: 1_698,
   pool: 534,

@@ -88,7 +88,9 @@ export async function readFrame(
   if (length > info.size) throw read.cut(length);
   const nbytes = read.size64(view, 30, "uncompressed_size");
   const cbytes = read.size64(view, 39, "compressed_size");
-  const [typesize, blockBytes, chunkBytes] = [view.getInt32(48), view.getInt32(53), view.getInt32(58)];
+  const [typesize, blockBytes, stored] = [view.getInt32(48), view.getInt32(53), view.getInt32(58)];
+  // python-blosc2 4.7 writes -1 where there are no chunks.
+  const chunkBytes = nbytes === 0 ? Math.max(0, stored) : stored;
   if (typesize < 1 || chunkBytes < 0 || blockBytes < 0) throw read.bad("chunk_size", "0 or more", chunkBytes);
   const isSparse = type === 1;
   const indexAt = headerLength + (isSparse ? 0 : cbytes);

@@ -60,6 +60,14 @@ test.each(["tree.b2z", "tree.b2d", "embedded.b2z", "embedded.b2d"])(
   },
 );
 
+test("a store of python-blosc2 4.7 is read, whose frame without chunks says -1 for their length", async () => {
+  const frame = Uint8Array.from(images.get("tree.b2d/embed.b2e") ?? []);
+  frame.fill(255, 58, 62);
+  const older = new MemoryStore(new Map([...images, ["tree.b2d/embed.b2e", frame]]));
+  const array = await openArray(older, "tree.b2d/a/x");
+  expect(sha256(await array.getBytes())).toBe(values["tree.b2d/a/x"]?.sha256);
+});
+
 test("a damaged store gives an error of this library, or values", async () => {
   let random = 3;
   const next = (limit: number): number => {
