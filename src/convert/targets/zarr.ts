@@ -122,12 +122,10 @@ function groupDocuments(
   nodes: ReadonlyMap<string, JsonObject>,
 ): readonly Document[] {
   const below = [...nodes].filter(([path]) => path !== "");
-  return [...groups]
-    .reverse()
-    .map(([path, document]) => ({
-      key: joinKey(key, path, DOCUMENT),
-      bytes: encodeDocument(path === "" ? consolidate(document, below) : document),
-    }));
+  return [...groups].reverse().map(([path, document]) => ({
+    key: joinKey(key, path, DOCUMENT),
+    bytes: encodeDocument(path === "" ? consolidate(document, below) : document),
+  }));
 }
 
 /** The options that decide the bytes of the result, as the record keeps them. */
