@@ -9,6 +9,7 @@ import { nameNodes } from "../zarr/document/node-names.ts";
 import {
   ArchiveView,
   assertArchive,
+  DOCUMENT,
   MadeChunks,
   type NodeView,
   type PlanOptions,
@@ -20,8 +21,13 @@ import {
 /** Opens what is shown, of a table with just the columns that the options name. */
 export type OpenViewable = (options: OpenOptions) => Promise<Viewable>;
 
-/** Opens an archive and plans it; of a table nothing but its own metadata is read here. */
-export async function planView(open: OpenViewable, options: PlanOptions): Promise<NodeView> {
+/**
+ * Opens an archive and plans it. `key` is asked for first: where it is not the archive's own document, which holds those of all columns,
+ * nothing but its own metadata is read of a table here.
+ */
+export async function planView(open: OpenViewable, options: PlanOptions, key: string): Promise<NodeView> {
+  if (key === DOCUMENT && options.columns === undefined)
+    return ArchiveView.plan(assertArchive(await open({})), options);
   const opened = assertArchive(await open({ columns: [] }));
   if (opened.kind !== "table") return ArchiveView.plan(opened, options);
   const { openColumns } = opened;
@@ -59,7 +65,7 @@ class TableView implements NodeView {
 
   async get(key: string, options?: ViewReadOptions): Promise<Uint8Array | undefined> {
     const [node = "", ...rest] = key.split("/");
-    if (rest.length > 0 ? !this.#columns.has(node) : key !== "zarr.json") return undefined;
+    if (rest.length > 0 ? !this.#columns.has(node) : key !== DOCUMENT) return undefined;
     const isAlone = rest.length > 0 && !this.#planned.has("") && this.#options.dimensionNames === undefined;
     const alone = isAlone ? await this.#plan(node) : undefined;
     const isSame = isPlain(alone?.documents().get(node));

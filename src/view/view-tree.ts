@@ -13,6 +13,7 @@ import { consolidate, encodeDocument, groupDocument, MOST_CONSOLIDATED } from ".
 import type { OpenViewable } from "./table-view.ts";
 import {
   cutRange,
+  DOCUMENT,
   directNodes,
   type NodeView,
   type PlanOptions,
@@ -62,12 +63,12 @@ export function viewOf(
   source: Viewable | OpenViewable | Iterable<ViewEntry>,
   options: ViewOptions = {},
 ): ZarrView {
-  if (typeof source === "function") return new SingleView(() => planOpened(source, options));
+  if (typeof source === "function") return new SingleView((key) => planOpened(source, options, key));
   return Symbol.iterator in source ? zarrTreeView(source, options) : zarrView(source, options);
 }
 
-async function planOpened(open: OpenViewable, options: PlanOptions): Promise<NodeView> {
-  return (await import("./table-view.ts")).planView(open, options);
+async function planOpened(open: OpenViewable, options: PlanOptions, key: string): Promise<NodeView> {
+  return (await import("./table-view.ts")).planView(open, options, key);
 }
 
 /** Documents of folders that are kept. */
@@ -126,7 +127,7 @@ class TreeView implements ZarrView {
     for (let depth = 0; depth <= parts.length; depth++) {
       const entry = this.#entries.get(parts.slice(0, depth).join("/"));
       if (entry === undefined) continue;
-      const nodes = await (await this.#open(entry, true)).nodes();
+      const nodes = await (await this.#open(entry, true, DOCUMENT)).nodes();
       return directNodes(
         nodes.map((node) => below(entry, node)),
         path,
@@ -151,7 +152,7 @@ class TreeView implements ZarrView {
   /** The archive's own node, or what keeps it from being read. */
   async #describe(entry: ViewEntry): Promise<ViewNode> {
     try {
-      const [self] = directNodes(await (await this.#open(entry, false)).nodes(), "");
+      const [self] = directNodes(await (await this.#open(entry, false, DOCUMENT)).nodes(), "");
       if (self !== undefined) return below(entry, self);
     } catch (error) {
       if (!isSuperchunkError(error)) throw error;
@@ -168,7 +169,7 @@ class TreeView implements ZarrView {
 
   async #read(entry: ViewEntry, key: string, options: ViewReadOptions): Promise<Uint8Array | undefined> {
     const isDocument = key.endsWith("zarr.json");
-    const view = await this.#open(entry, isDocument);
+    const view = await this.#open(entry, isDocument, key);
     try {
       return await view.get(key, options);
     } catch (error) {
@@ -176,25 +177,27 @@ class TreeView implements ZarrView {
       const mayBeOld = isSuperchunkError(error) && (error.isDamage || error.code === "STALE");
       if (!mayBeOld || options.signal?.aborted === true) throw error;
       const known = this.#opened.get(entry.node);
-      const reopened = known !== undefined && (await known.view) !== view ? known.view : this.#reopen(entry);
+      const reopened =
+        known !== undefined && (await known.view) !== view ? known.view : this.#reopen(entry, key);
       return (await reopened).get(key, options);
     }
   }
 
-  #open(entry: ViewEntry, mustBeFresh: boolean): Promise<NodeView> {
+  #open(entry: ViewEntry, mustBeFresh: boolean, key: string): Promise<NodeView> {
     const known = this.#opened.get(entry.node);
     if (known === undefined || (mustBeFresh && performance.now() - known.at > FRESH_MS))
-      return this.#reopen(entry);
+      return this.#reopen(entry, key);
     this.#opened.delete(entry.node);
     this.#opened.set(entry.node, known);
     return known.view;
   }
 
-  #reopen(entry: ViewEntry): Promise<NodeView> {
+  /** `key`: what is asked for first. */
+  #reopen(entry: ViewEntry, key: string): Promise<NodeView> {
     const { node } = entry;
     const own = { ...this.#options, isMember: this.#entries.size > 1 };
     const open: OpenViewable = (options) => entry.open(options);
-    const view = entry.view === undefined ? planOpened(open, own) : entry.view(own);
+    const view = entry.view === undefined ? planOpened(open, own, key) : entry.view(own);
     const opened = { view, at: performance.now() };
     this.#opened.delete(node);
     this.#opened.set(node, opened);
@@ -241,7 +244,7 @@ class TreeView implements ZarrView {
     await runPooled(entries, OPENED_AT_ONCE, async (entry) => {
       try {
         const node = entry.node.slice(prefix.length);
-        for (const [path, document] of await (await this.#open(entry, true)).documents())
+        for (const [path, document] of await (await this.#open(entry, true, DOCUMENT)).documents())
           documents.set(joinKey(node, path), document);
       } catch (error) {
         // One damaged archive does not hide the others; a reader of it gets its error.

@@ -47,12 +47,16 @@ export function assertArchive(opened: Viewable): Archive {
   );
 }
 
+/** The key of a node's document below it. */
+export const DOCUMENT = "zarr.json";
+
 /** What one archive shows, planned for the first key. */
 export class SingleView implements ZarrView {
-  readonly #begin: () => Promise<NodeView>;
+  readonly #begin: (key: string) => Promise<NodeView>;
   #planned: Promise<NodeView> | undefined;
 
-  constructor(begin: () => Promise<NodeView>) {
+  /** `begin` takes the first key. */
+  constructor(begin: (key: string) => Promise<NodeView>) {
     this.#begin = begin;
   }
 
@@ -60,7 +64,7 @@ export class SingleView implements ZarrView {
     options.signal?.throwIfAborted();
     const path = parseViewKey(key);
     if (path === undefined) return undefined;
-    return (await this.#plan()).get(path, options);
+    return (await this.#plan(path)).get(path, options);
   }
 
   getRange(key: string, range: ViewRange, options: StoreOptions = {}): Promise<Uint8Array | undefined> {
@@ -68,12 +72,12 @@ export class SingleView implements ZarrView {
   }
 
   async list(path = ""): Promise<readonly ViewNode[]> {
-    return directNodes(await (await this.#plan()).nodes(), path);
+    return directNodes(await (await this.#plan(DOCUMENT)).nodes(), path);
   }
 
   /** Planned by the first who asks, and again where that failed: a network may be there the next time. */
-  #plan(): Promise<NodeView> {
-    this.#planned ??= this.#begin().catch((error: unknown) => {
+  #plan(key: string): Promise<NodeView> {
+    this.#planned ??= this.#begin(key).catch((error: unknown) => {
       this.#planned = undefined;
       throw error;
     });

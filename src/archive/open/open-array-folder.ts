@@ -28,20 +28,26 @@ import type { ArrayArchive, OpenOptions, TableArchive } from "../kinds/types.ts"
 import { SuperchunkSequence } from "../places/blpk-sequence.ts";
 import { CarraySequence, PickleSequence } from "../places/sequence.ts";
 
-/** Opens an array folder. `rows` shows only that many of its rows (a table's length). */
+/** How an array is opened that is a column of a table. */
+interface ColumnOptions {
+  /** Only that many of its rows are shown: the table's length (default: all). */
+  readonly rows?: number | undefined;
+}
+
+/** Opens an array folder; `column` where it is one of a table. */
 export async function openArrayFolder(
   store: ReadableStore,
   path: string,
   found: FolderMetadata,
   options: OpenOptions,
-  rows?: number,
+  column?: ColumnOptions,
 ): Promise<ArrayArchive> {
   if (hasLayout(found)) {
     const { openLiveArray } = await import("../kinds/live-array.ts");
     return openLiveArray(store, path, found, options);
   }
-  const folder = readFolder(store, path, found, options, rows);
-  const { layout, attrs, attrsKey, groups } = await findLayout(folder, options);
+  const folder = readFolder(store, path, found, options, column?.rows);
+  const { layout, attrs, attrsKey, groups } = await findLayout(folder, options, column !== undefined);
   const face: ArrayFace = {
     dialect: layout === "carray" ? "carray" : "blz-superchunk",
     attrs,
@@ -81,15 +87,20 @@ interface FoundLayout {
 /**
  * Finds the layout of a folder without a layout in `meta/sizes`. What the metadata suggest is tried first: bcolz and
  * BLZ 0.6 always write `__attrs__`, an array of superchunks has `meta/attributes` where it has attributes. Only where
- * that is missing do the data files decide. Throws `BAD_FIELD` for attributes that are none.
+ * that is missing do the data files decide. Columns of tables are carrays, also where a bcolz wrote them that names no `quantize`.
+ * Throws `BAD_FIELD` for attributes that are none.
  */
-async function findLayout(folder: ArrayFolder, options: OpenOptions): Promise<FoundLayout> {
+async function findLayout(
+  folder: ArrayFolder,
+  options: OpenOptions,
+  isColumn: boolean,
+): Promise<FoundLayout> {
   const { store, path, metadata } = folder;
   const keys = { carray: joinKey(path, "__attrs__"), superchunks: joinKey(path, "meta/attributes") };
   const read = (key: string): Promise<JsonObject | undefined> => readAttributes(store, key, options);
   const storage = metadata["storage"] as JsonObject;
   const isDeclared = storage["superchunk"] !== undefined;
-  const suggested = !isDeclared && suggestsCarray(storage) ? "carray" : "superchunks";
+  const suggested = !isDeclared && (isColumn || suggestsCarray(storage)) ? "carray" : "superchunks";
   const attrs = await read(keys[suggested]);
   const asCarray = async (): Promise<FoundLayout> => ({
     layout: "carray",
@@ -256,5 +267,5 @@ async function openColumn(
       },
     );
   }
-  return openArrayFolder(store, folder, { sizes, storage }, options, rows);
+  return openArrayFolder(store, folder, { sizes, storage }, options, { rows });
 }

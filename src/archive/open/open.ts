@@ -97,11 +97,18 @@ async function openFolder(
   options: OpenOptions,
 ): Promise<Archive | undefined> {
   const get = (name: string): Promise<Uint8Array | undefined> => store.get(joinKey(path, name), options);
+  const asTable = async (): Promise<Archive | undefined> => {
+    const rootdirs = await get("__rootdirs__");
+    return rootdirs && (await loadFolders()).openTable(store, path, rootdirs, options);
+  };
+  // Whoever names columns means a table.
+  const isTableFirst = options.columns !== undefined;
+  const table = isTableFirst ? await asTable() : undefined;
+  if (table !== undefined) return table;
   const [sizes, storage] = await Promise.all([get("meta/sizes"), get("meta/storage")]);
   if (sizes !== undefined || storage !== undefined)
     return (await loadFolders()).openArrayFolder(store, path, { sizes, storage }, options);
-  const rootdirs = await get("__rootdirs__");
-  return rootdirs && (await loadFolders()).openTable(store, path, rootdirs, options);
+  return isTableFirst ? undefined : asTable();
 }
 
 async function nothingThere(

@@ -53,13 +53,21 @@ class HeadStore implements ReadableStore {
   }
 
   async getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
-    const isWithin =
-      "offset" in range && range.offset >= 0 && range.length > 0 && range.offset + range.length <= HEAD;
-    if (!isWithin || !(Number.isSafeInteger(range.offset) && Number.isSafeInteger(range.length)))
-      return this.#store.getRange(key, range, options);
+    const isSound =
+      "offset" in range &&
+      Number.isSafeInteger(range.offset) &&
+      Number.isSafeInteger(range.length) &&
+      range.offset >= 0 &&
+      range.length > 0;
+    if (!isSound || range.offset >= HEAD) return this.#store.getRange(key, range, options);
     options?.signal?.throwIfAborted();
-    const head = await (this.#heads.get(key) ?? this.#read(key, options));
-    return head?.bytes.slice(range.offset, range.offset + range.length);
+    const end = range.offset + range.length;
+    const known = this.#heads.get(key);
+    const head = await (known ?? (end <= HEAD ? this.#read(key, options) : undefined));
+    // Of an object that is shorter than a beginning all is known.
+    const isThere =
+      end <= HEAD || (head !== undefined && range.offset < head.bytes.length && head.bytes.length < HEAD);
+    return isThere ? head?.bytes.slice(range.offset, end) : this.#store.getRange(key, range, options);
   }
 
   /** Reads the beginning again. */
