@@ -194,7 +194,9 @@ async function bundleCode() {
     },
   });
   for (const { fileName, code } of output) {
-    const { code: small } = await transform(code, { minify: true, target: "es2022", legalComments: "none" });
+    // rollup loads some files that nothing is used of any more. None has an effect, and bundlers warn of such imports.
+    const used = code.replaceAll(/^import '\.{1,2}\/[^']+';\n/gm, "");
+    const { code: small } = await transform(used, { minify: true, target: "es2022", legalComments: "none" });
     const file = join(out, fileName);
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, small);

@@ -190,7 +190,7 @@ const page = join(folder, "page.mjs");
 
 await check("esbuild", async () => {
   const outfile = join(folder, "esbuild", "page.mjs");
-  await build({
+  const { warnings } = await build({
     entryPoints: [page],
     outfile,
     bundle: true,
@@ -198,6 +198,7 @@ await check("esbuild", async () => {
     platform: "browser",
     logLevel: "error",
   });
+  equal(warnings.map(({ text }) => text).join("\n"), "", "warnings");
   await checkPage(outfile);
 });
 
