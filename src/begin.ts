@@ -36,11 +36,11 @@ import type { WriteSettings } from "./zarr/write/write-settings.ts";
 import type { FromZarritaOptions, ZarritaArray } from "./zarr/zarrita.ts";
 
 /**
- * Opens an array, a table, a file or a group for editing, and finishes what an interrupted writer began. `close` or
- * `await using` gives up the lock.
+ * Opens an array, a table, a file or a group for editing, and completes what an interrupted writer began. `close` or `await using` releases
+ * the lock.
  *
- * @throws NOT_FOUND; READ_ONLY where the store or this version cannot write it; CONFLICT where another writer holds the lock;
- * UNSUPPORTED for what is never edited, with the reason; and the codes of damage
+ * @throws NOT_FOUND; READ_ONLY if the store or this version cannot write it; CONFLICT if another writer holds the lock; UNSUPPORTED, with
+ * the reason, for formats that cannot be edited; and the codes of damage
  */
 export function edit(
   store: ReadableStore,
@@ -58,10 +58,10 @@ export async function edit(store: ReadableStore, path: string, options?: EditOpt
 }
 
 /**
- * Makes something at a key of a store (`""` is its root), and opens it for editing. It is there as a whole, or not at all.
+ * Creates an array, a table, a file or a group at a key of a store (`""` is its root), and opens it for editing. It appears whole, or not
+ * at all.
  *
- * @throws CONFLICT where something is there already; BAD_ARGUMENT, LIMIT, and UNSUPPORTED for what the format does not have;
- * NO_SPACE, IO
+ * @throws CONFLICT if the key is taken; BAD_ARGUMENT, LIMIT; UNSUPPORTED for features that the format lacks; NO_SPACE, IO
  */
 export function create(
   store: WritableStore,
@@ -74,10 +74,9 @@ export async function create(store: WritableStore, path: string, options: Create
 }
 
 /**
- * Compresses bytes into a Bloscpack file; with `array`, with the metadata by which bloscpack makes a numpy array of them.
+ * Compresses bytes into a Bloscpack file. With `array`, adds the metadata from which bloscpack makes a numpy array.
  *
- * @throws CONFLICT where the key exists (unless `force`), BAD_ARGUMENT, LIMIT, UNSUPPORTED for Python objects, and what the store
- * throws
+ * @throws CONFLICT if the key exists (unless `force`), BAD_ARGUMENT, LIMIT, UNSUPPORTED for Python objects, and the errors of the store
  */
 export async function compressBytes(
   source: PutSource,
@@ -89,9 +88,9 @@ export async function compressBytes(
 }
 
 /**
- * The bytes of a Bloscpack file, as {@link compressBytes} writes them, for where no store is written to, such as stdout.
+ * Yields the bytes of a Bloscpack file as {@link compressBytes} writes them, for outputs that are not stores, such as stdout.
  *
- * `scratch` is a key where chunks wait until their offsets are known, where they are more than 64 MiB.
+ * `scratch` is a key where chunks wait until their offsets are known, if they exceed 64 MiB.
  */
 export async function* packBytes(
   source: PutSource,
@@ -102,10 +101,10 @@ export async function* packBytes(
 }
 
 /**
- * Makes the index of a table or an array, from which `scan` learns which chunks it need not read. It lies in the folder of the table, or
- * beside a file. What changes later is noticed: the index covers a chunk only as long as its object is the same.
+ * Writes the index of a table or an array, which lets `scan` skip chunks. The index is stored in the folder of the table, or beside a file.
+ * Later changes are noticed: the index covers a chunk only while its object is unchanged.
  *
- * Undefined where `ifPresent` finds none.
+ * Returns undefined if `ifPresent` finds no index.
  *
  * @throws READ_ONLY for a store that cannot write; BAD_ARGUMENT, NOT_FOUND for columns that do not fit; the codes of reading
  */
@@ -117,8 +116,8 @@ export async function writeIndex(
 }
 
 /**
- * Finds every archive, Zarr array and group in a folder of a store that can list, in the order of their names; or the nodes of a Zarr
- * group that is open. What cannot be opened is found too, with its error.
+ * Finds every archive, Zarr array and group in a folder of a store that can list, in the order of their names; or the nodes of an open Zarr
+ * group. Items that cannot be opened are yielded too, with their error.
  */
 export async function* findReadables(
   source: ReadableStore | ZarrArray | ZarrGroup,
@@ -129,11 +128,11 @@ export async function* findReadables(
 }
 
 /**
- * Repairs the archive at a key of a store, or says what that would do.
+ * Repairs the archive at a key of a store, or reports what a repair would do.
  *
- * @throws NOT_FOUND; INCOMPLETE where there are holes and `holes` does not say what becomes of them (`details.found` lists
- * them), and where something is missing that the options must tell; the codes of damage; UNSUPPORTED for what is not an
- * archive, or cannot be repaired where it lies; CONFLICT, NO_SPACE, IO
+ * @throws NOT_FOUND; INCOMPLETE if there are holes and `holes` does not say how to treat them (`details.found` lists them), or if the
+ * options must supply something that is missing; the codes of damage; UNSUPPORTED for anything but an archive, and for one that cannot be
+ * repaired in place; CONFLICT, NO_SPACE, IO
  */
 export async function repairArray(
   store: ReadableStore,
@@ -144,15 +143,15 @@ export async function repairArray(
 }
 
 /**
- * Converts a source, or all that is found at a place, into another format at a place of a store.
+ * Converts a source, or everything found at a place, to another format at a place of a store.
  *
- * Chunks are copied as they are wherever the target can take them; {@link planConversion} says which, and why others are
- * recoded. Memory stays flat. Whatever the target, data come first, then the documents that make them visible, the
- * root's last; with `verify` every value is compared before. Of a folder of sources, those that fail become entries of the
- * result, and nothing of them is left; a full or read-only destination and an abort end all, and `resume` goes on from there.
+ * Chunks are copied unchanged wherever the target allows it; {@link planConversion} says which, and why others are recoded. Memory use is
+ * constant. For every target, data are written first, then the documents that make them visible, the root's last. With `verify`, every
+ * value is compared before that. In a folder of sources, failures become entries of the result and leave nothing behind. A full or
+ * read-only destination and an abort end the whole conversion; `resume` continues it.
  *
- * @throws UNSUPPORTED for what the format cannot hold, before anything is written; CONFLICT for a destination that is
- * taken, or is left unfinished by another conversion; NOT_FOUND without a source; BAD_ARGUMENT; the codes of damage
+ * @throws UNSUPPORTED for data that the format cannot hold, before anything is written; CONFLICT for a destination that is taken, or holds
+ * another unfinished conversion; NOT_FOUND without a source; BAD_ARGUMENT; the codes of damage
  */
 export async function convert(
   source: ConvertSource,
@@ -162,7 +161,7 @@ export async function convert(
   return (await import("./convert/run/convert.ts")).convert(source, destination, options);
 }
 
-/** What {@link convert} would do, source by source, without writing anything. Reads metadata and first chunk headers. */
+/** Yields what {@link convert} would do with each source. Writes nothing; reads metadata and first chunk headers. */
 export async function* planConversion(
   source: ConvertSource,
   destination?: Omit<Destination, "store">,
@@ -172,8 +171,8 @@ export async function* planConversion(
 }
 
 /**
- * The rows of a table, or of an array, that a filter takes, as the bytes of a Parquet file. All of it is in memory at once; a whole
- * archive goes through {@link convert}.
+ * Returns the rows of a table or an array that match a filter, as the bytes of a Parquet file. All values are in memory at once; use
+ * {@link convert} for a whole archive.
  *
  * @throws LIMIT for more than 512 MiB of values; UNSUPPORTED for a dtype without a type in Parquet; the codes of `scan`
  */
@@ -185,13 +184,13 @@ export async function toParquet(
 }
 
 /**
- * Opens a set of kerchunk references, JSON or (where `path` is a folder with `.zmetadata`) Parquet, in a store.
+ * Opens a set of kerchunk references in a store: JSON, or Parquet if `path` is a folder with `.zmetadata`.
  *
- * Containers are taken from the file beside the set and from `containers`. Only those given, and those named in
- * `authorize`, are read: a set from elsewhere gets at no file by itself. Guards that the set has are enforced.
+ * Containers come from the file beside the set and from `containers`. Only those passed, and those named in `authorize`, are read: a set
+ * from elsewhere cannot reach files by itself. Guards of the set are enforced.
  *
- * Throws `NOT_FOUND`, `BAD_FIELD`, `UNSUPPORTED`; reads throw `UNSAFE_PATH` for references that are in no authorised
- * container, `STALE` for an object that has changed, `TRUNCATED`, and what the container's store throws.
+ * Throws `NOT_FOUND`, `BAD_FIELD`, `UNSUPPORTED`. Reads throw `UNSAFE_PATH` for references outside the authorised containers, `STALE` for
+ * an object that has changed, `TRUNCATED`, and the errors of the container's store.
  */
 export async function openReferences(
   store: ReadableStore,
@@ -201,7 +200,7 @@ export async function openReferences(
   return (await import("./references/kerchunk/open-references.ts")).openReferences(store, path, options);
 }
 
-/** Writes references to archives at `path` of a store, and reads samples of every array back. */
+/** Writes references to archives at `path` of a store, and reads back samples of every array. */
 export async function writeKerchunk(
   plans: AsyncIterable<ReferencePlan>,
   target: WritableStore,
@@ -217,18 +216,18 @@ export async function writeKerchunk(
 }
 
 /**
- * Plans references to an archive: a Zarr v3 array, or a group with an array for each column. Reads metadata and the
- * first header of each array; the chunks' own headers are read as `arrays[i].chunks()` goes along.
+ * Plans references to an archive: a Zarr v3 array, or a group with an array for each column. Reads metadata and the first header of each
+ * array; `arrays[i].chunks()` reads the chunks' own headers.
  *
- * Throws `UNSUPPORTED` where the chunks of an array are not those of a Zarr array as they lie there.
+ * Throws `UNSUPPORTED` if the stored chunks of an array cannot be chunks of a Zarr array.
  */
 export async function planReferences(archive: Archive, options?: PlanOptions): Promise<ReferencePlan> {
   return (await import("./references/plan/plan.ts")).planReferences(archive, options);
 }
 
 /**
- * Makes an array in a hierarchy, and the hierarchy where there is none at `base`. Throws `CONFLICT` where the array
- * is, or where something else than such a hierarchy is; `UNSUPPORTED` for an attribute `filters`.
+ * Creates an array in a hierarchy, and the hierarchy if there is none at `base`. Throws `CONFLICT` if the array exists or `base` holds
+ * anything but such a hierarchy; `UNSUPPORTED` for an attribute `filters`.
  */
 export async function createTransformerArray(
   store: WritableStore,
@@ -241,11 +240,11 @@ export async function createTransformerArray(
 }
 
 /**
- * Copies an array that zarrita has open, chunk by chunk, to a new array at a path. Without a `shardShape`, shards
- * are eight chunks along each dimension, and no larger than the array.
+ * Copies an array that zarrita has open, chunk by chunk, to a new array at a path. Without a `shardShape`, shards have eight chunks along
+ * each dimension, and are no larger than the array.
  *
- * Throws `UNSUPPORTED` for data types other than numbers and bool and for fill values beyond 2^53 that are not given, `CONFLICT` where something is at the path, and what
- * zarrita throws.
+ * Throws `UNSUPPORTED` for data types other than numbers and bool, and for fill values beyond 2^53 that are not passed; `CONFLICT` if the
+ * path is taken; and the errors of zarrita.
  */
 export async function writeFromZarrita(
   source: ZarritaArray,
@@ -257,8 +256,8 @@ export async function writeFromZarrita(
 }
 
 /**
- * Every archive below a folder of a store, at the path that it would get in a conversion of the whole folder.
- * Needs a store that can list. Throws `NOT_FOUND` where there is none, `UNSUPPORTED` where there is only Zarr.
+ * Lists every archive below a folder of a store, at the path that a conversion of the whole folder would give it. Needs a store that can
+ * list. Throws `NOT_FOUND` if there is none, `UNSUPPORTED` if there is only Zarr.
  */
 export async function findViewEntries(
   store: ReadableStore,

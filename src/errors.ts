@@ -4,7 +4,7 @@
  * Knows how a message is put together; must not know any format.
  */
 
-/** What went wrong. Codes are API: documented in FORMAT.md, never reused. */
+/** Kind of error. Codes are API: documented in FORMAT.md, never reused. */
 export type ErrorCode =
   | "BAD_MAGIC" // the bytes are not what their name or place in an archive promises
   | "TRUNCATED" // the object ends before what its header promises
@@ -23,7 +23,7 @@ export type ErrorCode =
   | "NO_SPACE" // the storage is full
   | "IO"; // the storage failed
 
-/** Where an error was found, and what contradicts what. */
+/** Where an error was found, and which facts contradict each other. */
 export interface ErrorDetails {
   /** Key or path of the object. */
   readonly path?: string;
@@ -49,12 +49,12 @@ const DAMAGE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "UNSAFE_PATH",
 ]);
 
-/** An error of this library. `code` tells the kind, `details` where, `message` says both in one line. */
+/** An error of this library. `code` is its kind, `details` its place; `message` says both in one line. */
 export class SuperchunkError extends Error {
   override readonly name = "SuperchunkError";
   readonly code: ErrorCode;
   readonly details: ErrorDetails;
-  /** The sentence without the path and the chunk in front of it. */
+  /** The message without the path and the chunk at its beginning. */
   readonly summary: string;
 
   constructor(code: ErrorCode, summary: string, details: ErrorDetails = {}) {
@@ -64,27 +64,27 @@ export class SuperchunkError extends Error {
     this.details = details;
   }
 
-  /** True where stored bytes contradict themselves or their checksums; not where the caller has not allowed a container. */
+  /** True if stored bytes contradict themselves or their checksums; false if the caller did not permit a container. */
   get isDamage(): boolean {
     return DAMAGE.has(this.code) && this.details.field !== "container";
   }
 
-  /** The same error where what it refuses was stored at `path`, and is not an argument: `BAD_ARGUMENT` is `BAD_FIELD` then. */
+  /** Returns the same error for a value that was stored at `path` instead of passed as an argument: `BAD_ARGUMENT` becomes `BAD_FIELD`. */
   storedAt(path: string): SuperchunkError {
     const code = this.code === "BAD_ARGUMENT" ? "BAD_FIELD" : this.code;
     return new SuperchunkError(code, this.summary, { ...this.details, path });
   }
 
   /**
-   * The same error, found in bytes that begin at byte `place.offset` of an object: the position in the details, and in the
-   * text as `at byte N`, becomes a position in the object. An error that names its object already stays as it is.
+   * Returns the same error for bytes that begin at byte `place.offset` of an object: positions in the details, and `at byte N` in the text,
+   * become positions in the object. An error that already names its object is unchanged.
    */
   inObject(place: Pick<ErrorDetails, "path" | "chunk"> & { readonly offset: number }): SuperchunkError {
     if (this.details.path !== undefined) return this.at(place);
     return this.shiftedBy(place.offset).at(place);
   }
 
-  /** The same error for bytes that begin `base` bytes further on than its positions count from. */
+  /** Returns the same error for bytes that begin `base` bytes after the origin of its positions. */
   shiftedBy(base: number): SuperchunkError {
     const { offset } = this.details;
     if (offset === undefined) return this;
@@ -92,13 +92,13 @@ export class SuperchunkError extends Error {
     return new SuperchunkError(this.code, summary, { ...this.details, offset: offset + base });
   }
 
-  /** The same error with more known about its place; what is already set wins. */
+  /** Returns the same error with more details of its place. Details already set are kept. */
   at(place: Pick<ErrorDetails, "path" | "chunk" | "offset">): SuperchunkError {
     return new SuperchunkError(this.code, this.summary, { ...place, ...this.details });
   }
 }
 
-/** True where `error` is a {@link SuperchunkError}, of the given code if one is given. */
+/** Returns true if `error` is a {@link SuperchunkError}, with the given code if there is one. */
 export function isSuperchunkError(error: unknown, code?: ErrorCode): error is SuperchunkError {
   return error instanceof SuperchunkError && (code === undefined || error.code === code);
 }

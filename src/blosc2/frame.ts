@@ -37,7 +37,7 @@ export type FrameChunk =
 
 /** What a frame says of itself. */
 export interface Frame {
-  /** How messages name it. */
+  /** Name in messages. */
   readonly path: string;
   readonly version: string;
   readonly typesize: number;

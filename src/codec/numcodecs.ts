@@ -16,19 +16,19 @@ import { encodeSync, prepareEncode } from "./encode/encode.ts";
 import { settleEncode } from "./encode/encode-settings.ts";
 import type { CompressorName, EncodeOptions, Shuffle } from "./types.ts";
 
-/** What array metadata say of the codec; what is absent has numcodecs' default: lz4, 5, shuffle, automatic blocks. */
+/** Configuration of the codec in array metadata. Absent members have the defaults of numcodecs: lz4, 5, shuffle, automatic blocks. */
 export interface BloscConfig {
   readonly cname?: string;
   /** 0 to 9. */
   readonly clevel?: number;
-  /** v3: a name; v2: 0, 1, 2, or -1 for bitshuffle of single bytes and shuffle of others. */
+  /** v3: a name; v2: 0, 1, 2, or -1 (bitshuffle for single bytes, else shuffle). */
   readonly shuffle?: string | number;
-  /** Bytes of an element, from 1; absent in v2: that of the array's data type, where it is told. */
+  /** Bytes of an element, from 1. If absent in v2: those of the array's data type, if known. */
   readonly typesize?: number;
   readonly blocksize?: number;
 }
 
-/** What is used of the array metadata that zarrita gives along. */
+/** The part of zarrita's array metadata that the codec uses. */
 export interface BloscContext {
   readonly dataType?: unknown;
 }
@@ -36,30 +36,30 @@ export interface BloscContext {
 const SHUFFLES: readonly Shuffle[] = ["noshuffle", "shuffle", "bitshuffle"];
 const ITEM_SIZES: Readonly<Record<string, number>> = { bool: 1, "v2:object": 8 };
 
-/** The codec `blosc`. Chunks of any settings are decoded; the configuration is for encoding. */
+/** The codec `blosc`. Decodes chunks of any settings; the configuration applies to encoding. */
 export class Blosc {
   static readonly codecId = "blosc";
   readonly kind = "bytes_to_bytes";
   readonly #options: EncodeOptions;
 
-  /** Throws `BAD_ARGUMENT` for what Blosc does not have. */
+  /** Throws `BAD_ARGUMENT` for settings that Blosc does not have. */
   constructor(options: EncodeOptions) {
     settleEncode(0, options);
     this.#options = options;
   }
 
-  /** From a codec's configuration in array metadata, a {@link BloscConfig}. Throws `BAD_ARGUMENT`. */
+  /** Creates the codec from its configuration in array metadata, a {@link BloscConfig}. Throws `BAD_ARGUMENT`. */
   static fromConfig(config?: unknown, context?: BloscContext): Blosc {
     return new Blosc(readConfig(config, context));
   }
 
-  /** One chunk, in a buffer of its own. Throws as `encode`. */
+  /** Encodes one chunk, in a new buffer. Throws as `encode`. */
   async encode(data: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
     await prepareEncode(this.#options.cname);
     return encodeSync(data, this.#options);
   }
 
-  /** The decoded bytes: the beginning of `out`, or a new array. Throws as `decode`. */
+  /** Decodes into the beginning of `out`, or a new array. Throws as `decode`. */
   async decode(chunk: Uint8Array, out?: Uint8Array): Promise<Uint8Array> {
     if (!isReady("lz4")) await prepare("lz4"); // one module decodes them all
     return decodeSync(chunk, { out });

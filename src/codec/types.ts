@@ -31,12 +31,12 @@ export interface ChunkHeader {
   readonly nblocks: number;
 }
 
-/** A range of bytes of a chunk that must be fetched to decode a part of it. */
+/** A range of bytes of a chunk that a partial decode must fetch. */
 export interface BlockRange {
-  /** Index of the first block of the range, and one past the last. */
+  /** Index of the first block of the range, and of the block after the last. */
   readonly firstBlock: number;
   readonly endBlock: number;
-  /** Where its compressed bytes lie, from the start of the chunk. */
+  /** Offset of its compressed bytes from the start of the chunk. */
   readonly offset: number;
   readonly length: number;
 }
@@ -49,11 +49,11 @@ export interface EncodeOptions {
   readonly shuffle?: Shuffle;
   /** Bytes of an element, 1 to 255. */
   readonly typesize?: number;
-  /** Bytes; 0 or absent: chosen from clevel, typesize and length as c-blosc does. */
+  /** Bytes; if 0 or absent, chosen from clevel, typesize and length like c-blosc. */
   readonly blocksize?: number;
 }
 
-/** New decoded bytes of a chunk from byte `at` on: `bytes`, or those over and over until `length` are replaced. */
+/** New decoded bytes of a chunk from byte `at`: `bytes`, repeated until `length` bytes are replaced. */
 export interface ByteEdit {
   readonly at: number;
   readonly bytes: Uint8Array;
@@ -99,11 +99,11 @@ export interface EncodeHelper {
 
 /** Settings of every decoding call. */
 export interface DecodeOptions {
-  /** Where the result goes; at least as long as it. A new array where absent. */
+  /** Memory for the result, at least as long as the result. Default: a new array. */
   readonly out?: Uint8Array | undefined;
-  /** What the chunk must decode to, in bytes, as its archive says; `BAD_FIELD` where the header says another. */
+  /** Decoded bytes of the chunk according to its archive; `BAD_FIELD` if the header differs. */
   readonly expectedNbytes?: number | undefined;
-  /** The most that the chunk may decode to, in bytes; `LIMIT` where the header says more. */
+  /** Most decoded bytes that the chunk may have; `LIMIT` if the header says more. */
   readonly maxNbytes?: number | undefined;
 }
 

@@ -121,7 +121,7 @@ function turned(chunk: Uint8Array, header: ChunkHeader, block: number): Uint8Arr
 
 /** Settings of an encode call that can ask for Blosc2. */
 export interface Encode2Options extends EncodeOptions {
-  /** 1 by default: a chunk of Blosc1. 2: one of Blosc2. */
+  /** 1 (default): a Blosc1 chunk. 2: a Blosc2 chunk. */
   readonly format?: 1 | 2;
 }
 

@@ -25,15 +25,15 @@ export const FILTER = {
   bytedelta: 35,
 } as const;
 
-/** What a chunk holds in place of blocks. `none`: its values were never set; they are zeros here. */
+/** What a chunk holds instead of blocks. `none`: its values were never set; they read as zeros. */
 export type Special = "zeros" | "nan" | "value" | "none";
 const SPECIALS: readonly (Special | undefined)[] = [undefined, "zeros", "nan", "value", "none"];
 
-/** A filter as the encoder applied it. */
+/** A filter, as the encoder applied it. */
 export interface Filter {
-  /** Its number: 1 shuffle, 2 bitshuffle, 3 delta, 4 trunc_prec, 35 bytedelta; others are of plugins. */
+  /** Number of the filter: 1 shuffle, 2 bitshuffle, 3 delta, 4 trunc_prec, 35 bytedelta; plugins have others. */
   readonly id: number;
-  /** Its parameter; 0 where it has none. */
+  /** Parameter of the filter; 0 if it has none. */
   readonly meta: number;
 }
 
@@ -41,11 +41,11 @@ export interface Filter {
 export interface Blosc2Header extends ChunkHeader {
   /** 2: a chunk of Blosc2. */
   readonly format: 2;
-  /** In the order in which they were applied. */
+  /** In the order of encoding. */
   readonly filters: readonly Filter[];
-  /** One value in place of all. */
+  /** The one value of the whole chunk. */
   readonly special: Special | undefined;
-  /** Streams refer to bytes that lie in front of them. */
+  /** True if streams refer to a dictionary stored before them. */
   readonly hasDictionary: boolean;
   /** Blocks have lengths of their own, and `blocksize` is 0. */
   readonly isVariable: boolean;

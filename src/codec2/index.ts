@@ -35,7 +35,7 @@ function loaded(): Decoder {
 }
 
 /**
- * The header of a whole chunk, checked: of Blosc1, or of Blosc2 (`format` is 2 then).
+ * Returns the checked header of a whole Blosc1 or Blosc2 chunk (`format` is 2 for Blosc2).
  *
  * @throws TRUNCATED, BAD_FIELD, UNSUPPORTED
  */
@@ -66,25 +66,25 @@ export function info(chunk: Uint8Array): ChunkHeader | Blosc2Header {
 /**
  * Decodes a whole chunk of Blosc1 or Blosc2 without blocking while kernels compile.
  *
- * @param chunk the chunk, from its header on; bytes behind it are ignored
- * @returns the decoded bytes: the beginning of `options.out`, or a new array. A chunk of one value can be very much longer than its bytes:
- * give `maxNbytes` where chunks come from others
+ * @param chunk the chunk, from its header on; bytes after it are ignored
+ * @returns the decoded bytes: the beginning of `options.out`, or a new array. A chunk of one repeated value can decode to far more bytes
+ * than it has: set `maxNbytes` for chunks from untrusted sources
  * @throws TRUNCATED, BAD_FIELD, BAD_CHUNK, UNSUPPORTED, LIMIT (`maxNbytes`), BAD_ARGUMENT (`out` too short)
  */
 export async function decode(chunk: Uint8Array, options: DecodeOptions = {}): Promise<Uint8Array> {
   return isBlosc2(chunk) ? (await load()).decode(chunk, options) : decode1(chunk, options);
 }
 
-/** As {@link decode}, at once; for chunks of Blosc2, await `prepare("blosc2")` before. @throws as decode */
+/** Synchronous {@link decode}; for Blosc2 chunks, await `prepare("blosc2")` first. @throws as decode */
 export function decodeSync(chunk: Uint8Array, options: DecodeOptions = {}): Uint8Array {
   return isBlosc2(chunk) ? loaded().decodeSync(chunk, options) : decode1Sync(chunk, options);
 }
 
 /**
- * Decodes `length` bytes of a chunk from byte `start` of the decoded chunk on, touching only the blocks that hold them.
+ * Decodes `length` bytes of a chunk from byte `start` of the decoded chunk. Touches only the blocks that hold them.
  *
  * @returns the beginning of `options.out`, or a new array
- * @throws as {@link decode}, and BAD_ARGUMENT where the chunk has no such bytes
+ * @throws as {@link decode}, and BAD_ARGUMENT if the chunk has no such bytes
  */
 export async function decodeRange(
   chunk: Uint8Array,
@@ -97,7 +97,7 @@ export async function decodeRange(
     : decodeRange1(chunk, start, length, options);
 }
 
-/** As {@link decodeRange}, at once; for chunks of Blosc2, await `prepare("blosc2")` before. @throws as decodeRange */
+/** Synchronous {@link decodeRange}; for Blosc2 chunks, await `prepare("blosc2")` first. @throws as decodeRange */
 export function decodeRangeSync(
   chunk: Uint8Array,
   start: number,
@@ -110,10 +110,10 @@ export function decodeRangeSync(
 }
 
 /**
- * Compiles what decoding the compressor's chunks needs; done once, cheap afterwards. With "blosc2", loads the decoder of Blosc2 chunks too,
- * and zstd itself, which dictionaries take.
+ * Compiles the kernels that decode the compressor's chunks. Later calls are cheap. "blosc2" also loads the decoder of Blosc2 chunks, and
+ * zstd itself, which dictionaries need.
  *
- * Synchronous calls compile by themselves where they must, which the main thread of some browsers refuses.
+ * Synchronous calls compile by themselves when they must; the main thread of some browsers refuses that.
  */
 export async function prepare(name: CompressorName | "blosc2"): Promise<void> {
   if (name !== "blosc2") return prepare1(name);
@@ -121,11 +121,11 @@ export async function prepare(name: CompressorName | "blosc2"): Promise<void> {
 }
 
 /**
- * Encodes `data` as one chunk, in a buffer of its own: of Blosc1, or with `format: 2` of Blosc2, as c-blosc2 reads it.
+ * Encodes `data` as one chunk in a new buffer: Blosc1, or with `format: 2` Blosc2, as c-blosc2 reads it.
  *
- * Incompressible data are stored: a chunk is at most 16 bytes longer than its data, and 32 in Blosc2.
+ * Incompressible data are stored: a chunk is at most 16 bytes longer than its data (Blosc2: 32 bytes).
  *
- * @throws BAD_ARGUMENT (an option out of its range; snappy in Blosc2), LIMIT (more than 2^31 - 17 bytes, or no memory)
+ * @throws BAD_ARGUMENT (an option out of range; snappy in Blosc2), LIMIT (more than 2^31 - 17 bytes, or no memory)
  */
 export async function encode(
   data: Uint8Array,
@@ -136,14 +136,14 @@ export async function encode(
   return encode2Sync(data, options);
 }
 
-/** As {@link encode}, at once; `zstd` needs {@link prepareEncode} before. @throws as encode, and UNSUPPORTED */
+/** Synchronous {@link encode}; `zstd` needs {@link prepareEncode} first. @throws as encode, and UNSUPPORTED */
 export function encodeSync(data: Uint8Array, options: Encode2Options = {}): Uint8Array<ArrayBuffer> {
   return options.format === 2 ? encode2Sync(data, options) : encode1Sync(data, options);
 }
 
 /**
- * A chunk as a chunk of Blosc1: the streams of a Blosc2 chunk are copied where Blosc1 has its filter and cuts its blocks alike; else it is
- * decoded, and encoded in the same codec. A chunk of Blosc1 comes back as it is.
+ * Returns a chunk as a Blosc1 chunk. Streams of a Blosc2 chunk are copied if Blosc1 has its filter and splits its blocks alike; else the
+ * chunk is decoded and encoded with the same codec. A Blosc1 chunk is returned unchanged.
  *
  * @throws as {@link decode}
  */
@@ -152,7 +152,7 @@ export async function toBlosc1(chunk: Uint8Array, options: DecodeOptions = {}): 
 }
 
 /**
- * A chunk as a chunk of Blosc2 with the same streams; snappy, which Blosc2 does not have, becomes lz4. A chunk of Blosc2 comes back as it is.
+ * Returns a chunk as a Blosc2 chunk with the same streams; snappy, which Blosc2 lacks, becomes lz4. A Blosc2 chunk is returned unchanged.
  *
  * @throws as {@link decode}
  */

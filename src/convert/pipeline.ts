@@ -29,25 +29,25 @@ export type ConvertFormat =
   | "arrow"
   | "b2nd";
 
-/** What decides the bytes of a Zarr result. */
+/** Options that decide the bytes of a Zarr result. */
 export interface LayoutOptions extends ShardSizing {
   /**
-   * `rectilinear`: an array whose last chunk is short gets a grid of unequal chunks, each an object. Then nothing is
-   * padded, and nothing is recoded where archives are joined. Few readers know such grids. Default `regular`.
+   * `rectilinear`: an array with a short last chunk gets a grid of unequal chunks, each an object. Nothing is then padded, and joined
+   * archives are not recoded. Few readers support such grids. Default `regular`.
    */
   readonly grid?: "regular" | "rectilinear" | undefined;
-  /** Only data types that every Zarr v3 reader takes: dates as int64, strings and structs with an extra dimension. */
+  /** Uses only data types that every Zarr v3 reader supports: dates become int64, strings and structs get an extra dimension. */
   readonly portable?: boolean | undefined;
-  /** For archives of plain bytes: what the bytes are; default uint8. */
+  /** Dtype of the values in an archive of plain bytes; default uint8. */
   readonly dtype?: DType | undefined;
-  /** For archives of plain bytes: how the values are arranged, in C order; default one dimension. */
+  /** Shape of the values in an archive of plain bytes, in C order; default one dimension. */
   readonly shape?: readonly number[] | undefined;
   /**
-   * Names of the dimensions, for the arrays that have as many; `null` is the default. By default those of the attribute
-   * `_ARRAY_DIMENSIONS`, `row` for the rows of columns, and else `dim_0`, `dim_1`, or `dim_0_8000` beside arrays of other lengths.
+   * Names of the dimensions, for arrays with that many dimensions; `null` means the default: the attribute `_ARRAY_DIMENSIONS`, `row` for
+   * the rows of columns, else `dim_0`, `dim_1`, or `dim_0_8000` beside arrays of other lengths.
    */
   readonly dimensionNames?: readonly (string | null)[] | undefined;
-  /** False: refuse (`UNSUPPORTED`) where chunks cannot be copied, instead of recoding them. Default true. */
+  /** Recodes chunks that cannot be copied (default true); false throws `UNSUPPORTED` instead. */
   readonly recode?: boolean | undefined;
   /** Of tables and nested arrays, only these columns. Default all. */
   readonly columns?: readonly string[] | undefined;
@@ -59,7 +59,7 @@ export interface ParquetOptions {
   readonly statistics?: boolean | undefined;
   /** True: only encodings that readers before 2024 know. Columns of integers are recoded for that. */
   readonly compatible?: boolean | undefined;
-  /** `utf8` (default): strings of numpy become strings; `fixed`: their bytes with the zeros that fill them up. */
+  /** `utf8` (default): numpy strings become strings; `fixed`: they stay bytes, with their zero padding. */
   readonly strings?: "utf8" | "fixed" | undefined;
   /**
    * Daily bars of zipline: `day` becomes a date, and `prices` are what that says. Default: where the attributes and columns of a
@@ -75,31 +75,31 @@ export interface ParquetOptions {
   readonly partition?: "symbol" | "year" | undefined;
 }
 
-/** What a conversion makes, and how. */
+/** Options of a conversion. */
 export interface ConvertOptions
   extends LayoutOptions,
     LongOptions,
     Partial<Pick<OpenOptions, "damaged" | "onDamage" | "openPlace">> {
   /** The format to write. Default `zarr`: Zarr v3 with shards. */
   readonly to?: ConvertFormat | undefined;
-  /** Go on with an unfinished conversion of the same source with the same options. */
+  /** Continues an unfinished conversion of the same source with the same options. */
   readonly resume?: boolean | undefined;
-  /** Replace what an earlier conversion made. */
+  /** Replaces the result of an earlier conversion. */
   readonly overwrite?: boolean | undefined;
-  /** Read the whole result back and compare it with the source, before it becomes visible. */
+  /** Reads the whole result back and compares it with the source, before it becomes visible. */
   readonly verify?: boolean | undefined;
-  /** What decides the bytes of Parquet files, and the types of Arrow files. */
+  /** Options that decide the bytes of Parquet files, and the types of Arrow files. */
   readonly parquet?: ParquetOptions | undefined;
-  /** What encodes chunks that cannot be copied (default: the calling thread). */
+  /** Encodes chunks that cannot be copied (default: the calling thread). */
   readonly encoder?: ChunkEncoder | undefined;
   /**
-   * Of a Zarr group, go on past arrays that cannot be read or converted: they are left out, and `failures` names them.
-   * Default false: the first of them is thrown. In a folder of sources they are always left out.
+   * Skips arrays of a Zarr group that cannot be read or converted; `failures` names them. Default false: the first one throws. In a folder
+   * of sources they are always skipped.
    */
   readonly skipFailed?: boolean | undefined;
-  /** Of many sources that go into one hierarchy, how many are converted at a time. Default 4. */
+  /** Number of sources converted at a time, if many go into one hierarchy. Default 4. */
   readonly jobs?: number | undefined;
-  /** Called for each object that is made. Asking for receipts costs a checksum of all bytes written. */
+  /** Called for each object that is written. Receipts cost a checksum of all bytes written. */
   readonly onReceipt?: ((receipt: Receipt) => void) | undefined;
 }
 
@@ -111,8 +111,8 @@ export interface SourceLocation {
 }
 
 /**
- * What can be converted: an opened archive or Zarr node, columns that the caller describes, several archives (they are
- * joined along the first dimension), a place at which all archives and Zarr nodes are found, or sources that the caller lists.
+ * What can be converted: an open archive or Zarr node, columns that the caller describes, several archives (joined along the first
+ * dimension), a place where all archives and Zarr nodes are found, or a list of sources.
  */
 export type ConvertSource =
   | OpenedSource
@@ -120,21 +120,21 @@ export type ConvertSource =
   | SourceLocation
   | { readonly items: AsyncIterable<SourceItem>; readonly names: readonly string[] };
 
-/** Where a conversion goes. */
+/** Destination of a conversion. */
 export interface Destination {
   readonly store: WritableStore;
   /** Key of the file or folder to make; default `""`, the store's root. */
   readonly path?: string | undefined;
-  /** For `zarr3-transformer`: the path of the node in the hierarchy at `path`; default its root. */
+  /** For `zarr3-transformer`: path of the node in the hierarchy at `path`; default its root. */
   readonly node?: string | undefined;
-  /** True where the place is inside of a Zarr group: then names of dimensions have lengths in them, which never collide. */
+  /** True if the place is inside a Zarr group. Dimension names then include lengths, so that they never collide. */
   readonly isInGroup?: boolean | undefined;
 }
 
-/** One source, opened. */
+/** One open source. */
 export type OpenedSource = Archive | JoinedArchives | ZarrArray | ZarrGroup | ColumnArray | ColumnTable;
 
-/** An array of any format, as far as it takes to write its values. */
+/** An array of any format: the members needed to write its values. */
 export interface ColumnArray {
   readonly kind: "array";
   readonly store: ReadableStore;
@@ -148,7 +148,7 @@ export interface ColumnArray {
   getBytes(selection?: Selection | null, options?: LongOptions): Promise<Uint8Array>;
 }
 
-/** Arrays of one length side by side. */
+/** Arrays of equal length side by side. */
 export interface ColumnTable {
   readonly kind: "table";
   readonly store: ReadableStore;
@@ -170,27 +170,29 @@ export interface FoundAt {
   readonly isZarr: boolean;
 }
 
-/** One source of a conversion, found and not opened yet. */
+/** One source of a conversion, found but not open. */
 export interface SourceItem {
-  /** How messages name it. */
+  /** Name in messages. */
   readonly path: string;
-  /** Path below the destination; `""` is that itself. Without the extension of a file. */
+  /** Path below the destination, without a file's extension; `""` is the destination itself. */
   readonly node: string;
-  /** Its path in the source, where `node` had to be another. */
+  /** Path in the source, if `node` differs from it. */
   readonly renamedFrom?: string;
-  /** What is lost besides, in words. */
+  /** Other losses, as text. */
   readonly notes: readonly string[];
-  /** Where it lies in the store of the place that it was found at, so that it can be opened again without a search. */
+  /** Location in the store of the searched place, so that the source can be opened again without a search. */
   readonly found?: FoundAt;
   open(signal?: AbortSignal): Promise<OpenedSource>;
-  /** What changes when the source does, where the target does not look closer. */
+  /** Changes when the source does; used if the target does not look closer. */
   fingerprint?(): Promise<JsonValue>;
 }
 
-/** What happens to a run of chunks: bytes go over as they lie; compressed streams go over, with new ones beside; decoded and encoded. */
+/**
+ * Treatment of a run of chunks. `restream`: compressed streams are copied, and new ones added; `recode`: chunks are decoded and encoded.
+ */
 export type ChunkAction = "copy" | "restream" | "recode";
 
-/** Chunks of the result that follow one another and get the same treatment. */
+/** Consecutive chunks of the result with the same treatment. */
 export interface ChunkRun {
   readonly first: number;
   readonly count: number;
@@ -199,12 +201,12 @@ export interface ChunkRun {
   readonly reason?: string;
 }
 
-/** What becomes of an array: copied chunk by chunk, its compressed streams carried over, some chunks or all recoded, only described (no values), or refused. */
+/** Treatment of an array: chunks copied, compressed streams copied, some or all chunks recoded, only described (no values), or refused. */
 export type PlannedAction = "copy" | "restream" | "mixed" | "recode" | "empty" | "refuse";
 
 /** One array of a {@link ConversionPlan}. */
 export interface PlannedArray {
-  /** Path in the destination, below the conversion's own; `""` is that itself. For files and folders: the key. */
+  /** Path in the destination, relative to the conversion's own; `""` is that path itself. For files and folders: the key. */
   readonly node: string;
   /** How messages name the source. */
   readonly source: string;
@@ -216,18 +218,18 @@ export interface PlannedArray {
   /** Chunks in the result. */
   readonly chunks: number;
   readonly shards: number;
-  /** In items of the result; absent where refused. */
+  /** In items of the result; absent if refused. */
   readonly shape?: readonly number[];
   readonly dataType?: JsonValue;
   readonly chunkShape?: readonly number[];
   readonly shardShape?: readonly number[];
-  /** For each run of chunks what happens to it; absent where that shows only as chunks are read. */
+  /** Treatment of each run of chunks; absent if it is known only as chunks are read. */
   readonly runs?: readonly ChunkRun[];
-  /** What could not be carried over, in words. */
+  /** What could not be preserved, as text. */
   readonly notes: readonly string[];
 }
 
-/** What a conversion of one source would do: JSON, and a pure function of the source and the options. */
+/** What a conversion of one source would do: JSON that depends only on the source and the options. */
 export interface ConversionPlan {
   readonly source: string;
   /** `array`: a single array; `group`: an array for each column. */
@@ -240,7 +242,7 @@ export interface ConversionPlan {
   readonly nbytes: number;
 }
 
-/** What would become of one source: its plan, or why it has none. */
+/** Plan of one source, or the reason why it has none. */
 export interface PlanEntry {
   readonly path: string;
   /** Path below the destination. */
@@ -259,17 +261,17 @@ export interface Failure {
 
 /** A node that was left out of a conversion. */
 export interface NodeFailure extends Failure {
-  /** Its path in the destination, below the conversion's own. */
+  /** Path in the destination, relative to the conversion's own. */
   readonly node: string;
   /** How messages name the source. */
   readonly path: string;
 }
 
-/** What became of one source. */
+/** Outcome of one source. */
 export interface ConvertEntry {
   /** How messages name the source. */
   readonly path: string;
-  /** Its path in the destination, below the conversion's own. */
+  /** Path in the destination, relative to the conversion's own. */
   readonly node: string;
   /** `kept`: an earlier run had converted it. */
   readonly status: "converted" | "kept" | "failed";
@@ -278,34 +280,34 @@ export interface ConvertEntry {
   readonly result?: SourceResult;
 }
 
-/** What the conversion of one source did. */
+/** Result of converting one source. */
 export interface SourceResult {
   readonly arrays: number;
   readonly groups: number;
   /** Chunks whose bytes went over unchanged. */
   readonly chunksCopied: number;
-  /** Short last chunks that were filled up to a whole one, as Zarr wants it. */
+  /** Short last chunks that were padded to full length, as Zarr requires. */
   readonly chunksPadded: number;
   /** Chunks that were decoded and encoded again. */
   readonly chunksRecoded: number;
-  /** Chunks whose compressed streams went over into another frame; absent for formats that keep chunks. */
+  /** Chunks whose compressed streams were copied into another frame; absent for formats that keep chunks. */
   readonly chunksRestreamed?: number;
   readonly shards: number;
-  /** Shards of them that an earlier, unfinished run had made. */
+  /** Shards among them that an earlier, unfinished run had written. */
   readonly shardsKept: number;
   /** Bytes of objects and documents written. */
   readonly bytesWritten: number;
   /** Uncompressed bytes converted. */
   readonly nbytes: number;
   readonly seconds: number;
-  /** True where the result was read back and compared. */
+  /** True if the result was read back and compared. */
   readonly verified: boolean;
-  /** What could not be carried over, in words. */
+  /** What could not be preserved, as text. */
   readonly notes: readonly string[];
   readonly renamed: readonly Renaming[];
 }
 
-/** What a conversion did: sums over the sources that were converted, and an entry for each source. */
+/** Result of a conversion: sums over the converted sources, and an entry for each source. */
 export interface ConvertResult extends SourceResult {
   readonly converted: number;
   readonly kept: number;
@@ -326,7 +328,7 @@ export interface Task {
   readonly nbytes: number;
 }
 
-/** Proof that an object was made. */
+/** Proof that an object was written. */
 export interface Receipt {
   readonly key: string;
   /** Stored bytes. */
@@ -340,7 +342,7 @@ export interface ChunkCounts {
   copied: number;
   padded: number;
   recoded: number;
-  /** Chunks whose compressed streams went over into another frame. */
+  /** Chunks whose compressed streams were copied into another frame. */
   restreamed?: number;
   /** Chunks whose typesize is not the item size of their array: readable, and odd. */
   oddTypesize: number;
@@ -365,34 +367,34 @@ export interface Document {
   readonly bytes: Uint8Array;
 }
 
-/** One array (or a table that is one object) on its way. It becomes visible when its documents are published. */
+/** One array (or a table that is one object) being converted. It becomes visible when its documents are published. */
 export interface ArrayRun {
   /** Path below the source's own place. */
   readonly node: string;
-  /** How messages name its source. */
+  /** Name of its source in messages. */
   readonly path: string;
-  /** Arrays that it stands for: the columns of a table. */
+  /** Number of arrays that it represents: the columns of a table. */
   readonly arrays: number;
   /** Uncompressed bytes. */
   readonly nbytes: number;
   readonly notes: readonly string[];
-  /** Key of the file or folder in the destination that is its own. */
+  /** Key of its file or folder in the destination. */
   readonly root: string;
-  /** True where its objects are shards, which a later run keeps one by one. */
+  /** True if its objects are shards, which a later run keeps one by one. */
   readonly keepsTasks: boolean;
   tasks(signal: AbortSignal | undefined): Iterable<Task> | AsyncIterable<Task>;
-  /** Makes the task's object: atomic, and the same when it is run again. False where there is nothing to make. */
+  /** Writes the task's object, atomically and always with the same bytes. Returns false if the task has no object. */
   run(task: Task, context: TaskContext): Promise<boolean>;
-  /** What makes it visible, where that is known before: an array whose documents are there is finished. */
+  /** Documents that make it visible, if known in advance. An array whose documents exist is finished. */
   readonly documents: readonly Document[];
-  /** Compares every value with the source. Throws `BAD_FIELD` where one differs, and the codes of damage. */
+  /** Compares every value with the source. Throws `BAD_FIELD` if one differs, and the codes of damage. */
   compare(store: ReadableStore, signal: AbortSignal | undefined): Promise<void>;
 }
 
 /** A node that cannot be opened or converted. */
 export interface FailedNode {
   readonly path: string;
-  /** How messages name it. */
+  /** Name in messages. */
   readonly source: string;
   readonly error: SuperchunkError;
 }
@@ -408,7 +410,7 @@ export interface SourceRun {
   readonly notes: readonly string[];
   /** Arrays that fail are left out, and the others go on. */
   readonly skipsFailed: boolean;
-  /** What changes when the source does. */
+  /** Changes when the source does. */
   fingerprint(): Promise<JsonValue>;
   /**
    * Throws `CONFLICT` where something lies in its place, or removes that where it may. Returns folders that are not there

@@ -27,11 +27,11 @@ import { indexOfPlaces } from "./shard-file.ts";
 import { encodeLiveState, type LiveState, showsCommit } from "./state.ts";
 import type { DualFiles } from "./types.ts";
 
-/** What keeping a live view cost so far. */
+/** Cost of keeping a live view so far. */
 export interface MirrorCosts {
   /** Bytes written for shards of their own. */
   bytes: number;
-  /** Shards that were made, or linked. */
+  /** Shards that were written, or linked. */
   shards: number;
   /** Times that something was published. */
   publications: number;

@@ -102,7 +102,7 @@ export interface ShardForm {
 export interface LinkOptions extends LongOptions {
   /** Default `hard`. `copy` leaves the data files as they are. */
   readonly kind?: LinkKind | undefined;
-  /** For archives of plain bytes: what the bytes are (default uint8), and how the values are arranged. */
+  /** Dtype of the values in an archive of plain bytes (default uint8), and their shape. */
   readonly dtype?: DType | undefined;
   readonly shape?: readonly number[] | undefined;
   readonly dimensionNames?: readonly (string | null)[] | undefined;
@@ -139,12 +139,12 @@ export interface LinkPlan {
   readonly files: readonly PlannedLink[];
   /** Bytes added to the data files, or to the copies. */
   readonly added: number;
-  /** True where everything is linked already, and right. */
+  /** True if everything is linked already, and correct. */
   readonly done: boolean;
   readonly notes: readonly string[];
 }
 
-/** What linking did. */
+/** Result of linking. */
 export interface LinkResult extends LinkPlan {
   readonly seconds: number;
 }

@@ -40,8 +40,8 @@ const OF_LINK = ["LINK", "SHARD_INDEX"];
 const REPAIR = 'run "superchunk link" again';
 
 /**
- * What is wrong with the Zarr view of a linked archive; undefined where nothing is linked. Where the archive was changed since,
- * and the view is still right as it was, that is one warning with the code `BEHIND`.
+ * What is wrong with the Zarr view of a linked archive; undefined if nothing is linked. Where the archive was changed since, and the view
+ * is still right as it was, that is one warning with the code `BEHIND`.
  */
 export async function verifyLink(
   site: LinkSite,

@@ -20,49 +20,54 @@ export interface EditOptions
     Omit<WriteSettings, "encoder">,
     ReadSettings,
     PlaceAccess {
-  /** What it has to be (default: whatever it is). With `bloscpack` there are the verbs of a Bloscpack file beside the others. */
+  /** Required format (default: any). `bloscpack` adds the methods that only a Bloscpack file has. */
   readonly format?: EditFormat | undefined;
   /** Makes chunks; default: the calling thread. */
   readonly encoder?: ChunkEncoder | undefined;
-  /** Keeps other writers out: called with the key of the lock's file, or undefined for Zarr, which has none. Without it, only comparing at each commit does. */
+  /**
+   * Keeps out other writers; called with the key of the lock file (undefined for Zarr, which has none). Default: each commit only compares.
+   */
   readonly lock?: ((key: string | undefined) => Promise<WriterLock>) | undefined;
   /**
-   * Of an array of superchunks: others append at the same time, on this machine or on others, and open it with this option too
-   * (default false). There are `append`, `flush` and `close`; each commit takes the lock by itself.
+   * For an array of superchunks: other writers, on this machine or elsewhere, append at the same time and also open it with this option
+   * (default false). Only `append`, `flush` and `close` are available; each commit takes the lock by itself.
    */
   readonly shared?: boolean | SharedOptions | undefined;
-  /** Opens the places of an array of superchunks; default: those that `containers` and `allow` let it use, as `open`. */
+  /** Opens the places of an array of superchunks; default: those that `containers` and `allow` permit, as in `open`. */
   readonly openPlace?: OpenPlace | undefined;
-  /** Takes no lock and writes nothing (default false): only the verbs that plan work, and those that read. */
+  /** Takes no lock and writes nothing (default false). Only methods that plan or read work. */
   readonly readOnly?: boolean | undefined;
 }
 
-/** What is to be made. */
+/** Options of a new array, table, file or group. */
 export interface CreateOptions
   extends Omit<EditOptions, "shared" | "ownPlaces">,
     ChunkSettings,
     Pick<AppendOptions, "publish" | "onProgress"> {
-  /** Default `blz`: an array of superchunks, which is the format of this library. */
+  /** Default `blz`: an array of superchunks, this library's own format. */
   readonly format?: EditFormat | undefined;
-  /** As numpy spells it (`<f8`, `int32`, `[["a","<i4"],["v","<f4",[3]]]`), as Zarr does (`{ "name": …, "configuration": … }`), or parsed. A struct is a table in bcolz. */
+  /**
+   * In numpy's form (`<f8`, `int32`, `[["a","<i4"],["v","<f4",[3]]]`), in Zarr's (`{ "name": …, "configuration": … }`), or parsed. In bcolz
+   * a struct makes a table.
+   */
   readonly dtype?: JsonValue | DType | undefined;
-  /** Of `zarr`: an array (default), or a group, which needs no dtype. Of `bcolz`: an array, or a table (default for a struct). */
+  /** `zarr`: an array (default), or a group, which needs no dtype. `bcolz`: an array, or a table (default for a struct). */
   readonly kind?: "array" | "group" | "table" | undefined;
-  /** Of `zarr`: shape of a chunk, or of an inner chunk of a shard (default: `chunkLength` rows of about 1 MiB). */
+  /** `zarr`: shape of a chunk, or of an inner chunk of a shard (default: `chunkLength` rows of about 1 MiB). */
   readonly chunkShape?: readonly number[] | undefined;
   /** Of `zarr`: shape of a shard; default: no shards. */
   readonly shardShape?: readonly number[] | undefined;
-  /** Of `zarr`: codecs of a chunk, in place of `compressor`. */
+  /** `zarr`: codecs of a chunk, instead of `compressor`. */
   readonly codecs?: readonly JsonValue[] | undefined;
   /** Of `zarr`: names of the dimensions. */
   readonly dimensionNames?: readonly (string | null)[] | undefined;
   /** Of `zarr`: further members of the specification. */
   readonly specification?: Omit<ZarrSpecification, "shape" | "dataType" | "chunkShape"> | undefined;
-  /** Rows and the shape of a row, default no rows of single values. Rows are filled with the default value. */
+  /** Number of rows, followed by the shape of a row; default: no rows of single values. Rows are filled with the default value. */
   readonly shape?: number | readonly number[] | undefined;
   /**
-   * The rows that it begins with, in any form that `append` takes, in place of a length in `shape`. It is there with all of them; where that
-   * fails, also while a stream comes, nothing of it is left.
+   * First rows, in any form that `append` takes, instead of a length in `shape`. The array appears with all of them; a failure, also in the
+   * middle of a stream, leaves nothing behind.
    */
   readonly data?: unknown;
   /** Default value; default zero, empty, NaT. */
@@ -70,23 +75,23 @@ export interface CreateOptions
   /** User attributes. */
   readonly attrs?: JsonObjectInput | undefined;
   /**
-   * Of `blz`: chunks of about 1 MiB (`read`) or of at most 128 KiB (`update`). Default: `update`; with `zarr` by `expectedLength`, up to
-   * 1 MiB, because readers of Zarr take long for each chunk.
+   * `blz`: chunks of about 1 MiB (`read`) or of at most 128 KiB (`update`). Default `update`; with `zarr`, chosen from `expectedLength`, up
+   * to 1 MiB, because Zarr readers are slow with many chunks.
    */
   readonly optimize?: Optimize | undefined;
-  /** Of `blz`: room behind each chunk for `modify: "in-place"`. */
+  /** `blz`: room after each chunk for `modify: "in-place"`. */
   readonly reserve?: Reserve | undefined;
-  /** Of `blz`: the fields of a struct lie in a folder each (default true). */
+  /** `blz`: stores each field of a struct in a folder of its own (default true). */
   readonly columns?: boolean | undefined;
   /** Of `blz`: the folder is kept a Zarr v3 array as well (default false). */
   readonly zarr?: boolean | undefined;
   /**
-   * Of `blz`: folders (`file:`, `s3:`) in which superchunks lie besides the array's own, with names or without. Readers are to allow them, by
-   * `allow`; here they are allowed.
+   * `blz`: folders (`file:`, `s3:`) that hold superchunks besides the array's own folder, with or without names. Readers must permit them
+   * with `allow`; here they are permitted.
    */
   readonly places?: readonly (string | StoredPlace)[] | undefined;
-  /** Of `blz`, with `places`: which one a new superchunk goes to (default `round`). */
+  /** `blz` with `places`: which place a new superchunk goes to (default `round`). */
   readonly placeBy?: PlaceRule | undefined;
-  /** Removes an archive that is there (default false: `CONFLICT`). */
+  /** Replaces an existing archive (default false: `CONFLICT`). */
   readonly overwrite?: boolean | undefined;
 }

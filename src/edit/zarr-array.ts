@@ -58,22 +58,22 @@ const AT_ONCE = 8;
 const NO_COLUMNS = "a Zarr array has no columns; a group has arrays";
 const OLD = "only Zarr v3 documents are changed; convert the array first";
 
-/** Work on single shards of an array: filled by several workers, made small, recovered. Positions are those in the grid of shards. */
+/** Operations on single shards of an array: parallel filling, compaction, recovery. Positions are those in the grid of shards. */
 export interface ShardTools {
   /**
-   * Reserves room for a shard whose index is at the start, of `slotBytes` for each encoded chunk (default: what values that cannot be
-   * compressed take). The reservation is plain data, for threads and processes.
+   * Reserves room for a shard with its index at the start, with `slotBytes` for each encoded chunk (default: enough for incompressible
+   * values). The reservation is plain data that can be sent to threads and processes.
    */
   reserve(position: readonly number[], slotBytes?: number): Promise<ShardReservation>;
-  /** Encodes one inner chunk: the bytes of all its items, also where it reaches over the array's edge. */
+  /** Encodes one inner chunk from the bytes of all its items, including those beyond the array's edge. */
   encode(items: Uint8Array): Promise<Uint8Array>;
-  /** Writes an encoded chunk into its slot; in any order, by any process. */
+  /** Writes an encoded chunk into its slot, in any order, from any process. */
   write(reservation: ShardReservation, slot: number, encoded: Uint8Array): Promise<WrittenSlot>;
-  /** Writes the index of all slots that were written, and gives the shard its name. */
+  /** Writes the index of all written slots, and gives the shard its name. */
   finish(reservation: ShardReservation, written: Iterable<WrittenSlot>): Promise<void>;
   /** Rewrites a shard without the bytes that no chunk uses. */
   compact(position: readonly number[], options?: StoreOptions): Promise<unknown>;
-  /** Makes a shard that a broken-off append left without its index what its last whole index names. */
+  /** Restores a shard whose index an interrupted append left unwritten to the contents of its last whole index. */
   recover(position: readonly number[], options?: StoreOptions): Promise<ShardRecovery>;
 }
 
@@ -123,7 +123,7 @@ export class ZarrEdit extends QueuedEditor {
     return this.#array.warnings;
   }
 
-  /** Work on single shards. What waits is not in them before `flush`. */
+  /** Operations on single shards. Rows that wait in memory are not in the shards before `flush`. */
   get shards(): ShardTools {
     const array = this.#array;
     return {
@@ -141,11 +141,11 @@ export class ZarrEdit extends QueuedEditor {
   }
 
   /**
-   * Appends rows along the first dimension. Typed arrays, bytes and lists wait in memory until there are 32 MiB or `flush` comes; the
-   * rows of a stream count all together when this resolves.
+   * Appends rows along the first dimension. Typed arrays, bytes and lists wait in memory until they reach 32 MiB or `flush` is called; the
+   * rows of a stream all become part of the array when this resolves.
    *
-   * @throws BAD_ARGUMENT for values that do not fit; CONFLICT where another writer was faster; UNSUPPORTED for grids whose chunks
-   * have lengths of their own
+   * @throws BAD_ARGUMENT for values that do not fit; CONFLICT if another writer was faster; UNSUPPORTED for grids with chunks of unequal
+   * lengths
    */
   override append(values: unknown, options: LongOptions = {}): Promise<void> {
     return this.#run("append", async () => {
@@ -165,7 +165,7 @@ export class ZarrEdit extends QueuedEditor {
     });
   }
 
-  /** Sets the selected values; durable when it resolves, but for what `flush` of the strategies `append` and `fixed` completes. */
+  /** Sets the selected values. Durable on resolve; with the strategies `append` and `fixed`, after `flush`. */
   override set(
     selection: Selection | null,
     values: unknown,
@@ -180,7 +180,7 @@ export class ZarrEdit extends QueuedEditor {
     });
   }
 
-  /** Gives another shape. What is cut off never shows again; what is added is the fill value. */
+  /** Changes the shape. Values cut off never reappear; new items have the fill value. */
   override resize(given: number | readonly number[], options: LongOptions = {}): Promise<void> {
     return this.#run("resize", async () => {
       this.#assertGrid();
@@ -231,7 +231,7 @@ export class ZarrEdit extends QueuedEditor {
     });
   }
 
-  /** Rows at the end only: they are cut off. Throws `UNSUPPORTED` for others. */
+  /** Cuts off rows at the end. Throws `UNSUPPORTED` for other rows. */
   override deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
     return attempt(async () => {
       const { rowsDeleted } = await this.planDelete(start, end);
@@ -255,10 +255,7 @@ export class ZarrEdit extends QueuedEditor {
     );
   }
 
-  /**
-   * Rewrites every shard without the bytes that no chunk uses. Throws `BAD_ARGUMENT` where there are no shards, and `UNSUPPORTED` for other
-   * settings.
-   */
+  /** Rewrites every shard without its unused bytes. Throws `BAD_ARGUMENT` if there are no shards, and `UNSUPPORTED` for other settings. */
   override compact(changes: ChunkSettings = {}, { signal, onProgress }: LongOptions = {}): Promise<void> {
     if (Object.values(changes).some((value) => value !== undefined)) return this.refuse("compact");
     return this.#run("compact", async () => {

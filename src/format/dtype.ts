@@ -19,9 +19,9 @@ const LETTERS = {
 } as const;
 
 /**
- * numpy's spelling: a type string with its byte order (`<f8`, `|b1`, `|S5`, `<M8[ns]`, `|O`), for a struct the
- * list of fields `[["a","<i4"],["v","<f4",[3]]]`, with padding as unnamed fields, for a struct whose fields
- * overlap, are out of order, or have an empty name, the dict of names, formats, offsets and itemsize. [FD.5-01]
+ * Formats a dtype as numpy does: a type string with its byte order (`<f8`, `|b1`, `|S5`, `<M8[ns]`, `|O`). A struct becomes the list of
+ * fields `[["a","<i4"],["v","<f4",[3]]]`, with padding as unnamed fields; if its fields overlap, are out of order, or have an empty name,
+ * the dict of names, formats, offsets and itemsize. [FD.5-01]
  */
 export function formatDType(dtype: DType): string | JsonValue {
   if (dtype.kind !== "struct") return formatScalar(dtype);
@@ -281,10 +281,9 @@ export function takeFields(budget: FieldBudget, count: number, path: string): vo
 }
 
 /**
- * Parses a dtype as stored in metadata: a string (`float64`, `<f8`, `'<f8'` in Python's quotes, the repr of a
- * list of fields or of a dict) or JSON (nested lists, a dict). A type string without a byte order is little-endian.
- * Throws `BAD_FIELD` for what cannot be a dtype, `UNSUPPORTED` for a dtype that is not known here, `LIMIT` for
- * one that is too deep or has too many fields.
+ * Parses a dtype as stored in metadata: a string (`float64`, `<f8`, `'<f8'` in Python's quotes, the repr of a list of fields or of a dict)
+ * or JSON (nested lists, a dict). A type string without a byte order is little-endian. Throws `BAD_FIELD` for an invalid dtype,
+ * `UNSUPPORTED` for an unknown one, `LIMIT` for one that is too deep or has too many fields.
  */
 export function parseDType(stored: JsonValue, path: string): DType {
   return parseNested(stored, path, 0, { left: MAX_FIELDS });

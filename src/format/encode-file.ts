@@ -69,7 +69,7 @@ function checkEncodable(header: BlpkHeader): void {
 export interface SectionOptions {
   /** Default adler32. */
   readonly checksum?: ChecksumName;
-  /** Default zlib; dropped where it makes the text longer. */
+  /** Default zlib; not used if it makes the text longer. */
   readonly codec?: "none" | "zlib";
   /** Default 6. */
   readonly level?: number;

@@ -5,8 +5,8 @@
  */
 
 /**
- * A number that JSON text has as a float also where it is whole, as `1.0`: Python reads that as a float, and `1` as an
- * integer, which a JavaScript number does not tell apart.
+ * A whole number that JSON text has as a float, such as `1.0`. Python reads `1.0` as a float and `1` as an integer; JavaScript numbers do
+ * not distinguish them.
  */
 export class JsonFloat {
   readonly value: number;
@@ -19,7 +19,7 @@ export class JsonFloat {
     return this.value;
   }
 
-  /** A member of what `parseJson` returned, as its text had it: a {@link JsonFloat} where it was a whole float. */
+  /** Returns a member of a result of `parseJson` as its text had it: a {@link JsonFloat} if it was a whole float. */
   static memberOf<T>(container: Readonly<Record<string, T>>, name: string): T | JsonFloat | null {
     const value = container[name];
     return isNotedFloat(container, name, value) ? new JsonFloat(Number(value)) : (value ?? null);

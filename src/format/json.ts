@@ -18,8 +18,8 @@ export const MAX_INTEGER_DIGITS = 4300;
 /** How {@link parseJson} reads. */
 export interface JsonReading {
   /**
-   * Floats that are whole numbers (`1.0`): `plain` numbers (default); `kept` as {@link JsonFloat}, for what is to be written
-   * again; or `typed`: kept too, and a float beyond the largest, which Python reads as infinity from a file, is `LIMIT`.
+   * Form of floats that are whole numbers (`1.0`): `plain` numbers (default); `kept` as {@link JsonFloat}, to be written again; `typed`:
+   * kept too, and a float above the largest, which Python reads from a file as infinity, throws `LIMIT`.
    */
   readonly floats?: "plain" | "kept" | "typed";
   /** Values of the document at most (default 4,000,000). */
@@ -27,10 +27,9 @@ export interface JsonReading {
 }
 
 /**
- * Parses a document: text, or UTF-8 bytes with or without a byte order mark. `path` names it in messages.
- * Integers beyond 2^53 are bigint; the last of equal keys wins, as in Python.
- * Throws `TRUNCATED` where the text ends too soon, `BAD_FIELD` where it is not JSON, `LIMIT` where it is too
- * large or too deep; `details.offset` is the byte.
+ * Parses a document: text, or UTF-8 bytes with or without a byte order mark. `path` names it in messages. Integers beyond 2^53 become
+ * bigint; the last of equal keys wins, as in Python. Throws `TRUNCATED` if the text ends too soon, `BAD_FIELD` if it is not JSON, `LIMIT`
+ * if it is too large or too deep; `details.offset` is the byte.
  */
 export function parseJson(
   source: string | Uint8Array,
@@ -312,9 +311,8 @@ interface JsonStyle {
 }
 
 /**
- * A value as text. bigint is written as digits; {@link JsonFloat}, and what stood as a float where the object that it is in
- * was parsed, never as an integer. Strict JSON has no NaN and infinities: they become the strings "NaN", "Infinity",
- * "-Infinity".
+ * Formats a value as JSON text. bigint is written as digits. {@link JsonFloat}, and floats of objects that were parsed, are never written
+ * as integers. Strict JSON has no NaN and infinities: they become the strings "NaN", "Infinity", "-Infinity".
  */
 export function stringifyJson(value: JsonInput, style: JsonStyle = {}): string {
   const parts: string[] = [];

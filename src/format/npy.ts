@@ -15,12 +15,12 @@ const MAX_HEADER = 1 << 20;
 /** Bytes that {@link npyHeaderLength} needs. */
 export const NPY_START = 12;
 
-/** What a `.npy` file says of its values. */
+/** Header of a `.npy` file. */
 export interface NpyHeader {
   readonly dtype: DType;
   readonly shape: readonly number[];
   readonly order: "C" | "F";
-  /** Where the values start, in bytes. */
+  /** Offset of the values, in bytes. */
   readonly dataAt: number;
 }
 
@@ -111,9 +111,9 @@ const ALIGNMENT = 64;
 const GROWTH_DIGITS = 21;
 
 /**
- * The bytes in front of the values of a C-ordered array: magic, version, length, a Python dict, spaces, a line feed.
- * Version 1 where the dict is below 64 KiB and Latin-1, 2 where it is longer, 3 where names are beyond Latin-1.
- * Throws `UNSUPPORTED` for Python objects and for fields that overlap or are out of order.
+ * Returns the bytes before the values of a C-ordered array: magic, version, length, a Python dict, spaces, a line feed. Version 1 if the
+ * dict is below 64 KiB and Latin-1, 2 if it is longer, 3 if names are beyond Latin-1. Throws `UNSUPPORTED` for Python objects and for
+ * fields that overlap or are out of order.
  */
 export function encodeNpyHeader(dtype: DType, shape: readonly number[]): Uint8Array {
   const dimensions = `(${shape.join(", ")}${shape.length === 1 ? "," : ""})`;

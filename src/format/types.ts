@@ -19,7 +19,7 @@ export type ChecksumName =
   | "sha384"
   | "sha512";
 
-/** Values as JSON written by Python can have them: integers beyond 2^53 are bigint, NaN and Infinity are numbers. */
+/** Values of JSON written by Python: integers beyond 2^53 are bigint, NaN and Infinity are numbers. */
 export type JsonValue =
   | null
   | boolean
@@ -32,13 +32,13 @@ export type JsonValue =
 /** A JSON object. */
 export type JsonObject = { readonly [key: string]: JsonValue };
 
-/** What is written as JSON: values, and floats that stay floats where they are whole. */
+/** Values to write as JSON, with floats that stay floats even if whole. */
 export type JsonInput = JsonValue | JsonFloat | readonly JsonInput[] | { readonly [key: string]: JsonInput };
 
 /** A JSON object to be written. */
 export type JsonObjectInput = { readonly [key: string]: JsonInput };
 
-/** Time units of datetime64 and timedelta64; `generic` where none is given. */
+/** Time units of datetime64 and timedelta64; `generic` if there is none. */
 export type TimeUnit =
   | "Y"
   | "M"
@@ -55,7 +55,7 @@ export type TimeUnit =
   | "as"
   | "generic";
 
-/** Byte order of the items; `none` where it means nothing (one byte, strings of bytes, structs). */
+/** Byte order of the items; `none` if it has no meaning (single bytes, byte strings, structs). */
 export type ByteOrder = "little" | "big" | "none";
 
 /** A numpy data type. `itemSize` in bytes, sub-array dimensions included. @see FORMAT.md [FD] */

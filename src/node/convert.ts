@@ -34,21 +34,20 @@ const KNOWN =
 
 /** Options of `convert` for paths and addresses. */
 export interface ConvertPathOptions extends ConvertOptions, ThreadOptions {
-  /** Join the archives along the first dimension, in the order given; those of a folder in the order of their names. */
+  /** Joins the archives along the first dimension, in the order given, or in name order for those of a folder. */
   readonly concat?: boolean | undefined;
-  /** Of a set of references, and of arrays with places: what may be read, as `open` takes it. */
+  /** What references and arrays with places may read, as in `open`. */
   readonly allow?: readonly string[] | undefined;
 }
 
 /**
- * Converts what is at a path or an address, or at several, into another format at a destination: an archive, a Zarr array or
- * group, or a folder with many of them. Several sources become the entries of one folder, under their own names. Threads
- * encode what has to be recoded (`threads: 0` turns that off). Zarr that goes into a Zarr group becomes a member of it: groups
- * that are missing in between are made, and the consolidated metadata of the groups above list it.
+ * Converts one or several sources, at paths or addresses, to another format: an archive, a Zarr array or group, or a folder with many of
+ * them. Several sources become the entries of one folder, under their own names. Threads encode the chunks that must be recoded
+ * (`threads: 0` turns that off). Zarr converted into a Zarr group becomes a member of the group: missing groups in between are created, and
+ * the consolidated metadata of the groups above list it.
  *
- * @throws CONFLICT where the destination is taken, is a source, or lies in one, in a Zarr array, or in a linked archive; BAD_ARGUMENT
- * where two sources have the same
- * name; NOT_FOUND, UNSUPPORTED, READ_ONLY, and the codes of damage
+ * @throws CONFLICT if the destination is taken, is a source, or is inside a source, a Zarr array or a linked archive; BAD_ARGUMENT if two
+ * sources have the same name; NOT_FOUND, UNSUPPORTED, READ_ONLY, and the codes of damage
  */
 export async function convert(
   sources: string | readonly string[],
@@ -87,7 +86,7 @@ export async function convert(
   }
 }
 
-/** What {@link convert} would do, source by source, without writing anything. */
+/** Yields what {@link convert} would do with each source. Writes nothing. */
 export async function* planConversion(
   sources: string | readonly string[],
   destination: string,

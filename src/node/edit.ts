@@ -35,10 +35,10 @@ export interface EditPathOptions extends EditOptions, LockOptions, ThreadOptions
 export interface CreatePathOptions extends CreateOptions, LockOptions, ThreadOptions, MirrorPathOptions {}
 
 /**
- * Opens what lies at a path, or at an `s3:` address, for editing. `close` or `await using` gives up the lock.
+ * Opens an archive or Zarr node at a path or an `s3:` address for editing. `close` or `await using` releases the lock.
  *
- * @throws as `edit` of the core; CONFLICT where another writer holds the lock, unless `breakLock`; UNSUPPORTED for formats of
- * other programs in S3, which has no locks
+ * @throws as `edit` of the core; CONFLICT if another writer holds the lock, unless `breakLock`; UNSUPPORTED for formats of other programs
+ * in S3, which has no locks
  */
 export function edit(
   path: string,
@@ -72,7 +72,7 @@ const KNOWN =
   );
 
 /**
- * Makes something at a path, or at an `s3:` address, and opens it for editing.
+ * Creates an array, a table, a file or a group at a path or an `s3:` address, and opens it for editing.
  *
  * @throws as `create` of the core, and as {@link edit}
  */

@@ -60,11 +60,11 @@ export async function findMembership(
 }
 
 /**
- * Lets the consolidated metadata of the Zarr v3 group at a path or `s3:` address list all nodes below it, and those of the groups
- * below that have any.
+ * Updates the consolidated metadata of the Zarr v3 group at a path or `s3:` address to list all nodes below it. Groups below with
+ * consolidated metadata are updated too.
  *
- * @throws NOT_FOUND, UNSUPPORTED for an array; CONFLICT for an archive that is a Zarr group as well, or where other writers are at
- * work all the time; READ_ONLY, NO_SPACE, IO
+ * @throws NOT_FOUND, UNSUPPORTED for an array; CONFLICT for an archive that is a Zarr group as well, or if other writers keep changing it;
+ * READ_ONLY, NO_SPACE, IO
  */
 export async function consolidate(location: string, options: StoreOptions = {}): Promise<Consolidation> {
   const { store, path } = locateTarget(location);

@@ -22,7 +22,7 @@ export interface Location {
 /** A path into an HDF5 file, a store of Blosc2 or a set of references: the folder that it is in, and what follows. */
 const HELD = /^(?:(.*?)\/)?([^/]+\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom|b2[dz]|json|parq)\/.+)$/i;
 
-/** The store and key of a path or URL that exists. Throws `NOT_FOUND`, `UNSUPPORTED` (another scheme), `BAD_ARGUMENT` (empty). */
+/** Finds the store and key of an existing path or URL. Throws `NOT_FOUND`, `UNSUPPORTED` (another scheme), `BAD_ARGUMENT` (empty). */
 export async function locate(location: string): Promise<Location> {
   refuseEmptyPath(location);
   const scheme = /^([a-z][a-z0-9+.-]+):\/\//i.exec(location)?.[1]?.toLowerCase();
@@ -104,7 +104,7 @@ export async function closeOnFailure<T>(store: { close?(): Promise<void> }, open
   }
 }
 
-/** A place that can be written, which need not exist: a folder, or `s3://bucket/prefix`. */
+/** A writable place, which need not exist: a folder, or `s3://bucket/prefix`. */
 export interface WritableLocation {
   readonly store: WritableStore;
   readonly path: string;
@@ -131,9 +131,9 @@ export function isS3Address(location: string): boolean {
 }
 
 /**
- * The store for a destination, which need not exist: with its root there, or for a `file` in the folder above.
+ * Finds the store for a destination, which need not exist: rooted there, or for a `file` in the folder above.
  *
- * @throws UNSUPPORTED for addresses that cannot be written; BAD_ARGUMENT for an empty path, and a name that no key can have
+ * @throws UNSUPPORTED for addresses that cannot be written; BAD_ARGUMENT for an empty path, and a name that cannot be a key
  */
 export function locateTarget(location: string, kind: "folder" | "file" = "folder"): WritableLocation {
   if (isS3Address(location)) {

@@ -16,13 +16,13 @@ import { locate } from "./locate.ts";
 
 /** A `.npy` file whose header was read. */
 export interface NpyFile extends NpyHeader {
-  /** As messages name it. */
+  /** Name in messages. */
   readonly name: string;
   /** Bytes of the values. */
   readonly nbytes: number;
-  /** The values' bytes in the order of the file, as often as they are asked for; those of a stream once. */
+  /** Yields the values' bytes in file order. Can be called any number of times; once for a stream. */
   values(options?: StoreOptions): AsyncGenerator<Uint8Array>;
-  /** The same in C order, in which rows are appended. A stream in Fortran order of more than 32 MiB waits in a temporary file. */
+  /** Yields the same in C order, in which rows are appended. A stream in Fortran order of more than 32 MiB waits in a temporary file. */
   rows(options?: StoreOptions): AsyncGenerator<Uint8Array>;
 }
 
@@ -30,9 +30,9 @@ export interface NpyFile extends NpyHeader {
 const READ_BYTES = 1 << 20;
 
 /**
- * Reads the header of a `.npy` file: at a path or an address, or of a stream, which messages call `name`.
+ * Reads the header of a `.npy` file at a path or an address, or of a stream, which messages call `name`.
  *
- * @throws NOT_FOUND; BAD_MAGIC, TRUNCATED, BAD_FIELD for what is not a whole `.npy` file; UNSUPPORTED for Python objects and other
+ * @throws NOT_FOUND; BAD_MAGIC, TRUNCATED, BAD_FIELD for an invalid or partial `.npy` file; UNSUPPORTED for Python objects and other
  * versions; LIMIT
  */
 export async function openNpy(

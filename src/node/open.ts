@@ -46,10 +46,10 @@ export interface OpenArrayPathOptions<Name extends string = string>
     ThreadOptions {}
 
 /**
- * Opens whatever is at a path, or at an `http(s):` or `s3:` address: an archive, a Zarr array or group of any version (also a node
- * inside of a hierarchy of zarr 2.13 to 2.18), a set of kerchunk references. Its `close()` releases the store too.
+ * Opens anything at a path, or at an `http(s):` or `s3:` address: an archive, a Zarr array or group of any version (also a node inside a
+ * hierarchy of zarr 2.13 to 2.18), a set of kerchunk references. Its `close()` releases the store too.
  *
- * Where many chunks are read, worker threads decode them (`threads: 0` turns that off).
+ * If many chunks are read, worker threads decode them (`threads: 0` turns that off).
  *
  * @throws BAD_ARGUMENT, NOT_FOUND, UNSUPPORTED, and the codes of damage
  */
@@ -82,9 +82,9 @@ export async function open(location: string, options: OpenPathOptions = {}): Pro
 }
 
 /**
- * Opens the archive at a path or an address, and nothing else: for those who want its encoded chunks, or to write to it.
+ * Opens only an archive at a path or an address, for access to its encoded chunks or for writing to it.
  *
- * @throws UNSUPPORTED for Zarr and what else is not an archive; and as {@link open}
+ * @throws UNSUPPORTED for Zarr and anything else that is not an archive; and as {@link open}
  */
 export async function openArchive(location: string, options: OpenPathOptions = {}): Promise<Archive> {
   useNativeDigests();
@@ -101,10 +101,10 @@ async function decoderFor(options: OpenPathOptions): Promise<ChunkDecoder> {
 }
 
 /**
- * Opens an array at a path or an address: what is there, or its `column`. With `dtype`, values have the type of that name.
+ * Opens the array at a path or an address, or its `column`. With `dtype`, values have the type of that name.
  *
- * @throws BAD_ARGUMENT where it is not an array, has no such dtype, or is a table and no column is named; NOT_FOUND for a
- * column that is not there; and as {@link open}
+ * @throws BAD_ARGUMENT if it is not an array, has another dtype, or is a table and no column is named; NOT_FOUND for a missing column; and
+ * as {@link open}
  */
 export async function openArray<const Name extends string = string>(
   location: string,
@@ -119,9 +119,9 @@ export async function openArray<const Name extends string = string>(
 }
 
 /**
- * Opens a table at a path or an address: a ctable, or a Zarr group whose arrays are all directly below it and of one length.
+ * Opens a table at a path or an address: a ctable, or a Zarr group whose arrays are all directly below it and of equal length.
  *
- * @throws BAD_ARGUMENT where it is something else; and as {@link open}
+ * @throws BAD_ARGUMENT for anything else; and as {@link open}
  */
 export async function openTable(
   location: string,
@@ -143,8 +143,8 @@ export function accessOf<A extends PlaceAccess>(access: A): A & Pick<PlaceAccess
 }
 
 /**
- * What opens the places of arrays, for `openPlace` of functions that take a store: those that `containers` and `allow` let it use. `open`, `edit`
- * and others that take a path make one by themselves.
+ * Returns an opener of the places that `containers` and `allow` permit, for `openPlace` of functions that take a store. Functions that take
+ * a path, such as `open` and `edit`, make one by themselves.
  */
 export function placeOpener(access: PlaceAccess): OpenPlace {
   return placesOf(accessOf(access));

@@ -39,31 +39,29 @@ const HEAD = "plan.json";
 
 /** Options of {@link plan}. */
 export interface PlanPathOptions extends ConvertPathOptions {
-  /** Writes the plan there too: one file where the name ends in `.json`, else a folder with parts of JSON lines. */
+  /** Also writes the plan there: one file if the name ends in `.json`, else a folder with parts of JSON lines. */
   readonly output?: string | undefined;
   /**
-   * What is shared. `verify`: all that lies at the sources is verified, and `destination` is the file of the report. `virtualize`:
-   * references to all archives go to `destination`; of the options `portable`, `columns` and `dimensionNames` count. `repair`: of
-   * each archive in which anything is wrong, what is whole goes to a copy in the folder `destination`, beside a report, `repair.jsonl`.
-   * Default `convert`.
+   * The shared work. `verify`: verifies everything at the sources; `destination` is the file of the report. `virtualize`: writes references
+   * to all archives to `destination`; uses the options `portable`, `columns` and `dimensionNames`. `repair`: copies the intact parts of
+   * each damaged archive to the folder `destination`, beside a report, `repair.jsonl`. Default `convert`.
    */
   readonly command?: "convert" | "verify" | "virtualize" | "repair" | undefined;
   /** Of `virtualize`: the form of the references. Default `icechunk`. */
   readonly form?: VirtualizeOptions["to"];
-  /** Of `repair`: what stands where a chunk is gone. Without it archives with holes are named, and not repaired. */
+  /** `repair`: what replaces a lost chunk. Without it, archives with holes are named, and not repaired. */
   readonly holes?: HolePolicy | undefined;
-  /** Of `repair`: search for Blosc headers where nothing else tells where chunks are (default false). */
+  /** `repair`: searches for Blosc headers if nothing else says where chunks are (default false). */
   readonly scan?: boolean | undefined;
 }
 
 /**
- * Plans a conversion that many processes or machines share: the same sources and options as for `convert`. Nothing is written at the
- * destination. {@link runTasks} runs shares of the plan, anywhere and in any order, and {@link finish} ends it; the result
- * is the same as that of one `convert`, byte for byte. Sources and destination are named by absolute paths, or addresses, which every
- * machine must have.
+ * Plans a conversion that many processes or machines share, with the sources and options of `convert`. Writes nothing at the destination.
+ * {@link runTasks} runs shares of the plan, anywhere and in any order, and {@link finish} ends it; the result is the same as that of one
+ * `convert`, byte for byte. Sources and destination are named by absolute paths, or by addresses, which every machine must have.
  *
- * @throws CONFLICT where the destination is taken, or a plan is at `output`; UNSUPPORTED for `zarr3-transformer`, which only one
- * process can write; what `planConversion` throws
+ * @throws CONFLICT if the destination is taken, or a plan is at `output`; UNSUPPORTED for `zarr3-transformer`, which only one process can
+ * write; the errors of `planConversion`
  */
 export async function plan(
   sources: string | readonly string[],
@@ -401,11 +399,11 @@ function workerName(): string {
 export interface RunTasksOptions extends ShareOptions, ThreadOptions {}
 
 /**
- * Runs a share of a plan (`share: { k: 3, n: 50 }` is the third of fifty; default all): its tasks that have no receipt beside the
- * destination. `planned` is a plan, or where it lies. A task that fails does not stop the others; `failures` names its
- * source. A task that is run twice, or on two machines at the same time, makes the same bytes.
+ * Runs the tasks in a share of a plan that have no receipt beside the destination (`share: { k: 3, n: 50 }` is the third of fifty; default
+ * all). `planned` is a plan, or its location. A failed task does not stop the others; `failures` names its source. A task that runs twice,
+ * or on two machines at the same time, writes the same bytes.
  *
- * @throws CONFLICT where something else lies at the destination; NO_SPACE, READ_ONLY, IO; UNSUPPORTED for a plan of another version of superchunk
+ * @throws CONFLICT if the destination holds anything else; NO_SPACE, READ_ONLY, IO; UNSUPPORTED for a plan of another version of superchunk
  */
 export function runTasks(planned: SharedPlan | string, options: RunTasksOptions = {}): Promise<ShareResult> {
   const worker = options.worker ?? workerName();
@@ -413,22 +411,25 @@ export function runTasks(planned: SharedPlan | string, options: RunTasksOptions 
   return withJob(planned, (job) => runShared(job, { ...options, worker, encoder }));
 }
 
-/** What a plan came to. */
+/** Result of a plan. */
 export interface FinishResult extends SharedResult {
   readonly plan: SharedPlan;
-  /** Of a plan to verify: the report, a line for each archive and Zarr array, as `superchunk verify --report` writes them; of one to repair, what became of each. */
+  /**
+   * For `verify`: the report, a line for each archive and Zarr array, as `superchunk verify --report` writes it. For `repair`: each
+   * outcome.
+   */
   readonly report?: readonly JsonObject[];
-  /** Of a plan of references: what was written; absent where that was before. */
+  /** For `virtualize`: what was written; absent if that was done before. */
   readonly references?: VirtualizeResult;
 }
 
 /**
- * Ends a plan: sees that every task has its receipt (of a plan that is not a conversion, that is nearly all: then it makes the report, or the references), compares values where the plan asks for it (`verify`), and makes the result
- * visible, the root last. It can be killed anywhere and run again. Undefined where nothing is left to do, because the plan was
- * finished before.
+ * Ends a plan: checks that every task has its receipt, compares values if the plan says so (`verify`), and makes the result visible, the
+ * root last. For plans that are not conversions, it checks the receipts and writes the report or the references. It can be killed at any
+ * point and run again. Returns undefined if the plan was finished before.
  *
- * @throws INCOMPLETE where tasks are missing, with the first of them; CONFLICT where a source has changed; BAD_FIELD where a value
- * differs; the codes of damage
+ * @throws INCOMPLETE if tasks are missing, with the first of them; CONFLICT if a source has changed; BAD_FIELD if a value differs; the
+ * codes of damage
  */
 export function finish(
   planned: SharedPlan | string,
@@ -468,7 +469,7 @@ export function finish(
   });
 }
 
-/** How far a plan is, as the receipts beside its destination say. */
+/** Returns the progress of a plan, from the receipts beside its destination. */
 export function planStatus(planned: SharedPlan | string): Promise<SharedStatus> {
   return withJob(planned, statusOf);
 }

@@ -43,18 +43,17 @@ import { S3Store } from "./s3/s3-store.ts";
 export interface OpenPathReferencesOptions
   extends OpenReferencesOptions,
     Omit<RepositoryOptions, "containers" | "credentials"> {
-  /** What is at the path (default: `kerchunk`, JSON or Parquet). */
+  /** Form of the references at the path (default: `kerchunk`, JSON or Parquet). */
   readonly form?: "kerchunk" | "icechunk" | undefined;
   /** For Icechunk: branch (default `main`). */
   readonly branch?: string | undefined;
 }
 
 /**
- * Opens references at a path or an address as a store of zarrita's, with their guards enforced.
+ * Opens references at a path or an address as a zarrita store, with their guards enforced.
  *
- * Only the containers given, and those kept beside a kerchunk set that `authorize` names, are read. Throws
- * `NOT_FOUND`, `BAD_FIELD`, `UNSUPPORTED`; reads throw `UNSAFE_PATH` for what is in no authorised container, and
- * `STALE` for an object that has changed.
+ * Reads only the containers passed, and those kept beside a kerchunk set that `authorize` names. Throws `NOT_FOUND`, `BAD_FIELD`,
+ * `UNSUPPORTED`. Reads throw `UNSAFE_PATH` for objects outside the authorised containers, and `STALE` for an object that has changed.
  */
 export async function openReferences(
   location: string,
@@ -182,7 +181,7 @@ async function openIcechunk(
 // They lie in a file beside a kerchunk set, and beside an Icechunk repository too, whose package tells neither their names nor
 // what they are. Knows both places; must not know how references are read. @see FORMAT.md [FV-03] [FV-05]
 
-/** Changes to a container, or with `prefix` a new one. */
+/** Changes to a container, or with `prefix` a new container. */
 export type SetContainer = Omit<ContainerChanges, "store"> & { readonly prefix?: string | undefined };
 
 /** References, and the store beside them. */
@@ -202,17 +201,17 @@ export async function withPlace<T>(location: string, work: (place: Place) => Pro
   }
 }
 
-/** The containers that references at a path or an address depend on; the references are not looked at. Throws `NOT_FOUND`. */
+/** Lists the containers that references at a path or an address depend on, without reading the references. Throws `NOT_FOUND`. */
 export function listContainers(location: string): Promise<readonly Container[]> {
   return withPlace(location, async (place) => [...(await keptAt(place)).containers]);
 }
 
 /**
- * Adds a container, or changes how the objects of one are reached; references stay as they are. Returns what it is now. Null removes
- * one that no reference needs.
+ * Adds a container, or changes how its objects are reached; references stay unchanged. Returns the new state. Null removes a container that
+ * no reference needs.
  *
- * Throws `NOT_FOUND` where there are no references, or without a prefix for a name that is new; `BAD_ARGUMENT` for another
- * prefix than it has, which references name; `CONFLICT` where another writer was faster, or a reference needs what is to be removed.
+ * Throws `NOT_FOUND` if there are no references, or for a new name without a prefix; `BAD_ARGUMENT` for a changed prefix, because
+ * references name it; `CONFLICT` if another writer was faster, or if a reference needs the container to be removed.
  */
 export function setContainer(location: string, name: string, changes: SetContainer): Promise<Container>;
 export function setContainer(location: string, name: string, changes: null): Promise<undefined>;

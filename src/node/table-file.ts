@@ -23,58 +23,58 @@ export function isTableFile(name: string): boolean {
 }
 
 /**
- * Compressed streams of a file that a writer takes over: an encoder that hands out chunks which are made of them, where the writer
- * asks for the values that they hold.
+ * Carries compressed streams of a file over to a writer: an encoder that returns chunks made of these streams when the writer asks for the
+ * values that they hold.
  */
 export interface StreamCarrier {
   readonly encoder: ChunkEncoder & {
-    /** Chunks that were made of streams of the file, and chunks that were compressed. */
+    /** Chunks made of streams of the file, and chunks that were compressed. */
     readonly copied: number;
     readonly recoded: number;
   };
   /** Rows of a chunk: a writer that cuts elsewhere finds none. */
   readonly chunkLength: number;
-  /** The first row of the file with which a chunk begins; default 0. */
+  /** First row of the file at which a chunk begins; default 0. */
   readonly firstRow?: number;
 }
 
-/** What rows are appended to, which says where chunks are cut. */
+/** The target of appended rows, which decides where chunks are cut. */
 export interface CarryTarget {
   /** Rows of its chunks. */
   readonly chunkLength: number;
-  /** Rows that it has. */
+  /** Current number of rows. */
   readonly length: number;
 }
 
 /** A table with the face of a structured `.npy` file. */
 export interface NpyTable extends NpyFile {
   /**
-   * Has the rows that are read from now on come with the file's own streams: make the array with the `encoder` and `chunkLength` of the
-   * result, or edit it with the `encoder` where the rows are appended: then only streams of its own codec come over. Undefined where the
-   * file has no streams that Blosc has too.
+   * Makes the rows read from now on come with the file's own streams. Pass the result's `encoder` and `chunkLength` when creating the
+   * array, or its `encoder` when appending; an append carries only streams of the array's own codec over. Returns undefined if the file has
+   * no streams that Blosc supports.
    *
-   * @param target what the rows are appended to; default: what is made of them
+   * @param target the array to append to; default: a new array
    */
   carry(target?: CarryTarget): Promise<StreamCarrier | undefined>;
-  /** One field of all rows: its column alone is decoded. Throws `NOT_FOUND`. */
+  /** Reads one field of all rows; decodes only its column. Throws `NOT_FOUND`. */
   field(name: string): NpyFile;
 }
 
 /** How a table is opened. */
 export interface OpenTableOptions extends StoreOptions {
-  /** What the rows are to become. */
+  /** Target type of the rows. */
   readonly as?: DType | undefined;
-  /** What `carry` of an earlier opening of the same file gave. */
+  /** Result of `carry` from an earlier opening of the same file. */
   readonly carrier?: StreamCarrier | undefined;
 }
 
 /**
- * Opens a table. Types are those of the file; of CSV, and of the lengths of strings, what its values have in common, so that it is read
- * twice. NaN, NaT and the empty string stand for nulls.
+ * Opens a table. Types are those of the file. Types of CSV, and lengths of strings, are derived from the values, so the file is read twice.
+ * NaN, NaT and the empty string stand for nulls.
  *
- * @param as what the rows are to become: columns are taken by their names, and values that do not fit are refused
- * @throws NOT_FOUND; BAD_FIELD, TRUNCATED for a file that is not whole; UNSUPPORTED for groups, maps and lists of several lengths;
- * BAD_ARGUMENT, when rows are read, for a value that its column cannot hold
+ * @param as target type of the rows: columns are matched by name, and values that do not fit are refused
+ * @throws NOT_FOUND; BAD_FIELD, TRUNCATED for an incomplete file; UNSUPPORTED for groups, maps and lists of several lengths; BAD_ARGUMENT,
+ * when rows are read, for a value that its column cannot hold
  */
 export async function openTableFile(
   location: string,

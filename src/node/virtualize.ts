@@ -44,17 +44,17 @@ import { encoderOf } from "./threads/threads.ts";
 export interface VirtualizeOptions
   extends Omit<PlanOptions, "node" | "encoder" | "listed">,
     Partial<Pick<WrittenForm, "to" | "zarrFormat">> {
-  /** The archives become one array, joined along the first dimension (default false: a node for each). */
+  /** Joins the archives into one array along the first dimension (default false: a node for each). */
   readonly concat?: boolean | undefined;
-  /** Of linked archives: one reference to each file, which is a whole shard (default false). */
+  /** For linked archives: one reference to each file, which is a whole shard (default false). */
   readonly shards?: boolean | undefined;
-  /** Add to an Icechunk repository that is there; write a set of kerchunk again, with the containers that it has (default false: `CONFLICT`). */
+  /** Adds to an existing Icechunk repository; rewrites a kerchunk set with its containers (default false: `CONFLICT`). */
   readonly update?: boolean | undefined;
-  /** Of kerchunk: replace a set that is there. Of Icechunk, with `update`: refer to known chunks again too. */
+  /** kerchunk: replaces an existing set. Icechunk, with `update`: also replaces references to known chunks. */
   readonly overwrite?: boolean | undefined;
-  /** Where the archives lie and how they are read: containers, or the path of a JSON file with them; default: one for all. */
+  /** Where the archives are and how they are read: containers, or the path of a JSON file of containers; default: one for all. */
   readonly containers?: Iterable<Container> | string | undefined;
-  /** Of arrays with places: what may be read, as `open` takes it. */
+  /** What arrays with places may read, as in `open`. */
   readonly allow?: readonly string[] | undefined;
   /** Archives that are looked at at a time. Default 4. */
   readonly jobs?: number | undefined;
@@ -66,30 +66,30 @@ export interface VirtualizeOptions
   readonly onFailure?: ((failure: FailedArchive) => void) | undefined;
 }
 
-/** An archive, and its node in what is written. */
+/** An archive, and its node in the result. */
 export interface FoundEntry {
-  /** How messages name it. */
+  /** Name in messages. */
   readonly path: string;
   readonly node: string;
 }
 
 /** What was written. */
 export interface VirtualizeResult extends ReferenceResult {
-  /** Of Icechunk: the commit, and the chunks that an update left as they were. */
+  /** Icechunk: the commit, and the chunks that an update left unchanged. */
   readonly snapshot?: string;
   readonly kept?: number;
   /** Archives that were left out. */
   readonly failures: readonly FailedArchive[];
-  /** Lines to paste that open it. */
+  /** Lines of code that open the result. */
   readonly open: OpeningLines;
 }
 
 /**
- * Writes references to the archives at paths and addresses, in folders of many too: nothing of them is copied but short last
- * chunks. One archive alone, and several that are joined, succeed or fail as a whole.
+ * Writes references to the archives at paths and addresses, and in folders of many. Copies only short last chunks. A single archive, and
+ * joined archives, succeed or fail as a whole.
  *
- * @throws NOT_FOUND; CONFLICT for what is there already; UNSUPPORTED for chunks that Zarr cannot have as they lie there; INCOMPLETE
- * where no archive can be referenced; STALE where one changes meanwhile; and the codes of damage
+ * @throws NOT_FOUND; CONFLICT for an existing result; UNSUPPORTED for stored chunks that Zarr cannot use; INCOMPLETE if no archive can be
+ * referenced; STALE if one changes meanwhile; and the codes of damage
  */
 export function virtualize(
   sources: string | readonly string[],
@@ -357,8 +357,8 @@ async function readContainers(location: string): Promise<Iterable<Container>> {
 }
 
 /**
- * Locations of what references were written from and is another object now, or gone: they show what was there before. Objects of
- * this machine are looked at, others where they may be read (`allow`, `authorize`).
+ * Lists the sources of references that have been replaced or removed since; the references show their old state. Checks objects of this
+ * machine, and others if they may be read (`allow`, `authorize`).
  */
 export function changedSources(
   location: string,

@@ -28,17 +28,17 @@ export interface WritePathOptions extends WriteOptions, LockOptions, ThreadOptio
 /** Options of {@link createArray}. */
 export interface CreatePathOptions extends CreateOptions, LockOptions, ThreadOptions, MirrorPathOptions {}
 
-/** Options for arrays whose folder is kept a Zarr array as well (`zarr` of {@link CreateOptions}). */
+/** Options for arrays whose folder is kept as a Zarr array as well (`zarr` of {@link CreateOptions}). */
 export interface MirrorPathOptions {
   /**
-   * When what was flushed becomes visible as Zarr: at every flush (default), with every full superchunk, or at a flush so
-   * many seconds after the last time. `close` shows everything. The open end of the array, and every superchunk in which
-   * values were set, is written as a shard of its own each time: the less often, the fewer bytes.
+   * When flushed rows become visible as Zarr: at every flush (default), with every full superchunk, or at a flush that many seconds after
+   * the last time. `close` publishes everything. Each time, the open end of the array and every superchunk with changed values are written
+   * as shards: publishing less often writes fewer bytes.
    */
   readonly publish?: PublishPolicy | undefined;
-  /** Counts what that costs. */
+  /** Counts the cost of publishing. */
   readonly mirrorCosts?: MirrorCosts | undefined;
-  /** On opening, every chunk of every shard is compared, and repaired where it differs (default false). */
+  /** Compares every chunk of every shard on opening, and repairs differences (default false). */
   readonly looksAtAll?: boolean | undefined;
 }
 
@@ -67,18 +67,18 @@ export async function openWritable(path: string, options: WritePathOptions = {})
 
 /** Options of {@link repairArray}. */
 export interface RepairPathOptions extends Omit<RepairOptions, "into" | "lock">, LockOptions {
-  /** A path, or an `s3:` address, where nothing is yet; without it the array is repaired where it lies. */
+  /** An empty path or `s3:` address; without it, the array is repaired in place. */
   readonly into?: string | undefined;
-  /** Places in which superchunks lie besides the array's folder, and that may be read, as `open` takes it. */
+  /** Places outside the array's folder that hold superchunks and may be read, as in `open`. */
   readonly allow?: readonly string[] | undefined;
 }
 
 /**
- * Repairs the archive at a path or an `s3:` address, into another one or, an array of superchunks, where it lies, and says what
- * it did and what is gone.
+ * Repairs the archive at a path or an `s3:` address into another one, or in place for an array of superchunks, and reports its changes and
+ * losses.
  *
- * @throws NOT_FOUND; UNSUPPORTED for what is not an archive; CONFLICT where a writer holds the lock; INCOMPLETE where rows would
- * be lost or made up, and the options do not say which; the codes of damage; NO_SPACE, IO
+ * @throws NOT_FOUND; UNSUPPORTED for anything but an archive; CONFLICT if a writer holds the lock; INCOMPLETE if rows would be lost or made
+ * up, and the options do not say which; the codes of damage; NO_SPACE, IO
  */
 export async function repairArray(path: string, options: RepairPathOptions = {}): Promise<RepairReport> {
   useNativeDigests();

@@ -11,11 +11,11 @@ import { openZarr } from "../zarr/read/open.ts";
 
 /** An archive, or a Zarr array or group, that was found. */
 export interface FoundReadable {
-  /** Key in the store; of a node of the older transformer, its path below the hierarchy's root. */
+  /** Key in the store. For a node of the older transformer, its path below the hierarchy's root. */
   readonly path: string;
-  /** Set for a group; its arrays follow, each by itself. */
+  /** Set for a group. Its arrays follow separately. */
   readonly group?: ZarrGroup;
-  /** Set for what cannot be opened. */
+  /** Set if it cannot be opened. */
   readonly error?: unknown;
   /** Set for a Zarr array. */
   readonly array?: ZarrArray;

@@ -7,7 +7,7 @@ import { elementsOf, slice } from "../values/selection.ts";
 
 /** Options of `follow`. */
 export interface FollowOptions extends StoreOptions {
-  /** The first row (default 0); the length of the array gives only rows that come later. */
+  /** First row (default 0). The length of the array yields only later rows. */
   readonly from?: number | undefined;
   /** Milliseconds between two looks for more rows (default 1000). */
   readonly interval?: number | undefined;

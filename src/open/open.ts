@@ -28,7 +28,7 @@ import type { FollowOptions } from "./follow.ts";
 /** `{` begins JSON: perhaps a set of references. */
 const BRACE = 0x7b;
 
-/** Anything that `open` returns; `kind` tells what it is, `dialect` which format it has. */
+/** Anything that `open` returns. `kind` is its kind, `dialect` its format. */
 export type Readable = BytesArchive | ArrayArchive | ZarrArray | TableArchive | ZarrGroup;
 
 /** Options of {@link open}. */
@@ -41,19 +41,19 @@ export interface OpenAnyOptions
 export interface OpenArrayOptions<Name extends string = string> extends OpenAnyOptions {
   /** A column of a table or of an array with column folders; an array of a Zarr group, by its path. */
   readonly column?: string | undefined;
-  /** The data type that the array must have, named as numpy (`"<f8"`) or Zarr (`"float64"`) does; in any byte order. */
+  /** Required data type of the array, named like numpy (`"<f8"`) or Zarr (`"float64"`), in any byte order. */
   readonly dtype?: Name | undefined;
 }
 
 /**
- * Opens whatever is at a key of a store: a Bloscpack file, the folder of an array or a table (bcolz, BLZ, superchunk), a Zarr
- * array or group (version 3, version 2, the hierarchies of zarr 2.13 to 2.18), a set of kerchunk references, or an HDF5 file and what
- * is in it (`bars.h5`, `bars.h5/group/prices`), as Zarr groups and arrays, or a frame of Blosc2 (`.b2nd`, `.b2frame`).
+ * Opens anything at a key of a store: a Bloscpack file, the folder of an array or a table (bcolz, BLZ, superchunk), a Zarr array or group
+ * (version 3, version 2, the hierarchies of zarr 2.13 to 2.18), a set of kerchunk references, an HDF5 file or a node in it (`bars.h5`,
+ * `bars.h5/group/prices`) as Zarr groups and arrays, or a Blosc2 frame (`.b2nd`, `.b2frame`).
  *
- * `store` is one of this library's, or any store of zarrita's that has `getRange`. Of a set of references only the containers
- * given, and those kept beside it that `authorize` names, are read.
+ * `store` is one of this library's stores, or any zarrita store that has `getRange`. For references, only the containers passed, and those
+ * kept beside the set that `authorize` names, are read.
  *
- * @throws NOT_FOUND where there is nothing; UNSUPPORTED where there is something else; the codes of damage
+ * @throws NOT_FOUND if nothing is there; UNSUPPORTED for anything else; the codes of damage
  */
 export async function open(
   store: ReadableStore | ForeignStore,
@@ -216,10 +216,10 @@ async function openSet(
 }
 
 /**
- * Opens an array: what is at the key, or its `column`. With `dtype`, values have the type of that name.
+ * Opens the array at the key, or its `column`. With `dtype`, values have the type of that name.
  *
- * @throws BAD_ARGUMENT where it is not an array, has no such dtype, or is a table and no column is named; NOT_FOUND for a
- * column that is not there; and as {@link open}
+ * @throws BAD_ARGUMENT if it is not an array, has another dtype, or is a table and no column is named; NOT_FOUND for a missing column; and
+ * as {@link open}
  */
 export async function openArray<const Name extends string = string>(
   store: ReadableStore | ForeignStore,
@@ -234,9 +234,9 @@ export async function openArray<const Name extends string = string>(
 }
 
 /**
- * Opens a table: a ctable, or a Zarr group whose arrays are all directly below it and of one length.
+ * Opens a table: a ctable, or a Zarr group whose arrays are all directly below it and of equal length.
  *
- * @throws BAD_ARGUMENT where it is something else; and as {@link open}
+ * @throws BAD_ARGUMENT for anything else; and as {@link open}
  */
 export async function openTable(
   store: ReadableStore | ForeignStore,
@@ -251,13 +251,13 @@ export function withColumn<O extends OpenArrayOptions>(options: O): O {
   return options.column === undefined ? options : { ...options, columns: [options.column] };
 }
 
-/** An array that can be followed while a writer lets it grow. */
+/** An array that can be followed while a writer appends to it. */
 export type FollowableArray<Types extends ValueTypes = ValueTypes> = ReadableArray<Types> & {
   /**
-   * The rows in order, in slices of whole rows, and then those that a writer appends, as they are committed: for arrays of superchunks,
-   * carrays, Bloscpack files and Zarr arrays. It looks for more every `interval` milliseconds, and ends when `signal` is aborted.
+   * Yields the rows in order, in slices of whole rows, and then the rows that a writer appends, as they are committed: for arrays of
+   * superchunks, carrays, Bloscpack files and Zarr arrays. Polls every `interval` milliseconds, and ends when `signal` is aborted.
    *
-   * @throws BAD_ARGUMENT for an array without dimensions; STALE where rows that were handed out are cut off; the codes of reading
+   * @throws BAD_ARGUMENT for an array without dimensions; STALE if rows that were yielded are cut off; the codes of reading
    */
   follow(options?: FollowOptions): AsyncGenerator<ArraySlice<Types>>;
 };

@@ -79,7 +79,7 @@ export type SchemaNode =
 
 /** What is chosen by the caller. */
 export interface SchemaOptions {
-  /** `utf8` (default): strings of numpy become strings; `fixed`: their bytes, with the zeros, of one length. */
+  /** `utf8` (default): numpy strings become strings; `fixed`: they stay bytes of one length, with their zeros. */
   readonly strings?: "utf8" | "fixed" | undefined;
   /** For uint32 of zipline: a logical type in place of the plain number. */
   readonly as?: "day" | "decimal" | "double" | undefined;

@@ -13,17 +13,17 @@ const SCHEMES = ["file", "http", "https", "s3"];
 /** Places of an array at most. */
 const MAX_PLACES = 1000;
 
-/** A place beside `data` in which superchunks lie. */
+/** A place besides `data` that holds superchunks. */
 export interface StoredPlace {
   /** A word; not `data`. */
   readonly name: string;
-  /** A URL that ends with `/`: a folder, an address of a web server, or of S3. No credentials. */
+  /** A URL with a final `/`: a folder, or an address of a web server or of S3. No credentials. */
   readonly prefix: string;
 }
 
 /**
- * Which place a new superchunk goes to: the places in turn (`round`), the one with the fewest stored bytes (`size`), or always
- * `data`, from where older ones are moved (`tier`).
+ * Place of a new superchunk: the places in turn (`round`), the one with the fewest stored bytes (`size`), or always `data`, from which
+ * older superchunks are moved (`tier`).
  */
 export type PlaceRule = "round" | "size" | "tier";
 

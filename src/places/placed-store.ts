@@ -24,8 +24,8 @@ import type { StoredPlace } from "./declared.ts";
 import { PlaceTable } from "./spans.ts";
 
 /**
- * Opens the store at the prefix of a place. Throws `UNSAFE_PATH` for one that the caller did not allow; `isNamed`: it is the caller who names it,
- * and not the archive.
+ * Opens the store at the prefix of a place. Throws `UNSAFE_PATH` for a place that the caller did not permit. `isNamed`: the caller names
+ * the place, not the archive.
  */
 export type OpenPlace = (place: StoredPlace, isNamed: boolean) => ReadableStore | Promise<ReadableStore>;
 

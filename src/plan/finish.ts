@@ -48,17 +48,17 @@ const NAMED = 5;
 /** How far a plan is. */
 export interface SharedStatus {
   readonly plan: string;
-  /** `running` also where no process runs just now. */
+  /** `running` even if no process runs at the moment. */
   readonly stage: "planned" | "running" | "finished";
   readonly units: number;
   readonly done: number;
   readonly failed: number;
-  /** Units that processes say they work on, which have no receipt. */
+  /** Units without a receipt that processes say they work on. */
   readonly running: number;
   /** Uncompressed bytes of all units, and of those that are done. */
   readonly nbytes: number;
   readonly nbytesDone: number;
-  /** Uncompressed bytes a second since the first process began; 0 before anything is done. */
+  /** Uncompressed bytes per second since the first process began; 0 before anything is done. */
   readonly rate: number;
   /** At that rate; absent before anything is done. */
   readonly secondsLeft?: number;
@@ -67,7 +67,7 @@ export interface SharedStatus {
   readonly failures: readonly ({ readonly path: string } & Failure)[];
 }
 
-/** How far one process is. */
+/** Progress of one process. */
 export interface WorkerStatus {
   readonly worker: string;
   readonly running: number;
@@ -180,7 +180,7 @@ async function cleanUp(job: Opened): Promise<void> {
 
 /** What a conversion came to that was shared. */
 export interface SharedResult extends ConvertResult {
-  /** What is gone of damaged archives, where the plan was made with `damaged`. */
+  /** Losses of damaged archives, if the plan was made with `damaged`. */
   readonly damage: readonly DamageReport[];
 }
 

@@ -12,12 +12,12 @@ import { formatDType, parseDType } from "../format/dtype.ts";
 import { parseJson, stringifyJson } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 
-/** Tasks that follow one another and are of one size: how many, and the uncompressed bytes of each. */
+/** Consecutive tasks of equal size: their number, and the uncompressed bytes of each. */
 export type TaskRun = readonly [count: number, nbytes: number];
 
 /** One source of a shared plan. */
 export interface SharedSource {
-  /** How messages name it. */
+  /** Name in messages. */
   readonly path: string;
   /** Path below the destination. */
   readonly node: string;
@@ -28,13 +28,13 @@ export interface SharedSource {
   readonly notes?: readonly string[];
   /** Digest of what changes when the source does. */
   readonly fingerprint?: string;
-  /** The same of a small archive, that was looked at and not opened: digest of the versions of its metadata. */
+  /** The same for a small archive that was examined but not opened: digest of the versions of its metadata. */
   readonly versions?: string;
   /** Uncompressed bytes. */
   readonly nbytes: number;
-  /** For each array its tasks, which are units of their own; absent where the whole source is one unit. */
+  /** Tasks of each array, each a unit; absent if the whole source is one unit. */
   readonly tasks?: readonly (readonly TaskRun[])[];
-  /** Why it cannot be planned; then it has no unit. */
+  /** Why it cannot be planned; it then has no unit. */
   readonly failure?: Failure;
 }
 
@@ -43,26 +43,26 @@ export function stateOf({ versions, fingerprint }: SharedSource): string {
   return versions ?? fingerprint ?? "";
 }
 
-/** What decides the bytes of a conversion, as JSON. */
+/** Options that decide the bytes of a conversion, as JSON. */
 export type SharedOptions = JsonObject;
 
-/** A conversion that many processes run together: JSON, and never changed after it was made. */
+/** A conversion that many processes run together: JSON, never changed once made. */
 export interface SharedPlan {
   readonly format: "superchunk-plan";
   readonly version: 1;
-  /** Version of superchunk that made it: another one may make other bytes. */
+  /** Version of superchunk that made it. Another version may write other bytes. */
   readonly software: string;
   /** Absent for a conversion. */
   readonly command?: "verify" | "virtualize" | "repair";
-  /** Digest of all the rest. Receipts name it. */
+  /** Digest of all other members. Receipts name it. */
   readonly id: string;
   /** Paths or addresses of the sources, and the destination's. */
   readonly from: readonly string[];
   readonly to: string;
   readonly options: SharedOptions;
-  /** True where several sources may be found, each of which may fail without the others. */
+  /** True if several sources may be found; each may then fail separately. */
   readonly isTree: boolean;
-  /** True where the destination lies in a Zarr group. */
+  /** True if the destination is in a Zarr group. */
   readonly isInGroup: boolean;
   readonly sources: readonly SharedSource[];
 }

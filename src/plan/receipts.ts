@@ -27,7 +27,7 @@ export interface UnitReceipt {
   readonly unit: number;
   /** Digest of the source's state that was read. */
   readonly source: string;
-  /** What was put. */
+  /** Objects written. */
   readonly objects?: readonly Receipt[];
   /** Of a task: what happened to chunks, and what was lost. */
   readonly counts?: ChunkCounts;

@@ -47,22 +47,22 @@ export interface ShareOptions extends Pick<ConvertOptions, "signal" | "onProgres
   readonly share?: ShareNumber | undefined;
   /** Units at a time. Default 4. */
   readonly jobs?: number | undefined;
-  /** Name of this process in receipts. Default a random one. */
+  /** Name of this process in receipts. Default: a random one. */
   readonly worker?: string | undefined;
-  /** Run units again that have failed for good. */
+  /** Also runs units that have failed for good. */
   readonly retryFailed?: boolean | undefined;
 }
 
-/** A source of which units could not be run. */
+/** A source with units that could not be run. */
 export interface ShareFailure extends Failure {
   readonly path: string;
-  /** How many of its units. */
+  /** Number of its failed units. */
   readonly units: number;
-  /** True where it fails whenever it is run; `finish` then leaves it out, or says why it cannot. */
+  /** True if every run fails; `finish` then leaves it out, or says why it cannot. */
   readonly isFinal: boolean;
 }
 
-/** What became of a share. */
+/** Result of a share. */
 export interface ShareResult {
   readonly plan: string;
   /** Units of the share. */

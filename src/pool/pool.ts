@@ -13,24 +13,24 @@ import type { Job, PoolWorker } from "./messages.ts";
 
 /** Settings of {@link createPool}. */
 export interface PoolOptions {
-  /** Workers at most, 0 to 64; 0: everything in the calling thread. Default: one for each processor, up to 4. */
+  /** Most workers, 0 to 64; 0: only the calling thread. Default: one for each processor, up to 4. */
   readonly workers?: number;
   /**
-   * Makes a worker from `superchunk/blosc/worker`, for bundlers that do not find the file by themselves:
-   * `() => new Worker(new URL("superchunk/blosc/worker", import.meta.url), { type: "module" })`.
+   * Makes a worker from `superchunk/blosc/worker`, for bundlers that do not find the file by themselves: `() => new Worker(new
+   * URL("superchunk/blosc/worker", import.meta.url), { type: "module" })`.
    */
   readonly worker?: () => PoolWorker;
 }
 
-/** What every call of a pool takes. */
+/** Options of every call of a pool. */
 export interface PoolCallOptions {
-  /** Ends the wait with the signal's reason. A job that waits is dropped; one that a worker has begun ends unseen. */
+  /** Ends the wait with the signal's reason. A waiting job is dropped; the result of a running one is discarded. */
   readonly signal?: AbortSignal | undefined;
-  /** Moves the bytes to the worker where they are all of their buffer, which is detached then. Default: a copy moves. */
+  /** Moves the bytes to the worker if they fill their buffer, which is then detached. Default: a copy is moved. */
   readonly transfer?: boolean | undefined;
 }
 
-/** The codec `blosc` with the interface of `numcodecs`, as zarrita's registry takes it. */
+/** The codec `blosc` with the interface of `numcodecs`, for zarrita's registry. */
 export interface PoolCodec {
   readonly codecId: "blosc";
   fromConfig(config?: unknown, context?: BloscContext): Pick<Blosc, "kind" | "encode" | "decode">;
@@ -71,8 +71,8 @@ export class BloscPool {
   }
 
   /**
-   * Decodes a whole chunk of Blosc1 or Blosc2 in a worker; as `decode`, whose options and errors it has. An `out` in shared memory is
-   * written to by the worker itself; else the result is copied to it.
+   * Decodes a whole chunk of Blosc1 or Blosc2 in a worker, with the options and errors of `decode`. The worker writes straight into an
+   * `out` in shared memory; else the result is copied to it.
    */
   async decode(chunk: Uint8Array, options: DecodeOptions & PoolCallOptions = {}): Promise<Uint8Array> {
     const { out, expectedNbytes, maxNbytes, signal, transfer } = options;
@@ -89,7 +89,7 @@ export class BloscPool {
     return result;
   }
 
-  /** Encodes one chunk in a worker; as `encode`, whose options and errors it has. */
+  /** Encodes one chunk in a worker, with the options and errors of `encode`. */
   async encode(
     data: Uint8Array,
     options: Encode2Options & PoolCallOptions = {},
@@ -100,7 +100,7 @@ export class BloscPool {
     return (await this.#run(job, signal)) as Uint8Array<ArrayBuffer>;
   }
 
-  /** Waits for the calls under way, and ends the workers. Later calls throw `BAD_ARGUMENT`. */
+  /** Waits for running calls, and ends the workers. Later calls throw `BAD_ARGUMENT`. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await Promise.allSettled(this.#calls);
@@ -145,9 +145,9 @@ export class BloscPool {
 }
 
 /**
- * A pool of workers that decode and encode chunks off the calling thread. Workers start with the first calls, and end with `close`.
+ * Creates a pool of workers that decode and encode chunks off the calling thread. Workers start with the first calls, and end with `close`.
  *
- * @throws BAD_ARGUMENT for a number of workers that makes no sense
+ * @throws BAD_ARGUMENT for an invalid number of workers
  */
 export function createPool(options: PoolOptions = {}): BloscPool {
   return new BloscPool(options);

@@ -5,7 +5,7 @@
 import { handedIn } from "../codec/kernel-module.ts";
 import { SuperchunkError } from "../errors.ts";
 
-/** Modules of the files `superchunk/blosc/decode.wasm` and `superchunk/blosc/encode.wasm`, both of this very version. */
+/** Modules of the files `superchunk/blosc/decode.wasm` and `superchunk/blosc/encode.wasm`, both of this exact version. */
 export interface KernelModules {
   readonly decode?: WebAssembly.Module;
   readonly encode?: WebAssembly.Module;
@@ -15,10 +15,10 @@ export interface KernelModules {
 const EXPORTED = { decode: "decodeLz4", encode: "encodeLz4" } as const;
 
 /**
- * Has kernels made from these modules from now on, in place of the same kernels that are compiled at the first need. Results are the same.
- * Instances that were made before stay.
+ * Makes kernels from these modules from now on, instead of compiling the same kernels on first use. Results are the same. Existing
+ * instances stay.
  *
- * @throws BAD_ARGUMENT where one is not a module, or is another one
+ * @throws BAD_ARGUMENT if a value is not a module, or is another module
  */
 export function useModules(modules: KernelModules): void {
   const names = ["decode", "encode"] as const satisfies readonly (keyof KernelModules)[];

@@ -6,27 +6,27 @@
 import type { Job, Queue } from "bullmq";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 
-/** Where a queue is. */
+/** Location of a queue. */
 export interface QueueOptions {
   /** `redis://[user:password@]host[:port][/database]`; with TLS `rediss://`. */
   readonly url: string;
-  /** User and password, where the address has none. */
+  /** User and password, if the address has none. */
   readonly username?: string | undefined;
   readonly password?: string | undefined;
-  /** Name of the queue: all its workers run all its plans. Default `superchunk`. */
+  /** Name of the queue. All its workers run all its plans. Default `superchunk`. */
   readonly name?: string | undefined;
 }
 
-/** One unit of a plan, or its end. */
+/** One unit of a plan, or its final step. */
 export interface QueueJob {
-  /** Where the plan lies: an absolute path, or an address. */
+  /** Location of the plan: an absolute path, or an address. */
   readonly plan: string;
   readonly id: string;
   /** Number of the unit; absent in the job that ends the plan. */
   readonly unit?: number;
 }
 
-/** What a job came to: what always fails is done all the same, because `finish` leaves it out. */
+/** Result of a job. A job that would always fail counts as done, because `finish` leaves it out. */
 export interface JobOutcome {
   readonly failed?: string;
 }

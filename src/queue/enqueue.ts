@@ -25,30 +25,30 @@ const BACKOFF = 1000;
 
 /** Options of {@link enqueue}. */
 export interface EnqueueOptions extends QueueOptions {
-  /** Tries of a task before it is a dead letter. Default 5. */
+  /** Attempts of a task before it becomes a dead letter. Default 5. */
   readonly attempts?: number | undefined;
-  /** Milliseconds before the second try; each next wait is twice as long. Default 1000. */
+  /** Milliseconds before the second attempt; each later wait is twice as long. Default 1000. */
   readonly backoff?: number | undefined;
-  /** Puts tasks in again that have failed for good, and dead letters. */
+  /** Enqueues again tasks that have failed for good, and dead letters. */
   readonly retryFailed?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ConvertOptions["onProgress"];
 }
 
-/** What was put into a queue. */
+/** Contents added to a queue. */
 export interface Enqueued {
   readonly plan: string;
-  /** Tasks without a receipt, all of which have a job now. */
+  /** Tasks without a receipt. All have a job now. */
   readonly tasks: number;
   /** Dead letters that are tried again. */
   readonly retried: number;
 }
 
 /**
- * Puts the tasks of a plan that have no receipt into a queue, and the job that ends the plan after all of them. Workers (`work`) on any
- * machine run them. Can be killed, and called again, at any time: a task has one job however often it is put in.
+ * Enqueues the tasks of a plan that have no receipt, and the job that ends the plan after all of them. Workers (`work`) on any machine run
+ * them. Can be killed, and called again, at any time: a task has one job no matter how often it is enqueued.
  *
- * @throws UNSUPPORTED where BullMQ is not installed; IO where the server cannot be reached; what reading a plan throws
+ * @throws UNSUPPORTED if BullMQ is not installed; IO if the server cannot be reached; the errors of reading a plan
  */
 export async function enqueue(planned: string, options: EnqueueOptions): Promise<Enqueued> {
   const location = absolute(planned);

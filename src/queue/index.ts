@@ -1,6 +1,6 @@
 /**
- * `superchunk/queue`: the tasks of a plan as jobs of BullMQ, on Redis or Valkey. Needs the packages `bullmq` and `ioredis`, which are
- * loaded with the first call.
+ * `superchunk/queue`: the tasks of a plan as jobs of BullMQ, on Redis or Valkey. Needs the packages `bullmq` and `ioredis`, which the first
+ * call loads.
  *
  * @packageDocumentation
  */

@@ -3,9 +3,9 @@ import type { Job } from "bullmq";
 import { finishIdOf, gateIdOf, type QueueOptions, withQueue } from "./connection.ts";
 import { deadOf } from "./enqueue.ts";
 
-/** What a queue knows of a plan. */
+/** State of a plan in a queue. */
 export interface QueueStatus {
-  /** State of the job that ends the plan, in BullMQ's words; `absent` where the queue does not know the plan. */
+  /** State of the job that ends the plan, in BullMQ's words; `absent` if the queue does not know the plan. */
   readonly finish: string;
   /** Jobs of the plan that are not done, dead letters included. */
   readonly left: number;
@@ -19,7 +19,7 @@ export interface QueueStatus {
   readonly dead: readonly DeadLetter[];
 }
 
-/** A job that has failed as often as it may. */
+/** A job that has used all its attempts. */
 export interface DeadLetter {
   /** Number of the task; absent for the job that ends the plan. */
   readonly task?: number;
@@ -27,7 +27,7 @@ export interface DeadLetter {
   readonly reason: string;
 }
 
-/** What a queue knows of the plan with this `id`. Throws `IO` where the server cannot be reached, and `UNSUPPORTED` without BullMQ. */
+/** Returns what a queue knows of the plan with this `id`. Throws `IO` if the server cannot be reached, `UNSUPPORTED` without BullMQ. */
 export function queueStatus(id: string, options: QueueOptions): Promise<QueueStatus> {
   return withQueue(options, async (queue) => {
     const finish: Job | undefined = await queue.getJob(finishIdOf(id));

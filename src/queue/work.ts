@@ -17,7 +17,7 @@ import {
 const CONCURRENCY = 4;
 /** Plans that a worker keeps open. */
 const OPEN_PLANS = 4;
-/** Seconds after which a job whose worker is silent is given to another. */
+/** Seconds after which a job of a silent worker goes to another worker. */
 const STALLED_AFTER = 30;
 /** Times that a job may lose its worker before it is a dead letter: it may be what kills them. */
 const MOST_STALLED = 3;
@@ -26,40 +26,40 @@ const MOST_STALLED = 3;
 export interface WorkOptions extends QueueOptions {
   /** Jobs at a time. Default 4. */
   readonly concurrency?: number | undefined;
-  /** Tasks a second, of all workers of the queue together. Default no limit. */
+  /** Tasks per second, over all workers of the queue. Default: no limit. */
   readonly rate?: number | undefined;
-  /** Seconds after which a job whose worker is silent is given to another. Default 30. */
+  /** Seconds after which a job of a silent worker goes to another worker. Default 30. */
   readonly stalledAfter?: number | undefined;
-  /** Ends when nothing is left in the queue, also not for later. Default false: waits for more. */
+  /** Ends when the queue is empty, delayed jobs included. Default false: waits for more. */
   readonly untilEmpty?: boolean | undefined;
   /** Threads that encode, for each plan. */
   readonly threads?: number | undefined;
-  /** Stops: what runs is ended, nothing more is taken. */
+  /** Stops the worker: running jobs are ended, and no more are taken. */
   readonly signal?: AbortSignal | undefined;
   readonly onJob?: ((done: JobReport) => void) | undefined;
-  /** Told once each time the connection is lost; it is made again without an end. */
+  /** Called once each time the connection is lost. Reconnecting continues without limit. */
   readonly onLost?: ((reason: string) => void) | undefined;
 }
 
-/** What became of a job. */
+/** Result of a job. */
 export interface JobReport extends QueueJob {
   /** Why it failed. */
   readonly failure?: string;
-  /** True where it is not tried again. */
+  /** True if it is not tried again. */
   readonly isFinal: boolean;
 }
 
-/** What a worker has done. */
+/** Totals of a worker. */
 export interface Worked {
   readonly done: number;
   readonly failed: number;
 }
 
 /**
- * Runs the jobs of a queue until the signal stops it; then it ends what runs, and resolves. A job whose worker dies is given to another;
- * one that fails is tried again, later each time. Whoever may write to the queue's server decides what is read and written here.
+ * Runs the jobs of a queue until the signal stops it; then ends the running jobs, and resolves. The job of a dead worker goes to another; a
+ * failed job is tried again, with growing waits. Anyone who may write to the queue's server decides what is read and written here.
  *
- * @throws UNSUPPORTED where BullMQ is not installed; IO where the server cannot be reached at the start; NO_SPACE and READ_ONLY, which stop the worker
+ * @throws UNSUPPORTED without BullMQ; IO if the server cannot be reached at the start; NO_SPACE and READ_ONLY, which stop the worker
  */
 export async function work(options: WorkOptions): Promise<Worked> {
   const { concurrency = CONCURRENCY, rate, stalledAfter = STALLED_AFTER, signal, onJob, onLost } = options;

@@ -4,9 +4,9 @@ import { columnSchema } from "../parquet/schema.ts";
 import type { ScanArray, ScanTable } from "./columns.ts";
 import { type ScanRowsOptions, scanBytes } from "./scan.ts";
 
-/** Options of `arrowBatches`: those of `scan`, and what strings become. */
+/** Options of `arrowBatches`: those of `scan`, and the form of strings. */
 export interface ArrowOptions extends ScanRowsOptions {
-  /** `utf8` (default): strings of numpy become strings; `fixed`: their bytes with the zeros that fill them up. */
+  /** `utf8` (default): numpy strings become strings; `fixed`: they stay bytes, with their zero padding. */
   readonly strings?: "utf8" | "fixed" | undefined;
 }
 

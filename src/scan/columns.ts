@@ -41,7 +41,7 @@ export interface ScanArray {
   };
 }
 
-/** Columns of one length. */
+/** Columns of equal length. */
 export interface ScanTable {
   readonly store: ReadableStore;
   readonly path: string;

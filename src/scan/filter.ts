@@ -8,10 +8,10 @@ import type { DType } from "../format/types.ts";
 import { storedTimes } from "../values/item-bytes.ts";
 import { type Comparable, compareValues, type Domain, NOT_A_TIME, type Predicate } from "./predicate.ts";
 
-/** A value that a column is compared with. Dates are text of ISO 8601, a `Date`, or the stored count. */
+/** A value to compare a column with. Dates are ISO 8601 text, a `Date`, or the stored count. */
 export type FilterValue = number | bigint | boolean | string | Date;
 
-/** Comparisons of one column. All of them must hold. */
+/** Comparisons of one column. All must hold. */
 export interface FilterCondition {
   readonly gt?: FilterValue | undefined;
   readonly gte?: FilterValue | undefined;
@@ -19,9 +19,9 @@ export interface FilterCondition {
   readonly lte?: FilterValue | undefined;
   readonly eq?: FilterValue | undefined;
   readonly ne?: FilterValue | undefined;
-  /** Equal to one of them. */
+  /** Equal to one of these values. */
   readonly in?: readonly FilterValue[] | undefined;
-  /** Equal to none of them, and not null. */
+  /** Equal to none of these values, and not null. */
   readonly nin?: readonly FilterValue[] | undefined;
   /** From the first to the second, both included. */
   readonly between?: readonly [FilterValue, FilterValue] | undefined;
@@ -29,7 +29,7 @@ export interface FilterCondition {
   readonly null?: boolean | undefined;
 }
 
-/** Conditions by the name of the column, one or several. All of them must hold. */
+/** Conditions by column name, one or several. All must hold. */
 export type ScanFilter = Readonly<Record<string, FilterCondition | readonly FilterCondition[]>>;
 
 const OPERATORS: ReadonlySet<string> = new Set([

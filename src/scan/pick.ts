@@ -14,15 +14,18 @@ import { type ArraySlice, elementsOf, resolveSelection, type Slice, stridesOf } 
 import { assertReadable, fieldSize, toValues } from "../values/values.ts";
 import type { ScanArray } from "./columns.ts";
 
-/** Indices of one dimension, from 0 or from the end where they are negative; in any order, and more than once. */
+/** Indices of one dimension, from 0, or from the end if negative; in any order, with repetition. */
 export type Indices = readonly number[] | Int32Array | Uint32Array | Float64Array;
 
-/** One dimension of `oindex`: an index (drops the dimension), a slice that may go backwards, null (all), indices, or a mask of all its items. */
+/**
+ * One dimension of `oindex`: an index (drops the dimension), a slice (the step may be negative), null (all), indices, or a mask of all
+ * items.
+ */
 export type OuterEntry = number | Slice | null | Indices | readonly boolean[];
 
 /** Options of `oindex` and `vindex`. */
 export interface PickOptions extends StoreOptions {
-  /** Of a struct: only these fields, in this order. Columns that lie apart are not read where they are not asked for. */
+  /** Fields of a struct to return, in this order. Columns stored separately are read only if requested. */
   readonly fields?: readonly string[] | undefined;
 }
 

@@ -38,7 +38,7 @@ import {
   selectRows,
 } from "./predicate.ts";
 
-/** The columns of a scan: their names; or names with dtypes, which then are checked and known to TypeScript. */
+/** Columns of a scan: names, or names with dtypes, which are checked and known to TypeScript. */
 export type ScanColumns = readonly string[] | Readonly<Record<string, string>>;
 
 /** The values of each column. */
@@ -46,15 +46,15 @@ export type ScannedValues<Columns> = Columns extends readonly (infer Name extend
   ? Readonly<Record<Name, ArraySlice>>
   : { readonly [Name in keyof Columns]: ArraySlice<ValuesOf<Columns[Name] & string>> };
 
-/** What a scan is going to read. */
+/** What a scan will read. */
 export interface ScanPlan {
   /** Chunks of the columns of the filter. */
   readonly chunks: number;
   /** Of these: not read, because their bounds are known. */
   readonly skipped: number;
-  /** What became of the index beside the table; not there where none was looked for. */
+  /** State of the index beside the table; absent if none was looked for. */
   readonly index?: "used" | "absent" | "damaged" | undefined;
-  /** What is wrong with the index, which is not used then. */
+  /** Why the index is unusable; it is then ignored. */
   readonly damage?: SuperchunkError | undefined;
 }
 
@@ -66,7 +66,7 @@ export interface ScanRowsOptions<Columns extends ScanColumns = ScanColumns> {
   readonly filter?: ScanFilter | undefined;
   /** Rows at most. */
   readonly limit?: number | undefined;
-  /** Use what is known of chunks, and remember it (default true). */
+  /** Uses known facts of chunks, and remembers new ones (default true). */
   readonly statistics?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Called once, before values are read. */
@@ -80,7 +80,7 @@ export interface ScanBatch<Columns = ScanColumns> {
   /** Their numbers in the table. */
   readonly rows: Float64Array;
   readonly length: number;
-  /** Their values, by column, as `get` returns them; the first dimension is that of `rows`. */
+  /** Values by column, as `get` returns them. The first dimension is that of `rows`. */
   readonly columns: ScannedValues<Columns>;
 }
 

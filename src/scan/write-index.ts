@@ -23,25 +23,25 @@ import {
 import { encodeIndex, indexKey, type KnownCell, type KnownColumn, readIndex } from "./index-file.ts";
 import { boundsOf, type Domain, domainOf } from "./predicate.ts";
 
-/** What {@link writeIndex} did. */
+/** Result of {@link writeIndex}. */
 export interface IndexReport {
-  /** Where the index is, as messages name it. */
+  /** Name of the index in messages. */
   readonly path: string;
   /** Columns that have bounds, and those whose values cannot be compared. */
   readonly columns: readonly string[];
   readonly others: readonly string[];
-  /** Chunks of these columns, and how many of them were read just now. */
+  /** Chunks of these columns, and how many of them were read this time. */
   readonly chunks: number;
   readonly read: number;
-  /** Chunks that the index does not cover, because the store does not tell when they change. */
+  /** Chunks that the index does not cover, because the store does not report changes. */
   readonly uncovered: number;
 }
 
 /** Options of {@link writeIndex}. */
 export interface WriteIndexOptions {
-  /** Default: all whose values can be compared. Others keep what the index has of them. */
+  /** Default: all columns with comparable values. Index entries of other columns are kept. */
   readonly columns?: readonly string[] | undefined;
-  /** Only where there is an index already (default false). */
+  /** Only updates an existing index (default false). */
   readonly ifPresent?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: { readonly done: number; readonly total: number }) => void) | undefined;

@@ -9,11 +9,11 @@ import { checkKey, listKeys } from "./key.ts";
 import { resolveRange } from "./range.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
 
-/** Blobs by their keys. Nothing is read before it is asked for. */
+/** Blobs by key. Reads only what is requested. */
 export class BlobStore implements ReadableStore {
   readonly #blobs = new Map<string, Blob>();
 
-  /** Blobs with their keys. Throws `UNSAFE_PATH` for a name that is not a key. */
+  /** Creates a store of blobs with their keys. Throws `UNSAFE_PATH` for a name that is not a key. */
   constructor(blobs: Iterable<readonly [string, Blob]>) {
     for (const [key, blob] of blobs) {
       checkKey(key);
@@ -21,7 +21,7 @@ export class BlobStore implements ReadableStore {
     }
   }
 
-  /** Files of an `<input type="file">`, with `webkitdirectory` too: keys are paths below the chosen folder, or names. */
+  /** Holds the files of an `<input type="file">`, also with `webkitdirectory`. Keys are paths below the chosen folder, or names. */
   static fromFiles(files: Iterable<File>): BlobStore {
     return new BlobStore(
       Array.from(files, (file) => {

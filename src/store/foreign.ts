@@ -8,7 +8,7 @@ import { checkFolder, checkKey } from "./key.ts";
 import { checkRange, resolveRange } from "./range.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
 
-/** A store as zarrita has it: keys begin with `/`, absent is undefined. Also a `Map` from keys to bytes. */
+/** A zarrita store: keys begin with `/`, a missing object is undefined. A `Map` from keys to bytes works too. */
 export interface ForeignStore {
   get(
     key: `/${string}`,
@@ -19,7 +19,7 @@ export interface ForeignStore {
     range: ByteRange,
     options?: { signal?: AbortSignal },
   ): Uint8Array | undefined | Promise<Uint8Array | undefined>;
-  /** Entries directly under a folder, without a slash in front; stores of zarrita's have no such method. */
+  /** Entries directly under a folder, without a leading slash; zarrita's stores have no such method. */
   list?(folder: string): AsyncIterable<ListEntry>;
   close?(): Promise<void>;
 }
@@ -44,13 +44,13 @@ export function asReadable(store: ReadableStore | ForeignStore): ReadableStore {
 }
 
 /**
- * A store made for zarrita as one that reads here.
+ * Adapts a zarrita store for reading here.
  *
- * Such a store tells no sizes: `stat` reads the whole object, and its version is a hash of the bytes. Reading Zarr shards
- * needs no `stat`: their index is read from the object's end, and again after a read, to see a change. It lists nothing
- * (`UNSUPPORTED`). Some (zarrita's FileSystemStore 0.2) fill ranges that pass the object's end with zeros: the first
- * range is followed by one request for a byte that no object has, and where that is answered with a byte, the size of
- * each object is found by reading it whole once. A store without `getRange` is read whole each time.
+ * Such a store does not report sizes: `stat` reads the whole object, and its version is a hash of the bytes. Zarr shards need no `stat`:
+ * their index is read from the object's end, and again after a read, to detect a change. The store cannot list (`UNSUPPORTED`). Some stores
+ * (zarrita's FileSystemStore 0.2) fill ranges that pass the object's end with zeros. The first range is therefore followed by one request
+ * for a byte that no object has; if that is answered with a byte, the size of each object is found by reading it whole once. A store
+ * without `getRange` is read whole each time.
  */
 export function fromZarrita(store: ForeignStore): ReadableStore {
   return new ForeignReader(store);

@@ -34,26 +34,26 @@ const PAGE_START = 512;
 
 /** Options of a {@link HttpStore}. */
 export interface HttpStoreOptions {
-  /** Sent with every request to the server itself, for example `Authorization`, and to no server that it redirects to. */
+  /** Sent with every request to the server itself, for example `Authorization`, but not to servers that it redirects to. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** In place of the platform's `fetch`. */
+  /** Used instead of the platform's `fetch`. */
   readonly fetch?: typeof globalThis.fetch;
   /** Requests under way at a time, from 1; default 16. */
   readonly maxConcurrent?: number;
-  /** Further tries after a failed one (network, 408, 425, 429, 500, 502 to 504, a short body); default 4. */
+  /** Retries after a failure (network, 408, 425, 429, 500, 502 to 504, a short body); default 4. */
   readonly retries?: number;
-  /** Milliseconds before the first further try, doubled for each one after; default 100. */
+  /** Milliseconds before the first retry, doubled for each later one; default 100. */
   readonly retryDelayMs?: number;
   /** Milliseconds without an answer, or without a byte of one, after which a try has failed; default 60,000. */
   readonly timeoutMs?: number;
   /**
-   * Status codes that mean "no such object"; default 404 and 410. S3 answers 403 for what is missing in a bucket that
-   * one may not list: add it there.
+   * Status codes that mean "no such object"; default 404 and 410. S3 answers 403 for a missing object if the caller may not list the
+   * bucket: add 403 there.
    */
   readonly absentStatuses?: readonly number[];
   /**
-   * Which redirects are followed; default `any`: much public data is behind servers that redirect to where the bytes are.
-   * References and containers have `same-origin`, since others wrote them.
+   * Redirects to follow; default `any`, because many public servers redirect to the bytes. References and containers have `same-origin`,
+   * since others wrote them.
    */
   readonly redirects?: Redirects;
 }
@@ -61,17 +61,16 @@ export interface HttpStoreOptions {
 /**
  * Objects below a base URL, read with `GET` and `Range`.
  *
- * - The first version (ETag, else time and size) seen for a key is remembered: a range of another version is refused
- *   with `STALE`, so that bytes of two versions never mix. `close` forgets them. `stat` and `get` tell what is there now.
- * - A web page (its `Content-Type` and its first bytes say so) is an absent object: servers of web applications answer each
- *   path that they do not know with their start page.
- * - HTTP has no listing: `list` throws `UNSUPPORTED`. Archives whose metadata names their files need none.
- * - The base URL's query is sent with every request (signed URLs). User and password in it go into `Authorization`.
- *   Messages show neither.
+ * - The first version (ETag, else time and size) seen for a key is remembered. A range of another version is refused with `STALE`, so that
+ *   bytes of two versions never mix. `close` forgets the versions. `stat` and `get` see the current version.
+ * - A web page (by its `Content-Type` and its first bytes) is an absent object: servers of web applications answer unknown paths with their
+ *   start page.
+ * - HTTP has no listing: `list` throws `UNSUPPORTED`. Archives whose metadata name their files need none.
+ * - The base URL's query is sent with every request (signed URLs). Its user and password become `Authorization`. Messages show neither.
  * - A redirect that is not allowed (`redirects`, five in a row, from the web into the local network) is `UNSAFE_PATH`.
- * - A part of an object whose `Content-Range` is missing, or is not the range asked for, is refused (`IO`). A browser hides the
- *   header of a server of another origin that does not expose it (`Access-Control-Expose-Headers: ETag, Content-Range`):
- *   there the length alone is checked, and versions are not.
+ * - A partial answer is refused (`IO`) if its `Content-Range` is missing or is not the requested range. A browser hides this header of a
+ *   server of another origin that does not expose it (`Access-Control-Expose-Headers: ETag, Content-Range`): then only the length is
+ *   checked, and versions are not.
  */
 export class HttpStore implements ReadableStore {
   readonly pinsVersions = true;

@@ -33,15 +33,15 @@ type Entry = { readonly body: Body } | { readonly target: string };
 const MAX_LINKS = 32;
 
 /**
- * Objects in a map. Bytes are copied in and out, so that neither side can change the other's. Every call's check
- * and change happen in one step, so `ifAbsent`, `ifVersion` and `rename` are exact.
+ * Objects in a map. Bytes are copied in and out, so that neither side can change the other's. Each call checks and changes in one step, so
+ * `ifAbsent`, `ifVersion` and `rename` are exact.
  */
 export class MemoryStore implements WritableStore {
   readonly #entries = new Map<string, Entry>();
   readonly #label: string;
   #lastVersion = 0;
 
-  /** An empty store, or one with copies of `objects`; `label` stands before the keys in messages. */
+  /** Creates an empty store, or one with copies of `objects`; messages show `label` before the keys. */
   constructor(objects: Iterable<readonly [string, Uint8Array]> = [], label = "memory:") {
     this.#label = label;
     for (const [key, bytes] of objects) {

@@ -11,7 +11,7 @@ export interface StoreOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A part of an object: from a start, or the last bytes. A range beyond the end is cut off at the end. */
+/** A part of an object: from a start, or the last bytes. A range is cut off at the object's end. */
 export type ByteRange =
   | { readonly offset: number; readonly length: number }
   | { readonly suffixLength: number };
@@ -20,15 +20,15 @@ export type ByteRange =
 export interface ObjectInfo {
   /** Bytes. */
   readonly size: number;
-  /** Changes whenever the bytes do: an ETag, or size, time and inode. Compared for equality only. */
+  /** Changes whenever the bytes do: an ETag, or size, time and inode. Compare only for equality. */
   readonly version: string;
-  /** When the bytes were last written, in milliseconds since 1970; absent where the store does not know. */
+  /** Last write of the bytes, in milliseconds since 1970; absent if the store does not know. */
   readonly modified?: number;
-  /** Names that the same bytes have; absent where the store does not know, or knows only one. */
+  /** Number of names of the same bytes; absent if the store does not know, or knows only one. */
   readonly links?: number;
-  /** True where the key is a symbolic link to the object. */
+  /** True if the key is a symbolic link to the object. */
   readonly isLink?: true;
-  /** Strong ETag as the server sent it, quotes included; absent for what has none. */
+  /** Strong ETag as the server sent it, quotes included; absent if there is none. */
   readonly etag?: string;
 }
 
@@ -44,7 +44,7 @@ export interface ListEntry {
   /** Last part of the key. */
   readonly name: string;
   readonly kind: "object" | "folder";
-  /** Bytes of an object, where the listing says so. */
+  /** Bytes of an object, if the listing has them. */
   readonly size?: number;
 }
 
@@ -54,19 +54,19 @@ export interface ListOptions extends StoreOptions {
   readonly sizes?: boolean | undefined;
 }
 
-/** What reading needs. */
+/** The members that reading needs. */
 export interface ReadableStore {
   /** How messages name the object at `key`: a path, a URL. */
   describe(key: string): string;
   get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined>;
-  /** The bytes of the range that exist; fewer than asked only at the object's end. */
+  /** Reads the existing bytes of the range; fewer than requested only at the object's end. */
   getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined>;
   stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined>;
-  /** Entries directly under a folder (`""` is the root), in no promised order; none where the folder does not exist. */
+  /** Lists the entries directly under a folder (`""` is the root), in no particular order; none if the folder does not exist. */
   list(folder: string, options?: ListOptions): AsyncIterable<ListEntry>;
   /**
-   * Capability: reads into the caller's buffer without a copy. Resolves with the bytes read, fewer than
-   * `target.length` only at the object's end; undefined where the object does not exist.
+   * Capability: reads into the caller's buffer without a copy. Resolves with the number of bytes read, fewer than `target.length` only at
+   * the object's end; undefined if the object does not exist.
    */
   readInto?(
     key: string,
@@ -74,36 +74,37 @@ export interface ReadableStore {
     target: Uint8Array,
     options?: StoreOptions,
   ): Promise<number | undefined>;
-  /** Capability: the same at once, for small reads where a promise costs more than the read. */
+  /** Capability: synchronous `readInto`, for small reads where a promise costs more than the read. */
   readIntoSync?(key: string, offset: number, target: Uint8Array): number | undefined;
   /**
-   * Capability of a store that makes its objects: one in pieces, each valid until the next is asked for; undefined where the
+   * Capability of a store that generates its objects: yields an object in pieces, each valid until the next is requested; undefined if the
    * object does not exist.
    */
   getPieces?(key: string, options?: StoreOptions): Promise<Iterable<Uint8Array> | undefined>;
   /**
-   * Capability of a store that makes shards: some of a shard's inner chunks, by their places in the grid in C order, without making
-   * the shard; undefined for one that is absent. Undefined in place of all where the store had rather make the shard.
+   * Capability of a store that generates shards: returns some inner chunks of a shard, by grid position in C order, without generating the
+   * shard; undefined for an absent chunk. Returns undefined as a whole if the store prefers to generate the shard.
    */
   getInner?(
     key: string,
     slots: readonly number[],
     options?: StoreOptions,
   ): Promise<readonly (Uint8Array | undefined)[] | undefined>;
-  /** Capability of a store that makes shards: why it encodes an array's chunks; undefined where it copies their streams. */
+  /** Capability of a store that generates shards: says why it encodes an array's chunks; undefined if it copies their streams. */
   whyEncoded?(folder: string, options?: StoreOptions): Promise<string | undefined>;
-  /** Capability of a store that makes objects: the bytes of what those of an array are made of, without making them. */
+  /**
+   * Capability of a store that generates objects: bytes of the data that an array's objects are generated from, without generating them.
+   */
   storedBytes?(folder: string): Promise<number>;
-  /** Capability: the first bytes, with what `stat` tells where the answer tells it, in one request. */
+  /** Capability: reads the first bytes, and the facts of `stat` if the answer has them, in one request. */
   getHead?(key: string, length: number, options?: StoreOptions): Promise<ObjectHead | undefined>;
-  /** Capability of stores that have folders: true where a key leads to one, and not to an object. */
+  /** Capability of stores with folders: returns true if a key is a folder and not an object. */
   isFolder?(key: string, options?: StoreOptions): Promise<boolean>;
-  /** Capability: what a folder has and no copy of it: on a disk its inode, and where it lies on which machine; else its address. */
+  /** Capability: returns what identifies a folder but none of its copies: on a disk its inode, path and machine; else its address. */
   identify?(folder: string): Promise<readonly string[]>;
   /**
-   * Capability: the same for many objects, for walks over thousands of them; undefined for one that is not there. What
-   * `info` tells is of the very object that the bytes are of; length 0 looks at the objects and reads nothing. `info`
-   * is absent only where {@link getHead} has none.
+   * Capability: does the same for many objects, for walks over thousands; undefined for a missing object. `info` describes the same object
+   * as the bytes; length 0 reads no bytes. `info` is absent only if {@link getHead} has none.
    */
   getHeads?(
     keys: readonly string[],
@@ -111,44 +112,44 @@ export interface ReadableStore {
     options?: StoreOptions,
   ): Promise<readonly (ObjectHead | undefined)[]>;
   /**
-   * Capability: reads of an object fail with `STALE` where it changed since its first read, so that the caller need not
-   * compare versions. Asked for at each read: a store may stop doing so.
+   * Capability: reads of an object fail with `STALE` if it has changed since its first read, so that the caller need not compare versions.
+   * Checked at each read: a store may stop doing so.
    */
   readonly pinsVersions?: boolean;
   /**
-   * Capability of a store that remembers versions: the next read of the object is its first again. For writers that
-   * write on top of what others wrote.
+   * Capability of a store that remembers versions: treats the next read of the object as its first. For writers that build on the writes of
+   * others.
    */
   unpin?(key: string): void;
   /**
-   * True where `stat` reads the whole object, because the store has no other way to learn a size. A reader that needs only
-   * a part of an object then does without its size and version.
+   * True if `stat` reads the whole object, because the store cannot learn a size otherwise. A reader that needs only a part of an object
+   * then does without its size and version.
    */
   readonly readsToStat?: boolean;
-  /** What an error adds where an object is absent for a reason that the store knows, such as a web page in its place. */
+  /** Text for errors about an absent object, if the store knows a reason, such as a web page at its address. */
   explainAbsence?(): string | undefined;
-  /** Releases what the store holds open. */
+  /** Releases the resources of the store. */
   close?(): Promise<void>;
 }
 
 /** How an object is put. */
 export interface PutOptions extends StoreOptions {
-  /** Fails with `CONFLICT` where the object exists. */
+  /** Fails with `CONFLICT` if the object exists. */
   readonly ifAbsent?: boolean;
   /** Fails with `CONFLICT` unless the object has this version. */
   readonly ifVersion?: string;
-  /** Durable when resolved (default true, where the store can). */
+  /** Durable when resolved (default true, if the store supports it). */
   readonly durable?: boolean;
-  /** It will be read again soon, and then deleted (default false): a store may keep it where reading is fastest. */
+  /** Will be read again soon, and then deleted (default false). The store may keep it where reading is fastest. */
   readonly temporary?: boolean;
   /**
-   * The maker never writes into a piece that it handed over (default false). The store may then ask for the next
-   * pieces while it still writes earlier ones; without it, big pieces are written before the next is asked for.
+   * The producer never writes into a piece that it has handed over (default false). The store may then request the next pieces while it
+   * still writes earlier ones; without it, big pieces are written before the next is requested.
    */
   readonly stablePieces?: boolean;
 }
 
-/** Bytes to put: at once, or piece by piece; a piece may be used again by its maker once the next is asked for. */
+/** Bytes to put: at once, or piece by piece. The producer may reuse a piece once the next is requested. */
 export type PutSource = Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 
 /** Memory of a store for the pieces of one object. */
@@ -174,26 +175,26 @@ export interface Draft {
   discard(): Promise<void>;
 }
 
-/** What writing needs. Members with `?` are capabilities that a store may lack. */
+/** The members that writing needs. Members with `?` are capabilities that a store may lack. */
 export interface WritableStore extends ReadableStore {
-  /** Whole or not at all: a reader sees the old object or the new one, also after a crash. */
+  /** Writes an object atomically: a reader sees the old object or the new one, also after a crash. */
   put(key: string, source: PutSource, options?: PutOptions): Promise<ObjectInfo>;
-  /** Deletes an object, or a folder without entries; no error where there is none, a folder with entries stays. */
+  /** Deletes an object or an empty folder. A missing one is not an error; a folder with entries stays. */
   delete(key: string, options?: StoreOptions): Promise<void>;
-  /** Atomic; replaces the target, unless that is a folder with entries (`CONFLICT`). Keys name objects or folders. */
+  /** Renames an object or a folder atomically. Replaces the target, unless that is a folder with entries (`CONFLICT`). */
   rename?(from: string, to: string, options?: StoreOptions): Promise<void>;
   /**
-   * Makes objects and their folder entries durable, and what was deleted; without keys, that alone. Once it failed because
-   * the system could not write, it fails from then on (`IO`), and so does what is to be durable: systems tell a lost write only once.
+   * Makes objects, their folder entries, and deletions durable; without keys, deletions alone. Once the system has failed to write, `sync`
+   * and durable writes always fail (`IO`), because a system reports a lost write only once.
    */
   sync?(keys: readonly string[], options?: StoreOptions): Promise<void>;
-  /** A second name for the same bytes; `CONFLICT` where `to` exists. */
+  /** Adds a second name for the same bytes; `CONFLICT` if `to` exists. */
   link?(from: string, to: string, kind: "hard" | "symbolic" | "copy"): Promise<void>;
-  /** Writes into an existing object in place, extending it where needed. Not atomic. */
+  /** Writes into an existing object in place, extending it if needed. Not atomic. */
   writeRange?(key: string, offset: number, bytes: Uint8Array, options?: StoreOptions): Promise<void>;
   /**
-   * Removes what interrupted puts left directly in a folder (listings hide it). Only for who holds the archive's
-   * lock: the puts of others that are still under way would fail.
+   * Removes the remains of interrupted puts directly in a folder (listings hide them). Only for the holder of the archive's lock: it makes
+   * unfinished puts of others fail.
    */
   removeLeftovers?(folder: string, options?: StoreOptions): Promise<void>;
 }

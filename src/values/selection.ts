@@ -15,19 +15,19 @@ import type {
   UnicodeStringArray,
 } from "./values.ts";
 
-/** A slice as zarrita has it: half-open, with a step; null means "to the end". */
+/** A slice in zarrita's form: half-open, with a step; null means "to the end". */
 export interface Slice {
   readonly start: number | null;
   readonly stop: number | null;
   readonly step: number | null;
 }
 
-/** One entry for each dimension: an integer (drops the dimension), a slice, or null (all of it). */
+/** One entry for each dimension: an integer (drops the dimension), a slice, or null (all). */
 export type Selection = readonly (number | Slice | null)[];
 
 /**
- * A slice from `start` to before `stop` (default: the end) in steps of `step` (default 1). Negative bounds count from the end.
- * Unlike in zarrita and in Python, one argument alone is the start: `slice(5)` is all from the sixth on.
+ * Returns a slice from `start` to before `stop` (default: the end) in steps of `step` (default 1). Negative bounds count from the end.
+ * Unlike in zarrita and in Python, a single argument is the start: `slice(5)` selects all from the sixth on.
  */
 export function slice(start: number | null, stop: number | null = null, step: number | null = null): Slice {
   return { start, stop, step };
@@ -38,13 +38,13 @@ export interface Extent {
   readonly start: number;
   readonly count: number;
   readonly step: number;
-  /** An integer was given: the dimension is dropped from the result. */
+  /** The entry was an integer: the result drops the dimension. */
   readonly dropped: boolean;
 }
 
 /**
- * Resolves a selection. Negative integers and bounds count from the end; bounds beyond it are cut off; steps are
- * positive. Missing entries at the end mean all. Throws `BAD_ARGUMENT`.
+ * Resolves a selection. Negative integers and bounds count from the end; bounds beyond it are cut off; steps are positive. Missing entries
+ * at the end mean all. Throws `BAD_ARGUMENT`.
  */
 export function resolveSelection(
   selection: Selection | null | undefined,
@@ -235,7 +235,7 @@ export function fortranToC(source: Uint8Array, shape: readonly number[], itemSiz
 //
 // `values.ts` makes the values.
 
-/** The values of a data type: many of them, and one. */
+/** TypeScript types of a data type: its container, and its scalar. */
 export interface ValueTypes {
   readonly data: TypedValues;
   readonly scalar: Scalar;
@@ -301,12 +301,12 @@ type ValuesOfCode<Name extends string> = Name extends keyof ValuesByName
               : ValueTypes;
 
 /**
- * The values of a data type that is named as numpy does (`"<f8"`) or as Zarr does (`"float64"`). A name that is not known
- * while the program is compiled has {@link ValueTypes}: any of them.
+ * Values of a data type named like numpy (`"<f8"`) or Zarr (`"float64"`). A name that is not known at compile time has {@link ValueTypes}:
+ * any of them.
  */
 export type ValuesOf<Name extends string> = string extends Name ? ValueTypes : ValuesOfCode<Code<Name>>;
 
-/** A part of an array: values in native byte order. `stride` in elements. */
+/** A part of an array: values in native byte order, `stride` in elements. */
 export interface ArraySlice<Types extends ValueTypes = ValueTypes> {
   readonly data: Types["data"];
   readonly shape: readonly number[];
@@ -321,11 +321,11 @@ type KeepsDimension<Entries extends readonly unknown[]> = true extends {
   : false;
 
 /**
- * What `get` returns for a selection: a slice for null, for `[]` and where an entry is a slice or null; a scalar where all
- * entries are integers; both for a selection whose entries are not known while the program is compiled.
+ * What `get` returns for a selection: a slice for null, for `[]`, and if an entry is a slice or null; a scalar if all entries are integers;
+ * both if the entries are not known at compile time.
  *
- * The number of dimensions is not a part of the type. A list of integers that is shorter than the shape selects a slice,
- * which the type calls a scalar: write null for each dimension that is read whole (`[7, null]`).
+ * The type does not include the number of dimensions. A list of integers shorter than the shape selects a slice, which the type calls a
+ * scalar: write null for each dimension that is read whole (`[7, null]`).
  */
 export type Selected<Entries, Types extends ValueTypes = ValueTypes> = Entries extends readonly unknown[]
   ? number extends Entries["length"]

@@ -72,7 +72,7 @@ abstract class Container<T> implements ValueContainer<T> {
   }
 }
 
-/** `bool`: true and false; one byte each. */
+/** `bool`: true and false, one byte each. */
 export class BoolArray extends Container<boolean> {
   constructor(bytes: Uint8Array) {
     super(bytes, 1);
@@ -83,7 +83,7 @@ export class BoolArray extends Container<boolean> {
   }
 }
 
-/** `complex64` and `complex128`: `[re, im]`; `parts` has them interleaved. */
+/** `complex64` and `complex128`: `[re, im]`; `parts` has both interleaved. */
 export class ComplexArray extends Container<readonly [number, number]> {
   readonly parts: Float32Array | Float64Array;
 
@@ -110,7 +110,7 @@ export class ByteStringArray extends Container<string> {
   }
 }
 
-/** `U`: strings without the zero characters at their end. Code points beyond Unicode's last are an error. */
+/** `U`: strings without their trailing zero characters. Code points above Unicode's last are an error. */
 export class UnicodeStringArray extends Container<string> {
   readonly #littleEndian: boolean;
 
@@ -161,7 +161,7 @@ export class StructArray extends Container<StructValue> {
     return value;
   }
 
-  /** All values of one field, copied out. */
+  /** Copies all values of one field. */
   field(name: string): TypedValues {
     const field = this.fields.find((each) => each.name === name);
     if (field === undefined) {
@@ -338,7 +338,7 @@ function widenHalf(halves: Uint16Array): Float32Array {
 
 // Values as JSON: the rules of FORMAT.md [FD], which the command's `cat --format json` follows.
 
-/** A JSON value without bigint: what {@link toJsonValues} gives. */
+/** A JSON value without bigint, as {@link toJsonValues} returns it. */
 export type PlainJson = null | boolean | number | string | readonly PlainJson[];
 
 const NOT_A_TIME = -(2n ** 63n);
@@ -352,7 +352,7 @@ export function toJsonValues(data: TypedValues, dtype: DType): PlainJson[] {
   return Array.from(data as Iterable<unknown>, (value) => toJsonValue(value, dtype));
 }
 
-/** The same for one value, as `get` returns a scalar. */
+/** Converts one value, as `get` returns a scalar. */
 export function toJsonValue(value: unknown, dtype: DType): PlainJson {
   if (typeof value === "number") return finiteOrName(value);
   if (typeof value === "bigint") {

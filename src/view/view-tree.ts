@@ -37,12 +37,12 @@ const FRESH_MS = 1000;
 
 /** An archive of a tree. */
 export interface ViewEntry {
-  /** Path of its node in the view; `""` where it is the whole view. */
+  /** Path of its node in the view; `""` if it is the whole view. */
   readonly node: string;
-  /** How messages name it. */
+  /** Name in messages. */
   readonly source: string;
   open(options: OpenOptions): Promise<Archive>;
-  /** Shows what is not an archive, in place of `open`. */
+  /** Shows something other than an archive, instead of `open`. */
   view?(options: ViewOptions & { readonly isMember: boolean }): Promise<NodeView>;
 }
 
@@ -57,7 +57,7 @@ export function zarrTreeView(entries: Iterable<ViewEntry>, options: ViewOptions 
 
 /**
  * Shows an archive, or many (`findViewEntries`), as Zarr v3: {@link zarrView}, {@link zarrTreeView}. A function that opens the archive,
- * `(options) => open(store, path, options)`, is called for the first key; of a table only the columns that are read are then opened.
+ * `(options) => open(store, path, options)`, is called for the first key. Of a table, only the columns that are read are then opened.
  */
 export function viewOf(
   source: Viewable | OpenViewable | Iterable<ViewEntry>,

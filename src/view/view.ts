@@ -366,16 +366,16 @@ export async function readCell({ cell, encoder = HERE, ...request }: CellRequest
   throw new RangeError(`cell ${cell} gave no chunk`);
 }
 
-/** What decides how archives are shown. */
+/** Options of a view. */
 export interface ViewOptions
   extends Pick<LayoutOptions, "portable" | "dtype" | "shape" | "dimensionNames" | "columns"> {
-  /** What encodes chunks that are not shown as they are (default: the calling thread). */
+  /** Encodes chunks that cannot be shown unchanged (default: the calling thread). */
   readonly encoder?: ChunkEncoder | undefined;
 }
 
 /** Options of reading whole objects. */
 export interface ViewReadOptions extends StoreOptions {
-  /** Buffers that may be read into; the one that holds what is handed out is taken out. For who reads much. */
+  /** Buffers to read into. One that holds returned bytes is removed from the list. For frequent reads. */
   readonly buffers?: Uint8Array[] | undefined;
 }
 
@@ -389,29 +389,29 @@ export interface ViewNode {
   /** Path in the view, without a leading `/`; `""` is the root. */
   readonly path: string;
   readonly kind: "array" | "group";
-  /** How messages name its archive; absent for folders. */
+  /** Name of its archive in messages; absent for folders. */
   readonly source?: string;
-  /** It is of a set of references, which have no Parquet files. */
+  /** It belongs to a set of references, which have no Parquet files. */
   readonly isReferred?: boolean;
   /** In items; arrays only. */
   readonly shape?: readonly number[];
-  /** The data type as Zarr has it, its name only; arrays only. */
+  /** Name of its Zarr data type; arrays only. */
   readonly dataType?: string;
   /** Uncompressed bytes; arrays only. */
   readonly nbytes?: number;
-  /** Why it cannot be read, in words: then it is in no group's metadata. */
+  /** Why it cannot be read, as text. It is then missing from groups' metadata. */
   readonly error?: string;
   /** The error's code. */
   readonly code?: ErrorCode;
 }
 
 /**
- * A store with the interface of zarrita's: keys start with `/`, what does not exist is `undefined`, bytes are the
- * caller's own. What exists and cannot be read throws a `SuperchunkError`; nothing is ever replaced by fill values.
+ * A store with the zarrita interface: keys start with `/`, a missing key is `undefined`, bytes belong to the caller. An existing object
+ * that cannot be read throws a `SuperchunkError`; fill values never replace anything.
  */
 export interface ZarrView {
   get(key: string, options?: ViewReadOptions): Promise<Uint8Array | undefined>;
   getRange(key: string, range: ViewRange, options?: StoreOptions): Promise<Uint8Array | undefined>;
-  /** The nodes directly under a path, itself first; none without a group or array. */
+  /** Lists the nodes directly under a path, itself first; none without a group or array. */
   list(path?: string, options?: StoreOptions): Promise<readonly ViewNode[]>;
 }

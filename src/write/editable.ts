@@ -24,7 +24,7 @@ import {
 } from "../values/selection.ts";
 import type { ChunkSettings } from "./layout/settings.ts";
 
-/** The formats that can be edited, as `create` names them. */
+/** Formats that can be edited, as `create` names them. */
 export type EditFormat = "blz" | "bcolz" | "bloscpack" | "zarr";
 
 /** What every editor is opened with. */
@@ -41,7 +41,7 @@ export type AttributeChanges = Readonly<Record<string, JsonInput | undefined>>;
 /** A column to be added. */
 export interface NewColumn {
   readonly name: string;
-  /** As numpy spells it, or parsed. */
+  /** In numpy's form, or parsed. */
   readonly dtype: JsonValue | DType;
   /** Dimensions of one value; default none. */
   readonly shape?: readonly number[] | undefined;
@@ -49,14 +49,14 @@ export interface NewColumn {
   readonly fillValue?: unknown;
 }
 
-/** When what was flushed becomes visible as Zarr: at every flush, with every full superchunk, or now and then. */
+/** When flushed rows become visible as Zarr: at every flush, with every full superchunk, or at intervals. */
 export type PublishPolicy = "flush" | "full" | { readonly everySeconds: number };
 
 /** How rows are appended. */
 export interface AppendOptions extends LongOptions {
   /**
-   * Of an array of superchunks: when the rows of a stream are committed before its end: each piece as it comes (`flush`), by full
-   * superchunks, or every so many seconds. Default: none before `flush`.
+   * For an array of superchunks: when rows of a stream are committed before its end. `flush`: each piece as it comes; or by full
+   * superchunks, or after that many seconds. Default: none before `flush`.
    */
   readonly publish?: PublishPolicy | undefined;
 }
@@ -65,7 +65,7 @@ export interface AppendOptions extends LongOptions {
 export interface ResizePlan {
   readonly shapeBefore: readonly number[];
   readonly shape: readonly number[];
-  /** Chunks (of Zarr: chunks or shards) that are encoded and written again, in each column. */
+  /** Chunks (Zarr: chunks or shards) that are encoded and written again, in each column. */
   readonly chunksRewritten: number;
   /** Their uncompressed bytes. */
   readonly nbytesRewritten: number;
@@ -75,17 +75,17 @@ export interface ResizePlan {
 export interface SetPlan {
   /** Values that are selected. */
   readonly valuesSet: number;
-  /** Chunks that hold one of them: they are written again, in each column. */
+  /** Chunks with selected values, which are written again, in each column. */
   readonly chunksRewritten: number;
   /** Their uncompressed bytes. */
   readonly nbytesRewritten: number;
-  /** Superchunks that these chunks are in now; of arrays of superchunks only. */
+  /** Superchunks that now hold these chunks; only for arrays of superchunks. */
   readonly superchunks?: number;
 }
 
 /** What `deleteRows` does. */
 export interface DeletePlan {
-  /** The first row that goes, and the first row after it that stays. */
+  /** First deleted row, and the first kept row after it. */
   readonly start: number;
   readonly end: number;
   readonly rowsBefore: number;
@@ -104,58 +104,58 @@ export interface CompactPlan {
   readonly isRecoded: boolean;
   /** It is a Zarr array as well, whose shards are written again too. */
   readonly isShownAnew: boolean;
-  /** Superchunks that there will be, by the settings of now. */
+  /** Number of superchunks afterwards, by the current settings. */
   readonly superchunks: number;
   readonly superchunksWritten: number;
-  /** Superchunks that stay as they are under another name. */
+  /** Superchunks that are renamed but otherwise unchanged. */
   readonly superchunksRenamed: number;
   /** Stored bytes of the whole array. */
   readonly cbytes: number;
 }
 
-/** Which superchunks are moved: those that all that is given names. With each go the patches of its chunks. */
+/** Superchunks to move: those that match all given members. The patches of their chunks move with them. */
 export interface MoveChoice {
   /** The first and the last by their place in the array, from 0. */
   readonly superchunks?: readonly [first: number, last: number] | undefined;
-  /** All but so many at the end of the array. */
+  /** All except this many at the end of the array. */
   readonly keepLast?: number | undefined;
   /** Those that were written before then, in milliseconds since 1970. */
   readonly writtenBefore?: number | undefined;
 }
 
-/** What was moved; stored bytes. */
+/** What was moved, and its stored bytes. */
 export interface Moved {
   readonly superchunks: number;
   readonly bytes: number;
 }
 
-/** What is changed of an array's places. */
+/** Changes to an array's places. */
 export interface PlaceChanges {
-  /** New places: addresses of folders (`file:`, `http(s):`, `s3:`), with names or without. */
+  /** New places: addresses of folders (`file:`, `http(s):`, `s3:`), with or without names. */
   readonly add?: readonly (string | StoredPlace)[] | undefined;
-  /** Names of places in which no superchunk lies. */
+  /** Names of places without superchunks. */
   readonly remove?: readonly string[] | undefined;
-  /** Which place new superchunks go to. */
+  /** Place of new superchunks. */
   readonly rule?: PlaceRule | undefined;
 }
 
-/** A place of an array, `data` among them. */
+/** A place of an array; `data` is one too. */
 export interface PlaceInfo {
   readonly name: string;
   /** URL of the place; undefined for `data`. */
   readonly prefix: string | undefined;
-  /** How many superchunks of the array lie there, and which: the first and the last of each run, by their place in the array from 0. */
+  /** Number of the array's superchunks there, and their runs: the first and the last of each, by position in the array from 0. */
   readonly superchunks: number;
   readonly spans: readonly (readonly [first: number, last: number])[];
   /** Superchunks there that patch others. */
   readonly patches: number;
-  /** Their stored bytes together; undefined for a place that is not allowed. */
+  /** Sum of their stored bytes; undefined for a place that is not permitted. */
   readonly bytes: number | undefined;
 }
 
 /**
- * Something that is open for editing. `append` and `set` may wait in memory and count at the latest when `flush` or `close`
- * has resolved; every other verb is durable when it resolves. One writer at a time.
+ * An array, table, file or group open for editing. `append` and `set` may wait in memory, at most until `flush` or `close` has resolved;
+ * every other method is durable when it resolves. One writer at a time.
  */
 export abstract class Editable implements AsyncDisposable {
   abstract readonly kind: "array" | "table" | "bytes" | "group";
@@ -168,11 +168,11 @@ export abstract class Editable implements AsyncDisposable {
   /** Why this format lacks a verb. */
   protected abstract readonly reasons: Readonly<Record<string, string>>;
 
-  /** Of an item; of a table a struct with a field for each column. Throws `UNSUPPORTED` for a group. */
+  /** Dtype of an item; for a table a struct with a field for each column. Throws `UNSUPPORTED` for a group. */
   get dtype(): DType {
     throw this.unsupported("dtype");
   }
-  /** Rows that wait for `flush` included. Throws `UNSUPPORTED` for a group. */
+  /** Includes rows that wait for `flush`. Throws `UNSUPPORTED` for a group. */
   get shape(): readonly number[] {
     throw this.unsupported("shape");
   }
@@ -181,7 +181,7 @@ export abstract class Editable implements AsyncDisposable {
     const [rows = 1] = this.shape;
     return rows;
   }
-  /** Rows of a chunk, where chunks end on rows. */
+  /** Rows of a chunk, if chunks end on rows. */
   get chunkLength(): number | undefined {
     return undefined;
   }
@@ -189,17 +189,17 @@ export abstract class Editable implements AsyncDisposable {
   get superchunkLength(): number | undefined {
     return undefined;
   }
-  /** Bytes of superchunks, chunk files or shards written since it was opened, as far as the format counts them. */
+  /** Bytes of superchunks, chunk files or shards written since opening, as far as the format counts them. */
   get bytesWritten(): number {
     return 0;
   }
-  /** Names of the columns that can be read alone; of a group those of its members that are known. */
+  /** Names of the columns that can be read alone; for a group, its known members. */
   get columnNames(): readonly string[] {
     return [];
   }
-  /** Said by who opened it, see {@link warnings}. */
+  /** Notes from the opener, see {@link warnings}. */
   readonly notes: string[] = [];
-  /** What could not be cleared up, and what no longer shows these values, in words: no value depends on it. */
+  /** Cleanups that failed, and views that no longer show these values, as text. No value depends on them. */
   get warnings(): readonly string[] {
     return this.notes;
   }
@@ -208,47 +208,47 @@ export abstract class Editable implements AsyncDisposable {
   append(_values: unknown, _options?: AppendOptions): Promise<void> {
     return this.refuse("append");
   }
-  /** Sets the selected values: to as many values, or all to one. */
+  /** Sets the selected values: as many as selected, or one for all. */
   set(_selection: Selection | null, _values: unknown, _options?: LongOptions): Promise<void> {
     return this.refuse("set");
   }
-  /** Gives another shape, or another number of rows: cuts off, or adds the default value. */
+  /** Changes the shape or the number of rows: cuts off, or adds the default value. */
   resize(_shape: number | readonly number[], _options?: LongOptions): Promise<void> {
     return this.refuse("resize");
   }
-  /** Takes the rows `[start, end)` out; those after them move up. Resolves with the rows that were written again. */
+  /** Deletes the rows `[start, end)`; later rows move up. Resolves with the number of rows written again. */
   deleteRows(_start: number, _end: number, _options?: LongOptions): Promise<number> {
     return this.refuse("deleteRows");
   }
-  /** Changes user attributes; the others stay as they are written. */
+  /** Changes user attributes; the others stay as written. */
   setAttributes(_changes: AttributeChanges): Promise<void> {
     return this.refuse("setAttributes");
   }
-  /** Adds a column after the others, with as many rows of `values`, or all of the default. */
+  /** Adds a column after the others, with one of `values` for each row, or the default value in all. */
   addColumn(_column: NewColumn, _values?: unknown): Promise<void> {
     return this.refuse("addColumn");
   }
-  /** Gives a column another name. */
+  /** Renames a column. */
   renameColumn(_from: string, _to: string): Promise<void> {
     return this.refuse("renameColumn");
   }
-  /** Removes a column; the last one stays. */
+  /** Removes a column; the last one cannot be removed. */
   deleteColumn(_name: string): Promise<void> {
     return this.refuse("deleteColumn");
   }
-  /** Brings the stored form in order, and with other settings encodes all chunks again. */
+  /** Tidies the stored form; with other settings, encodes all chunks again. */
   compact(_changes?: ChunkSettings, _options?: LongOptions): Promise<void> {
     return this.refuse("compact");
   }
-  /** Of an array of superchunks: where its superchunks lie, as of the last commit. */
+  /** For an array of superchunks: lists where its superchunks are, as of the last commit. */
   places(): Promise<readonly PlaceInfo[]> {
     return this.refuse("places");
   }
-  /** Of an array of superchunks: adds places for superchunks, and removes those in which none lie. */
+  /** For an array of superchunks: adds places for superchunks, and removes places without any. */
   changePlaces(_changes: PlaceChanges): Promise<void> {
     return this.refuse("places");
   }
-  /** Of an array of superchunks: moves some of them to a place, by its name; `data` is the array's own folder. */
+  /** For an array of superchunks: moves some of them to a named place; `data` is the array's own folder. */
   moveSuperchunks(_to: string, _choice?: MoveChoice, _options?: LongOptions): Promise<Moved> {
     return this.refuse("places");
   }
@@ -264,11 +264,11 @@ export abstract class Editable implements AsyncDisposable {
     return this.refuse("getBytes");
   }
 
-  /** Of a group: the names of its members. */
+  /** For a group: lists the names of its members. */
   members(): Promise<readonly string[]> {
     return this.refuse("members");
   }
-  /** Of a group: makes an array or a group in it, by the options of `create`, and opens it. */
+  /** For a group: creates an array or a group in it, with the options of `create`, and opens it. */
   create(_name: string, _options: object): Promise<Editable> {
     return this.refuse("create");
   }
@@ -276,24 +276,24 @@ export abstract class Editable implements AsyncDisposable {
   edit(_name: string): Promise<Editable> {
     return this.refuse("edit");
   }
-  /** Of a group: removes a member and all below it. */
+  /** For a group: removes a member and everything below it. */
   erase(_name: string, _options?: LongOptions): Promise<void> {
     return this.refuse("erase");
   }
 
-  /** What {@link resize} would do. Writes nothing. */
+  /** Returns what {@link resize} would do. Writes nothing. */
   planResize(_shape: number | readonly number[]): Promise<ResizePlan> {
     return this.refuse("resize");
   }
-  /** What {@link set} would do; values that are given have to fit. Writes nothing. */
+  /** Returns what {@link set} would do; any values passed must fit. Writes nothing. */
   planSet(_selection: Selection | null, _values?: unknown): Promise<SetPlan> {
     return this.refuse("set");
   }
-  /** What {@link compact} would do, with what is committed. Writes nothing. */
+  /** Returns what {@link compact} would do to committed data. Writes nothing. */
   planCompact(_changes?: ChunkSettings): Promise<CompactPlan> {
     return this.refuse("compact");
   }
-  /** What {@link deleteRows} would do. Writes nothing. */
+  /** Returns what {@link deleteRows} would do. Writes nothing. */
   planDelete(start: number, end: number): Promise<DeletePlan> {
     const path = this.store.describe(this.path);
     return attempt(() => planDeletion(path, this.shape, this.dtype.itemSize, start, end));
@@ -303,7 +303,7 @@ export abstract class Editable implements AsyncDisposable {
   abstract flush(): Promise<void>;
   /** Flushes, and gives up the lock. */
   abstract close(): Promise<void>;
-  /** Gives up what waits since the last flush, and the lock. */
+  /** Discards changes since the last flush, and releases the lock. */
   abstract abandon(): Promise<void>;
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -36,7 +36,7 @@ import {
 import { WritableZarrArray } from "./write/writable-array.ts";
 import { checkCapacity, type WriteSettings } from "./write/write-settings.ts";
 
-/** A part of a value to be read: `undefined` for all of it. */
+/** A part of a value to read: `undefined` for all of it. */
 export type PartialRequest = readonly [key: string, range: ByteRange | undefined];
 /** Bytes to be written into a value from an offset on. */
 export type PartialWrite = readonly [key: string, start: number, bytes: Uint8Array];
@@ -48,7 +48,7 @@ export class ShardingTransformer {
   readonly #keys: TransformerKeys;
   readonly #cache: ShardCache;
 
-  /** Throws `BAD_ARGUMENT` for settings that contradict themselves, `LIMIT` for shards of too many chunks. */
+  /** Throws `BAD_ARGUMENT` for settings that contradict each other, `LIMIT` for shards of too many chunks. */
   constructor(store: WritableStore, settings: TransformerSettings) {
     this.#store = store;
     this.#settings = settings;
@@ -56,13 +56,13 @@ export class ShardingTransformer {
     this.#cache = new ShardCache(store);
   }
 
-  /** The value of a key; undefined where there is none. A chunk costs two requests: its shard's index, then its range. */
+  /** Reads the value of a key; undefined if there is none. A chunk costs two requests: its shard's index, then its range. */
   async get(key: string): Promise<Uint8Array | undefined> {
     const place = this.#keys.placeOf(key);
     return place === undefined ? this.#store.get(key) : this.#read(key, place, undefined);
   }
 
-  /** Parts of values, in the order of the requests; undefined for those that are not there. */
+  /** Reads parts of values, in the order of the requests; undefined for missing values. */
   getPartialValues(requests: readonly PartialRequest[]): Promise<(Uint8Array | undefined)[]> {
     return Promise.all(
       requests.map(([key, range]) => {
@@ -81,7 +81,7 @@ export class ShardingTransformer {
   }
 
   /**
-   * Writes into values; those that are not there, or too short, grow with zero bytes. Writes to one shard are one.
+   * Writes into values. Missing or short values grow with zero bytes. Writes to one shard are combined.
    *
    * @throws BAD_ARGUMENT for a start that is not a whole number of bytes, before anything is written
    */
@@ -119,12 +119,12 @@ export class ShardingTransformer {
     }
   }
 
-  /** Removes a value; nothing where there is none. The last chunk of a shard takes the shard with it. */
+  /** Removes a value, if it exists. Removing the last chunk of a shard removes the shard. */
   async erase(key: string): Promise<void> {
     await this.eraseValues([key]);
   }
 
-  /** Removes values; those in one shard at once. */
+  /** Removes values; those in one shard together. */
   async eraseValues(keys: readonly string[]): Promise<void> {
     const shards = new Map<string, number[]>();
     for (const key of keys) {
@@ -149,7 +149,7 @@ export class ShardingTransformer {
     return this.listPrefix("");
   }
 
-  /** The keys that begin with a prefix, of chunks in place of shards. A prefix ends anywhere, not only at a `/`. */
+  /** Yields the keys that begin with a prefix, with chunks instead of shards. A prefix can end anywhere, not only at a `/`. */
   async *listPrefix(prefix: string): AsyncGenerator<string> {
     const folder = prefix.slice(0, Math.max(0, prefix.lastIndexOf("/")));
     // A chunk's key and its shard's differ from the prefix of the chunks on: what is below is listed from there.
@@ -170,7 +170,7 @@ export class ShardingTransformer {
     }
   }
 
-  /** Keys directly below a folder (`""`, or one that ends with `/`), and the prefixes of what is further below. */
+  /** Lists the keys directly below a folder (`""`, or one that ends with `/`), and the prefixes of deeper ones. */
   async listDir(folder: string): Promise<{ readonly keys: string[]; readonly prefixes: string[] }> {
     if (folder !== "" && !folder.endsWith("/")) {
       throw new SuperchunkError("BAD_ARGUMENT", 'a folder\'s prefix ends with "/"', {
@@ -295,7 +295,7 @@ class TransformerKeys {
   readonly #separator: "/" | ".";
   readonly #pattern: RegExp;
 
-  /** Throws `BAD_ARGUMENT` for settings that contradict themselves, `LIMIT` for shards of too many chunks. */
+  /** Throws `BAD_ARGUMENT` for settings that contradict each other, `LIMIT` for shards of too many chunks. */
   constructor(settings: TransformerSettings) {
     checkSettings(settings);
     this.#settings = settings;
@@ -379,7 +379,7 @@ export interface TransformerSpecification {
   readonly chunkShape: readonly number[];
   /** Chunks of a shard along each dimension. */
   readonly chunksPerShard: readonly number[];
-  /** As version 2 has it without `id`: `{"codec": "blosc", "configuration": {…}}`; null for none. */
+  /** In the form of version 2 without `id`: `{"codec": "blosc", "configuration": {…}}`; null for none. */
   readonly compressor?: {
     readonly codec: "blosc" | "gzip" | "zlib" | "zstd";
     readonly configuration: JsonObject;

@@ -19,7 +19,7 @@ import type { ZarrArray } from "./read/array.ts";
 import { type CreateZarrOptions, createZarr, type ZarrSpecification } from "./write/create.ts";
 import type { WritableZarrArray } from "./write/writable-array.ts";
 
-/** The store interface of zarrita, as far as reading needs it. */
+/** The part of zarrita's store interface that reading needs. */
 export interface ZarritaStore {
   get(key: `/${string}`, options?: unknown): Promise<Uint8Array | undefined>;
   getRange(key: `/${string}`, range: ByteRange, options?: unknown): Promise<Uint8Array | undefined>;
@@ -27,15 +27,14 @@ export interface ZarritaStore {
 
 /** Options of {@link zarritaStore}. */
 export interface ZarritaStoreOptions {
-  /** Shape of the chunks that zarrita sees (default: the inner chunks; of unequal ones the largest). */
+  /** Shape of the chunks that zarrita sees (default: the inner chunks; the largest if unequal). */
   readonly chunkShape?: readonly number[] | undefined;
 }
 
 /**
- * A store with one array at its root, for `zarr.open(zarritaStore(array), { kind: "array" })`.
+ * Creates a store with one array at its root, for `zarr.open(zarritaStore(array), { kind: "array" })`.
  *
- * Its chunks are those of the innermost shards, so that zarrita asks for no more than it needs. Errors of reading are
- * ours, with their codes.
+ * Its chunks are those of the innermost shards, so that zarrita reads no more than it needs. Read errors have this library's codes.
  */
 export function zarritaStore(array: ZarrArray, options: ZarritaStoreOptions = {}): ZarritaStore {
   const chunkShape = options.chunkShape ?? largestChunk(array);
@@ -120,11 +119,11 @@ async function readChunk(
   return dtype.byteOrder === "big" && hasByteOrder(dtype) ? swapItems(bytes, dtype) : bytes;
 }
 
-/** An array as zarrita 0.5 to 0.7 opens it, as far as it is used. */
+/** The members of an array of zarrita 0.5 to 0.7 that are used. */
 export interface ZarritaArray {
   readonly shape: readonly number[];
   readonly chunks: readonly number[];
-  /** zarrita's name of the data type, which is Zarr v3's for numbers and bool. */
+  /** zarrita's name of the data type: Zarr v3's name for numbers and bool. */
   readonly dtype: string;
   readonly attrs?: unknown;
   readonly fillValue?: unknown;
@@ -135,7 +134,7 @@ export interface ZarritaArray {
   }>;
 }
 
-/** What is to be written: the source's chunks become inner chunks unless asked otherwise. */
+/** Options of the copy. The source's chunks become inner chunks by default. */
 export interface FromZarritaOptions extends CreateZarrOptions {
   readonly specification?: Partial<Omit<ZarrSpecification, "shape" | "dataType">> | undefined;
 }

@@ -18,9 +18,9 @@ export interface Progress {
   /** Done and total, in bytes of uncompressed data unless the call says otherwise. */
   readonly done: number;
   readonly total: number;
-  /** What is being worked on. */
+  /** The current item. */
   readonly label?: string;
-  /** What done and total count, where it is not what the call usually counts: the sources of a conversion, a look at damage. */
+  /** Unit of done and total, if it is not the call's usual one: the sources of a conversion, a survey of damage. */
   readonly unit?: "bytes" | "archives" | "chunks";
 }
 
@@ -33,10 +33,10 @@ export interface LongOptions {
 /** Options of reading values. */
 export interface ReadOptions extends LongOptions {
   /**
-   * The result is in a `SharedArrayBuffer` (default false; float16 excepted, which is widened). Threads that decode a Zarr
-   * array then write straight into it and get its memory from the system themselves, which takes about as long as the
-   * decoding. Values are the same; what takes no shared memory (`crypto.subtle`, `Blob`, `TextDecoder` of browsers) needs a
-   * copy. Throws `UNSUPPORTED` where the engine has no shared memory.
+   * Returns the result in a `SharedArrayBuffer` (default false; never for float16, which is widened). Threads that decode a Zarr array then
+   * write straight into the result and allocate its memory themselves; allocation takes about as long as decoding. Values are the same.
+   * APIs that refuse shared memory (`crypto.subtle`, `Blob`, `TextDecoder` of browsers) need a copy. Throws `UNSUPPORTED` if the engine has
+   * no shared memory.
    */
   readonly shared?: boolean | undefined;
 }
@@ -50,43 +50,42 @@ export interface EncodedChunksOptions extends LongOptions {
   readonly buffers?: Uint8Array[] | undefined;
 }
 
-/** What is gone of an archive that was opened with `damaged`. */
+/** What is missing from an archive that was opened with `damaged`. */
 export interface DamageReport {
   /** How messages name the archive. */
   readonly path: string;
   /** Every chunk that is missing or damaged, with its rows. */
   readonly holes: readonly Hole[];
-  /** What is wrong besides and was helped, in words. */
+  /** Other problems that were worked around, as text. */
   readonly problems: readonly string[];
-  /** What is gone besides rows, in words. */
+  /** Other losses than rows, as text. */
   readonly lost: readonly string[];
 }
 
 export interface OpenOptions {
   /**
-   * What is read where a chunk of an archive is missing or damaged (default `stop`: an error): `skip`, nothing, so that its rows
-   * are not there; `fill`, the default value. Then opening reads and checks every chunk, and tells `onDamage` what is gone.
+   * What reading does with a missing or damaged chunk (default `stop`: an error). `skip` leaves its rows out; `fill` returns the default
+   * value. With either, opening reads and checks every chunk, and reports losses to `onDamage`.
    */
   readonly damaged?: "stop" | "skip" | "fill" | undefined;
-  /** Called once for each archive of which something is gone. */
+  /** Called once for each archive that has losses. */
   readonly onDamage?: ((report: DamageReport) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Check digests before a payload is used (default true). */
   readonly verify?: boolean | undefined;
-  /** What decodes where many chunks are read (default: the calling thread). */
+  /** Decodes chunks when many are read (default: the calling thread). */
   readonly decoder?: ChunkDecoder | undefined;
-  /** Opens the places of an array whose superchunks lie in others than its folder; without it such an array is refused. */
+  /** Opens the places of an array whose superchunks are also stored outside its folder. Without it, such an array is refused. */
   readonly openPlace?: OpenPlace | undefined;
-  /** The columns of a table that are opened, each at the cost of some requests (default: all); `names` has no others, `openColumns` opens them. */
+  /** Columns of a table to open, each at the cost of some requests (default: all). `names` lists only these; `openColumns` opens others. */
   readonly columns?: readonly string[] | undefined;
 }
 
 /** Options of {@link ArrayArchive.chunks}. */
 export interface ChunksOptions extends LongOptions {
   /**
-   * The values of a slice are the caller's own. By default they are valid until the next slice is asked for: then their memory is
-   * used for another one, and what was kept of it is empty, or as it was, but never another slice's values. New memory for each
-   * slice takes longer than its values take to decode.
+   * Gives each slice its own memory. By default a slice is valid until the next one is requested: its memory is then reused, and a kept
+   * view is empty or unchanged, but never shows another slice's values. New memory for each slice takes longer than decoding it.
    */
   readonly keep?: boolean | undefined;
 }
@@ -108,7 +107,7 @@ export interface ListChunksOptions extends LongOptions {
   readonly digests?: boolean | undefined;
 }
 
-/** What `chunks` prints of a chunk: its place, its Blosc header and its digest. */
+/** Place, Blosc header and digest of a chunk, as `chunks` prints them. */
 export interface ChunkInfo extends ChunkPlace {
   readonly ctbytes: number;
   readonly typesize: number;
@@ -117,9 +116,9 @@ export interface ChunkInfo extends ChunkPlace {
   readonly shuffle: Shuffle;
   readonly memcpyed: boolean;
   readonly checksum: ChecksumName;
-  /** Stored digest in hexadecimal, as stored; undefined without a checksum. */
+  /** Digest in hexadecimal, as stored; undefined without a checksum. */
   readonly digest: string | undefined;
-  /** How messages name the object, where it lies in another place than the archive's folder; else absent. */
+  /** Name of the object in messages; absent if it is in the archive's own folder. */
   readonly address?: string;
 }
 
@@ -134,13 +133,13 @@ export interface ChunkSummary {
   readonly clevel?: number;
   readonly shuffle?: Shuffle;
   readonly typesize?: number;
-  /** Of every chunk; absent for dialects without, and for an array without chunks. */
+  /** Checksum of every chunk; absent for dialects without checksums, and for an array without chunks. */
   readonly checksum?: ChecksumName;
 }
 
-/** How any array is cut and compressed; what only Zarr has is absent for archives. */
+/** How any array is chunked and compressed. Members that only Zarr has are absent for archives. */
 export interface ReadableSummary {
-  /** Chunks of the grid, those included that are not stored; inner chunks of shards. */
+  /** Chunks of the grid, including those not stored; inner chunks if there are shards. */
   readonly nchunks: number;
   /** Rows in a chunk, for arrays cut along rows. */
   readonly chunkLength?: number;
@@ -158,17 +157,17 @@ export interface ReadableSummary {
   readonly clevel?: number;
   readonly shuffle?: string;
   readonly typesize?: number;
-  /** Codecs of a chunk in the order of encoding, in the words of the array's document. */
+  /** Codecs of a chunk in encoding order, named as in the array's document. */
   readonly codecs?: readonly string[];
   readonly checksum?: string;
 }
 
-/** A stored chunk of any array, as far as is known without reading it. */
+/** A stored chunk of any array, as far as known without reading it. */
 export interface ReadableChunk {
   /** In C order of the grid of (inner) chunks. */
   readonly index: number;
   readonly key: string;
-  /** How messages name the object, where it lies in another place than the archive's folder: of arrays of superchunks only. */
+  /** Name of the object in messages; only for arrays of superchunks, and absent if the object is in the archive's own folder. */
   readonly address?: string;
   readonly offset: number;
   /** Uncompressed bytes. */
@@ -185,11 +184,11 @@ export interface ReadableChunk {
   /** First item by dimension, and shape: of Zarr only. */
   readonly start?: readonly number[];
   readonly shape?: readonly number[];
-  /** Slot in the index of the innermost shard: of Zarr only, undefined for an object of its own. */
+  /** Slot in the index of the innermost shard. Zarr only; undefined if the chunk is an object by itself. */
   readonly slot?: number | undefined;
 }
 
-/** A chunk of the grid that is not stored: it reads as the fill value. */
+/** A chunk of the grid that is not stored. It reads as the fill value. */
 export interface AbsentChunk {
   /** In C order of the grid of (inner) chunks. */
   readonly index: number;
@@ -201,12 +200,12 @@ export interface AbsentChunk {
   readonly slot: number | undefined;
 }
 
-/** An encoded chunk, digest checked (unless opened with `verify: false`), not decoded. */
+/** An encoded chunk, not decoded. Its digest has been checked (unless opened with `verify: false`). */
 export interface EncodedChunk {
   readonly place: ChunkPlace;
-  /** Exactly the Blosc chunk. A view that is valid until the next one is asked for. */
+  /** Exactly the Blosc chunk: a view that is valid until the next chunk is requested. */
   readonly bytes: Uint8Array;
-  /** The same for chunks that one read brought: the bytes of all of them were there when the first was handed out. */
+  /** The same object for all chunks that came with one read: their bytes were all in memory when the first was returned. */
   readonly read?: object | undefined;
 }
 
@@ -216,7 +215,7 @@ export interface Finding {
   readonly code: string;
   readonly message: string;
   readonly path?: string;
-  /** Index of the chunk; in a shard of Zarr, its slot. */
+  /** Index of the chunk; in a Zarr shard, its slot. */
   readonly chunk?: number;
   readonly offset?: number;
   readonly field?: string;
@@ -224,7 +223,7 @@ export interface Finding {
   readonly found?: unknown;
 }
 
-/** What `verify` did and found. */
+/** What `verify` checked and found. */
 export interface VerifyReport {
   readonly ok: boolean;
   readonly chunks: number;
@@ -233,8 +232,8 @@ export interface VerifyReport {
   readonly digests: number;
   readonly findings: readonly Finding[];
   /**
-   * What is stored and was not checked, and why; absent where everything was. Headers, sizes, digests and payloads always are:
-   * what Python objects mean is not. [FD-05]
+   * What was stored but not checked, and why; absent if everything was checked. Headers, sizes, digests and payloads are always checked;
+   * the meaning of Python objects is not. [FD-05]
    */
   readonly unchecked?: string;
 }
@@ -249,84 +248,89 @@ interface ReadableBase {
   readonly attrs: JsonObject;
   /** Everything that the metadata say, as stored. */
   readonly metadata: JsonObject;
-  /** What is odd but harmless, in words. */
+  /** Harmless oddities, as text. */
   readonly warnings: readonly string[];
   /** Uncompressed bytes. */
   readonly nbytes: number;
-  /** Compressed bytes, headers, tables, digests and metadata included: what it takes in its store. */
+  /** Bytes that the archive takes in its store: compressed data, headers, tables, digests and metadata. */
   storedBytes(options?: OpenOptions): Promise<number>;
-  /** Reads everything, checks every header, size, offset, digest and payload; does not throw for what it finds. */
+  /** Reads everything and checks every header, size, offset, digest and payload. Findings are returned, not thrown. */
   verify(options?: LongOptions): Promise<VerifyReport>;
-  /** Releases the store where `open` made it. */
+  /** Releases the store if `open` made it. */
   close(): Promise<void>;
   /** The same, for `await using`. */
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** An n-dimensional array of any format: what archives and Zarr arrays have in common. */
+/** An n-dimensional array of any format: the members that archives and Zarr arrays share. */
 export interface ReadableArray<Types extends ValueTypes = ValueTypes> extends ReadableBase {
   readonly kind: "array";
   readonly dtype: DType;
   readonly shape: readonly number[];
-  /** Memory order in which the values are stored; `C` for Zarr, whose chunks tell their own. */
+  /** Memory order of the stored values. Always `C` for Zarr, where each chunk has its own order. */
   readonly order: "C" | "F";
-  /** Default value as stored; undefined where the dialect has none. */
+  /** Default value as stored; undefined if the dialect has none. */
   readonly fillValue: JsonValue | undefined;
-  /** Names of the dimensions, of Zarr arrays that have them. */
+  /** Names of the dimensions, if a Zarr array has them. */
   readonly dimensionNames?: readonly (string | null)[] | undefined;
   readonly nchunks: number;
-  /** Rows of a chunk where chunks end on rows (of the stored order), else undefined. */
+  /** Rows of a chunk if chunks end on rows (of the stored order), else undefined. */
   readonly chunkLength: number | undefined;
-  /** Uncompressed bytes of a chunk, or of the rows that are well read together. */
+  /** Uncompressed bytes of a chunk, or of a run of rows that reads well together. */
   readonly chunkBytes: number;
   /** Field names of a nested dtype stored as column folders, else empty. */
   readonly columnNames: readonly string[];
-  /** One column of a nested dtype. Throws `NOT_FOUND`. */
+  /** Opens one column of a nested dtype. Throws `NOT_FOUND`. */
   column(name: string): ReadableArray;
   summary(options?: OpenOptions): Promise<ReadableSummary>;
   /**
-   * The selected values; a scalar where there is an integer for each dimension. Throws `BAD_ARGUMENT`, `LIMIT` for more than
-   * memory holds, and the codes of damage.
+   * Reads the selected values; a scalar if every dimension has an integer. Throws `BAD_ARGUMENT`, `LIMIT` for more than memory holds, and
+   * the codes of damage.
    */
   get<const S extends Selection | null | undefined = null>(
     selection?: S,
     options?: ReadOptions,
   ): Promise<Selected<S, Types>>;
-  /** The same as bytes: C order, stored byte order, items of a struct as stored. */
+  /** Reads the same as bytes: C order, stored byte order, struct items as stored. */
   getBytes(selection?: Selection | null, options?: ReadOptions): Promise<Uint8Array>;
-  /** Values in order, in slices of whole rows: chunk by chunk, or about 16 MiB. Slices have all dimensions; each is valid until the next one is asked for, unless `keep` is set. */
+  /**
+   * Yields the values in order, in slices of whole rows (a chunk, or about 16 MiB) with all dimensions. Each is valid until the next is
+   * requested, unless `keep` is set.
+   */
   chunks(options?: ChunksOptions): AsyncIterable<ArraySlice<Types>>;
-  /** All decoded bytes in C order, piece by piece, with flat memory. Each piece is valid until the next one is asked for. */
+  /** Yields all decoded bytes in C order, piece by piece, in constant memory. Each piece is valid until the next one is requested. */
   streamBytes(options?: LongOptions): AsyncIterable<Uint8Array>;
-  /** The rows that a filter takes: of a struct its fields are the columns, of other arrays `value` is the only one. See {@link ReadableTable.scan}. */
+  /**
+   * Yields the rows that match a filter. A struct's columns are its fields; other arrays have one, `value`. See {@link ReadableTable.scan}.
+   */
   scan<const Columns extends ScanColumns = readonly string[]>(
     options?: ScanRowsOptions<Columns>,
   ): AsyncGenerator<ScanBatch<Columns>>;
-  /** The same rows as a stream of Arrow. See {@link ReadableTable.arrowBatches}. */
+  /** Yields the same rows as an Arrow stream. See {@link ReadableTable.arrowBatches}. */
   arrowBatches(options?: ArrowOptions): AsyncGenerator<Uint8Array>;
   /**
-   * The items of the outer product of the entries, as numpy's and Zarr's `oindex`: `oindex([[9, 1, 1], mask, slice(null, null, -1)])`.
-   * An entry is an index, a slice whose step may be negative, null, indices, or booleans for all items of the dimension. Each chunk
-   * is decoded once.
+   * Reads the outer product of the entries, like `oindex` of numpy and Zarr: `oindex([[9, 1, 1], mask, slice(null, null, -1)])`. An entry
+   * is an index, a slice (its step may be negative), null, a list of indices, or a boolean for each item of the dimension. Each chunk is
+   * decoded once.
    *
    * @throws BAD_ARGUMENT for entries that do not fit the shape, LIMIT for more than memory holds, and the codes of reading
    */
   oindex(entries: readonly OuterEntry[] | null, options?: PickOptions): Promise<ArraySlice<Types>>;
   /**
-   * The items at coordinates, as Zarr's `vindex`: a list for each dimension, all of one length. Each chunk is decoded once.
+   * Reads the items at coordinates, like Zarr's `vindex`: one list for each dimension, all of one length. Each chunk is decoded once.
    *
    * @throws BAD_ARGUMENT for coordinates that do not fit the shape, LIMIT for more than memory holds, and the codes of reading
    */
   vindex(coordinates: readonly Indices[], options?: PickOptions): Promise<ArraySlice<Types>>;
   /** Stored chunks, in order. */
   listChunks(options?: LongOptions): AsyncIterable<ReadableChunk>;
-  /** Chunks that are not stored; absent where every chunk is, as in archives. */
+  /** Lists the chunks that are not stored. Absent if every chunk is stored, as in archives. */
   listMissing?(options?: LongOptions): AsyncIterable<AbsentChunk>;
-  /** How many these are; costs what listing the stored ones does. Absent like {@link listMissing}. */
+  /** Counts the chunks that are not stored, at the cost of listing the stored ones. Absent like {@link listMissing}. */
   countMissing?(options?: LongOptions): Promise<number>;
 }
 
-/** Columns of one length: a table, or the arrays of a Zarr group. */
+/** Columns of equal length: a table, or the arrays of a Zarr group. */
 export interface ReadableTable extends ReadableBase {
   readonly kind: "table";
   readonly names: readonly string[];
@@ -335,19 +339,18 @@ export interface ReadableTable extends ReadableBase {
   /** Throws `NOT_FOUND`. */
   column(name: string): ReadableArray;
   /**
-   * The rows that a filter takes, in batches and in order, with their numbers and the values of the columns asked for. Chunks that
-   * cannot hold such a row are not read, where their bounds are known: from an index beside the table, or from an earlier scan.
+   * Yields the rows that match a filter, in order and in batches, with their row numbers and the values of the requested columns. Skips
+   * chunks whose bounds rule out a match; bounds come from an index beside the table, or from an earlier scan.
    *
-   * @throws BAD_ARGUMENT for a filter that does not fit; NOT_FOUND for a column that is not there; UNSUPPORTED for one that cannot
-   * be compared; the codes of reading
+   * @throws BAD_ARGUMENT for a filter that does not fit; NOT_FOUND for a missing column; UNSUPPORTED for a column that cannot be compared;
+   * the codes of reading
    */
   scan<const Columns extends ScanColumns = readonly string[]>(
     options?: ScanRowsOptions<Columns>,
   ): AsyncGenerator<ScanBatch<Columns>>;
   /**
-   * The rows that a filter takes as a stream of Arrow (IPC): first the schema, then a message for each batch, last the end. Each piece
-   * is whole, so that `tableFromIPC(pieces)` of flechette and `RecordBatchReader.from(pieces)` of apache-arrow take the values where
-   * they lie.
+   * Yields the rows that match a filter as an Arrow IPC stream: the schema, one message for each batch, then the end. Each piece is a whole
+   * message, so `tableFromIPC(pieces)` of flechette and `RecordBatchReader.from(pieces)` of apache-arrow use the values without a copy.
    *
    * @throws UNSUPPORTED for a dtype without a type in Arrow, and for a string that is not UTF-8; the codes of `scan`
    */
@@ -358,30 +361,30 @@ interface ArchiveBase extends ReadableBase {
   readonly dialect: Dialect;
 }
 
-/** Values in one linear sequence of bytes, cut into chunks. Common to arrays and plain bytes. */
+/** A linear sequence of bytes, cut into chunks. Common to arrays and plain bytes. */
 export interface ChunkedArchive extends ArchiveBase {
   readonly nchunks: number;
-  /** Uncompressed bytes of every chunk but the last, which may be shorter; of the longest where `chunkStarts` is there. */
+  /** Uncompressed bytes of every chunk except the last, which may be shorter. If `chunkStarts` is present, those of the longest chunk. */
   readonly chunkBytes: number;
   /**
-   * Of a file whose chunks have unequal lengths (chunk-size -1): the first uncompressed byte of each, and the end. Absent
-   * elsewhere. [FS-04]
+   * First uncompressed byte of each chunk, and the end, for a file with chunks of unequal length (chunk-size -1). Absent for other
+   * archives. [FS-04]
    */
   readonly chunkStarts?: Float64Array | undefined;
-  /** Reads the first file's and the first chunk's header to learn how the archive is compressed. */
+  /** Reads the headers of the first file and the first chunk to learn how the archive is compressed. */
   summary(options?: OpenOptions): Promise<ChunkSummary>;
-  /** Decoded bytes in stored byte order and stored memory order, `[start, end)`. */
+  /** Reads the decoded bytes `[start, end)` in stored byte order and stored memory order. */
   readBytes(start: number, end: number, options?: LongOptions): Promise<Uint8Array>;
   /**
-   * All decoded bytes in C order, stored byte order, piece by piece, with flat memory. Each piece is valid until the
-   * next one is asked for.
+   * Yields all decoded bytes in C order and stored byte order, piece by piece, in constant memory. Each piece is valid until the next one
+   * is requested.
    */
   streamBytes(options?: LongOptions): AsyncIterable<Uint8Array>;
-  /** Encoded chunks `[first, end)` in order, headers and digests checked, neighbouring chunks in one read. */
+  /** Yields the encoded chunks `[first, end)` in order, with headers and digests checked. Adjacent chunks are fetched in one read. */
   encodedChunks(first?: number, end?: number, options?: EncodedChunksOptions): AsyncIterable<EncodedChunk>;
   /**
-   * Places of the chunks `[first, end)`, in order, without reading their headers (default: all). Compressed sizes are left out
-   * where only headers have them.
+   * Yields the places of the chunks `[first, end)` in order (default: all), without reading their headers. Compressed sizes are absent if
+   * only the headers have them.
    */
   chunkPlaces(first?: number, end?: number, options?: OpenOptions): Promise<readonly ChunkPlace[]>;
   /** Places and headers of the chunks, in order. */
@@ -394,8 +397,8 @@ export interface BytesArchive extends ChunkedArchive {
 }
 
 /**
- * An n-dimensional array whose values lie in one linear sequence. Where it has column folders (`columnNames`),
- * `encodedChunks` and `listChunks` are refused: each column has its own.
+ * An n-dimensional array whose values form one linear sequence. If the array has column folders (`columnNames`), `encodedChunks` and
+ * `listChunks` are refused: each column has its own chunks.
  */
 export interface ArrayArchive<Types extends ValueTypes = ValueTypes>
   extends ReadableArray<Types>,
@@ -405,28 +408,28 @@ export interface ArrayArchive<Types extends ValueTypes = ValueTypes>
   summary(options?: OpenOptions): Promise<ChunkSummary>;
   listChunks(options?: ListChunksOptions): AsyncIterable<ChunkInfo>;
   /**
-   * Number of the commit that the rows are read from, of arrays that a writer may change meanwhile; else absent. It is a
-   * newer one than was opened once files of that are gone: the rows are the same, or reading throws `STALE`.
+   * Number of the commit that rows are read from; absent for arrays that no writer can change meanwhile. When files of the opened commit
+   * are gone, reading moves to a newer commit with the same rows, or throws `STALE`.
    */
   readonly generation?: number;
   /**
-   * Moves on to the newest commit of rows or columns: true where that is another one. Attributes are read again; columns
-   * that were taken from the array move on with it. Absent where no writer is reckoned with.
+   * Moves to the newest commit of rows or columns. Returns true if there was a newer one. Attributes are read again; columns taken from the
+   * array move along. Absent if no writer is expected.
    *
-   * @throws NOT_FOUND where the array has been removed; the codes of opening
+   * @throws NOT_FOUND if the array has been removed; the codes of opening
    */
   refresh?(options?: StoreOptions): Promise<boolean>;
-  /** Rows that a repair filled because their chunks were gone, until they are set; absent where there are none. */
+  /** Rows that a repair filled because their chunks were lost, until they are set; absent if there are none. */
   readonly filled?: readonly RowSpan[] | undefined;
 }
 
-/** A table: columns of one length. */
+/** A table: columns of equal length. */
 export interface TableArchive extends ReadableTable {
   readonly dialect: Dialect;
   column(name: string): ArrayArchive;
   /**
-   * The same table with these columns, whichever it was opened with: over a network three requests for each, and none for the table.
-   * Absent where all were read to open it (`damaged`).
+   * Opens the same table with these columns, regardless of those opened before. Over a network, each column costs three requests and the
+   * table none. Absent if opening read all columns (`damaged`).
    *
    * @throws NOT_FOUND for a column that the table does not have; the codes of opening
    */
@@ -438,7 +441,7 @@ export interface TableArchive extends ReadableTable {
 /** An archive of the `blpk` family. */
 export type Archive = BytesArchive | ArrayArchive | TableArchive;
 
-/** What stands where a chunk is missing or damaged. */
+/** What replaces a missing or damaged chunk. */
 export type HolePolicy = "fill" | "drop" | "cut";
 
 /** Rows that cannot be had. */

@@ -13,8 +13,8 @@ const MAGIC = [0x62, 0x6c, 0x70, 0x6b]; // "blpk"
 /**
  * Opens the archive at a key of a store: a Bloscpack file, or the root folder of an array or a table.
  *
- * `store` is one of this library's, or any store of zarrita's that has `getRange`. Throws `NOT_FOUND` where there is
- * nothing, `UNSUPPORTED` where there is something else, and the codes of damage.
+ * `store` is one of this library's stores, or any zarrita store that has `getRange`. Throws `NOT_FOUND` if nothing is there, `UNSUPPORTED`
+ * for anything else, and the codes of damage.
  */
 export async function open(
   store: ReadableStore | ForeignStore,

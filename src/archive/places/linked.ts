@@ -33,7 +33,7 @@ export async function refuseSymbolic(
   );
 }
 
-/** True where the folder of what was opened is a Zarr array as well: linked, or kept so. */
+/** Returns true if the archive's folder is a Zarr array as well, because it was linked or is kept so. */
 export async function isLinked({
   dialect,
   store,

@@ -14,7 +14,7 @@ import type { ChecksumName } from "../../format/types.ts";
 import { joinKey, showListed } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 
-/** Where a chunk lies. */
+/** Location of a chunk. */
 export interface ChunkPlace {
   /** Index in the array, from 0. */
   readonly index: number;
@@ -24,11 +24,11 @@ export interface ChunkPlace {
   readonly offset: number;
   /** Uncompressed bytes that the archive's metadata promises. */
   readonly nbytes: number;
-  /** Compressed bytes if known without reading the chunk's header, else undefined. */
+  /** Compressed bytes, if known without reading the chunk's header, else undefined. */
   readonly ctbytes: number | undefined;
-  /** Bytes of the object that chunk, digest and reserve may take at most; Infinity where its size is not known. */
+  /** Most bytes of the object that chunk, digest and reserve can take; Infinity if the size of the object is not known. */
   readonly available: number;
-  /** Header of the object, where that is a `blpk` file or superchunk. */
+  /** Header of the object, if it is a `blpk` file or superchunk. */
   readonly header?: BlpkHeader;
 }
 

@@ -39,7 +39,7 @@ export interface FetchedChunk {
   readonly bytes: Uint8Array;
   /** The stored digest; empty without one. */
   readonly digest: Uint8Array;
-  /** Bytes of the object behind chunk and digest that belong to nothing, as far as they were read. */
+  /** Bytes after chunk and digest that belong to nothing, as far as they were read. */
   readonly behind: number;
   /** See `EncodedChunk`. */
   readonly read?: object | undefined;
@@ -318,30 +318,30 @@ async function checkDigest(
   );
 }
 
-/** A decoded chunk, with what `verify` wants to know of it. */
+/** A decoded chunk, with the facts that `verify` needs. */
 export interface DecodedChunk {
   readonly place: PlacedChunk;
   /**
-   * Decoded bytes: the target that was named for them; else a view that is valid until the next chunk is asked
-   * for, or with `keep` an array of its own.
+   * Decoded bytes: in the target named for them; else a view that is valid until the next chunk is requested, or with `keep` a separate
+   * array.
    */
   readonly bytes: Uint8Array;
   /** Bytes of the Blosc chunk. */
   readonly ctbytes: number;
   readonly typesize: number;
-  /** Bytes of the object behind chunk and digest that belong to nothing, as far as they were read. */
+  /** Bytes after chunk and digest that belong to nothing, as far as they were read. */
   readonly behind: number;
 }
 
-/** How chunks are to be decoded. */
+/** How to decode a run of chunks. */
 export interface DecodeRun {
   /** Check digests. */
   readonly verify: boolean;
   readonly signal?: AbortSignal | undefined;
-  /** About how many chunks, and decoded bytes, will be asked for: tells whether other threads pay. */
+  /** Approximate numbers of chunks and decoded bytes to come. They decide whether other threads pay off. */
   readonly chunks: number;
   readonly nbytes: number;
-  /** Where a chunk's bytes, `place.nbytes` of them, shall go; undefined: wherever the decoder likes. */
+  /** Returns memory for a chunk's `place.nbytes` bytes; undefined leaves the choice to the decoder. */
   readonly target?: ((place: PlacedChunk) => Uint8Array | undefined) | undefined;
   /** Whose the bytes are that are handed out. */
   readonly hold?: Hold | undefined;
@@ -353,20 +353,20 @@ export interface DecodeRun {
  */
 export type Hold = "keep" | "lend";
 
-/** Fetches, checks and decodes chunks, in order; here or in other threads, some of them ahead of the caller. */
+/** Fetches, checks and decodes chunks in order, in the calling thread or in others, and may work ahead of the caller. */
 export interface ChunkDecoder {
   /**
-   * Decoded chunks of the places, in order.
+   * Yields the decoded chunks of the places, in order.
    *
-   * Throws where a chunk is missing or damaged, after the chunks before it have been handed out; and what `batches`
-   * throws, likewise in its turn; the signal's reason where it is aborted.
+   * Throws for a missing or damaged chunk once the chunks before it have been yielded. Errors of `batches` are thrown in turn likewise; an
+   * abort throws the signal's reason.
    */
   decodeChunks(
     store: ReadableStore,
     batches: AsyncIterable<readonly PlacedChunk[]>,
     run: DecodeRun,
   ): AsyncIterable<DecodedChunk>;
-  /** Prepares the memory of a large result that this decoder is to fill; absent: nothing needs to be done. */
+  /** Prepares the memory of a large result that this decoder will fill. Absent if no preparation is needed. */
   readonly prepareResult?: PrepareMemory | undefined;
 }
 

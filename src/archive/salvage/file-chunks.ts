@@ -32,7 +32,7 @@ export interface FileFacts {
   readonly count?: number | undefined;
   /** Decoded bytes of a chunk at most. */
   readonly maxNbytes: number;
-  /** Search for Blosc headers where nothing else tells where chunks are. */
+  /** Searches for Blosc headers if nothing else says where chunks are. */
   readonly scan: boolean;
 }
 

@@ -35,7 +35,7 @@ import { examineFolder, type KnownArray, type ToldFacts } from "./known.ts";
 
 /** How a damaged archive is looked through. */
 export interface SurveyOptions extends OpenOptions, ToldFacts, Pick<LongOptions, "onProgress"> {
-  /** Search for Blosc headers where nothing else tells where chunks are (default false). */
+  /** Searches for Blosc headers if nothing else says where chunks are (default false). */
   readonly scan?: boolean | undefined;
   /** What stands in filled rows (default: the array's default value, else zeros). */
   readonly fill?: JsonValue | undefined;
@@ -54,7 +54,7 @@ export interface Survey {
   readonly whole: number;
   /** What is wrong and can be helped, in words. */
   readonly problems: readonly string[];
-  /** What is gone besides rows, in words. */
+  /** Other losses than rows, as text. */
   readonly lost: readonly string[];
   /** The array, where it is one folder. */
   readonly known: KnownArray | undefined;

@@ -125,9 +125,9 @@ export function isReady(_compressor: CompressorName): boolean {
 }
 
 /**
- * Compiles what decoding the compressor's chunks needs; done once, cheap afterwards.
+ * Compiles the kernels that decode the compressor's chunks. Later calls are cheap.
  *
- * Synchronous calls compile by themselves where they must, which the main thread of some browsers refuses.
+ * Synchronous calls compile by themselves when they must; the main thread of some browsers refuses that.
  */
 export function prepare(_compressor: CompressorName): Promise<void> {
   return prepareDecodeKernels();

@@ -43,10 +43,10 @@ export function decodeSync(chunk: Uint8Array, options: DecodeOptions = {}): Uint
 }
 
 /**
- * Decodes `length` bytes of a chunk from byte `start` of the decoded chunk on, touching only the blocks that hold them.
+ * Decodes `length` bytes of a chunk from byte `start` of the decoded chunk. Touches only the blocks that hold them.
  *
  * @returns the beginning of `options.out`, or a new array
- * @throws as {@link decodeSync}, and BAD_ARGUMENT where the chunk has no such bytes
+ * @throws as {@link decodeSync}, and BAD_ARGUMENT if the chunk has no such bytes
  */
 export function decodeRangeSync(
   chunk: Uint8Array,
@@ -255,7 +255,7 @@ export function outputOf(given: Uint8Array | undefined, length: number): Uint8Ar
   return given.subarray(0, length);
 }
 
-/** The header of a whole chunk, checked. @throws TRUNCATED, BAD_FIELD, UNSUPPORTED */
+/** Returns the checked header of a whole chunk. @throws TRUNCATED, BAD_FIELD, UNSUPPORTED */
 export function info(chunk: Uint8Array): ChunkHeader {
   return decodeHeader(chunk);
 }

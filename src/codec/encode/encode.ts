@@ -93,7 +93,7 @@ export async function encode(
   return encodeSync(data, options);
 }
 
-/** As {@link encode}, at once; `zstd` needs {@link prepareEncode} before. @throws as encode, and UNSUPPORTED */
+/** Synchronous {@link encode}; `zstd` needs {@link prepareEncode} first. @throws as encode, and UNSUPPORTED */
 export function encodeSync(data: Uint8Array, options: EncodeOptions = EMPTY): Uint8Array<ArrayBuffer> {
   const settings = settleEncode(data.length, options);
   const chunk = encodeSettled(data, settings, (bytes) => bytes.slice());
@@ -228,7 +228,7 @@ function zstdLevel(clevel: number): number {
 }
 
 /**
- * Compiles the kernels and loads the library that encoding with `cname` needs; done once, cheap afterwards.
+ * Compiles the kernels and loads the library that encoding with `cname` needs. Later calls are cheap.
  *
  * Needed before synchronous calls with `zstd`, and on the main thread of a browser.
  */

@@ -257,17 +257,16 @@ class BlockRewriter {
 const STORED_SHARE = 4;
 
 /**
- * The chunk with some of its decoded bytes replaced, in the order of `edits`. Blocks keep the chunk's own filter and size;
- * where they cannot (another compressor is asked for, or the chunk would not be smaller than its data) it is encoded again.
+ * Replaces some of a chunk's decoded bytes, in the order of `edits`. Blocks keep the chunk's filter and block size. The chunk is encoded
+ * again if another compressor is requested, or if it would not be smaller than its data.
  *
- * Needs what encoding and decoding with the compressor need: {@link prepareEncode}, {@link prepare}.
+ * Needs the preparation of encoding and decoding with the compressor: {@link prepareEncode}, {@link prepare}.
  *
- * @param options for what is encoded again; default: the chunk's own compressor, filter and typesize, level 5
- * @param out where the chunk goes; 16 bytes more than the data are always enough; must not overlap `chunk`. A new array
- * where absent
+ * @param options for encoding again; default: the chunk's own compressor, filter and typesize, level 5
+ * @param out memory for the chunk; 16 bytes more than the data always suffice; must not overlap `chunk`. Default: a new array
  * @returns the beginning of `out`
- * @throws BAD_ARGUMENT (bytes that the chunk does not have, an option out of its range), LIMIT (`out` too short), TRUNCATED,
- * BAD_FIELD, BAD_CHUNK where what must be decoded is damaged, UNSUPPORTED
+ * @throws BAD_ARGUMENT (bytes outside the chunk, an option out of range), LIMIT (`out` too short); TRUNCATED, BAD_FIELD, BAD_CHUNK if
+ * damaged bytes must be decoded; UNSUPPORTED
  */
 export function replaceBytes(
   chunk: Uint8Array,

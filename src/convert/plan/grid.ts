@@ -153,7 +153,7 @@ export function chooseCells(shape: readonly number[], itemSize: number, target: 
 
 /** How shards are sized. */
 export interface ShardSizing {
-  /** Uncompressed bytes of a shard, at most; always whole chunks (default {@link DEFAULT_SHARD_SIZE}). */
+  /** Most uncompressed bytes of a shard, always whole chunks (default {@link DEFAULT_SHARD_SIZE}). */
   readonly shardSize?: number | undefined;
   /** Chunks in a shard, at most; wins over `shardSize`. */
   readonly chunksPerShard?: number | undefined;

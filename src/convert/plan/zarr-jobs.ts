@@ -158,7 +158,7 @@ function factsOf(node: string, array: ZarrArray): Omit<PlannedArray, "action"> {
 /** A node with its path below the root; or why it cannot be opened. */
 interface NamedNode {
   readonly path: string;
-  /** How messages name it. */
+  /** Name in messages. */
   readonly source: string;
   readonly node?: ZarrArray | ZarrGroup;
   readonly error?: unknown;

@@ -194,7 +194,7 @@ function differs(path: string, offset: number, where: string): SuperchunkError {
   );
 }
 
-/** What was compared. */
+/** What a comparison covered. */
 export interface ConversionCheck {
   readonly arrays: number;
   readonly chunks: number;

@@ -237,7 +237,7 @@ export function targetOf(format: ConvertFormat = "zarr"): Target {
 const MOST_BYTES = 512 << 20;
 const KEY = "rows.parquet";
 
-/** Options of `toParquet`: those of `arrowBatches`, and what decides the bytes of the file. */
+/** Options of `toParquet`: those of `arrowBatches`, and those that decide the bytes of the file. */
 export interface ToParquetOptions extends ArrowOptions {
   readonly parquet?: Omit<NonNullable<ConvertOptions["parquet"]>, "partition"> | undefined;
 }

@@ -28,46 +28,46 @@ import { convert } from "./convert.ts";
 
 export type { Hole, HolePolicy } from "../../archive/kinds/types.ts";
 
-/** Where the repaired archive goes, and what becomes of its holes. */
+/** Destination of the repaired archive, and treatment of its holes. */
 export interface RepairOptions extends LongOptions, ToldFacts {
-  /** A place where nothing is; without it an array of superchunks is repaired where it lies, by one commit. */
+  /** A place that is empty. Without it, an array of superchunks is repaired in place, by one commit. */
   readonly into?: { readonly store: WritableStore; readonly path: string } | undefined;
   readonly lock?: (() => Promise<WriterLock>) | undefined;
-  /** Opens the places in which superchunks of the archive lie besides its folder. */
+  /** Opens the places outside the archive's folder that hold its superchunks. */
   readonly openPlace?: OpenPlace | undefined;
-  /** Only look: say what is wrong, and what would be gone (default false). */
+  /** Only reports what is wrong, and what would be lost (default false). */
   readonly dryRun?: boolean | undefined;
   /**
-   * What stands where a chunk is missing or damaged: `fill`, a value, so that all rows keep their places; `drop`, nothing, so
-   * that rows move up; `cut`, nothing, nor any row after the first hole. Without it an archive with holes is refused.
+   * What replaces a missing or damaged chunk. `fill`: a value, so that all rows keep their positions; `drop`: nothing, so that rows move
+   * up; `cut`: nothing, and no row after the first hole is kept. Without it, an archive with holes is refused.
    */
   readonly holes?: HolePolicy | undefined;
-  /** The value that fills (default: the array's default value, else zeros). */
+  /** Fill value of holes (default: the array's default value, else zeros). */
   readonly fill?: JsonValue | undefined;
-  /** Search for Blosc headers where nothing else tells where chunks are (default false). */
+  /** Searches for Blosc headers if nothing else says where chunks are (default false). */
   readonly scan?: boolean | undefined;
-  /** Where it lies: remove what was replaced once the result is durable and was read back (default false). */
+  /** In place: removes the replaced files once the result is durable and was read back (default false). */
   readonly discard?: boolean | undefined;
 }
 
-/** What a repair found and did. */
+/** Findings and results of a repair. */
 export interface RepairReport {
-  /** Rows that the metadata counted; undefined where they could not be read. Of plain bytes the bytes, here and below. */
+  /** Rows according to the metadata; undefined if unreadable. For plain bytes: bytes, here and below. */
   readonly rowsBefore: number | undefined;
   readonly rows: number;
-  /** What was found wrong, in words, in order. */
+  /** Problems found, as text, in order. */
   readonly problems: readonly string[];
-  /** What is gone, in words. */
+  /** What is lost, as text. */
   readonly lost: readonly string[];
   /** Chunks that are whole. */
   readonly whole: number;
-  /** Every chunk that is missing or damaged. */
+  /** Every missing or damaged chunk. */
   readonly holes: readonly Hole[];
-  /** What can be asked for in their place: of Zarr nodes and Python objects only `fill`. */
+  /** Policies that can be requested for holes; only `fill` for Zarr nodes and Python objects. */
   readonly policies: readonly HolePolicy[];
   /** Rows of the result that hold the fill value. */
   readonly filled: readonly RowSpan[];
-  /** How messages name the folder to which what was replaced went; undefined where nothing was. */
+  /** Name in messages of the folder that received the replaced files; undefined if nothing was replaced. */
   readonly setAside: string | undefined;
 }
 

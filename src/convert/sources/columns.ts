@@ -59,7 +59,7 @@ export interface Column {
   /** Why no chunk can be copied, if so. */
   readonly whyRecoded: string | undefined;
   readonly settings: ColumnSettings;
-  /** How messages name it. */
+  /** Name in messages. */
   readonly path: string;
   /** C order. */
   stream(options: LongOptions): AsyncIterable<Uint8Array>;

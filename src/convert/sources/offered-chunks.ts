@@ -27,7 +27,7 @@ export interface OfferedChunks {
   readonly stored: StoredChunks;
   /** Decoded bytes of all. */
   readonly nbytes: number;
-  /** Rows of a chunk, where chunks end on rows. */
+  /** Rows of a chunk, if chunks end on rows. */
   readonly chunkLength: number | undefined;
   /** Chunks with elements of another size are not offered; default: all are. */
   readonly typesize?: number;

@@ -21,18 +21,18 @@ import { dualFiles, SteadyStore } from "./files.ts";
 /** Options of {@link link}. */
 export interface LinkPathOptions extends LinkOptions, LockOptions {
   /**
-   * Makes an array of superchunks one that keeps itself a Zarr array through all later changes, as if it had been made with
-   * `zarr` (default false). Full superchunks without an index are written once more, by copying their chunks.
+   * Makes an array of superchunks stay a Zarr array through all later changes, as if created with `zarr` (default false). Full superchunks
+   * without an index are written once more, by copying their chunks.
    */
   readonly live?: boolean | undefined;
 }
 
 /**
- * Makes the archive at a path a Zarr v3 array (a table: a group) where it lies: an array's folder itself, or for a single
- * file the folder `destination`. It completes a link that was interrupted, and repairs one that was damaged.
+ * Makes the archive at a path a Zarr v3 array (a table: a group) in place: in an array's own folder, or for a single file in the folder
+ * `destination`. Completes an interrupted link, and repairs a damaged one.
  *
- * @throws BAD_ARGUMENT where a destination is needed, or not; CONFLICT where a writer holds the archive, and what
- * {@link linkArchive} throws
+ * @throws BAD_ARGUMENT if a destination is missing or not allowed; CONFLICT if a writer holds the archive; and the errors of
+ * {@link linkArchive}
  */
 export async function link(
   path: string,
@@ -45,7 +45,7 @@ export async function link(
   return live.isLive ? live.room.renewLive(path, options) : live.room.beginLiveAt(path, options);
 }
 
-/** What {@link link} would do; writes nothing. */
+/** Returns what {@link link} would do. Writes nothing. */
 export async function planLinkAt(
   path: string,
   destination?: string,
@@ -196,9 +196,9 @@ function isZarrDocument(found: unknown): boolean {
 }
 
 /**
- * Undoes {@link link} at the folder that is the Zarr array.
+ * Undoes {@link link} at the folder of the Zarr array.
  *
- * @throws NOT_FOUND where nothing is linked, and what {@link unlinkArchive} throws
+ * @throws NOT_FOUND if nothing is linked, and the errors of {@link unlinkArchive}
  */
 export async function unlink(path: string, options: LinkPathOptions = {}): Promise<UnlinkResult> {
   refuseAddress(path);
@@ -220,7 +220,7 @@ export async function unlink(path: string, options: LinkPathOptions = {}): Promi
   }
 }
 
-/** What is wrong with the Zarr view of a linked archive; undefined where nothing is linked at the path. */
+/** Lists the faults of a linked archive's Zarr view; undefined if nothing is linked at the path. */
 export async function verifyLinkAt(
   path: string,
   options: LinkPathOptions = {},

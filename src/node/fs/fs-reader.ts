@@ -37,13 +37,13 @@ export interface FileStoreOptions {
   /** Files kept open for reading, from 0; default 64. */
   readonly maxOpenFiles?: number;
   /**
-   * Long files are written past the page cache where the file system takes that: faster, but who reads them right away reads
-   * from the disk. Default: true, unless the environment variable SUPERCHUNK_DIRECT is `0`. Only Linux has it.
+   * Writes long files past the page cache if the file system allows that: faster, but a read soon after the write goes to the disk. Default
+   * true, unless the environment variable SUPERCHUNK_DIRECT is `0`. Linux only.
    */
   readonly directWrites?: boolean;
   /**
-   * 16 hexadecimal digits for the names of temporary files, random by default: whoever outlives the writer knows by it what the
-   * writer left. The store then puts an object once at a time.
+   * 16 hexadecimal digits for the names of temporary files, random by default. They identify the files that a dead writer left. With a
+   * mark, the store puts each object only once at a time.
    */
   readonly mark?: string | undefined;
 }
@@ -179,7 +179,7 @@ export class FolderReader implements ReadableStore {
     return found;
   }
 
-  /** Closes the files kept open. The store can be used on; it then opens them again. */
+  /** Closes the files kept open. The store stays usable and opens them again as needed. */
   async close(): Promise<void> {
     this.handles.dropAll();
   }

@@ -26,19 +26,19 @@ import { type FileStoreOptions, FolderReader } from "./fs-reader.ts";
 import { DirectAccess, DirectWriter, STAGE, writeFully, writeIntoFile } from "./fs-write.ts";
 
 /**
- * A folder as a store. The folder need not exist; the first put makes it.
+ * A folder as a store. The folder need not exist; the first put creates it.
  *
- * No operation leaves the root: a symbolic link is followed where its target stays under the root, and refused with
- * `UNSAFE_PATH` elsewhere and where it leads back to a folder on the way to it, with `INCOMPLETE` where the target is gone; a pipe,
- * a socket, a device with `UNSUPPORTED`. Lists name all of these, so that none passes for what was never stored. Reads see a file as it is at the call: kept handles are compared with the path each time.
- * Durable means synced with its folder entries; on Windows folders cannot be synced, so a new entry (never the old
- * object) may be lost if the machine crashes right after, and on macOS the drive's cache is flushed too. `ifAbsent` is exact and
- * needs hard links, which FAT has not (`UNSUPPORTED`); `ifVersion` is best effort, see `publishFile`. Deleting is durable
- * after a `sync` of anything, or of nothing. Where a sync of a folder failed, or of a file that has its name, every later `sync`, durable `put`,
- * `rename` and `link` of this store fails with `IO`: what was written before may be lost, and no later sync would tell.
+ * No operation leaves the root. A symbolic link is followed if its target stays under the root. It is refused with `UNSAFE_PATH` if it
+ * leads elsewhere, or back to a folder on the way to it, and with `INCOMPLETE` if its target is gone. A pipe, a socket or a device is
+ * refused with `UNSUPPORTED`. Lists name all of these, so that none looks as if it had never been stored. Reads see a file as it is at the
+ * call: open handles are compared with the path each time. Durable means synced with its folder entries. Windows cannot sync folders, so a
+ * crash right after a write may lose a new entry (never the old object); macOS also flushes the drive's cache. `ifAbsent` is exact and
+ * needs hard links, which FAT lacks (`UNSUPPORTED`); `ifVersion` is best effort, see `publishFile`. A delete is durable after a `sync` of
+ * any keys, or of none. Once the sync of a folder, or of a file that has its name, has failed, every later `sync`, durable `put`, `rename`
+ * and `link` of this store fails with `IO`: earlier writes may be lost, and no later sync would report that.
  */
 export class FileStore extends FolderReader implements WritableStore {
-  /** False where all files go through the system's page cache. */
+  /** False if all files go through the system's page cache. */
   readonly directWrites: boolean;
   readonly #direct: DirectAccess;
   readonly #mark: string | undefined;
@@ -55,7 +55,7 @@ export class FileStore extends FolderReader implements WritableStore {
     return (await this.draft(key, source, options)).publish();
   }
 
-  /** The same in two steps: what takes long first, and the name when the draft is published. */
+  /** A put in two steps: the slow part first, then the name when the draft is published. */
   async draft(key: string, source: PutSource, options: PutOptions = {}): Promise<Draft> {
     const { signal, durable = true, temporary = false, stablePieces: stable = false } = options;
     return this.#draft(key, options, (file, path) =>
@@ -63,7 +63,7 @@ export class FileStore extends FolderReader implements WritableStore {
     );
   }
 
-  /** Closes an object that is kept open for reading: before another thread replaces it, which Windows refuses otherwise. */
+  /** Closes an object that is kept open for reading, before another thread replaces it; Windows refuses that otherwise. */
   async closeFile(key: string): Promise<void> {
     this.checkKey(key);
     await this.explain(key, "closing", true, () => {
@@ -72,7 +72,7 @@ export class FileStore extends FolderReader implements WritableStore {
     });
   }
 
-  /** Removes what a put of an object left in another thread, by a store with the mark, that has ended. */
+  /** Removes the remains of a put in another thread that has ended, by a store with the mark. */
   async removeTemporary(key: string, mark: string): Promise<void> {
     this.checkKey(key);
     await this.explain(key, "removing what an interrupted write left", true, async () => {
@@ -300,7 +300,7 @@ const SYNC_EVERY = 32 << 20;
 export interface WriteOptions {
   /** Where the file is. */
   readonly path: string;
-  /** The maker never writes into a piece that it handed over. */
+  /** The producer never writes into a piece that it has handed over. */
   readonly stable: boolean;
   /** The caller will sync the file: long ones are brought to the disk on the way. */
   readonly durable: boolean;

@@ -38,7 +38,7 @@ export interface FileLock {
 
 /** How a lock is taken. */
 export interface LockOptions {
-  /** Takes it from whoever holds it: the holder's next commit then fails, or yours. */
+  /** Takes the lock from its holder. The next commit of the holder, or of the caller, then fails. */
   readonly breakLock?: boolean | undefined;
 }
 

@@ -30,11 +30,11 @@ const BATCH = 1000;
 
 /** How references are committed. */
 export interface IcechunkOptions extends RepositoryOptions, Pick<StreamSettings, "onFailure"> {
-  /** Add to a repository that is there: new archives, and what was appended to known ones (default: `CONFLICT`). */
+  /** Adds to an existing repository: new archives, and rows appended to known ones (default: `CONFLICT`). */
   readonly update?: boolean | undefined;
-  /** With `update`: refer again to the chunks of known archives too, where their files were changed (default false). */
+  /** With `update`: also replaces references to chunks of known archives whose files were changed (default false). */
   readonly renew?: boolean | undefined;
-  /** What the references are written from, once all are. */
+  /** Returns the sources of the references, once all are written. */
   readonly sources?: (() => readonly ReferredSource[]) | undefined;
   /** Of the commit. */
   readonly message?: string | undefined;

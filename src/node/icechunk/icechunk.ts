@@ -345,9 +345,9 @@ export class Draft {
 
 /** How a repository is reached. */
 export interface RepositoryOptions {
-  /** Containers that may be read, and that a new repository is made with. */
+  /** Containers that may be read. A new repository is created with them. */
   readonly containers: Iterable<Container>;
-  /** By the names that containers call them. Given to Icechunk, never written into a repository. */
+  /** By the names that containers use. Passed to Icechunk, never written into a repository. */
   readonly credentials?: Readonly<Record<string, ContainerCredentials>> | undefined;
   /** For repositories on S3: an S3-compatible server, its region, and reading without credentials. */
   readonly endpoint?: string | undefined;

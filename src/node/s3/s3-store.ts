@@ -40,7 +40,7 @@ const BODY_TRIES = 4;
 /** Options of an {@link S3Store}. */
 export interface S3StoreOptions extends S3ClientOptions {
   readonly bucket: string;
-  /** Prefix of all keys, without a `/` at its end; default none. */
+  /** Prefix of all keys, without a final `/`; default none. */
   readonly prefix?: string | undefined;
   /** Requests under way at a time, from 1; default 16. */
   readonly maxConcurrent?: number | undefined;
@@ -63,10 +63,10 @@ interface Connection {
 /**
  * Objects of a bucket below a prefix.
  *
- * - The first ETag seen for a key is remembered: a range of another version is refused with `STALE`, so that bytes of
- *   two versions never mix. `close` forgets them. `stat` and `get` tell what is there now.
- * - `put` with `ifAbsent` or `ifVersion` is a conditional request, and `CONFLICT` where it loses. Large sources go
- *   up in parts, and appear at once when the last one is there.
+ * - The first ETag seen for a key is remembered. A range of another version is refused with `STALE`, so that bytes of two versions never
+ *   mix. `close` forgets the ETags. `stat` and `get` see the current version.
+ * - `put` with `ifAbsent` or `ifVersion` is a conditional request; losing it is `CONFLICT`. Large sources are uploaded in parts, and appear
+ *   at once with the last part.
  * - Needs the package `@aws-sdk/client-s3`. Credentials are never part of a message.
  */
 export class S3Store implements WritableStore {

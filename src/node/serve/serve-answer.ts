@@ -37,7 +37,7 @@ export interface AnswerContext {
   readonly tables: ParquetView | undefined;
   readonly gate: Gate;
   readonly buffers: ServeBuffers;
-  /** The address of the view's root, with a `/` at its end. */
+  /** Address of the view's root, with a final `/`. */
   readonly url: string;
   /** Origin whose pages may read the answers, `*` for all; undefined for none. */
   readonly cors: string | undefined;

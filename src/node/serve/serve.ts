@@ -32,47 +32,46 @@ const GRACE_MS = 3000;
 
 /** How a view is served. */
 export interface ServeOptions extends Pick<ViewOptions, "portable" | "encoder">, StoreOptions {
-  /** Address to listen on; default 127.0.0.1, which other machines do not reach. */
+  /** Address to listen on; default 127.0.0.1, which other machines cannot reach. */
   readonly host?: string | undefined;
-  /** Default 0: any that is free. */
+  /** Default 0: any free port. */
   readonly port?: number | undefined;
-  /** Origin whose pages may read what is served, `*` for all; default none. */
+  /** Origin whose pages may read the served data, `*` for all; default none. */
   readonly cors?: string | undefined;
-  /** Further names by which the server may be called, for example behind a proxy. */
+  /** Other names of the server, for example for use with a proxy. */
   readonly allowedHosts?: readonly string[] | undefined;
   /**
-   * Whether a browser that asks for `/` gets the page that shows the archives (default true, where the package has it), and may
-   * read what is stored at the paths, as far as it belongs to what is shown. `only`: also of places that hold nothing
-   * but Zarr, which are not served as Zarr again.
+   * Serves the page that shows the archives to a browser that asks for `/` (default true, if the package has it). The page may read stored
+   * files at the paths, if they belong to what it shows. `only`: also for places with nothing but Zarr, which are not served as Zarr again.
    */
   readonly page?: boolean | "only" | undefined;
-  /** Of sets of references: folders, and places on the web, whose objects may be read, and so are read for others. */
+  /** For references: folders, and places on the web, whose objects may be read, and so are served to clients. */
   readonly allow?: readonly string[] | undefined;
-  /** Called for every object that exists and could not be read, with the whole error: clients get only its code. */
+  /** Called with the whole error for every object that exists and could not be read. Clients get only its code. */
   readonly onError?: ((path: string, error: unknown) => void) | undefined;
-  /** Shares and patience of the server, where they are to be others than usual. */
+  /** Limits and timeouts of the server, if not the usual ones. */
   readonly limits?: Partial<GateLimits> | undefined;
 }
 
 /** A running server. */
 export interface ServedView {
-  /** The address of the view's root, with a `/` at its end. */
+  /** Address of the view's root, with a final `/`. */
   readonly url: string;
   readonly port: number;
-  /** What is served. */
+  /** The served view. */
   readonly view: ZarrView;
-  /** How many archives were found at the paths that were given. */
+  /** Number of archives found at the given paths. */
   readonly archives?: number;
-  /** Stops listening, lets answers under way end for a moment, and closes all connections. */
+  /** Stops listening, gives running answers a moment to end, and closes all connections. */
   close(): Promise<void>;
 }
 
 /**
- * Serves archives as Zarr over HTTP/1.1: GET and HEAD, ranges, conditions, lists at paths that end with `/`. They are given as a
- * view, or as paths and addresses: of archives, or of folders of many. One folder alone is the root; of several paths each has its
- * own name below it. Of paths, each table and array is a Parquet file too: its name with `.parquet` after it.
+ * Serves archives as Zarr over HTTP/1.1: GET and HEAD, ranges, conditions, lists at paths that end with `/`. Takes a view, or paths and
+ * addresses of archives or of folders of many. A single folder is the root; with several paths, each has its own name below the root. With
+ * paths, each table and array is also served as a Parquet file: its name with `.parquet` added.
  *
- * @throws NOT_FOUND where there are no archives at a path; BAD_ARGUMENT for two paths of one name; IO where it cannot listen
+ * @throws NOT_FOUND if a path has no archives; BAD_ARGUMENT for two paths of one name; IO if it cannot listen
  */
 export async function serveView(
   source: ZarrView | string | readonly string[],

@@ -13,7 +13,7 @@ import type { EncodeOptions } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { importKoffi, type Koffi } from "./koffi.ts";
 
-/** What is used of libblosc. Everything happens at once, in the calling thread. */
+/** The part of libblosc that is used. All calls are synchronous, in the calling thread. */
 export interface NativeBlosc {
   /** Path or name of the library that was found. */
   readonly library: string;
@@ -21,7 +21,7 @@ export interface NativeBlosc {
   readonly version: string;
   /** Decodes a whole chunk into `out`, which has its size. Throws as `decodeSync`. */
   decode(chunk: Uint8Array, out: Uint8Array): void;
-  /** One chunk, in a buffer of its own. Throws as `encodeSync`. */
+  /** Encodes one chunk, in a new buffer. Throws as `encodeSync`. */
   encode(data: Uint8Array, options: EncodeOptions): Uint8Array<ArrayBuffer>;
 }
 

@@ -7,7 +7,7 @@ import type { ChecksumName } from "../../format/types.ts";
 import type { ChunkOrder } from "../../zarr/write/write-settings.ts";
 import { borrowMemory, type LentMemory, lendMemory } from "./result-memory.ts";
 
-/** Which Blosc decodes and encodes: this library's kernels, or the system's libblosc. */
+/** The Blosc that decodes and encodes: this library's kernels, or the system's libblosc. */
 export type BloscChoice = "wasm" | "native";
 
 /** Reads chunks from files and decodes them. */

@@ -17,23 +17,23 @@ import { WorkerPool } from "./worker-pool.ts";
 /** Settings of worker threads. */
 export interface ThreadOptions {
   /**
-   * Threads that decode and encode; 0: everything in the calling thread. Default: one for each processor, which encode
-   * with zlib, zstd and lz4hc. The other compressors are faster than the handing over of single chunks: with these, a thread helps
-   * with appends to arrays of superchunks once encoding has taken most of their time, or at once where threads are asked for.
+   * Threads that decode and encode; 0: only the calling thread. Default: one for each processor, which encode with zlib, zstd and lz4hc.
+   * The other compressors are faster than handing over single chunks: with these, a thread helps with appends to arrays of superchunks once
+   * encoding has taken most of their time, or at once if threads are set.
    */
   readonly threads?: number | undefined;
   /**
-   * `native`: whole chunks are decoded and encoded by the system's libblosc, which needs the package koffi; single
-   * blocks still by this library. Default: the environment variable SUPERCHUNK_BLOSC, else `wasm`.
+   * `native`: the system's libblosc decodes and encodes whole chunks, which needs the package koffi; this library still handles single
+   * blocks. Default: the environment variable SUPERCHUNK_BLOSC, else `wasm`.
    */
   readonly blosc?: BloscChoice | undefined;
   /**
-   * Threads write what they decode into plain results by the address of their memory, where the package koffi is installed
-   * (default false). Saves a copy of large results. The JavaScript engine does not know of such writes: for results that
-   * threads may write into by its own rules, read with `shared`.
+   * Threads write decoded bytes into plain results by memory address, if the package koffi is installed (default false). Saves a copy of
+   * large results. The JavaScript engine does not know of such writes; to get results that threads may write into by its rules, read with
+   * `shared`.
    */
   readonly directMemory?: boolean | undefined;
-  /** Where the worker's file lies, for bundlers that do not find it by themselves. */
+  /** Location of the worker's file, for bundlers that do not find it by themselves. */
   readonly workerUrl?: URL | undefined;
 }
 
@@ -43,7 +43,7 @@ const decoders = new Map<string, ChunkDecoder>();
 const encoders = new Map<string, ChunkEncoder>();
 const shardWriters = new Map<string, ShardWriter>();
 
-/** What threads do for stores of yours: options of `open`, `create` and `edit` of the core. */
+/** Threads for stores of the caller: options of `open`, `create` and `edit` of the core. */
 export interface Threads {
   readonly decoder: ChunkDecoder;
   readonly encoder: ChunkEncoder;
@@ -51,10 +51,10 @@ export interface Threads {
 }
 
 /**
- * The threads of the process, for the functions that take a store: `open(store, path, { ...threadsOf() })`. Those that take a path
+ * Returns the threads of the process, for functions that take a store: `open(store, path, { ...threadsOf() })`. Functions that take a path
  * use them by themselves.
  *
- * @throws BAD_ARGUMENT for settings that make no sense
+ * @throws BAD_ARGUMENT for invalid settings
  */
 export function threadsOf(options: ThreadOptions = {}): Threads {
   return {

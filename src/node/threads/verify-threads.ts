@@ -5,12 +5,12 @@ import { type PackedError, type SuperchunkError, unpackError } from "../../error
 import type { Dialect } from "../../format/types.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
-/** What verifying an archive came to. */
+/** Result of verifying an archive. */
 export interface VerifiedArchive {
-  /** Absent where it could not be opened. */
+  /** Absent if it could not be opened. */
   readonly dialect?: Dialect;
   readonly report?: VerifyReport;
-  /** What is wrong with the Zarr array that it is as well; absent where it is none. */
+  /** Faults of the archive's Zarr array; absent if it has none. */
   readonly linked?: readonly Finding[];
   /** Why it could not be verified. */
   readonly error?: SuperchunkError;
@@ -31,11 +31,11 @@ export interface VerifyReply extends Omit<VerifiedArchive, "error"> {
 let pool: WorkerPool<VerifyJob, VerifyReply> | undefined;
 
 /**
- * Verifies the archive at `key` in a folder, and the Zarr array that it is as well, in another thread than the caller's: one for
- * each further processor. For very many archives, beside those that the caller verifies itself. Links that lead out of the folder
- * are not followed. Undefined where there are no threads.
+ * Verifies the archive at `key` in a folder, and its Zarr array if it is one as well, in a further thread: one for each further processor.
+ * Meant for very many archives, beside those that the caller verifies itself. Links that lead out of the folder are not followed. Returns
+ * undefined if there are no threads.
  *
- * @throws what is not the fault of the archive: IO and LIMIT where a thread has ended, the reason of an abort
+ * @throws errors that are not the archive's: IO and LIMIT if a thread has ended, the reason of an abort
  */
 export async function verifyInThread(
   folder: string,

@@ -58,7 +58,7 @@ export interface NodeFacts {
   readonly name: string;
   readonly kind: "table" | "array" | "bytes" | "group";
   readonly dialect: string;
-  /** How messages name it. */
+  /** Name in messages. */
   readonly place: string;
   readonly nbytes: number;
   /** Rows of a table, or of an array; bytes of plain bytes. */

@@ -13,7 +13,7 @@ import type { StoredReference } from "../kerchunk/kerchunk-index.ts";
 import { type Container, Containers, storeOf } from "./containers.ts";
 import { checkGuard } from "./guard.ts";
 
-/** Secrets for a container: given when references are opened, and never kept with them. */
+/** Secrets of a container: passed when references are opened, and never stored with them. */
 export interface ContainerCredentials {
   /** Sent with every request, for example `Authorization`: for http, gcs and azure. */
   readonly headers?: Readonly<Record<string, string>>;
@@ -27,11 +27,11 @@ export interface ContainerCredentials {
 
 /** How the store of a container is reached. */
 export interface ContainerOptions {
-  /** Which redirects of a web server are followed; default `same-origin`. */
+  /** Redirects of a web server to follow; default `same-origin`. */
   readonly redirects?: Redirects | undefined;
 }
 
-/** Opens the store of a container, at what its locations begin with. */
+/** Opens the store of a container at the prefix of its locations. */
 export type OpenContainer = (
   container: Container,
   credentials: ContainerCredentials | undefined,

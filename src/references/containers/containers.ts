@@ -10,7 +10,7 @@ import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { checkLocation, hasScheme, schemeOf } from "../../places/location.ts";
 import { formatSources, parseSources, type ReferredSource } from "./sources.ts";
 
-/** Kinds of stores that objects lie in. */
+/** Kinds of stores that hold objects. */
 export type ContainerStore = "local" | "http" | "s3" | "gcs" | "azure";
 
 const SCHEMES: Readonly<Record<string, ContainerStore>> = {
@@ -27,22 +27,22 @@ const SCHEMES: Readonly<Record<string, ContainerStore>> = {
 
 /** A place that references point into. */
 export interface Container {
-  /** By which messages, options and credentials call it. */
+  /** Name in messages, options and credentials. */
   readonly name: string;
-  /** What locations begin with; ends with `/`. */
+  /** Beginning of its locations, with a final `/`. */
   readonly prefix: string;
   readonly store: ContainerStore;
-  /** Where the objects lie now, in place of the prefix, where they were moved; ends with `/`. */
+  /** Current location of moved objects, used instead of the prefix; with a final `/`. */
   readonly location?: string;
   readonly region?: string;
   readonly endpoint?: string;
   /** Read without credentials. */
   readonly anonymous?: boolean;
-  /** Name of the credentials that are asked for when the references are opened. */
+  /** Name of the credentials to request when the references are opened. */
   readonly credentials?: string;
 }
 
-/** What of a container can be changed without touching references. */
+/** The members of a container that can change without a change to references. */
 export type ContainerChanges = {
   readonly [member in Exclude<keyof Container, "name" | "prefix" | "store">]?: Container[member] | undefined;
 } & { readonly store?: ContainerStore };

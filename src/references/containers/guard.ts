@@ -9,13 +9,13 @@ import { inflateUnchecked } from "../../format/inflate.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.ts";
 
-/** What an object was when its chunks were found: readers refuse an object that no longer is. */
+/** State of an object when its chunks were found. Readers refuse an object that has changed. */
 export interface Guard {
   /** Bytes of the object. */
   readonly size: number;
-  /** Strong ETag, quotes included; where the server has one. */
+  /** Strong ETag, quotes included; absent if the server has none. */
   readonly etag?: string;
-  /** Seconds since 1970, rounded up: the object was not written to after them. */
+  /** Seconds since 1970, rounded up. The object was not written to later. */
   readonly lastModified?: number;
 }
 

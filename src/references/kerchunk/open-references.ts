@@ -20,33 +20,32 @@ import { openKerchunkParquet, parseKerchunkJson, type ReferenceIndex } from "./k
 
 /** How a set of references is opened. */
 export interface OpenReferencesOptions extends StoreOptions, ContainerOptions {
-  /** Containers that may be read, in place of those of the same name that are kept beside the set. */
+  /** Containers that may be read. They replace those of the same name kept beside the set. */
   readonly containers?: Iterable<Container> | undefined;
   /** Names of containers kept beside the set that may be read too. */
   readonly authorize?: readonly string[] | undefined;
   /**
-   * Places whose objects may be read: what locations begin with (`s3://bucket/`, `file:///data/`); a container of their scheme is made
-   * where none is kept beside the set. Of the containers kept there, those in such a place may be read, but for one with an
-   * `endpoint`: only `authorize` lets that server answer. After a place of Azure may stand a shared access signature
-   * (`az://container/?sv=…`), with which it is read.
+   * Places whose objects may be read, as beginnings of locations (`s3://bucket/`, `file:///data/`). A container of their scheme is created
+   * if none is kept beside the set. Kept containers in such a place may be read, except one with an `endpoint`, whose server only
+   * `authorize` permits. A place of Azure may end with a shared access signature (`az://container/?sv=…`), which is used to read it.
    */
   readonly allow?: readonly string[] | undefined;
-  /** By the names that containers call them. */
+  /** By the names that containers use. */
   readonly credentials?: Readonly<Record<string, ContainerCredentials>> | undefined;
   /** Opens a container's store (default: those that can be read over HTTP). */
   readonly openContainer?: OpenContainer | undefined;
 }
 
 /**
- * A store with the interface of zarrita's, that only reads. What does not exist is `undefined`; what a set refers to
- * and cannot be read throws a `SuperchunkError`, and is never replaced by fill values.
+ * A read-only store with the zarrita interface. A missing key is `undefined`. A referenced object that cannot be read throws a
+ * `SuperchunkError`, and is never replaced by fill values.
  */
 export interface ReferenceStore {
   get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined>;
   getRange(key: string, range: ViewRange, options?: StoreOptions): Promise<Uint8Array | undefined>;
-  /** Entries directly under a folder (`""` is the root); absent for sets that have no list of their keys. */
+  /** Entries directly under a folder (`""` is the root); absent for sets without a list of keys. */
   list?(folder: string): AsyncIterable<ListEntry>;
-  /** The containers that the set knows, whether they may be read or not. */
+  /** All containers of the set, readable or not. */
   readonly containers: Containers;
   close(): Promise<void>;
 }

@@ -29,21 +29,21 @@ import { assertSame, containersKey, openReferences } from "./open-references.ts"
 
 /** How a set of kerchunk references is written. */
 export interface KerchunkOptions extends StoreOptions, Pick<StreamSettings, "onFailure"> {
-  /** JSON, or Parquet, which knows documents of Zarr v2 only. */
+  /** JSON, or Parquet, which supports only documents of Zarr v2. */
   readonly form: "json" | "parquet";
   /** Version of the documents (default 3 for JSON). */
   readonly format?: ReferenceFormat | undefined;
   /** Containers of the objects (default: one for their common folder). Every location must be in one of them. */
   readonly containers?: Iterable<Container> | undefined;
-  /** The container of their common folder, where none are given (default: {@link defaultContainer}). */
+  /** Container of the common folder, if none are passed (default: {@link defaultContainer}). */
   readonly containerFor?: ((folder: string) => Container) | undefined;
-  /** Opens containers to read the result back; undefined: it is not read back. */
+  /** Opens containers to read the result back; undefined skips that. */
   readonly openContainer?: OpenContainer | undefined;
-  /** What the references are written from, once all are. */
+  /** Returns the sources of the references, once all are written. */
   readonly sources?: (() => readonly ReferredSource[]) | undefined;
   /** Rows of a Parquet file. */
   readonly recordSize?: number | undefined;
-  /** Replace a set that is there (default false: `CONFLICT`). */
+  /** Replaces an existing set (default false: `CONFLICT`). */
   readonly overwrite?: boolean | undefined;
 }
 
@@ -135,10 +135,10 @@ async function readBack(
   }
 }
 
-/** The pieces of a set as they go by: counted, their locations matched with containers, their arrays kept. */
+/** Collects the pieces of a set as they pass: counts them, matches their locations with containers, keeps their arrays. */
 export class ReferenceSet {
   readonly arrays: ReferencedArray[] = [];
-  /** Of the containers given, those that references need. */
+  /** The containers passed that references need. */
   readonly used: Set<Container> = new Set();
   readonly #plans: AsyncIterable<ReferencePlan>;
   readonly #given: Containers | undefined;
@@ -167,7 +167,7 @@ export class ReferenceSet {
     }
   }
 
-  /** The containers that the references need: those given, or one for all. */
+  /** Returns the containers that the references need: those passed, or one for all. */
   containers(): Containers {
     if (this.#given !== undefined) return this.#given;
     return new Containers(this.#common === undefined ? [] : [this.#containerFor(this.#common)]);

@@ -33,12 +33,12 @@ const NEVER = new AbortController().signal;
 
 /** How chunks become references. */
 export interface ReferenceOptions extends ScanOptions {
-  /** Short last chunks are referenced as they are, in a grid that says so (default false: stored filled up). */
+  /** References short last chunks as they are, in a grid that says so (default false: stored, padded). */
   readonly rectilinear?: boolean | undefined;
   /** Chunks of at most this many bytes are stored with the references (default 0). */
   readonly inline?: number | undefined;
   readonly encoder?: ChunkEncoder | undefined;
-  /** Lists the chunks of an array (default: its `listChunks`): where another process has listed them already. */
+  /** Lists the chunks of an array, for example from another process (default: its `listChunks`). */
   readonly listed?:
     | ((archive: SourceArchive, options: ListChunksOptions) => AsyncIterable<ChunkInfo>)
     | undefined;
@@ -55,29 +55,29 @@ export interface ReferencedArray {
   /** Path of its node. */
   readonly node: string;
   readonly document: JsonObject;
-  /** How messages name what it is of. */
+  /** Name of its source in messages. */
   readonly source: string;
   /** Of an archive; absent for an array of an HDF5 file. */
   readonly job?: ArrayJob;
-  /** Its documents in Zarr v2, where they are not made from `document` and `job`. */
+  /** Documents in Zarr v2, if they are not made from `document` and `job`. */
   readonly zarr2?: Zarr2Documents;
   /** Chunks of the array. */
   readonly count: number;
-  /** Some chunks of the grid are not stored: they have the fill value (default false). */
+  /** Some chunks of the grid are not stored and have the fill value (default false). */
   readonly hasHoles?: boolean;
-  /** The chunks from number `first` on, in the order in which they are stored. */
+  /** Yields the chunks from number `first`, in stored order. */
   chunks(counts: ReferenceCounts, first?: number): AsyncGenerator<PlannedChunk>;
   /** Position of a chunk in the array's grid. */
   positionOf(cell: number): readonly number[];
-  /** The bytes of a chunk as a reader of the result must get them. */
+  /** Returns the bytes of a chunk that a reader of the result must get. */
   sample(cell: number): Promise<Uint8Array>;
-  /** Where only so many bytes at the end of a chunk are sampled; absent: all. */
+  /** Bytes at the end of a chunk that are sampled; absent: all. */
   readonly sampledBytes?: number;
-  /** Looks at every object again that chunks were found in. Throws `STALE` where one has changed meanwhile. */
+  /** Checks every object that chunks were found in again. Throws `STALE` if one has changed meanwhile. */
   recheck(): AsyncGenerator<GuardedObject>;
-  /** Chunks that an earlier state had; undefined where its document is not that of an earlier state. */
+  /** Counts the chunks of an earlier state; undefined if the document is not that of an earlier state. */
   chunksOf(before: JsonObject): number | undefined;
-  /** Number of the first chunk in the object that holds chunk `cell`: what an append can have changed. */
+  /** Returns the number of the first chunk in the object that holds chunk `cell`: an append can have changed it. */
   firstInObject(cell: number): Promise<number>;
 }
 
@@ -217,14 +217,14 @@ export class PlannedArray implements ReferencedArray {
     return this.#position(layout, cell);
   }
 
-  /** The bytes of a chunk as a reader of the result must get them. */
+  /** Returns the bytes of a chunk that a reader of the result must get. */
   async sample(cell: number): Promise<Uint8Array> {
     const layout = this.#layout;
     if (layout === undefined) throw new RangeError(`${this.node} has no chunks`);
     return (await this.#read(layout, cell)).bytes;
   }
 
-  /** Looks at every object again that chunks were found in. Throws `STALE` where one has changed meanwhile. */
+  /** Checks every object that chunks were found in again. Throws `STALE` if one has changed meanwhile. */
   recheck(): AsyncGenerator<GuardedObject> {
     return this.#objects.recheck();
   }
@@ -239,7 +239,7 @@ export class PlannedArray implements ReferencedArray {
     return grownChunks(before, this.document, this.count, rows);
   }
 
-  /** Number of the first chunk in the object that holds chunk `cell`: what an append can have changed. */
+  /** Returns the number of the first chunk in the object that holds chunk `cell`: an append can have changed it. */
   async firstInObject(cell: number): Promise<number> {
     const keyOf = async (index: number): Promise<string> => {
       for await (const { key } of this.#list({ first: index, end: index + 1, digests: false })) return key;
@@ -323,24 +323,24 @@ export class PlannedArray implements ReferencedArray {
 
 /** Virtual references: what says where a chunk of a Zarr array lies in an object that was not copied. Types only. */
 
-/** A chunk that lies in an object. */
+/** A chunk inside an object. */
 export interface ChunkReference {
   readonly kind: "virtual";
   /** Path of the array's node. */
   readonly node: string;
-  /** Position in the array's grid of chunks, in the order of its axes. */
+  /** Position in the array's grid of chunks, in axis order. */
   readonly index: readonly number[];
   /** URL of the object. */
   readonly location: string;
   /** Byte offset of the Blosc header in the object. */
   readonly offset: number;
-  /** Bytes of the Blosc chunk, its digest not counted. */
+  /** Bytes of the Blosc chunk without its digest. */
   readonly length: number;
-  /** Undefined where guards were turned off. */
+  /** Undefined if guards were turned off. */
   readonly guard: Guard | undefined;
 }
 
-/** A chunk that is stored beside the references: filled up, compressed again, or small enough. */
+/** A chunk stored beside the references, because it was padded, recoded or small enough. */
 export interface NativeChunk {
   readonly kind: "native";
   readonly node: string;
@@ -354,7 +354,7 @@ export interface NativeChunk {
 /** One chunk of a plan. */
 export type PlannedChunk = ChunkReference | NativeChunk;
 
-/** Counts of what a plan has given. */
+/** Counts of the chunks that a plan has yielded. */
 export interface ReferenceCounts {
   virtual: number;
   padded: number;
@@ -366,13 +366,13 @@ export interface ReferenceCounts {
 //
 // Knows archives and Zarr's documents; must not know the forms in which references are written.
 
-/** What decides what is referenced, and how. */
+/** Options of a reference plan. */
 export interface PlanOptions
   extends ReferenceOptions,
     Pick<LayoutOptions, "portable" | "dtype" | "shape" | "dimensionNames" | "columns"> {
   /** Path of the archive's node in the result (default: its root). */
   readonly node?: string | undefined;
-  /** True where other arrays may lie beside it in the result: then names of dimensions have lengths in them. */
+  /** True if the result may have other arrays beside it. Dimension names then include lengths. */
   readonly isMember?: boolean | undefined;
 }
 
@@ -383,7 +383,7 @@ export interface LeftMember {
   readonly error: SuperchunkError;
 }
 
-/** An archive that is to be referenced. */
+/** Plan of references to one archive. */
 export interface ReferencePlan {
   /** How messages name the archive. */
   readonly source: string;

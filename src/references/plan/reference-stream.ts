@@ -28,11 +28,11 @@ export interface FailedArchive {
   readonly message: string;
 }
 
-/** How archives are made one stream. */
+/** Options for joining archives into one stream. */
 export interface StreamSettings {
-  /** From which chunk on an array is referenced (default: the first). */
+  /** First chunk of an array to reference (default: the first). */
   readonly firstOf?: ((array: ReferencedArray) => Promise<number> | number) | undefined;
-  /** Told of an archive that cannot be referenced, which is left out then (default: its error ends the stream). */
+  /** Called for an archive that cannot be referenced, which is then left out (default: its error ends the stream). */
   readonly onFailure?: ((failure: FailedArchive) => void) | undefined;
 }
 

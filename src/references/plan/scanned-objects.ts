@@ -14,9 +14,9 @@ const LOTS_AHEAD = 4;
 
 /** How objects are looked at. */
 export interface ScanOptions {
-  /** False: no guards, and what changes is not noticed (default true). */
+  /** False: no guards, and changes are not noticed (default true). */
   readonly guard?: boolean | undefined;
-  /** Location of an object (default: what its store calls it, a path or a URL). */
+  /** Returns the location of an object (default: the name that its store uses, a path or a URL). */
   readonly locate?: ((key: string) => string) | undefined;
   readonly signal?: AbortSignal | undefined;
 }

@@ -61,29 +61,28 @@ export interface WriteOptions {
   /** Keeps other writers out. Without one, the commits alone do: the slower of two writers fails with `CONFLICT`. */
   readonly lock?: (() => Promise<WriterLock>) | undefined;
   /**
-   * What `set` does with the chunks that it changes (default `patch`): they go into new superchunks, and no file changes; or
-   * `in-place`: into the slots that they have where they fit, else to the end of their file, behind a journal. Those files
-   * become version 4, which Bloscpack refuses; a chunk that no commit has named yet, and what is more than about 16 MiB in
-   * one flush, go into new superchunks all the same. Readers that were open get `STALE`. For a store that can
+   * Where `set` writes changed chunks. `patch` (default): into new superchunks; no file changes. `in-place`: into their slots if they fit,
+   * else to the end of their file, with a journal. Those files become version 4, which Bloscpack refuses. A chunk that no commit has named
+   * yet, and anything beyond about 16 MiB in one flush, still go into new superchunks. Open readers get `STALE`. Needs a store that can
    * write in place.
    */
   readonly modify?: "patch" | "in-place" | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Writes nothing, and takes no lock (default false): for plans. */
   readonly readOnly?: boolean | undefined;
-  /** Keeps arrays that were made with `zarr` Zarr arrays; without it they are opened for reading only. */
+  /** Keeps arrays created with `zarr` as Zarr arrays; without it they are opened for reading only. */
   readonly mirror?: MirrorMaker | undefined;
   /** Opens the places in which superchunks lie beside the array's folder. */
   readonly openPlace?: OpenPlace | undefined;
-  /** The places become this folder's, of which another was the owner (default false: `CONFLICT`). That one must not be written any more. */
+  /** Transfers places owned by another folder to this one (default false: `CONFLICT`). The other folder must not be written any more. */
   readonly ownPlaces?: boolean | undefined;
 }
 
-/** What is to be made. */
+/** Options of a new array. */
 export interface CreateOptions extends CutOptions, ReserveOptions, WriteOptions {
   /** As numpy spells it (`<f8`, `int32`, `[["a","<i4"],["v","<f4",[3]]]`), or parsed. */
   readonly dtype: JsonValue | DType;
-  /** Rows and the shape of a row; default no rows of single values. Rows are filled with the default value. */
+  /** Number of rows, followed by the shape of a row; default: no rows of single values. Rows are filled with the default value. */
   readonly shape?: number | readonly number[] | undefined;
   /** Default value; default zero, empty, NaT. */
   readonly dflt?: JsonValue | undefined;

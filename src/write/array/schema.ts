@@ -42,7 +42,7 @@ export async function addColumn(writer: ArrayWriter, column: NewColumn, values: 
   await changeFields(writer, settings, bytes);
 }
 
-/** Gives a column another name. */
+/** Renames a column. */
 export async function renameColumn(writer: ArrayWriter, from: string, to: string): Promise<void> {
   const fields = fieldsOf(writer);
   const index = findField(fields, from);
@@ -67,7 +67,7 @@ export async function renameColumn(writer: ArrayWriter, from: string, to: string
   writer.root.remove(numbers.map((number) => `${old.folder}/${superchunkName(number)}`));
 }
 
-/** Removes a column; the last one stays. */
+/** Removes a column; the last one cannot be removed. */
 export async function deleteColumn(writer: ArrayWriter, name: string): Promise<void> {
   const fields = fieldsOf(writer);
   const index = findField(fields, name);

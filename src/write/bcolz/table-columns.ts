@@ -79,7 +79,7 @@ export async function addColumn(
   }
 }
 
-/** Removes a column; the last one stays. @throws NOT_FOUND, BAD_ARGUMENT, CONFLICT */
+/** Removes a column; the last one cannot be removed. @throws NOT_FOUND, BAD_ARGUMENT, CONFLICT */
 export async function deleteColumn(store: WritableStore, path: string, name: string): Promise<void> {
   await refuseSymbolic(store, path);
   const state = await readTable(store, path);

@@ -386,29 +386,29 @@ async function appendInPlace(
 
 /** Options of `appendToBloscpack`. Compression defaults to that of the file's last chunk, at clevel 7. */
 export interface BloscpackAppendOptions extends BloscpackCompression, LongOptions {
-  /** Change the file where it lies (default false: a new file is renamed over it). Plain bytes only. */
+  /** Changes the file in place (default false: a new file is renamed over it). Plain bytes only. */
   readonly inPlace?: boolean | undefined;
-  /** Where the offsets table has no room left, write the file with a larger one (default false: `LIMIT`). */
+  /** Rewrites the file with a larger offsets table if the table is full (default false: `LIMIT`). */
   readonly grow?: boolean | undefined;
   /** Room in the larger table (default `10x`). */
   readonly maxAppChunks?: CountOrFactor | undefined;
-  /** Uncompressed bytes of a chunk, of a file that holds nothing yet (default 1 MiB). */
+  /** Uncompressed bytes of a chunk, for a file that is still empty (default 1 MiB). */
   readonly chunkSize?: number | undefined;
-  /** New user metadata in place of the old. */
+  /** User metadata to replace the old. */
   readonly metadata?: JsonInput | undefined;
-  /** How it is compressed: codec and level; checksum and room stay as they are. */
+  /** Codec and level of the metadata; checksum and room stay unchanged. */
   readonly metadataOptions?: Pick<BloscpackMetadataOptions, "codec" | "level"> | undefined;
-  /** What the bytes are, where they come from an array: must be the file's own dtype and row shape. */
+  /** Layout of bytes that come from an array: must be the file's own dtype and row shape. */
   readonly array?: { readonly dtype: DType; readonly shape: readonly number[] } | undefined;
 }
 
-/** What an append did. Sizes in bytes. */
+/** Result of an append. Sizes in bytes. */
 export interface BloscpackAppendResult {
   readonly nchunks: number;
   readonly nbytes: number;
   readonly bytesAppended: number;
   readonly chunksAdded: number;
-  /** Chunks copied into the new file as they are, and their stored bytes; 0 in place. */
+  /** Chunks copied unchanged into the new file, and their stored bytes; 0 in place. */
   readonly chunksCopied: number;
   readonly bytesCopied: number;
 }

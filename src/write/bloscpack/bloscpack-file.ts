@@ -112,10 +112,10 @@ export class BloscpackFile extends QueuedEditor {
   }
 
   /**
-   * Appends rows, or bytes. Typed arrays, bytes and lists wait in memory until there are 8 MiB or `flush` comes; the rows of a
-   * stream count all together when this resolves.
+   * Appends rows, or bytes. Typed arrays, bytes and lists wait in memory until they reach 8 MiB or `flush` is called; the rows of a stream
+   * all become part of the file when this resolves.
    *
-   * @throws BAD_ARGUMENT for values that do not fit; CONFLICT where another writer was faster; UNSUPPORTED for Fortran order
+   * @throws BAD_ARGUMENT for values that do not fit; CONFLICT if another writer was faster; UNSUPPORTED for Fortran order
    */
   override append(values: unknown, options: LongOptions = {}): Promise<void> {
     return this.line.run(async () => {
@@ -130,11 +130,11 @@ export class BloscpackFile extends QueuedEditor {
   }
 
   /**
-   * Appends bytes as they come, with what only Bloscpack has a word for: room in the offsets table, other metadata, a change in
-   * place. They count when this resolves.
+   * Appends bytes unchanged, with options that only Bloscpack has: room in the offsets table, other metadata, a change in place. They are
+   * part of the file when this resolves.
    *
-   * @throws LIMIT where the offsets table is full (`grow` goes on); BAD_ARGUMENT where bytes end inside a row; CONFLICT where another
-   * writer was faster
+   * @throws LIMIT if the offsets table is full (`grow` enlarges it); BAD_ARGUMENT if bytes end inside a row; CONFLICT if another writer was
+   * faster
    */
   appendBytes(source: PutSource, options: BloscpackAppendOptions = {}): Promise<BloscpackAppendResult> {
     return this.line.run(async () => {
@@ -146,17 +146,17 @@ export class BloscpackFile extends QueuedEditor {
     });
   }
 
-  /** What {@link appendBytes} of so many bytes would do; writes nothing. Throws as that. */
+  /** Returns what {@link appendBytes} of that many bytes would do; writes nothing. Throws the same. */
   planAppend(bytes: number, options: BloscpackAppendOptions = {}): Promise<BloscpackAppendResult> {
     return forecastAppend(this.store, this.path, bytes, options);
   }
 
   /**
-   * Sets the decoded bytes of one chunk where it lies: in its slot where it fits (`reserve` leaves room there), else at the end of the
-   * file, which is of version 4 then; `compact` makes it version 3 again. Durable when resolved.
+   * Sets the decoded bytes of one chunk in place: in its slot if it fits (`reserve` leaves room), else at the end of the file, which then
+   * becomes version 4; `compact` returns it to version 3. Durable when resolved.
    *
-   * @throws BAD_ARGUMENT for no such chunk, and another number of bytes; UNSUPPORTED for a store or a file without what it needs;
-   * CONFLICT where the file has other names
+   * @throws BAD_ARGUMENT for an unknown chunk, or another number of bytes; UNSUPPORTED for a store or a file that lacks what this needs;
+   * CONFLICT if the file has other names
    */
   setChunk(index: number, bytes: Uint8Array, options: SetChunkOptions = {}): Promise<SetChunkResult> {
     return this.line.run(async () => {
@@ -167,7 +167,7 @@ export class BloscpackFile extends QueuedEditor {
     });
   }
 
-  /** Leaves chunks in order, back to back, and version 3. Throws `UNSUPPORTED` for other settings. */
+  /** Rewrites the file as version 3, with chunks in order and without gaps. Throws `UNSUPPORTED` for other settings. */
   override compact(changes: ChunkSettings = {}, options: LongOptions = {}): Promise<void> {
     if (Object.values(changes).some((value) => value !== undefined)) return this.refuse("compact");
     return this.line.run(async () => {
@@ -177,7 +177,7 @@ export class BloscpackFile extends QueuedEditor {
     });
   }
 
-  /** Sets the selected values: the file is written again, with the chunks that hold none of them as they are stored. */
+  /** Sets the selected values by rewriting the file. Chunks without selected values are copied as stored. */
   override set(selection: Selection | null, values: unknown, options: LongOptions = {}): Promise<void> {
     return this.line.run(async () => {
       await this.commit(options);
@@ -195,7 +195,7 @@ export class BloscpackFile extends QueuedEditor {
     });
   }
 
-  /** Gives another shape: cuts off, or adds zeros. Rows of another shape are all written again. */
+  /** Changes the shape: cuts off, or adds zeros. A new row shape rewrites all rows. */
   override resize(given: number | readonly number[], options: LongOptions = {}): Promise<void> {
     return this.line.run(async () => {
       await this.commit(options);

@@ -11,12 +11,12 @@ import type { BlpkHeader } from "../../format/header.ts";
 import type { ChecksumName, DType, JsonInput } from "../../format/types.ts";
 import type { Reserve } from "../layout/settings.ts";
 
-/** A count, or that many times another one: `10x`. */
+/** A count, or a multiple of another count: `10x`. */
 export type CountOrFactor = number | `${number}x`;
 
 /** How chunks are compressed; the defaults are those of bloscpack 0.16. */
 export interface BloscpackCompression {
-  /** Bytes of an element, 1 to 255 (default 8; of an array its item size). */
+  /** Bytes of an element, 1 to 255 (default 8; for an array its item size). */
   readonly typesize?: number | undefined;
   /** 0 to 9 (default 7). */
   readonly clevel?: number | undefined;
@@ -24,25 +24,25 @@ export interface BloscpackCompression {
   readonly cname?: CompressorName | undefined;
   /** Default `shuffle`. */
   readonly shuffle?: Shuffle | undefined;
-  /** Who encodes (default: the calling thread). */
+  /** Encodes chunks (default: the calling thread). */
   readonly encoder?: ChunkEncoder | undefined;
 }
 
-/** How the metadata section is written; the defaults are those of bloscpack 0.16. */
+/** Options of the metadata section. Defaults are those of bloscpack 0.16. */
 export interface BloscpackMetadataOptions {
   /** Default adler32. */
   readonly checksum?: ChecksumName | undefined;
-  /** Default zlib; dropped where it makes the text longer. */
+  /** Default zlib; not used if it makes the text longer. */
   readonly codec?: "none" | "zlib" | undefined;
   /** 0 to 9 (default 6). */
   readonly level?: number | undefined;
-  /** Room for the stored text: bytes, or times the text's own length (default `10x`). */
+  /** Room for the stored text: bytes, or a multiple of its length (default `10x`). */
   readonly maxMetaSize?: CountOrFactor | undefined;
 }
 
 /** Options of `compressBytes` and `packBytes`. */
 export interface BloscpackOptions extends BloscpackCompression, LongOptions {
-  /** The bytes are the values of an array: in this memory order (default C), in the byte order of the dtype. */
+  /** Marks the bytes as the values of an array, in this memory order (default C) and the byte order of the dtype. */
   readonly array?:
     | { readonly dtype: DType; readonly shape: readonly number[]; readonly order?: "C" | "F" | undefined }
     | undefined;
@@ -50,26 +50,26 @@ export interface BloscpackOptions extends BloscpackCompression, LongOptions {
   readonly chunkSize?: number | "max" | undefined;
   /** Of each chunk (default adler32). */
   readonly checksum?: ChecksumName | undefined;
-  /** A table tells where the chunks are (default true); without it, nothing can be appended by bloscpack. */
+  /** Adds a table of chunk offsets (default true). Bloscpack cannot append to a file without it. */
   readonly offsets?: boolean | undefined;
   /**
-   * Room behind each chunk, so that `setChunk` finds a slot for a larger one (default none): bytes, or a share of the chunk
-   * such as `10%`. Makes a file of version 4, which bloscpack refuses. Needs offsets.
+   * Room after each chunk, so that `setChunk` finds a slot for a larger one (default none): bytes, or a share of the chunk such as `10%`.
+   * Makes a version 4 file, which bloscpack refuses. Needs offsets.
    */
   readonly reserve?: Reserve | undefined;
   /**
-   * Each chunk is handed out as soon as it is made (default false): without offsets, and where `size` is not given with -1
-   * for the number of chunks and the length of the last one. For pipes; bloscpack 0.16 reads a file with -1 as empty.
+   * Yields each chunk as soon as it is encoded (default false): without offsets, and without `size` with -1 for the number of chunks and
+   * the length of the last one. For pipes; bloscpack 0.16 reads a file with -1 as empty.
    */
   readonly stream?: boolean | undefined;
-  /** Room for chunks to come in the table: a count, or times the chunks of now (default `10x`). */
+  /** Room for future chunks in the table: a count, or a multiple of the current count (default `10x`). */
   readonly maxAppChunks?: CountOrFactor | undefined;
-  /** Any JSON value; of an array an object, whose members stand beside its own. */
+  /** Any JSON value; for an array an object, whose members are added to the array's own. */
   readonly metadata?: JsonInput | undefined;
   readonly metadataOptions?: BloscpackMetadataOptions | undefined;
-  /** Bytes of the source, where they are known: then a file without offsets is written as it comes. */
+  /** Bytes of the source, if known. A file without offsets is then written as the bytes arrive. */
   readonly size?: number | undefined;
-  /** Replace what is at the key (default false: `CONFLICT`). */
+  /** Replaces the object at the key (default false: `CONFLICT`). */
   readonly force?: boolean | undefined;
 }
 

@@ -26,15 +26,15 @@ export interface CompressionOptions {
   readonly shuffle?: Shuffle | undefined;
 }
 
-/** How an array is cut and compressed, in the words of `create`; `compact` takes them too, and what is left out stays as it is. */
+/** How an array is chunked and compressed, in the terms of `create`. `compact` takes them too; omitted members stay unchanged. */
 export interface ChunkSettings {
-  /** Default: what the format's own program takes, with lz4 for `blz`, `bcolz` and `zarr`. */
+  /** Default: that of the format's own program, with lz4 for `blz`, `bcolz` and `zarr`. */
   readonly compressor?: CompressionOptions | undefined;
   /** Rows of a chunk; default: by the item size and `expectedLength`. */
   readonly chunkLength?: number | undefined;
-  /** Rows that there will be, about: the chunk length is chosen by it. */
+  /** Expected number of rows, approximately; decides the chunk length. */
   readonly expectedLength?: number | undefined;
-  /** Of `blz`: chunks per full superchunk (default: about 32 MiB, at most 512). */
+  /** `blz`: chunks per full superchunk (default: about 32 MiB, at most 512). */
   readonly superchunkLength?: number | undefined;
   /** Of `blz` and `bloscpack`: of each chunk. */
   readonly checksum?: ChecksumName | undefined;
@@ -60,17 +60,17 @@ export function cutOptionsOf(settings: ChunkSettings): CutOptions {
   return { cparams: compressor, ...lengths, checksum };
 }
 
-/** What is chosen once, when an array is made. */
+/** Settings fixed when an array is created. */
 export interface ReserveOptions {
   /**
-   * Room behind each chunk, so that `modify: "in-place"` finds a slot for a larger one (default none): bytes, or a share of
-   * the chunk such as `10%`. Such superchunks are of version 4, which only the offsets can read, and Bloscpack refuses;
-   * `compact` leaves version 3, without reserve.
+   * Room after each chunk, so that `modify: "in-place"` finds a slot for a larger one (default none): bytes, or a share of the chunk such
+   * as `10%`. Such superchunks are version 4, are readable only through their offsets, and are refused by Bloscpack; `compact` leaves
+   * version 3, without reserve.
    */
   readonly reserve?: Reserve | undefined;
   /**
-   * What the chunks are cut for: `read`, chunks of about 1 MiB; `update`, at most 128 KiB. Default: `update`, and for an array that is
-   * a Zarr array as well a 128th of the bytes expected (of a column), from 16 KiB to 1 MiB.
+   * Chunk size: `read`, about 1 MiB; `update`, at most 128 KiB. Default `update`; for an array that is a Zarr array as well, a 128th of the
+   * expected bytes (of a column), from 16 KiB to 1 MiB.
    */
   readonly optimize?: Optimize | undefined;
 }
@@ -297,7 +297,7 @@ function bad(field: string, expected: string, found: unknown): SuperchunkError {
 
 // Room that is left behind a chunk, so that a larger one fits into its slot later. Pure. @see FORMAT.md [F1.4-03]
 
-/** Bytes behind each chunk and its digest, or a share of the two: `10%`. */
+/** Bytes after each chunk and its digest, or a share of the two: `10%`. */
 export type Reserve = number | `${number}%`;
 
 /** Bytes to leave behind a chunk of `length` bytes, digest included; `most` is its decoded size with the digest. */

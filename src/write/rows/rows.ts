@@ -13,10 +13,10 @@ import { elementsOf, stridesOf } from "../../values/selection.ts";
 import { ComplexArray, fieldSize, swapBytes, type TypedValues } from "../../values/values.ts";
 
 /**
- * Rows. A typed array of the dtype's kind and size holds values; `Uint8Array` and `ArrayBuffer` hold items as they are
- * stored. A list or an iterable holds rows (values, nested lists for rows with dimensions) or parts of any of these
- * forms; raw parts need not end on rows. Bytes are always items as stored, also where the dtype's values are bytes. Rows of a
- * struct are objects with its fields, or lists of them; a plain object `{ name: rows }` gives them column by column.
+ * Rows. A typed array of the dtype's kind and size holds values; `Uint8Array` and `ArrayBuffer` hold items as stored. A list or an iterable
+ * holds rows (values, nested lists for rows with dimensions) or parts in any of these forms; raw parts may end inside a row. Bytes are
+ * always items as stored, even if the dtype's values are bytes. Rows of a struct are objects with its fields, or lists of them; a plain
+ * object `{ name: rows }` gives them by column.
  */
 export type RowSource =
   | TypedValues
@@ -27,7 +27,7 @@ export type RowSource =
   | AsyncIterable<unknown>
   | ReadableStream<unknown>;
 
-/** What the rows are to be. */
+/** Required properties of the rows. */
 export interface RowFacts {
   readonly dtype: DType;
   readonly rowShape: readonly number[];

@@ -50,15 +50,15 @@ export function readOnlyStage(
   };
 }
 
-/** A codec of a program's own, configured: from bytes to bytes, with the methods that codecs of numcodecs have. */
+/** A configured codec of the caller's program: from bytes to bytes, with the methods of numcodecs' codecs. */
 export interface CustomCodec {
   encode(bytes: Uint8Array): Uint8Array | Promise<Uint8Array>;
   decode(bytes: Uint8Array): Uint8Array | Promise<Uint8Array>;
 }
 
 /**
- * Codecs of a program's own, by their names in metadata: `name` of Zarr v3, `id` of version 2. Those named as one that superchunk has take
- * its place, but for `bytes`, `transpose` and `sharding_indexed`.
+ * Codecs of the caller's program, by their names in metadata: `name` of Zarr v3, `id` of version 2. They replace superchunk's codecs of the
+ * same names, except `bytes`, `transpose` and `sharding_indexed`.
  */
 export interface CustomCodecs {
   readonly [name: string]: { fromConfig(configuration: JsonObject): CustomCodec };

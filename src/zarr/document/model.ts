@@ -6,11 +6,11 @@ import type { GridAxis } from "./chunk-grid.ts";
 /** An array as its document describes it. */
 export interface ArrayModel {
   readonly dialect: ZarrDialect;
-  /** Where the document was made for something else that is shown as Zarr (default: `dialect`). */
+  /** Dialect to report if the document was made for another format that is shown as Zarr (default: `dialect`). */
   readonly shownAs?: ZarrDialect | undefined;
-  /** The array's place in its store: the key of its folder, or its path in the hierarchy of the transformer's version. */
+  /** Location of the array in its store: the key of its folder, or its path in the hierarchy of the transformer's version. */
   readonly path: string;
-  /** Of the values in memory: little-endian in version 3, as stored in version 2. */
+  /** Dtype of the values in memory: little-endian in version 3, as stored in version 2. */
   readonly dtype: DType;
   readonly shape: readonly number[];
   readonly axes: readonly GridAxis[];
@@ -20,7 +20,7 @@ export interface ArrayModel {
   readonly fillValue: JsonValue;
   readonly attributes: JsonObject;
   readonly dimensionNames: readonly (string | null)[] | undefined;
-  /** Folder below which all chunks and shards lie. */
+  /** Folder that holds all chunks and shards. */
   readonly dataFolder: string;
   /** Key of the chunk or shard at a position of the grid. */
   chunkKey(position: readonly number[]): string;

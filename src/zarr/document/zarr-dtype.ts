@@ -26,7 +26,7 @@ export interface ZarrType {
   readonly original: JsonValue | undefined;
   /** Attributes that let other tools see what the values mean. */
   readonly attributes: JsonObject;
-  /** What could not be carried over, in words. */
+  /** What could not be preserved, as text. */
   readonly notes: readonly string[];
 }
 

@@ -37,7 +37,7 @@ import { verifyChunks, type ZarrVerifyReport } from "./verify.ts";
 
 // How a Zarr array is cut and compressed, and the numbers of its chunks. Knows models; must not read any chunk.
 
-/** Shape of the smallest piece that is encoded by itself: an inner chunk, or a chunk; the first of unequal ones. */
+/** Shape of the smallest separately encoded piece: an inner chunk, or a chunk; the first of unequal ones. */
 function chunkShapeOf({ chain, axes }: ArrayModel): readonly number[] {
   return innermostShape(
     chain,
@@ -45,7 +45,7 @@ function chunkShapeOf({ chain, axes }: ArrayModel): readonly number[] {
   );
 }
 
-/** Shape of a shard, the first of unequal ones; undefined for an array without. */
+/** Shape of a shard, the first of unequal ones; undefined for an array without shards. */
 function shardShapeOf({ chain, axes }: ArrayModel): readonly number[] | undefined {
   if (chain.serializer.kind === "bytes") return undefined;
   return axes.map((axis) => at(axis.lengths, 0));
@@ -139,14 +139,14 @@ function isShardCompressed({ serializer, stages }: Chain): boolean {
 /** Objects whose sizes are asked for at a time. */
 const STATS_AT_ONCE = 64;
 
-/** A chunk of a Zarr array that is stored. */
+/** A stored chunk of a Zarr array. */
 export interface ZarrChunk extends ReadableChunk {
   /** First item of the chunk in the array, by dimension. */
   readonly start: readonly number[];
   readonly shape: readonly number[];
-  /** Slot in the index of the innermost shard that was looked into; undefined for an object of its own. */
+  /** Slot in the index of the innermost shard that was read; undefined if the chunk is an object by itself. */
   readonly slot: number | undefined;
-  /** Of the object, when its size or index was read. */
+  /** Version of the object when its size or index was read. */
   readonly version: string;
 }
 
@@ -169,7 +169,7 @@ export class ZarrArray implements ReadableArray {
   /** Bytes of all values. */
   readonly nbytes: number;
   readonly columnNames: readonly string[] = [];
-  /** What the document means, for those who write or convert. */
+  /** Contents of the document, for writers and converters. */
   readonly model: ArrayModel;
   protected readonly reading: ChunkReading;
   /** In stored byte order. */
@@ -200,17 +200,17 @@ export class ZarrArray implements ReadableArray {
     this.reading = new ChunkReading(store, model, this.storedFill, settings);
   }
 
-  /** Shape of the smallest piece that is encoded by itself: an inner chunk, or a chunk; the first of unequal ones. */
+  /** Shape of the smallest separately encoded piece: an inner chunk, or a chunk; the first of unequal ones. */
   get chunkShape(): readonly number[] {
     return chunkShapeOf(this.model);
   }
 
-  /** Shape of a shard, the first of unequal ones; undefined for an array without. */
+  /** Shape of a shard, the first of unequal ones; undefined for an array without shards. */
   get shardShape(): readonly number[] | undefined {
     return shardShapeOf(this.model);
   }
 
-  /** Chunks of the grid, those included that are not stored; inner chunks of shards. */
+  /** Chunks of the grid, including those not stored; inner chunks if there are shards. */
   get nchunks(): number {
     return countChunks(this.model);
   }
@@ -238,9 +238,9 @@ export class ZarrArray implements ReadableArray {
   }
 
   /**
-   * The selected values; a scalar where every entry is an integer. Chunks that are not stored have the fill value.
-   * Throws `BAD_ARGUMENT`, `LIMIT` for more than memory holds, `UNSUPPORTED` for `shared` where the engine has no shared
-   * memory, and for damage what is wrong with which shard and entry.
+   * Reads the selected values; a scalar if every entry is an integer. Chunks that are not stored have the fill value. Throws
+   * `BAD_ARGUMENT`, `LIMIT` for more than memory holds, `UNSUPPORTED` for `shared` if the engine has no shared memory, and for damage an
+   * error that names the shard and the entry.
    */
   async get<const S extends Selection | null | undefined = null>(
     selection?: S,
@@ -259,10 +259,9 @@ export class ZarrArray implements ReadableArray {
   }
 
   /**
-   * The same as {@link getBytes}, into memory of the caller's, which must have exactly the bytes of the selection. Saves
-   * the engine new memory, which takes longer to get than to fill; threads that decode write straight into a
-   * `SharedArrayBuffer`. Where it throws, some of the target may have been written. Throws `BAD_ARGUMENT` for a target of
-   * another size, and as {@link get}.
+   * Reads the same as {@link getBytes} into the caller's memory, which must have exactly the bytes of the selection. Saves allocating new
+   * memory, which takes longer than filling it; threads that decode write straight into a `SharedArrayBuffer`. After an error, some of the
+   * target may have been written. Throws `BAD_ARGUMENT` for a target of another size, and as {@link get}.
    */
   async readInto(
     target: ArrayBufferView,
@@ -283,10 +282,7 @@ export class ZarrArray implements ReadableArray {
     if (this.isSwapped) swapItems(bytes, this.dtype);
   }
 
-  /**
-   * Values in order, in slices of about 16 MiB: whole chunks of rows, where these fit into memory. Slices have all
-   * dimensions.
-   */
+  /** Yields the values in order, in slices of about 16 MiB: whole chunks of rows, if these fit into memory. Slices have all dimensions. */
   async *chunks(options: LongOptions = {}): AsyncGenerator<ArraySlice> {
     for await (const selection of this.#slabs(options))
       yield (await this.get(selection, { signal: options.signal })) as ArraySlice; // of all dimensions
@@ -303,7 +299,7 @@ export class ZarrArray implements ReadableArray {
   readonly oindex: ReadableArray["oindex"] = oindex;
   readonly vindex: ReadableArray["vindex"] = vindex;
 
-  /** The chunks that are stored, with their places and sizes, without reading them. */
+  /** Lists the stored chunks, with their places and sizes, without reading them. */
   async *listChunks(options: LongOptions = {}): AsyncGenerator<ZarrChunk> {
     const { cname = "none", shuffle, typesize, checksum = "None" } = summaryOf(this.model);
     const indexOf = numberChunks(this.model);
@@ -318,7 +314,7 @@ export class ZarrArray implements ReadableArray {
     }
   }
 
-  /** The chunks of the grid that are not stored, which read as the fill value; without reading values. */
+  /** Lists the chunks of the grid that are not stored and read as the fill value, without reading values. */
   async *listMissing(options: LongOptions = {}): AsyncGenerator<AbsentChunk> {
     const indexOf = numberChunks(this.model);
     const { cache } = this.reading;
@@ -326,7 +322,7 @@ export class ZarrArray implements ReadableArray {
       yield { ...chunk, index: indexOf(chunk.start) };
   }
 
-  /** How many {@link listMissing} lists: a grid can have more than anyone counts one by one, and few of them stored. */
+  /** Counts the chunks of {@link listMissing} without listing them: a grid can be huge and almost empty. */
   async countMissing(options: LongOptions = {}): Promise<number> {
     let count = 0;
     if (isShardCompressed(this.model.chain)) {
@@ -337,7 +333,10 @@ export class ZarrArray implements ReadableArray {
     return this.nchunks - count;
   }
 
-  /** Bytes that the array takes in its store, documents included; a shard counts once, with its holes. Of a frame of Blosc2: those of its files. */
+  /**
+   * Bytes that the array takes in its store, documents included; a shard counts once, with its holes. For a Blosc2 frame: those of its
+   * files.
+   */
   async storedBytes(options: LongOptions = {}): Promise<number> {
     if (this.store.storedBytes !== undefined) return this.store.storedBytes(this.path);
     let total = 0;
@@ -356,13 +355,13 @@ export class ZarrArray implements ReadableArray {
     return total;
   }
 
-  /** Reads and decodes every stored chunk; does not throw for what it finds. */
+  /** Reads and decodes every stored chunk. Findings are returned, not thrown. */
   verify(options: LongOptions = {}): Promise<ZarrVerifyReport> {
     const { store, model, nbytes, reading } = this;
     return verifyChunks({ store, model, nbytes, reading }, options);
   }
 
-  /** Releases the store where `open` of `superchunk/node` made it; else the store stays open. */
+  /** Releases the store if `open` of `superchunk/node` made it; else the store stays open. */
   async close(): Promise<void> {
     await this.#owned?.close?.();
   }
@@ -371,7 +370,7 @@ export class ZarrArray implements ReadableArray {
     return this.close();
   }
 
-  /** Has `close` close the store, or what else the node was opened with. */
+  /** Makes `close` close the store, or whatever else the node was opened with. */
   ownStore(owned: { close?(): Promise<void> } | undefined): this {
     this.#owned = owned;
     return this;
@@ -418,7 +417,7 @@ const SLAB_BYTES = 16 << 20;
 /** Above this, rows are read before their chunks end, and chunks therefore more than once. */
 const MOST_BYTES = 128 << 20;
 
-/** What is cut. */
+/** The array to cut. */
 interface SlabbedArray {
   readonly shape: readonly number[];
   readonly chunkShape: readonly number[];

@@ -24,7 +24,7 @@ export class ZarrGroup {
   readonly store: ReadableStore;
   readonly path: string;
   readonly attrs: JsonObject;
-  /** The document as stored; empty for a group that only its members tell of. */
+  /** Document as stored; empty for a group that is known only from its members. */
   readonly metadata: JsonObject;
   readonly warnings: readonly string[];
   readonly #model: GroupModel;
@@ -47,21 +47,21 @@ export class ZarrGroup {
     this.#access = access;
   }
 
-  /** Names of the nodes directly below, sorted. Throws `UNSUPPORTED` where the store cannot list and nothing is consolidated. */
+  /** Lists the names of the nodes directly below, sorted. Throws `UNSUPPORTED` if the store cannot list and nothing is consolidated. */
   async members(): Promise<string[]> {
     const names: string[] = [];
     for await (const name of this.#access.members()) names.push(name);
     return names.sort();
   }
 
-  /** A node below, by name or relative path. Throws `NOT_FOUND`, and what opening it throws. */
+  /** Opens a node below, by name or relative path. Throws `NOT_FOUND`, and the errors of opening it. */
   open(name: string): Promise<ZarrArray | ZarrGroup> {
     return this.#access.open(name);
   }
 
   /**
-   * Opens all arrays below, those of groups below included. Throws what opening them throws; with `skipUnreadable`, what cannot be read
-   * is left out, and `warnings` say why.
+   * Opens all arrays below, including those of groups below. Throws the errors of opening them; with `skipUnreadable`, unreadable arrays
+   * are left out, and `warnings` say why.
    */
   async arrays(options: { readonly skipUnreadable?: boolean | undefined } = {}): Promise<GroupArrays> {
     const found = new Map<string, ZarrArray>();
@@ -76,12 +76,12 @@ export class ZarrGroup {
     return (await this.arrays()).storedBytes(options);
   }
 
-  /** Reads and decodes every stored chunk of all arrays below; does not throw for what it finds. */
+  /** Reads and decodes every stored chunk of all arrays below. Findings are returned, not thrown. */
   async verify(options: LongOptions = {}): Promise<VerifyReport> {
     return (await this.arrays()).verify(options);
   }
 
-  /** Releases the store where `open` of `superchunk/node` made it; else the store stays open. */
+  /** Releases the store if `open` of `superchunk/node` made it; else the store stays open. */
   async close(): Promise<void> {
     await this.#owned?.close?.();
   }
@@ -90,7 +90,7 @@ export class ZarrGroup {
     return this.close();
   }
 
-  /** Has `close` close the store, or what else the node was opened with. */
+  /** Makes `close` close the store, or whatever else the node was opened with. */
   ownStore(owned: { close?(): Promise<void> } | undefined): this {
     this.#owned = owned;
     return this;
@@ -106,11 +106,11 @@ interface GroupParts {
   readonly unreadable: ReadonlyMap<string, SuperchunkError>;
 }
 
-/** A group with all arrays below it opened, by their paths. */
+/** A group with all arrays below it open, by their paths. */
 export class GroupArrays extends ZarrGroup {
   /** Paths of the arrays, relative to the group. */
   readonly names: readonly string[];
-  /** Rows, where the arrays are directly below and of one length, as those of a table; else undefined. */
+  /** Rows, if the arrays are directly below and of equal length, as in a table; else undefined. */
   readonly length: number | undefined;
   /** Uncompressed bytes. */
   readonly nbytes: number;
@@ -131,7 +131,7 @@ export class GroupArrays extends ZarrGroup {
     this.nbytes = [...arrays.values()].reduce((total, { nbytes }) => total + nbytes, 0);
   }
 
-  /** Throws `NOT_FOUND`, and for an array that was left out why it was. */
+  /** Throws `NOT_FOUND`, or for an array that was left out the reason. */
   column(name: string): ZarrArray {
     const found = this.#arrays.get(name);
     if (found !== undefined) return found;
@@ -145,7 +145,7 @@ export class GroupArrays extends ZarrGroup {
     );
   }
 
-  /** As of a table. @throws BAD_ARGUMENT where the arrays are not all directly in the group and of one length */
+  /** Scans as in a table. @throws BAD_ARGUMENT if the arrays are not all directly in the group and of equal length */
   readonly scan: ReadableTable["scan"] = scan;
   readonly arrowBatches: ReadableTable["arrowBatches"] = arrowBatches;
 

@@ -356,17 +356,17 @@ export class Gate {
 
 /** Options of opening an array. */
 export interface ReadSettings {
-  /** Ranges that are at most this far apart are fetched in one request, in bytes (default 4096). */
+  /** Largest gap in bytes between ranges that are fetched in one request (default 4096). */
   readonly maxGap?: number | undefined;
   /** Requests under way, at most (default 8). */
   readonly concurrency?: number | undefined;
   /** Index entries that are kept, over all shards (default 500,000). */
   readonly cachedEntries?: number | undefined;
-  /** Objects are never changed while the array is open: saves asking for their version (default false). */
+  /** Objects never change while the array is open: saves requests for their version (default false). */
   readonly immutable?: boolean | undefined;
-  /** What decodes many Blosc chunks of a shard, such as a pool of threads (default: the calling thread). */
+  /** Decodes many Blosc chunks of a shard, for example a pool of threads (default: the calling thread). */
   readonly decoder?: ChunkDecoder | undefined;
-  /** Codecs of the caller's own, for chunks and inner chunks of this array or group alone. */
+  /** The caller's own codecs, for chunks and inner chunks of this array or group only. */
   readonly customCodecs?: CustomCodecs | undefined;
 }
 

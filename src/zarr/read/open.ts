@@ -32,7 +32,7 @@ import type { ReadSettings } from "./leaf.ts";
 /** Options of {@link openZarr}. */
 export interface OpenZarrOptions extends ReadSettings, Pick<OpenOptions, "damaged" | "onDamage"> {
   readonly signal?: AbortSignal | undefined;
-  /** What nodes are called, where a store shows something else as such. */
+  /** Dialect of the nodes, if a store shows another format as Zarr. */
   readonly dialect?: ZarrDialect | undefined;
 }
 

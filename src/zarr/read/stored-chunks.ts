@@ -131,7 +131,7 @@ async function* walk(
   }
 }
 
-/** A chunk that is stored. */
+/** A stored chunk. */
 export interface StoredChunk {
   /** First item of the chunk in the array, by dimension. */
   readonly start: readonly number[];
@@ -142,9 +142,9 @@ export interface StoredChunk {
   readonly offset: number;
   /** Stored bytes. */
   readonly nbytes: number;
-  /** Slot in the index of the innermost shard that was looked into; undefined for an object of its own. */
+  /** Slot in the index of the innermost shard that was read; undefined if the chunk is an object by itself. */
   readonly slot: number | undefined;
-  /** Of the object, when its size or index was read. */
+  /** Version of the object when its size or index was read. */
   readonly version: string;
 }
 

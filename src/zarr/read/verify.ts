@@ -10,7 +10,7 @@ import type { ArrayModel } from "../document/model.ts";
 import type { ChunkReading } from "./reading.ts";
 import { listStoredChunks, type StoredChunk, storedPositions } from "./stored-chunks.ts";
 
-/** What verifying a Zarr array did and found. */
+/** What verifying a Zarr array checked and found. */
 export interface ZarrVerifyReport {
   readonly ok: boolean;
   /** Stored chunks that were read. */
@@ -19,7 +19,7 @@ export interface ZarrVerifyReport {
   readonly nbytes: number;
   /** Stored bytes of the chunks. */
   readonly cbytes: number;
-  /** Checksums of chunks, and of the indexes of shards that are objects, that were compared. */
+  /** Compared checksums of chunks, and of indexes of shards that are objects. */
   readonly digests: number;
   readonly findings: readonly Finding[];
 }

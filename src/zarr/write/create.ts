@@ -19,17 +19,17 @@ export interface ZarrSpecification {
   readonly dataType: JsonValue;
   /** Shape of a chunk; with `shardShape` or a nested `sharding_indexed`, of an inner chunk of the outermost shard. */
   readonly chunkShape: readonly number[];
-  /** Shape of a shard; absent: one chunk an object. */
+  /** Shape of a shard; if absent, each chunk is an object. */
   readonly shardShape?: readonly number[] | undefined;
   /** Codecs of a chunk (default: bytes, and blosc with lz4 and shuffle). */
   readonly codecs?: readonly JsonValue[] | undefined;
-  /** Where a shard's index is (default `end`). */
+  /** Position of the index in a shard (default `end`). */
   readonly indexLocation?: "start" | "end" | undefined;
   /** Codecs of a shard's index (default: bytes little-endian, crc32c). */
   readonly indexCodecs?: readonly JsonValue[] | undefined;
   /** Stored order of the dimensions of a shard, or of a chunk without shards. */
   readonly order?: readonly number[] | undefined;
-  /** A whole `chunk_grid` in place of the regular one, such as a rectilinear one. */
+  /** A complete `chunk_grid` instead of the regular one, such as a rectilinear one. */
   readonly chunkGrid?: JsonValue | undefined;
   /** Default 0, false, empty. */
   readonly fillValue?: JsonValue | undefined;

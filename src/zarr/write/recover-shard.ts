@@ -19,11 +19,11 @@ import {
 import { applyPlan, planShardWrite, withObjectLock } from "./shard-apply.ts";
 import type { WritableZarrArray } from "./writable-array.ts";
 
-/** What {@link recoverShard} found. */
+/** Findings of {@link recoverShard}. */
 export interface ShardRecovery {
   /** Bytes of the shard up to the end of its last whole index. */
   readonly size: number;
-  /** Bytes behind it, which are gone now: those of the append that was broken off. */
+  /** Bytes after it that were removed: those of the interrupted append. */
   readonly dropped: number;
   /** Chunks that the index names. */
   readonly chunks: number;

@@ -32,7 +32,7 @@ export interface ShardReservation {
   readonly slotBytes: number;
 }
 
-/** A written slot, to be told to {@link finishReserved}. */
+/** A written slot, to pass to {@link finishReserved}. */
 export interface WrittenSlot extends ShardEntry {
   readonly slot: number;
 }

@@ -77,10 +77,10 @@ export class WritableZarrArray extends ZarrArray {
   }
 
   /**
-   * Writes values to a selection: as many as it has items, in C order, or one for all. Other writers of the same
-   * objects are noticed, for sure where the store has conditional puts, and the write is done again on top of theirs.
-   * It is durable when this resolves, but for shards that are written into (strategies `append` and `fixed`): see {@link flush}.
-   * Throws `BAD_ARGUMENT`, `CONFLICT` where others are always faster.
+   * Writes values to a selection: as many as it has items, in C order, or one for all. Concurrent writes to the same objects are detected
+   * (always if the store has conditional puts), and the write is repeated on top of them. Durable when this resolves, except for shards
+   * that are written into (strategies `append` and `fixed`): see {@link flush}. Throws `BAD_ARGUMENT`, `CONFLICT` if others are always
+   * faster.
    */
   async set(selection: Selection | null, values: ValueSource, options: SetOptions = {}): Promise<void> {
     const extents = resolveSelection(selection, this.shape);
@@ -88,7 +88,7 @@ export class WritableZarrArray extends ZarrArray {
     await this.#write(extents, viewValues(values, this.storedDType, counts), options);
   }
 
-  /** The same with items as bytes in the byte order of `dtype`: as many as are selected, or one for all. */
+  /** Writes items as bytes in the byte order of `dtype`: as many as are selected, or one for all. */
   async setBytes(selection: Selection | null, bytes: Uint8Array, options: SetOptions = {}): Promise<void> {
     const extents = resolveSelection(selection, this.shape);
     const counts = extents.map((extent) => extent.count);
@@ -100,7 +100,7 @@ export class WritableZarrArray extends ZarrArray {
     await this.#write(extents, view, options);
   }
 
-  /** Writes the fill value to a selection. Chunks that hold nothing else are removed. */
+  /** Writes the fill value to a selection. Chunks that then hold nothing else are removed. */
   async fill(selection: Selection | null, options: SetOptions = {}): Promise<void> {
     const extents = resolveSelection(selection, this.shape);
     const strides = extents.map(() => 0);
@@ -108,10 +108,10 @@ export class WritableZarrArray extends ZarrArray {
   }
 
   /**
-   * Makes durable what the strategies `append` and `fixed` wrote. Everything else is durable when `set` resolves.
+   * Makes the writes of the strategies `append` and `fixed` durable. Everything else is durable when `set` resolves.
    *
-   * Throws `IO`, `NO_SPACE` where that cannot be: what was set since the last flush may then be lost. Where the store could not bring it
-   * to the disk, it fails from then on: open the array again, and set that again.
+   * Throws `IO`, `NO_SPACE` if that fails: values set since the last flush may then be lost. If the store could not write to the disk, it
+   * fails from then on: open the array again, and set the values again.
    */
   async flush({ signal }: StoreOptions = {}): Promise<void> {
     const patched = [...this.#patched];
@@ -126,7 +126,7 @@ export class WritableZarrArray extends ZarrArray {
     }
   }
 
-  /** Rewrites the shard at a position of the grid without the bytes that no chunk uses. Throws `BAD_ARGUMENT` where there are no shards. */
+  /** Rewrites the shard at a grid position without its unused bytes. Throws `BAD_ARGUMENT` if there are no shards. */
   async compactShard(position: readonly number[], options: SetOptions = {}): Promise<void> {
     const { serializer, stages } = this.model.chain;
     if (serializer.kind === "bytes" || stages.length > 0) {
@@ -140,7 +140,7 @@ export class WritableZarrArray extends ZarrArray {
     await this.#updateShard(position, serializer, nothing, { ...options, strategy: "rewrite" });
   }
 
-  /** Throws `BAD_ARGUMENT` for what is not a position of the grid of chunks, or of shards. */
+  /** Throws `BAD_ARGUMENT` if it is not a position in the grid of chunks, or of shards. */
   assertPosition(position: readonly number[]): void {
     const counts = this.model.axes.map(({ count }) => count);
     const isInside =
@@ -154,12 +154,12 @@ export class WritableZarrArray extends ZarrArray {
     );
   }
 
-  /** Items in the byte order in which the array stores them: the same, or a copy. */
+  /** Returns items in the byte order in which the array stores them: the same, or a copy. */
   toStoredOrder(items: Uint8Array): Uint8Array {
     return this.isSwapped ? swapItems(items.slice(), this.dtype) : items;
   }
 
-  /** What encoding the chunks of this array needs. */
+  /** Returns the settings for encoding the chunks of this array. */
   encodeSettings(options: WriteSettings = {}): EncodeSettings {
     return {
       fill: this.storedFill,
@@ -356,8 +356,8 @@ async function* startingWith<T>(first: T, rest: AsyncIterable<T>): AsyncGenerato
 }
 
 /**
- * Values of a selection in C order: a typed array, a list, a container as `get` gives it; or one value for all, of
- * structs an object with the fields.
+ * Values of a selection in C order: a typed array, a list, a container as returned by `get`; or one value for all (for structs an object
+ * with the fields).
  */
 export type ValueSource =
   | ArrayLike<unknown>

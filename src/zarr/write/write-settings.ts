@@ -11,30 +11,30 @@ import type { ItemView } from "../../values/copy-items.ts";
 import type { ArrayModel } from "../document/model.ts";
 
 /**
- * How changed inner chunks get into a shard that is there:
- * - `rewrite`: a new object of what is kept and what is new; readers see the old one or the new one, whole.
- * - `append`: new chunks and a new index behind what is there; no byte that an index names is used again.
- * - `fixed`: a chunk that fits its old place goes there, others behind; readers meanwhile may see half a change.
+ * How changed inner chunks get into an existing shard:
+ * - `rewrite`: a new object of kept and new chunks; readers see the old one or the new one, whole.
+ * - `append`: new chunks and a new index after the old contents; bytes that an index names are never reused.
+ * - `fixed`: a chunk that fits its old place goes there, others to the end; readers meanwhile may see half a change.
  */
 export type ShardStrategy = "rewrite" | "append" | "fixed";
 
 /** How an array is written. */
 export interface WriteSettings {
-  /** How changed inner chunks get into a shard that is there (default `rewrite`). */
+  /** How changed inner chunks get into an existing shard (default `rewrite`). */
   readonly strategy?: ShardStrategy | undefined;
-  /** Bytes of a shard that no chunk uses, above which `append` and `fixed` rewrite it (default: no limit for `append`, 64 MiB for `fixed`). */
+  /** Unused bytes of a shard above which `append` and `fixed` rewrite it (default: no limit for `append`, 64 MiB for `fixed`). */
   readonly maxUnused?: number | undefined;
   /** Order of the inner chunks in a shard that is written whole (default `row-major`). */
   readonly chunkOrder?: ChunkOrder | undefined;
   /** Store chunks that hold nothing but the fill value (default false). */
   readonly writeEmptyChunks?: boolean | undefined;
-  /** What encodes Blosc chunks, such as a pool of threads (default: the calling thread). */
+  /** Encodes Blosc chunks, for example a pool of threads (default: the calling thread). */
   readonly encoder?: ChunkEncoder | undefined;
-  /** What takes whole shards over, such as threads that encode and write them (default: nothing does). */
+  /** Takes over whole shards, for example threads that encode and write them (default: none). */
   readonly shardWriter?: ShardWriter | undefined;
 }
 
-/** Options of a single call: those of the array, unless given. */
+/** Options of a single call; omitted ones are those of the array. */
 export interface SetOptions extends WriteSettings {
   readonly signal?: AbortSignal | undefined;
 }
@@ -78,36 +78,36 @@ export function checkCapacity(capacity: number, place: Pick<ErrorDetails, "path"
   );
 }
 
-/** A shard of which every item that lies in the array is given. */
+/** A shard with values for every item that is inside the array. */
 export interface WholeShard {
   readonly model: ArrayModel;
   /** Key of its object. */
   readonly key: string;
-  /** The array's first item that the shard holds, and how many along each dimension lie in the array. */
+  /** First item of the array that the shard holds, and the number of items inside the array along each dimension. */
   readonly start: readonly number[];
   readonly counts: readonly number[];
-  /** In the byte order of memory; they stay as they are until the shard is written. */
+  /** In memory byte order. They stay unchanged until the shard is written. */
   readonly items: ItemView;
   readonly chunkOrder: ChunkOrder;
   readonly writeEmptyChunks: boolean;
-  /** Where it aborts, the shard is not wanted any more. */
+  /** Aborts when the shard is no longer needed. */
   readonly signal: AbortSignal | undefined;
 }
 
 /** Encodes and writes whole shards beside the calling thread. */
 export interface ShardWriter {
-  /** Shards that it takes over at a time, at most. */
+  /** Most shards that it takes over at a time. */
   readonly parallel: number;
   /**
-   * Writes a shard as `set` would, and resolves with true then; with false where it does not take it over, which the
-   * caller writes as ever then. Nothing writes any more when it settles, also after a failure or an abort.
+   * Writes a shard as `set` would, and resolves with true; false means that it does not take the shard, and the caller writes it as usual.
+   * Once this settles, nothing writes any more, also after a failure or an abort.
    *
-   * @throws as `set`; the reason of the signal where that aborted before the shard was written
+   * @throws as `set`; the reason of the signal if it aborted before the shard was written
    */
   write(store: WritableStore, shard: WholeShard): Promise<boolean>;
 }
 
-/** Row by row; column by column; along a Morton curve, so that neighbours in every dimension lie near one another; or as they come. */
+/** Row by row; column by column; along a Morton curve, which keeps neighbours in every dimension close together; or in order of arrival. */
 export type ChunkOrder = "row-major" | "column-major" | "morton" | "as-written";
 
 /** The slots of a grid in the order in which their chunks are stored; `written` are those that come, in their order. */
