@@ -147,20 +147,21 @@ function typedValue({ text, isQuoted }: Literal, dtype: DType, condition: string
       return text;
     case "bool":
       if (/^(?:true|false)$/i.test(text)) return text.toLowerCase() === "true";
-      throw badValue(condition, text, "true or false");
+      throw badValue(condition, text, "true or false", "booleans");
     case "datetime":
       return !isQuoted && /^[+-]?\d{7,}$/.test(text) ? BigInt(text) : text;
     default:
   }
   // The days of zipline are numbers that can be given as dates.
   if (/^\d{4}-\d\d/.test(text)) return text;
-  if (isQuoted || !NUMBER.test(text)) throw badValue(condition, text, "a number");
+  if (isQuoted || !NUMBER.test(text)) throw badValue(condition, text, "a number", "numbers");
   if (/inf/i.test(text)) return text.startsWith("-") ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
   const value = Number(text);
   return /^[+-]?\d+$/.test(text) && !Number.isSafeInteger(value) ? BigInt(text) : value;
 }
 
-function badValue(condition: string, found: string, expected: string): SuperchunkError {
-  const message = `--where ${JSON.stringify(condition)}: ${JSON.stringify(found)} is not ${expected}, which the column has`;
+function badValue(condition: string, found: string, expected: string, held: string): SuperchunkError {
+  const advice = /^na[nt]$/i.test(found) ? '; to find NaN or NaT, use "is null"' : "";
+  const message = `--where ${JSON.stringify(condition)}: ${JSON.stringify(found)} is not ${expected}, but the column holds ${held}${advice}`;
   return new SuperchunkError("BAD_ARGUMENT", message, { field: "where", expected, found });
 }
