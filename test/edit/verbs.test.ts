@@ -299,6 +299,21 @@ it.each([
   expect(existsSync(path)).toBe(false);
 });
 
+it("rows of a Bloscpack file get a much longer shape in memory for a part of them", async () => {
+  const options = { format: "bloscpack", dtype: "|u1", shape: [1 << 18, 1] } as const;
+  const array = await create(new MemoryStore(), "a", options);
+  const before = process.memoryUsage().arrayBuffers;
+  let most = 0;
+  const onProgress = (): void => {
+    most = Math.max(most, process.memoryUsage().arrayBuffers - before);
+  };
+  await array.resize([1 << 18, 2048], { onProgress });
+  await array.close();
+  expect(array.shape).toEqual([1 << 18, 2048]);
+  expect(most).toBeGreaterThan(0);
+  expect(most).toBeLessThan(256 << 20);
+});
+
 it("no path, and unknown words of a conversion, are the caller's mistake", async () => {
   const none = undefined as never;
   for (const call of [createAt(none, { dtype: "<f8" }), openAt(none), convertAt("x", none)])

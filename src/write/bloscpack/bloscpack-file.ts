@@ -314,7 +314,8 @@ export class BloscpackFile extends QueuedEditor {
     const { itemSize } = this.dtype;
     const [[rows = 0, ...after], [rowsBefore = 0, ...before]] = [shape, this.#shape];
     const rowBytes = this.#rowBytes;
-    const step = Math.max(1, Math.floor(READ_BYTES / Math.max(1, rowBytes))) * rowBytes;
+    const widest = Math.max(1, rowBytes, elementsOf(after) * itemSize);
+    const step = Math.max(1, Math.floor(READ_BYTES / widest)) * rowBytes;
     const reshaping = { before, after, fill: new Uint8Array(itemSize) };
     const source = (async function* () {
       let left = elementsOf(shape) * itemSize;
