@@ -25,7 +25,7 @@ import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
 import type { OpenPlace } from "../places/placed-store.ts";
-import { isTaken, joinKey } from "../store/key.ts";
+import { hasEntries, isTaken, joinKey } from "../store/key.ts";
 import { mapAhead } from "../store/pool.ts";
 import type { PutOptions, ReadableStore, WritableStore } from "../store/types.ts";
 import { type Peeked, peek, peekVersions } from "./peek.ts";
@@ -303,8 +303,8 @@ export async function takeDestination(job: Opened): Promise<void> {
     if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
     await putRecord(job, false);
   }
-  // The record comes before all else: where it was not there, and the result is, others have ended the plan since.
-  if (!(await isResultThere(job))) return;
+  // The record comes before all else, receipts before results: a result without these says that others have ended the plan since.
+  if (!(await isResultThere(job)) || (await hasEntries(store, job.receipts))) return;
   await store.delete(job.record);
   throw finishedMeanwhile(job);
 }

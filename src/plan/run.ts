@@ -139,9 +139,9 @@ class Share {
     };
   }
 
-  /** Says that the process has begun: where it does not say that it ended, `finish` looks for what it left. */
+  /** Says that the process has begun, before it makes anything: where it does not say that it ended, `finish` looks for what it left. */
   async begin(): Promise<void> {
-    if (this.#job.store.removeLeftovers !== undefined) await this.#log.write([]);
+    await this.#log.write([]);
   }
 
   /** Runs one unit. Resolves once its receipt is written, with why it failed, if it did. */

@@ -235,6 +235,30 @@ it("a process that comes back while it writes receipts, after the plan was finis
   expect(await objectsOf(target)).toEqual(await straight(source));
 });
 
+it("a process that takes the destination while another has made files under its record goes on", async () => {
+  const source = await makeTree();
+  const target = new MemoryStore();
+  const job = await planOf(source, target, { to: "npy" });
+  // The first process has put the record, and looks what is there, when the second one has run its share.
+  const slow = interceptStore(target, {
+    onCall: async (call, proceed) => {
+      const result = await proceed();
+      if (call.method === "put" && !call.key.endsWith(".jsonl") && !ran) {
+        ran = true;
+        await runShared(job, { share: { k: 1, n: 2 } });
+      }
+      return result;
+    },
+    onSync: (_, proceed) => proceed(),
+    onList: async () => undefined,
+  });
+  let ran = false;
+  const first = { ...job, destination: { store: slow, path: "out" } };
+  expect(await runShared(first, { share: { k: 2, n: 2 } })).toMatchObject({ done: 4, failed: 0 });
+  expect(await finishShared(job)).toMatchObject({ converted: 9 });
+  expect(await objectsOf(target)).toEqual(await straight(source, { to: "npy" }));
+});
+
 describe("a source", () => {
   it("that changed since the plan was made is named, and the others are run", async () => {
     const source = await makeTree();
