@@ -63,7 +63,11 @@ describe("a condition", () => {
     ["n > many", "<i4", /"many" is not a number/],
     ["n > '5'", "<i4", /"5" is not a number/],
     ["ok = 1", "|b1", /"1" is not true or false, but the column holds booleans$/],
-    ["n > nan", "<f8", /"nan" is not a number, but the column holds numbers; to find NaN or NaT, use "is null"/],
+    [
+      "n > nan",
+      "<f8",
+      /"nan" is not a number, but the column holds numbers; to find NaN or NaT, use "is null"/,
+    ],
   ])("%s is refused for a column of %s", (text, type, message) => {
     expect(() => conditionOf(parseWhere(text), dtype(type))).toThrow(message);
   });
