@@ -6,11 +6,12 @@
  * test wants to fail.
  * @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
  */
-import { mkdtemp, rm } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import S3rver from "s3rver";
 
 /** Answers a request in place of the server; false: it is passed on. */
@@ -61,6 +62,18 @@ export async function startS3(): Promise<TestS3> {
     configureBuckets: [{ name: bucket, configs: [] }],
     allowMismatchedSignatures: true,
   });
+  const { store } = back;
+  // Its own answers before the bytes are in the file, which is empty or the old one until then.
+  store.putObject = async ({ bucket: name, key, content, metadata }) => {
+    const pieces: Buffer[] = Buffer.isBuffer(content) ? [content] : await content.toArray();
+    const bytes = Buffer.concat(pieces);
+    const path = store.getResourcePath(name, key, "object");
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(path, bytes);
+    const md5 = createHash("md5").update(bytes).digest("hex");
+    await store.putMetadata(name, key, metadata, md5);
+    return { size: bytes.length, md5 };
+  };
   const { port } = await back.run();
   // Clients keep connections for longer than Node's five seconds, and lose a request where one is closed under it.
   if (back.httpServer !== undefined) back.httpServer.keepAliveTimeout = 0;
