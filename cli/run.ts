@@ -68,7 +68,10 @@ async function reportFailure(error: unknown, argv: readonly string[], context: C
 /** What ends a command that was interrupted, and what goes on with it. */
 function interruptedText([name = "", ...argv]: readonly string[]): string {
   const isResumable = name === "convert" || (name === "verify" && argv.includes("--report"));
-  return isResumable ? "interrupted; run the same command with --resume to continue" : "interrupted";
+  const instead = argv.includes("--overwrite") ? " instead of --overwrite" : "";
+  return isResumable
+    ? `interrupted; run the same command with --resume${instead} to continue`
+    : "interrupted";
 }
 
 async function reportJson(error: unknown, context: Context): Promise<void> {
