@@ -71,7 +71,11 @@ export async function open(
   const [, json = "", inside = ""] = /^((?:.*\/)?(?!zarr\.json)[^/]+\.json)\/(.+)$/i.exec(path) ?? [];
   const isSet = file?.bytes[0] === BRACE && !/(?:^|\/)(?:zarr\.json|\.z[a-z]+)$/i.test(path);
   if (isSet || (json !== "" && (await isObject(source, json, options)))) {
-    const set = await openSet(asReadable(store), json || path, inside, options);
+    const set = await openSet(asReadable(store), json || path, inside, options).catch((error: unknown) => {
+      // Under another name, what is not JSON is something else.
+      if (/\.json$/i.test(json || path) || !isSuperchunkError(error, "BAD_FIELD")) throw error;
+      if (!(error.cause instanceof SyntaxError)) throw error;
+    });
     if (set !== undefined) return set;
   }
   const node = file === undefined ? await openNode(asReadable(store), path, options) : undefined;

@@ -103,6 +103,10 @@ test("what is of another kind, has no such column or another dtype is refused, a
   const loose = new MemoryStore();
   await loose.put("readme.json", json({ name: "no references" }));
   await expect(openIn(loose, "readme.json")).rejects.toMatchObject({ code: "UNSUPPORTED" });
+  // Only a name says that what begins like JSON, and is not, is damaged.
+  for (const name of ["cut.json", "notes.txt"]) await loose.put(name, new TextEncoder().encode("{ not JSON"));
+  await expect(openIn(loose, "cut.json")).rejects.toMatchObject({ code: "BAD_FIELD" });
+  await expect(openIn(loose, "notes.txt")).rejects.toMatchObject({ code: "UNSUPPORTED" });
 });
 
 test.each(["kerchunk", "kerchunk-parquet"])(
