@@ -31,7 +31,7 @@ export interface ErrorDetails {
   readonly offset?: number;
   /** Index of the chunk in its array, from 0. */
   readonly chunk?: number;
-  /** Name of the field, in the words of FORMAT.md. */
+  /** Name of the field, as in FORMAT.md. */
   readonly field?: string;
   readonly expected?: unknown;
   readonly found?: unknown;

@@ -49,7 +49,7 @@ export interface LayoutOptions extends ShardSizing {
   readonly dimensionNames?: readonly (string | null)[] | undefined;
   /** Recodes chunks that cannot be copied (default true); false throws `UNSUPPORTED` instead. */
   readonly recode?: boolean | undefined;
-  /** Of tables and nested arrays, only these columns. Default all. */
+  /** Columns of a table or a nested array to include. Default all. */
   readonly columns?: readonly string[] | undefined;
 }
 
@@ -208,7 +208,7 @@ export type PlannedAction = "copy" | "restream" | "mixed" | "recode" | "empty" |
 export interface PlannedArray {
   /** Path in the destination, relative to the conversion's own; `""` is that path itself. For files and folders: the key. */
   readonly node: string;
-  /** How messages name the source. */
+  /** Name of the source in messages. */
   readonly source: string;
   readonly action: PlannedAction;
   /** Why chunks are recoded, or the array is refused. */
@@ -263,13 +263,13 @@ export interface Failure {
 export interface NodeFailure extends Failure {
   /** Path in the destination, relative to the conversion's own. */
   readonly node: string;
-  /** How messages name the source. */
+  /** Name of the source in messages. */
   readonly path: string;
 }
 
 /** Outcome of one source. */
 export interface ConvertEntry {
-  /** How messages name the source. */
+  /** Name of the source in messages. */
   readonly path: string;
   /** Path in the destination, relative to the conversion's own. */
   readonly node: string;
@@ -333,7 +333,7 @@ export interface Receipt {
   readonly key: string;
   /** Stored bytes. */
   readonly size: number;
-  /** Of the stored bytes, as 8 hexadecimal digits. */
+  /** Checksum of the stored bytes, as 8 hexadecimal digits. */
   readonly crc32c: string;
 }
 

@@ -29,7 +29,7 @@ import type { DualFiles } from "./types.ts";
 
 /** Cost of keeping a live view so far. */
 export interface MirrorCosts {
-  /** Bytes written for shards of their own. */
+  /** Bytes written to separate shard files. */
   bytes: number;
   /** Shards that were written, or linked. */
   shards: number;

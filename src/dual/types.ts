@@ -100,7 +100,7 @@ export interface ShardForm {
 
 /** How an archive is linked. */
 export interface LinkOptions extends LongOptions {
-  /** Default `hard`. `copy` leaves the data files as they are. */
+  /** Default `hard`. `copy` leaves the data files unchanged. */
   readonly kind?: LinkKind | undefined;
   /** Dtype of the values in an archive of plain bytes (default uint8), and their shape. */
   readonly dtype?: DType | undefined;

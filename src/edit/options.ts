@@ -13,7 +13,7 @@ import type { ReadSettings } from "../zarr/read/leaf.ts";
 import type { ZarrSpecification } from "../zarr/write/create.ts";
 import type { WriteSettings } from "../zarr/write/write-settings.ts";
 
-/** How something is opened for editing. */
+/** Options of opening for editing. */
 export interface EditOptions
   extends StoreOptions,
     Pick<WriteOptions, "modify" | "mirror" | "ownPlaces">,
@@ -55,13 +55,13 @@ export interface CreateOptions
   readonly kind?: "array" | "group" | "table" | undefined;
   /** `zarr`: shape of a chunk, or of an inner chunk of a shard (default: `chunkLength` rows of about 1 MiB). */
   readonly chunkShape?: readonly number[] | undefined;
-  /** Of `zarr`: shape of a shard; default: no shards. */
+  /** `zarr`: shape of a shard; default: no shards. */
   readonly shardShape?: readonly number[] | undefined;
   /** `zarr`: codecs of a chunk, instead of `compressor`. */
   readonly codecs?: readonly JsonValue[] | undefined;
-  /** Of `zarr`: names of the dimensions. */
+  /** `zarr`: names of the dimensions. */
   readonly dimensionNames?: readonly (string | null)[] | undefined;
-  /** Of `zarr`: further members of the specification. */
+  /** `zarr`: further members of the specification. */
   readonly specification?: Omit<ZarrSpecification, "shape" | "dataType" | "chunkShape"> | undefined;
   /** Number of rows, followed by the shape of a row; default: no rows of single values. Rows are filled with the default value. */
   readonly shape?: number | readonly number[] | undefined;
@@ -83,7 +83,7 @@ export interface CreateOptions
   readonly reserve?: Reserve | undefined;
   /** `blz`: stores each field of a struct in a folder of its own (default true). */
   readonly columns?: boolean | undefined;
-  /** Of `blz`: the folder is kept a Zarr v3 array as well (default false). */
+  /** `blz`: keeps the folder as a Zarr v3 array as well (default false). */
   readonly zarr?: boolean | undefined;
   /**
    * `blz`: folders (`file:`, `s3:`) that hold superchunks besides the array's own folder, with or without names. Readers must permit them

@@ -15,7 +15,7 @@ export const MAX_JSON_DEPTH = 200;
 /** Digits of an integer at most, as Python 3.11 has it. [FJ-05] */
 export const MAX_INTEGER_DIGITS = 4300;
 
-/** How {@link parseJson} reads. */
+/** Options of {@link parseJson}. */
 export interface JsonReading {
   /**
    * Form of floats that are whole numbers (`1.0`): `plain` numbers (default); `kept` as {@link JsonFloat}, to be written again; `typed`:

@@ -236,7 +236,7 @@ interface Superblock {
 export class Hdf5File {
   readonly store: ReadableStore;
   readonly key: string;
-  /** How messages name the file. */
+  /** Name in messages. */
   readonly path: string;
   readonly size: number;
   /** Of the file, as its store tells it. */

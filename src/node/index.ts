@@ -1,5 +1,5 @@
 /**
- * What needs Node.js: archives by path or URL, and stores in the file system.
+ * The parts that need Node.js: archives by path or URL, and stores in the file system.
  *
  * @module
  */

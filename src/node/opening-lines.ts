@@ -15,7 +15,7 @@ export interface OpeningLines {
 export interface WrittenForm {
   /** Default `icechunk`. */
   readonly to: "icechunk" | "kerchunk" | "kerchunk-parquet";
-  /** Of kerchunk JSON: version of the documents (default 3). */
+  /** kerchunk JSON: Zarr version of the documents (default 3). */
   readonly zarrFormat?: 2 | 3 | undefined;
   readonly rectilinear?: boolean | undefined;
   /** There are groups in it. */

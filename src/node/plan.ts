@@ -47,7 +47,7 @@ export interface PlanPathOptions extends ConvertPathOptions {
    * each damaged archive to the folder `destination`, beside a report, `repair.jsonl`. Default `convert`.
    */
   readonly command?: "convert" | "verify" | "virtualize" | "repair" | undefined;
-  /** Of `virtualize`: the form of the references. Default `icechunk`. */
+  /** `virtualize`: form of the references. Default `icechunk`. */
   readonly form?: VirtualizeOptions["to"];
   /** `repair`: what replaces a lost chunk. Without it, archives with holes are named, and not repaired. */
   readonly holes?: HolePolicy | undefined;

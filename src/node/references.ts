@@ -39,7 +39,7 @@ import {
 import { closeOnFailure, locateBeside, locateTarget } from "./locate.ts";
 import { S3Store } from "./s3/s3-store.ts";
 
-/** How references at a path are opened. */
+/** Options of opening references at a path. */
 export interface OpenPathReferencesOptions
   extends OpenReferencesOptions,
     Omit<RepositoryOptions, "containers" | "credentials"> {

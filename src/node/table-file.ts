@@ -17,7 +17,7 @@ import { locate } from "./locate.ts";
 import type { NpyFile } from "./npy-file.ts";
 import { encoderOf } from "./threads/threads.ts";
 
-/** True for the name of a file that holds a table. */
+/** Returns true for the name of a file that holds a table. */
 export function isTableFile(name: string): boolean {
   return /\.(?:parquet|arrow|arrows|feather|csv)$/i.test(name);
 }
@@ -60,7 +60,7 @@ export interface NpyTable extends NpyFile {
   field(name: string): NpyFile;
 }
 
-/** How a table is opened. */
+/** Options of opening a table. */
 export interface OpenTableOptions extends StoreOptions {
   /** Target type of the rows. */
   readonly as?: DType | undefined;

@@ -58,7 +58,7 @@ export interface VirtualizeOptions
   readonly allow?: readonly string[] | undefined;
   /** Archives that are looked at at a time. Default 4. */
   readonly jobs?: number | undefined;
-  /** Of Icechunk: of the commit. */
+  /** Icechunk: the commit message. */
   readonly message?: string | undefined;
   /** Called once, with the archives that were found, before any is read. */
   readonly onFound?: ((archives: readonly FoundEntry[]) => void) | undefined;

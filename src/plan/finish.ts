@@ -45,7 +45,7 @@ const LISTED_FROM = 4;
 /** Missing units that an error names. */
 const NAMED = 5;
 
-/** How far a plan is. */
+/** Progress of a plan. */
 export interface SharedStatus {
   readonly plan: string;
   /** `running` even if no process runs at the moment. */

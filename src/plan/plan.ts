@@ -28,7 +28,7 @@ export interface SharedSource {
   readonly notes?: readonly string[];
   /** Digest of what changes when the source does. */
   readonly fingerprint?: string;
-  /** The same for a small archive that was examined but not opened: digest of the versions of its metadata. */
+  /** For a small archive that was examined but not opened: digest of the versions of its metadata. */
   readonly versions?: string;
   /** Uncompressed bytes. */
   readonly nbytes: number;

@@ -41,7 +41,7 @@ const OPEN_SOURCES = 16;
 const RECEIPTS_EVERY = 1000;
 const RECEIPTS_PART = 10;
 
-/** How a share is run. */
+/** Options of running a share. */
 export interface ShareOptions extends Pick<ConvertOptions, "signal" | "onProgress" | "encoder"> {
   /** Share `k` of `n`, counted from 1. Default all. */
   readonly share?: ShareNumber | undefined;

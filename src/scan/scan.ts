@@ -50,7 +50,7 @@ export type ScannedValues<Columns> = Columns extends readonly (infer Name extend
 export interface ScanPlan {
   /** Chunks of the columns of the filter. */
   readonly chunks: number;
-  /** Of these: not read, because their bounds are known. */
+  /** Chunks among them that were not read, because their bounds are known. */
   readonly skipped: number;
   /** State of the index beside the table; absent if none was looked for. */
   readonly index?: "used" | "absent" | "damaged" | undefined;

@@ -41,7 +41,7 @@ export interface RequesterOptions {
 /** One request, and what is made of its answer. */
 export interface Request<T> {
   readonly url: string;
-  /** How messages name the object. */
+  /** Name in messages. */
   readonly path: string;
   readonly method: "GET" | "HEAD";
   readonly headers?: Readonly<Record<string, string>>;

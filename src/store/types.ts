@@ -56,7 +56,7 @@ export interface ListOptions extends StoreOptions {
 
 /** The members that reading needs. */
 export interface ReadableStore {
-  /** How messages name the object at `key`: a path, a URL. */
+  /** Returns the name of the object at `key` in messages: a path, a URL. */
   describe(key: string): string;
   get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined>;
   /** Reads the existing bytes of the range; fewer than requested only at the object's end. */
@@ -132,7 +132,7 @@ export interface ReadableStore {
   close?(): Promise<void>;
 }
 
-/** How an object is put. */
+/** Options of a put. */
 export interface PutOptions extends StoreOptions {
   /** Fails with `CONFLICT` if the object exists. */
   readonly ifAbsent?: boolean;

@@ -53,7 +53,7 @@ export interface TableChunks {
 /** Opens a store for one reading, after which it is closed, and says where in it the file is. */
 export type OpenFile = () => Promise<{ readonly store: ReadableStore; readonly path: string }>;
 
-/** How a table is opened. */
+/** Options of opening a table. */
 export interface TableOptions {
   /** What the columns are to become, where that is known: text is read for it, and other types need not be found. */
   readonly as?: StructType | undefined;

@@ -379,7 +379,7 @@ export interface ViewReadOptions extends StoreOptions {
   readonly buffers?: Uint8Array[] | undefined;
 }
 
-/** A part of an object, in zarrita's words. */
+/** A part of an object, in zarrita's form. */
 export type ViewRange =
   | { readonly offset: number; readonly length: number }
   | { readonly suffixLength: number };

@@ -52,7 +52,7 @@ export interface NewColumn {
 /** When flushed rows become visible as Zarr: at every flush, with every full superchunk, or at intervals. */
 export type PublishPolicy = "flush" | "full" | { readonly everySeconds: number };
 
-/** How rows are appended. */
+/** Options of an append. */
 export interface AppendOptions extends LongOptions {
   /**
    * For an array of superchunks: when rows of a stream are committed before its end. `flush`: each piece as it comes; or by full
@@ -252,14 +252,14 @@ export abstract class Editable implements AsyncDisposable {
   moveSuperchunks(_to: string, _choice?: MoveChoice, _options?: LongOptions): Promise<Moved> {
     return this.refuse("places");
   }
-  /** The selected values, those that wait included. */
+  /** Reads the selected values, including those that wait for `flush`. */
   get<const S extends Selection | null | undefined = null>(
     _selection?: S,
     _options?: LongOptions,
   ): Promise<Selected<S>> {
     return this.refuse("get");
   }
-  /** The same as bytes: C order, stored byte order. */
+  /** Reads the same as bytes: C order, stored byte order. */
   getBytes(_selection?: Selection | null, _options?: LongOptions): Promise<Uint8Array> {
     return this.refuse("getBytes");
   }
@@ -272,7 +272,7 @@ export abstract class Editable implements AsyncDisposable {
   create(_name: string, _options: object): Promise<Editable> {
     return this.refuse("create");
   }
-  /** Of a group: opens a member for editing. */
+  /** For a group: opens a member for editing. */
   edit(_name: string): Promise<Editable> {
     return this.refuse("edit");
   }
@@ -301,7 +301,7 @@ export abstract class Editable implements AsyncDisposable {
 
   /** Makes durable all that waits. */
   abstract flush(): Promise<void>;
-  /** Flushes, and gives up the lock. */
+  /** Flushes, and releases the lock. */
   abstract close(): Promise<void>;
   /** Discards changes since the last flush, and releases the lock. */
   abstract abandon(): Promise<void>;

@@ -144,7 +144,7 @@ export class ShardingTransformer {
     await this.eraseValues(keys);
   }
 
-  /** All keys. */
+  /** Yields all keys. */
   list(): AsyncGenerator<string> {
     return this.listPrefix("");
   }
@@ -278,7 +278,7 @@ export interface TransformerSettings {
   readonly prefix: string;
   /** Chunks of a shard along each dimension; `[1]` for an array without dimensions. */
   readonly chunksPerShard: readonly number[];
-  /** Chunks of the array along each dimension: `listing` goes no further. */
+  /** Chunks of the array along each dimension; `listing` stops there. */
   readonly chunkCounts: readonly number[];
   readonly separator?: "/" | "." | undefined;
 }
@@ -370,7 +370,7 @@ function checkCounts(field: string, counts: readonly number[], least: number): v
     throw badArgument(field, counts, `whole numbers of at least ${least}`);
 }
 
-/** A new array in the words of the transformer's version. */
+/** A new array, described as in the transformer's version of Zarr. */
 export interface TransformerSpecification {
   readonly shape: readonly number[];
   /** numpy's type string. */

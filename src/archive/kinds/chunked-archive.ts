@@ -419,7 +419,7 @@ export class ArrayReading {
     }
   }
 
-  /** The same as bytes: C order, stored byte order. */
+  /** Reads the same as bytes: C order, stored byte order. */
   async *slabBytes(rows: number | undefined, options: LongOptions): AsyncGenerator<Uint8Array> {
     for (const extents of this.#slabExtents(rows)) {
       options.signal?.throwIfAborted();

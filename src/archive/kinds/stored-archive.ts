@@ -22,7 +22,7 @@ export abstract class StoredArchive<Parts extends StoredParts> {
   readonly attrs: JsonObject;
   readonly metadata: JsonObject;
   readonly warnings: readonly string[];
-  /** How messages name the archive. */
+  /** Name in messages. */
   protected readonly shownPath: string;
   protected readonly parts: Parts;
 

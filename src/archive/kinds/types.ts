@@ -13,7 +13,7 @@ import type { ChunkDecoder } from "../read/chunk-fetch.ts";
 
 export type { ArraySlice };
 
-/** How far a long operation is. */
+/** Progress of a long operation. */
 export interface Progress {
   /** Done and total, in bytes of uncompressed data unless the call says otherwise. */
   readonly done: number;
@@ -52,7 +52,7 @@ export interface EncodedChunksOptions extends LongOptions {
 
 /** What is missing from an archive that was opened with `damaged`. */
 export interface DamageReport {
-  /** How messages name the archive. */
+  /** Name in messages. */
   readonly path: string;
   /** Every chunk that is missing or damaged, with its rows. */
   readonly holes: readonly Hole[];
@@ -122,7 +122,7 @@ export interface ChunkInfo extends ChunkPlace {
   readonly address?: string;
 }
 
-/** How an archive is cut and compressed. */
+/** How an archive is chunked and compressed. */
 export interface ChunkSummary {
   readonly nchunks: number;
   /** Rows in a chunk, for arrays cut along rows. */
@@ -258,7 +258,7 @@ interface ReadableBase {
   verify(options?: LongOptions): Promise<VerifyReport>;
   /** Releases the store if `open` made it. */
   close(): Promise<void>;
-  /** The same, for `await using`. */
+  /** Closes it, for `await using`. */
   [Symbol.asyncDispose](): Promise<void>;
 }
 
@@ -322,7 +322,7 @@ export interface ReadableArray<Types extends ValueTypes = ValueTypes> extends Re
    * @throws BAD_ARGUMENT for coordinates that do not fit the shape, LIMIT for more than memory holds, and the codes of reading
    */
   vindex(coordinates: readonly Indices[], options?: PickOptions): Promise<ArraySlice<Types>>;
-  /** Stored chunks, in order. */
+  /** Lists the stored chunks in order. */
   listChunks(options?: LongOptions): AsyncIterable<ReadableChunk>;
   /** Lists the chunks that are not stored. Absent if every chunk is stored, as in archives. */
   listMissing?(options?: LongOptions): AsyncIterable<AbsentChunk>;
@@ -453,7 +453,7 @@ export interface Hole {
   /** Rows `[from, to)`; of plain bytes the bytes. */
   readonly from: number;
   readonly to: number;
-  /** How messages name the file. */
+  /** Name in messages. */
   readonly path: string;
   readonly offset?: number;
   readonly code: string;

@@ -15,7 +15,7 @@ const PLACES = 1024;
 export interface VerifyContext {
   readonly sequence: ChunkSequence;
   readonly itemSize: number | undefined;
-  /** How messages name the archive. */
+  /** Name in messages. */
   readonly path: string;
   readonly warnings: readonly string[];
   /** Rows that a repair filled. [FG-15] */

@@ -27,7 +27,7 @@ const PAGE = 4096;
 /** A chunk's header with its block starts: enough to find any block. */
 interface ChunkHead {
   readonly place: PlacedChunk;
-  /** How messages name the object. */
+  /** Name in messages. */
   readonly path: string;
   readonly header: ChunkHeader;
   readonly bytes: Uint8Array;

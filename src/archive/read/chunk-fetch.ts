@@ -333,7 +333,7 @@ export interface DecodedChunk {
   readonly behind: number;
 }
 
-/** How to decode a run of chunks. */
+/** Options for decoding a run of chunks. */
 export interface DecodeRun {
   /** Check digests. */
   readonly verify: boolean;

@@ -12,7 +12,7 @@ export interface Flaw {
   readonly code: string;
   /** One sentence, without the path. */
   readonly reason: string;
-  /** How messages name the file. */
+  /** Name in messages. */
   readonly path: string;
   /** Byte in the file, where one is known. */
   readonly offset?: number;

@@ -32,7 +32,7 @@ export interface ToldFacts {
   readonly shape?: readonly number[] | undefined;
   /** Rows of a chunk. */
   readonly chunklen?: number | undefined;
-  /** Of a Bloscpack file: the order of the items (default `C`). */
+  /** For a Bloscpack file: memory order of the items (default `C`). */
   readonly order?: "C" | "F" | undefined;
 }
 

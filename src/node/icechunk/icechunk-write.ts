@@ -28,7 +28,7 @@ import {
 /** References that are handed over in one call; a part has a whole number of calls. */
 const BATCH = 1000;
 
-/** How references are committed. */
+/** Options of a commit of references. */
 export interface IcechunkOptions extends RepositoryOptions, Pick<StreamSettings, "onFailure"> {
   /** Adds to an existing repository: new archives, and rows appended to known ones (default: `CONFLICT`). */
   readonly update?: boolean | undefined;
@@ -36,7 +36,7 @@ export interface IcechunkOptions extends RepositoryOptions, Pick<StreamSettings,
   readonly renew?: boolean | undefined;
   /** Returns the sources of the references, once all are written. */
   readonly sources?: (() => readonly ReferredSource[]) | undefined;
-  /** Of the commit. */
+  /** Commit message. */
   readonly message?: string | undefined;
   readonly branch?: string | undefined;
 }

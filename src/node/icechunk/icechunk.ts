@@ -343,11 +343,11 @@ export class Draft {
 
 // How Icechunk repositories are reached, and how Icechunk spells locations. Must not know the package.
 
-/** How a repository is reached. */
+/** Access to a repository. */
 export interface RepositoryOptions {
   /** Containers that may be read. A new repository is created with them. */
   readonly containers: Iterable<Container>;
-  /** By the names that containers use. Passed to Icechunk, never written into a repository. */
+  /** By container name. Passed to Icechunk, never written into a repository. */
   readonly credentials?: Readonly<Record<string, ContainerCredentials>> | undefined;
   /** For repositories on S3: an S3-compatible server, its region, and reading without credentials. */
   readonly endpoint?: string | undefined;

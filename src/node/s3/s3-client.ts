@@ -177,7 +177,7 @@ export class Turns {
 
 /** How S3 is reached. Types only, apart from those of the SDK, which need not be installed. */
 
-/** How to reach a bucket. Missing settings are found as the AWS tools find them: environment, profiles, roles. */
+/** Access to a bucket. Missing settings are found as the AWS tools find them: environment, profiles, roles. */
 export interface S3ClientOptions {
   /** Address of an S3-compatible server; default AWS, or `AWS_ENDPOINT_URL_S3`. */
   readonly endpoint?: string | undefined;

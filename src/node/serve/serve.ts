@@ -30,7 +30,7 @@ const STALL_MS = 60_000;
 /** Answers under way at the end have this long to be finished. */
 const GRACE_MS = 3000;
 
-/** How a view is served. */
+/** Options of serving a view. */
 export interface ServeOptions extends Pick<ViewOptions, "portable" | "encoder">, StoreOptions {
   /** Address to listen on; default 127.0.0.1, which other machines cannot reach. */
   readonly host?: string | undefined;

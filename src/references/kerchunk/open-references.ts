@@ -18,7 +18,7 @@ import {
 import { type Container, Containers, defaultContainer, parseContainers } from "../containers/containers.ts";
 import { openKerchunkParquet, parseKerchunkJson, type ReferenceIndex } from "./kerchunk-index.ts";
 
-/** How a set of references is opened. */
+/** Options of opening a set of references. */
 export interface OpenReferencesOptions extends StoreOptions, ContainerOptions {
   /** Containers that may be read. They replace those of the same name kept beside the set. */
   readonly containers?: Iterable<Container> | undefined;
@@ -30,7 +30,7 @@ export interface OpenReferencesOptions extends StoreOptions, ContainerOptions {
    * `authorize` permits. A place of Azure may end with a shared access signature (`az://container/?sv=…`), which is used to read it.
    */
   readonly allow?: readonly string[] | undefined;
-  /** By the names that containers use. */
+  /** By container name. */
   readonly credentials?: Readonly<Record<string, ContainerCredentials>> | undefined;
   /** Opens a container's store (default: those that can be read over HTTP). */
   readonly openContainer?: OpenContainer | undefined;

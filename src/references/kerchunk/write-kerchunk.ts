@@ -27,7 +27,7 @@ import {
 } from "./kerchunk-forms.ts";
 import { assertSame, containersKey, openReferences } from "./open-references.ts";
 
-/** How a set of kerchunk references is written. */
+/** Options of writing a set of kerchunk references. */
 export interface KerchunkOptions extends StoreOptions, Pick<StreamSettings, "onFailure"> {
   /** JSON, or Parquet, which supports only documents of Zarr v2. */
   readonly form: "json" | "parquet";
@@ -158,7 +158,7 @@ export class ReferenceSet {
     this.#given = containers === undefined ? undefined : new Containers(containers);
   }
 
-  /** The pieces, in the order of `streamReferences`. */
+  /** Yields the pieces, in the order of `streamReferences`. */
   async *items(settings: StreamSettings): AsyncGenerator<ReferenceItem> {
     for await (const item of streamReferences(this.#noting(), this.#counts, settings)) {
       if (item.kind === "array") this.arrays.push(item.array);

@@ -31,7 +31,7 @@ import {
 
 const NEVER = new AbortController().signal;
 
-/** How chunks become references. */
+/** Options of turning chunks into references. */
 export interface ReferenceOptions extends ScanOptions {
   /** References short last chunks as they are, in a grid that says so (default false: stored, padded). */
   readonly rectilinear?: boolean | undefined;
@@ -57,7 +57,7 @@ export interface ReferencedArray {
   readonly document: JsonObject;
   /** Name of its source in messages. */
   readonly source: string;
-  /** Of an archive; absent for an array of an HDF5 file. */
+  /** Conversion job of an archive; absent for an array of an HDF5 file. */
   readonly job?: ArrayJob;
   /** Documents in Zarr v2, if they are not made from `document` and `job`. */
   readonly zarr2?: Zarr2Documents;
@@ -67,13 +67,13 @@ export interface ReferencedArray {
   readonly hasHoles?: boolean;
   /** Yields the chunks from number `first`, in stored order. */
   chunks(counts: ReferenceCounts, first?: number): AsyncGenerator<PlannedChunk>;
-  /** Position of a chunk in the array's grid. */
+  /** Returns the position of a chunk in the array's grid. */
   positionOf(cell: number): readonly number[];
   /** Returns the bytes of a chunk that a reader of the result must get. */
   sample(cell: number): Promise<Uint8Array>;
   /** Bytes at the end of a chunk that are sampled; absent: all. */
   readonly sampledBytes?: number;
-  /** Checks every object that chunks were found in again. Throws `STALE` if one has changed meanwhile. */
+  /** Checks again every object that chunks were found in. Throws `STALE` if one has changed meanwhile. */
   recheck(): AsyncGenerator<GuardedObject>;
   /** Counts the chunks of an earlier state; undefined if the document is not that of an earlier state. */
   chunksOf(before: JsonObject): number | undefined;
@@ -210,7 +210,7 @@ export class PlannedArray implements ReferencedArray {
     if (cell !== this.count) throw this.#missing(cell);
   }
 
-  /** Position of a chunk in the array's grid. */
+  /** Returns the position of a chunk in the array's grid. */
   positionOf(cell: number): readonly number[] {
     const layout = this.#layout;
     if (layout === undefined) throw new RangeError(`${this.node} has no chunks`);
@@ -224,7 +224,7 @@ export class PlannedArray implements ReferencedArray {
     return (await this.#read(layout, cell)).bytes;
   }
 
-  /** Checks every object that chunks were found in again. Throws `STALE` if one has changed meanwhile. */
+  /** Checks again every object that chunks were found in. Throws `STALE` if one has changed meanwhile. */
   recheck(): AsyncGenerator<GuardedObject> {
     return this.#objects.recheck();
   }
@@ -385,7 +385,7 @@ export interface LeftMember {
 
 /** Plan of references to one archive. */
 export interface ReferencePlan {
-  /** How messages name the archive. */
+  /** Name in messages. */
   readonly source: string;
   /** Path of the archive's node. */
   readonly node: string;

@@ -21,7 +21,7 @@ export type ReferenceItem =
 
 /** An archive that is not in the result. */
 export interface FailedArchive {
-  /** How messages name the archive. */
+  /** Name in messages. */
   readonly path: string;
   readonly node: string;
   readonly code: ErrorCode;

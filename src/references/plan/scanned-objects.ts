@@ -12,7 +12,7 @@ import { type Guard, guardOf, PackedTexts, SeenObjects } from "../containers/gua
 const LOT = 128;
 const LOTS_AHEAD = 4;
 
-/** How objects are looked at. */
+/** Options of examining objects. */
 export interface ScanOptions {
   /** False: no guards, and changes are not noticed (default true). */
   readonly guard?: boolean | undefined;

@@ -290,7 +290,7 @@ export class WritableArray extends Editable {
     return this.#read((array) => array.get(selection, options));
   }
 
-  /** The same as bytes: C order, stored byte order. */
+  /** Reads the same as bytes: C order, stored byte order. */
   override getBytes(selection?: Selection | null, options: LongOptions = {}): Promise<Uint8Array> {
     return this.#read((array) => array.getBytes(selection, options));
   }

@@ -14,7 +14,7 @@ import type { Reserve } from "../layout/settings.ts";
 /** A count, or a multiple of another count: `10x`. */
 export type CountOrFactor = number | `${number}x`;
 
-/** How chunks are compressed; the defaults are those of bloscpack 0.16. */
+/** Compression of chunks. Defaults are those of bloscpack 0.16. */
 export interface BloscpackCompression {
   /** Bytes of an element, 1 to 255 (default 8; for an array its item size). */
   readonly typesize?: number | undefined;
@@ -48,7 +48,7 @@ export interface BloscpackOptions extends BloscpackCompression, LongOptions {
     | undefined;
   /** Uncompressed bytes of a chunk (default 1 MiB), or `max`: as many as Blosc holds. */
   readonly chunkSize?: number | "max" | undefined;
-  /** Of each chunk (default adler32). */
+  /** Checksum of each chunk (default adler32). */
   readonly checksum?: ChecksumName | undefined;
   /** Adds a table of chunk offsets (default true). Bloscpack cannot append to a file without it. */
   readonly offsets?: boolean | undefined;

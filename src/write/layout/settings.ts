@@ -16,7 +16,7 @@ import { encodeItem } from "../../values/item-bytes.ts";
 import { elementsOf } from "../../values/selection.ts";
 import { checkWritableDType } from "./columns.ts";
 
-/** How chunks are compressed. */
+/** Compression of chunks. */
 export interface CompressionOptions {
   /** Default lz4. */
   readonly cname?: CompressorName | undefined;
@@ -36,7 +36,7 @@ export interface ChunkSettings {
   readonly expectedLength?: number | undefined;
   /** `blz`: chunks per full superchunk (default: about 32 MiB, at most 512). */
   readonly superchunkLength?: number | undefined;
-  /** Of `blz` and `bloscpack`: of each chunk. */
+  /** `blz` and `bloscpack`: checksum of each chunk. */
   readonly checksum?: ChecksumName | undefined;
 }
 

@@ -22,7 +22,7 @@ export interface ArrayModel {
   readonly dimensionNames: readonly (string | null)[] | undefined;
   /** Folder that holds all chunks and shards. */
   readonly dataFolder: string;
-  /** Key of the chunk or shard at a position of the grid. */
+  /** Returns the key of the chunk or shard at a position of the grid. */
   chunkKey(position: readonly number[]): string;
   /** The documents as stored. */
   readonly document: JsonObject;

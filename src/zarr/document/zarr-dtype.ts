@@ -35,7 +35,7 @@ interface TypeOptions {
   readonly portable?: boolean | undefined;
   /** Default value as stored in the archive. */
   readonly fillValue?: JsonValue | undefined;
-  /** How messages name the archive. */
+  /** Name in messages. */
   readonly path: string;
 }
 

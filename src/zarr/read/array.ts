@@ -156,7 +156,7 @@ export class ZarrArray implements ReadableArray {
   readonly dialect: ZarrDialect;
   readonly store: ReadableStore;
   readonly path: string;
-  /** Of the values in memory. */
+  /** Dtype of the values in memory. */
   readonly dtype: DType;
   readonly shape: readonly number[];
   readonly order = "C";
@@ -232,7 +232,7 @@ export class ZarrArray implements ReadableArray {
     });
   }
 
-  /** How the array is cut and compressed. */
+  /** Returns how the array is chunked and compressed. */
   async summary(): Promise<ReadableSummary> {
     return summaryOf(this.model);
   }
@@ -252,7 +252,7 @@ export class ZarrArray implements ReadableArray {
     return selectedOf<S>(data, extents);
   }
 
-  /** The same as bytes: C order, items in the byte order of `dtype`. */
+  /** Reads the same as bytes: C order, items in the byte order of `dtype`. */
   async getBytes(selection?: Selection | null, options: ReadOptions = {}): Promise<Uint8Array> {
     const bytes = await this.#read(resolveSelection(selection, this.shape), options);
     return this.isSwapped ? swapItems(bytes, this.dtype) : bytes;
@@ -288,7 +288,7 @@ export class ZarrArray implements ReadableArray {
       yield (await this.get(selection, { signal: options.signal })) as ArraySlice; // of all dimensions
   }
 
-  /** All values as bytes in C order, piece by piece, with flat memory. */
+  /** Yields all values as bytes in C order, piece by piece, in constant memory. */
   async *streamBytes(options: LongOptions = {}): AsyncGenerator<Uint8Array> {
     for await (const selection of this.#slabs(options))
       yield await this.getBytes(selection, { signal: options.signal });

@@ -296,7 +296,7 @@ function hex(value: number): string {
 /** Where an encoded chunk lies. */
 export interface ChunkPlace {
   readonly key: string;
-  /** How messages name the object. */
+  /** Name in messages. */
   readonly path: string;
   /** Byte of the object where the chunk starts; of the bytes themselves where they are here. */
   readonly offset: number;

@@ -12,7 +12,7 @@ import { refuseDual } from "./node-document.ts";
 import { WritableZarrArray } from "./writable-array.ts";
 import type { WriteSettings } from "./write-settings.ts";
 
-/** A new array in Zarr's words. */
+/** A new array, described as in Zarr. */
 export interface ZarrSpecification {
   readonly shape: readonly number[];
   /** Zarr v3's `data_type`: `"float64"`, `{"name": "numpy.datetime64", …}`. */

@@ -18,7 +18,7 @@ import type { ArrayModel } from "../document/model.ts";
  */
 export type ShardStrategy = "rewrite" | "append" | "fixed";
 
-/** How an array is written. */
+/** Options of writing to an array. */
 export interface WriteSettings {
   /** How changed inner chunks get into an existing shard (default `rewrite`). */
   readonly strategy?: ShardStrategy | undefined;
