@@ -5,7 +5,7 @@
 /** Compressors that a Blosc1 header can name. `lz4hc` is `lz4` in a header. @see FORMAT.md [FB] */
 export type Compressor = "blosclz" | "lz4" | "snappy" | "zlib" | "zstd";
 
-/** Compressors that {@link EncodeOptions} can ask for. */
+/** Compressors that {@link EncodeOptions} can request. */
 export type CompressorName = Compressor | "lz4hc";
 
 /** The filter applied before compression. */

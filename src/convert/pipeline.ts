@@ -17,7 +17,7 @@ import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import type { ShardSizing } from "./plan/grid.ts";
 
-/** The formats that can be written. */
+/** Formats that can be written. */
 export type ConvertFormat =
   | "zarr"
   | "zarr3-transformer"
@@ -197,7 +197,7 @@ export interface ChunkRun {
   readonly first: number;
   readonly count: number;
   readonly action: ChunkAction;
-  /** Why they are not copied. */
+  /** Why the chunks are not copied. */
   readonly reason?: string;
 }
 
@@ -235,7 +235,7 @@ export interface ConversionPlan {
   /** `array`: a single array; `group`: an array for each column. */
   readonly kind: "array" | "group";
   readonly arrays: readonly PlannedArray[];
-  /** Paths of the groups, the outermost first. */
+  /** Paths of the groups, outermost first. */
   readonly groups: readonly string[];
   readonly renamed: readonly Renaming[];
   /** Uncompressed bytes of all arrays. */
@@ -284,7 +284,7 @@ export interface ConvertEntry {
 export interface SourceResult {
   readonly arrays: number;
   readonly groups: number;
-  /** Chunks whose bytes went over unchanged. */
+  /** Chunks whose bytes were copied unchanged. */
   readonly chunksCopied: number;
   /** Short last chunks that were padded to full length, as Zarr requires. */
   readonly chunksPadded: number;
@@ -312,7 +312,7 @@ export interface ConvertResult extends SourceResult {
   readonly converted: number;
   readonly kept: number;
   readonly failed: number;
-  /** In the order of the sources. */
+  /** Entries in the order of the sources. */
   readonly entries: readonly ConvertEntry[];
   /** Nodes of Zarr groups that were left out, with `skipFailed`. */
   readonly failures: readonly NodeFailure[];
@@ -369,7 +369,7 @@ export interface Document {
 
 /** One array (or a table that is one object) being converted. It becomes visible when its documents are published. */
 export interface ArrayRun {
-  /** Path below the source's own place. */
+  /** Path below the source's place. */
   readonly node: string;
   /** Name of its source in messages. */
   readonly path: string;

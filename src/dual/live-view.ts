@@ -33,7 +33,7 @@ export interface MirrorCosts {
   bytes: number;
   /** Shards that were written, or linked. */
   shards: number;
-  /** Times that something was published. */
+  /** Number of publications. */
   publications: number;
 }
 

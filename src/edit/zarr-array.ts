@@ -71,7 +71,7 @@ export interface ShardTools {
   write(reservation: ShardReservation, slot: number, encoded: Uint8Array): Promise<WrittenSlot>;
   /** Writes the index of all written slots, and gives the shard its name. */
   finish(reservation: ShardReservation, written: Iterable<WrittenSlot>): Promise<void>;
-  /** Rewrites a shard without the bytes that no chunk uses. */
+  /** Rewrites a shard without its unused bytes. */
   compact(position: readonly number[], options?: StoreOptions): Promise<unknown>;
   /** Restores a shard whose index an interrupted append left unwritten to the contents of its last whole index. */
   recover(position: readonly number[], options?: StoreOptions): Promise<ShardRecovery>;

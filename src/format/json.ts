@@ -22,7 +22,7 @@ export interface JsonReading {
    * kept too, and a float above the largest, which Python reads from a file as infinity, throws `LIMIT`.
    */
   readonly floats?: "plain" | "kept" | "typed";
-  /** Values of the document at most (default 4,000,000). */
+  /** Most values of the document (default 4,000,000). */
   readonly mostValues?: number;
 }
 

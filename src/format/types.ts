@@ -35,7 +35,7 @@ export type JsonObject = { readonly [key: string]: JsonValue };
 /** Values to write as JSON, with floats that stay floats even if whole. */
 export type JsonInput = JsonValue | JsonFloat | readonly JsonInput[] | { readonly [key: string]: JsonInput };
 
-/** A JSON object to be written. */
+/** A JSON object to write. */
 export type JsonObjectInput = { readonly [key: string]: JsonInput };
 
 /** Time units of datetime64 and timedelta64; `generic` if there is none. */

@@ -32,7 +32,7 @@ export interface StreamCarrier {
     readonly copied: number;
     readonly recoded: number;
   };
-  /** Rows of a chunk: a writer that cuts elsewhere finds none. */
+  /** Rows of a chunk. A writer that cuts elsewhere finds no chunks. */
   readonly chunkLength: number;
   /** First row of the file at which a chunk begins; default 0. */
   readonly firstRow?: number;
@@ -46,7 +46,7 @@ export interface CarryTarget {
   readonly length: number;
 }
 
-/** A table with the face of a structured `.npy` file. */
+/** A table with the interface of a structured `.npy` file. */
 export interface NpyTable extends NpyFile {
   /**
    * Makes the rows read from now on come with the file's own streams. Pass the result's `encoder` and `chunkLength` when creating the

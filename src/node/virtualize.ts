@@ -56,7 +56,7 @@ export interface VirtualizeOptions
   readonly containers?: Iterable<Container> | string | undefined;
   /** What arrays with places may read, as in `open`. */
   readonly allow?: readonly string[] | undefined;
-  /** Archives that are looked at at a time. Default 4. */
+  /** Archives examined at a time. Default 4. */
   readonly jobs?: number | undefined;
   /** Icechunk: the commit message. */
   readonly message?: string | undefined;

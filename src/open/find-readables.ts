@@ -9,7 +9,7 @@ import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import { openZarr } from "../zarr/read/open.ts";
 
-/** An archive, or a Zarr array or group, that was found. */
+/** An archive, a Zarr array or a group that was found. */
 export interface FoundReadable {
   /** Key in the store. For a node of the older transformer, its path below the hierarchy's root. */
   readonly path: string;

@@ -60,10 +60,10 @@ export interface SharedStatus {
   readonly nbytesDone: number;
   /** Uncompressed bytes per second since the first process began; 0 before anything is done. */
   readonly rate: number;
-  /** At that rate; absent before anything is done. */
+  /** Seconds left at that rate; absent before anything is done. */
   readonly secondsLeft?: number;
   readonly workers: readonly WorkerStatus[];
-  /** Sources that fail whenever they are run, and why. */
+  /** Sources that fail in every run, and why. */
   readonly failures: readonly ({ readonly path: string } & Failure)[];
 }
 

@@ -22,11 +22,11 @@ export interface SharedSource {
   /** Path below the destination. */
   readonly node: string;
   readonly found?: FoundAt & {
-    /** Where not a conversion is planned: of which place it is. */ readonly place?: number;
+    /** Its place, if the plan is not a conversion. */ readonly place?: number;
   };
   readonly renamedFrom?: string;
   readonly notes?: readonly string[];
-  /** Digest of what changes when the source does. */
+  /** Digest that changes when the source does. */
   readonly fingerprint?: string;
   /** For a small archive that was examined but not opened: digest of the versions of its metadata. */
   readonly versions?: string;

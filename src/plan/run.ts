@@ -45,7 +45,7 @@ const RECEIPTS_PART = 10;
 export interface ShareOptions extends Pick<ConvertOptions, "signal" | "onProgress" | "encoder"> {
   /** Share `k` of `n`, counted from 1. Default all. */
   readonly share?: ShareNumber | undefined;
-  /** Units at a time. Default 4. */
+  /** Concurrent units. Default 4. */
   readonly jobs?: number | undefined;
   /** Name of this process in receipts. Default: a random one. */
   readonly worker?: string | undefined;
@@ -68,10 +68,10 @@ export interface ShareResult {
   /** Units of the share. */
   readonly units: number;
   readonly done: number;
-  /** Units that had a receipt before. */
+  /** Units that already had a receipt. */
   readonly kept: number;
   readonly failed: number;
-  /** Uncompressed bytes of the units that were done. */
+  /** Uncompressed bytes of the completed units. */
   readonly nbytes: number;
   readonly failures: readonly ShareFailure[];
 }

@@ -35,7 +35,7 @@ export interface EnqueueOptions extends QueueOptions {
   readonly onProgress?: ConvertOptions["onProgress"];
 }
 
-/** Contents added to a queue. */
+/** Result of {@link enqueue}. */
 export interface Enqueued {
   readonly plan: string;
   /** Tasks without a receipt. All have a job now. */

@@ -12,7 +12,7 @@ export interface QueueStatus {
   /** Jobs of all plans of the queue. */
   readonly waiting: number;
   readonly active: number;
-  /** Jobs that wait for their next try. */
+  /** Jobs that wait for their next attempt. */
   readonly delayed: number;
   readonly workers: number;
   /** Jobs of the plan that have failed as often as they may. */

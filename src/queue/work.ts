@@ -24,7 +24,7 @@ const MOST_STALLED = 3;
 
 /** Options of {@link work}. */
 export interface WorkOptions extends QueueOptions {
-  /** Jobs at a time. Default 4. */
+  /** Concurrent jobs. Default 4. */
   readonly concurrency?: number | undefined;
   /** Tasks per second, over all workers of the queue. Default: no limit. */
   readonly rate?: number | undefined;

@@ -64,20 +64,20 @@ export interface ScanRowsOptions<Columns extends ScanColumns = ScanColumns> {
   readonly columns?: Columns | undefined;
   /** Default: every row. */
   readonly filter?: ScanFilter | undefined;
-  /** Rows at most. */
+  /** Most rows to return. */
   readonly limit?: number | undefined;
   /** Uses known facts of chunks, and remembers new ones (default true). */
   readonly statistics?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Called once, before values are read. */
   readonly onPlan?: ((plan: ScanPlan) => void) | undefined;
-  /** Rows that were looked at. */
+  /** Called with the rows examined so far. */
   readonly onProgress?: ((progress: { readonly done: number; readonly total: number }) => void) | undefined;
 }
 
-/** Rows that were found, in order. */
+/** Matching rows, in order. */
 export interface ScanBatch<Columns = ScanColumns> {
-  /** Their numbers in the table. */
+  /** Row numbers in the table. */
   readonly rows: Float64Array;
   readonly length: number;
   /** Values by column, as `get` returns them. The first dimension is that of `rows`. */
@@ -126,7 +126,7 @@ interface Scan {
 
 /** Rows that were found, with the bytes of each column. */
 export interface ScannedBytes {
-  /** Their numbers in the table. */
+  /** Row numbers in the table. */
   readonly rows: Float64Array;
   readonly columns: readonly (ScannedColumn & { readonly bytes: Uint8Array })[];
 }

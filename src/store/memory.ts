@@ -183,7 +183,7 @@ export class MemoryStore implements WritableStore {
     options?.signal?.throwIfAborted();
   }
 
-  /** Nothing is held open. */
+  /** Does nothing: the store holds nothing open. */
   async close(): Promise<void> {}
 
   #find(key: string): Body | undefined {

@@ -6,7 +6,7 @@
  * caller's own: fresh, or never written again by the store.
  */
 
-/** Options of every call that may take long. */
+/** Options of long operations. */
 export interface StoreOptions {
   readonly signal?: AbortSignal | undefined;
 }

@@ -32,10 +32,10 @@ export type Scalar =
   | Uint8Array
   | StructValue;
 
-/** Values that no typed array holds. */
+/** Values that no typed array can hold. */
 export interface ValueContainer<T> extends Iterable<T> {
   readonly length: number;
-  /** The bytes of all values, items back to back. */
+  /** Bytes of all values, items without gaps. */
   readonly bytes: Uint8Array;
   get(index: number): T;
 }

@@ -38,7 +38,7 @@ export interface EditorOptions {
 /** Changes of user attributes: a value sets one, undefined removes it. `new JsonFloat(1)` is `1.0` for Python. */
 export type AttributeChanges = Readonly<Record<string, JsonInput | undefined>>;
 
-/** A column to be added. */
+/** A column to add. */
 export interface NewColumn {
   readonly name: string;
   /** In numpy's form, or parsed. */
@@ -73,7 +73,7 @@ export interface ResizePlan {
 
 /** What `set` does. */
 export interface SetPlan {
-  /** Values that are selected. */
+  /** Number of selected values. */
   readonly valuesSet: number;
   /** Chunks with selected values, which are written again, in each column. */
   readonly chunksRewritten: number;
@@ -89,10 +89,10 @@ export interface DeletePlan {
   readonly start: number;
   readonly end: number;
   readonly rowsBefore: number;
-  /** Rows that stay. */
+  /** Rows that remain. */
   readonly rows: number;
   readonly rowsDeleted: number;
-  /** Rows after the deleted ones: they are written again. */
+  /** Rows after the deleted ones, which are written again. */
   readonly rowsRewritten: number;
   /** Their uncompressed bytes. */
   readonly nbytesRewritten: number;
@@ -115,11 +115,11 @@ export interface CompactPlan {
 
 /** Superchunks to move: those that match all given members. The patches of their chunks move with them. */
 export interface MoveChoice {
-  /** The first and the last by their place in the array, from 0. */
+  /** First and last superchunk by position in the array, from 0. */
   readonly superchunks?: readonly [first: number, last: number] | undefined;
   /** All except this many at the end of the array. */
   readonly keepLast?: number | undefined;
-  /** Those that were written before then, in milliseconds since 1970. */
+  /** Superchunks written before this time, in milliseconds since 1970. */
   readonly writtenBefore?: number | undefined;
 }
 
@@ -185,7 +185,7 @@ export abstract class Editable implements AsyncDisposable {
   get chunkLength(): number | undefined {
     return undefined;
   }
-  /** Chunks of a full superchunk, in the format that has superchunks. */
+  /** Chunks of a full superchunk, in formats that have superchunks. */
   get superchunkLength(): number | undefined {
     return undefined;
   }
@@ -299,7 +299,7 @@ export abstract class Editable implements AsyncDisposable {
     return attempt(() => planDeletion(path, this.shape, this.dtype.itemSize, start, end));
   }
 
-  /** Makes durable all that waits. */
+  /** Makes all pending changes durable. */
   abstract flush(): Promise<void>;
   /** Flushes, and releases the lock. */
   abstract close(): Promise<void>;

@@ -24,7 +24,7 @@ export interface Progress {
   readonly unit?: "bytes" | "archives" | "chunks";
 }
 
-/** Options of all that may take long. */
+/** Options of long operations. */
 export interface LongOptions {
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: Progress) => void) | undefined;
@@ -58,7 +58,7 @@ export interface DamageReport {
   readonly holes: readonly Hole[];
   /** Other problems that were worked around, as text. */
   readonly problems: readonly string[];
-  /** Other losses than rows, as text. */
+  /** Losses other than rows, as text. */
   readonly lost: readonly string[];
 }
 
@@ -164,7 +164,7 @@ export interface ReadableSummary {
 
 /** A stored chunk of any array, as far as known without reading it. */
 export interface ReadableChunk {
-  /** In C order of the grid of (inner) chunks. */
+  /** Index in C order of the grid of (inner) chunks. */
   readonly index: number;
   readonly key: string;
   /** Name of the object in messages; only for arrays of superchunks, and absent if the object is in the archive's own folder. */
@@ -181,7 +181,7 @@ export interface ReadableChunk {
   readonly memcpyed: boolean | undefined;
   readonly checksum: string;
   readonly digest: string | undefined;
-  /** First item by dimension, and shape: of Zarr only. */
+  /** First item along each dimension, and shape; Zarr only. */
   readonly start?: readonly number[];
   readonly shape?: readonly number[];
   /** Slot in the index of the innermost shard. Zarr only; undefined if the chunk is an object by itself. */
@@ -190,7 +190,7 @@ export interface ReadableChunk {
 
 /** A chunk of the grid that is not stored. It reads as the fill value. */
 export interface AbsentChunk {
-  /** In C order of the grid of (inner) chunks. */
+  /** Index in C order of the grid of (inner) chunks. */
   readonly index: number;
   readonly start: readonly number[];
   readonly shape: readonly number[];
@@ -246,7 +246,7 @@ interface ReadableBase {
   readonly path: string;
   /** User attributes (user metadata of a Bloscpack file). */
   readonly attrs: JsonObject;
-  /** Everything that the metadata say, as stored. */
+  /** All metadata, as stored. */
   readonly metadata: JsonObject;
   /** Harmless oddities, as text. */
   readonly warnings: readonly string[];
@@ -334,7 +334,7 @@ export interface ReadableArray<Types extends ValueTypes = ValueTypes> extends Re
 export interface ReadableTable extends ReadableBase {
   readonly kind: "table";
   readonly names: readonly string[];
-  /** Rows: those of the shortest column. */
+  /** Rows of the shortest column. */
   readonly length: number;
   /** Throws `NOT_FOUND`. */
   column(name: string): ReadableArray;
@@ -387,7 +387,7 @@ export interface ChunkedArchive extends ArchiveBase {
    * only the headers have them.
    */
   chunkPlaces(first?: number, end?: number, options?: OpenOptions): Promise<readonly ChunkPlace[]>;
-  /** Places and headers of the chunks, in order. */
+  /** Lists places and headers of the chunks, in order. */
   listChunks(options?: ListChunksOptions): AsyncIterable<ChunkInfo>;
 }
 
@@ -444,13 +444,13 @@ export type Archive = BytesArchive | ArrayArchive | TableArchive;
 /** What replaces a missing or damaged chunk. */
 export type HolePolicy = "fill" | "drop" | "cut";
 
-/** Rows that cannot be had. */
+/** Rows that cannot be read. */
 export interface Hole {
-  /** Column, of tables and nested arrays. */
+  /** Name of the column, for tables and nested arrays. */
   readonly column?: string;
   /** Index of the chunk in its column. */
   readonly chunk: number;
-  /** Rows `[from, to)`; of plain bytes the bytes. */
+  /** Rows `[from, to)`; for plain bytes, bytes. */
   readonly from: number;
   readonly to: number;
   /** Name in messages. */

@@ -22,7 +22,7 @@ export interface ChunkPlace {
   readonly key: string;
   /** Byte offset of the Blosc header in the object. */
   readonly offset: number;
-  /** Uncompressed bytes that the archive's metadata promises. */
+  /** Uncompressed bytes according to the archive's metadata. */
   readonly nbytes: number;
   /** Compressed bytes, if known without reading the chunk's header, else undefined. */
   readonly ctbytes: number | undefined;

@@ -335,7 +335,7 @@ export interface DecodedChunk {
 
 /** Options for decoding a run of chunks. */
 export interface DecodeRun {
-  /** Check digests. */
+  /** Checks digests. */
   readonly verify: boolean;
   readonly signal?: AbortSignal | undefined;
   /** Approximate numbers of chunks and decoded bytes to come. They decide whether other threads pay off. */
@@ -343,7 +343,7 @@ export interface DecodeRun {
   readonly nbytes: number;
   /** Returns memory for a chunk's `place.nbytes` bytes; undefined leaves the choice to the decoder. */
   readonly target?: ((place: PlacedChunk) => Uint8Array | undefined) | undefined;
-  /** Whose the bytes are that are handed out. */
+  /** Owner of the returned bytes. */
   readonly hold?: Hold | undefined;
 }
 

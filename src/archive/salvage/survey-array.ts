@@ -50,11 +50,11 @@ export interface Survey {
   /** Rows that the metadata count; undefined where they do not tell. */
   readonly rowsBefore: number | undefined;
   readonly holes: readonly Hole[];
-  /** Chunks that are whole. */
+  /** Number of intact chunks. */
   readonly whole: number;
   /** What is wrong and can be helped, in words. */
   readonly problems: readonly string[];
-  /** Other losses than rows, as text. */
+  /** Losses other than rows, as text. */
   readonly lost: readonly string[];
   /** The array, where it is one folder. */
   readonly known: KnownArray | undefined;

@@ -155,7 +155,7 @@ export function chooseCells(shape: readonly number[], itemSize: number, target: 
 export interface ShardSizing {
   /** Most uncompressed bytes of a shard, always whole chunks (default {@link DEFAULT_SHARD_SIZE}). */
   readonly shardSize?: number | undefined;
-  /** Chunks in a shard, at most; wins over `shardSize`. */
+  /** Most chunks in a shard; overrides `shardSize`. */
   readonly chunksPerShard?: number | undefined;
 }
 

@@ -59,13 +59,13 @@ export interface RepairReport {
   readonly problems: readonly string[];
   /** What is lost, as text. */
   readonly lost: readonly string[];
-  /** Chunks that are whole. */
+  /** Number of intact chunks. */
   readonly whole: number;
   /** Every missing or damaged chunk. */
   readonly holes: readonly Hole[];
   /** Policies that can be requested for holes; only `fill` for Zarr nodes and Python objects. */
   readonly policies: readonly HolePolicy[];
-  /** Rows of the result that hold the fill value. */
+  /** Rows of the result with the fill value. */
   readonly filled: readonly RowSpan[];
   /** Name in messages of the folder that received the replaced files; undefined if nothing was replaced. */
   readonly setAside: string | undefined;

@@ -44,7 +44,7 @@ export interface IcechunkOptions extends RepositoryOptions, Pick<StreamSettings,
 /** What was committed. */
 export interface IcechunkResult extends ReferenceResult {
   readonly snapshot: string;
-  /** Chunks that an update left as they were. */
+  /** Chunks that an update left unchanged. */
   readonly kept: number;
 }
 

@@ -182,7 +182,7 @@ export interface S3ClientOptions {
   /** Address of an S3-compatible server; default AWS, or `AWS_ENDPOINT_URL_S3`. */
   readonly endpoint?: string | undefined;
   readonly region?: string | undefined;
-  /** Requests are not signed: for public buckets. */
+  /** Does not sign requests: for public buckets. */
   readonly anonymous?: boolean | undefined;
   /** Used instead of those that are found. Never shown in any message. */
   readonly credentials?:

@@ -85,7 +85,7 @@ export class S3Store implements WritableStore {
     this.#turns = new Turns(Math.max(1, options.maxConcurrent ?? 16));
   }
 
-  /** Until something is written through this store. */
+  /** True until something is written through this store. */
   get pinsVersions(): boolean {
     return !this.#hasWritten;
   }
@@ -206,7 +206,7 @@ export class S3Store implements WritableStore {
     this.#versions.delete(key);
   }
 
-  /** Forgets the versions seen, and lets go of connections. */
+  /** Forgets the versions seen, and closes connections. */
   async close(): Promise<void> {
     this.#versions.clear();
     const connection = this.#connection;

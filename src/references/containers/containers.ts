@@ -36,7 +36,7 @@ export interface Container {
   readonly location?: string;
   readonly region?: string;
   readonly endpoint?: string;
-  /** Read without credentials. */
+  /** Reads without credentials. */
   readonly anonymous?: boolean;
   /** Name of the credentials to request when the references are opened. */
   readonly credentials?: string;

@@ -31,7 +31,7 @@ import { assertSame, containersKey, openReferences } from "./open-references.ts"
 export interface KerchunkOptions extends StoreOptions, Pick<StreamSettings, "onFailure"> {
   /** JSON, or Parquet, which supports only documents of Zarr v2. */
   readonly form: "json" | "parquet";
-  /** Version of the documents (default 3 for JSON). */
+  /** Zarr version of the documents (default 3 for JSON). */
   readonly format?: ReferenceFormat | undefined;
   /** Containers of the objects (default: one for their common folder). Every location must be in one of them. */
   readonly containers?: Iterable<Container> | undefined;

@@ -345,7 +345,7 @@ export interface NativeChunk {
   readonly kind: "native";
   readonly node: string;
   readonly index: readonly number[];
-  /** The Blosc chunk, the receiver's own. */
+  /** The Blosc chunk, owned by the receiver. */
   readonly bytes: Uint8Array;
   /** Why it is not referenced. */
   readonly reason: "padded" | "recoded" | "inlined";

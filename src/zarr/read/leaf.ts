@@ -358,9 +358,9 @@ export class Gate {
 export interface ReadSettings {
   /** Largest gap in bytes between ranges that are fetched in one request (default 4096). */
   readonly maxGap?: number | undefined;
-  /** Requests under way, at most (default 8). */
+  /** Most concurrent requests (default 8). */
   readonly concurrency?: number | undefined;
-  /** Index entries that are kept, over all shards (default 500,000). */
+  /** Most index entries to cache, over all shards (default 500,000). */
   readonly cachedEntries?: number | undefined;
   /** Objects never change while the array is open: saves requests for their version (default false). */
   readonly immutable?: boolean | undefined;

@@ -26,7 +26,7 @@ export interface WriteSettings {
   readonly maxUnused?: number | undefined;
   /** Order of the inner chunks in a shard that is written whole (default `row-major`). */
   readonly chunkOrder?: ChunkOrder | undefined;
-  /** Store chunks that hold nothing but the fill value (default false). */
+  /** Stores chunks that hold only the fill value (default false). */
   readonly writeEmptyChunks?: boolean | undefined;
   /** Encodes Blosc chunks, for example a pool of threads (default: the calling thread). */
   readonly encoder?: ChunkEncoder | undefined;
@@ -94,7 +94,7 @@ export interface WholeShard {
   readonly signal: AbortSignal | undefined;
 }
 
-/** Encodes and writes whole shards beside the calling thread. */
+/** Encodes and writes whole shards outside the calling thread. */
 export interface ShardWriter {
   /** Most shards that it takes over at a time. */
   readonly parallel: number;
