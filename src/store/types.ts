@@ -103,7 +103,7 @@ export interface ReadableStore {
   /** Capability: returns what identifies a folder but none of its copies: on a disk its inode, path and machine; else its address. */
   identify?(folder: string): Promise<readonly string[]>;
   /**
-   * Capability: does the same for many objects, for walks over thousands; undefined for a missing object. `info` describes the same object
+   * Capability: {@link getHead} for many objects, for walks over thousands; undefined for a missing object. `info` describes the same object
    * as the bytes; length 0 reads no bytes. `info` is absent only if {@link getHead} has none.
    */
   getHeads?(
