@@ -88,6 +88,7 @@ async function place(root: string, flags: PlaceFlags, context: Context): Promise
   );
   if (flags.json === true)
     return context.json({ path: root, ...(moved === undefined ? {} : { moved }), places });
+  if (own === true) context.message(`${root}: owns ${formatPlural(places.length - 1, "place")} now`);
   if (moved !== undefined) context.message(`${root}: ${movedText(moved)} to ${to}`);
   if (isChange) context.message(`${root}: places ${places.map(({ name }) => name).join(", ")}`);
 }

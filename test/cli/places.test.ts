@@ -498,7 +498,10 @@ test("a copy of the folder is read and never written; a folder that was moved st
     code: 1,
     err: expect.stringContaining("--own"),
   });
-  expect((await runCli(["place", other, "--allow", cold, "--own"])).code).toBe(0);
+  expect(await runCli(["place", other, "--allow", cold, "--own"])).toMatchObject({
+    code: 0,
+    err: `superchunk: ${other}: owns 1 place now\n`,
+  });
   expect((await append(other)).code).toBe(0);
   expect((await runCli(["verify", other, "--allow", cold])).code).toBe(0);
 });
