@@ -27,7 +27,7 @@ test("groups above list what is converted into them, and missing ones are made",
   await convert([table, array], root);
   const before = Object.keys(listed(root));
   const { notes } = await convert(table, join(root, "more", "deep", "t"));
-  expect(notes.filter((note) => /made the Zarr group/.test(note))).toHaveLength(2);
+  expect(notes.filter((note) => /created the missing Zarr group/.test(note))).toHaveLength(2);
   expect(Object.keys(listed(root))).toEqual(
     [
       ...before,
