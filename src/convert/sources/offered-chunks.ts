@@ -15,7 +15,6 @@ import { SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { repeatItem } from "../../values/copy-items.ts";
-import { elementsOf } from "../../values/selection.ts";
 import { wholeChunk } from "../../zarr/codecs/bytes-codecs.ts";
 import { leafOf } from "../../zarr/codecs/chain.ts";
 import { hasByteOrder } from "../../zarr/document/data-type.ts";
@@ -164,12 +163,12 @@ export function copyableChunks(array: ZarrArray): OfferedChunks | string {
 /** Reads chunks of an array whose chunks are rows. The list of chunks is asked for once. A chunk that is not stored is made of fill values. */
 function zarrChunks(array: ZarrArray, chunkBytes: number): ChunkedArchive["encodedChunks"] {
   const chunkLength = at(array.chunkShape, 0);
-  let places: Promise<readonly ZarrChunk[]> | undefined;
+  let places: Promise<readonly ListedChunk[]> | undefined;
   let missing: Promise<Uint8Array> | undefined;
-  const list = async (signal?: AbortSignal): Promise<readonly ZarrChunk[]> => {
-    const found: ZarrChunk[] = [];
-    for await (const chunk of array.listChunks({ signal }))
-      found.push({ ...chunk, index: at(chunk.start, 0) / chunkLength });
+  const list = async (signal?: AbortSignal): Promise<readonly ListedChunk[]> => {
+    const found: ListedChunk[] = [];
+    for await (const { start, key, offset, ctbytes, nbytes, slot, version } of array.listChunks({ signal }))
+      found.push({ index: at(start, 0) / chunkLength, key, offset, ctbytes, nbytes, slot, version });
     return found;
   };
   const fill = (): Promise<Uint8Array> => {
@@ -196,7 +195,7 @@ function zarrChunks(array: ZarrArray, chunkBytes: number): ChunkedArchive["encod
       yield* gap(chunk.index);
       const place = { ...chunk, available: bytes.length };
       try {
-        wholeChunk(bytes, elementsOf(chunk.shape) * array.dtype.itemSize);
+        wholeChunk(bytes, chunk.nbytes);
       } catch (error) {
         throw placedError(error, array.store, place);
       }
@@ -239,15 +238,18 @@ export function zarrTypesize({ itemSize }: DType): number {
   return itemSize >= 1 && itemSize <= 255 ? itemSize : 1;
 }
 
+/** What is kept of every chunk of an array, which can have millions. */
+type ListedChunk = Pick<ZarrChunk, "index" | "key" | "offset" | "ctbytes" | "nbytes" | "slot" | "version">;
+
 interface StoredBytes {
-  readonly chunk: ZarrChunk;
+  readonly chunk: ListedChunk;
   readonly bytes: Uint8Array;
 }
 
 /** The stored chunks that have rows, in order; while some are worked on, the next ones are read. */
 async function* storedBytes(
   array: ZarrArray,
-  chunks: Iterable<ZarrChunk>,
+  chunks: Iterable<ListedChunk>,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<StoredBytes> {
   let waiting: Promise<StoredBytes[]> | undefined;
@@ -261,8 +263,8 @@ async function* storedBytes(
 }
 
 /** Chunks that lie close together in one object. */
-function* runsOf(chunks: Iterable<ZarrChunk>): Generator<[ZarrChunk, ...ZarrChunk[]]> {
-  let run: [ZarrChunk, ...ZarrChunk[]] | undefined;
+function* runsOf(chunks: Iterable<ListedChunk>): Generator<[ListedChunk, ...ListedChunk[]]> {
+  let run: [ListedChunk, ...ListedChunk[]] | undefined;
   for (const chunk of chunks) {
     const first = run?.[0];
     const last = run?.at(-1);
@@ -281,7 +283,7 @@ function* runsOf(chunks: Iterable<ZarrChunk>): Generator<[ZarrChunk, ...ZarrChun
 
 async function readRun(
   store: ReadableStore,
-  run: readonly [ZarrChunk, ...ZarrChunk[]],
+  run: readonly [ListedChunk, ...ListedChunk[]],
   signal: AbortSignal | undefined,
 ): Promise<StoredBytes[]> {
   const [first] = run;
