@@ -171,7 +171,9 @@ async function bundleCode() {
   }
   const { output } = await bundle.generate({
     format: "es",
-    chunkFileNames: "[name]-[hash].js",
+    // Short, of lower case: what a page loads has these names many times, and does not compress them.
+    chunkFileNames: "[name]-[hash:7].js",
+    hashCharacters: "base36",
     // Few files for Node.js, since each costs a command that starts; and none of them holds what a page loads. What every
     // command needs that reads is by itself, without the writers and the converters; and what the page needs of that, too.
     onlyExplicitManualChunks: true,

@@ -1,6 +1,6 @@
 /** Writes the parts of a `blpk` file around its chunks: header, metadata section, offsets. A page that only reads does not load it. @see FORMAT.md [F1] [FM] [FO] */
 import { digest } from "../bytes/checksum.ts";
-import { ByteWriter } from "../bytes/fields.ts";
+import { ByteWriter } from "../bytes/writer.ts";
 import { SuperchunkError } from "../errors.ts";
 import { checksumNumber } from "./checksums.ts";
 import { deflateZlib } from "./deflate.ts";

@@ -6,7 +6,8 @@
 import { toHex } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
 import { loadDigest } from "../bytes/checksum.ts";
-import { ByteReader, ByteWriter, toSafeNumber } from "../bytes/fields.ts";
+import { ByteReader, toSafeNumber } from "../bytes/fields.ts";
+import { ByteWriter } from "../bytes/writer.ts";
 import { type ErrorDetails, SuperchunkError } from "../errors.ts";
 import { JOURNAL_MAGIC, startsAsJournal } from "./header.ts";
 

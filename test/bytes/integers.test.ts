@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { ByteReader, ByteWriter, joinSafeNumber, toSafeNumber } from "../../src/bytes/fields.ts";
+import { ByteReader, joinSafeNumber, toSafeNumber } from "../../src/bytes/fields.ts";
+import { ByteWriter } from "../../src/bytes/writer.ts";
 import { errorOf, hex } from "../format/hex.ts";
 
 const place = { path: "a.blp", offset: 16, field: "nchunks" };

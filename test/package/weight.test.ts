@@ -81,15 +81,15 @@ test.each([
   ],
   [
     "opening a .blp",
-    63.7,
+    63.9,
     `${OPEN} const a = await open(store, "bloscpack-3/sum-adler32.blp"); for await (const _ of a.streamBytes()) break;`,
   ],
   [
     "opening a table",
-    74.3,
+    74.4,
     `${OPEN} const t = await open(store, "ctable/bcolz-daily-equities"); await t.column("close").get([0]);`,
   ],
-  ["zarrView", 34.1, 'import { zarrView } from "./src/zarr.ts"; globalThis.view = zarrView;'],
+  ["zarrView", 34.3, 'import { zarrView } from "./src/zarr.ts"; globalThis.view = zarrView;'],
 ])("%s loads at most %d kB", async (_, limit, page) => {
   const weight = (await weigh(page)) / 1000;
 

@@ -6,14 +6,13 @@
 import type { Archive, ArrayArchive, OpenOptions, TableArchive } from "../../archive/kinds/types.ts";
 import { at } from "../../bytes/at.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { formatDType } from "../../format/dtype.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { groupDocument } from "../../zarr/document/make-v3.ts";
 import { nameNodes, type Renaming } from "../../zarr/document/node-names.ts";
 import type { StructField } from "../../zarr/document/struct-fields.ts";
-import type { ChunkRun, ConversionPlan, LayoutOptions, PlannedArray } from "../pipeline.ts";
+import type { LayoutOptions } from "../pipeline.ts";
 import {
   addAttributes,
   checkNames,
@@ -25,18 +24,10 @@ import {
   sourceOfArray,
   sourceOfBytes,
 } from "../sources/source-array.ts";
-import {
-  type ArrayJob,
-  cellSegments,
-  countCopies,
-  type JobLayout,
-  mayBePadded,
-  nbytesOf,
-  planArray,
-} from "./array-job.ts";
+import { type ArrayJob, planArray } from "./array-job.ts";
 
 /** An array that cannot be converted, and why. */
-interface RefusedArray {
+export interface RefusedArray {
   readonly node: string;
   readonly source: SourceArray;
   readonly error: SuperchunkError;
@@ -115,19 +106,6 @@ export function nameJobs(
 /** Throws the first refusal, so that nothing is written where not all can be. */
 export function assertConvertible({ refused: [first] }: ConversionJobs): void {
   if (first !== undefined) throw first.error;
-}
-
-/** The plan as JSON. */
-export function describeJobs({ archive, arrays, refused, groups, renamed }: ConversionJobs): ConversionPlan {
-  const planned = [...arrays.map(describeJob), ...refused.map(describeRefused)];
-  return {
-    source: archive.store.describe(archive.path),
-    kind: groups.size > 0 ? "group" : "array",
-    arrays: planned,
-    groups: [...groups.keys()],
-    renamed,
-    nbytes: planned.reduce((total, { nbytes }) => total + nbytes, 0),
-  };
 }
 
 /** Where an archive goes, and the name that it had where its node's is another. */
@@ -263,120 +241,4 @@ function chosen(
     });
   }
   return columns === undefined ? names : names.filter((column) => columns.includes(column));
-}
-
-function describeJob(job: ArrayJob): PlannedArray {
-  const { node, source, type, document, chunkDocument, layout, recodes, notes } = job;
-  const { archive, shape } = source;
-  return {
-    node,
-    source: archive.store.describe(archive.path),
-    action: actionOf(layout, recodes),
-    ...(recodes === undefined ? {} : { reason: recodes }),
-    nbytes: nbytesOf(job),
-    chunks: layout?.cells.count ?? 0,
-    shards: layout?.shards.count ?? 0,
-    shape: [...shape, ...type.itemShape],
-    ...(document["data_type"] === undefined ? {} : { dataType: document["data_type"] }),
-    ...shapesIn(layout?.unequal === true ? chunkDocument : document),
-    ...(layout === undefined ? {} : { runs: chunkRuns(job, layout) }),
-    notes,
-  };
-}
-
-/** What becomes of the chunks, as far as metadata say: a chunk whose own header says otherwise is recoded all the same. */
-function chunkRuns(job: ArrayJob, layout: JobLayout): readonly ChunkRun[] {
-  const { count } = layout.cells;
-  const isRecoded = actionOf(layout, job.recodes) === "recode";
-  const runs: ChunkRun[] = [];
-  for (const { first, end, chunk } of cellSegments(layout.copies, { first: 0, end: count })) {
-    if (chunk === undefined || isRecoded) {
-      const reason = job.recodes === undefined ? {} : { reason: job.recodes };
-      runs.push({ first, count: end - first, action: "recode", ...reason });
-      continue;
-    }
-    const isPadded = end === count && mayBePadded(job, layout, count - 1);
-    if (end - first > Number(isPadded))
-      runs.push({ first, count: end - first - Number(isPadded), action: "copy" });
-    if (isPadded)
-      runs.push({
-        first: count - 1,
-        count: 1,
-        action: "restream",
-        reason: "the last chunk is short: its blocks are copied, and padded to a full chunk",
-      });
-  }
-  return runs;
-}
-
-function actionOf(layout: ArrayJob["layout"], recodes: string | undefined): PlannedArray["action"] {
-  if (layout === undefined) return "empty";
-  if (recodes === undefined) return "copy";
-  const copied = countCopies(layout.copies);
-  return copied > 0 && copied < layout.cells.count ? "mixed" : "recode";
-}
-
-function shapesIn(document: JsonObject): { chunkShape: readonly number[]; shardShape?: readonly number[] } {
-  const grid = (document["chunk_grid"] as { configuration: { chunk_shape: readonly number[] } }).configuration
-    .chunk_shape;
-  const [first] = document["codecs"] as readonly {
-    name: string;
-    configuration?: { chunk_shape?: readonly number[] };
-  }[];
-  const inner = first?.name === "sharding_indexed" ? first.configuration?.chunk_shape : undefined;
-  return inner === undefined ? { chunkShape: grid } : { chunkShape: inner, shardShape: grid };
-}
-
-function describeRefused({ node, source: { archive }, error }: RefusedArray): PlannedArray {
-  return {
-    node,
-    source: archive.store.describe(archive.path),
-    action: "refuse",
-    reason: error.summary,
-    nbytes: archive.nbytes,
-    chunks: archive.nchunks,
-    shards: 0,
-    notes: [],
-  };
-}
-
-/** Objects whose change means that an archive has changed; those that exist count. */
-const METADATA = ["", "meta/sizes", "meta/storage", "meta/attributes", "__attrs__"];
-
-/**
- * What makes a source the same source: enough to refuse going on with a conversion of something else. A chunk replaced
- * without any metadata changing is not noticed; its header and digest are checked when it is copied all the same.
- */
-export async function fingerprintSource(
-  jobs: ConversionJobs,
-  options: OpenOptions = {},
-): Promise<JsonObject> {
-  const { archive } = jobs;
-  const arrays: JsonObject[] = [];
-  for (const { node, source } of [...jobs.arrays, ...jobs.refused]) {
-    arrays.push({ node, ...(await fingerprintArray(source, options)) });
-  }
-  return {
-    location: archive.store.describe(archive.path),
-    dialect: archive.dialect,
-    kind: archive.kind,
-    arrays,
-  };
-}
-
-async function fingerprintArray(
-  { archive, dtype, shape }: SourceArray,
-  { signal }: OpenOptions,
-): Promise<JsonObject> {
-  const objects: Record<string, string> = {};
-  for (const { store, path } of archive.joinedFrom ?? [archive]) {
-    for (const name of METADATA) {
-      const key = joinKey(path, name);
-      if (key === "") continue;
-      const info = await store.stat(key, { signal });
-      const own = archive.joinedFrom === undefined ? name : store.describe(key);
-      if (info !== undefined) objects[own] = `${info.size} ${info.version}`;
-    }
-  }
-  return { dtype: formatDType(dtype), shape, nchunks: archive.nchunks, nbytes: archive.nbytes, objects };
 }

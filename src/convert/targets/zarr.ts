@@ -2,6 +2,7 @@
  * Zarr v3 as a target: archives become arrays of shards, with a task for each shard, its chunks copied or recoded as the plan says;
  * Zarr of every version goes over chunk by chunk (zarr-objects.ts).
  */
+import type { OpenOptions } from "../../archive/kinds/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { JsonObject } from "../../format/types.ts";
@@ -12,29 +13,39 @@ import { ZarrArray } from "../../zarr/read/array.ts";
 import { ZarrGroup } from "../../zarr/read/group.ts";
 import type {
   ArrayRun,
+  ChunkRun,
+  ConversionPlan,
   ConvertOptions,
   Document,
   OpenedSource,
   Place,
+  PlannedArray,
   SourceRun,
   Target,
   Task,
   TaskContext,
 } from "../pipeline.ts";
-import { type ArrayJob, type JobLayout, nbytesOf, takenBytes } from "../plan/array-job.ts";
+import {
+  type ArrayJob,
+  cellSegments,
+  countCopies,
+  type JobLayout,
+  mayBePadded,
+  nbytesOf,
+  takenBytes,
+} from "../plan/array-job.ts";
 import {
   type ConversionJobs,
-  describeJobs,
-  fingerprintSource,
   type JobOptions,
   planJobs,
+  type RefusedArray,
 } from "../plan/conversion-jobs.ts";
 import { cellItems, indexSlot, shardCells } from "../plan/grid.ts";
 import { planJoined } from "../plan/joined.ts";
 import { planZarrJobs } from "../plan/zarr-jobs.ts";
 import { verifyArray } from "../run/compare.ts";
 import { chunksOfCells } from "../sources/chunk-source.ts";
-import { notesOnAttributes } from "../sources/source-array.ts";
+import { notesOnAttributes, type SourceArray } from "../sources/source-array.ts";
 import { shardKey, shardPieces } from "./shard-files.ts";
 import { objectRun } from "./zarr-objects.ts";
 
@@ -197,4 +208,130 @@ function shardBytes(job: ArrayJob, { cells, shards }: JobLayout, shard: number):
   let items = 0;
   for (let cell = first; cell < end; cell++) items += cellItems(cells, cell);
   return items * takenBytes(job);
+}
+
+/** The plan as JSON. */
+function describeJobs({ archive, arrays, refused, groups, renamed }: ConversionJobs): ConversionPlan {
+  const planned = [...arrays.map(describeJob), ...refused.map(describeRefused)];
+  return {
+    source: archive.store.describe(archive.path),
+    kind: groups.size > 0 ? "group" : "array",
+    arrays: planned,
+    groups: [...groups.keys()],
+    renamed,
+    nbytes: planned.reduce((total, { nbytes }) => total + nbytes, 0),
+  };
+}
+
+function describeJob(job: ArrayJob): PlannedArray {
+  const { node, source, type, document, chunkDocument, layout, recodes, notes } = job;
+  const { archive, shape } = source;
+  return {
+    node,
+    source: archive.store.describe(archive.path),
+    action: actionOf(layout, recodes),
+    ...(recodes === undefined ? {} : { reason: recodes }),
+    nbytes: nbytesOf(job),
+    chunks: layout?.cells.count ?? 0,
+    shards: layout?.shards.count ?? 0,
+    shape: [...shape, ...type.itemShape],
+    ...(document["data_type"] === undefined ? {} : { dataType: document["data_type"] }),
+    ...shapesIn(layout?.unequal === true ? chunkDocument : document),
+    ...(layout === undefined ? {} : { runs: chunkRuns(job, layout) }),
+    notes,
+  };
+}
+
+/** What becomes of the chunks, as far as metadata say: a chunk whose own header says otherwise is recoded all the same. */
+function chunkRuns(job: ArrayJob, layout: JobLayout): readonly ChunkRun[] {
+  const { count } = layout.cells;
+  const isRecoded = actionOf(layout, job.recodes) === "recode";
+  const runs: ChunkRun[] = [];
+  for (const { first, end, chunk } of cellSegments(layout.copies, { first: 0, end: count })) {
+    if (chunk === undefined || isRecoded) {
+      const reason = job.recodes === undefined ? {} : { reason: job.recodes };
+      runs.push({ first, count: end - first, action: "recode", ...reason });
+      continue;
+    }
+    const isPadded = end === count && mayBePadded(job, layout, count - 1);
+    if (end - first > Number(isPadded))
+      runs.push({ first, count: end - first - Number(isPadded), action: "copy" });
+    if (isPadded)
+      runs.push({
+        first: count - 1,
+        count: 1,
+        action: "restream",
+        reason: "the last chunk is short: its blocks are copied, and padded to a full chunk",
+      });
+  }
+  return runs;
+}
+
+function actionOf(layout: ArrayJob["layout"], recodes: string | undefined): PlannedArray["action"] {
+  if (layout === undefined) return "empty";
+  if (recodes === undefined) return "copy";
+  const copied = countCopies(layout.copies);
+  return copied > 0 && copied < layout.cells.count ? "mixed" : "recode";
+}
+
+function shapesIn(document: JsonObject): { chunkShape: readonly number[]; shardShape?: readonly number[] } {
+  const grid = (document["chunk_grid"] as { configuration: { chunk_shape: readonly number[] } }).configuration
+    .chunk_shape;
+  const [first] = document["codecs"] as readonly {
+    name: string;
+    configuration?: { chunk_shape?: readonly number[] };
+  }[];
+  const inner = first?.name === "sharding_indexed" ? first.configuration?.chunk_shape : undefined;
+  return inner === undefined ? { chunkShape: grid } : { chunkShape: inner, shardShape: grid };
+}
+
+function describeRefused({ node, source: { archive }, error }: RefusedArray): PlannedArray {
+  return {
+    node,
+    source: archive.store.describe(archive.path),
+    action: "refuse",
+    reason: error.summary,
+    nbytes: archive.nbytes,
+    chunks: archive.nchunks,
+    shards: 0,
+    notes: [],
+  };
+}
+
+/** Objects whose change means that an archive has changed; those that exist count. */
+const METADATA = ["", "meta/sizes", "meta/storage", "meta/attributes", "__attrs__"];
+
+/**
+ * What makes a source the same source: enough to refuse going on with a conversion of something else. A chunk replaced
+ * without any metadata changing is not noticed; its header and digest are checked when it is copied all the same.
+ */
+async function fingerprintSource(jobs: ConversionJobs, options: OpenOptions = {}): Promise<JsonObject> {
+  const { archive } = jobs;
+  const arrays: JsonObject[] = [];
+  for (const { node, source } of [...jobs.arrays, ...jobs.refused]) {
+    arrays.push({ node, ...(await fingerprintArray(source, options)) });
+  }
+  return {
+    location: archive.store.describe(archive.path),
+    dialect: archive.dialect,
+    kind: archive.kind,
+    arrays,
+  };
+}
+
+async function fingerprintArray(
+  { archive, dtype, shape }: SourceArray,
+  { signal }: OpenOptions,
+): Promise<JsonObject> {
+  const objects: Record<string, string> = {};
+  for (const { store, path } of archive.joinedFrom ?? [archive]) {
+    for (const name of METADATA) {
+      const key = joinKey(path, name);
+      if (key === "") continue;
+      const info = await store.stat(key, { signal });
+      const own = archive.joinedFrom === undefined ? name : store.describe(key);
+      if (info !== undefined) objects[own] = `${info.size} ${info.version}`;
+    }
+  }
+  return { dtype: formatDType(dtype), shape, nchunks: archive.nchunks, nbytes: archive.nbytes, objects };
 }
