@@ -217,9 +217,9 @@ async function fillNew(
   remove: () => Promise<void>,
 ): Promise<Editable> {
   try {
-    const wanted = typeof shape === "number" ? [shape] : (shape ?? [0]);
+    const [rows = 0] = typeof shape === "object" ? shape : [shape];
     if (data !== undefined) await made.append(data, { publish, signal, onProgress });
-    else if (elementsOf(wanted) > 0) await made.resize(wanted, { signal, onProgress });
+    else if (rows > 0) await made.resize(shape ?? 0, { signal, onProgress });
     await made.flush();
     return made;
   } catch (error) {

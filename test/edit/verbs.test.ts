@@ -299,6 +299,23 @@ it.each([
   expect(existsSync(path)).toBe(false);
 });
 
+it.each(["bloscpack", "blz", "zarr"] as const)("rows without bytes are counted in %s", async (format) => {
+  const store = new MemoryStore();
+  const array = await create(store, "a", { format, dtype: "<i4", shape: [30, 0] });
+  expect(array.shape).toEqual([30, 0]);
+  for (const shape of [
+    [44, 0],
+    [7, 0],
+    [7, 2],
+    [5, 0],
+  ]) {
+    await array.resize(shape);
+    expect(array.shape).toEqual(shape);
+  }
+  await array.close();
+  expect((await edit(store, "a")).shape).toEqual([5, 0]);
+});
+
 it("rows of a Bloscpack file get a much longer shape in memory for a part of them", async () => {
   const options = { format: "bloscpack", dtype: "|u1", shape: [1 << 18, 1] } as const;
   const array = await create(new MemoryStore(), "a", options);

@@ -202,7 +202,8 @@ export class BloscpackFile extends QueuedEditor {
       const shape = shapeOf(given, this.#shape);
       const [rows = 0, ...rowShape] = shape;
       const [before = 0, ...rowBefore] = this.#shape;
-      if (rowShape.join() !== rowBefore.join()) await this.#reshape(shape, options);
+      // Rows without bytes are counted by the metadata alone.
+      if (rowShape.join() !== rowBefore.join() || this.#rowBytes === 0) await this.#reshape(shape, options);
       else if (rows < before) await this.#moveRows(rows, before, options);
       else if (rows > before) await this.#append(zeros((rows - before) * this.#rowBytes), options);
     });
