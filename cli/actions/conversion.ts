@@ -4,6 +4,7 @@ import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
 import { convert, planConversion } from "../../src/node/index.ts";
 import type { ConvertResult } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
+import { isAddress } from "../input/units.ts";
 import {
   type ConvertFlags,
   damageOf,
@@ -115,7 +116,7 @@ async function report(
 }
 
 function fullPath(path: string): string {
-  return /^[a-z][a-z0-9+.-]+:\/\//i.test(path) ? path : resolve(path);
+  return isAddress(path) ? path : resolve(path);
 }
 
 /** Refuses what the format has no use for. Throws `BAD_ARGUMENT`. */

@@ -11,6 +11,7 @@ import { type JsonValue, SuperchunkError, stringifyJson } from "../../src/index.
 import type { Context } from "../context.ts";
 import { isFolder } from "../input/opening.ts";
 import { archivesUnder, type NamedArchive, realPathOf } from "../input/tree.ts";
+import { isAddress } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
 
 /** Archives under way where nothing else is asked for. */
@@ -170,7 +171,7 @@ async function* namedOnce<T>(batch: Batch<T>): AsyncGenerator<Named<T>> {
  * Undefined for what lies elsewhere.
  */
 function stampOf(path: string): string | undefined {
-  if (/^[a-z][\w+.-]+:\/\//i.test(path)) return undefined;
+  if (isAddress(path)) return undefined;
   const [own, ...below] = filesAt(path);
   if (own === undefined) return path === dirname(path) ? undefined : stampOf(dirname(path));
   const files = own.isFile() ? [own] : below.filter((each) => each.isFile());

@@ -5,6 +5,7 @@ import { isLinked } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { columnNamesOf } from "../input/columns.ts";
 import { allowOption, isFolder, isReferences, openPath, type Subject } from "../input/opening.ts";
+import { isAddress } from "../input/units.ts";
 import { describeArchive } from "../output/archive-facts.ts";
 import { type ColumnSample, infoLines, sampleLines } from "../output/archive-text.ts";
 import { Sampler } from "../values/sample.ts";
@@ -86,7 +87,7 @@ async function openOrSum(path: string, options: InfoOptions, context: Context): 
 
 /** True for an archive on this machine: references lead anywhere. */
 function isHere(path: string): boolean {
-  return !/^[a-z][a-z0-9+.-]+:\/\//i.test(path) && !/\.json(?:\/|$)/.test(path) && !isReferences(path);
+  return !isAddress(path) && !/\.json(?:\/|$)/.test(path) && !isReferences(path);
 }
 
 /** Samples of the columns of numbers, or of an array. What is damaged has none, and says so. */

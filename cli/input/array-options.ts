@@ -14,7 +14,7 @@ import {
 } from "../../src/index.ts";
 import type { PublishPolicy } from "../../src/node/index.ts";
 import { type BloscFlags, bloscSettings, CHECKSUMS, CODECS, integerOf, SHUFFLES } from "./blosc-options.ts";
-import { parseCount } from "./units.ts";
+import { isAddress, parseCount } from "./units.ts";
 
 /** What the options say; absent where the user chose none. */
 export interface CutFlags extends Omit<BloscFlags, "typesize"> {
@@ -114,8 +114,7 @@ export type GivenPlace = string | StoredPlace;
 /** Adds `[NAME=]ADDRESS` to those before it; a folder gets its whole path. */
 export function collectPlace(text: string, before: readonly GivenPlace[] = []): readonly GivenPlace[] {
   const [, name, prefix] = /^([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)$/.exec(text) ?? [];
-  const addressOf = (place: string): string =>
-    /^[a-z][a-z0-9+.-]+:\/\//i.test(place) ? place : `file://${resolve(place)}/`;
+  const addressOf = (place: string): string => (isAddress(place) ? place : `file://${resolve(place)}/`);
   const given =
     name === undefined || prefix === undefined ? addressOf(text) : { name, prefix: addressOf(prefix) };
   return [...before, given];

@@ -108,6 +108,11 @@ export function countItems(shape: readonly number[]): number {
   return shape.reduce((product, length) => product * length, 1);
 }
 
+/** True for an address, which has a scheme; false for a path. */
+export function isAddress(path: string): boolean {
+  return /^[a-z][a-z0-9+.-]+:\/\//i.test(path);
+}
+
 /** True for an address in S3. */
 export function isS3Address(path: string): boolean {
   return /^s3:\/\//i.test(path);
