@@ -12,6 +12,6 @@ test.each([
   ["superchunk/zarr", zarr],
   ["superchunk/blosc", blosc],
   ["superchunk/blosc/wasm", bloscWasm],
-] as const)("%s exports what it says", (_, entry) => {
+] as const)("%s exports exactly the listed names", (_, entry) => {
   expect(Object.keys(entry).sort()).toMatchSnapshot();
 });

@@ -72,7 +72,7 @@ const imports: Import[] = files.flatMap((file) => {
   return [...found].map(([, target = ""]) => ({ file, from: layerOf(file), target }));
 });
 
-test("the gate sees the code", () => {
+test("the architecture test sees the code", () => {
   expect(files.length).toBeGreaterThan(80);
   expect(imports.length).toBeGreaterThan(300);
   const layers = new Set(files.map(layerOf));
@@ -100,7 +100,7 @@ function packageOf(target: string): string {
   return target.split("/", target.startsWith("@") ? 2 : 1).join("/");
 }
 
-test("only the command imports what only the command needs", () => {
+test("tests draw the same random numbers each time", () => {
   const packages = imports.filter(({ target }) => !target.startsWith(".") && !target.startsWith("node:"));
   const ofCore = new Set(
     packages
@@ -124,7 +124,7 @@ test("tests draw the same numbers each time", () => {
   expect(drawing).toEqual([]);
 });
 
-test("programs that no compiler reads import modules and names that exist", () => {
+test("programs that are not compiled import modules and names that exist", () => {
   const programs = ["test", "bench", "scripts"].flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
       .map((name) => posix.join(folder, name.replaceAll("\\", "/")))
@@ -242,7 +242,7 @@ function findCycles(): readonly (readonly string[])[] {
   return cycles;
 }
 
-test("the house does not grow: no figure is above its limit", () => {
+test("the code base does not grow: no figure is above its limit", () => {
   const perFolder = new Map<string, number>();
   for (const file of texts.keys())
     perFolder.set(posix.dirname(file), (perFolder.get(posix.dirname(file)) ?? 0) + 1);
@@ -315,7 +315,7 @@ const LATER_NAMES: readonly string[] = [
   "placeOpener",
 ];
 
-test("the entries export no more values than before", async () => {
+test("the entry points export no more values than before", async () => {
   const entries = await Promise.all([
     import("../src/index.ts"),
     import("../src/node/index.ts"),

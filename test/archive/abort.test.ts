@@ -23,7 +23,7 @@ test("an aborted signal ends every long call with the signal's reason", async ()
   );
 });
 
-test("a timer fires in the middle of a long verification, although every read is done at once", async () => {
+test("a timer fires during a long verification, although every read completes at once", async () => {
   const archive = await openSmall();
   const controller = new AbortController();
   setTimeout(() => controller.abort(new Error("timer")), 1);

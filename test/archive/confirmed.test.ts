@@ -28,7 +28,7 @@ async function makeArray(): Promise<string> {
   return path;
 }
 
-test("a conversion asks for the newest generation once for each read, not for each chunk", async () => {
+test("a conversion asks for the newest generation once per read, not once per chunk", async () => {
   const path = await makeArray();
   let asked = 0;
   const count = (key: string): void => {
@@ -58,7 +58,7 @@ test("a conversion asks for the newest generation once for each read, not for ea
   await archive.close();
 });
 
-test("chunks of one read are of one generation, and the next read sees that rows were changed", async () => {
+test("all chunks of one read are of one generation, and the next read sees changed rows", async () => {
   const path = await makeArray();
   const store = new FileStore(path);
   const before: Uint8Array[] = [];

@@ -43,7 +43,7 @@ test("the corpus has the 69 archives that are not Zarr", () => {
 });
 
 describe.each(chunked)("$path", (row) => {
-  test("dialect, kind, dtype, shape, order, attributes are those of the manifest", async () => {
+  test("dialect, kind, dtype, shape, order and attributes match the manifest", async () => {
     const archive = await openArchive(row.file);
     expect(archive).toMatchObject({ dialect: row.dialect, kind: row.kind });
     expect(archive.attrs).toEqual(row.attrs);
@@ -65,7 +65,7 @@ describe.each(chunked)("$path", (row) => {
     expect(report.findings.filter((finding) => finding.severity === "error")).toEqual([]);
   });
 
-  test("how it is cut and compressed is told", async () => {
+  test("reports how it is cut and compressed", async () => {
     const summary = await (await openChunked(row)).summary();
     const { chunklen, chunk_bytes, nchunks, cname, shuffle, clevel } = row.chunks;
     if (nchunks !== undefined) expect(summary.nchunks).toBe(nchunks);
@@ -82,7 +82,7 @@ describe.each(chunked)("$path", (row) => {
 });
 
 describe.each(arrays)("values of $path", (row) => {
-  test("the first and the last are those of the manifest", async () => {
+  test("the first and the last match the manifest", async () => {
     const archive = await openArray(row);
     const { data } = (await archive.get()) as ArraySlice;
     const values = toJsonValues(data, archive.dtype);
@@ -91,7 +91,7 @@ describe.each(arrays)("values of $path", (row) => {
     expect(values.slice(values.length - row.tail.length)).toEqual(row.tail);
   });
 
-  test("slices equal the same parts of the whole", async () => {
+  test("slices equal the same parts of the whole array", async () => {
     const archive = await openArray(row);
     const [length = 1] = archive.shape;
     const whole = toJsonValues(((await archive.get()) as ArraySlice).data, archive.dtype);
@@ -113,7 +113,7 @@ describe.each(arrays)("values of $path", (row) => {
     expect(whole.length).toBe(elementsOf(archive.shape));
   });
 
-  test("chunks put together are the whole", async () => {
+  test("the chunks joined together are the whole array", async () => {
     const archive = await openArray(row);
     const whole = toJsonValues(((await archive.get()) as ArraySlice).data, archive.dtype);
     const parts: unknown[] = [];
@@ -121,7 +121,7 @@ describe.each(arrays)("values of $path", (row) => {
     expect(parts).toEqual(whole);
   });
 
-  test("a slice that is kept, unasked, is empty or as it was", async () => {
+  test("slices that are kept without asking for it are empty or unchanged", async () => {
     const archive = await openArray(row);
     const kept: (readonly [data: ArraySlice["data"], values: unknown[]])[] = [];
     for await (const { data } of archive.chunks())
@@ -133,7 +133,7 @@ describe.each(arrays)("values of $path", (row) => {
     expect(wrong).toEqual([]);
   });
 
-  test("any range of bytes is that part of the stored bytes", async () => {
+  test("any range of bytes equals that part of the stored bytes", async () => {
     const archive = await openArray(row);
     const all = await archive.readBytes(0, archive.nbytes);
     for (const [start, end] of [
@@ -149,7 +149,7 @@ describe.each(arrays)("values of $path", (row) => {
 });
 
 describe.each(tables)("$path", (row) => {
-  test("names, rows, attributes and every column are those of the manifest", async () => {
+  test("names, rows, attributes and every column match the manifest", async () => {
     const table = await openArchive(row.file);
     if (table.kind !== "table") throw new Error(`opened as ${table.kind}`);
     expect(table.dialect).toBe("ctable");
@@ -170,7 +170,7 @@ describe.each(tables)("$path", (row) => {
 });
 
 describe("archives that must be refused", () => {
-  test("an aborted write is incomplete, in every reading call", async () => {
+  test("an aborted write is INCOMPLETE in every call that reads", async () => {
     const archive = await openChunked(findFixture("blz-superchunk/aborted"));
     await expect(archive.readBytes(0, 4)).rejects.toMatchObject({ code: "INCOMPLETE" });
     await expect(archive.summary()).rejects.toMatchObject({ code: "INCOMPLETE" });

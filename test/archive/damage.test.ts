@@ -53,7 +53,7 @@ const DAMAGE = [
 ];
 
 describe.each(readable)("$path, cut short", (row) => {
-  test("at any length of any of its files: an error, or all the values", async () => {
+  test("at any length of any of its files: an error or all the values", async () => {
     const { store, path, files } = await loadFolder(row.file);
     const whole = await decodeAll(await open(store, path));
     let errors = 0;
@@ -72,7 +72,7 @@ describe.each(readable)("$path, cut short", (row) => {
     expect(errors).toBeGreaterThan(0);
   });
 
-  test("without any one of its files: an error, or all the values", async () => {
+  test("without any one of its files: an error or all the values", async () => {
     const { store, path, files } = await loadFolder(row.file);
     const whole = await decodeAll(await open(store, path));
     for (const [key, bytes] of files) {
@@ -91,7 +91,7 @@ describe.each(readable)("$path, cut short", (row) => {
 });
 
 describe.each(readable.filter((row) => row.kind !== "table"))("$path, one byte flipped", (row) => {
-  test("in any header or table: an error, or the original values where the byte does not matter", async () => {
+  test("in any header or table: an error, or the original values if the byte does not matter", async () => {
     const { store, path, files } = await loadFolder(row.file);
     const archive = await open(store, path);
     const whole = await decodeAll(archive);
@@ -117,7 +117,7 @@ describe.each(readable.filter((row) => row.kind !== "table"))("$path, one byte f
   });
 });
 
-describe("headers that promise what is not there", () => {
+describe("headers that promise more than the file holds", () => {
   const file = (row: string) => loadFolder(loadArchives().find((each) => each.path === row)?.file ?? "");
 
   async function withBytes(path: string, at: number, bytes: readonly number[]): Promise<Uint8Array | string> {
@@ -144,12 +144,12 @@ describe("headers that promise what is not there", () => {
     expect(await withBytes("bloscpack-1/v1-chunks.blp", 8, int64(2n ** 40n))).toBe("TRUNCATED");
   });
 
-  test("negative counts are refused, but for -1", async () => {
+  test("negative counts other than -1 are refused", async () => {
     expect(await withBytes("bloscpack-3/append-api.blp", 16, int64(-2n))).toBe("BAD_FIELD");
     expect(await withBytes("bloscpack-3/append-api.blp", 24, int64(-5n))).toBe("BAD_FIELD");
   });
 
-  test("offsets outside of the file, inside the table, twice, or negative are refused", async () => {
+  test("offsets that are outside the file, inside the table, repeated or negative are refused", async () => {
     const first = 32;
     for (const offset of [2n ** 50n, 8n, -7n, 17000n]) {
       expect(await withBytes("bloscpack-3/append-api.blp", first, int64(offset))).toMatch(
@@ -161,11 +161,11 @@ describe("headers that promise what is not there", () => {
     expect(await withBytes("bloscpack-3/append-api.blp", first, second)).toBe("BAD_FIELD");
   });
 
-  test("a chunk that says it decodes to 2 GB is refused by the archive's own sizes", async () => {
+  test("a chunk that claims to decode to 2 GB is refused because it contradicts the archive's own sizes", async () => {
     expect(await withBytes("carray/bcolz-u2-exact", 20, [0xff, 0xff, 0xff, 0x7f])).toBe("BAD_FIELD");
   });
 
-  test("an archive that says it has 2^52 rows is refused before room for them is made", async () => {
+  test("an archive that claims 2^52 rows is refused before memory is allocated", async () => {
     const { store, path } = await file("carray/bcolz-f8-chunks");
     await store.put(
       "meta/sizes",
@@ -180,7 +180,7 @@ describe("headers that promise what is not there", () => {
   });
 });
 
-describe("names that lead out", () => {
+describe("names that lead out of the archive", () => {
   test.each(["../secret", "/etc", "a/../../b", "..", "a\0b", ""])(
     "a column named %j is refused",
     async (name) => {
@@ -192,8 +192,8 @@ describe("names that lead out", () => {
   );
 });
 
-describe("what is not an archive", () => {
-  test("nothing, a folder of other things, and a file of other things each have their error", async () => {
+describe("sources that are not archives", () => {
+  test("no file, a folder of other files, and a file of another kind: each has its own error", async () => {
     const store = new MemoryStore();
     await store.put("other/readme.txt", new TextEncoder().encode("hello, this is text"));
     await expect(open(store, "nowhere")).rejects.toMatchObject({ code: "NOT_FOUND" });

@@ -27,7 +27,7 @@ async function made(): Promise<MemoryStore> {
   return store;
 }
 
-it("a scan hands each column's chunks to the decoder at once, so that threads have something to do", async () => {
+it("a scan hands the chunks of all columns to the decoder at once, so that the threads have work", async () => {
   const asked: number[] = [];
   const decoder: ChunkDecoder = {
     decodeChunks(store, places, run) {
@@ -45,7 +45,7 @@ it("a scan hands each column's chunks to the decoder at once, so that threads ha
   expect(done.at(-1)).toBe(rows.length);
 });
 
-it("slices of a scan have the rows of a chunk each, and stay as they are", async () => {
+it("slices of a scan hold the rows of one chunk each, and do not change later", async () => {
   const archive = (await open(await made(), "n")) as ArrayArchive;
   const slices: ArraySlice[] = [];
   for await (const slice of archive.chunks({ keep: true })) slices.push(slice);
@@ -59,7 +59,7 @@ it("slices of a scan have the rows of a chunk each, and stay as they are", async
   }
 });
 
-it("a scan that is left early, or aborted, ends its columns' scans too", async () => {
+it("a scan that is left early or aborted ends the scans of its columns too", async () => {
   const archive = (await open(await made(), "n")) as ArrayArchive;
   for await (const _ of archive.streamBytes()) break;
   const controller = new AbortController();

@@ -6,7 +6,7 @@ import { loadArchives } from "../fixtures/manifest.ts";
 const rows = loadArchives().filter(({ refuse }) => !refuse);
 
 describe.each(rows)("$path", ({ file }) => {
-  test("places that are told without chunk headers are those of the listed chunks", async () => {
+  test("places reported without chunk headers match those of the listed chunks", async () => {
     const archive = await openArchive(file);
     try {
       const parts =

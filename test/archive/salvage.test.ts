@@ -235,7 +235,7 @@ const table = new Map<string, { saved: number; savable: number; archives: number
 
 describe.each(KINDS)("%s", (kind) => {
   test.each(archives.map((fixture) => [fixture.path, fixture] as const))(
-    "%s: every whole chunk is saved, all others are named",
+    "%s: every whole chunk is saved, and all others are named",
     async (_, fixture) => {
       const whole = await load(fixture);
       const damage = damageOf(kind, fixture, whole);
@@ -319,20 +319,20 @@ describe("a header in the middle of a file without offsets", () => {
     return new MemoryStore([[FILE, bytes.fill(0xff, second?.offset, (second?.offset ?? 0) + 16)]]);
   };
 
-  test("ends the walk, and nothing is guessed unasked", async () => {
+  test("ends the walk, and nothing is guessed unless asked for", async () => {
     const { holes, problems } = await repairArray(await damaged(), FILE, { dryRun: true });
     expect(holes.map(({ chunk }) => chunk)).toEqual([1, 2]);
     expect(problems.join()).toMatch(/is not a chunk.*\{scan: true\}/);
   });
 
-  test("costs one chunk where a search is asked for, and the report says that it was one", async () => {
+  test("costs one chunk if a search is asked for, and the report says so", async () => {
     const { holes, problems } = await repairArray(await damaged(), FILE, { dryRun: true, scan: true });
     expect(holes.map(({ chunk, from, to }) => [chunk, from, to])).toEqual([[1, 4096, 8192]]);
     expect(problems.join()).toMatch(/a search found a chunk at byte \d+/);
   });
 });
 
-test("a table whose columns are of different lengths keeps all rows, or those that all columns have", async () => {
+test("a table whose columns differ in length keeps all rows, or only those that all columns have", async () => {
   const { image } = await load(findFixture("ctable/bzl-mixed"));
   const source = new MemoryStore(image);
   const table = (await open(source)) as TableArchive;
@@ -357,7 +357,7 @@ test("a table whose columns are of different lengths keeps all rows, or those th
   }
 });
 
-test("a column that is gone is named, and the others are saved; without names they come in order", async () => {
+test("a missing column is named and the others are saved; without their names, columns come in order", async () => {
   const { image } = await load(findFixture("ctable/bzl-mixed"));
   const without = new Map([...image].filter(([key]) => !key.startsWith("b/") && key !== "__rootdirs__"));
   without.set("__rootdirs__", image.get("__rootdirs__") ?? new Uint8Array(0));
@@ -374,7 +374,7 @@ test("a column that is gone is named, and the others are saved; without names th
   expect(((await open(target, "u")) as TableArchive).names).toEqual(["a", "flag"]);
 });
 
-test("an extra chunk file beyond the rows that count is named, and not taken for rows", async () => {
+test("an extra chunk file after the last counted row is named, and its rows are not counted", async () => {
   const { image } = await load(findFixture("carray/blz-f8"));
   const more = new Map(image).set("data/__9.blp", image.get("data/__0.blp") ?? new Uint8Array(0));
   const { rows, lost, holes } = await repairArray(new MemoryStore(more), "", { dryRun: true });
@@ -382,7 +382,7 @@ test("an extra chunk file beyond the rows that count is named, and not taken for
   expect(lost).toEqual([expect.stringContaining("__9.blp")]);
 });
 
-test("[FM.3-03] [FG-15] what was filled is named in copies of files, carrays and tables too", async () => {
+test("[FM.3-03] [FG-15] copies of files, carrays and tables also name what was filled", async () => {
   for (const path of [
     "bloscpack-3/array-f8.blp",
     "bloscpack-3/sum-crc32.blp",
@@ -408,7 +408,7 @@ test("[FM.3-03] [FG-15] what was filled is named in copies of files, carrays and
   }
 });
 
-test("[FG-15] the filled rows of a carray are named by the one put that makes it an array, and in copies of it", async () => {
+test("[FG-15] the put that makes a carray an array also names its filled rows, and so do its copies", async () => {
   const { image } = loadImage(findFixture("carray/bcolz-f8-chunks"));
   image.delete("data/__0.blp");
   const puts: string[] = [];
@@ -441,7 +441,7 @@ test("[FM.3-03] a member of that name with another meaning is a user attribute",
   expect([attrs, warnings]).toEqual([metadata, []]);
 });
 
-test("an array of Python objects is copied file by file, never decoded, and what is damaged is left out and named", async () => {
+test("an array of Python objects is copied file by file without decoding, and damaged files are left out and named", async () => {
   const { image } = loadImage(findFixture("carray/bcolz-object"));
   const copyOf = async (source: ReadonlyMap<string, Uint8Array>, holes?: "fill" | "drop") => {
     const target = new MemoryStore();
@@ -474,7 +474,7 @@ test("an array of Python objects is copied file by file, never decoded, and what
   expect(findings.map(({ code }) => code).sort()).toEqual(["INCOMPLETE", "UNSUPPORTED"]);
 });
 
-test("a column of Python objects of a table is named, with what to do", async () => {
+test("a column of Python objects in a table is named, with what to do", async () => {
   const { image } = loadImage(findFixture("carray/bcolz-object"));
   const table = new Map<string, Uint8Array>([
     ["__rootdirs__", new TextEncoder().encode('{"names": ["o"], "dirs": {"o": "o"}}')],
@@ -485,7 +485,7 @@ test("a column of Python objects of a table is named, with what to do", async ()
   ).rejects.toMatchObject({ code: "INCOMPLETE", message: expect.stringContaining("repair it by itself") });
 });
 
-test("the order of the items is told where the metadata of a file are gone", async () => {
+test("reports the order of the items if the metadata of a file are lost", async () => {
   const values = Float64Array.from({ length: 12 }, (_, i) => i);
   const store = new MemoryStore();
   await compressBytes(new Uint8Array(values.buffer), store, FILE, { metadata: { container: "numpy" } });
@@ -507,7 +507,7 @@ test("the order of the items is told where the metadata of a file are gone", asy
   }
 });
 
-test("a look says how far it is, chunk by chunk, and ends where the caller aborts", async () => {
+test("a salvage survey reports its progress chunk by chunk, and ends when the caller aborts", async () => {
   const looked = new Set<string>();
   for (const fixture of archives) {
     const { image, key, columns } = await load(fixture);
@@ -540,7 +540,7 @@ test("a look says how far it is, chunk by chunk, and ends where the caller abort
   ]);
 });
 
-test("a file that is cut inside its last, shorter chunk is truncated there, and nothing else is wrong with it", async () => {
+test("a file that is cut inside its short last chunk is truncated there, and has no other finding", async () => {
   for (const typed of [true, false]) {
     const values = new Float64Array(10_000).map((_, i) => Math.sin(i) * 1e9);
     const store = new MemoryStore();

@@ -72,7 +72,7 @@ describe.each(readable)("$path", (row) => {
     expect(cuts > 0 || row.shape[0] === 0).toBe(true);
   });
 
-  test("[FX-02] the byte that an error names is one of the file, and the same in the text and in the details", async () => {
+  test("[FX-02] the byte that an error names is inside the file, and is the same in the message and the details", async () => {
     const { store, path } = await loadFolder(row.file);
     let seen = 0;
     for (const part of (await partsOf(store, path)).slice(0, 1)) {
@@ -101,7 +101,7 @@ describe.each(readable)("$path", (row) => {
   });
 });
 
-describe("bytes that no program wrote", () => {
+describe("bytes that no program writes", () => {
   const cases = [
     ["Blosc version 5", 0, 5],
     ["format version of the codec", 1, 9],
@@ -110,7 +110,7 @@ describe("bytes that no program wrote", () => {
   ] as const;
 
   test.each(cases)(
-    "[FB-02] %s is BAD_FIELD, with offsets and without, opened or verified",
+    "[FB-02] %s is BAD_FIELD, with and without offsets, when opened or verified",
     async (_name, at, value) => {
       for (const spare of [undefined, 2]) {
         const bytes = await makeFile({ chunks: ABC, ...(spare === undefined ? {} : { spare }) });
@@ -127,7 +127,7 @@ describe("bytes that no program wrote", () => {
     },
   );
 
-  test("[FR-01] [F1-04] a journal beside a file is not an archive, and says whose it is where it is named", async () => {
+  test("[FR-01] [F1-04] a journal next to a file is not an archive, and opening it names the file it belongs to", async () => {
     const journal = await encodeJournal([{ offset: 60, bytes: utf8("x") }]);
     const store = new MemoryStore([
       ["in/a.blp", await makeFile({ chunks: ABC })],
@@ -140,7 +140,7 @@ describe("bytes that no program wrote", () => {
     expect(error.message).toContain("is the journal of a change in place");
   });
 
-  test("[F1.3-02] without offsets, bytes 24 to 31 may be anything", async () => {
+  test("[F1.3-02] without offsets, bytes 24 to 31 may have any value", async () => {
     for (const last of [-1n, -(2n ** 63n), 2n ** 63n - 1n]) {
       const bytes = await makeFile({ chunks: ABC });
       new DataView(bytes.buffer).setBigInt64(24, last, true);
@@ -151,7 +151,7 @@ describe("bytes that no program wrote", () => {
     }
   });
 
-  test("[FX-02] faults of JSON in a metadata section name bytes of the file", async () => {
+  test("[FX-02] JSON errors in a metadata section name bytes of the file", async () => {
     const plain = await makeFile({
       chunks: ABC,
       section: await encodeSection({ unit: "m" }, { codec: "none", checksum: "None" }),
@@ -195,7 +195,7 @@ describe("metadata of an array of superchunks", () => {
     layout: { ...layout, ...changes },
   });
 
-  test("[FG-14] a next that is in use, and a patch of a chunk behind the last one, are BAD_FIELD", async () => {
+  test("[FG-14] a next number that is in use, and a patch for a chunk after the last one, are BAD_FIELD", async () => {
     expect(await openWith(sizesOf({}))).toBe("abcdEFGHij");
     for (const [changes, field] of [
       [{ next: 1000000001 }, "layout.next"],
@@ -208,7 +208,7 @@ describe("metadata of an array of superchunks", () => {
       });
   });
 
-  test("[FZ-02] [FG-01] a length or a number that is written as a float is BAD_FIELD", async () => {
+  test("[FZ-02] [FG-01] a length or a number written as a float is BAD_FIELD", async () => {
     const text = JSON.stringify(sizesOf({}));
     for (const [from, to] of [
       ["[10]", "[10.0]"],
@@ -221,7 +221,7 @@ describe("metadata of an array of superchunks", () => {
     }
   });
 
-  test("[FZ-09] a checksum that does not exist is BAD_FIELD, and so are members of other types", async () => {
+  test("[FZ-09] an unknown checksum is BAD_FIELD, and so are members of other types", async () => {
     for (const change of [
       { checksum: "crc99" },
       { columns: 1 },
@@ -234,7 +234,7 @@ describe("metadata of an array of superchunks", () => {
   });
 });
 
-describe("[FD-05] Python objects are checked, though they are not read", () => {
+describe("[FD-05] Python objects are checked although they are never read", () => {
   const row = loadArchives().find(({ path }) => path === "carray/bcolz-object");
 
   async function verify(store: MemoryStore, path: string): Promise<[boolean, ...string[]]> {
@@ -244,7 +244,7 @@ describe("[FD-05] Python objects are checked, though they are not read", () => {
     return [report.ok, ...errors.map(({ code, chunk }) => `${code} ${chunk}`)];
   }
 
-  test("of a carray every file counts: missing, cut, damaged and of another kind", async () => {
+  test("every file of a carray counts: missing, cut, damaged or of another kind", async () => {
     const { store, path } = await loadFolder(row?.file ?? "");
     expect(await verify(store, path)).toEqual([true]);
     const chunk = (await store.get("data/__2.blp")) ?? new Uint8Array(0);
@@ -258,7 +258,7 @@ describe("[FD-05] Python objects are checked, though they are not read", () => {
     expect(await verify(store, path)).toEqual([false, "BAD_FIELD undefined"]);
   });
 
-  test("of superchunks the digests too", async () => {
+  test("the digests of superchunks count too", async () => {
     const chunks = [stored(utf8("one pickle")), stored(utf8("two"))];
     const parts = { chunks, spare: 0, checksum: "crc32", chunkSize: -1, lastChunk: -1 } as const;
     const store = new MemoryStore([
@@ -276,7 +276,7 @@ describe("[FD-05] Python objects are checked, though they are not read", () => {
   });
 });
 
-describe("legal archives that were called damaged", () => {
+describe("legal archives that were once reported as damaged", () => {
   const words = ["abc", "defgh", "", "i", "jklmno"];
   const text = words.join("");
 
@@ -307,12 +307,12 @@ describe("legal archives that were called damaged", () => {
       }
     });
 
-  test("[FS-04] where chunk-size says a length, another one is BAD_FIELD still", async () => {
+  test("[FS-04] if chunk-size gives a length, another length is still BAD_FIELD", async () => {
     const chunks = words.map((word) => stored(utf8(word)));
     expect((await rejectionOf(textOf(await makeFile({ chunks, chunkSize: 6 })))).code).toBe("BAD_FIELD");
   });
 
-  test("[FS-04] an array of unequal chunks becomes Zarr, its chunks copied in a rectilinear grid or cut again", async () => {
+  test("[FS-04] an array of unequal chunks becomes Zarr: its chunks are copied into a rectilinear grid or cut again", async () => {
     const values = [[1, 2], [3, 4, 5, 6], [7]];
     const chunks = values.map((list) => stored(Uint8Array.from(list)));
     const section = await encodeSection({ dtype: "'|u1'", shape: [7], order: "C", container: "numpy" });
@@ -360,7 +360,7 @@ describe("legal archives that were called damaged", () => {
     ]);
   }
 
-  test("[FZ-04] a nested dtype inside a nested dtype: folders in folders are found, listed, verified and read", async () => {
+  test("[FZ-04] a nested dtype inside a nested dtype: folders inside folders are found, listed, verified and read", async () => {
     const store = await nested();
     expect(await listOf(findArchives(store, ""))).toEqual([{ path: "", kind: "folder" }]);
     const archive = (await open(store, "")) as ArrayArchive;
@@ -378,7 +378,7 @@ describe("legal archives that were called damaged", () => {
     expect(findings.filter(({ severity }) => severity === "error")).toMatchObject([{ code: "INCOMPLETE" }]);
   });
 
-  test("[FZ-04] in Zarr it is a group in a group", async () => {
+  test("[FZ-04] becomes a group inside a group in Zarr", async () => {
     const store = new MemoryStore();
     await convert((await open(await nested(), "")) as ArrayArchive, { store, path: "z" }, {});
     const zarr = await openZarrArray(store, "z/group/deep/y");

@@ -47,7 +47,7 @@ interface Outcome {
 }
 
 test.skipIf(!canMount)(
-  "a full disk ends every command that writes with NO_SPACE; what was there is whole, and the command can be run again",
+  "a full disk ends every writing command with NO_SPACE; existing data stay whole, and the command can be run again",
   async () => {
     const inputs = join(folder, "inputs");
     const disk = join(folder, "disk");

@@ -33,7 +33,7 @@ describe.runIf(process.platform === "linux")("names that are not UTF-8", () => {
     fs.writeFileSync(latin("carray/data/", ".blp"), "text");
   });
 
-  it("are each listed once, as what no other name is", async () => {
+  it("are each listed once, under a name that no other entry has", async () => {
     const store = new FileStore(tree());
     expect((await collectEntries(store, "")).map(({ name, kind }) => `${kind} ${name}`).sort()).toEqual([
       "folder carray",
@@ -48,7 +48,7 @@ describe.runIf(process.platform === "linux")("names that are not UTF-8", () => {
     await store.close();
   });
 
-  it("are failures that say what to do, in ls and verify, and the others are looked at", async () => {
+  it("are failures in ls and verify that say what to do, and the other archives are still examined", async () => {
     const ls = JSON.parse((await runCli(["ls", tree(), "--json"])).out) as {
       path: string;
       error?: { code: string; message: string };
@@ -69,7 +69,7 @@ describe.runIf(process.platform === "linux")("names that are not UTF-8", () => {
     expect(out).toMatch(/LEFTOVER: \S*\/data\/\\xe9\.blp/);
   });
 
-  it("are reported by convert, which does the others, to Zarr and back", async () => {
+  it("are reported by convert, which converts the others, to Zarr and back", async () => {
     const to = join(folder, "out.zarr");
     const zarr = await runCli(["convert", tree(), to, "--json"]);
     expect([zarr.code, JSON.parse(zarr.out)]).toMatchObject([1, { converted: 3, failed: 3 }]);
@@ -79,7 +79,7 @@ describe.runIf(process.platform === "linux")("names that are not UTF-8", () => {
     expect(fs.existsSync(join(folder, "back", "good", "a.npy"))).toBe(true);
   });
 
-  it("are said to be the reason where one is typed", async () => {
+  it("are given as the reason when such a path is typed", async () => {
     // What a shell hands over, as Node.js decodes it.
     const { code, err } = await runCli(["info", latin("caf", ".blp").toString()]);
     expect([code, err]).toMatchObject([1, expect.stringContaining("not UTF-8")]);

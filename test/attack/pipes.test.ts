@@ -100,7 +100,7 @@ const CASES: readonly Case[] = [
   { archive: "bloscpack-3/array-f8.blp", file: ".journal", commands: [append] },
 ];
 
-describe.skipIf(process.platform === "win32")("what is not a plain file", () => {
+describe.skipIf(process.platform === "win32")("paths that are not regular files", () => {
   let own: string;
   let input: string;
 
@@ -111,7 +111,7 @@ describe.skipIf(process.platform === "win32")("what is not a plain file", () => 
     expect((await run("create", own, "--from", input)).code).toBe(0);
   });
 
-  it.each(KINDS_TRIED)("as a %s is refused at once in every file's place", async (kind) => {
+  it.each(KINDS_TRIED)("as a %s is refused at once in place of any file", async (kind) => {
     const runs = CASES.flatMap(({ archive, file, commands }) =>
       commands.map((command) => ({ archive, file, command })),
     );
@@ -189,7 +189,7 @@ describe.skipIf(process.platform === "win32")("a command that waits", () => {
     }
   });
 
-  it("for a server that never answers ends at SIGTERM with 143, and a writer gives its lock back", async () => {
+  it("for a server that never answers ends at SIGTERM with 143, and a writer releases its lock", async () => {
     let asked = (): void => undefined;
     const server = createHttpServer(() => asked());
     servers.push(server);
@@ -210,7 +210,7 @@ describe.skipIf(process.platform === "win32")("a command that waits", () => {
     expect(fs.readdirSync(folder).filter((name) => name.startsWith("waiting"))).toEqual([]);
   });
 
-  it("is none where another writer holds the lock, or a pipe is in its place: it is refused at once", async () => {
+  it("does not wait if another writer holds the lock, or a pipe is in its place, but refuses at once", async () => {
     const input = join(folder, "rows.npy");
     fs.writeFileSync(input, npyOf(5));
     const root = join(folder, "held");

@@ -176,7 +176,7 @@ async function rowsOn(store: MemoryStore, label: string): Promise<number | undef
   }
 }
 
-test("a power cut at any moment leaves every row that was acknowledged, and of a conversion all or nothing", async () => {
+test("a power cut at any moment keeps every acknowledged row, and of a conversion all or nothing", async () => {
   const root = join(folder, "disk");
   const log = join(folder, "log");
   const entry = join(folder, "superchunk.mjs");

@@ -99,12 +99,12 @@ describe("a crafted reference", () => {
     ["file://localhost/etc/hostname", "UNSAFE_PATH"],
     ["memory://a", "UNSAFE_PATH"],
     ["//127.0.0.1/a", "BAD_FIELD"],
-  ])("that is no location in the container, %s, is refused: %s", async (location, code) => {
+  ])("that is not inside its container, %s, is refused: %s", async (location, code) => {
     const container: Container = { name: "disk", prefix: `file://${folder}/data/`, store: "local" };
     expect(await read(location, container)).toBe(code);
   });
 
-  it("to a web server gets at nothing beside the container's folder, nor at another server", async () => {
+  it("to a web server reaches nothing outside the container's folder, and no other server", async () => {
     const { origin, host } = new URL(server.url);
     const container: Container = { name: "web", prefix: `${server.url}/data/`, store: "http" };
     expect(await read(`${server.url}/data/a`, container)).toBe("what may be read");
@@ -134,7 +134,7 @@ describe("a crafted reference", () => {
     expect(server.log.every((line) => line.includes("/data/%252e%252e/secret"))).toBe(true);
   });
 
-  it("is not followed where its server redirects, to a file, another server or the local network", async () => {
+  it("is not followed when its server redirects to a file, another server or the local network", async () => {
     const container: Container = { name: "web", prefix: `${server.url}/data/`, store: "http" };
     for (const [to, code] of [
       [`${other.url}/a`, "UNSAFE_PATH"],
@@ -162,7 +162,7 @@ describe("a crafted reference", () => {
     ["s3://bucket/a", "s3://user:password@bucket/a/b"],
     ["gs://bucket/a", "gs://bucket.evil/a/b"],
     ["az://account/a", "az://account@evil/a/b"],
-  ])("of a bucket is in no container beside its own: %s, %s", async (allowed, location) => {
+  ])("to a bucket matches no container except its own: %s, %s", async (allowed, location) => {
     const opened: string[] = [];
     const opening = (container: Container): ReadableStore => {
       opened.push(container.name);
@@ -178,7 +178,7 @@ describe("a crafted reference", () => {
     expect(await read(`${allowed}/b`, { ...container, prefix: allowed }, opening)).toBe("BAD_ARGUMENT");
   });
 
-  it("keeps a bucket's name from becoming part of another host or path", () => {
+  it("cannot make a bucket's name part of another host or path", () => {
     const at = (prefix: string, more: Partial<Container> = {}): string =>
       webAddress({ name: "x", prefix, store: "s3", anonymous: true, ...more });
     expect(new URL(at("s3://bucket/a b/")).host).toBe("bucket.s3.us-east-1.amazonaws.com");

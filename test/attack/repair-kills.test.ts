@@ -74,7 +74,7 @@ function wrongRows(found: Int32Array | undefined, values: Int32Array): number {
   return wrong;
 }
 
-test("a repair that is killed at any moment loses no row that was whole, in place and into another", async () => {
+test("a repair that is killed at any moment loses no whole row, in place or into a copy", async () => {
   const values = await makeDamaged();
   const source = hashOf(at("damaged"));
   // How long an undisturbed repair takes, with the start of Node.js.

@@ -86,7 +86,7 @@ function expectNone(text: string, what: string): void {
   for (const secret of SECRETS) expect(text.includes(secret), `${what} shows ${secret}: ${text}`).toBe(false);
 }
 
-it("no error of the library has the secrets of an address that it refuses", async () => {
+it("no error of the library contains the secrets of an address that it refuses", async () => {
   for (const address of [
     `ftp://${USER}:${PASSWORD}@host/a?sig=${TOKEN}`,
     `http://${USER}:${PASSWORD}@[/a?sig=${TOKEN}`,
@@ -103,7 +103,7 @@ it("no error of the library has the secrets of an address that it refuses", asyn
 describe("no command prints the secrets", () => {
   beforeAll(() => writeFileSync(join(folder, "input.npy"), ""));
 
-  it.each(Object.keys(TROUBLE))("of an address on the web, where there is trouble: %s", async (trouble) => {
+  it.each(Object.keys(TROUBLE))("of a web address when something goes wrong: %s", async (trouble) => {
     const base = server.url.replace("http://", `http://${USER}:${PASSWORD}@`);
     server.intercept = (_, response) => TROUBLE[trouble]?.(response) ?? false;
     const names =
@@ -120,7 +120,7 @@ describe("no command prints the secrets", () => {
     expect(server.headers.some(({ authorization }) => authorization !== undefined)).toBe(true);
   });
 
-  it("of addresses in S3, of the environment, and of what is no address", async () => {
+  it("of S3 addresses, of the environment, and of strings that are not addresses", async () => {
     server.intercept = (_, response) =>
       Boolean(
         response.writeHead(403).end(`<Error><Code>AccessDenied</Code><Message>${TOKEN}</Message></Error>`),

@@ -32,7 +32,7 @@ async function attack(served: ServedView, count: number, requests: number): Prom
 }
 
 describe("a server", () => {
-  it("answers documents at once, and chunks soon, beside 64 clients that ask for 8 MiB and read nothing", async () => {
+  it("answers requests for documents at once and for chunks soon, next to 64 clients that ask for 8 MiB and read nothing", async () => {
     // The patience is shorter than usual, and all clients have one address here.
     const served = await serveView(view, { limits: { patienceMs: 200 } });
     const sockets = await attack(served, 64, 1);
@@ -48,7 +48,7 @@ describe("a server", () => {
     }
   });
 
-  it("ends a connection that sends requests without end and reads no answer", async () => {
+  it("closes a connection that sends endless requests and reads no answer", async () => {
     const served = await serveView(view);
     const sockets = await attack(served, 1, 1000);
     try {
@@ -62,7 +62,7 @@ describe("a server", () => {
     }
   });
 
-  it("answers each of 500 connections that are kept alive, again and again", async () => {
+  it("answers each of 500 keep-alive connections again and again", async () => {
     const served = await serveView(view);
     const agent = new Agent({ keepAlive: true, maxSockets: 500, maxFreeSockets: 500 });
     try {

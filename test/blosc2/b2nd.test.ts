@@ -47,7 +47,7 @@ test.each(Object.keys(values))("%s goes to Zarr and comes back with its values",
 });
 
 test.each(["blosclz.b2nd", "lz4.b2nd", "lz4hc.b2nd", "zlib.b2nd", "zstd.b2nd", "nofilter.b2nd"])(
-  "%s comes back with its streams, its cuts and its attributes",
+  "%s comes back with the same streams, chunk and block shapes, and attributes",
   async (name) => {
     const zarr = new MemoryStore();
     await convert(await open(frames, name), { store: zarr, path: "" }, { to: "zarr" });
@@ -64,7 +64,7 @@ test.each(["blosclz.b2nd", "lz4.b2nd", "lz4hc.b2nd", "zlib.b2nd", "zstd.b2nd", "
 );
 
 test.each(["bloscpack-1", "bloscpack-2", "bloscpack-3", "carray", "ctable", "blz-superchunk"])(
-  "archives of %s become frames with their values",
+  "archives of %s become frames with the same values",
   async (folder) => {
     const store = new MemoryStore(imagesOf(`corpus/${folder}`));
     const target = new MemoryStore();
@@ -94,7 +94,7 @@ test.each(["bloscpack-1", "bloscpack-2", "bloscpack-3", "carray", "ctable", "blz
   },
 );
 
-test("blocks that are no boxes, other codecs and Fortran order are encoded again, and said", async () => {
+test("blocks that are not boxes, other codecs and Fortran order are encoded again, and the plan says so", async () => {
   for (const [settings, reason] of [
     [{ chunks: [1000, 70], codec: "lz4" }, /blocks of the chunks are not boxes/],
     [{ chunks: [100, 70], codec: "gzip" }, /encoded with gzip/],
@@ -144,7 +144,7 @@ test("blocks that are no boxes, other codecs and Fortran order are encoded again
   }
 });
 
-test("a chunk of zeros that Zarr does not store is an entry of the index, as c-blosc2 wants it", async () => {
+test("a chunk of zeros that Zarr does not store becomes an entry of the index, as c-blosc2 expects", async () => {
   const [zarr, back] = [new MemoryStore(), new MemoryStore()];
   await convert(await open(frames, "nofilter.b2nd"), { store: zarr, path: "x.zarr" }, { to: "zarr" });
   await convert(await open(zarr, "x.zarr"), { store: back, path: "x.b2nd" }, { to: "b2nd" });

@@ -42,7 +42,7 @@ test.each(names)("%s has the values that were written", async (name) => {
   expect(sha256(await array.getBytes())).toBe(values[name]?.sha256);
 });
 
-test("metalayers are the attributes, and those of variable length win", async () => {
+test("metalayers become attributes, and variable-length ones take precedence", async () => {
   expect((await open(store, "lz4.b2nd")).attrs).toEqual({ units: "USD", more: { a: 1 } });
   expect((await open(store, "layers.b2nd")).attrs).toEqual({ spacing: [0.5, 2], units: "mm" });
 });
@@ -66,7 +66,7 @@ test.each([
   });
 });
 
-test("a folder's walk finds frames, sparse ones too", async () => {
+test("a walk of a folder finds frames, sparse ones too", async () => {
   const found = new Set<string>();
   for await (const { path, array } of findReadables(store)) if (array !== undefined) found.add(path);
   expect([...found].sort()).toEqual(Object.keys(values).sort());
@@ -81,7 +81,7 @@ test.each([
   "nofilter.b2nd",
   "padded.b2nd",
   "spanning.b2nd",
-])("%s becomes Zarr shards with its streams as they are, and chunks of zeros are left out", async (name) => {
+])("%s becomes Zarr shards with unchanged streams, and chunks of zeros are left out", async (name) => {
   const frame = await readFrame(store, name);
   let [copied, all] = [0, 0];
   for (const chunk of frame?.chunks ?? []) {
@@ -106,7 +106,7 @@ test.each([
   expect(report.shards).toBe((frame?.chunks ?? []).filter((chunk) => !("special" in chunk)).length);
 });
 
-test("a frame that is cut short, or has other bytes, gives an error of this library or values, and never more memory than it has", async () => {
+test("a frame that is cut short or changed gives an error of this library or values, and uses no more memory than its size warrants", async () => {
   let random = 11;
   const next = (limit: number): number => {
     random = (Math.imul(random, 1_103_515_245) + 12_345) >>> 0;
@@ -138,7 +138,7 @@ test("a frame that is cut short, or has other bytes, gives an error of this libr
   expect(told).toBeGreaterThan(50);
 });
 
-test("a frame with fewer rows than the dataset has in its chunk of HDF5 is damage, and not filled up with zeros", async () => {
+test("a frame with fewer rows than its HDF5 chunk is damage, and is not filled with zeros", async () => {
   const frame = images.get("lz4.b2nd") ?? new Uint8Array();
   const array = await openArray(store, "lz4.b2nd");
   const { nbytes } = array;
@@ -150,7 +150,7 @@ test("a frame with fewer rows than the dataset has in its chunk of HDF5 is damag
   expect(whole.subarray(nbytes).every((byte) => byte === 0)).toBe(true);
 });
 
-test("the bytes of a frame are those of its files, and no checksum is said to have been compared", async () => {
+test("the bytes of a frame are those of its files, and no checksum is reported as compared", async () => {
   for (const name of ["lz4.b2nd", "zeros.b2nd"]) {
     const array = await openArray(store, name);
     expect(await array.storedBytes()).toBe(images.get(name)?.length);
@@ -158,7 +158,7 @@ test("the bytes of a frame are those of its files, and no checksum is said to ha
   }
 });
 
-test("a frame with the codec of a plugin is refused by its name when it is opened", async () => {
+test("a frame with a plugin codec is refused on opening, naming the codec", async () => {
   const image = images.get("lz4.b2nd")?.slice() ?? new Uint8Array();
   image[27] = 0x56;
   image[77] = 35;
@@ -168,7 +168,7 @@ test("a frame with the codec of a plugin is refused by its name when it is opene
   });
 });
 
-test("repair says how what is whole of a damaged frame is carried over, and that does it", async () => {
+test("repair explains how to save the whole parts of a damaged frame, and that way works", async () => {
   const image = images.get("zstd.b2nd")?.slice() ?? new Uint8Array();
   const frame = await readFrame(store, "zstd.b2nd");
   const last = frame?.chunks.at(-1);

@@ -45,7 +45,7 @@ async function sums(
   return found;
 }
 
-test("a folder of frames, stores and HDF5 files becomes a hierarchy of Zarr with the same names, and pickles stay unopened", async () => {
+test("a folder of frames, stores and HDF5 files becomes a Zarr hierarchy with the same names, and pickles are never loaded", async () => {
   const store = dataSet();
   const read: string[] = [];
   const watched = interceptStore(store, {
@@ -77,7 +77,7 @@ test("a folder of frames, stores and HDF5 files becomes a hierarchy of Zarr with
   expect(await again.getBytes()).toEqual(await original.getBytes());
 });
 
-test("the same folder becomes files of other formats, named without the endings that they had", async () => {
+test("the same folder becomes files of other formats, named without their old extensions", async () => {
   const target = new MemoryStore();
   await convert({ store: dataSet(), path: "set" }, { store: target, path: "out" }, { to: "npy" });
   const names: string[] = [];

@@ -6,7 +6,7 @@ import { runCli } from "../cli/harness.ts";
 import { repositoryRoot } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
 
-test("every command of the guide runs, and info says what the array is", async () => {
+test("every command in the guide runs, and info describes the array", async () => {
   const folder = temporaryFolder();
   copyFileSync(join(repositoryRoot, "fixtures/blosc2/zstd.b2nd"), join(folder, "model.b2nd"));
   copyFileSync(join(repositoryRoot, "fixtures/blosc2-stores/tree.b2z"), join(folder, "store.b2z"));
@@ -45,7 +45,7 @@ test("every command of the guide runs, and info says what the array is", async (
   expect(before.out.length).toBeGreaterThan(1000);
 });
 
-test("a verb that would change a frame, or an HDF5 file, is refused, and says what can be done", async () => {
+test("a verb that would change a frame or an HDF5 file is refused, and says what can be done instead", async () => {
   const folder = temporaryFolder();
   for (const name of ["blosc2/cube.b2nd", "hdf5/pytables.h5"]) {
     const file = join(folder, name.replace(/.*\//, ""));

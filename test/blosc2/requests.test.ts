@@ -34,7 +34,7 @@ test.each([
   { path: "sparse.b2nd", open: 3, element: 2 },
   { path: "tree.b2z/a/b/y", open: 3, element: 2 },
   { path: "pytables.h5/prices", open: 3, element: 2 },
-])("$path is opened in $open requests, and an element read in $element", async ({ path, open, element }) => {
+])("$path takes $open requests to open, and $element to read an element", async ({ path, open, element }) => {
   server.log.length = 0;
   const array = await openArray(`${server.url}/${path}`);
   expect(server.log.length, server.log.join("\n")).toBeLessThanOrEqual(open);
@@ -63,7 +63,7 @@ async function largeFrame(): Promise<{ readonly image: Uint8Array; readonly valu
   return { image: new Uint8Array([...around.head, ...chunk, ...around.tail]), values };
 }
 
-test("of a large chunk only the blocks are read that hold what is asked for, each once", async () => {
+test("only the needed blocks of a large chunk are read, each once", async () => {
   const { image, values } = await largeFrame();
   server.objects.set("large.b2nd", image);
   const array = await openArray(`${server.url}/large.b2nd`);
@@ -97,7 +97,7 @@ test("of a large chunk only the blocks are read that hold what is asked for, eac
   await array.close();
 });
 
-test("what is wrong with a block that is read alone is told with its chunk, and other blocks are read", async () => {
+test("an error in a block that is read alone names its chunk, and other blocks can still be read", async () => {
   const { image, values } = await largeFrame();
   const broken = image.slice();
   // The stream of the last block.

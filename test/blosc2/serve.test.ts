@@ -40,14 +40,14 @@ test.each([
   }
 });
 
-test("a path inside of a file is served by itself", async () => {
+test("a path inside a file is served on its own", async () => {
   const path = join(fixtures, "hdf5/pytables.h5/bars");
   const served = await serveView([path]);
   await sameValues(`${served.url}bars/daily`, `${path}/daily`);
   await served.close();
 });
 
-test("a folder is served with the frames and files in it beside archives, and what cannot be read is named", async () => {
+test("a folder is served with its frames, files and archives, and names what cannot be read", async () => {
   const folder = temporaryFolder();
   mkdirSync(join(folder, "plans"));
   copyFileSync(join(fixtures, "blosc2/lz4.b2nd"), join(folder, "plans/case_000.b2nd"));
@@ -68,7 +68,7 @@ test("a folder is served with the frames and files in it beside archives, and wh
   }
 });
 
-test("virtualize of a folder of frames says why it does not refer to them", async () => {
+test("virtualize of a folder of frames says why it cannot refer to them", async () => {
   const folder = temporaryFolder();
   copyFileSync(join(fixtures, "blosc2/lz4.b2nd"), join(folder, "case_000.b2nd"));
   const { code, err } = await runCli(["virtualize", folder, join(folder, "out.json")]);

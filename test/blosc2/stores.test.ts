@@ -34,7 +34,7 @@ test.each(Object.keys(values))("%s has the values that were written", async (pat
   expect(sha256(await array.getBytes())).toBe(values[path]?.sha256);
 });
 
-test("a folder's walk finds the groups and arrays of every store", async () => {
+test("a walk of a folder finds the groups and arrays of every store", async () => {
   const arrays: string[] = [];
   const groups: string[] = [];
   for await (const { path, array, group, error } of findReadables(store)) {
@@ -47,7 +47,7 @@ test("a folder's walk finds the groups and arrays of every store", async () => {
 });
 
 test.each(["tree.b2z", "tree.b2d", "embedded.b2z", "embedded.b2d"])(
-  "%s is a group with its attributes, and becomes one of Zarr",
+  "%s is a group with its attributes, and becomes a Zarr group",
   async (name) => {
     const group = await open(store, name);
     expect(group).toMatchObject({ kind: "group", attrs: { title: "a tree" } });
@@ -60,7 +60,7 @@ test.each(["tree.b2z", "tree.b2d", "embedded.b2z", "embedded.b2d"])(
   },
 );
 
-test("a store of python-blosc2 4.7 is read, whose frame without chunks says -1 for their length", async () => {
+test("reads a store of python-blosc2 4.7, whose frame without chunks gives their length as -1", async () => {
   const frame = Uint8Array.from(images.get("tree.b2d/embed.b2e") ?? []);
   frame.fill(255, 58, 62);
   const older = new MemoryStore(new Map([...images, ["tree.b2d/embed.b2e", frame]]));
@@ -97,7 +97,7 @@ test("a damaged store gives an error of this library, or values", async () => {
   expect(told).toBeGreaterThan(50);
 });
 
-test("a path that a store does not have is told, with what to do", async () => {
+test("names a path that the store does not have, and says what to do", async () => {
   await expect(open(store, "tree.b2z/a/nothing")).rejects.toMatchObject({
     code: "NOT_FOUND",
     message: expect.stringMatching(

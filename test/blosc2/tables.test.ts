@@ -38,7 +38,7 @@ test.each(["table.b2z", "table.b2d", "tables.b2z/a/rows"])(
   },
 );
 
-test("a path goes into a folder of Blosc2, also to a table in it", async () => {
+test("a path can lead into a folder of Blosc2 data, and to a table in it", async () => {
   const copy = join(temporaryFolder(), "deep.b2d");
   cpSync(join(folder, "table.b2d"), join(copy, "a/rows"), { recursive: true });
   cpSync(join(folder, "table.b2d/embed.b2e"), join(copy, "embed.b2e"));
@@ -63,7 +63,7 @@ test("rows and columns are printed, filtered and converted", async () => {
   }
 });
 
-test("a table with deleted rows is refused, and columns of variable length are; others are read", async () => {
+test("refuses a table with deleted rows, and columns of variable length, and reads the others", async () => {
   await expect(open(join(folder, "deleted.b2z"))).rejects.toMatchObject({
     code: "UNSUPPORTED",
     message: expect.stringMatching(/2 of 60 rows.*deleted/) as unknown,

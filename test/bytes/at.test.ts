@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { at } from "../../src/bytes/at.ts";
 
-test("an element that is there is given, also where it is 0, false or empty", () => {
+test("returns an element that exists, also if it is 0, false or empty", () => {
   expect([at([0, 1], 0), at([false], 0), at([""], 0), at(Float64Array.of(2, Number.NaN), 1)]).toEqual([
     0,
     false,
@@ -10,7 +10,7 @@ test("an element that is there is given, also where it is 0, false or empty", ()
   ]);
 });
 
-test("where there is none, it is an error with the index and the length", () => {
+test("throws an error with the index and the length if there is no such element", () => {
   for (const index of [-1, 2, 0.5, Number.NaN])
     expect(() => at([1, 2], index)).toThrow(new RangeError(`no element ${index} in a list of 2`));
 });

@@ -11,7 +11,7 @@ it("an int64 becomes a number exactly up to ±(2^53 - 1)", () => {
   }
 });
 
-it("an int64 beyond that is BAD_FIELD with its place", () => {
+it("an int64 outside that range is BAD_FIELD with its place", () => {
   for (const value of [2n ** 53n, -(2n ** 53n), 2n ** 62n, -(2n ** 63n)]) {
     const error = errorOf(() => toSafeNumber(value, place));
     expect(error.code).toBe("BAD_FIELD");
@@ -29,7 +29,7 @@ it("two halves join to the same number as the bigint", () => {
   expect(errorOf(() => joinSafeNumber(0, 0x4000_0000, () => place)).details.found).toBe(2n ** 62n);
 });
 
-it("[F1-03] fields are little-endian, and a view of a larger buffer is read from its own start", () => {
+it("[F1-03] fields are little-endian, and a view of a larger buffer is read from the start of the view", () => {
   const whole = hex("ff ff 01 02 03 04 05 06 07 88 ff");
   const reader = new ByteReader(whole.subarray(2, 10), "a.blp", 100);
   expect(reader.length).toBe(8);
@@ -41,7 +41,7 @@ it("[F1-03] fields are little-endian, and a view of a larger buffer is read from
   expect(reader.view(2, 3)).toEqual(hex("03 04 05"));
 });
 
-it("reading over the end is TRUNCATED, and says the byte of the file", () => {
+it("reading past the end is TRUNCATED, and names the byte of the file", () => {
   const reader = new ByteReader(hex("00 01 02 03"), "a.blp", 100);
   for (const call of [
     () => reader.int64(0),
@@ -61,7 +61,7 @@ it("reading over the end is TRUNCATED, and says the byte of the file", () => {
   });
 });
 
-it("what a writer writes a reader reads, for each width at its limits", () => {
+it("a reader reads what a writer wrote, for each width at its limits", () => {
   const writer = new ByteWriter(25);
   writer.uint8(0, 255);
   writer.int32(1, -0x8000_0000);
@@ -73,7 +73,7 @@ it("what a writer writes a reader reads, for each width at its limits", () => {
   expect([reader.int64(9), reader.int64(17)]).toEqual([BigInt(Number.MIN_SAFE_INTEGER), -1n]);
 });
 
-it("a value that does not fit its field is BAD_ARGUMENT, never cut", () => {
+it("a value that does not fit its field is BAD_ARGUMENT, never truncated", () => {
   const writer = new ByteWriter(8);
   for (const call of [
     () => writer.uint8(0, 256),

@@ -50,7 +50,7 @@ beforeEach(async () => {
 });
 describe("append", () => {
   it.each(["carray", "root", "foreign"])(
-    "prints what it did, and before what it would do: %s",
+    "prints what it did, and with --dry-run what it would do: %s",
     async (name) => {
       const archive = (await openArchive(at(name))) as ArrayArchive;
       const [rowsBefore = 0] = archive.shape;
@@ -71,7 +71,7 @@ describe("append", () => {
     },
   );
 
-  it("prints what it did to a table, and before what it would do", async () => {
+  it("prints what it did to a table, and with --dry-run what it would do", async () => {
     const id = `id=${at("id.npy")}`;
     const name = `name=${at("name.npy")}`;
     const price = `price=${at("more.npy")}`;
@@ -89,7 +89,7 @@ describe("append", () => {
     expect([uneven.code, uneven.err]).toEqual([2, expect.stringContaining('"id" 4 rows, "name" 5')]);
   });
 
-  it.each([[[]], [["--in-place"]]])("tells of a Bloscpack file what is copied %j", async (how) => {
+  it.each([[[]], [["--in-place"]]])("reports what is copied in a Bloscpack file %j", async (how) => {
     const argv = ["append", at("text.blp"), at("text"), ...how];
     const bytes = readFileSync(at("text.blp"));
     const dry = (await json([...argv, "--dry-run"])) as object;
@@ -111,7 +111,7 @@ describe("append", () => {
     );
   });
 
-  it("a dry run refuses what the append would refuse", async () => {
+  it("a dry run refuses whatever the append would refuse", async () => {
     await runCli(["compress", at("text"), at("full.blp"), "-z", "1500", "--max-app-chunks", "2"]);
     const dry = await runCli(["append", at("full.blp"), at("text"), "--dry-run"]);
     expect([dry.code, dry.err]).toEqual([1, expect.stringContaining("room for 2 more chunks, but 7")]);
@@ -184,14 +184,14 @@ describe("resize, attrs", () => {
     expect(await json(["attrs", at(name)])).toEqual(left);
   });
 
-  it("a deletion is told on a terminal before it starts", async () => {
+  it("on a terminal, a deletion is announced before it starts", async () => {
     const { err } = await runCli(["delete", at("root"), "--rows", "10:20"], { terminal: true });
     expect(err).toMatch(/10 rows \(10 to 19\) are to be deleted, and 130 rows after them .*rewritten\n/);
   });
 });
 
 describe("append --shared", () => {
-  it("says what this process appended, declares the array shared, and is for arrays of superchunks", async () => {
+  it("reports what this process appended, declares the array shared, and accepts only arrays of superchunks", async () => {
     await (await createArray(at("many"), { dtype: "<f8", chunklen: 8 })).close();
     for (const first of [0, 5])
       expect(await json(["append", at("many"), "-", "--shared", "--lease", "60"], doubles(first, 5))).toEqual(

@@ -68,7 +68,7 @@ function snapshot(name: string): Record<string, string> {
 }
 
 describe("create", () => {
-  it("takes dtype, shape and rows of a .npy file, from a file and from stdin", async () => {
+  it("takes dtype, shape and rows from a .npy file, given as a file or on stdin", async () => {
     const bytes = npy("'<f8'", [50, 2], doubles(100));
     writeFileSync(at("x.npy"), bytes);
     const err = await ok(["create", at("file"), "--from", at("x.npy"), "--chunklen", "7"]);
@@ -80,7 +80,7 @@ describe("create", () => {
     }
   });
 
-  it("goes by every option", async () => {
+  it("honours every option", async () => {
     const out = await ok([
       "create",
       at("a"),
@@ -125,7 +125,7 @@ describe("create", () => {
     });
   });
 
-  it("takes raw bytes of a told dtype, rows counted or as many as come", async () => {
+  it("takes raw bytes of a given dtype, with a given number of rows or as many as arrive", async () => {
     writeFileSync(at("raw"), doubles(12));
     await ok(["create", at("a"), "--from", at("raw"), "--dtype", "<f8", "--shape", "-1,3"]);
     expect(((await open(at("a"))) as ArrayArchive).shape).toEqual([4, 3]);
@@ -133,7 +133,7 @@ describe("create", () => {
     expect(await valuesOf("b")).toEqual(countTo(12));
   });
 
-  it("takes no .npy file for raw bytes of a told dtype, and no empty name for a folder", async () => {
+  it("does not take a .npy file for raw bytes of a given dtype, or an empty name for a folder", async () => {
     const bytes = npy("'<f8'", [3], doubles(3));
     writeFileSync(at("a.npy"), bytes);
     for (const [from, stdin] of [
@@ -148,7 +148,7 @@ describe("create", () => {
     expect(existsSync(at("x"))).toBe(false);
   });
 
-  it("refuses a .npy file under another name as rows, and a slice that is none, naming each", async () => {
+  it("refuses a .npy file under another name as rows, and an invalid slice, naming each", async () => {
     writeFileSync(at("x.npy"), npy("'<f8'", [3], doubles(3)));
     copyFileSync(at("x.npy"), at("x.raw"));
     await ok(["create", at("a"), "--from", at("x.npy")]);
@@ -159,7 +159,7 @@ describe("create", () => {
     expect(await valuesOf("a")).toEqual(countTo(3));
   });
 
-  it("makes an empty array that rows are appended to", async () => {
+  it("makes an empty array that rows can be appended to", async () => {
     await ok(["create", at("a"), "--dtype", "<f8"]);
     await ok(["append", at("a"), "-"], doubles(9));
     expect(await valuesOf("a")).toEqual(countTo(9));
@@ -189,7 +189,7 @@ describe("create", () => {
     expect(readFileSync(at("file"), "utf8")).toBe("x");
   });
 
-  it("leaves nothing of an array of default values that is interrupted on the way", async () => {
+  it("leaves nothing when making an array of default values is interrupted", async () => {
     const control = new AbortController();
     const running = runCli(["create", at("a"), "--dtype", "<f8", "--shape", "1000000000000"], {
       signal: control.signal,
@@ -200,7 +200,7 @@ describe("create", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it("gives the fields of a structured dtype a folder each, unless told otherwise", async () => {
+  it("gives each field of a structured dtype its own folder, unless an option says otherwise", async () => {
     const items = new Uint8Array(12 * 3);
     for (let i = 0; i < 3; i++) new DataView(items.buffer).setFloat64(12 * i + 4, i / 2, true);
     writeFileSync(at("s.npy"), npy("[('id', '<i4'), ('v', '<f8')]", [3], items));
@@ -254,7 +254,7 @@ describe("create", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it("touches nothing that is there: an array, or a folder of others", async () => {
+  it("changes nothing that exists: an array, or a folder of other files", async () => {
     await ok(["create", at("a"), "--dtype", "<f8", "--shape", "3"]);
     const before = snapshot("a");
     const again = await runCli(["create", at("a"), "--dtype", "<f8", "--json"]);
@@ -280,7 +280,7 @@ describe("set", () => {
     );
   });
 
-  it("sets a slice to the values of a .npy file, of raw bytes, of stdin", async () => {
+  it("sets a slice to the values of a .npy file, of raw bytes or of stdin", async () => {
     writeFileSync(at("x.npy"), npy("'<f8'", [3], new Uint8Array(Float64Array.of(-1, -2, -3).buffer)));
     const err = await ok(["set", at("a"), "--slice", "2:8:2", at("x.npy")]);
     expect(err).toMatch(/a: 3 values set, .* written\n$/);
@@ -328,7 +328,7 @@ describe("set", () => {
     expect(await valuesOf("m")).toEqual(expected);
   });
 
-  it("sets more than is held at once", async () => {
+  it("sets more values than are held in memory at once", async () => {
     const count = 1_200_000; // 9.6 MB
     await ok(["create", at("big"), "--dtype", "<f8", "--shape", String(count)]);
     const values = Float64Array.from({ length: count / 2 }, (_, i) => i + 0.5);
@@ -337,7 +337,7 @@ describe("set", () => {
     expect(found.every((value, i) => value === (i % 2 === 0 ? i / 2 + 0.5 : 0))).toBe(true);
   });
 
-  it("a dry run says what would be rewritten, refuses what set would refuse, and changes nothing", async () => {
+  it("a dry run reports what would be rewritten, refuses what set would refuse, and changes nothing", async () => {
     await ok(["compact", at("a"), "--superchunklen", "2"]);
     const before = snapshot("a");
     const dry = ["set", at("a"), "--slice", "3:17:8", "--value", "-1", "--dry-run"];
@@ -378,12 +378,12 @@ describe("set", () => {
     expect(done.bytesWritten).toBeGreaterThan(0);
   });
 
-  it("takes one value of the file for all that are selected", async () => {
+  it("sets all selected items to the one value of a file", async () => {
     await ok(["set", at("a"), "--slice", "1:", "--bytes", "-"], new Uint8Array(Float64Array.of(3).buffer));
     expect(await valuesOf("a")).toEqual([0, ...Array(19).fill(3)]);
   });
 
-  it("text needs no quotes where the dtype is text, and numbers are checked", async () => {
+  it("text needs no quotes if the dtype is text, and numbers are checked", async () => {
     await ok(["create", at("t"), "--dtype", "<U4", "--shape", "2"]);
     await ok(["set", at("t"), "--slice", "0", "--value", "123"]);
     await ok(["set", at("t"), "--slice", "1", "--value", "äö"]);
@@ -392,7 +392,7 @@ describe("set", () => {
     expect((await runCli(["set", at("i"), "--slice", "0", "--value", "256"])).code).toBe(2);
   });
 
-  it("takes dates as cat prints them, of a unit that has them", async () => {
+  it("takes dates as cat prints them, if the unit can express them", async () => {
     await ok(["create", at("d"), "--dtype", "<M8[ns]", "--shape", "3", "--dflt", "2020-02-29"]);
     await ok(["set", at("d"), "--slice", "0", "--value", "1969-12-31T23:59:59.999999999"]);
     await ok(["set", at("d"), "--slice", "1", "--value", "NaT"]);
@@ -405,7 +405,7 @@ describe("set", () => {
     ]);
   });
 
-  it("names the array where a value or an index does not fit, and takes no number for infinity", async () => {
+  it("names the array if a value or an index does not fit, and takes no number as infinity", async () => {
     await ok(["create", at("s"), "--dtype", "<f4", "--shape", "2"]);
     for (const [slice, value, text] of [
       ["0", "1e39", "the value 1e+39 does not fit the dtype: expected a number that a float of 4 bytes has"],
@@ -445,7 +445,7 @@ describe("set", () => {
 describe("delete", () => {
   beforeEach(() => ok(["create", at("a"), "--from", "-", "--dtype", "<f8", "--chunklen", "4"], doubles(20)));
 
-  it("takes rows out, and says how much was rewritten", async () => {
+  it("removes rows, and reports how much was rewritten", async () => {
     const before = snapshot("a");
     const plan = JSON.parse(await ok(["delete", at("a"), "--rows", "3:9", "--dry-run", "--json"]));
     expect(plan).toEqual({
@@ -483,21 +483,24 @@ describe("delete", () => {
     expect(await valuesOf("a")).toEqual(left);
   });
 
-  it("speaks of one row as of one", async () => {
+  it("uses the singular for one row", async () => {
     const dry = await ok(["delete", at("a"), "--rows", "4", "--dry-run"]);
     expect(dry).toContain("a: 1 row (4) would be deleted, and 15 rows after them");
     expect(await ok(["delete", at("a"), "--rows", "4"])).toContain("a: 1 row (4) was deleted, and 15 rows");
   });
 
-  it.each(["15:21", "9:3", "-21:", "::2", "x", "1,2"])("refuses rows %s with 2, dry or not", async (rows) => {
-    for (const argv of [["--dry-run"], []])
-      expect((await runCli(["delete", at("a"), "--rows", rows, ...argv])).code).toBe(2);
-    expect(await valuesOf("a")).toEqual(countTo(20));
-  });
+  it.each(["15:21", "9:3", "-21:", "::2", "x", "1,2"])(
+    "refuses rows %s with 2, with and without --dry-run",
+    async (rows) => {
+      for (const argv of [["--dry-run"], []])
+        expect((await runCli(["delete", at("a"), "--rows", rows, ...argv])).code).toBe(2);
+      expect(await valuesOf("a")).toEqual(countTo(20));
+    },
+  );
 });
 
 describe("compact", () => {
-  it("leaves full superchunks and one last one, and says before what it will write", async () => {
+  it("leaves full superchunks and one partial last one, and says before how much it will write", async () => {
     await ok(["create", at("a"), "--dtype", "<f8", "--chunklen", "2", "--superchunklen", "2"]);
     await ok(["append", at("a"), "-"], doubles(20));
     await ok(["set", at("a"), "--slice", "5", "--value", "-1"]);
@@ -512,7 +515,7 @@ describe("compact", () => {
     expect(await valuesOf("a")).toEqual(countTo(20).map((i) => (i === 5 ? -1 : i)));
   });
 
-  it("encodes all anew with other settings", async () => {
+  it("encodes everything again with other settings", async () => {
     await ok(["create", at("a"), "--from", "-", "--dtype", "<f8", "--chunklen", "4"], doubles(1000));
     expect(await ok(["compact", at("a"), "--codec", "zstd", "--dry-run"])).toContain(
       "all of its 1 superchunk",
@@ -561,7 +564,7 @@ describe("repair", () => {
     ),
   );
 
-  it("counts anew what is whole, into a copy, and ends with 3 where rows are gone", async () => {
+  it("counts what is whole again, into a copy, and ends with 3 if rows are lost", async () => {
     const files = readdirSync(at("a/data")).sort();
     truncateSync(at(`a/data/${files.at(-1)}`), 30);
     const before = snapshot("a");
@@ -590,7 +593,7 @@ describe("repair", () => {
     expect(JSON.parse(await ok(["attrs", at("b")]))).toEqual({ k: 1 });
   });
 
-  it("repairs where it lies on request; what is only miscounted is found again", async () => {
+  it("repairs in place on request, and recovers rows that are only miscounted", async () => {
     rmSync(at("a/meta/sizes"));
     const { code, out } = await runCli(["repair", at("a"), "--in-place", "--json"]);
     const report = JSON.parse(out);
@@ -600,7 +603,7 @@ describe("repair", () => {
     expect(await ok(["repair", at("a"), "--in-place"])).toContain("nothing was wrong");
   });
 
-  it("wants one place, a free one, and an array", async () => {
+  it("requires exactly one destination, a free one, and an array", async () => {
     for (const argv of [[], [at("b"), "--in-place"]])
       expect((await runCli(["repair", at("a"), ...argv])).code).toBe(2);
     await ok(["create", at("c"), "--dtype", "<f8"]);
@@ -609,7 +612,7 @@ describe("repair", () => {
     expect([existsSync(at("none")), existsSync(at("d"))]).toEqual([false, false]);
   });
 
-  it("repairs only arrays of superchunks where they lie, and takes nothing else for an archive", async () => {
+  it("repairs only arrays of superchunks in place, and takes nothing else for an archive", async () => {
     writeFileSync(at("file"), "no archive");
     await ok(["create", at("carray"), "--as", "carray", "--dtype", "<f8", "--shape", "1000"]);
     await ok(["create", at("table"), "--as", "ctable", "--dtype", '[["x","<f8"]]', "--shape", "1000"]);
@@ -630,7 +633,7 @@ describe("repair", () => {
   });
 });
 
-describe("every command that changes", () => {
+describe("every command that changes an array", () => {
   const COMMANDS: readonly (readonly string[])[] = [
     ["set", "--slice", "0", "--value", "1"],
     ["delete", "--rows", "0"],
@@ -640,29 +643,32 @@ describe("every command that changes", () => {
     ["resize", "3"],
   ];
 
-  it.each(COMMANDS)("%s waits for no other writer, unless the lock is broken", async (name, ...rest) => {
-    await ok(["create", at("a"), "--dtype", "<f8", "--shape", "5"]);
-    const host = lockFromAfar(at("a/meta/lock"));
-    const argv =
-      name === "resize" || name === "append" ? [name, at("a"), ...rest] : [name ?? "", at("a"), ...rest];
-    const refused = await runCli(argv);
-    expect([refused.code, refused.err]).toEqual([1, expect.stringContaining(host)]);
-    expect((await runCli([...argv, "--break-lock"])).code).toBe(0);
-    expect(existsSync(at("a/meta/lock"))).toBe(false);
-  });
+  it.each(COMMANDS)(
+    "%s does not wait for another writer, but refuses unless told to break the lock",
+    async (name, ...rest) => {
+      await ok(["create", at("a"), "--dtype", "<f8", "--shape", "5"]);
+      const host = lockFromAfar(at("a/meta/lock"));
+      const argv =
+        name === "resize" || name === "append" ? [name, at("a"), ...rest] : [name ?? "", at("a"), ...rest];
+      const refused = await runCli(argv);
+      expect([refused.code, refused.err]).toEqual([1, expect.stringContaining(host)]);
+      expect((await runCli([...argv, "--break-lock"])).code).toBe(0);
+      expect(existsSync(at("a/meta/lock"))).toBe(false);
+    },
+  );
 
-  it.each(COMMANDS.slice(0, 3))("%s makes nothing where nothing is", async (name, ...rest) => {
+  it.each(COMMANDS.slice(0, 3))("%s makes nothing where nothing exists", async (name, ...rest) => {
     expect((await runCli([name ?? "", at("none"), ...rest])).code).toBe(1);
     expect(existsSync(at("none"))).toBe(false);
   });
 
-  it("compact says of other programs' archives what to do instead", async () => {
+  it("compact says what to do instead with archives of other programs", async () => {
     cpSync(findFixture("carray/bcolz-dflt-resized").file, at("carray"), { recursive: true });
     const { code, err } = await runCli(["compact", at("carray")]);
     expect([code, err]).toEqual([1, expect.stringContaining("superchunk create")]);
   });
 
-  it("set and delete change a carray of bcolz, and say before what they would do", async () => {
+  it("set and delete change a carray of bcolz, and say with --dry-run what they would do", async () => {
     cpSync(findFixture("carray/bcolz-dflt-resized").file, at("carray"), { recursive: true });
     const json = async (...argv: string[]) => JSON.parse(await ok([...argv, "--json"]));
     const cat = async (): Promise<number[]> =>

@@ -26,7 +26,7 @@ describe("cat", () => {
     expect(out).toBe("close,day\n51654,1388793600\n50967,1388880000\n");
   });
 
-  test("prints the last rows, and a row to a line as JSON", async () => {
+  test("prints the last rows, and one row per line as JSON", async () => {
     const tail = await runCli([
       "cat",
       TABLE,
@@ -52,7 +52,7 @@ describe("cat", () => {
     expect(values.out).toBe("51654\n50967\n");
   });
 
-  test("refuses two choices of rows, and names the columns where one is not there", async () => {
+  test("refuses two row selections, and names the columns if one does not exist", async () => {
     expect((await runCli(["cat", TABLE, "--head", "2", "--slice", "3"])).code).toBe(2);
     const { code, err } = await runCli(["cat", TABLE, "--column", "close", "--column", "nope"]);
     expect(code).toBe(1);
@@ -60,7 +60,7 @@ describe("cat", () => {
   });
 });
 
-test("info cuts long attributes, says how long they are, and --json has all of them", async () => {
+test("info cuts long attributes and gives their length, and --json has them in full", async () => {
   const folder = temporaryFolder();
   cpSync(TABLE, folder, { recursive: true });
   const first = Object.fromEntries(Array.from({ length: 8000 }, (_, i) => [String(i), i * 7]));
@@ -90,7 +90,7 @@ describe("verify", () => {
   const json = async (...argv: string[]): Promise<Report> =>
     JSON.parse((await runCli(["verify", "--json", ...argv])).out) as Report;
 
-  test("counts archives by dialect and by error, and prints the same with any number of jobs", async () => {
+  test("counts archives by dialect and by error, with the same output for any number of jobs", async () => {
     expect((await json(tree)).totals).toMatchObject({
       archives: 4,
       damaged: 1,
@@ -104,14 +104,14 @@ describe("verify", () => {
     expect(one).toContain("errors: TRUNCATED 1");
   });
 
-  test("prints only what is damaged, or nothing; the exit code says it all the same", async () => {
+  test("prints only what is damaged, or nothing; the exit code is the same", async () => {
     const damaged = await runCli(["verify", tree, "--only-damaged"]);
     expect(damaged.out).not.toContain("a.blp");
     expect(damaged.out).toContain("b.blp");
     expect(await runCli(["verify", tree, "--quiet"])).toMatchObject({ code: 3, out: "", err: "" });
   });
 
-  test("goes on from the report of a run that was killed while it wrote a line, and says what it kept", async () => {
+  test("continues from the report of a run that was killed while it wrote a line, and says what it kept", async () => {
     const report = join(temporaryFolder(), "verify.jsonl");
     const whole = await json(tree, "--report", report);
     const text = readFileSync(report, "utf8");
@@ -144,7 +144,7 @@ describe("verify", () => {
     expect(readFileSync(file, "utf8")).toBe("one\ntwo\n");
   });
 
-  test("counts an archive once that two paths lead to, and says so", async () => {
+  test("counts an archive once if two paths lead to it, and says so", async () => {
     const { totals } = await json(tree, join(tree, "table"), join(tree, "a.blp"));
     expect(totals).toMatchObject({ archives: 4, same: 2 });
     const other = temporaryFolder();
@@ -154,7 +154,7 @@ describe("verify", () => {
     expect(out).toContain("1 archive: 1 ok, 1 reached by a second path, counted once");
   });
 
-  test("counts an archive with a link beside it once in the totals of ls and info too", async () => {
+  test("ls and info also count an archive once in the totals if a link to it is next to it", async () => {
     const folder = temporaryFolder();
     cpSync(TABLE, join(folder, "table"), { recursive: true });
     const alone = JSON.parse((await runCli(["ls", folder, "--totals", "--json"])).out) as object;
@@ -171,7 +171,7 @@ describe("verify", () => {
     }
   });
 
-  test("takes its paths from a list, and says so where there are none", async () => {
+  test("takes its paths from a list, and reports an empty list", async () => {
     const list = join(temporaryFolder(), "list");
     writeFileSync(list, `${join(tree, "a.blp")}\n\n${join(tree, "c.blp")}\n`);
     expect((await json("--files-from", list)).totals).toMatchObject({ archives: 2, damaged: 0 });
@@ -180,7 +180,7 @@ describe("verify", () => {
     expect(err).toContain("--files-from");
   });
 
-  test("shows verdicts in colour on a terminal, and as the environment asks", async () => {
+  test("shows verdicts in colour on a terminal, and follows the environment's settings", async () => {
     const coloured = "\u001b[1;31mDAMAGED\u001b[0m";
     expect((await runCli(["verify", tree], { terminal: true, hasColour: true })).out).toContain(coloured);
     const listed = await runCli(["ls", tree], { terminal: true, hasColour: true });
@@ -196,7 +196,7 @@ describe("verify", () => {
   });
 });
 
-test("help with a misspelt command says which one was meant, as the misspelt command does", async () => {
+test("help for a misspelt command suggests the right one, as the misspelt command does", async () => {
   for (const argv of [["help", "convrt"], ["convrt"]]) {
     const { code, err, out } = await runCli(argv);
     expect([code, out]).toEqual([2, ""]);
@@ -214,7 +214,7 @@ describe("lists of sources", () => {
     return list;
   }
 
-  test("convert takes them, as many at a time as it is told", async () => {
+  test("convert takes them, with as many in parallel as requested", async () => {
     const folder = temporaryFolder();
     const one = join(folder, "one.zarr");
     const { code, out } = await runCli(["convert", "--files-from", listOf(), one, "--jobs", "1"]);

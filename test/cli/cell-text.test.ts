@@ -41,7 +41,7 @@ describe("dates", () => {
     }
   });
 
-  it("time spans have their unit in words", () => {
+  it("time spans show their unit in words", () => {
     expect(formatTimedelta(5n, "ns", 1)).toBe("5 nanoseconds");
     expect(formatTimedelta(-(2n ** 63n), "s", 1)).toBe("NaT");
   });
@@ -67,7 +67,7 @@ describe("numbers", () => {
     }
   });
 
-  it("that are complex look as in Python", () => {
+  it("that are complex look as they do in Python", () => {
     const c16: DType = { kind: "complex", itemSize: 16, byteOrder: "little" };
     expect(formatValue([1, -2.5], c16)).toBe("1-2.5j");
     expect(formatValue([0, 2], c16)).toBe("0+2j");
@@ -99,7 +99,7 @@ describe("cells", () => {
     expect(cells).toEqual(["ab", "1", "2", "3"]);
   });
 
-  it("of CSV are quoted as RFC 4180 says", () => {
+  it("of CSV are quoted according to RFC 4180", () => {
     expect(csvLine(["a", "b,c", 'say "x"', "two\nlines", ""])).toBe('a,"b,c","say ""x""","two\nlines",');
   });
 

@@ -22,7 +22,7 @@ beforeEach(async () => {
   await root.close();
 });
 describe("resize", () => {
-  it.each(["carray", "root"])("cuts off and fills up with the default value: %s", async (name) => {
+  it.each(["carray", "root"])("cuts rows off and fills new rows with the default value: %s", async (name) => {
     const { code, out, err } = await runCli(["resize", at(name), "20"]);
     expect([code, out, err]).toEqual([0, "", `superchunk: ${at(name)}: 20 rows now, 150 rows before\n`]);
     expect((await runCli(["resize", at(name), "23"])).code).toBe(0);
@@ -31,7 +31,7 @@ describe("resize", () => {
     expect((await runCli(["verify", at(name)])).code).toBe(0);
   });
 
-  it("a dry run says what would change, and changes nothing", async () => {
+  it("a dry run reports what would change, and changes nothing", async () => {
     const { code, err } = await runCli(["resize", at("root"), "20", "--dry-run"]);
     const told = `superchunk: ${at("root")}: 130 rows would be cut off, 20 rows then\n`;
     expect([code, err]).toEqual([0, told]);
@@ -65,7 +65,7 @@ describe("resize", () => {
       expect((await runCli(["resize", at("carray"), rows])).code).toBe(2);
   });
 
-  it("a lock of another writer keeps it out, until it is broken", async () => {
+  it("is refused while another writer holds the lock, until the lock is broken", async () => {
     const host = lockFromAfar(at("carray/meta/lock"));
     const refused = await runCli(["resize", at("carray"), "5"]);
     expect(refused.code).toBe(1);
@@ -101,7 +101,7 @@ describe("attrs", () => {
     ["carray", "__attrs__"],
     ["table", "__attrs__"],
     ["root", "meta/attributes"],
-  ])("keep floats that are floats to Python: %s", async (name, file) => {
+  ])("keep as floats what Python reads as floats: %s", async (name, file) => {
     const argv = ["attrs", at(name), "--set", "whole=1.0", "--set", 'list=[2, 3.0, {"x": 1e2}]'];
     expect((await runCli(argv)).code).toBe(0);
     expect((await runCli(["attrs", at(name), "--set", "other=2"])).code).toBe(0);
@@ -126,7 +126,7 @@ describe("attrs", () => {
     },
   );
 
-  it("a float beyond the largest is refused, and nothing is stored; Infinity is a word", async () => {
+  it("a float that overflows is refused and nothing is stored; Infinity is accepted as a word", async () => {
     const refused = await runCli(["attrs", at("root"), "--set", "ok=1", "--set", "f=[1, 1e400]"]);
     expect([refused.code, refused.err]).toEqual([
       2,
@@ -161,7 +161,7 @@ describe("attrs", () => {
     expect(readFileSync(at("back/__attrs__"), "utf8").trim()).toBe(stored);
   });
 
-  it("those of a Bloscpack file are its metadata", async () => {
+  it("of a Bloscpack file are its metadata", async () => {
     const { file, attrs } = findFixture("bloscpack-3/cli-meta.blp");
     cpSync(file, at("f.blp"));
     expect(JSON.parse((await runCli(["attrs", at("f.blp")])).out)).toEqual(attrs);

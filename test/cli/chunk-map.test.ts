@@ -27,7 +27,7 @@ it.each([
   expect(shades).toBe(listed.map(shadeOf).join(""));
 });
 
-it("marks a chunk whose header is damaged, and shows those after it", async () => {
+it("marks a chunk whose header is damaged, and shows the chunks after it", async () => {
   const folder = temporaryFolder();
   const path = join(folder, "damaged.bcolz");
   cpSync(join(corpusFolder, "ctable/bcolz-daily-equities"), path, { recursive: true });
@@ -45,7 +45,7 @@ it("marks a chunk whose header is damaged, and shows those after it", async () =
   expect(code).not.toBe(0);
 });
 
-it("marks chunks that are not stored, and shares characters among many", async () => {
+it("marks chunks that are not stored, and groups many chunks into one character", async () => {
   const { out } = await runCli(["chunks", join(corpusFolder, "zarr3-sharded/zp-u2-2d-missing"), "--map"]);
   expect(out).toContain("·");
   expect(out).toContain("· not stored");

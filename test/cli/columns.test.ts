@@ -68,7 +68,7 @@ describe("columns", () => {
     });
   });
 
-  it.each(["table", "root"])("are changed in the order in which that was typed: %s", async (name) => {
+  it.each(["table", "root"])("are changed in the order of the arguments: %s", async (name) => {
     const pairs = npy("pairs.npy", "<f8", [90, 2], doubles(180));
     const typed = [
       "--rename",
@@ -110,7 +110,7 @@ describe("columns", () => {
   });
 
   it.each(["table", "root"])(
-    "what does not fit is refused, and what was done before is told: %s",
+    "what does not fit is refused, and what was done before is reported: %s",
     async (name) => {
       const short = npy("short.npy", "<f8", [89], doubles(89));
       const refused = await runCli(["columns", at(name), "--add", `x=${short}`]);
@@ -128,7 +128,7 @@ describe("columns", () => {
     },
   );
 
-  it("one array and a file have none", async () => {
+  it("do not exist for a single array or a file", async () => {
     const { file } = findFixture("bloscpack-3/array-f8.blp");
     for (const argv of [[file], [file, "--delete", "a"]]) {
       const { code, err } = await runCli(["columns", ...argv]);
@@ -138,7 +138,7 @@ describe("columns", () => {
 });
 
 describe("create --as", () => {
-  it("makes a carray that holds the rows by bcolz's own rules", async () => {
+  it("makes a carray that cuts the rows by bcolz's own rules", async () => {
     const from = npy("p.npy", "<f8", [1000], doubles(1000));
     const argv = [
       "create",
@@ -166,7 +166,7 @@ describe("create --as", () => {
     expect(await rowsOf("c")).toEqual([]);
   });
 
-  it("makes a ctable of a structured .npy, of a file for each column, or of default values", async () => {
+  it("makes a ctable from a structured .npy, from one file per column, or from default values", async () => {
     const fields = '[["id","<i4"],["price","<f8"]]';
     const items = Buffer.alloc(12 * 50);
     for (let i = 0; i < 50; i++) {
@@ -203,7 +203,7 @@ describe("create --as", () => {
     ]);
   });
 
-  it("leaves nothing where it fails", async () => {
+  it("leaves nothing if it fails", async () => {
     const good = npy("good.npy", "<f8", [5], doubles(5));
     const other = npy("other.npy", "<f8", [6], doubles(6));
     const structs = npy("structs.npy", '[["a","<f8"]]', [5], doubles(5));
@@ -225,7 +225,7 @@ describe("create --as", () => {
     }
   });
 
-  it("--overwrite takes the place of what is there, of a table with its columns, and of nothing else", async () => {
+  it("--overwrite replaces an existing archive, a table with its columns, and nothing else", async () => {
     const good = npy("good.npy", "<f8", [5], doubles(5));
     const kinds = [
       ["--as", "ctable", "--column", `a=${good}`],

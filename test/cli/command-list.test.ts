@@ -15,14 +15,14 @@ async function namesFor(first: string | undefined): Promise<readonly string[]> {
   return program.commands.map((command) => command.name());
 }
 
-test("a first argument that names a command loads that one alone, each under its own name", async () => {
+test("a first argument that names a command loads only that command", async () => {
   const all = await namesFor(undefined);
   expect(all.length).toBeGreaterThan(20);
   expect([...all].sort()).toEqual([...COMMAND_NAMES].sort());
   for (const name of all) expect(await namesFor(name)).toEqual(name === "completion" ? all : [name]);
 });
 
-test("what names no command loads them all, so that the help and the nearest name are found; the version needs none", async () => {
+test("an unknown command loads them all, so that the help and the nearest name are found; --version loads none", async () => {
   const all = await namesFor(undefined);
   for (const first of ["help", "--help", "--debug", "lnk", ""]) expect(await namesFor(first)).toEqual(all);
   for (const first of ["--version", "-V"]) expect(await namesFor(first)).toEqual([]);
@@ -37,7 +37,7 @@ describe.each(["bash", "zsh", "fish"])("completion %s", (shell) => {
   });
 });
 
-test("bash completes commands, options and values by the script", async () => {
+test("bash completes commands, options and values with the script", async () => {
   const { out } = await runCli(["completion", "bash"]);
   const complete = (...words: readonly string[]): string => {
     const set = `COMP_WORDS=(superchunk ${words.join(" ")}); COMP_CWORD=${words.length}; _superchunk`;

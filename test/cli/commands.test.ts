@@ -43,7 +43,7 @@ function sha256(bytes: Uint8Array): string {
 }
 
 describe("info", () => {
-  it("shows a table's facts as an aligned block, and a line for each column", async () => {
+  it("shows a table's properties as an aligned block, and one line per column", async () => {
     const { code, out } = await runCli(["info", corpus("ctable/bcolz-daily-equities")]);
     const lines = out.split("\n");
     expect(code).toBe(0);
@@ -57,19 +57,19 @@ describe("info", () => {
     expect(lines).toContain("close   <u4    226         4  lz4 shuffle  904 bytes  864 bytes   1.05");
   });
 
-  it("keeps integers beyond 2^53 of attributes in JSON", async () => {
+  it("keeps integers beyond 2^53 in attributes as JSON", async () => {
     const { out } = await runCli(["info", corpus("ctable/bcolz-daily-equities"), "--json"]);
     expect(out).toContain('"start_session_ns": 1388534400000000000');
   });
 
-  it("tells the chunks, the checksum and the fields of a structured array", async () => {
+  it("reports the chunks, the checksum and the fields of a structured array", async () => {
     const { out } = await runCli(["info", corpus("bloscpack-3/array-struct.blp")]);
     expect(out).toContain('dtype     [["id","<u4"],["price","<f8"],["tag","|S4"]]\n');
     expect(out).toContain("chunks    3 of 1,600 bytes (1.56 KiB), lz4, shuffle, typesize 16\n");
     expect(out).toContain("checksum  adler32\n");
   });
 
-  it("of a damaged header ends with 3 and one line; with --json also with the error on stdout", async () => {
+  it("of a damaged header ends with 3 and one line; with --json the error is also on stdout", async () => {
     const file = join(folder, "cut.blp");
     writeFileSync(file, readFileSync(corpus("bloscpack-3/array-f8.blp")).subarray(0, 20));
     const plain = await runCli(["info", file]);
@@ -82,7 +82,7 @@ describe("info", () => {
     expect(JSON.parse(json.out)).toMatchObject({ error: { code: "TRUNCATED", path: file } });
   });
 
-  it("of nothing, or of something else, ends with 1", async () => {
+  it("of a missing path, or of a file that is not an archive, ends with 1", async () => {
     const missing = await runCli(["info", join(folder, "nothing")]);
     expect(missing.code).toBe(1);
     expectOneLine(missing);
@@ -92,7 +92,7 @@ describe("info", () => {
     expect(JSON.parse(other.out)).toMatchObject({ error: { code: "UNSUPPORTED" } });
   });
 
-  it("prints no stored character that could steer a terminal", async () => {
+  it("prints no stored character that could control a terminal", async () => {
     const root = join(folder, "evil");
     cpSync(corpus("carray/blz-f8"), root, { recursive: true });
     writeFileSync(join(root, "__attrs__"), JSON.stringify({ "a\u001b[2J": "b\u001b]0;x\u0007\nc" }));
@@ -103,7 +103,7 @@ describe("info", () => {
     expect(out).toContain("\\x1b[2J");
   });
 
-  it("of an empty folder says that it is empty, and of nothing that it is not there", async () => {
+  it("says that an empty folder is empty, and that a missing path does not exist", async () => {
     mkdirSync(join(folder, "empty"));
     for (const [name, reason] of [
       ["empty", "the folder is empty"],
@@ -115,14 +115,14 @@ describe("info", () => {
     }
   });
 
-  it("follows a symbolic link that its user names", async () => {
+  it("follows a symbolic link that the user names", async () => {
     symlinkSync(corpus("bloscpack-3/array-f8.blp"), join(folder, "link.blp"));
     expect((await runCli(["info", join(folder, "link.blp")])).code).toBe(0);
   });
 });
 
 describe("ls", () => {
-  it("of nothing, and of a folder without archives, is an error and no table", async () => {
+  it("of a missing path, and of a folder without archives, is an error without a table", async () => {
     mkdirSync(join(folder, "empty"));
     for (const [name, reason] of [
       ["nothing", "no such file or folder"],
@@ -165,7 +165,7 @@ describe("ls", () => {
     expect(await runCli(["info", corpusFolder, "--json"])).toMatchObject({ code, out });
   });
 
-  it("--csv has a line for each archive, with the codec or the code of the error", async () => {
+  it("--csv has one line per archive, with the codec or the error code", async () => {
     const { out } = await runCli(["ls", corpus("ctable"), "--csv"]);
     const [header, ...lines] = out.trimEnd().split("\n");
     expect(header).toBe("path,dialect,kind,dtype,shape,nbytes,cbytes,ratio,codec,error");
@@ -173,7 +173,7 @@ describe("ls", () => {
     expect(lines).toHaveLength(4);
   });
 
-  it("lists all archives of the corpus, a line each", async () => {
+  it("lists all archives of the corpus, one line each", async () => {
     const { code, out } = await runCli(["ls", corpusFolder]);
     const lines = out.trimEnd().split("\n");
     expect(lines[0]).toBe("dialect            dtype      shape                 size   ratio  path");
@@ -191,7 +191,7 @@ describe("ls", () => {
     expect(code).toBe(3);
   });
 
-  it("says of a damaged archive that it is, goes on, and ends with 3", async () => {
+  it("reports a damaged archive, continues, and ends with 3", async () => {
     writeFileSync(join(folder, "a.blp"), "blpk");
     cpSync(corpus("bloscpack-3/sum-md5.blp"), join(folder, "b.blp"));
     const { code, out } = await runCli(["ls", folder]);
@@ -200,7 +200,7 @@ describe("ls", () => {
     expect(out).toMatch(/\nbloscpack-3 {8}bytes {6}9039 .*b\.blp\n$/);
   });
 
-  it("--json is one array, with the error of what cannot be opened", async () => {
+  it("--json is one array, with the error of each archive that cannot be opened", async () => {
     writeFileSync(join(folder, "a.blp"), "blpk");
     cpSync(corpus("bloscpack-3/sum-md5.blp"), join(folder, "b.blp"));
     const { out } = await runCli(["ls", folder, "--json"]);
@@ -210,7 +210,7 @@ describe("ls", () => {
     ]);
   });
 
-  it("of a link that leads out of the folder says so, and lists the others", async () => {
+  it("reports a link that leads out of the folder, and lists the others", async () => {
     symlinkSync(corpus("carray/blz-f8"), join(folder, "a-link"));
     cpSync(corpus("bloscpack-3/sum-md5.blp"), join(folder, "b.blp"));
     const { code, out } = await runCli(["ls", folder]);
@@ -227,7 +227,7 @@ describe("ls", () => {
 });
 
 describe("chunks", () => {
-  it("prints a line for each chunk, in columns that are known before the first", async () => {
+  it("prints one line per chunk, in columns whose widths are known before the first line", async () => {
     const { code, out } = await runCli(["chunks", corpus("bloscpack-3/array-f8.blp")]);
     const [header, ...lines] = out.trimEnd().split("\n");
     expect(code).toBe(0);
@@ -240,7 +240,7 @@ describe("chunks", () => {
     );
   });
 
-  it("prints the chunks of one column, or of all of them", async () => {
+  it("prints the chunks of one column, or of all columns", async () => {
     const table = corpus("ctable/bcolz-daily-equities");
     const one = JSON.parse((await runCli(["chunks", table, "--column", "close", "--json"])).out);
     expect(one).toHaveLength(4);
@@ -255,12 +255,12 @@ describe("chunks", () => {
     expect(JSON.parse((await runCli(["chunks", table, "--json"])).out)).toHaveLength(28);
   });
 
-  it("of an empty array are none", async () => {
+  it("prints none for an empty array", async () => {
     expect((await runCli(["chunks", corpus("carray/bcolz-empty-f4")])).out).toBe("no chunks\n");
     expect(JSON.parse((await runCli(["chunks", corpus("carray/bcolz-empty-f4"), "--json"])).out)).toEqual([]);
   });
 
-  it("of which one cannot be listed are told up to there, the other archives all the same", async () => {
+  it("lists an archive's chunks up to the first that cannot be listed, and the other archives in full", async () => {
     const bytes = readFileSync(corpus("bloscpack-3/array-f8.blp"));
     const { offset, nbytes } = JSON.parse(
       (await runCli(["chunks", corpus("bloscpack-3/array-f8.blp"), "--json"])).out,
@@ -285,7 +285,7 @@ describe("chunks", () => {
     expect(out).toMatch(/^archive .*a\.blp\n.*\n +0 .*\nDAMAGED {2}\w+: .*\narchive .*b\.blp\n.*\n +0 /);
   });
 
-  it("refuses a column of what has none as wrong use, and an unknown column as not found", async () => {
+  it("refuses --column for an archive without columns as wrong usage, and an unknown column as not found", async () => {
     expect((await runCli(["chunks", corpus("carray/blz-f8"), "--column", "x"])).code).toBe(2);
     expect((await runCli(["chunks", corpus("ctable/blz-btable"), "--column", "nope"])).code).toBe(1);
   });
@@ -351,7 +351,7 @@ describe("cat", () => {
     expect(all).toHaveLength(700);
   });
 
-  it("of a slice as raw is the bytes of that slice, in stored byte order and C order", async () => {
+  it("of a slice as raw prints the bytes of that slice, in stored byte order and C order", async () => {
     const file = corpus("bloscpack-3/array-f4-3d-fortran.blp");
     const whole = (await runCli(["cat", file, "--format", "raw"])).bytes;
     const { bytes } = await runCli(["cat", file, "--format", "raw", "--slice", "1:7:2,3,::5"]);
@@ -362,7 +362,7 @@ describe("cat", () => {
     expect(bytes.equals(Buffer.concat(expected))).toBe(true);
   });
 
-  it("of a column as npy is numpy's file, big-endian kept", async () => {
+  it("of a column as npy matches numpy's file, with big-endian kept", async () => {
     const { bytes } = await runCli(["cat", corpus("bloscpack-3/array-u2-bigendian.blp"), "--format", "npy"]);
     expect(bytes.subarray(10, 70).toString("latin1")).toBe(
       "{'descr': '>u2', 'fortran_order': False, 'shape': (1500,), }",
@@ -379,13 +379,13 @@ describe("cat", () => {
     ["carray/blz-f8", ["--slice", "700"]],
     ["carray/blz-f8", ["--slice", "::0"]],
     ["carray/blz-f8", ["--format", "xml"]],
-  ])("%s %j is wrong use: exit code 2, one line, nothing on stdout", async (path, options) => {
+  ])("%s %j is wrong usage: exit code 2, one line, nothing on stdout", async (path, options) => {
     const found = await runCli(["cat", corpus(path), ...options]);
     expect([found.code, found.out]).toEqual([2, ""]);
     expectOneLine(found);
   });
 
-  it("of a damaged chunk ends with 3 and gives no value of it", async () => {
+  it("of a damaged chunk ends with 3 and prints none of its values", async () => {
     const file = damage("bloscpack-3/sum-sha1.blp");
     const found = await runCli(["cat", file]);
     expect(found.code).toBe(3);
@@ -396,7 +396,7 @@ describe("cat", () => {
 });
 
 describe("verify", () => {
-  it("names file, chunk and fault of what is wrong, sums up, and ends with 3", async () => {
+  it("names the file, chunk and fault of each finding, sums up, and ends with 3", async () => {
     const file = damage("bloscpack-3/sum-sha1.blp");
     const { code, out } = await runCli(["verify", corpus("bloscpack-3/sum-md5.blp"), file]);
     const lines = out.trimEnd().split("\n");
@@ -407,7 +407,7 @@ describe("verify", () => {
     expect(lines.at(-1)).toMatch(/^2 archives: 1 ok, 1 damaged, 5 chunks, /);
   });
 
-  it("looks through whole folders, and goes on behind what is missing", async () => {
+  it("checks whole folders, and continues after a missing path", async () => {
     cpSync(corpus("ctable/blz-btable"), join(folder, "table"), { recursive: true });
     rmSync(join(folder, "table", "x", "data", "__0.blp"));
     cpSync(corpus("carray/blz-f8"), join(folder, "whole"), { recursive: true });
@@ -430,7 +430,7 @@ describe("verify", () => {
 describe("decompress", () => {
   const source = "bloscpack-3/cli-text.blp";
 
-  it("writes x.blp to x, and leaves the source", async () => {
+  it("writes x.blp to x, and leaves the source unchanged", async () => {
     const file = join(folder, "notes.txt.blp");
     cpSync(corpus(source), file);
     const { code, out } = await runCli(["decompress", file]);
@@ -439,7 +439,7 @@ describe("decompress", () => {
     expect(readdirSync(folder).sort()).toEqual(["notes.txt", "notes.txt.blp"]);
   });
 
-  it("refuses an OUT that exists, unless --force", async () => {
+  it("refuses an OUT that exists, unless --force is given", async () => {
     const out = join(folder, "out");
     writeFileSync(out, "mine");
     const refused = await runCli(["decompress", corpus(source), out]);
@@ -450,26 +450,26 @@ describe("decompress", () => {
     expect(sha256(readFileSync(out))).toBe(findFixture(source).sha256);
   });
 
-  it("reads stdin and writes stdout where they are named -", async () => {
+  it("reads stdin and writes stdout if they are named -", async () => {
     const { code, bytes } = await runCli(["decompress", "-", "-"], { stdin: readFileSync(corpus(source)) });
     expect(code).toBe(0);
     expect(sha256(bytes)).toBe(findFixture(source).sha256);
   });
 
-  it("names stdin where what came from there is damaged", async () => {
+  it("names stdin if the damaged input came from there", async () => {
     const stdin = readFileSync(damage("bloscpack-3/sum-sha1.blp"));
     const { code, err } = await runCli(["decompress", "-", join(folder, "out")], { stdin });
     expect(code).toBe(3);
     expect(err).toMatch(/^superchunk: stdin: chunk 2: [^\n]+\n$/);
   });
 
-  it("leaves nothing behind where the archive is damaged", async () => {
+  it("leaves nothing behind if the archive is damaged", async () => {
     const found = await runCli(["decompress", damage("bloscpack-3/sum-sha1.blp"), join(folder, "out")]);
     expect(found.code).toBe(3);
     expect(readdirSync(folder)).toEqual(["damaged-sum-sha1.blp"]);
   });
 
-  it("of an array writes raw bytes, or .npy where OUT has that name", async () => {
+  it("writes an array as raw bytes, or as .npy if OUT has that extension", async () => {
     const fixture = findFixture("bloscpack-3/array-i4-2d.blp");
     await runCli(["decompress", fixture.file, join(folder, "raw")]);
     await runCli(["decompress", fixture.file, join(folder, "x.npy")]);
@@ -479,14 +479,14 @@ describe("decompress", () => {
     expect(sha256(npy.subarray(128))).toBe(fixture.sha256);
   });
 
-  it("needs OUT where the name does not tell it, and refuses tables", async () => {
+  it("needs OUT if the name does not imply it, and refuses tables", async () => {
     expect((await runCli(["decompress", corpus("carray/blz-f8")])).code).toBe(2);
     expect((await runCli(["decompress", corpus("ctable/blz-btable"), join(folder, "out")])).code).toBe(2);
     expect(existsSync(join(folder, "out"))).toBe(false);
   });
 });
 
-describe("wrong use", () => {
+describe("wrong usage", () => {
   it.each([
     [[]],
     [["nonsense"]],
@@ -501,7 +501,7 @@ describe("wrong use", () => {
     expect(err).not.toBe("");
   });
 
-  it("wrong use is one line that names the help to look at", async () => {
+  it("wrong usage is one line that names the help page", async () => {
     expect((await runCli(["info", "--jsn", "x"])).err).toBe(
       `superchunk: unknown option '--jsn' (Did you mean --json?) See "superchunk info --help".\n`,
     );
@@ -510,7 +510,7 @@ describe("wrong use", () => {
     );
   });
 
-  it("with --json has its error on stdout too", async () => {
+  it("prints the error on stdout too with --json", async () => {
     const { code, out } = await runCli(["info", "--json"]);
     expect(code).toBe(2);
     expect(JSON.parse(out)).toEqual({
@@ -525,7 +525,7 @@ describe("wrong use", () => {
 });
 
 describe("help", () => {
-  it("of every command has examples, with options that it has", async () => {
+  it("of every command has examples, with options that the command has", async () => {
     const all = [...(await runCli(["--help"])).out.matchAll(/^ {2}([a-z]+)(?:\|\w)? \[options\]/gm)];
     expect(all.length).toBeGreaterThan(20);
     for (const [, command = ""] of all) {
@@ -542,7 +542,7 @@ describe("help", () => {
     }
   });
 
-  it("names the exit codes, and --version the package's version", async () => {
+  it("lists the exit codes, and --version prints the package's version", async () => {
     expect((await runCli(["--help"])).out).toContain("3 stored bytes contradict themselves");
     const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));
     expect((await runCli(["--version"])).out).toBe(`${version}\n`);

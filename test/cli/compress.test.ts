@@ -29,7 +29,7 @@ const ints = (from: number, count: number): Uint8Array =>
   new Uint8Array(Int32Array.from({ length: count }, (_, i) => from + i).buffer);
 
 describe("compress", () => {
-  it("makes FILE.blp with bloscpack's defaults, and decompress gives the file back", async () => {
+  it("makes FILE.blp with bloscpack's defaults, and decompress restores the file", async () => {
     writeFileSync(at("a.txt"), TEXT);
     const { code, err, out } = await runCli(["compress", at("a.txt")]);
     expect([code, out]).toEqual([0, ""]);
@@ -45,7 +45,7 @@ describe("compress", () => {
     expect(readdirSync(folder).sort()).toEqual(["a.txt", "a.txt.blp", "b.txt"]);
   });
 
-  it("takes all that blpk takes", async () => {
+  it("takes all options of blpk", async () => {
     writeFileSync(at("a.txt"), TEXT);
     writeFileSync(at("meta.json"), '{"who": "me", "n": [1, 2]}');
     const argv = [
@@ -95,7 +95,7 @@ describe("compress", () => {
     expect(decodeHeader(readFileSync(at("n.blp")), "n")).toMatchObject({ offsets: false, maxAppChunks: 0 });
   });
 
-  it("from stdin to stdout it is the same file", async () => {
+  it("gives the same file from stdin to stdout", async () => {
     writeFileSync(at("a.txt"), TEXT);
     await runCli(["compress", at("a.txt"), "-z", "1000"]);
     const { code, bytes } = await runCli(["compress", "-", "-z", "1000"], { stdin: TEXT });
@@ -103,7 +103,7 @@ describe("compress", () => {
     expect(bytes.equals(readFileSync(at("a.txt.blp")))).toBe(true);
   });
 
-  it("a .npy becomes an array and comes back as it was; with --bytes it stays a file", async () => {
+  it("a .npy becomes an array and comes back unchanged; with --bytes it stays a file", async () => {
     const file = npy("a.npy", "<i4", [10, 3], ints(0, 30));
     expect((await runCli(["compress", file, at("a.blp")])).code).toBe(0);
     const array = (await open(at("a.blp"))) as ArrayArchive;
@@ -114,7 +114,7 @@ describe("compress", () => {
     expect((await open(at("c.blp"))).kind).toBe("bytes");
   });
 
-  it("an existing file stays, exit 1, unless --force; wrong options are exit 2; a cut .npy is exit 3", async () => {
+  it("an existing file stays (exit 1) unless --force; wrong options exit with 2; a truncated .npy exits with 3", async () => {
     writeFileSync(at("a.txt"), TEXT);
     writeFileSync(at("a.txt.blp"), "x");
     const refused = await runCli(["compress", at("a.txt")]);
@@ -137,7 +137,7 @@ describe("compress", () => {
 });
 
 describe("append", () => {
-  it.each([[], ["--in-place"]])("puts bytes behind those of a Bloscpack file %s", async (...how) => {
+  it.each([[], ["--in-place"]])("appends bytes to a Bloscpack file %s", async (...how) => {
     writeFileSync(at("a.txt"), TEXT);
     await runCli(["compress", at("a.txt"), at("a.blp"), "-z", "10000"]);
     const { code, err } = await runCli(["append", at("a.blp"), at("a.txt"), ...how.flat()]);
@@ -151,7 +151,7 @@ describe("append", () => {
     expect(readdirSync(folder).sort()).toEqual(["a.blp", "a.txt"]);
   });
 
-  it("a full table is one line that says how to go on", async () => {
+  it("a full offset table is one line that says how to continue", async () => {
     writeFileSync(at("a.txt"), TEXT);
     await runCli(["compress", at("a.txt"), at("a.blp"), "--max-app-chunks", "0", "-z", "10000"]);
     const { code, err } = await runCli(["append", at("a.blp"), at("a.txt")]);
@@ -160,7 +160,7 @@ describe("append", () => {
     expect((await runCli(["append", at("a.blp"), at("a.txt"), "--grow"])).code).toBe(0);
   });
 
-  it("puts rows after those of a numpy array, a carray and an array of superchunks; others do not fit", async () => {
+  it("appends rows to a numpy array, a carray and an array of superchunks; other archives do not fit", async () => {
     const first = npy("a.npy", "<i4", [40], ints(0, 40));
     const more = npy("b.npy", "<i4", [7], ints(40, 7));
     const other = npy("c.npy", "<f4", [7], ints(0, 7));
@@ -182,7 +182,7 @@ describe("append", () => {
     expect((await runCli(["append", at("carray"), more, "--grow"])).code).toBe(2);
   });
 
-  it("puts rows after those of a table, from one structured .npy or from a file for each column", async () => {
+  it("appends rows to a table, from one structured .npy or from one file per column", async () => {
     cpSync(findFixture("ctable/bcolz-mixed").file, at("t"), { recursive: true });
     const fields = "[('id', '<i4'), ('name', '|S5'), ('price', '<f8')]";
     const row = Buffer.alloc(17);

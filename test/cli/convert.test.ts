@@ -35,7 +35,7 @@ describe("one archive", () => {
   it.each([
     ["blz-superchunk/aborted", 3, "INCOMPLETE"],
     ["carray/bcolz-object", 1, "UNSUPPORTED"],
-  ])("%s is refused with exit code %d, and nothing looks finished", async (path, exit, reason) => {
+  ])("%s is refused with exit code %d, and nothing looks complete", async (path, exit, reason) => {
     const report = join(folder, "report.json");
     const { code, out, err } = await runCli([
       "convert",
@@ -54,7 +54,7 @@ describe("one archive", () => {
     expect(existsSync(join(folder, "out", "zarr.json"))).toBe(false);
   });
 
-  it("with --json tells what was done in fields", async () => {
+  it("with --json reports what was done in fields", async () => {
     const { out } = await runCli([
       "convert",
       corpus("carray/blz-f8"),
@@ -74,7 +74,7 @@ describe("one archive", () => {
     });
   });
 
-  it("with --chunks-per-shard or --shard-size is cut as asked", async () => {
+  it("with --chunks-per-shard or --shard-size is cut as requested", async () => {
     await runCli(["convert", corpus("carray/blz-f8"), join(folder, "a"), "--chunks-per-shard", "2"]);
     expect(readJson("a", "zarr.json").chunk_grid.configuration.chunk_shape).toEqual([200]);
     const { out } = await runCli([
@@ -123,7 +123,7 @@ describe("one archive", () => {
     }
   });
 
-  it("--no-recode refuses where chunks cannot be copied", async () => {
+  it("--no-recode refuses if chunks cannot be copied", async () => {
     const { code, err } = await runCli([
       "convert",
       corpus("bloscpack-3/array-f4-3d-fortran.blp"),
@@ -134,7 +134,7 @@ describe("one archive", () => {
     expect(err).toContain("do not end on rows");
   });
 
-  it("--dry-run says what would happen and writes nothing", async () => {
+  it("--dry-run reports what would happen and writes nothing", async () => {
     const plan = await runCli([
       "convert",
       corpus("bloscpack-3/array-f4-3d-fortran.blp"),
@@ -179,7 +179,7 @@ describe("one archive", () => {
     expect((await runCli(["verify", source])).code).toBe(0);
   });
 
-  it("names targets that do not exist as wrong use, and those that do", async () => {
+  it("reports an unknown target as wrong usage, and lists the known ones", async () => {
     const { code, err } = await runCli(["convert", "--to", "hdf5", "a", "b"]);
     expect(code).toBe(2);
     expect(err).toContain("Allowed choices are zarr");
@@ -197,7 +197,7 @@ describe("the name of the destination", () => {
     expect(readFileSync(path)[0]).toBe(first);
   });
 
-  it("x.bcolz is an archive of bcolz, and what says nothing is Zarr", async () => {
+  it("x.bcolz means a bcolz archive, and a name without a known extension means Zarr", async () => {
     await runCli(["convert", corpus("carray/bcolz-u2-exact"), join(folder, "x.bcolz")]);
     expect(existsSync(join(folder, "x.bcolz", "meta", "storage"))).toBe(true);
     await runCli(["convert", corpus("carray/bcolz-u2-exact"), join(folder, "2016.08")]);
@@ -225,7 +225,7 @@ describe("one array in a file", () => {
   });
 });
 
-it("of a folder with unequal chunks in it, Python is told to read them", async () => {
+it("for a folder with unequal chunks, the output tells Python users how to read them", async () => {
   const { err } = await runCli(["convert", corpus("zarr3-rectilinear"), join(folder, "uneven.zarr")]);
   expect(err).toMatch(
     /in Python: import zarr; zarr.config.set\(\{"array.rectilinear_chunks": True\}\); import xarray/,
@@ -233,7 +233,7 @@ it("of a folder with unequal chunks in it, Python is told to read them", async (
 });
 
 describe("many archives", () => {
-  it("of a whole folder become one hierarchy; what cannot be converted is reported at the end", async () => {
+  it("in a folder become one hierarchy; what cannot be converted is reported at the end", async () => {
     const report = join(folder, "report.json");
     const { code, out, err } = await runCli([
       "convert",
@@ -254,7 +254,7 @@ describe("many archives", () => {
     expect(existsSync(join(folder, "all", "blz-superchunk", "aborted", "zarr.json"))).toBe(false);
   });
 
-  it("named one by one lie beside each other under their own names", async () => {
+  it("named one by one are put next to each other under their own names", async () => {
     const sources = [corpus("carray/blz-f8"), corpus("bloscpack-3/array-f8.blp"), corpus("ctable")];
     const { code } = await runCli(["convert", ...sources, join(folder, "out"), "--verify"]);
     expect(code).toBe(0);
@@ -276,7 +276,7 @@ describe("many archives", () => {
     expect(twice.code).toBe(2);
   });
 
-  it("--dry-run gives a line for each, and notes refusals in the exit code", async () => {
+  it("--dry-run prints one line for each, and includes refusals in the exit code", async () => {
     const { code, out } = await runCli(["convert", corpus("carray"), join(folder, "out"), "--dry-run"]);
     expect(code).toBe(1);
     expect(out).toMatch(/^copy +5\.47 KiB {2}\S+blz-f8 -> \/blz-f8$/m);
@@ -285,7 +285,7 @@ describe("many archives", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it("of a folder that holds none end with 1", async () => {
+  it("in a folder that holds none end with 1", async () => {
     writeFileSync(join(folder, "notes.txt"), "nothing of interest");
     expect((await runCli(["convert", folder, join(tmpdir(), "superchunk-never-made")])).code).toBe(1);
     expect(existsSync(join(tmpdir(), "superchunk-never-made"))).toBe(false);
@@ -293,7 +293,7 @@ describe("many archives", () => {
 });
 
 describe("an interruption", () => {
-  it("ends with 130, leaves nothing that looks finished, and --resume goes on", async () => {
+  it("ends with 130, leaves nothing that looks complete, and --resume continues", async () => {
     const source = join(folder, "source");
     cpSync(corpus("carray/blz-f8"), source, { recursive: true });
     const target = join(folder, "out");

@@ -23,7 +23,7 @@ function sha256(bytes: Uint8Array): string {
 }
 
 describe("info --json", () => {
-  it.each(readable)("tells dialect, kind, dtype, shape and checksum of $path", async (fixture) => {
+  it.each(readable)("reports dialect, kind, dtype, shape and checksum of $path", async (fixture) => {
     const { code, out, err } = await runCli(["info", fixture.file, "--json"]);
     const found = parseExactJson(out) as Record<string, unknown>;
     expect(err).toBe("");
@@ -52,14 +52,14 @@ describe("info --json", () => {
 });
 
 describe("cat", () => {
-  it.each(single)("--format raw gives the bytes of $path", async (fixture) => {
+  it.each(single)("--format raw prints the bytes of $path", async (fixture) => {
     const { code, bytes } = await runCli(["cat", fixture.file, "--format", "raw"]);
     expect(code).toBe(0);
     expect(sha256(bytes)).toBe(fixture.sha256);
   });
 
   it.each(columns)(
-    "--format raw --column $name gives the bytes of the column of $path",
+    "--format raw --column $name prints the bytes of the column of $path",
     async ({ fixture, name, values }) => {
       const { code, bytes } = await runCli(["cat", fixture.file, "--format", "raw", "--column", name]);
       expect(code).toBe(0);
@@ -68,7 +68,7 @@ describe("cat", () => {
     },
   );
 
-  it.each(single)("--format json gives head and tail of $path", async (fixture) => {
+  it.each(single)("--format json prints head and tail of $path", async (fixture) => {
     const { code, out } = await runCli(["cat", fixture.file, "--format", "json"]);
     expect(code).toBe(0);
     const flat = flatten(JSON.parse(out), fixture.kind === "bytes" ? 1 : fixture.shape.length);
@@ -79,7 +79,7 @@ describe("cat", () => {
   });
 
   it.each(columns)(
-    "--format json gives head and tail of column $name of $path",
+    "--format json prints head and tail of column $name of $path",
     async ({ fixture, name, values }) => {
       const { out } = await runCli(["cat", fixture.file, "--format", "json", "--column", name]);
       const flat = flatten(JSON.parse(out), values.shape.length);
@@ -88,7 +88,7 @@ describe("cat", () => {
     },
   );
 
-  it.each(single)("--format npy gives a header that ends before the bytes of $path", async (fixture) => {
+  it.each(single)("--format npy prints a header that ends before the bytes of $path", async (fixture) => {
     const { code, bytes } = await runCli(["cat", fixture.file, "--format", "npy"]);
     expect(code).toBe(0);
     const start = 10 + bytes.readUInt16LE(8);
@@ -100,7 +100,7 @@ describe("cat", () => {
     expect(sha256(bytes.subarray(start))).toBe(fixture.sha256);
   });
 
-  it.each(single)("--slice ::3 of $path as raw is every third row of all of it", async (fixture) => {
+  it.each(single)("--slice ::3 of $path as raw is every third row of the whole array", async (fixture) => {
     const whole = (await runCli(["cat", fixture.file, "--format", "raw"])).bytes;
     const part = (await runCli(["cat", fixture.file, "--format", "raw", "--slice", "::3"])).bytes;
     const rows = fixture.shape[0] ?? 1;
@@ -130,7 +130,7 @@ describe("verify", () => {
 
 describe("chunks", () => {
   it.each(single)(
-    "lists as many chunks of $path as its producer wrote, none outside of the archive",
+    "lists as many chunks of $path as its producer wrote, none outside the archive",
     async (fixture) => {
       const { code, out } = await runCli(["chunks", fixture.file, "--json"]);
       const chunks = JSON.parse(out) as {
@@ -174,7 +174,7 @@ describe("archives that must be refused", () => {
 });
 
 describe("verify of Python objects", () => {
-  it("says that they are checked in part, and ends with 1", async () => {
+  it("says that they are checked only in part, and ends with 1", async () => {
     const file = loadArchives().find((fixture) => fixture.path === "carray/bcolz-object")?.file ?? "";
     const text = await runCli(["verify", file]);
     expect(text.code).toBe(1);

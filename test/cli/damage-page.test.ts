@@ -77,7 +77,7 @@ describe("docs/damage.md", () => {
     expect([code, err]).toEqual([expected, expect.not.stringContaining("internal")]);
   });
 
-  it("verify says of each what can be saved, and by which command", async () => {
+  it("verify reports for each archive what can be saved, and with which command", async () => {
     for (const [name, said] of [
       ["other", ""],
       ["counted", "every chunk is intact and can be saved: superchunk repair counted DST\n"],
@@ -97,7 +97,7 @@ describe("docs/damage.md", () => {
     expect(salvage.whole + salvage.gone).toBe(6);
   });
 
-  it("verify names no command where no chunk is whole", async () => {
+  it("verify names no command if no chunk is whole", async () => {
     const path = join(folder, "gone");
     cpSync(findFixture("carray/bcolz-f8-chunks").file, path, { recursive: true });
     for (const name of readdirSync(join(path, "data"))) rmSync(join(path, "data", name));
@@ -106,7 +106,7 @@ describe("docs/damage.md", () => {
     expect(out).not.toContain("superchunk repair");
   });
 
-  it("what was filled is named by info and verify", async () => {
+  it("info and verify name what was filled", async () => {
     expect((await runCli(["info", "saved"])).out).toMatch(
       /rows 1,?\d* to .*fill value|rows \d+ to \d+ hold a fill value/,
     );

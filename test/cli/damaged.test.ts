@@ -50,7 +50,7 @@ describe.each(["blz", "carray", "rows.blp", "zarr"])("%s", (name) => {
   const path = (): string => at(name);
 
   it.each(["cat", "decompress", "convert"])(
-    "%s stops at the damage where nothing else is asked for",
+    "%s stops at the damage unless asked to continue",
     async (command) => {
       const argv =
         { cat: ["--format", "raw"], decompress: ["-"], convert: [at(`${name}.npy`), "--to", "npy"] }[
@@ -105,13 +105,13 @@ describe.each(["blz", "carray", "rows.blp", "zarr"])("%s", (name) => {
   );
 });
 
-it("of an archive that is whole nothing is said, and the exit code is 0", async () => {
+it("nothing is reported for a whole archive, and the exit code is 0", async () => {
   await runCli(["compress", at("rows.bin"), at("whole.blp")]);
   const { code, err, bytes } = await runCli(["cat", at("whole.blp"), "--damaged", "skip"]);
   expect([code, err, rowsOf(bytes)]).toEqual([0, "", [...ROWS]]);
 });
 
-it("the library gives the same list with what it opens", async () => {
+it("the library returns the same list with what it opens", async () => {
   const reports: unknown[] = [];
   const array = await openArray(at("blz"), { damaged: "fill", onDamage: (report) => reports.push(report) });
   expect(rowsOf(await array.getBytes())).toEqual(filled);

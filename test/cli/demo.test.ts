@@ -7,7 +7,7 @@ import { repositoryRoot } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
 import { buildPackage } from "./built.ts";
 
-it("the demo converts three real archives, and zarrita reads every value of them back", async () => {
+it("the demo converts three real archives, and zarrita reads every value of the results", async () => {
   const folder = temporaryFolder();
   try {
     await buildPackage(folder);

@@ -27,17 +27,17 @@ describe("exit codes", () => {
     expect(exitCodeOf(new SuperchunkError(code as ErrorCode, "x"))).toBe(exit);
   });
 
-  it("help is done, every other complaint of the parser is wrong use", () => {
+  it("help is success, every other complaint of the parser is wrong usage", () => {
     expect(exitCodeOf(new CommanderError(0, "commander.helpDisplayed", "(outputHelp)"))).toBe(0);
     expect(exitCodeOf(new CommanderError(1, "commander.unknownOption", "error: unknown option"))).toBe(2);
   });
 
-  it("[FX-01] a signal is 128 and its number", () => {
+  it("[FX-01] a signal is 128 plus its number", () => {
     expect(exitCodeOf(new Interruption("SIGINT"))).toBe(130);
     expect(exitCodeOf(new Interruption("SIGTERM"))).toBe(143);
   });
 
-  it("a fault of the program itself is a failure that says so", () => {
+  it("a bug in the program itself is a failure that says so", () => {
     expect(exitCodeOf(new TypeError("x is not a function"))).toBe(1);
     expect(describeFailure(new TypeError("x is not a function"))).toMatch(
       /^internal error: x is not a function; run again with --debug/,
@@ -71,7 +71,7 @@ describe("an error for programs", () => {
     expect(describeFailure(new SuperchunkError("IO", "one\n  two", { path: "p" }))).toBe("p: one two");
   });
 
-  it("of the system is IO, or NO_SPACE where the disk is full", () => {
+  it("of the operating system is IO, or NO_SPACE if the disk is full", () => {
     const full = Object.assign(new Error("ENOSPC: no space left on device, write"), {
       code: "ENOSPC",
       path: "/x",
@@ -84,7 +84,7 @@ describe("an error for programs", () => {
   });
 });
 
-it("options of the library in a message are those of the command; other braces stay", () => {
+it("a library option named in a message is shown as the command's option; other braces stay", () => {
   const error = new SuperchunkError(
     "INCOMPLETE",
     'give {dtype: "<f8"}, {shape}, {scan: true} and {holes: "fill"}; not {other: true} of {holes',

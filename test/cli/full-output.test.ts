@@ -21,7 +21,7 @@ it.each([
   ["EIO", 1, "superchunk: stdout: the output is incomplete (EIO while writing)\n"],
   ["EPIPE", 0, ""],
 ] as const)(
-  "where printing ends with %s the exit code is %i, and the message names stdout",
+  "when printing ends with %s the exit code is %i, and the message names stdout",
   async (code, exit, told) => {
     let err = "";
     const stderr = new PassThrough();

@@ -119,7 +119,7 @@ function runShell(line: string): Promise<{ code: number | null; text: string }> 
 }
 
 describe.skipIf(process.platform === "win32")("the help", () => {
-  it.each(names)("of %s has examples, and they fit a terminal", async (name) => {
+  it.each(names)("of %s has examples that fit a terminal", async (name) => {
     expect(examples.filter(([of]) => of === name).length).toBeGreaterThan(0);
     const { out } = await runCli([name, "--help"]);
     const isExample = (line: string): boolean => examples.some(([, each]) => each === line.trim());

@@ -17,7 +17,7 @@ const create = (...more: readonly string[]) =>
 const versionOf = (...names: readonly string[]): number | undefined => readFileSync(at(...names))[4];
 
 describe("set --in-place", () => {
-  it("changes values in the file that they are in, which compact makes version 3 again", async () => {
+  it("changes values in their own file, which compact makes version 3 again", async () => {
     expect((await create()).code).toBe(0);
     expect(versionOf("a", ...SUPERCHUNK)).toBe(3);
     const set = ["set", at("a"), "--slice", "150:160", "--value", "123456789012", "--in-place"];
@@ -45,7 +45,7 @@ describe("set --in-place", () => {
 });
 
 describe("--reserve", () => {
-  it("leaves room behind the chunks of an array, and of a file", async () => {
+  it("leaves room after the chunks of an array, and of a file", async () => {
     expect((await create("--reserve", "50%")).code).toBe(0);
     expect(versionOf("a", ...SUPERCHUNK)).toBe(4);
     const size = readFileSync(at("a", ...SUPERCHUNK)).length;
@@ -58,13 +58,13 @@ describe("--reserve", () => {
     expect(readFileSync(at("back")).equals(readFileSync(at("text")))).toBe(true);
   });
 
-  it.each(["x", "10x", "%"])("%s is no size and no share", async (reserve) => {
+  it.each(["x", "10x", "%"])("%s is neither a size nor a share", async (reserve) => {
     expect((await create("--reserve", reserve)).code).toBe(2);
   });
 });
 
 describe("compress --stream", () => {
-  it("writes stdin to stdout without knowing its length, and decompress reads that from a pipe", async () => {
+  it("writes stdin to stdout without knowing its length, and decompress reads the result from a pipe", async () => {
     const text = Buffer.from(Array.from({ length: 9000 }, (_, i) => `line ${i}\n`).join(""));
     const { code, bytes } = await runCli(["compress", "-", "-", "--stream", "-z", "8K"], { stdin: text });
     expect(code).toBe(0);

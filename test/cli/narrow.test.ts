@@ -23,7 +23,7 @@ describe("on a terminal of 80 columns", () => {
   const whole = loadArchives().filter(({ refuse }) => !refuse);
 
   it.each(whole.map(({ path }) => path))(
-    "the chunks of %s have their numbers, files and digests",
+    "prints the chunks of %s with their numbers, files and digests",
     async (path) => {
       const argv = ["chunks", join(corpusFolder, path)];
       const shown = await shownIn(80, argv);
@@ -45,7 +45,7 @@ describe("on a terminal of 80 columns", () => {
     },
   );
 
-  it("ls and verify put what is too long on lines of its own", async () => {
+  it("ls and verify put long values on separate lines", async () => {
     for (const command of ["ls", "verify"]) {
       const argv = [command, join(corpusFolder, "bloscpack-3")];
       const shown = await shownIn(80 + corpusFolder.length, argv);
@@ -54,7 +54,7 @@ describe("on a terminal of 80 columns", () => {
     }
   });
 
-  it("containers with a long prefix are told line by line", async () => {
+  it("lists containers with a long prefix line by line", async () => {
     const set = join(folder, "set.json");
     const source = join(corpusFolder, "bloscpack-3", "array-i4-2d.blp");
     expect((await runCli(["virtualize", source, set, "--to", "kerchunk"])).code).toBe(0);
@@ -63,7 +63,7 @@ describe("on a terminal of 80 columns", () => {
     expect(await shownIn(80, added)).toContain(`far\n  ${prefix}\n  local\n`);
   });
 
-  it("the files that a link would change are named above their numbers", async () => {
+  it("prints the files that a link would change above their numbers", async () => {
     const argv = ["link", join(corpusFolder, "carray", "bcolz-f8-chunks"), "--dry-run"];
     const { out } = await runCli(argv, { terminal: true, columns: 80 });
     expect(out).toMatch(/__0\.blp\n +link {4}c\/0 /);
@@ -85,7 +85,7 @@ it("in a pipe every archive and every chunk has one line, however long", async (
   expect(await lines("chunks", carray)).toHaveLength(1 + chunks.length);
 });
 
-it("a line is folded where it is too wide, and only there", () => {
+it("a line is folded only if it is too wide", () => {
   expect(foldLine("ab", "cd", 3, 6)).toEqual(["ab  cd"]);
   expect(foldLine("ab", "cd", 3, 5)).toEqual(["ab", "   cd"]);
   expect(foldLine("ab", "cd", 3)).toEqual(["ab  cd"]);

@@ -24,7 +24,7 @@ describe("a link out of a folder of archives", () => {
     symlinkSync("circle", join(tree, "circle"));
   });
 
-  it("is told by ls and verify as not followed, and is no damage", async () => {
+  it("is reported by ls and verify as not followed, and is not damage", async () => {
     const listed = await runCli(["ls", tree]);
     expect(listed.code).toBe(0);
     expect(listed.out).toContain(`a link out of the folder, to ${join(folder, "far")}: not followed`);
@@ -42,7 +42,7 @@ describe("a link out of a folder of archives", () => {
   });
 
   it.each([["zarr"], ["bcolz"]])(
-    "is not converted to %s, which is a failure, and no damage",
+    "is not converted to %s, which is a failure but not damage",
     async (format) => {
       const { code, err } = await runCli(["convert", tree, join(folder, "out"), "--to", format]);
       expect(code).toBe(1);
@@ -50,7 +50,7 @@ describe("a link out of a folder of archives", () => {
     },
   );
 
-  it("inside of an archive is damage", async () => {
+  it("inside an archive is damage", async () => {
     rmSync(join(tree, "a", "data"), { recursive: true });
     symlinkSync(join(folder, "far", "data"), join(tree, "a", "data"));
     const { code, out } = await runCli(["verify", tree]);
@@ -59,8 +59,8 @@ describe("a link out of a folder of archives", () => {
   });
 });
 
-describe("a link back to a folder that it lies in", () => {
-  it.each([false, true])("ends the walk, and is no damage (in a Zarr group: %s)", async (isGroup) => {
+describe("a link back to a folder that contains it", () => {
+  it.each([false, true])("ends the walk, and is not damage (in a Zarr group: %s)", async (isGroup) => {
     const tree = join(folder, "tree");
     mkdirSync(tree);
     await runCli(["create", join(tree, "a"), "--dtype", "<i4", "--shape", "10"]);
@@ -85,7 +85,7 @@ describe("a link back to a folder that it lies in", () => {
   });
 });
 
-it("a .blp that is a dead link is told, not passed over; other dead links and pipes beside archives are", async () => {
+it("a .blp that is a dead link is reported; other dead links and pipes next to archives are skipped", async () => {
   await runCli(["create", join(folder, "a"), "--dtype", "<i4", "--shape", "10"]);
   symlinkSync("gone", join(folder, "README"));
   execFileSync("mkfifo", [join(folder, "pipe")]);
@@ -98,7 +98,7 @@ it("a .blp that is a dead link is told, not passed over; other dead links and pi
   );
 });
 
-describe("a part of something", () => {
+describe("a part of an archive", () => {
   it.each(["info", "cat", "chunks"])("%s of a part names the folder that is meant", async (command) => {
     const array = join(folder, "a");
     await runCli(["create", array, "--dtype", "<i4", "--shape", "10", "--attr", "x=1"]);
@@ -115,7 +115,7 @@ describe("a part of something", () => {
     }
   });
 
-  it("as a folder is sent to the one above, and told all that was looked for", async () => {
+  it("given as a folder points to its parent, and lists everything that was looked for", async () => {
     const array = join(folder, "a");
     await runCli(["create", array, "--dtype", "<i4", "--shape", "10"]);
     const { code, err } = await runCli(["info", join(array, "meta")]);

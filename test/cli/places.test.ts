@@ -69,7 +69,7 @@ async function valuesOf(root: string, allow: readonly string[]): Promise<unknown
 const spansOf = ({ places }: Record<string, unknown>): unknown =>
   Object.fromEntries((places as { name: string; spans: unknown }[]).map(({ name, spans }) => [name, spans]));
 
-test("chunks tells where each superchunk lies", async () => {
+test("chunks prints the place where each superchunk is stored", async () => {
   const { root, cold } = await spread();
   const { code, out } = await runCli(["chunks", root, "--allow", cold, "--json"]);
   expect(code).toBe(0);
@@ -84,7 +84,7 @@ test("chunks tells where each superchunk lies", async () => {
   for (const file of files) expect(lines.out).toContain(`  ${file}`);
 });
 
-test("create spreads superchunks; every command wants the place to be allowed, and says how", async () => {
+test("create spreads superchunks; every command requires the place to be allowed, and says how", async () => {
   const { root, cold } = await spread();
   for (const command of ["info", "cat", "verify", "ls", "chunks", "compact", "append", "set", "resize"]) {
     const more: Record<string, string[]> = {
@@ -110,7 +110,7 @@ test("create spreads superchunks; every command wants the place to be allowed, a
   expect(cbytes).toBeGreaterThan(0);
 });
 
-test("place lists, moves, adds and removes; what is not allowed is listed without its bytes", async () => {
+test("place lists, moves, adds and removes; a place that is not allowed is listed without its bytes", async () => {
   const { folder, root, cold } = await spread();
   const spans = [
     [0, 0],
@@ -160,7 +160,7 @@ test("place lists, moves, adds and removes; what is not allowed is listed withou
   expect(await valuesOf(root, [])).toEqual([...ramp(100)]);
 });
 
-test("every command that writes keeps the rows right", async () => {
+test("every writing command keeps the rows right", async () => {
   const { folder, root, cold } = await spread();
   const allow = ["--allow", cold];
   writeFileSync(join(folder, "more"), Int32Array.of(100, 101, 102));
@@ -177,7 +177,7 @@ test("every command that writes keeps the rows right", async () => {
   expect((await runCli(["verify", folder, ...allow])).code).toBe(0);
 });
 
-test("compact --move-older-than moves what is old to the slow place", async () => {
+test("compact --move-older-than moves old superchunks to the slow place", async () => {
   const { root, cold } = await spread("--place-by", "tier");
   const moved = await done("compact", root, "--allow", cold, "--move-older-than", "3");
   expect(moved).toMatchObject({ moved: { superchunks: 4 } });
@@ -188,7 +188,7 @@ test("compact --move-older-than moves what is old to the slow place", async () =
   expect(await valuesOf(root, [cold])).toEqual([...ramp(100)]);
 });
 
-test("places in S3: superchunks go there, are read back, and moved", async () => {
+test("superchunks are written to a place in S3, read back and moved", async () => {
   const { root } = await spread("--place", `s3=s3://${s3.bucket}/slow`);
   const { cold } = { cold: join(root, "..", "cold disk") };
   const allow = [cold, `s3://${s3.bucket}/slow`];
@@ -208,7 +208,7 @@ test("places in S3: superchunks go there, are read back, and moved", async () =>
   expect(await valuesOf(root, named)).toEqual([...ramp(50)]);
 });
 
-test("a root in S3 with a place on this disk", async () => {
+test("an array in S3 can have a place on the local disk", async () => {
   const folder = temporaryFolder();
   const place = join(folder, "near");
   const root = `s3://${s3.bucket}/far`;
@@ -239,7 +239,7 @@ test("convert takes an array with places, alone and in a folder of many", async 
   expect(await valuesOf(join(folder, "many.zarr", "b"), [])).toEqual([...ramp(100)]);
 });
 
-test("references, indexes and plans are made of an array with places; a link is refused", async () => {
+test("an array with places gets references, indexes and plans; a link is refused", async () => {
   const { folder, root, cold } = await spread();
   const set = join(folder, "set.json");
   await done("virtualize", root, set, "--to", "kerchunk", "--allow", cold);
@@ -261,7 +261,7 @@ test("references, indexes and plans are made of an array with places; a link is 
   });
 });
 
-test("plans to verify, refer and repair keep what is allowed", async () => {
+test("plans to verify, virtualize and repair keep what is allowed", async () => {
   const { folder, root, cold } = await spread();
   const planned = async (work: string, to: string, ...more: readonly string[]): Promise<number> => {
     const plan = join(folder, `${work}${more.length}.json`);
@@ -287,7 +287,7 @@ test("plans to verify, refer and repair keep what is allowed", async () => {
   expect(await valuesOf(join(saved, "array"), [])).toEqual(kept);
 });
 
-test("a place on a web server is read, and new superchunks go elsewhere", async () => {
+test("a place on a web server is read, and new superchunks are written elsewhere", async () => {
   const { folder, root, cold } = await spread();
   const names = readdirSync(cold, { recursive: true, encoding: "utf8" }).filter((name) =>
     /\.\w+$/.test(name),
@@ -315,7 +315,7 @@ test("a place on a web server is read, and new superchunks go elsewhere", async 
   }
 });
 
-test("a place elsewhere now is read through a container that says where", async () => {
+test("a place that has moved is read through a container that says where", async () => {
   const { folder, root, cold } = await spread();
   renameSync(cold, join(folder, "moved"));
   const location = `file://${join(folder, "moved")}/`;
@@ -340,7 +340,7 @@ test("a link out of a place is refused", async () => {
   expect([code, out]).toEqual([3, expect.stringContaining("UNSAFE_PATH")]);
 });
 
-test("writers append together, and what is whole of all places goes into a repaired copy", async () => {
+test("several writers append together, and a repaired copy has the whole superchunks of all places", async () => {
   const { folder, root, cold } = await spread();
   const append = (): Promise<unknown> =>
     done("append", root, join(folder, "rows"), "--shared", "--allow", cold);
@@ -361,7 +361,7 @@ test("writers append together, and what is whole of all places goes into a repai
   expect(await valuesOf(mended, [])).toEqual(values.map((value, row) => (row >= 16 && row < 32 ? 0 : value)));
 });
 
-test("what does not go with places refuses with the reason", async () => {
+test("options that do not work with places are refused with the reason", async () => {
   const { folder, root, cold } = await spread();
   const refused = async (reason: RegExp, ...argv: readonly string[]): Promise<void> => {
     const { code, err } = await runCli(argv);
@@ -412,7 +412,7 @@ function here(text: string, folder: string): string {
 const examplesWith = (document: string, part: string): string[] =>
   readExamples(document, "sh").filter((block) => block.includes(part));
 
-test("the guides' commands about places do what they say, as they are typed", async () => {
+test("the guides' commands about places run as typed, and do what the guides say", async () => {
   const folder = temporaryFolder();
   const values = ramp(12);
   writeFileSync(
@@ -440,7 +440,7 @@ test("the guides' commands about places do what they say, as they are typed", as
   expect(await valuesOf(root, allow)).toEqual([...values]);
 });
 
-test("the guide's allowed places read what lies in them: a disk, and S3 behind another endpoint", async () => {
+test("the guide's allowed places read what is stored in them: on a disk, and in S3 behind another endpoint", async () => {
   const folder = temporaryFolder();
   writeFileSync(join(folder, "rows"), ramp(20));
   const made = [
@@ -469,7 +469,7 @@ test("the guide's allowed places read what lies in them: a disk, and S3 behind a
   }
 });
 
-test("a copy of the folder is read and never written; a folder that was moved stays the owner [FG-21]", async () => {
+test("a copied folder is read but never written; a moved folder stays the owner [FG-21]", async () => {
   const { folder, root, cold } = await spread();
   const copy = join(folder, "copy");
   cpSync(root, copy, { recursive: true });

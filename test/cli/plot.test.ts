@@ -63,7 +63,7 @@ function dotsOf(lines: readonly string[], columns: number): number[][] {
 
 describe("an envelope", () => {
   it.each([2, 100, 4096, 4097, 70_001])(
-    "of %i values has the least and the greatest of each column",
+    "of %i values has the minimum and maximum of each column",
     (length) => {
       const values = Array.from({ length }, (_, i) => Math.round(1000 * Math.sin(i * i)));
       const envelope = new Envelope();
@@ -79,7 +79,7 @@ describe("an envelope", () => {
     },
   );
 
-  it("is drawn from its least to its greatest value, and joined from column to column", () => {
+  it("is drawn from its minimum to its maximum, and joined from column to column", () => {
     const envelope = new Envelope();
     for (const value of [0, 0, 11, 11]) envelope.add(value);
 
@@ -103,7 +103,7 @@ describe("an envelope", () => {
 });
 
 describe("cat --plot", () => {
-  it("draws a wave as high and low as it is, over the width of the terminal", async () => {
+  it("draws a wave at its true height, over the width of the terminal", async () => {
     const { out } = await runCli(["cat", join(folder, "wave"), "--plot"], { terminal: true, columns: 60 });
 
     const lines = out.split("\n");
@@ -135,7 +135,7 @@ describe("cat --plot", () => {
     expect(out).toMatch(/\n *10 +28\n *rows\n$/);
   });
 
-  it("draws the rows that conditions find", async () => {
+  it("draws the rows that match conditions", async () => {
     const table = join(corpusFolder, "ctable/bcolz-daily-equities");
     const found = await runCli([
       "cat",
@@ -157,7 +157,7 @@ describe("cat --plot", () => {
     expect(out).toMatch(new RegExp(`0 +${(values.length - 1).toLocaleString("en-US")}\\n`));
   });
 
-  it("tells of values that are not numbers, and prints dates as dates", async () => {
+  it("reports values that are not numbers, and prints dates as dates", async () => {
     expect(await show(join(folder, "gaps"))).toContain("4 of 40 rows without a number");
     const days = await show(join(folder, "days"));
     expect(days).toContain("2016-07-22 ┤");
@@ -165,7 +165,7 @@ describe("cat --plot", () => {
     expect(days).toContain("1 of 5 rows without a number");
   });
 
-  it("draws one value and none", async () => {
+  it("draws a single value, and no values", async () => {
     expect(await show(join(folder, "one"))).toMatch(/7 ┤/);
     expect(await show(join(folder, "none"))).toBe("no rows\n");
   });
@@ -180,7 +180,7 @@ describe("cat --plot", () => {
   });
 });
 
-describe("samples of info", () => {
+describe("samples in info", () => {
   it("are drawn on a terminal, and left out elsewhere, in JSON and on request", async () => {
     const path = join(folder, "wave");
     const plain = await runCli(["info", path]);
@@ -196,7 +196,7 @@ describe("samples of info", () => {
     expect(code).toBe(2);
   });
 
-  it("have the means of the chunks that are read", async () => {
+  it("show the means of the chunks that are read", async () => {
     const { out } = await runCli(["info", join(folder, "wave"), "--sample"]);
     const chunks = [0, 7, 14, 21, 28, 35, 42, 49];
     const means = chunks.flatMap((chunk) =>
@@ -208,7 +208,7 @@ describe("samples of info", () => {
     expect(out).toContain(sparkline(means));
   });
 
-  it("say where a column is damaged, and show the others", async () => {
+  it("mark a damaged part of a column, and show the others", async () => {
     const path = join(folder, "damaged.bcolz");
     cpSync(join(corpusFolder, "ctable/bcolz-daily-equities"), path, { recursive: true });
     const file = join(path, "close/data/__0.blp");
@@ -224,7 +224,7 @@ describe("samples of info", () => {
   });
 });
 
-it("a sparkline has a bar for each value, and a blank for none", () => {
+it("a sparkline has a bar for each value, and a blank for a missing one", () => {
   expect(sparkline([0, 1, 2, 3, 4, 5, 6, 7])).toBe("▁▂▃▄▅▆▇█");
   expect(sparkline([5, Number.NaN, 5])).toBe("▄ ▄");
   expect(sparkline([])).toBe("");

@@ -74,7 +74,7 @@ function repeatArray(name: string, times: number): string {
 }
 
 describe("the process", () => {
-  it("verifies very many archives in several threads, and tells of them as one thread does", async () => {
+  it("verifies very many archives in several threads, with the same report as one thread", async () => {
     const tree = join(folder, "verified");
     for (let i = 0; i < 170; i++) {
       const name = join(tree, `${i}`.padStart(3, "0"));
@@ -91,7 +91,7 @@ describe("the process", () => {
     expect(JSON.parse(together.out).totals.damaged).toBe(8);
   });
 
-  it("converts very many archives in several threads, all of them the same", async () => {
+  it("converts very many archives in several threads, with the same result for each", async () => {
     const tree = join(folder, "many");
     for (let i = 0; i < 110; i++)
       cpSync(join(corpusFolder, "bloscpack-3", "array-f8.blp"), join(tree, `${i}.blp`));
@@ -124,7 +124,7 @@ describe("the process", () => {
     expect((await end(start(...argv))).code).toBe(code);
   });
 
-  it("ends quietly, as done, when the reader of its output goes away", async () => {
+  it("ends quietly with success when the reader of its output goes away", async () => {
     const child = start("cat", repeatArray("long", 150));
     let err = "";
     child.stderr.on("data", (piece) => {
@@ -142,7 +142,7 @@ describe("the process", () => {
     expect([code, err]).toEqual([130, "superchunk: interrupted\n"]);
   });
 
-  it("stopped while converting leaves no temporary file and no finished look, and --resume goes on", async () => {
+  it("leaves no temporary file and nothing that looks complete if stopped during a conversion, and --resume continues", async () => {
     const source = repeatArray("source", 1000);
     const target = join(folder, "out.zarr");
     // Who watches from outside may sleep until all is done: it is the process itself that sends it once it has begun.
@@ -176,7 +176,7 @@ describe("the process", () => {
     expect(result.chunksCopied).toBe(7000 - 10 * result.shardsKept);
   });
 
-  it("reads an archive over HTTP with ranges", async () => {
+  it("reads an archive over HTTP with range requests", async () => {
     const bytes = readFileSync(join(corpusFolder, "bloscpack-3", "array-f8.blp"));
     const server = createServer((request, response) => {
       const range = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? "");

@@ -7,12 +7,12 @@ import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
 
 describe("the progress bar", () => {
-  it("shows the part, the rate and the time left", () => {
+  it("shows the percentage, the rate and the time left", () => {
     const line = drawBar("convert", { done: 25 << 20, total: 100 << 20, label: "close" }, 5, 120);
     expect(line).toBe("convert  [######..................]   25 %  5.00 MiB/s  0:15 left  close");
   });
 
-  it("is drawn on a terminal that does not know its width", () => {
+  it("is drawn on a terminal that does not report its width", () => {
     const drawn: string[] = [];
     const stderr = Object.assign(new PassThrough(), { isTTY: true, columns: 0 });
     stderr.on("data", (text: Buffer) => drawn.push(text.toString()));
@@ -31,7 +31,7 @@ describe("the progress bar", () => {
     expect(drawn.join("")).toContain("create a  [######..");
   });
 
-  it("never exceeds the terminal's width, and never 100 %", () => {
+  it("never exceeds the terminal's width, or 100 %", () => {
     expect(drawBar("convert", { done: 50, total: 100, label: "x".repeat(200) }, 1, 40)).toHaveLength(39);
     expect(drawBar("verify", { done: 7, total: 0 }, 1, 80)).toContain("100 %");
   });

@@ -19,7 +19,7 @@ test.each([
   ["full", [0, 0, 4, 8]],
   ["0.000001", [0, 2, 5, 8]],
   ["3600", [0, 0, 0, 0]],
-] as const)("--publish %s shows rows when it says, and all at the end", async (when, expected) => {
+] as const)("--publish %s shows rows when it says so, and all rows at the end", async (when, expected) => {
   const path = join(await makeFolder(), "live");
   const dtype = parseDType("<i4", "test");
   const settings = { dtype, chunklen: 2, superchunklen: 2, zarr: true };
@@ -48,7 +48,7 @@ test.each([
   await store.close?.();
 });
 
-test("the commands take it for arrays of superchunks only, and say what stays where rows are not whole", async () => {
+test("the commands accept it only for arrays of superchunks, and say what is held back if rows are not whole", async () => {
   const folder = await makeFolder();
   const live = join(folder, "live");
   const rows = new Uint8Array(Int32Array.of(1, 2, 3).buffer);

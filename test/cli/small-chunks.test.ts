@@ -36,7 +36,7 @@ const valuesAt = async (path: string): Promise<unknown> =>
 const chunksAt = async (path: string): Promise<number> =>
   (await run("chunks", path)).trim().split("\n").length - 1;
 
-test("appended by other lengths than those of its chunks, an array is compacted into large ones", async () => {
+test("an array appended to in lengths other than its chunks' is compacted into large chunks", async () => {
   const folder = temporaryFolder();
   const root = join(folder, "array");
   await run("create", root, "--dtype", "<i4", "--shape", "0", "--chunklen", "20", "--superchunklen", "3");
@@ -53,7 +53,7 @@ test("appended by other lengths than those of its chunks, an array is compacted 
   await run("verify", root, join(folder, "grown.zarr"), join(folder, "large.zarr"));
 });
 
-test("files with short chunks at their ends become one rectilinear array without padding, and that large chunks", async () => {
+test("files with short last chunks become one rectilinear array without padding, which then gets large chunks", async () => {
   const folder = temporaryFolder();
   const zarr = join(folder, "all.zarr");
   const files: string[] = [];

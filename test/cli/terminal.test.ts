@@ -33,7 +33,7 @@ describe("the width of text", () => {
     expect(textWidth(padEnd(text, 9))).toBe(9);
   });
 
-  it("is kept by what is cut: the end stays, and neither a character nor an escape is cut in two", () => {
+  it("is respected when text is cut: the end stays, and no character or escape sequence is split", () => {
     expect(fitEnd("/data/bundles/prices.blp", 14)).toBe(".../prices.blp");
     expect(fitEnd("価格価格価格.blp", 10)).toBe("...格.blp");
     for (let width = 0; width < 24; width++) {
@@ -52,12 +52,12 @@ describe("a table", () => {
     ["short", "30"],
   ];
 
-  it("is aligned by what its cells take on the terminal", () => {
+  it("is aligned by the width of its cells on the terminal", () => {
     const at = alignRows(rows, new Set([1])).map((line) => textWidth(line));
     expect(new Set(at)).toEqual(new Set([64]));
   });
 
-  it("has long names on lines of their own where the terminal is narrow, and the others stay aligned", () => {
+  it("puts long names on separate lines if the terminal is narrow, and keeps the others aligned", () => {
     expect(alignRows(rows, new Set([1]), 40)).toEqual([
       `name${" ".repeat(35)}n`,
       LONG,
@@ -83,7 +83,7 @@ describe("the progress bar", () => {
     }
   });
 
-  it("shares the room between two names, and shows no control character of either", () => {
+  it("shares the width between two names, and shows no control character of either", () => {
     const line = drawBar("verify", { ...progress, label: `b${ESC}[2J` }, 5, 90, { name: `a${ESC}[31m/x` });
     expect(line).toContain("verify a\\x1b[31m/x  [######");
     expect(line).toContain("b\\x1b[2J");
@@ -91,7 +91,7 @@ describe("the progress bar", () => {
   });
 });
 
-describe("names and attributes that would steer a terminal", () => {
+describe("names and attributes that would control a terminal", () => {
   let folder: string;
   let table: string;
 
@@ -116,7 +116,7 @@ describe("names and attributes that would steer a terminal", () => {
     expect((await runCli(["convert", table, join(folder, `z${ESC}[5m`)])).code).toBe(0);
   });
   it.each(["info", "ls", "chunks", "columns", "attrs", "verify", "cat"])(
-    "%s prints none of them raw on a terminal, for people and as JSON",
+    "%s prints none of them raw on a terminal, as text or as JSON",
     async (command) => {
       const json = command === "cat" ? ["--format", "json"] : ["--json"];
       const places = [table, join(folder, `z${ESC}[5m`), ...(command === "columns" ? [] : [folder])];
@@ -137,7 +137,7 @@ describe("names and attributes that would steer a terminal", () => {
     },
   );
 
-  it("the names of chunks' files are cut at their front where the terminal is narrow, and nowhere else", async () => {
+  it("the names of chunk files are cut at the front only if the terminal is narrow", async () => {
     const far = join(folder, "a".repeat(50), "table");
     mkdirSync(join(folder, "a".repeat(50)));
     const argv = ["create", far, "--as", "ctable", "--column", `${LONG}=${join(folder, "raw.npy")}`];
@@ -158,21 +158,21 @@ describe("names and attributes that would steer a terminal", () => {
     expect(narrow.out).toContain(`file ${LONG}/data/__0.blp\n`);
   });
 
-  it("errors, also with their stack, have none either", async () => {
+  it("errors and their stack traces contain none either", async () => {
     const { code, err } = await runCli(["info", `${table}${ESC}[0m`, "--debug"], { terminal: true });
     expect([code, STEERING.exec(err)?.[0]]).toEqual([1, undefined]);
     const usage = await runCli(["info", "a", `--x${ESC}[0m`], { terminal: true });
     expect([usage.code, STEERING.exec(usage.err)?.[0]]).toEqual([2, undefined]);
   });
 
-  it("JSON that goes elsewhere has attributes as they are", async () => {
+  it("JSON that is redirected has the attributes unchanged", async () => {
     const { out } = await runCli(["attrs", table]);
     expect(out).toContain("\u009b1m\u202e");
     const shown = await runCli(["attrs", table], { terminal: true });
     expect(JSON.parse(shown.out)).toEqual(JSON.parse(out));
   });
 
-  it("bytes that are no text are kept from a terminal, unless they are asked for", async () => {
+  it("bytes that are not text are not printed to a terminal unless requested", async () => {
     const file = join(folder, "bytes.bin");
     for (const [bytes, isText] of [
       [Buffer.from("a line\n\tzwei Grüße\r\n"), true],

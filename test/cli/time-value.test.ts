@@ -58,7 +58,7 @@ describe("a typed date", () => {
     ["ns", "2020-01-01T00:00:00+01:00"],
     ["ns", "yesterday"],
     ["generic", "2020-01-01"],
-  ] as const)("is refused where there is no such count: %s %s", (unit, text) => {
+  ] as const)("is refused if there is no such count: %s %s", (unit, text) => {
     expect(() => storedTimes(dates(unit), text)).toThrow(/is not a date in units of/);
   });
 

@@ -45,13 +45,13 @@ function runScript(script: string): Promise<string> {
 }
 
 describe.skipIf(process.platform === "win32")("docs/tutorial-arrays.md", () => {
-  it("has no other commands than those in its blocks", () => {
+  it("has no commands outside its blocks", () => {
     const fences = text.match(/^```\w+/gm) ?? [];
     expect(blocks.length).toBeGreaterThan(8);
     expect(fences.length).toBe(blocks.length + blocks.filter(({ shown }) => shown !== undefined).length);
   });
 
-  it("every block runs and prints what is shown, and all together leave the array that it tells of", async () => {
+  it("every block runs and prints what is shown, and together they leave the array that the tutorial describes", async () => {
     for (const [i, { script, shown }] of blocks.entries()) {
       // Where the folder lies is another place on every machine.
       const printed = (await runScript(script)).replaceAll(work, "/home/me");

@@ -26,7 +26,7 @@ describe("sizes", () => {
     expect(formatSize(bytes)).toBe(text);
   });
 
-  it("stand beside their exact number with separators that no locale changes", () => {
+  it("are printed next to their exact number, with separators that do not depend on the locale", () => {
     expect(formatExactSize(1_268_776)).toBe("1,268,776 bytes (1.21 MiB)");
     expect(formatExactSize(512)).toBe("512 bytes");
     expect(formatCount(1_000_000)).toBe("1,000,000");
@@ -46,7 +46,7 @@ describe("sizes", () => {
     expect(() => parseSize(text)).toThrow(InvalidArgumentError);
   });
 
-  it("a ratio of nothing stored is no number", () => {
+  it("a ratio with nothing stored is not a number", () => {
     expect(formatRatio(8000, 4000)).toBe("2.00");
     expect(formatRatio(0, 0)).toBe("-");
     for (const [ratio, text] of [
@@ -67,7 +67,7 @@ describe("counts and times", () => {
       expect(() => parseCount(text)).toThrow(InvalidArgumentError);
   });
 
-  it("short times are told in milliseconds, others in seconds", () => {
+  it("short times are printed in milliseconds, others in seconds", () => {
     expect([0, 0.048, 0.0994].map(formatDuration)).toEqual(["0 ms", "48 ms", "99 ms"]);
     expect([0.0995, 1.734, 312].map(formatDuration)).toEqual([
       "0.10 seconds",
@@ -76,7 +76,7 @@ describe("counts and times", () => {
     ]);
   });
 
-  it("clocks have hours only where there are any", () => {
+  it("clocks show hours only if there are any", () => {
     expect(formatClock(7)).toBe("0:07");
     expect(formatClock(3661)).toBe("1:01:01");
   });

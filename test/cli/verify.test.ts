@@ -16,14 +16,14 @@ async function makeLeftovers(count: number): Promise<void> {
   for (let i = 0; i < count; i++) writeFileSync(at(`a/data/__${100 + i}.blp`), "left over");
 }
 
-it("a few objects that belong to nobody are named in a line each", async () => {
+it("a few objects that belong to no array are named, one per line", async () => {
   await makeLeftovers(5);
   const { code, out } = await runCli(["verify", at("a")]);
   expect(code).toBe(0);
   expect(out.match(/^ {2}warning LEFTOVER: .*__10[0-4]\.blp/gm)).toHaveLength(5);
 });
 
-it("many are counted, the first named, and JSON has all", async () => {
+it("if there are many, they are counted, the first are named, and JSON lists all", async () => {
   await makeLeftovers(1200);
   const { code, out } = await runCli(["verify", at("a")]);
   expect(code).toBe(0);

@@ -77,7 +77,7 @@ describe("cat --where", () => {
   const table = findFixture("ctable/bcolz-daily-equities").file;
   const cat = (...argv: string[]) => runCli(["cat", table, ...argv]);
 
-  it("prints the rows that the same filter takes of all rows that are printed", async () => {
+  it("prints the rows that the same filter selects from the complete output", async () => {
     const all = (await cat("--format", "csv")).out.trimEnd().split("\n");
     const [header = "", ...rows] = all;
     const close = header.split(",").indexOf("close");
@@ -118,7 +118,7 @@ describe("cat --where", () => {
     ).toEqual(wanted.map(({ close }) => ({ close })));
   });
 
-  it("makes a Parquet file of the rows", async () => {
+  it("writes the matching rows to a Parquet file", async () => {
     const args = ["--where", "close > 51000", "--column", "close", "--column", "volume"];
     const rows = (await cat(...args, "--format", "ndjson")).out.trimEnd().split("\n");
     const store = new MemoryStore();

@@ -14,7 +14,7 @@ beforeEach(async () => {
   expect((await runCli(["create", at("array"), "--dtype", "<f8", "--shape", "100"])).code).toBe(0);
 });
 it.skipIf(process.platform === "win32")(
-  "a named pipe is not taken for a file: stdin is for that",
+  "a named pipe is not taken for a file, and the error points to stdin",
   async () => {
     execFileSync("mkfifo", [at("pipe")]);
     for (const argv of [
@@ -29,7 +29,7 @@ it.skipIf(process.platform === "win32")(
   },
 );
 
-it.skipIf(process.platform === "win32")("a name with a backslash is wrong use, not damage", async () => {
+it.skipIf(process.platform === "win32")("a name with a backslash is wrong usage, not damage", async () => {
   writeFileSync(at("a\\b.blp"), "");
   for (const argv of [
     ["info", at("a\\b.blp")],
@@ -41,7 +41,7 @@ it.skipIf(process.platform === "win32")("a name with a backslash is wrong use, n
   }
 });
 
-it("Zarr is neither served nor referred to as an archive, and is told apart from an empty folder", async () => {
+it("Zarr is neither served nor virtualized as an archive, and is distinguished from an empty folder", async () => {
   expect((await runCli(["convert", at("array"), at("copies/array.zarr")])).code).toBe(0);
   for (const path of [at("copies/array.zarr"), at("copies")]) {
     for (const argv of [

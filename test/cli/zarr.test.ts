@@ -37,7 +37,7 @@ async function serveFolder(folder: string): Promise<string> {
 }
 
 describe.each(rows)("$path", (row) => {
-  test("info --json tells what the manifest tells", async () => {
+  test("info --json matches the manifest", async () => {
     const { code, out, err } = await runCli(["info", pathOf(row), "--json"]);
     expect({ code, err }).toEqual({ code: 0, err: "" });
     const found = parseExactJson(out) as Record<string, unknown>;
@@ -159,7 +159,7 @@ test("a group without arrays has no values to print, no chunks, and nothing to c
   expect(converted.err).toContain(`${folder}: found neither an archive nor a Zarr array to convert`);
 });
 
-test("a group of arrays of unequal length asks for one of them", async () => {
+test("a group of arrays of unequal length asks for the name of one of them", async () => {
   const folder = await makeFolder();
   writeFileSync(join(folder, "zarr.json"), JSON.stringify({ zarr_format: 3, node_type: "group" }));
   for (const name of ["zp-f8-1d-blosc-lz4", "zrs-bool-crc32c"])
@@ -188,7 +188,7 @@ describe("damage", () => {
     writeFileSync(file, bytes);
   };
 
-  test("of an index is told with shard, field, expected and found, and does not hide the other shards", async () => {
+  test("of an index is reported with shard, field, expected and found, and does not hide the other shards", async () => {
     const folder = await damagedCopy("zarr3-sharded/zp-f8-1d-blosc-lz4", (path) =>
       flip(join(path, "c", "1"), -1),
     );
@@ -210,7 +210,7 @@ describe("damage", () => {
     expect((await runCli(["chunks", folder])).code).toBe(3);
   });
 
-  test("of an inner chunk is told with its slot", async () => {
+  test("of an inner chunk is reported with its slot", async () => {
     const folder = await damagedCopy("zarr3-sharded/zrs-bool-crc32c", (path) =>
       flip(join(path, "c", "1"), 17),
     );
@@ -222,7 +222,7 @@ describe("damage", () => {
     ]);
   });
 
-  test("of one array's document does not hide the others of a group", async () => {
+  test("of one array's document does not hide the other arrays of a group", async () => {
     const folder = await damagedCopy("zarr3-sharded", (path) => {
       writeFileSync(join(path, "zarr.json"), JSON.stringify({ zarr_format: 3, node_type: "group" }));
       writeFileSync(join(path, "zrs-bool-crc32c", "zarr.json"), "{");
@@ -239,7 +239,7 @@ describe("damage", () => {
   });
 });
 
-test("Zarr v2 is read as v3 is, its consolidated metadata too", async () => {
+test("Zarr v2 is read like v3, including its consolidated metadata", async () => {
   const folder = await makeFolder();
   const store = new FileStore(folder);
   const put = (key: string, value: object): Promise<unknown> =>
@@ -275,7 +275,7 @@ test("Zarr v2 is read as v3 is, its consolidated metadata too", async () => {
   }
 });
 
-test("a folder that is an archive and Zarr at once stays the archive, with the view named", async () => {
+test("a folder that is both an archive and Zarr is treated as the archive, and the view is named", async () => {
   const folder = await makeFolder();
   cpSync(join(corpusFolder, "blz-superchunk", "f8-default"), folder, { recursive: true });
   expect((await runCli(["link", folder])).code).toBe(0);
@@ -284,7 +284,7 @@ test("a folder that is an archive and Zarr at once stays the archive, with the v
   expect(JSON.parse((await runCli(["ls", folder, "--json"])).out)).toHaveLength(1);
 });
 
-test("chunks --missing of an archive whose file is gone is an error, and no list without chunks", async () => {
+test("chunks --missing of an archive whose file is missing is an error, not an empty list", async () => {
   const folder = await makeFolder();
   const source = join(corpusFolder, "carray/bcolz-f8-chunks");
   for (const name of readdirSync(source, { recursive: true, withFileTypes: true }).filter((e) =>
@@ -300,7 +300,7 @@ test("chunks --missing of an archive whose file is gone is an error, and no list
   expect(err).toContain("__3.blp");
 });
 
-test("a group whose arrays lie in groups of their own is no table, whatever their lengths", async () => {
+test("a group whose arrays are in subgroups is not a table, whatever their lengths", async () => {
   const folder = await makeFolder();
   const store = new FileStore(folder);
   await store.put("zarr.json", new TextEncoder().encode(`{"zarr_format": 3, "node_type": "group"}`));
@@ -313,7 +313,7 @@ test("a group whose arrays lie in groups of their own is no table, whatever thei
   expect((await runCli(["cat", folder, "--column", "deep/b"])).out).toBe("0\n0\n");
 });
 
-test("append, resize, set, attrs change an array in a group, and its copy in consolidated metadata", async () => {
+test("append, resize, set and attrs change an array in a group, and its copy in consolidated metadata", async () => {
   const folder = await makeFolder();
   const consolidated =
     '"consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {}}';
