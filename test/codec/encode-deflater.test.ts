@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { decodeSync, encodeSync, registerDeflater } from "../../src/codec/index.ts";
 import { DATA } from "./encode-data.ts";
 
-test("a registered encoder is asked for every stream, at Blosc's level; what does not fit is stored", () => {
+test("a registered encoder is called for every stream, at Blosc's level; a result that does not fit is stored instead", () => {
   const asked: number[] = [];
   registerDeflater("zlib", {
     name: "node:zlib",

@@ -24,7 +24,7 @@ const samples: Readonly<Record<string, Uint8Array>> = {
 };
 
 test.each(COMPRESSORS)(
-  "a chunk of %s is the same, and nothing before it or behind its room changes",
+  "a chunk of %s is the same, and no byte before it or after its place changes",
   (cname) => {
     const places = encodePlaces(LENGTH);
     for (const [name, data] of Object.entries(samples)) {
@@ -51,7 +51,7 @@ test.each(COMPRESSORS)(
   },
 );
 
-test("up to the very end of a place, without touching the next one", () => {
+test("fills a place up to its very end, without touching the next one", () => {
   const [first, second] = encodePlaces(LENGTH);
   const data = samples["prices"] ?? new Uint8Array();
   second.set(untouched);
@@ -60,7 +60,7 @@ test("up to the very end of a place, without touching the next one", () => {
   expect(Buffer.compare(second, untouched)).toBe(0);
 });
 
-test("where the room is too short for any chunk, or blocks are too large, the chunk is copied there", () => {
+test("the chunk is copied into place if the place may be too short for it, or its blocks are too large", () => {
   const [place] = encodePlaces(6 << 20);
   const short = new Uint8Array(1 << 20);
   const chunk = encodeSync(short);

@@ -18,7 +18,7 @@ beforeAll(async () => {
   }
 });
 
-describe("whatever the data and the settings", () => {
+describe("for any data and settings", () => {
   test("a chunk decodes to its data, whole and in part, and is at most 16 bytes longer", () => {
     fc.assert(
       fc.property(textures, options, fc.nat(), fc.nat(), (texture, settings, from, to) => {
@@ -42,7 +42,7 @@ describe("whatever the data and the settings", () => {
   });
 
   test.each(SHUFFLES)(
-    "%s of every typesize from 1 to 255 and every count of elements around tiles is undone",
+    "%s is undone for every typesize from 1 to 255 and every element count around the tile size",
     (shuffle) => {
       const wrong: string[] = [];
       for (let typesize = 1; typesize <= 255; typesize += typesize < 17 ? 1 : sweep(1, 17)) {
@@ -66,7 +66,7 @@ describe("whatever the data and the settings", () => {
   );
 
   test.each([2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 31, 64, 255])(
-    "blocks that are shuffled in several steps are undone: %i bytes an element",
+    "blocks that are shuffled in several steps are restored: %i bytes per element",
     (typesize) => {
       const step = Math.floor(32_768 / typesize);
       for (const count of [step, step + 1, step + 15, 2 * step - 1, 2 * step, 2 * step + 17]) {

@@ -41,7 +41,7 @@ beforeAll(async () => {
 });
 
 describe("against c-blosc 1.21", () => {
-  test("buffers are cut into the same blocks and streams: the first 12 bytes of chunks are its", () => {
+  test("buffers are cut into the same blocks and streams: the first 12 bytes of each chunk match", () => {
     const headers = sample(reference.headers, 80);
     const found = headers.map(([cname, typesize, clevel, shuffle, nbytes, blocksize]) => {
       const chunk = encodeSync(new Uint8Array(nbytes), { cname, typesize, clevel, shuffle, blocksize });
@@ -52,25 +52,21 @@ describe("against c-blosc 1.21", () => {
   });
 
   const kinds = [...new Set(reference.sizes.map((row) => row[0]))];
-  test.each(kinds)(
-    "%s: no chunk is more than a twentieth larger, and all decode to the data",
-    async (kind) => {
-      const rows = reference.sizes.filter((row) => row[0] === kind);
-      const data = DATA[kind]?.(reference.length);
-      if (data === undefined) throw new Error(`no data ${kind}`);
-      const larger: unknown[] = [];
-      for (const [, typesize, cname, shuffle, clevel, size] of sample(rows, 19)) {
-        const chunk = encodeSync(data, { cname, typesize, clevel, shuffle });
-        // Where next to nothing is left (zstd 1.5.7 and 1.5.6 differ there), a thousandth of the data counts.
-        const limit = Math.max(1.05 * size, size + data.length / 1000);
-        if (chunk.length > limit)
-          larger.push({ cname, shuffle, clevel, expected: size, found: chunk.length });
-        expect(Buffer.compare(await decode(chunk), data)).toBe(0);
-      }
-      expect(rows.length).toBe(5 * 3 * 5);
-      expect(larger).toEqual([]);
-    },
-  );
+  test.each(kinds)("%s: no chunk is more than 5 % larger, and all decode to the data", async (kind) => {
+    const rows = reference.sizes.filter((row) => row[0] === kind);
+    const data = DATA[kind]?.(reference.length);
+    if (data === undefined) throw new Error(`no data ${kind}`);
+    const larger: unknown[] = [];
+    for (const [, typesize, cname, shuffle, clevel, size] of sample(rows, 19)) {
+      const chunk = encodeSync(data, { cname, typesize, clevel, shuffle });
+      // Where next to nothing is left (zstd 1.5.7 and 1.5.6 differ there), a thousandth of the data counts.
+      const limit = Math.max(1.05 * size, size + data.length / 1000);
+      if (chunk.length > limit) larger.push({ cname, shuffle, clevel, expected: size, found: chunk.length });
+      expect(Buffer.compare(await decode(chunk), data)).toBe(0);
+    }
+    expect(rows.length).toBe(5 * 3 * 5);
+    expect(larger).toEqual([]);
+  });
 
   test("noise is stored, with the flags of the filter and the compressor", () => {
     const data = DATA["noise"]?.(10_000) ?? new Uint8Array();

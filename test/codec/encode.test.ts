@@ -33,7 +33,7 @@ function prices(length: number): Uint8Array {
 }
 
 describe("header", () => {
-  test("an empty buffer gives a lone header: stored, block size 1", () => {
+  test("an empty buffer gives only a header: stored, block size 1", () => {
     expect(hex(encodeSync(new Uint8Array(0), { typesize: 8 }))).toBe("02013308000000000100000010000000");
   });
 
@@ -67,7 +67,7 @@ describe("header", () => {
     });
   });
 
-  test("whole blocks are split for typesizes to 16 with 128 elements, and never for zstd", () => {
+  test("whole blocks are split for typesizes up to 16 with at least 128 elements, and never for zstd", () => {
     expect(splitsBlocks("lz4", 16, 2048)).toBe(true);
     expect(splitsBlocks("lz4", 17, 1 << 20)).toBe(false);
     expect(splitsBlocks("lz4", 16, 2047)).toBe(false);
@@ -80,7 +80,7 @@ describe("header", () => {
 });
 
 describe("sizes", () => {
-  test.each([0, 1, 2, 15, 127])("%i bytes, fewer than 128, are stored at every setting", (length) => {
+  test.each([0, 1, 2, 15, 127])("%i bytes, fewer than 128, are stored with any settings", (length) => {
     const data = new Uint8Array(length);
     for (const cname of COMPRESSORS) {
       const chunk = encodeSync(data, { cname, typesize: 4 });
@@ -93,7 +93,7 @@ describe("sizes", () => {
     expect(encodeSync(new Uint8Array(100_000), { clevel: 0 }).length).toBe(100_016);
   });
 
-  test("a chunk is at most 16 bytes longer than its data, also where blocks just miss", () => {
+  test("a chunk is at most 16 bytes longer than its data, also if blocks just miss", () => {
     for (const cname of COMPRESSORS) {
       for (const blocksize of [128, 1000, 65_536]) {
         // Noise with a little repetition: some blocks compress, others do not.
@@ -106,18 +106,21 @@ describe("sizes", () => {
     }
   });
 
-  test.each(COMPRESSORS)("%s: one byte more or less than blocks of 1 KiB decode to the data", (cname) => {
-    for (const length of [1023, 1024, 1025, 2047, 2048, 2049]) {
-      for (const typesize of [1, 3, 8, 100]) {
-        const data = (DATA["text"]?.(length) ?? new Uint8Array()).subarray(0, length);
-        const chunk = encodeSync(data, { cname, typesize, blocksize: 1024, clevel: 9 });
-        expect(decodeHeader(chunk).nbytes).toBe(length);
-        expect(hex(decodeSync(chunk))).toBe(hex(data));
+  test.each(COMPRESSORS)(
+    "%s: one byte more or less than blocks of 1 KiB still decodes to the data",
+    (cname) => {
+      for (const length of [1023, 1024, 1025, 2047, 2048, 2049]) {
+        for (const typesize of [1, 3, 8, 100]) {
+          const data = (DATA["text"]?.(length) ?? new Uint8Array()).subarray(0, length);
+          const chunk = encodeSync(data, { cname, typesize, blocksize: 1024, clevel: 9 });
+          expect(decodeHeader(chunk).nbytes).toBe(length);
+          expect(hex(decodeSync(chunk))).toBe(hex(data));
+        }
       }
-    }
-  });
+    },
+  );
 
-  test("2^31 - 17 bytes are the limit of a chunk", () => {
+  test("a chunk holds at most 2^31 - 17 bytes", () => {
     expect(settleEncode(2_147_483_631, {}).nbytes).toBe(2_147_483_631);
     expect(errorOf(() => settleEncode(2_147_483_632, {}))).toMatchObject({
       code: "LIMIT",
@@ -128,7 +131,7 @@ describe("sizes", () => {
 });
 
 describe("memory", () => {
-  test("blocks so large that addresses would wrap around are refused before any memory is taken", () => {
+  test("blocks so large that addresses would wrap around are refused before memory is allocated", () => {
     const kernel = withEncodeKernel((taken) => taken);
     const before = kernel.memory.length;
     expect(errorOf(() => kernel.layOut(715_827_542, 2_147_483_647))).toMatchObject({
@@ -140,7 +143,7 @@ describe("memory", () => {
 });
 
 describe("calls", () => {
-  test("encode and encodeSync give the same bytes, in a buffer of exactly their length", async () => {
+  test("encode and encodeSync give the same bytes, in a buffer of exactly the right length", async () => {
     const data = prices(100_000);
     for (const cname of COMPRESSORS) {
       const chunk = await encode(data, { cname, typesize: 8 });
@@ -159,7 +162,7 @@ describe("calls", () => {
     }
   });
 
-  test("data at any offset of a larger buffer are encoded alike", () => {
+  test("data give the same chunk at any offset of a larger buffer", () => {
     const data = prices(80_000);
     const within = new Uint8Array(80_100);
     within.set(data, 37);
@@ -168,7 +171,7 @@ describe("calls", () => {
     );
   });
 
-  test("encodeInto writes the chunk to the start of the caller's buffer and nothing behind it", () => {
+  test("encodeInto writes the chunk to the start of the caller's buffer and nothing after it", () => {
     for (const data of [prices(80_000), makeNoise(80_000, 2)]) {
       const expected = encodeSync(data, { typesize: 8 });
       const out = new Uint8Array(data.length + 100).fill(0xaa);
@@ -181,7 +184,7 @@ describe("calls", () => {
     }
   });
 
-  test("encodeInto refuses a buffer that is too short, and says both lengths", () => {
+  test("encodeInto refuses a buffer that is too short, and gives both lengths", () => {
     const data = prices(80_000);
     const { length } = encodeSync(data, { typesize: 8 });
     expect(encodeInto(data, new Uint8Array(length), { typesize: 8 }).length).toBe(length);

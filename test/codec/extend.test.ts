@@ -15,8 +15,8 @@ function joined(data: Uint8Array, added: Uint8Array): Uint8Array {
   return both;
 }
 
-describe("whatever the chunk, the settings and what is added", () => {
-  test("the chunk decodes to its data and what was added, and is shorter than they stored; or there is none", async () => {
+describe("for any chunk, settings and added data", () => {
+  test("the chunk decodes to its data plus the added data, and is shorter than storing them; otherwise none is made", async () => {
     for (const cname of COMPRESSORS) await prepareEncode(cname);
     let made = 0;
     await fc.assert(
@@ -38,7 +38,7 @@ describe("whatever the chunk, the settings and what is added", () => {
     expect(made).toBeGreaterThan(sweep(20, 2));
   });
 
-  test("chunks of every c-blosc since 1.5 decode to their data and zeros, behind one block or many", async () => {
+  test("chunks of every c-blosc since 1.5 decode to their data plus zeros, with one block or many", async () => {
     let count = 0;
     for (const producer of listProducers()) {
       for (const { name, chunk, nbytes } of readFixtureChunks(producer)) {
@@ -58,7 +58,7 @@ const settings = { cname: "lz4", clevel: 5, shuffle: "shuffle", typesize: 8 } as
 const prices = DATA.prices?.(3 << 20) ?? new Uint8Array(0);
 
 describe("what is copied", () => {
-  test("whole blocks keep their bytes, also a single one that is shorter than an encoder's", async () => {
+  test("whole blocks keep their bytes, also a single one that is shorter than the encoder would choose", async () => {
     for (const length of [3 << 20, 3_000_000, 700_000]) {
       const chunk = encodeSync(prices.subarray(0, length), settings);
       const whole = Math.floor(length / info(chunk).blocksize);
@@ -79,11 +79,11 @@ function startsOf(chunk: Uint8Array): number[] {
   return Array.from({ length: info(chunk).nblocks }, (_, block) => view.getUint32(16 + 4 * block, true));
 }
 
-describe("there is no such chunk", () => {
+describe("no chunk is extended", () => {
   const chunk = encodeSync(prices.subarray(0, 80_000), settings);
   const added = new Uint8Array(80_000);
 
-  test("where another compressor, filter or typesize is asked for, or none", async () => {
+  test("if another compressor, filter or typesize is requested, or no compression", async () => {
     await expect(extendChunk(chunk, added, settings)).resolves.toBeDefined();
     for (const other of [
       { cname: "blosclz" },
@@ -94,7 +94,7 @@ describe("there is no such chunk", () => {
       await expect(extendChunk(chunk, added, other)).resolves.toBeUndefined();
   });
 
-  test("where the data are stored, none, or in much shorter blocks than those of so long data", async () => {
+  test("if the data are stored, empty, or in much shorter blocks than data of that length would have", async () => {
     const stored = encodeSync(prices.subarray(0, 80_000), { ...settings, clevel: 0 });
     const empty = encodeSync(new Uint8Array(0), settings);
     const small = encodeSync(prices.subarray(0, 800), settings);

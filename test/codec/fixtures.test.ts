@@ -44,7 +44,7 @@ describe.each(producers)("chunks of %s", (producer) => {
     }
   });
 
-  test("tell their settings", () => {
+  test("report their settings", () => {
     for (const { name, chunk, nbytes, typesize, shuffle, cname } of chunks) {
       const header = info(chunk);
       expect(header, name).toMatchObject({ nbytes, typesize, ctbytes: chunk.length });
@@ -54,7 +54,7 @@ describe.each(producers)("chunks of %s", (producer) => {
     }
   });
 
-  test("decode in part to the same bytes as whole, from all of the chunk or only the blocks needed", async () => {
+  test("decode in part to the same bytes as in whole, from the whole chunk or only the blocks needed", async () => {
     for (const { name, chunk } of chunks) {
       const whole = decodeSync(chunk);
       const head = chunk.subarray(0, headLength(info(chunk)));
@@ -87,7 +87,7 @@ describe("c-blosc's own compatibility set", () => {
   const folder = new URL("../../../shared/c-blosc-compat/", import.meta.url);
   const names = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(".cdata")) : [];
 
-  test("decodes to a million ascending int32, where the set is there", async () => {
+  test("decodes to a million ascending int32, if the set is present", async () => {
     const expected = new Uint8Array(Int32Array.from({ length: 1_000_000 }, (_, i) => i).buffer);
     for (const name of names) {
       const decoded = await decode(new Uint8Array(readFileSync(new URL(name, folder))));

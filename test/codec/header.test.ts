@@ -17,7 +17,7 @@ function rightChunk(parts: Parameters<typeof makeChunk>[0] = {}): Uint8Array {
   });
 }
 
-test("a header tells all of its fields", () => {
+test("decodes all fields of a header", () => {
   const chunk = rightChunk();
   expect(info(chunk)).toEqual({
     version: 2,
@@ -73,11 +73,11 @@ describe("blocks are split", () => {
   });
 });
 
-test("a chunk of nothing has no blocks, whatever its blocksize", () => {
+test("an empty chunk has no blocks, whatever its blocksize", () => {
   expect(info(makeChunk({ nbytes: 0, blocksize: 1 }))).toMatchObject({ nbytes: 0, nblocks: 0 });
 });
 
-test("the beginning of a chunk is enough where the length of the whole is told", () => {
+test("the start of a chunk is enough if the total length is given", () => {
   const chunk = rightChunk();
   expect(decodeHeader(chunk.subarray(0, 16), chunk.length)).toEqual(info(chunk));
 });
@@ -115,7 +115,7 @@ test("fewer than 16 bytes are TRUNCATED", () => {
   }
 });
 
-test("a message says what is where, what was expected, and what was found", () => {
+test("a message gives the place, the expected and the found value", () => {
   const messages = [
     { version: 1 },
     { typesize: 0 },
@@ -134,7 +134,7 @@ test("a message says what is where, what was expected, and what was found", () =
   `);
 });
 
-test("any one bit flipped in a header gives a right header or a SuperchunkError", () => {
+test("any single flipped bit in a header gives a valid header or a SuperchunkError", () => {
   let refused = 0;
   for (let bit = 0; bit < 128; bit++) {
     const chunk = rightChunk();

@@ -34,7 +34,7 @@ const samples = readFixtureChunks("c-blosc-1.21.7").filter(
   ({ chunk, nbytes }) => chunk.length < 700 && nbytes > 0,
 );
 
-test("the samples have every compressor and filter", () => {
+test("the samples cover every compressor and filter", () => {
   const kinds = new Set(samples.map(({ chunk }) => `${info(chunk).compressor} ${info(chunk).shuffle}`));
   expect(kinds.size).toBeGreaterThan(10);
 });
@@ -49,7 +49,7 @@ test("a chunk cut at any length is refused as TRUNCATED", () => {
   expect(samples.length).toBeGreaterThan(20);
 });
 
-test("any one byte changed gives exactly nbytes or a SuperchunkError", () => {
+test("any single changed byte gives exactly nbytes or a SuperchunkError", () => {
   let decoded = 0;
   let refused = 0;
   for (const { chunk } of samples) {
@@ -72,7 +72,7 @@ test("any one byte changed gives exactly nbytes or a SuperchunkError", () => {
   expect(refused).toBeGreaterThan(1000);
 });
 
-test("bytes behind ctbytes do not matter", () => {
+test("bytes after ctbytes do not matter", () => {
   const chunk = lz4(five, 5);
   expect(decodeSync(concat(chunk, bytes(9, 9, 9)))).toEqual(bytes(1, 2, 3, 4, 5));
 });
@@ -92,7 +92,7 @@ describe("block starts", () => {
     return chunk;
   }
 
-  test("may come in any order, as threads of c-blosc write them", () => {
+  test("may come in any order, as the threads of c-blosc write them", () => {
     const chunk = makeChunk({ ...two, order: [1, 0] });
     expect(decodeSync(chunk)).toEqual(values);
     expect(decodeRangeSync(chunk, 4, 3)).toEqual(bytes(5, 6, 7));
@@ -127,7 +127,7 @@ describe("stream lengths", () => {
     ["longer than the block", 11],
     ["negative", -1],
     ["the least int32", -0x80000000],
-  ])("%s are BAD_CHUNK and say where", (_what, length) => {
+  ])("%s are BAD_CHUNK and give the offset", (_what, length) => {
     const chunk = lz4(five, 5);
     new DataView(chunk.buffer).setInt32(20, length, true);
     expect(errorOf(() => decodeSync(chunk))).toMatchObject({
@@ -218,7 +218,7 @@ describe("lengths that overflow 32 bits", () => {
 });
 
 describe("memory", () => {
-  test("is not allocated on the word of a header", () => {
+  test("is not allocated because a header claims it", () => {
     const grow = WebAssembly.Memory.prototype.grow;
     let grown = 0;
     WebAssembly.Memory.prototype.grow = function (pages: number) {
@@ -248,7 +248,7 @@ describe("memory", () => {
     expect(grown).toBeLessThan(64);
   });
 
-  test("is not made for the result either, nor for a chunk with bytes replaced", async () => {
+  test("is not allocated for the result either, or for a chunk with bytes replaced", async () => {
     const Own = Uint8Array;
     let most = 0;
     globalThis.Uint8Array = new Proxy(Own, {
@@ -282,7 +282,7 @@ describe("memory", () => {
     expect(most).toBeLessThan(1 << 20);
   });
 
-  test("of the caller is written only where the result goes", () => {
+  test("of the caller is written only inside the result", () => {
     const around = new Uint8Array(100).fill(0xaa);
     const out = around.subarray(10, 60);
     const result = decodeSync(lz4(five, 5), { out });
@@ -292,10 +292,10 @@ describe("memory", () => {
   });
 });
 
-describe("expectations of the caller", () => {
+describe("what the caller expects", () => {
   const chunk = lz4(five, 5);
 
-  test("expectedNbytes that differs is BAD_FIELD", () => {
+  test("an expectedNbytes that differs is BAD_FIELD", () => {
     expect(errorOf(() => decodeSync(chunk, { expectedNbytes: 6 }))).toMatchObject({
       code: "BAD_FIELD",
       details: { field: "nbytes", expected: 6, found: 5 },
@@ -336,7 +336,7 @@ describe("expectations of the caller", () => {
     });
   });
 
-  test("a lease that was released is BAD_ARGUMENT, releasing it again is not", () => {
+  test("a lease that was released is BAD_ARGUMENT, but releasing it twice is not", () => {
     const lease = leaseDecoder(chunk.length);
     lease.input.set(chunk);
     lease.release();
@@ -345,7 +345,7 @@ describe("expectations of the caller", () => {
   });
 });
 
-test("messages say what is where, what was expected, and what was found", () => {
+test("messages give the place, the expected and the found value", () => {
   const split = makeChunk({ flags: FLAGS.lz4, typesize: 2, nbytes: 256, blocks: [[new Uint8Array(128)]] });
   const start = lz4(five, 5);
   new DataView(start.buffer).setUint32(16, 3, true);

@@ -45,7 +45,7 @@ function decodeStream(flag: number, stream: Uint8Array, nbytes: number): Uint8Ar
   return decodeSync(makeChunk({ flags: flag | FLAGS.notSplit, nbytes, blocks: [[stream]] }));
 }
 
-describe("zlib streams of every kind decode", () => {
+describe("zlib streams of every kind are decoded", () => {
   const { Z_FIXED, Z_HUFFMAN_ONLY, Z_RLE, Z_FILTERED, Z_DEFAULT_STRATEGY } = constants;
   test.each(DATA)("%s", (_name, data) => {
     for (const strategy of [Z_DEFAULT_STRATEGY, Z_FIXED, Z_HUFFMAN_ONLY, Z_RLE, Z_FILTERED]) {
@@ -68,7 +68,7 @@ describe("zlib streams of every kind decode", () => {
     expect(data.length).toBeGreaterThan(0);
   });
 
-  test("a wrong Adler-32, bytes behind the stream, and a stream cut anywhere are BAD_CHUNK", () => {
+  test("a wrong Adler-32, bytes after the stream, and a stream cut anywhere are BAD_CHUNK", () => {
     const data = makeBytes(2000, 9, 9);
     const stream = new Uint8Array(deflateSync(data));
     const wrong = stream.slice();
@@ -91,7 +91,7 @@ describe("zlib streams of every kind decode", () => {
   });
 });
 
-describe("zstd streams of every level decode", async () => {
+describe("zstd streams of every level are decoded", async () => {
   const zstd = await Zstd.load();
 
   test.each(DATA)("%s", (_name, data) => {
@@ -104,7 +104,7 @@ describe("zstd streams of every level decode", async () => {
     expect(levels.length).toBeGreaterThan(2);
   });
 
-  test("several frames with skippable ones between them decode to all of their bytes", () => {
+  test("several frames with skippable ones between them decode to all their bytes", () => {
     const skippable = new Uint8Array([0x53, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3]);
     const parts = [makeBytes(1000, 1, 5), makeBytes(200_000, 2, 20)];
     const stream = Buffer.concat([
@@ -114,7 +114,7 @@ describe("zstd streams of every level decode", async () => {
     expect(Buffer.compare(decodeStream(FLAGS.zstd, stream, 201_000), Buffer.concat(parts))).toBe(0);
   });
 
-  test("frames without a content size, of many blocks and with a checksum, decode; a wrong checksum is BAD_CHUNK", async () => {
+  test("frames with no content size, many blocks or a checksum decode; a wrong checksum is BAD_CHUNK", async () => {
     // Raw blocks of 100 bytes in a frame with a window and a checksum.
     const data = makeBytes(1000, 6, 256);
     const pieces: Uint8Array[] = [new Uint8Array([0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58])];
@@ -144,7 +144,7 @@ describe("zstd streams of every level decode", async () => {
   });
 });
 
-describe("LZ streams decode matches of every distance and length", () => {
+describe("LZ matches of every distance and length are decoded", () => {
   /**
    * What a match of this distance and length gives after `distance` bytes 1, 2, 3, …, all behind a run of zeros. The run
    * makes the streams shorter than what they decode to: one of the same length would be taken for stored bytes.
@@ -243,7 +243,7 @@ describe("filters are undone for every typesize", () => {
     expect(sizes.length).toBeGreaterThan(20);
   });
 
-  test("bitshuffle: bit k of byte j of element i was bit i of row 8j + k; counts that are no multiple of 8 stay", () => {
+  test("bitshuffle: bit k of byte j of element i was bit i of row 8j + k; blocks whose count is not a multiple of 8 stay", () => {
     for (const typesize of sizes) {
       for (const count of isAlsoLong(typesize) ? [...counts, ...longCounts] : counts) {
         const rest = typesize >> 1;

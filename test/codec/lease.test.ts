@@ -20,7 +20,7 @@ function zeros(length: number): Uint8Array {
   return new Uint8Array([0x1f, 0, 1, 0, ...new Array<number>(runs).fill(255), rest, 0x50, 0, 0, 0, 0, 0]);
 }
 
-test("what was prepared is ready", async () => {
+test("a prepared codec is ready at once", async () => {
   await prepare("zstd");
   expect(isReady("zstd")).toBe(true);
 });
@@ -70,7 +70,7 @@ test("chunks decode out of leased memory to the same bytes; one that is too long
   }
 });
 
-test("blocks that alone were read into leased memory decode to the same bytes", () => {
+test("blocks that are read alone into leased memory decode to the same bytes", () => {
   for (const { chunk, name } of chunks) {
     const whole = decodeSync(chunk);
     const head = chunk.slice(0, headLength(info(chunk)));
@@ -86,7 +86,7 @@ test("blocks that alone were read into leased memory decode to the same bytes", 
   }
 });
 
-test("leases that are held at the same time do not share memory", () => {
+test("leases held at the same time do not share memory", () => {
   const leases = chunks.slice(0, 12).map(({ chunk }) => {
     const lease = leaseDecoder(chunk.length);
     lease.input.set(chunk);
@@ -98,7 +98,7 @@ test("leases that are held at the same time do not share memory", () => {
   for (const { lease } of leases) lease.release();
 });
 
-test("the input may hold less than was leased for", () => {
+test("the input may be shorter than the lease", () => {
   const chunk = chunks[0]?.chunk ?? new Uint8Array(0);
   const lease = leaseDecoder(chunk.length + 100);
   lease.input.fill(0xff);
@@ -109,7 +109,7 @@ test("the input may hold less than was leased for", () => {
   lease.release();
 });
 
-test("decoding where the memory must grow keeps the input", () => {
+test("the input survives when the memory must grow to decode", () => {
   const stream = zeros(5_000_000);
   const chunk = makeChunk({
     flags: FLAGS.lz4 | FLAGS.notSplit,
@@ -146,6 +146,6 @@ test.each([-1, 0.5, Number.NaN])("a lease of %d bytes is BAD_ARGUMENT", (length)
   expect(errorOf(() => leaseDecoder(length))).toMatchObject({ code: "BAD_ARGUMENT" });
 });
 
-test("a lease of more than WebAssembly can have is LIMIT", () => {
+test("a lease of more than WebAssembly can address is LIMIT", () => {
   expect(errorOf(() => leaseDecoder(2 ** 33))).toMatchObject({ code: "LIMIT" });
 });

@@ -91,7 +91,7 @@ function expected(decoded: number[] | number, nbytes: number): number[] | number
   return typeof decoded === "number" || decoded.length === nbytes ? decoded : decoded.length;
 }
 
-test("sequences of all lengths and distances decode as the text of the format says", () => {
+test("sequences of all lengths and distances decode as the format specifies", () => {
   const draw = makeDraw(1);
   let streams = 0;
   for (let i = 0; i < 2500; i++) {
@@ -104,7 +104,7 @@ test("sequences of all lengths and distances decode as the text of the format sa
   expect(streams).toBeGreaterThan(1500);
 });
 
-test("what is wrong with a damaged stream is told as a reader of single bytes finds it", () => {
+test("a damaged stream gives the error that a byte-by-byte reader finds", () => {
   const draw = makeDraw(2);
   const found = new Map<number, number>();
   for (let i = 0; i < 5000; i++) {
@@ -123,7 +123,7 @@ test("what is wrong with a damaged stream is told as a reader of single bytes fi
   for (const result of [-1, -2, -3]) expect(found.get(result), `result ${result}`).toBeGreaterThan(100);
 });
 
-test("a part of a stream decodes to the bytes of the whole", () => {
+test("part of a stream decodes to the same bytes as the whole", () => {
   const draw = makeDraw(3);
   let ranges = 0;
   for (let i = 0; i < 2500; i++) {
@@ -142,7 +142,7 @@ test("a part of a stream decodes to the bytes of the whole", () => {
   expect(ranges).toBeGreaterThan(500);
 });
 
-test("a stream with nothing in it is refused", () => {
+test("an empty stream is refused", () => {
   const chunk = makeChunk({
     flags: FLAGS.lz4,
     typesize: 2,

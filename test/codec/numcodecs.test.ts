@@ -58,7 +58,7 @@ describe("an array that zarrita writes", () => {
   const values = Float64Array.from({ length: 10_000 }, (_, i) => Math.round(Math.sin(i) * 1000) / 8);
 
   it.each(["noshuffle", "shuffle", "bitshuffle"])(
-    "with %s is read again, and has the typesize of its type",
+    "with %s is read back, and has the typesize of its type",
     async (shuffle) => {
       const objects = new Map<`/${string}`, Uint8Array>();
       const array = await zarr.create(objects, {
@@ -91,14 +91,14 @@ describe("the codec", () => {
     expect(Buffer.compare(await other.decode(await codec.encode(data)), data)).toBe(0);
   });
 
-  it("decodes into the buffer that it is given", async () => {
+  it("decodes into the given buffer", async () => {
     const out = new Uint8Array(data.length);
     const result = await Blosc.fromConfig({}).decode(encodeSync(data), out);
     expect(result.buffer).toBe(out.buffer);
     expect(Buffer.compare(out, data)).toBe(0);
   });
 
-  it("has numcodecs' defaults, and v2's numbers for shuffles", async () => {
+  it("has numcodecs' defaults, and accepts the shuffle numbers of v2", async () => {
     const chunkOf = async (config: BloscConfig | undefined, dataType?: string) =>
       info(await Blosc.fromConfig(config, { dataType }).encode(data));
     expect(await chunkOf(undefined)).toMatchObject({ compressor: "lz4", shuffle: "shuffle", typesize: 1 });
@@ -121,7 +121,7 @@ describe("the codec", () => {
     );
   });
 
-  it("reports a damaged chunk instead of handing out zeros", async () => {
+  it("reports a damaged chunk instead of returning zeros", async () => {
     const chunk = encodeSync(data);
     chunk.fill(0xff, 40, 60);
     expect(() => decodeSync(chunk)).toThrow();

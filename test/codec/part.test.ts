@@ -16,7 +16,7 @@ function makeValues(typesize: number, count: number): Uint8Array {
 const compressors = ["lz4", "lz4hc", "blosclz", "snappy", "zlib", "zstd"] as const;
 const filters = ["noshuffle", "shuffle", "bitshuffle"] as const;
 
-test.each(compressors)("any part of a large block of %s is the part of the whole", async (cname) => {
+test.each(compressors)("any part of a large block of %s equals that part of the whole", async (cname) => {
   for (const shuffle of filters) {
     for (const typesize of [1, 2, 3, 4, 8, 12, 16, 17]) {
       const data = makeValues(typesize, 5000);
@@ -43,7 +43,7 @@ test.each(compressors)("any part of a large block of %s is the part of the whole
   expect(compressors).toContain(cname);
 });
 
-test("damage in the bytes that a part needs is BAD_CHUNK, as in the whole", async () => {
+test("damage in the bytes that a part needs is BAD_CHUNK, as for the whole", async () => {
   const data = makeValues(8, 20_000);
   const chunk = await encode(data, { cname: "lz4", shuffle: "shuffle", typesize: 8, clevel: 5 });
   expect(info(chunk).nblocks).toBe(1);
@@ -56,7 +56,7 @@ test("damage in the bytes that a part needs is BAD_CHUNK, as in the whole", asyn
   }
 });
 
-test("a byte of an lz4 stream is found through overlapping and nested matches, without decoding", async () => {
+test("finds a byte of an lz4 stream through overlapping and nested matches, without decoding", async () => {
   // Long runs, short periods, and repeats of repeats, between stretches of noise.
   const data = new Uint8Array(8 * 40_000);
   let state = 7;
@@ -87,7 +87,7 @@ test("a byte of an lz4 stream is found through overlapping and nested matches, w
   }
 });
 
-test("any byte of a chunk changed: a part of it is right, refused, or other bytes of the same length", async () => {
+test("with any byte of a chunk changed, a part of it is right, refused, or the same number of other bytes", async () => {
   const data = makeValues(8, 2000);
   const chunk = await encode(data, { cname: "lz4", shuffle: "shuffle", typesize: 8, clevel: 5 });
   let refused = 0;

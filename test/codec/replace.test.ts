@@ -52,8 +52,8 @@ function makeEdits(
   });
 }
 
-describe("whatever the chunk, the settings and the edits", () => {
-  test("the chunk decodes to the data with the edits made in order, and is at most 16 bytes longer than they", () => {
+describe("for any chunk, settings and edits", () => {
+  test("the chunk decodes to the data with the edits applied in order, and is at most 16 bytes longer than the data", () => {
     fc.assert(
       fc.property(
         textures,
@@ -79,7 +79,7 @@ describe("whatever the chunk, the settings and the edits", () => {
     );
   });
 
-  test("chunks of every c-blosc since 1.5 decode to their data with the edits made", () => {
+  test("chunks of every c-blosc since 1.5 decode to their data with the edits applied", () => {
     let count = 0;
     for (const producer of listProducers()) {
       for (const { name, chunk, nbytes } of readFixtureChunks(producer)) {
@@ -110,7 +110,7 @@ function blockOf(chunk: Uint8Array, block: number): Uint8Array {
   return chunk.slice(start, block + 1 < nblocks ? view.getUint32(20 + 4 * block, true) : chunk.length);
 }
 
-describe("what is not touched", () => {
+describe("what stays as it is", () => {
   test("blocks without an edit keep their bytes, in order", () => {
     const chunk = encodeSync(prices, settings);
     const { nblocks, blocksize } = info(chunk);
@@ -133,7 +133,7 @@ describe("what is not touched", () => {
     expect(data[0]).toBe(7);
   });
 
-  test("damage in a block without an edit is carried along, not looked at", () => {
+  test("damage in a block without an edit is carried along unexamined", () => {
     const chunk = encodeSync(prices, settings);
     const { blocksize } = info(chunk);
     const view = new DataView(chunk.buffer);
@@ -147,8 +147,8 @@ describe("what is not touched", () => {
   });
 });
 
-describe("what is encoded anew", () => {
-  test("all of it where another compressor is asked for, or none", () => {
+describe("what is encoded again", () => {
+  test("the whole chunk, if another compressor is requested, or none", () => {
     const chunk = encodeSync(prices, settings);
     const edits = [{ at: 0, bytes: new Uint8Array(8) }];
     const zstd = replaceBytes(chunk, edits, { ...settings, cname: "zstd" });
@@ -158,7 +158,7 @@ describe("what is encoded anew", () => {
     expect(Buffer.compare(zstd, encodeSync(data, { ...settings, cname: "zstd" }))).toBe(0);
   });
 
-  test("stored data that became compressible are compressed, others are changed where they lie", () => {
+  test("stored data that became compressible are compressed, others are changed in place", () => {
     const noise = makeNoise(100_000, 1);
     const chunk = encodeSync(noise, settings);
     expect(info(chunk).memcpyed).toBe(true);
@@ -169,7 +169,7 @@ describe("what is encoded anew", () => {
     expect(few.length).toBe(chunk.length);
   });
 
-  test("a chunk that would become longer than its data is stored", () => {
+  test("a chunk that would become longer than its data is stored uncompressed", () => {
     const zeros = encodeSync(new Uint8Array(100_000), settings);
     const noise = makeNoise(100_000, 1);
     const changed = replaceBytes(zeros, [{ at: 0, bytes: noise }], settings);
@@ -178,7 +178,7 @@ describe("what is encoded anew", () => {
   });
 });
 
-describe("refused", () => {
+describe("what is refused", () => {
   const chunk = encodeSync(prices.subarray(0, 80_000), settings);
 
   test.each([
@@ -195,7 +195,7 @@ describe("refused", () => {
     ).toBe(true);
   });
 
-  test("a chunk that is cut off, and an output that is too short, which stays within its bounds", () => {
+  test("a truncated chunk, and an output that is too short, without writing past its end", () => {
     const edit = { at: 0, bytes: new Uint8Array(8) };
     expect(
       isSuperchunkError(
@@ -210,7 +210,7 @@ describe("refused", () => {
     expect(memory.subarray(900).every((byte) => byte === 9)).toBe(true);
   });
 
-  test("any one byte changed gives a chunk that decodes to nbytes, or an error of ours", () => {
+  test("any single changed byte gives a chunk that decodes to nbytes, or an error of this library", () => {
     let made = 0;
     const samples = readFixtureChunks("c-blosc-1.21.7").filter(
       ({ chunk: { length }, nbytes }) => length < 700 && nbytes > 9,

@@ -102,7 +102,7 @@ describe.each(Object.keys(FILTERS) as Filter[])(
   },
 );
 
-test("blocks that are put together in several pieces decode to their elements, whole and in part", () => {
+test("blocks assembled in several pieces decode to their elements, in whole and in part", () => {
   let decoded = 0;
   for (let typesize = 2; typesize <= 16; typesize++) {
     const count = Math.floor(300_000 / typesize) - typesize;
@@ -125,12 +125,12 @@ test("blocks that are put together in several pieces decode to their elements, w
   expect(decoded).toBe(15 * 4);
 });
 
-describe("a damaged stream among stored ones is named with its place", () => {
+describe("a damaged stream among stored ones is reported with its place", () => {
   const shape = { typesize: 8, count: 256, isCompressed: (stream: number) => stream % 2 === 1 };
   /** Streams of block 0: stored ones of 4 + 256 bytes, and compressed ones of 4 + 258. */
   const offsetOf = (stream: number): number => 28 + 522 * (stream >> 1) + (stream % 2) * 260;
 
-  test.each(Object.keys(FILTERS) as Filter[])("%s: where it does not decode", (filter) => {
+  test.each(Object.keys(FILTERS) as Filter[])("%s: if it does not decode", (filter) => {
     for (const stream of [1, 3, 5, 7]) {
       const { chunk } = makeSplit({ ...shape, filter });
       const at = offsetOf(stream) + 4;
@@ -149,7 +149,7 @@ describe("a damaged stream among stored ones is named with its place", () => {
     }
   });
 
-  test.each(Object.keys(FILTERS) as Filter[])("%s: where its length goes beyond the block", (filter) => {
+  test.each(Object.keys(FILTERS) as Filter[])("%s: if its length exceeds the block", (filter) => {
     for (const stream of [0, 1, 6, 7]) {
       const { chunk } = makeSplit({ ...shape, filter });
       const at = offsetOf(stream);

@@ -12,7 +12,7 @@ function walk(length: number): Uint8Array {
 }
 
 test.each([1, 1000, 65535, 65536, 300_000])(
-  "a stream of %i bytes says how long its data are",
+  "a stream of %i bytes records the length of its data",
   async (length) => {
     const data = walk(length);
     for (const level of [1, 3, 19]) {
@@ -24,7 +24,7 @@ test.each([1, 1000, 65535, 65536, 300_000])(
   },
 );
 
-test("data that zstd cannot make shorter are stored, whatever the length of a block", async () => {
+test("data that zstd cannot shorten are stored, whatever the block length", async () => {
   let at = 1;
   const noise = Uint8Array.from({ length: 200_000 }, () => {
     at = (Math.imul(at, 1664525) + 1013904223) >>> 0;

@@ -44,7 +44,7 @@ function sha256(bytes: Uint8Array): string {
 beforeAll(() => prepare("blosc2"));
 
 test.each(rows.map((row) => [row[0], row] as const))(
-  "%s decodes to what python-blosc2 says",
+  "%s decodes to what python-blosc2 reads",
   async (_, row) => {
     const chunk = chunkOf(row);
     const [, , length, nbytes, digest] = row;
@@ -62,7 +62,7 @@ test.each(rows.map((row) => [row[0], row] as const))(
 );
 
 test.each(rows.map((row) => [row[0], row] as const))(
-  "%s becomes a chunk of Blosc1, and one of Blosc2 again",
+  "%s becomes a Blosc1 chunk, and a Blosc2 chunk again",
   async (_, row) => {
     const one = await toBlosc1(chunkOf(row));
     expect(info(one)).toMatchObject({ version: 2, nbytes: row[3] });
@@ -75,7 +75,7 @@ test.each(rows.map((row) => [row[0], row] as const))(
   },
 );
 
-test("blocks of one filter that Blosc1 has are carried on with their streams", async () => {
+test("blocks with a single filter that Blosc1 knows keep their streams", async () => {
   const copied = rows.filter(([label]) => /<i4 .*(nofilter| shuffle) auto$/.test(label));
   expect(copied.length).toBe(10);
   for (const row of copied) {
@@ -111,7 +111,7 @@ test.each(["blosclz", "lz4", "lz4hc", "zlib", "zstd"] as const)(
   },
 );
 
-test("a chunk of snappy becomes one of lz4, and none is written with snappy", async () => {
+test("a snappy chunk becomes lz4, and snappy is never written", async () => {
   const data = Uint8Array.from({ length: 5000 }, (_, i) => i % 50);
   const two = await toBlosc2(await encode(data, { cname: "snappy", typesize: 2 }));
   expect(info(two)).toMatchObject({ format: 2, compressor: "lz4" });
@@ -119,7 +119,7 @@ test("a chunk of snappy becomes one of lz4, and none is written with snappy", as
   await expect(encode(data, { cname: "snappy", format: 2 })).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
 });
 
-test("codecs and filters of plugins are named", async () => {
+test("errors name the codecs and filters of plugins", async () => {
   const zfp = labelled("zstd <i4 walk 1501 shuffle auto");
   zfp[2] = 0xc5;
   zfp[22] = 33;
@@ -136,7 +136,7 @@ test("codecs and filters of plugins are named", async () => {
   });
 });
 
-test("what a caller expects is compared with the header before memory is taken", async () => {
+test("the caller's expectations are compared with the header before memory is allocated", async () => {
   const chunk = labelled("special 0");
   await expect(decode(chunk, { maxNbytes: 7999 })).rejects.toMatchObject({ code: "LIMIT" });
   await expect(decode(chunk, { expectedNbytes: 7999 })).rejects.toMatchObject({ code: "BAD_FIELD" });
@@ -145,7 +145,7 @@ test("what a caller expects is compared with the header before memory is taken",
   expect(() => decodeRangeSync(chunk, 7999, 2)).toThrow(/7999 to 8001/);
 });
 
-test("damage gives an error of this library, or as many bytes as the header says", async () => {
+test("damage gives an error of this library, or as many bytes as the header gives", async () => {
   let random = 5;
   const next = (limit: number): number => {
     random = (Math.imul(random, 1_103_515_245) + 12_345) >>> 0;
@@ -170,7 +170,7 @@ test("damage gives an error of this library, or as many bytes as the header says
   expect(told).toBeGreaterThan(rows.length);
 });
 
-test("a chunk of some blocks, made from the starts of blocks and the bytes of these, has their values", async () => {
+test("part of a chunk, made from the block starts and the bytes of some blocks, has their values", async () => {
   let several = 0;
   for (const row of rows) {
     const chunk = chunkOf(row);

@@ -81,7 +81,7 @@ const CASES: readonly (readonly [string, () => Promise<ConvertSource>, ConvertFo
 ];
 
 describe.each(CASES)("%s", (_, source, to) => {
-  test(`as ${to} becomes visible only after it was read back, where that is asked for`, async () => {
+  test(`as ${to} becomes visible only after it was read back, if that is requested`, async () => {
     const { store, events } = watch(new MemoryStore(), false);
     const result = await convert(await source(), { store, path: "out" }, { to, verify: true });
     expect(result).toMatchObject({ converted: 1, verified: true, nbytes: 8000 });
@@ -90,7 +90,7 @@ describe.each(CASES)("%s", (_, source, to) => {
     expect(events.slice(shown)).not.toHaveLength(0);
   });
 
-  test(`as ${to} is never shown with other values than the source's`, async () => {
+  test(`as ${to} is never shown with values other than the source's`, async () => {
     const inner = new MemoryStore();
     const { store, events } = watch(inner, true);
     await expect(convert(await source(), { store, path: "out" }, { to, verify: true })).rejects.toMatchObject(

@@ -74,22 +74,25 @@ describe.each([
   ["shards with the index at the start", { ...rows, shardShape: [40, 6], indexLocation: "start" as const }],
   ["shards wider than the array", { ...rows, shardShape: [30, 12] }],
   ["one dimension", { ...rows, shape: [1000], chunkShape: [128], shardShape: [512] }],
-])("of %s", (_, specification) => {
-  test.each(FORMATS)("whole chunks are the same bytes in %s, and all values are", async (format) => {
-    const { store, array } = await makeArray(specification);
-    const result = await convert(array, { store, path: "back" }, { to: format, verify: true });
-    const whole = await payloads(array);
-    const rowBytes = specification.shape.slice(1).reduce((product, n) => product * n, 4);
-    const found = await chunksOf(store, "back", rowBytes);
-    expect(whole.size).toBeGreaterThan(3);
-    for (const [row, bytes] of whole) expect(found.get(row)).toEqual(bytes);
-    expect(result).toMatchObject({ chunksCopied: whole.size, chunksRecoded: 1, verified: true });
-    const back = await open(store, "back");
-    if (back.kind !== "array") throw new TypeError(back.kind);
-    expect(sha256(await back.getBytes())).toBe(sha256(await array.getBytes()));
-    expect(back.attrs).toEqual(array.attrs);
-    if (format !== "bloscpack") expect(back.fillValue).toBe(-7);
-  });
+])("copied from %s", (_, specification) => {
+  test.each(FORMATS)(
+    "whole chunks are byte for byte the same in %s, and all values are equal",
+    async (format) => {
+      const { store, array } = await makeArray(specification);
+      const result = await convert(array, { store, path: "back" }, { to: format, verify: true });
+      const whole = await payloads(array);
+      const rowBytes = specification.shape.slice(1).reduce((product, n) => product * n, 4);
+      const found = await chunksOf(store, "back", rowBytes);
+      expect(whole.size).toBeGreaterThan(3);
+      for (const [row, bytes] of whole) expect(found.get(row)).toEqual(bytes);
+      expect(result).toMatchObject({ chunksCopied: whole.size, chunksRecoded: 1, verified: true });
+      const back = await open(store, "back");
+      if (back.kind !== "array") throw new TypeError(back.kind);
+      expect(sha256(await back.getBytes())).toBe(sha256(await array.getBytes()));
+      expect(back.attrs).toEqual(array.attrs);
+      if (format !== "bloscpack") expect(back.fillValue).toBe(-7);
+    },
+  );
 });
 
 test("a short last chunk of a rectilinear grid is copied too", async () => {
@@ -121,7 +124,7 @@ test("a short last chunk of a rectilinear grid is copied too", async () => {
 });
 
 test.each(FORMATS)(
-  "chunks of Zarr v2 are copied to %s, big-endian ones too; missing ones are fill values",
+  "chunks of Zarr v2 are copied to %s, big-endian ones too; missing ones become fill values",
   async (format) => {
     const store = new MemoryStore();
     const document = {
@@ -155,7 +158,7 @@ test.each(FORMATS)(
   },
 );
 
-test("chunks of a storage transformer's hierarchy are told apart by what they are made with", async () => {
+test("chunks in a storage transformer's hierarchy are distinguished by their compression settings", async () => {
   const array = await openZarrArray(corpusStore, "zarr3-transformer/i4-1d/arr");
   const [plan] = (await planOne(array, { to: "blz" })).arrays;
   const result = await convert(array, { store: new MemoryStore(), path: "x" }, { to: "blz", verify: true });
@@ -199,7 +202,7 @@ describe.each([
   );
 });
 
-test("a damaged payload is not carried on, and nothing is left of the result", async () => {
+test("a damaged payload is not copied, and nothing of the result remains", async () => {
   const { store, array } = await makeArray(rows);
   const payload = await store.get("z/c/3/0");
   if (payload === undefined) throw new TypeError("no chunk");
@@ -214,7 +217,7 @@ test("a damaged payload is not carried on, and nothing is left of the result", a
 });
 
 test.each(["bcolz", "blz"] as const)(
-  "of a table that went to Zarr, the chunks of every column come back as they were, as %s",
+  "the chunks of every column of a table that went to Zarr come back unchanged as %s",
   async (format) => {
     const source = await openFixture("ctable/bcolz-daily-equities");
     if (source.kind !== "table") throw new TypeError(source.kind);
@@ -230,7 +233,7 @@ test.each(["bcolz", "blz"] as const)(
   },
 );
 
-test("[FA-08] chunks whose typesize bcolz does not expect are made anew for it, the plan says why, and recode: false refuses", async () => {
+test("[FA-08] chunks whose typesize bcolz does not expect are recoded for it, the plan says why, and recode: false refuses", async () => {
   const { store, array } = await makeArray(rows);
   // bcolz 1.2 looks up rows by the typesize of the dtype: with another one in the chunk a slice of it is wrong.
   await convert(array, { store, path: "source" }, { to: "bloscpack" });
@@ -260,7 +263,7 @@ test("[FA-08] chunks whose typesize bcolz does not expect are made anew for it, 
   });
 });
 
-test("[FA-08] columns of the same bytes and another type do not get one another's chunks", async () => {
+test("[FA-08] columns with the same bytes but another type do not share chunks", async () => {
   const store = new MemoryStore();
   await store.put("g/zarr.json", json({ zarr_format: 3, node_type: "group" }));
   for (const [name, dataType] of [
@@ -287,7 +290,7 @@ test("[FA-08] columns of the same bytes and another type do not get one another'
 });
 
 test.each(["bcolz", "blz"] as const)(
-  "columns of unequal lengths are no table as %s: no row is left out without a word",
+  "columns of unequal lengths do not become a table as %s: no row is dropped silently",
   async (format) => {
     const store = new MemoryStore();
     await store.put("g/zarr.json", json({ zarr_format: 3, node_type: "group" }));
@@ -308,7 +311,7 @@ test.each(["bcolz", "blz"] as const)(
   },
 );
 
-test("[FA-08] strings of a Zarr array are made anew for bcolz, which shuffles them by characters, and the plan says so", async () => {
+test("[FA-08] strings of a Zarr array are recoded for bcolz, which shuffles them by characters, and the plan says so", async () => {
   const store = new MemoryStore();
   const array = await createZarr(store, "s", {
     shape: [40],

@@ -97,7 +97,7 @@ function compareArrays(source: ArrayArchive, back: ArrayArchive, format: Convert
     );
 }
 
-test("chunks are copied byte for byte where the cuts are the same", async () => {
+test("chunks are copied byte for byte if the cuts are the same", async () => {
   const source = await openFixture("carray/blz-f8");
   if (source.kind !== "array") throw new TypeError(source.kind);
   const chunks: string[] = [];
@@ -114,7 +114,7 @@ test("chunks are copied byte for byte where the cuts are the same", async () => 
   }
 });
 
-test("what is there is kept, unless it is to be replaced", async () => {
+test("an existing destination is kept, unless overwrite is set", async () => {
   const source = await openFixture("carray/blz-f8");
   for (const format of FORMATS) {
     const store = new MemoryStore();
@@ -127,7 +127,7 @@ test("what is there is kept, unless it is to be replaced", async () => {
   }
 });
 
-test("a source that turns out damaged leaves nothing behind", async () => {
+test("a source that proves to be damaged leaves nothing behind", async () => {
   const source = await openFixture("carray/blz-f8");
   if (source.kind !== "array") throw new TypeError(source.kind);
   const damaged = new Proxy(source, {

@@ -33,7 +33,7 @@ beforeEach(async () => {
   writeFileSync(file, bytes);
 });
 it.each(["blz", "bcolz", "npy", "bloscpack"])(
-  "converted to %s it is told with file and chunk, and leaves not even a folder",
+  "converted to %s, damage is reported with file and chunk, and not even a folder remains",
   async (format) => {
     const out = join(folder, "out");
     const { code, err } = await runCli(["convert", source, out, "--to", format, "--verify"]);
@@ -48,7 +48,7 @@ it.each(["blz", "bcolz", "npy", "bloscpack"])(
 );
 
 it.each(["npy", "bloscpack"])(
-  "a column of a table converted to %s leaves no file of the others, but all that was in the folder before",
+  "a damaged column of a table converted to %s leaves no file of the others, but keeps what was in the folder before",
   async (format) => {
     const table = join(folder, "table");
     const made = await createTable(table);
@@ -77,7 +77,7 @@ async function createTable(path: string): Promise<string> {
   return chunk;
 }
 
-it("converted to Zarr among others it is told with file and chunk, leaves nothing, and the others are whole", async () => {
+it("converted to Zarr among others, damage is reported with file and chunk, leaves nothing, and the others are whole", async () => {
   const out = join(folder, "out");
   const one = await runCli(["convert", source, out, "--verify"]);
   expect(one.code).toBe(3);

@@ -27,7 +27,7 @@ test.each([2, 3])("complex numbers in rows of %i go to bcolz and back with their
 });
 
 test.each([2, 3])(
-  "a column of complex numbers in rows of %i is a field of superchunks with its default",
+  "a column of complex numbers in rows of %i is a superchunk field with its default",
   async (n) => {
     const store = new MemoryStore();
     const group = { zarr_format: 3, node_type: "group", attributes: {} };

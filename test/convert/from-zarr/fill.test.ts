@@ -80,7 +80,7 @@ test.each([
   ["float32", "0xffc00000"],
   ["complex64", [0, "0x7fc00001"]],
 ] as const)(
-  "a NaN of %s with bits that no word has becomes NaN, and that is told: %j",
+  "a NaN of %s whose bit pattern has no name becomes the plain NaN, and this is reported: %j",
   async (dataType, fillValue) => {
     const store = new MemoryStore();
     await createZarr(store, "zarr", { shape: [5], dataType, chunkShape: [2], fillValue });
@@ -93,7 +93,7 @@ test.each([
 );
 
 test.each(["npy", "bloscpack"] as const)(
-  "that %s has no place for -0 is told, and for 0 need not be",
+  "a note says that %s cannot store -0; for 0 there is none",
   async (format) => {
     const store = new MemoryStore();
     for (const [path, fillValue] of [

@@ -89,7 +89,7 @@ test.each(["bcolz", "blz"] as const)(
 test.each([
   ["npy", ".npy"],
   ["bloscpack", ".blp"],
-] as const)("as %s arrays are files, and tables folders of files", async (format, ending) => {
+] as const)("as %s, arrays become files, and tables become folders of files", async (format, ending) => {
   const target = new MemoryStore();
   await convertCase(await makeHierarchy(), target, format);
   expect((await keysOf(target)).sort()).toEqual(
@@ -97,7 +97,7 @@ test.each([
   );
 });
 
-test("a run that was broken off is gone on with, and only by the same one", async () => {
+test("an interrupted run is resumed, but only by the same conversion", async () => {
   const store = await makeHierarchy();
   const whole = new MemoryStore();
   await convertCase(store, whole, "bcolz");
@@ -120,7 +120,7 @@ test("a run that was broken off is gone on with, and only by the same one", asyn
   expect(await keysOf(target)).toEqual(await keysOf(whole));
 });
 
-test("a source that changed since it was converted is not passed over", async () => {
+test("a source that changed after it was converted is not skipped", async () => {
   const store = await makeHierarchy();
   const target = new MemoryStore();
   const abort = new AbortController();
@@ -138,7 +138,7 @@ test("a source that changed since it was converted is not passed over", async ()
   expect(result.converted).toBe(2);
 });
 
-test("what is not ours at the destination is never deleted, resumed or not", async () => {
+test("foreign files at the destination are never deleted, resumed or not", async () => {
   const store = await makeHierarchy();
   const target = new MemoryStore();
   await target.put("dst/table/notes.txt", Uint8Array.of(1));
@@ -155,7 +155,7 @@ test("what is not ours at the destination is never deleted, resumed or not", asy
   }
 });
 
-test("the command converts folders of archives and Zarr, tells failures at the end, and writes a report", async () => {
+test("the command converts folders of archives and Zarr, lists failures at the end, and writes a report", async () => {
   const folder = await makeFolder();
   const source = join(folder, "src");
   mkdirSync(source);
@@ -198,7 +198,7 @@ test("the command converts folders of archives and Zarr, tells failures at the e
   expect((await runCli(["verify", target])).code).toBe(0);
 });
 
-test("several sources are put side by side under their own names, nodes inside of a hierarchy too", async () => {
+test("several sources are put next to each other under their own names, also nodes inside a hierarchy", async () => {
   const folder = await makeFolder();
   const array = join(corpusFolder, "zarr3-transformer", "i4-1d", "arr");
   const one = join(folder, "one.npy");
@@ -211,7 +211,7 @@ test("several sources are put side by side under their own names, nodes inside o
 });
 
 test.each(["bcolz", "npy"] as const)(
-  "of a group with an array that cannot be opened the others become %s, and it is told",
+  "if one array of a group cannot be opened, the others become %s, and the failure is reported",
   async (format) => {
     const folder = await makeFolder();
     const from = join(folder, "in");
@@ -241,7 +241,7 @@ test.each(["bcolz", "npy"] as const)(
   },
 );
 
-test("what a run left halfway is still known when the next one is broken off before it gets there", async () => {
+test("what a run left unfinished is still known if the next run is interrupted before it gets there", async () => {
   const store = await makeHierarchy();
   const whole = new MemoryStore();
   await convertCase(store, whole, "bcolz");
@@ -262,7 +262,7 @@ test("what a run left halfway is still known when the next one is broken off bef
   expect(await keysOf(target)).toEqual(await keysOf(whole));
 });
 
-test("a record with a damaged list of what was begun counts as one of nothing begun", async () => {
+test("a record with a damaged list of started items is treated as if nothing was started", async () => {
   const store = await makeHierarchy();
   const target = new MemoryStore();
   const key = ".dst.superchunk-convert.json";
@@ -271,7 +271,7 @@ test("a record with a damaged list of what was begun counts as one of nothing be
   expect(await convertCase(store, target, "blz", { resume: true })).toMatchObject({ converted: 3 });
 });
 
-test("of thousands of sources no more than some dozen are opened at a time, and entries keep their order", async () => {
+test("no more than a few dozen of thousands of sources are open at a time, and entries keep their order", async () => {
   let active = 0;
   let most = 0;
   async function* jobs(): AsyncGenerator<SourceItem> {

@@ -60,7 +60,7 @@ test.each(["bcolz", "blz"] as const)(
   },
 );
 
-test("the command converts archives and Zarr, refuses what is there, and options that it has no use for", async () => {
+test("the command converts archives and Zarr, refuses an existing destination, and options that do not apply", async () => {
   const folder = temporaryFolder();
   const archive = join(corpusFolder, "carray", "blz-f8");
   const npy = join(folder, "x.npy");
@@ -85,7 +85,7 @@ test("the command converts archives and Zarr, refuses what is there, and options
   expect((await runCli(["verify", back])).code).toBe(0);
 });
 
-test("rows without bytes keep their number in superchunks, and are refused by bcolz, as structs are", async () => {
+test("rows without bytes keep their count in superchunks, and are refused by bcolz, as structs are", async () => {
   const store = new MemoryStore();
   const struct = [
     ["a", "<i4"],
@@ -115,7 +115,7 @@ test("rows without bytes keep their number in superchunks, and are refused by bc
 });
 
 test.each(["blz", "bcolz", "bloscpack"] as const)(
-  "an attribute that is a whole float is still one in %s: Python tells 1.0 from 1",
+  "an attribute that is a whole-number float is still a float in %s: Python distinguishes 1.0 from 1",
   async (format) => {
     const store = new MemoryStore();
     const attributes = { scale: new JsonFloat(1), count: 1, deep: { list: [new JsonFloat(-2), 3] } };

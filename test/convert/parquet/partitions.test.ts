@@ -54,7 +54,7 @@ async function columnOf(store: MemoryStore, key: string, column: string): Promis
   return values;
 }
 
-test.each(["symbol", "year"] as const)("a folder for each %s has its rows, in order", async (partition) => {
+test.each(["symbol", "year"] as const)("the folder of each %s has its rows, in order", async (partition) => {
   const store = await makeDaily();
   const parquet = { partition, prices: "raw" } as const;
   const options = { to: "parquet", parquet, verify: true } as const;
@@ -107,7 +107,7 @@ test("a table without rows is one file", async () => {
   expect(await keysOf(store, "out")).toEqual(["out/data.parquet"]);
 });
 
-test("minute bars have their minutes, and say their scale", async () => {
+test("minute bars have their minutes, and state their scale", async () => {
   const store = new MemoryStore();
   const rows = 25;
   const names = ["open", "high", "low", "close", "volume"];

@@ -11,7 +11,7 @@ import { corpusStore, keysOf, openFixture } from "../to-zarr/read-back.ts";
 
 const TO: ConvertOptions = { to: "parquet" };
 
-test("the plan says of each column what happens to it, and why", async () => {
+test("the plan says what happens to each column, and why", async () => {
   const source = await openFixture("ctable/bzl-mixed");
   const plans: PlanEntry[] = [];
   for await (const each of planConversion(source, { path: "a.parquet" }, TO)) plans.push(each);
@@ -23,7 +23,7 @@ test("the plan says of each column what happens to it, and why", async () => {
   ]);
 });
 
-test("a folder of archives becomes a folder of files, each table one", async () => {
+test("a folder of archives becomes a folder of files, one per table", async () => {
   const store = new MemoryStore();
   const from = { store: corpusStore, path: "ctable" };
   const result = await convert(from, { store, path: "out" }, { ...TO, verify: true });
@@ -36,7 +36,7 @@ test("a folder of archives becomes a folder of files, each table one", async () 
   ]);
 });
 
-test("what may not be recoded is refused before anything is written, and a file that is there stays", async () => {
+test("columns that may not be recoded are refused before anything is written, and an existing file stays", async () => {
   const store = new MemoryStore();
   const source = await openFixture("ctable/bzl-mixed");
   await expect(convert(source, { store, path: "a.parquet" }, { ...TO, recode: false })).rejects.toMatchObject(
@@ -53,7 +53,7 @@ test("what may not be recoded is refused before anything is written, and a file 
   await convert(source, { store, path: "a.parquet" }, { ...TO, overwrite: true });
 });
 
-test("a comparison finds a value that is another, and the file does not get its name", async () => {
+test("the comparison finds a changed value, and the file does not get its name", async () => {
   const store = new MemoryStore();
   const values = Float64Array.from({ length: 500 }, (_, i) => i / 3);
   const settings = { dtype: "<f8", shape: [500], encode: { clevel: 0 } };
@@ -83,53 +83,50 @@ test("a comparison finds a value that is another, and the file does not get its 
   expect((await keysOf(store)).filter((key) => key.includes("c."))).toEqual([]);
 });
 
-test.each([undefined, [3000]])(
-  "streams of Zarr arrays are carried over, in shards of %s",
-  async (shardShape) => {
-    const store = new MemoryStore();
-    const rows = 2500;
-    const values = Float64Array.from({ length: rows }, (_, i) => (i % 97) / 4);
-    const codecOf = (cname: string, typesize: number) => [
-      { name: "bytes", configuration: { endian: "little" } },
-      { name: "blosc", configuration: { cname, clevel: 5, shuffle: "shuffle", typesize, blocksize: 2048 } },
-    ];
-    const make = async (name: string, specification: Partial<ZarrSpecification>) => {
-      const base = { shape: [rows], dataType: "float64", chunkShape: [600], fillValue: 1.5, attributes: {} };
-      const sharded = shardShape === undefined ? {} : { shardShape };
-      return createZarr(store, name, { ...base, ...sharded, codecs: codecOf("lz4", 8), ...specification });
-    };
-    await store.put("z/zarr.json", new TextEncoder().encode('{"zarr_format":3,"node_type":"group"}'));
-    await (await make("z/whole", { codecs: codecOf("zstd", 8) })).set(null, values);
-    await (await make("z/other", { codecs: codecOf("blosclz", 8), chunkShape: [500] })).set(null, values);
-    // Chunks 1 and 4 alone are stored.
-    const holes = await make("z/holes", {});
-    await holes.set([{ start: 600, stop: 1200, step: 1 }], values.subarray(600, 1200));
-    await holes.set([{ start: 2400, stop: 2500, step: 1 }], values.subarray(2400, 2500));
-    await (await make("z/plain", { codecs: codecOf("lz4", 1) })).set(null, values);
+test.each([undefined, [3000]])("streams of Zarr arrays are copied, in shards of %s", async (shardShape) => {
+  const store = new MemoryStore();
+  const rows = 2500;
+  const values = Float64Array.from({ length: rows }, (_, i) => (i % 97) / 4);
+  const codecOf = (cname: string, typesize: number) => [
+    { name: "bytes", configuration: { endian: "little" } },
+    { name: "blosc", configuration: { cname, clevel: 5, shuffle: "shuffle", typesize, blocksize: 2048 } },
+  ];
+  const make = async (name: string, specification: Partial<ZarrSpecification>) => {
+    const base = { shape: [rows], dataType: "float64", chunkShape: [600], fillValue: 1.5, attributes: {} };
+    const sharded = shardShape === undefined ? {} : { shardShape };
+    return createZarr(store, name, { ...base, ...sharded, codecs: codecOf("lz4", 8), ...specification });
+  };
+  await store.put("z/zarr.json", new TextEncoder().encode('{"zarr_format":3,"node_type":"group"}'));
+  await (await make("z/whole", { codecs: codecOf("zstd", 8) })).set(null, values);
+  await (await make("z/other", { codecs: codecOf("blosclz", 8), chunkShape: [500] })).set(null, values);
+  // Chunks 1 and 4 alone are stored.
+  const holes = await make("z/holes", {});
+  await holes.set([{ start: 600, stop: 1200, step: 1 }], values.subarray(600, 1200));
+  await holes.set([{ start: 2400, stop: 2500, step: 1 }], values.subarray(2400, 2500));
+  await (await make("z/plain", { codecs: codecOf("lz4", 1) })).set(null, values);
 
-    const result = await convert({ store, path: "z" }, { store, path: "z.parquet" }, { ...TO, verify: true });
-    expect(result).toMatchObject({ chunksRestreamed: 20, chunksRecoded: 0 });
-    const bytes = (await store.get("z.parquet")) ?? new Uint8Array(0);
-    const table = await parquetReadObjects({
-      file: bytes.slice().buffer as ArrayBuffer,
-      compressors: {
-        LZ4_RAW: (input, length) => decodeStreamSync("lz4", input, length),
-        ZSTD: (input, length) => decodeStreamSync("zstd", input, length),
-      },
-    });
-    const expected = Array.from(values, (whole, row) => ({
-      ...{
-        holes: (row >= 600 && row < 1200) || row >= 2400 ? whole : 1.5,
-        other: whole,
-        plain: whole,
-        whole,
-      },
-    }));
-    expect(table).toEqual(expected);
-  },
-);
+  const result = await convert({ store, path: "z" }, { store, path: "z.parquet" }, { ...TO, verify: true });
+  expect(result).toMatchObject({ chunksRestreamed: 20, chunksRecoded: 0 });
+  const bytes = (await store.get("z.parquet")) ?? new Uint8Array(0);
+  const table = await parquetReadObjects({
+    file: bytes.slice().buffer as ArrayBuffer,
+    compressors: {
+      LZ4_RAW: (input, length) => decodeStreamSync("lz4", input, length),
+      ZSTD: (input, length) => decodeStreamSync("zstd", input, length),
+    },
+  });
+  const expected = Array.from(values, (whole, row) => ({
+    ...{
+      holes: (row >= 600 && row < 1200) || row >= 2400 ? whole : 1.5,
+      other: whole,
+      plain: whole,
+      whole,
+    },
+  }));
+  expect(table).toEqual(expected);
+});
 
-test("a chunk of a Zarr array that has fewer rows than its place is refused", async () => {
+test("a Zarr chunk with fewer rows than its place in the grid is refused", async () => {
   const store = new MemoryStore();
   const writer = await createZarr(store, "z", {
     shape: [1000],

@@ -110,7 +110,7 @@ describe.each(COMPRESSORS)("%s", (cname) => {
   });
 });
 
-test("dates that are NaT are null, and the pages without one are carried over", async () => {
+test("NaT dates become null, and pages without one are copied", async () => {
   const values = new BigInt64Array(bytesOf(4096).buffer);
   values[3] = -(2n ** 63n);
   const encode: EncodeOptions = { cname: "lz4", typesize: 8, blocksize: 8192 };
@@ -124,7 +124,7 @@ test("dates that are NaT are null, and the pages without one are carried over", 
   expect(metadata.row_groups[0]?.columns[0]?.meta_data?.statistics?.null_count).toBe(1n);
 });
 
-test("the file names the version of the package, and Arrow's schema and pandas' types", async () => {
+test("the file records the package's version, Arrow's schema and pandas' types", async () => {
   const { store } = await toParquet(bytesOf(64), 4096, { dtype: "<m8[us]", shape: [64] });
   const { metadata } = await metadataOf(store);
   const { version } = JSON.parse(await readFile("package.json", "utf8")) as { version: string };
@@ -138,7 +138,7 @@ test("the file names the version of the package, and Arrow's schema and pandas' 
   expect([schema.readUInt32LE(0), schema.readUInt32LE(4)]).toEqual([0xffff_ffff, schema.length - 8]);
 });
 
-test("days of zipline become dates, and prices what is asked for", async () => {
+test("days of zipline become dates, and prices become the requested type", async () => {
   const kinds = { raw: undefined, decimal: "DECIMAL", double: undefined } as const;
   for (const [prices, converted] of Object.entries(kinds)) {
     const store = new MemoryStore();
@@ -157,14 +157,14 @@ test("days of zipline become dates, and prices what is asked for", async () => {
   }
 });
 
-test("an array of no rows is a file without row groups", async () => {
+test("an array without rows is a file without row groups", async () => {
   const store = new MemoryStore();
   await convert(await openFixture("carray/bcolz-empty-f4"), { store, path: "a.parquet" }, { to: "parquet" });
   const { metadata } = await metadataOf(store);
   expect([metadata.num_rows, metadata.row_groups.length, metadata.schema.length]).toEqual([0n, 0, 2]);
 });
 
-test("rows of several values are lists, and are carried over where blocks end on rows", async () => {
+test("rows of several values become lists, and are copied if blocks end on rows", async () => {
   const encode: EncodeOptions = { cname: "zstd", typesize: 4, blocksize: 4096 };
   const settings = { dtype: "<i4", shape: [1024, 2, 4], encode };
   const { result } = await toParquet(bytesOf(4096), 16_384, settings);
@@ -174,7 +174,7 @@ test("rows of several values are lists, and are carried over where blocks end on
   expect(others.result.verified).toBe(true);
 });
 
-test("statistics ignore NaN, and zeros are -0 as the least and 0 as the greatest", async () => {
+test("statistics ignore NaN, and zero is -0 as the minimum and 0 as the maximum", async () => {
   const values = Float64Array.from([Number.NaN, 0, 5, -0, Number.NaN, 0]);
   const { store } = await toParquet(new Uint8Array(values.buffer), 1 << 20, { dtype: "<f8", shape: [6] });
   const { metadata } = await metadataOf(store);
@@ -189,7 +189,7 @@ test("statistics ignore NaN, and zeros are -0 as the least and 0 as the greatest
   expect(chunk?.column_index_offset).toBeUndefined();
 });
 
-test("the least and the greatest value of every kind are those of all values", async () => {
+test("the minimum and the maximum of every kind are those of all values", async () => {
   const values = BigInt64Array.of(5n, -7n, 2n ** 40n, -(2n ** 62n), 3n, 2n ** 62n);
   const cases = [
     ["<i8", new Uint8Array(values.buffer), [-(2n ** 62n), 2n ** 62n]],
@@ -211,7 +211,7 @@ test("the least and the greatest value of every kind are those of all values", a
   }
 });
 
-test("the page index names every page, and a sorted column is declared", async () => {
+test("the page index lists every page, and a sorted column is declared", async () => {
   const values = Int32Array.from({ length: 5000 }, (_, i) => i - 2500);
   const encode: EncodeOptions = { cname: "lz4", typesize: 4, blocksize: 4096 };
   const { store } = await toParquet(new Uint8Array(values.buffer), 8000, {

@@ -54,7 +54,7 @@ async function asPairs(store: MemoryStore, key: string): Promise<void> {
 }
 
 describe("every archive of the corpus", () => {
-  it("is there to be converted", () => {
+  it("can be converted", () => {
     expect(archives).toHaveLength(69);
   });
 
@@ -141,7 +141,7 @@ describe("copying", () => {
     "blz-superchunk/f8-streamed",
     "carray/bzl-f4-3d",
     "ctable/bcolz-daily-equities",
-  ])("%s goes over without recompressing more than a short last chunk", async (path) => {
+  ])("%s is converted without recompressing more than a short last chunk", async (path) => {
     const plan = await planOne(await openFixture(path));
     const { result } = await convertCase(findFixture(path), { recode: false });
     expect(plan.arrays.every(({ action }) => action === "copy")).toBe(true);
@@ -152,7 +152,7 @@ describe("copying", () => {
     );
   });
 
-  it("names the archives of the corpus that are recoded, and why", async () => {
+  it("lists the archives of the corpus that are recoded, and why", async () => {
     const recoded: Record<string, string | undefined> = {};
     for (const { path } of readable) {
       const { arrays } = await planOne(await openFixture(path));

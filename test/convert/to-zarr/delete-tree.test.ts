@@ -23,13 +23,13 @@ async function keysOf(store: MemoryStore, folder = ""): Promise<string[]> {
   return keys.sort();
 }
 
-test("everything below the folder goes, but not what is kept, nor what lies elsewhere", async () => {
+test("everything below the folder is deleted, except what is kept and what is elsewhere", async () => {
   const store = await fill(new MemoryStore());
   await deleteTree(store, "z", new Set([KEEP]));
   expect(await keysOf(store)).toEqual(["other/1", KEEP]);
 });
 
-test("no more than 1,000 names are taken from a listing before they are deleted, and none is deleted during one", async () => {
+test("at most 1,000 names are taken from a listing before they are deleted, and none is deleted during the listing", async () => {
   let [listings, ahead, most] = [0, 0, 0];
   class Watched extends MemoryStore {
     override async *list(folder: string): AsyncGenerator<ListEntry> {
@@ -55,7 +55,7 @@ test("no more than 1,000 names are taken from a listing before they are deleted,
   expect(await keysOf(store)).toEqual(["other/1"]);
 });
 
-test("a store that goes on listing what it deleted is an error, and no endless loop", async () => {
+test("a store that keeps listing what it deleted is an error, not an endless loop", async () => {
   class Stubborn extends MemoryStore {
     override async delete(): Promise<void> {}
   }

@@ -45,7 +45,7 @@ async function converted(
   return namesIn((key) => store.get(key));
 }
 
-test("arrays of a folder share the names of equal lengths, columns their rows, by conversion and view alike", async () => {
+test("arrays of a folder share dimension names if their lengths are equal, and columns share their rows', in conversions and views alike", async () => {
   const store = await makeFolder();
   const names = await converted({ store, path: "in" });
   expect(names).toEqual({
@@ -62,7 +62,7 @@ test("arrays of a folder share the names of equal lengths, columns their rows, b
   expect(plan.arrays.map(({ document }) => document["dimension_names"])).toEqual([names["deep/c"]]);
 });
 
-test("an array alone has plain names, and one that is put into a group has lengths in them", async () => {
+test("an array on its own has plain names, and one that is put into a group has lengths in them", async () => {
   const store = await makeFolder();
   const nameOf = async (isInGroup: boolean): Promise<unknown> => {
     const target = new MemoryStore();
@@ -75,7 +75,7 @@ test("an array alone has plain names, and one that is put into a group has lengt
   expect(await nameOf(true)).toEqual(["dim_0_60", "dim_1_3"]);
 });
 
-test("given names are for the arrays that they fit; where they fit none of one archive they are refused", async () => {
+test("given names apply to the arrays that they fit; if they fit no array of an archive they are refused", async () => {
   const store = await makeFolder();
   const options = { dimensionNames: ["time"] };
   expect(await converted({ store, path: "in" }, options)).toMatchObject({

@@ -30,7 +30,7 @@ function itemsInBox(shape: readonly number[], from: readonly number[], size: rea
 }
 
 describe("cells", () => {
-  it("are the runs of the chunks, item for item, wherever a match is found", () => {
+  it("are the runs of the chunks, item for item, whenever a match is found", () => {
     fc.assert(
       fc.property(shapes, fc.integer({ min: 1, max: 300 }), (shape, chunkItems) => {
         const cells = matchCells(shape, chunkItems);
@@ -55,7 +55,7 @@ describe("cells", () => {
     );
   });
 
-  it("match chunks smaller than a row where they divide it, and no others", () => {
+  it("match chunks smaller than a row if they divide it, and no others", () => {
     expect(matchCells([10, 100, 100], 2500)).toMatchObject({ axis: 1, length: 25, count: 40 });
     expect(matchCells([10, 100, 100], 3000)).toBeUndefined();
     expect(matchCells([10, 100], 250)).toBeUndefined();
@@ -64,7 +64,7 @@ describe("cells", () => {
     expect(matchCells([5], 0.5)).toBeUndefined();
   });
 
-  it("made anew cover the array, are near the size that is asked for, and never larger where an item is not", () => {
+  it("chosen from scratch cover the array and are no larger than requested, unless one item is", () => {
     fc.assert(
       fc.property(
         shapes,
@@ -83,7 +83,7 @@ describe("cells", () => {
 });
 
 describe("shards", () => {
-  it("hold every cell once, in contiguous runs, at the slot and position that Zarr computes", () => {
+  it("hold every cell once, in contiguous runs, in the slot and at the position that Zarr computes", () => {
     fc.assert(
       fc.property(
         shapes,
@@ -125,7 +125,7 @@ describe("shards", () => {
     );
   });
 
-  it("are of whole chunks, about 128 MiB unless asked otherwise", () => {
+  it("consist of whole chunks, about 128 MiB unless requested otherwise", () => {
     const cells = matchCells([954 * 131_072], 131_072);
     expect(cells && planShards(cells, 8)).toMatchObject({
       capacity: 128,
@@ -139,7 +139,7 @@ describe("shards", () => {
     expect(cells && planShards(cells, 8, { shardSize: 1 })).toMatchObject({ capacity: 1, count: 954 });
   });
 
-  it("have an index of a bounded size, however small the chunks are", () => {
+  it("have an index of bounded size, however small the chunks are", () => {
     const cells = matchCells([10_000_000], 10);
     expect(cells && planShards(cells, 1).capacity).toBe(65_536);
   });

@@ -69,7 +69,7 @@ function factsOf({ seconds: _, entries, ...rest }: ConvertResult): unknown {
 }
 
 describe("helpers", () => {
-  test("make the same bytes and tell the same of every source, in the order of the sources", async () => {
+  test("make the same bytes and the same report for every source, in the order of the sources", async () => {
     const together = join(temporaryFolder(), "a.zarr");
     let handed = 0;
     const counting = (helper: Helper): Helper => ({
@@ -88,7 +88,7 @@ describe("helpers", () => {
     expect(contents(together)).toEqual(contents(alone));
   });
 
-  test("that do not start, or leave sources, leave them to the caller", async () => {
+  test("that do not start, or leave sources undone, leave them to the caller", async () => {
     const lazy = (helper: Helper): Helper => ({
       run: async (sources) => sources.map(() => ({})),
       finish: (signal) => helper.finish(signal),
@@ -100,7 +100,7 @@ describe("helpers", () => {
     expect(contents(to)).toEqual(contents(alone));
   });
 
-  test("end the conversion where the destination is full, and a later run goes on", async () => {
+  test("end the conversion if the destination is full, and a later run continues", async () => {
     const to = join(temporaryFolder(), "a.zarr");
     const full = (helper: Helper): Helper => {
       let calls = 0;

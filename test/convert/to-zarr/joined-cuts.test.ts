@@ -55,7 +55,7 @@ const parts = fc.array(
 );
 
 describe("archives of any rows and chunks, joined", () => {
-  it("have all values behind one another, in shards of any size, and every whole chunk on a border is copied", async () => {
+  it("have all values one after another, in shards of any size, and every whole chunk on a border is copied", async () => {
     await fc.assert(
       fc.asyncProperty(
         parts,
@@ -80,7 +80,7 @@ describe("archives of any rows and chunks, joined", () => {
     );
   });
 
-  it("[FH-06] have every chunk as it was, byte for byte, in a rectilinear grid", async () => {
+  it("[FH-06] keep every chunk byte for byte in a rectilinear grid", async () => {
     await fc.assert(
       fc.asyncProperty(parts, fc.constantFrom(1, 3), async (cut, width) => {
         const { archives, values } = await archivesOf(cut, width);
@@ -103,8 +103,8 @@ describe("archives of any rows and chunks, joined", () => {
   });
 });
 
-describe("what is said of chunks off the grid", () => {
-  it("is how many are copied and how many not, and why, in the plan and with the result", async () => {
+describe("the report on chunks off the grid", () => {
+  it("gives how many are copied and how many not, and why, in the plan and with the result", async () => {
     const { archives } = await archivesOf([
       { rows: 10, chunk: 4 },
       { rows: 8, chunk: 4 },
@@ -122,7 +122,7 @@ describe("what is said of chunks off the grid", () => {
     });
   });
 
-  it("is what a rectilinear grid asks of readers, where nothing is recompressed", async () => {
+  it("says what a rectilinear grid requires of readers, if nothing is recompressed", async () => {
     const { archives } = await archivesOf([
       { rows: 10, chunk: 4 },
       { rows: 9, chunk: 3 },
@@ -138,7 +138,7 @@ describe("what is said of chunks off the grid", () => {
     });
   });
 
-  it("names chunks that end within a row, for which there is no grid", async () => {
+  it("names chunks that end inside a row, for which no grid exists", async () => {
     const store = new MemoryStore();
     const bytes = new Uint8Array(Int32Array.from({ length: 18 }, (_, i) => i).buffer);
     for (const key of ["a.blp", "b.blp"])
@@ -151,7 +151,7 @@ describe("what is said of chunks off the grid", () => {
     expect((await valuesIn(target)).slice(17, 20)).toEqual([17, 0, 1]);
   });
 
-  it("goes on where it was broken off, with the chunks that are copied and those that are not", async () => {
+  it("is the same after an interruption, with the chunks that are copied and those that are not", async () => {
     const { archives, values } = await archivesOf([
       { rows: 10, chunk: 4 },
       { rows: 30, chunk: 4 },

@@ -138,7 +138,7 @@ describe("archives joined along the first dimension", () => {
     }
   });
 
-  it("are refused, with the archive and the reason, where no copy is possible and none may be made anew", async () => {
+  it("are refused, naming the archive and the reason, if they can be neither copied nor recoded", async () => {
     const { archives } = await archivesOf([6, 8]);
     const target = new MemoryStore();
     const error = await failure(convert(archives, { store: target }, { recode: false }));
@@ -147,7 +147,7 @@ describe("archives joined along the first dimension", () => {
     expect(await target.stat("zarr.json")).toBeUndefined();
   });
 
-  it("never show what lies behind the rows of a chunk in the middle", async () => {
+  it("never show the bytes after the last row of a chunk in the middle", async () => {
     const store = new MemoryStore();
     const first = Int32Array.of(0, 1, 2, 3, 4, 5);
     await putCarray(store, "c0", new Uint8Array(first.buffer), 4, { dtype: "int32", shape: [6] });
@@ -168,7 +168,7 @@ describe("archives joined along the first dimension", () => {
   it.each<[string, { dtype?: string; shape?: number[] }, string]>([
     ["data type", { dtype: "<u4" }, "dtype"],
     ["further dimensions", { shape: [4, 2] }, "further dimensions"],
-  ])("are refused where they differ in %s", async (_, settings, name) => {
+  ])("are refused if they differ in %s", async (_, settings, name) => {
     const { store, archives } = await archivesOf([8]);
     await putBloscpack(store, "other.blp", new Uint8Array(32), 16, { dtype: "<i4", shape: [8], ...settings });
     const target = new MemoryStore();
@@ -180,7 +180,7 @@ describe("archives joined along the first dimension", () => {
     expect(error.message).toContain(`has another ${name} than memory:part0.blp`);
   });
 
-  it("are refused where one is a table and the other is not, and where there are none", async () => {
+  it("are refused if one is a table and the other is not, and if there are none", async () => {
     const { archives } = await archivesOf([8]);
     const [array] = archives;
     if (array === undefined) throw new Error("no archive");
@@ -189,7 +189,7 @@ describe("archives joined along the first dimension", () => {
     expect((await failure(convert([], { store: new MemoryStore() }))).code).toBe("BAD_ARGUMENT");
   });
 
-  it("are not gone on with after one of them has changed", async () => {
+  it("are not resumed after one of them has changed", async () => {
     const { store, archives } = await archivesOf([8, 8]);
     const target = new MemoryStore();
     const abort = new AbortController();

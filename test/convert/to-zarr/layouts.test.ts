@@ -29,8 +29,8 @@ function toCOrder(bytes: Uint8Array, shape: readonly number[], size: number): Ui
   return out;
 }
 
-describe("any cut of any shape in any order", () => {
-  it("has the same values in Zarr, copied or recoded, whatever the shards", async () => {
+describe("an array with any chunks, shape and order", () => {
+  it("has the same values in Zarr, copied or recoded, with any shards", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 3 }),
@@ -103,7 +103,7 @@ describe("any cut of any shape in any order", () => {
     expect(await target.get("c")).toBeDefined();
   });
 
-  it("a short last chunk is filled up with the default value", async () => {
+  it("a short last chunk is padded with the default value", async () => {
     const store = new MemoryStore();
     await putCarray(store, "a", new Uint8Array(Float64Array.from([1, 2, 3]).buffer), 2, {
       dtype: "float64",
@@ -122,8 +122,8 @@ describe("any cut of any shape in any order", () => {
   });
 });
 
-describe("chunks that readers would not take", () => {
-  it("snappy is recoded chunk by chunk, wherever it turns up", async () => {
+describe("chunks that readers would not accept", () => {
+  it("snappy is recoded chunk by chunk, wherever it occurs", async () => {
     const store = new MemoryStore();
     const bytes = numbers(4000);
     await putBloscpack(store, "x.blp", bytes, 2000, {
@@ -138,7 +138,7 @@ describe("chunks that readers would not take", () => {
     expect(await readWithZarrita(target, "")).toEqual(bytes);
   });
 
-  it("snappy is copied where recoding is not allowed, with a note", async () => {
+  it("snappy is copied if recoding is not allowed, with a note", async () => {
     const store = new MemoryStore();
     await putBloscpack(store, "x.blp", numbers(4000), 2000, {
       dtype: "<u2",
@@ -164,7 +164,7 @@ describe("chunks that readers would not take", () => {
     expect(await readWithZarrita(target, "")).toEqual(numbers(4000));
   });
 
-  it("cuts that do not end on rows are refused where recoding is not allowed", async () => {
+  it("cuts that do not end on rows are refused if recoding is not allowed", async () => {
     const store = new MemoryStore();
     await putBloscpack(store, "x.blp", numbers(60), 14, { dtype: "<u2", shape: [6, 10] });
     const target = new MemoryStore();
@@ -210,7 +210,7 @@ describe("chunks that readers would not take", () => {
 describe("plain bytes", () => {
   const dtype = parseDType("<u2", "test");
 
-  it("become what dtype and shape say", async () => {
+  it("become an array of the given dtype and shape", async () => {
     const store = new MemoryStore();
     await putRaw(store, "x.blp", numbers(60));
     const target = new MemoryStore();
@@ -232,7 +232,7 @@ describe("plain bytes", () => {
     ).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
   });
 
-  it("dtype and shape are refused for an array, which knows its own", async () => {
+  it("dtype and shape are refused for an array, which has its own", async () => {
     const store = new MemoryStore();
     await putBloscpack(store, "x.blp", numbers(60), 40, { dtype: "<u2", shape: [60] });
     await expect(

@@ -19,7 +19,7 @@ describe("node names", () => {
     });
   });
 
-  it("that differ only in case are told apart by a number", () => {
+  it("that differ only in case get a number", () => {
     expect(Object.fromEntries(nameNodes(["Close", "close", "CLOSE", "close~2"]))).toEqual({
       Close: "Close",
       close: "close~2",
@@ -28,14 +28,14 @@ describe("node names", () => {
     });
   });
 
-  it("an escaped name never takes that of another", () => {
+  it("that are escaped never collide with another name", () => {
     expect(Object.fromEntries(nameNodes(["__x", "%5F%5Fx"]))).toEqual({
       __x: "%5F%5Fx~2",
       "%5F%5Fx": "%5F%5Fx",
     });
   });
 
-  it("of paths are made folder by folder", () => {
+  it("of paths create groups folder by folder", () => {
     expect(Object.fromEntries(namePaths(["A/x.blp", "a/x.blp", "a/__y", "z.blp"]))).toEqual({
       "A/x.blp": "A/x.blp",
       "a/x.blp": "a~2/x.blp",

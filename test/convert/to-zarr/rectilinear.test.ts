@@ -18,7 +18,7 @@ const GRID = { grid: "rectilinear" } as const;
 const numbers = (count: number): Uint8Array =>
   new Uint8Array(Uint16Array.from({ length: count }, (_, i) => i * 37 + 1).buffer);
 
-test("any cut of any shape in any order has the same values, and nothing is padded", async () => {
+test("an array with any chunks, shape and order has the same values, and nothing is padded", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 3 }),
@@ -77,7 +77,7 @@ test("[FH-06] the chunks of an array that was appended to are copied byte for by
   expect(await again.getBytes()).toEqual(await archive.getBytes());
 });
 
-test("chunks of many lengths in the middle come back as superchunks of one", async () => {
+test("chunks of many lengths in the middle come back as superchunks of one length", async () => {
   const store = new MemoryStore();
   const { createZarr } = await import("../../../src/zarr/write/create.ts");
   const values = Float64Array.from({ length: 1000 }, (_, i) => i / 3);
@@ -97,7 +97,7 @@ test("chunks of many lengths in the middle come back as superchunks of one", asy
   expect(new Float64Array((await back.getBytes()).slice().buffer)).toEqual(values);
 });
 
-test("rows of a last chunk that do not count are cut off, not carried over", async () => {
+test("rows of a last chunk that do not count are cut off, not copied", async () => {
   const store = new MemoryStore();
   await putCarray(store, "c", numbers(20), 8, { dtype: "uint16", shape: [20] });
   // As after a resize in bcolz: the last chunk still holds the rows that are gone.
@@ -112,7 +112,7 @@ test("rows of a last chunk that do not count are cut off, not carried over", asy
   expect(await (await openZarrArray(store, "zarr")).getBytes()).toEqual(numbers(20).slice(0, 36));
 });
 
-test("an array without a short chunk gets the shards that it always gets", async () => {
+test("an array without a short chunk gets the same shards as always", async () => {
   const store = new MemoryStore();
   await putBloscpack(store, "x.blp", numbers(64), 32, { dtype: "<u2", shape: [64] });
   const archive = await open(store, "x.blp");

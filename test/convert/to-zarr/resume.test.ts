@@ -46,7 +46,7 @@ async function dieAt(
 }
 
 describe("a conversion that dies", () => {
-  it("at any write never looks finished unless it is, and resuming completes it", async () => {
+  it("at any write never looks complete unless it is, and resuming completes it", async () => {
     const { archive } = await makeSource();
     let deaths = 0;
     for (let failAt = 1; ; failAt++) {
@@ -86,7 +86,7 @@ describe("a conversion that dies", () => {
     expect(result).toMatchObject({ shards: 4, shardsKept: 3, chunksCopied: 3 });
   });
 
-  it("of a table never shows the group before its columns, and keeps finished columns", async () => {
+  it("never shows the group of a table before its columns, and keeps finished columns", async () => {
     const archive = await openFixture("ctable/bcolz-mixed");
     const whole = new MemoryStore();
     await convert(archive, { store: whole, path: "out" });
@@ -109,7 +109,7 @@ describe("a conversion that dies", () => {
 });
 
 describe("resuming", () => {
-  it("is refused for another source, other options, and what was not left by a conversion", async () => {
+  it("is refused for another source, other options, and files that no conversion left", async () => {
     const { store, archive } = await makeSource();
     const target = new MemoryStore();
     await dieAt(archive, target, 4);
@@ -132,7 +132,7 @@ describe("resuming", () => {
     });
   });
 
-  it("of nothing starts anew", async () => {
+  it("starts from the beginning if there is nothing to resume", async () => {
     const { archive } = await makeSource();
     const target = new MemoryStore();
     expect(await convert(archive, { store: target, path: "out" }, { resume: true })).toMatchObject({
@@ -166,7 +166,7 @@ describe("a destination that exists", () => {
     expect(await readWithZarrita(target, "out")).toEqual(values);
   });
 
-  it("is not replaced where it is not Zarr: overwrite does not delete other people's files", async () => {
+  it("is not replaced if it is not Zarr: overwrite does not delete other people's files", async () => {
     const { archive } = await makeSource();
     const target = new MemoryStore([["out/thesis.tex", Uint8Array.of(1)]]);
     await expect(convert(archive, { store: target, path: "out" }, { overwrite: true })).rejects.toMatchObject(
@@ -177,7 +177,7 @@ describe("a destination that exists", () => {
     expect(await keysOf(target)).toEqual(["out/thesis.tex"]);
   });
 
-  it("is not touched by overwrite where the source cannot be converted", async () => {
+  it("is not touched by overwrite if the source cannot be converted", async () => {
     const target = new MemoryStore([["out/zarr.json", Uint8Array.of(1)]]);
     await expect(
       convert(await openFixture("carray/bcolz-object"), { store: target, path: "out" }, { overwrite: true }),
@@ -185,7 +185,7 @@ describe("a destination that exists", () => {
     expect(await target.get("out/zarr.json")).toEqual(Uint8Array.of(1));
   });
 
-  it("overwriting that dies can be overwritten, and is never taken for the old or for something to resume", async () => {
+  it("can be overwritten after an overwrite that died, and is never taken for the old one or for something to resume", async () => {
     const { archive } = await makeSource();
     for (let failAt = 1; ; failAt++) {
       const target = new MemoryStore();
@@ -201,7 +201,7 @@ describe("a destination that exists", () => {
     }
   });
 
-  it("inside of the source, around it, or the source itself is refused", async () => {
+  it("that is inside the source, around it, or the source itself is refused", async () => {
     const { store, archive } = await makeSource();
     for (const prefix of ["a", "a/zarr", ""]) {
       await expect(convert(archive, { store, path: prefix }, { overwrite: true })).rejects.toMatchObject({
@@ -221,8 +221,8 @@ describe("a destination that exists", () => {
   });
 });
 
-describe("damage while converting", () => {
-  it("of any byte of a chunk's header ends in an error or the same values, and never in a finished result with others", async () => {
+describe("failures during conversion", () => {
+  it("damage to any byte of a chunk's header gives an error or the same values, never a finished result with other values", async () => {
     const { store } = await makeSource();
     const key = "a/data/__4.blp";
     const chunk = (await store.get(key)) ?? new Uint8Array();
@@ -250,7 +250,7 @@ describe("damage while converting", () => {
     expect(refused).toBeGreaterThan(50);
   });
 
-  it("a missing chunk file is named, and there is no document", async () => {
+  it("a missing chunk file is named, and no document is written", async () => {
     const { store, archive } = await makeSource();
     await store.delete("a/data/__7.blp");
     const target = new MemoryStore();
@@ -261,7 +261,7 @@ describe("damage while converting", () => {
     expect(await target.get("out/zarr.json")).toBeUndefined();
   });
 
-  it("a full destination is NO_SPACE, and can be resumed", async () => {
+  it("a full destination is NO_SPACE, and the conversion can be resumed", async () => {
     const { archive } = await makeSource();
     const target = new MemoryStore();
     const faulty = withFaults(target, { failAt: 3, kind: "no-space", counts: "writes" });
@@ -274,7 +274,7 @@ describe("damage while converting", () => {
     expect(await readWithZarrita(target, "out")).toEqual(values);
   });
 
-  it("a shard that was changed since is found by verifying", async () => {
+  it("a shard that changed after the conversion is found by verify", async () => {
     const { archive } = await makeSource();
     const { verifyConversion } = await import("../../../src/convert/run/compare.ts");
     const target = new MemoryStore();
@@ -296,8 +296,8 @@ describe("damage while converting", () => {
   });
 });
 
-describe("running", () => {
-  it("counts the bytes that are there in the end, however many shards are written at a time", async () => {
+describe("a conversion", () => {
+  it("counts the bytes of the finished result, however many shards are written at a time", async () => {
     const { archive } = await makeSource();
     const target = new MemoryStore();
     const result = await convert(archive, { store: target, path: "out" }, { chunksPerShard: 1 });
@@ -310,7 +310,7 @@ describe("running", () => {
     });
   });
 
-  it("tells its progress up to the whole, and ends with the signal's reason when aborted", async () => {
+  it("reports progress up to the total, and ends with the signal's reason when aborted", async () => {
     const { archive } = await makeSource();
     const seen: number[] = [];
     await convert(
@@ -340,7 +340,7 @@ describe("running", () => {
     expect(await target.get("out/zarr.json")).toBeUndefined();
   });
 
-  it("plans without writing, and reads no more of each array than its metadata and first header", async () => {
+  it("can be planned without writing, reading no more of each array than its metadata and first header", async () => {
     const { store } = await makeSource();
     const counted = withCounting(store);
     const plan = await planOne(await open(counted.store, "a"), { chunksPerShard: 3 });

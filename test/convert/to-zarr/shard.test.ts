@@ -13,8 +13,8 @@ async function collect(pieces: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   return Uint8Array.from(parts);
 }
 
-describe("shard index", () => {
-  it("is offset and nbytes as uint64 little-endian, all ones where absent, then the crc32c", async () => {
+describe("a shard index", () => {
+  it("is offset and nbytes as uint64 little-endian, all ones if absent, then the crc32c", async () => {
     const bytes = await encodeShardIndex([{ offset: 0, nbytes: 0x0102 }, undefined]);
     // crc32c by google-crc32c 1.9.0 of the 32 bytes in front of it.
     expect(Buffer.from(bytes).toString("hex")).toBe(
@@ -38,7 +38,7 @@ describe("shard index", () => {
     }
   });
 
-  it("is refused where an entry leads out of the chunks, or is absent by half", async () => {
+  it("is refused if an entry points outside the chunks, or is only half absent", async () => {
     for (const [offset, nbytes] of [
       [0, 949],
       [948, 1],
@@ -52,7 +52,7 @@ describe("shard index", () => {
     expect(shardIndexLength(3)).toBe(52);
   });
 
-  it("is refused where the shard is shorter than it", async () => {
+  it("is refused if the shard is shorter than the index", async () => {
     await expect(
       decodeShardIndex(new Uint8Array(10), { path: "x", size: 10, grid: [3] }),
     ).rejects.toMatchObject({
@@ -61,7 +61,7 @@ describe("shard index", () => {
   });
 });
 
-describe("shard", () => {
+describe("a shard", () => {
   const chunks = [
     filled(3, 1),
     filled(600_000, 2),
@@ -84,7 +84,7 @@ describe("shard", () => {
     await expect(collect(readShardChunks(store, open, [6]))).rejects.toMatchObject({ code: "INCOMPLETE" });
   });
 
-  it("has its chunks whole though their maker uses one buffer for all", async () => {
+  it("has its chunks whole although their maker reuses one buffer for all", async () => {
     const buffer = new Uint8Array(9);
     async function* reused(): AsyncGenerator<Uint8Array> {
       for (const byte of [1, 2, 3]) yield buffer.subarray(0, byte).fill(byte);
@@ -92,7 +92,7 @@ describe("shard", () => {
     expect([...(await collect(shardPieces(reused(), 3))).subarray(0, 6)]).toEqual([1, 2, 2, 3, 3, 3]);
   });
 
-  it("puts the entries into the slots that are asked for", async () => {
+  it("puts the entries into the requested slots", async () => {
     const store = new MemoryStore();
     await store.put(
       "s",
@@ -106,7 +106,7 @@ describe("shard", () => {
 });
 
 describe("many chunks of any size", () => {
-  it("come back from the shard as they went in", async () => {
+  it("come back from the shard unchanged", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.oneof(fc.integer({ min: 1, max: 50_000 }), fc.integer({ min: 400_000, max: 600_000 })), {

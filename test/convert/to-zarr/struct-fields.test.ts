@@ -57,7 +57,7 @@ async function valuesAt(store: MemoryStore, path: string): Promise<{ shape: unkn
 const namesOf = async (store: MemoryStore, path: string): Promise<unknown> =>
   (await documentAt(store, `${path}/zarr.json`))["dimension_names"];
 
-test("each field becomes an array of a group, and sub-arrays further dimensions", async () => {
+test("each field becomes an array of a group, and sub-arrays become further dimensions", async () => {
   const archive = await open(await put(POINTS, [ROWS], points(ROWS)), "x.blp");
   const target = new MemoryStore();
   const result = await convert(archive, { store: target, path: "z" }, { verify: true });
@@ -95,7 +95,7 @@ test("the plan says so, before anything is written", async () => {
   expect(bytes.arrays).toMatchObject([{ node: "", action: "copy", shape: [ROWS, 16], dataType: "uint8" }]);
 });
 
-test("an array that was damaged after it was made is found by the comparison", async () => {
+test("the comparison finds an array that was damaged after it was written", async () => {
   const archive = await open(await put(POINTS, [ROWS], points(ROWS)), "x.blp");
   const other = points(ROWS).fill(7, 16 * 100 + 4, 16 * 100 + 5);
   const made = new MemoryStore();
@@ -171,7 +171,7 @@ test.each(["C", "F"] as const)("arrays of several dimensions in %s order, and of
   expect(await namesOf(target, "one/xyz")).toEqual(["dim_0"]);
 });
 
-test("default values and attributes of other archives go over, and several archives join", async () => {
+test("default values and attributes of other archives are kept, and several archives can be joined", async () => {
   const store = new MemoryStore();
   const settings = { dtype: "[('id', '<i4'), ('xyz', '<f4', (3,))]", attrs: { unit: "m" } };
   const dflt = [9, [0.5, 0.5, 0.5]];
@@ -194,7 +194,7 @@ test("default values and attributes of other archives go over, and several archi
   expect(await documentAt(target, "xyz/zarr.json")).toMatchObject({ fill_value: 0.5 });
 });
 
-test("a small field of large structs is cut so that no chunk takes many of them", async () => {
+test("a small field of large structs is cut so that no chunk spans many of them", async () => {
   const dtype = [
     ["flag", "|u1"],
     ["data", "|u1", [1_000_000]],
@@ -209,7 +209,7 @@ test("a small field of large structs is cut so that no chunk takes many of them"
   ]);
 });
 
-test("views show the fields; references and links refuse, because chunks would be made again", async () => {
+test("views show the fields; references and links refuse, because chunks would have to be recoded", async () => {
   const store = await put(POINTS, [ROWS], points(ROWS));
   const archive = await open(store, "x.blp");
   const view = await zarrView(archive);
@@ -230,7 +230,7 @@ test("views show the fields; references and links refuse, because chunks would b
   expect(await valuesAt(target, "none/xyz")).toEqual({ shape: [0, 3], values: [] });
 });
 
-test("fields of no bytes, and Python objects, are refused as before", async () => {
+test("fields without bytes, and Python objects, are still refused", async () => {
   const empty = await open(
     await put(
       [

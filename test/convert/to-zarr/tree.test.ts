@@ -26,7 +26,7 @@ async function makeTree(count = 6): Promise<MemoryStore> {
 }
 
 describe("a folder of archives", () => {
-  it("becomes one hierarchy, every archive at the path that it had", async () => {
+  it("becomes one hierarchy, with every archive at its own path", async () => {
     const target = new MemoryStore();
     const result = await convert(
       { store: await makeTree(), path: "in" },
@@ -59,7 +59,7 @@ describe("a folder of archives", () => {
     expect(result.bytesWritten).toBe(stored.reduce((total, size) => total + size, 0));
   });
 
-  it("is not walked where the destination is taken", async () => {
+  it("is not walked if the destination is taken", async () => {
     const target = new MemoryStore();
     await target.put("out/zarr.json", Uint8Array.of(1));
     const { store, counts } = withCounting(await makeTree());
@@ -120,7 +120,7 @@ describe("a folder of archives", () => {
     expect(Object.keys(metadata)).toHaveLength(3 + 5);
   });
 
-  it("that dies at any write never has a root before all is there, and resuming completes it", async () => {
+  it("never has a root document before all is there if the conversion dies at any write, and resuming completes it", async () => {
     const source = await makeTree(4);
     const whole = new MemoryStore();
     await convert({ store: source, path: "in" }, { store: whole, path: "out" });
@@ -152,7 +152,7 @@ describe("a folder of archives", () => {
     expect(deaths).toBeGreaterThan(10);
   });
 
-  it("stops at once where the destination is full", async () => {
+  it("stops at once if the destination is full", async () => {
     const target = withFaults(new MemoryStore(), { failAt: 4, kind: "no-space", counts: "writes" });
     await expect(
       convert({ store: await makeTree(), path: "in" }, { store: target.store, path: "out" }),
@@ -161,7 +161,7 @@ describe("a folder of archives", () => {
     });
   });
 
-  it("is told from an archive", async () => {
+  it("is distinguished from an archive", async () => {
     const store = await makeTree();
     expect(await isArchive(store, "in")).toBe(false);
     expect(await isArchive(store, "in/notes.blp")).toBe(true);
@@ -190,7 +190,7 @@ describe("a folder of archives", () => {
     ]);
   });
 
-  it("names that differ only in case are told apart, and said", async () => {
+  it("gives names that differ only in case a number, and reports it", async () => {
     const source = new MemoryStore();
     for (const name of ["A", "a", "__b"])
       await putCarray(source, name, values(1), 20, { dtype: "float64", shape: [50] });
@@ -203,7 +203,7 @@ describe("a folder of archives", () => {
     expect(await readWithZarrita(target, "a~2")).toEqual(values(1));
   });
 
-  it("may be the corpus, Zarr included: all but the two archives that must be refused", async () => {
+  it("may be the whole corpus, Zarr included: all but the two archives that must be refused", async () => {
     const target = new MemoryStore();
     const result = await convert({ store: corpusStore, path: "" }, { store: target });
     const refused = loadArchives()

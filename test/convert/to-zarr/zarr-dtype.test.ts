@@ -42,7 +42,7 @@ describe("data types", () => {
     [">U3", sized("fixed_length_utf32", 12), "", big],
     [">M8[s]", dated("numpy.datetime64", "s"), NOT_A_TIME, big],
   ] as const)(
-    "%s is described as zarr-python describes it, its bytes as they are",
+    "%s is described as zarr-python describes it, with its bytes unchanged",
     (dtype, dataType, fill, codec) => {
       const type = map(dtype);
       expect(type).toMatchObject({ dataType, bytesCodec: codec, itemShape: [], notes: [] });
@@ -51,7 +51,7 @@ describe("data types", () => {
     },
   );
 
-  it("structs nest, and their dates start from zero", () => {
+  it("structs nest, and their dates count from zero", () => {
     const type = map([
       [
         "n",
@@ -102,7 +102,7 @@ describe("data types", () => {
     ).toMatchObject({ bytesCodec: big, transform: undefined });
   });
 
-  it("a struct of both byte orders is turned to little-endian, field by field", () => {
+  it("a struct of both byte orders is converted to little-endian, field by field", () => {
     const type = map([
       ["a", ">i4"],
       ["b", "<i2"],
@@ -181,7 +181,7 @@ describe("portable data types", () => {
       {},
     ],
   ] as const)(
-    "%j are numbers that every reader takes, with numpy's dtype beside them",
+    "%j are numbers that every reader accepts, with numpy's dtype stored next to them",
     (dtype, dataType, itemShape, codec, attributes) => {
       const type = map(dtype as JsonValue, undefined, true);
       expect(type).toMatchObject({
@@ -195,7 +195,7 @@ describe("portable data types", () => {
     },
   );
 
-  it("numbers are as they are, and objects still refused", () => {
+  it("numbers are unchanged, and objects are still refused", () => {
     expect(map("<f8", undefined, true)).toMatchObject({ dataType: "float64", original: undefined });
     expect(() => map("|O", undefined, true)).toThrow(expect.objectContaining({ code: "UNSUPPORTED" }));
   });
@@ -262,7 +262,7 @@ describe("fill values", () => {
       ],
     ],
     ["|V2", "abc"],
-  ] as const)("%s cannot hold %s: the default is taken, and said", (dtype, stored) => {
+  ] as const)("%s cannot hold %s: the default is used, and reported", (dtype, stored) => {
     const { fill, notes } = map(dtype, stored as JsonValue);
     expect(fill.item.every((byte) => byte === 0)).toBe(true);
     expect(notes).toEqual([expect.stringContaining("cannot be a fill value")]);

@@ -22,7 +22,7 @@ function attributesIn(bytes: Uint8Array | undefined): JsonObject {
   return (JSON.parse(new TextDecoder().decode(bytes)) as { attributes: JsonObject }).attributes;
 }
 
-test("daily bars have their days as a time and their assets as coordinates; bcolz gets back what it had", async () => {
+test("daily bars have their days as a time and their assets as coordinates, and bcolz gets the original back", async () => {
   const folder = temporaryFolder();
   await convertPaths(daily, join(folder, "daily.zarr"), { verify: true });
   const at = (node: string): JsonObject =>
@@ -54,7 +54,7 @@ async function makeMinutes(metadata: unknown): Promise<MemoryStore> {
   return store;
 }
 
-test("prices of minute bars have the factor that the bundle's metadata.json says, by conversion and view", async () => {
+test("prices of minute bars have the factor given in the bundle's metadata.json, in conversion and view", async () => {
   const store = await makeMinutes({ ohlc_ratio: 1000, ohlc_ratios_per_sid: { 7: 100 } });
   const target = new MemoryStore();
   await convert({ store, path: "m" }, { store: target, path: "z" });
@@ -68,7 +68,7 @@ test("prices of minute bars have the factor that the bundle's metadata.json says
 });
 
 test.each([["{"], [{ ohlc_ratio: 0 }], [{ ohlc_ratio: "1000" }], [[]]])(
-  "a metadata.json that says no ratio adds nothing: %j",
+  "a metadata.json without a ratio adds nothing: %j",
   async (metadata) => {
     const view = zarrView(await open(await makeMinutes(metadata), "m/00/00/000001.bcolz"));
     expect(attributesIn(await view.get("close/zarr.json"))).toEqual({});
