@@ -413,7 +413,7 @@ export interface SourceRun {
   /** Changes when the source does. */
   fingerprint(): Promise<JsonValue>;
   /**
-   * Throws `CONFLICT` where something lies in its place, or removes that where it may. Returns folders that are not there
+   * Throws `CONFLICT` if something lies in its place, or removes that where it may. Returns folders that are not there
    * yet: they are deleted where the source fails. Of a hierarchy the runner does that.
    */
   claim?(store: WritableStore): Promise<readonly string[]>;
@@ -433,7 +433,7 @@ export interface Place {
   readonly key: string;
   /** Path of the node in a hierarchy of the older transformer at `destination`. */
   readonly inHierarchy: string;
-  /** True where arrays of other sources may lie beside it. */
+  /** True if arrays of other sources may lie beside it. */
   readonly isMember: boolean;
 }
 

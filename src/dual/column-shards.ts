@@ -1,6 +1,6 @@
 /**
- * The shards of one column of a live view: what lies under their keys, beside what should be in them; and making them right
- * where their chunks have changed.
+ * Compares the shards of one column of a live view with what they should contain, and rewrites those whose chunks
+ * changed.
  *
  * Knows one folder of superchunks and one Zarr array; must not know commits. @see FORMAT.md [FY-01] to [FY-05]
  */
@@ -32,39 +32,37 @@ import type { DualFiles, FileFacts } from "./types.ts";
 
 const READ_ONLY_MODE = 0o444;
 
-/** A column, as its view needs it. */
 export interface LiveColumn {
   readonly index: number;
   /** Folder of the superchunks. */
   readonly folder: string;
   /** Path of the Zarr array below the archive; `""` is the archive's own folder. */
   readonly node: string;
-  /** Dimensions after the rows: each is a single shard. */
+  /** Dimensions after the rows. Along each of them there is a single shard. */
   readonly dimensions: number;
   readonly facts: ShardFacts;
   /** One item of the fill value. */
   readonly fill: Uint8Array;
 }
 
-/** The rows that a view is to have. */
+/** The rows that a view should show. */
 export interface ViewRows {
   readonly source: ChunkSource;
   readonly runs: readonly Run[];
   /** Chunks that replace those of the runs. */
   readonly patched: ReadonlySet<number>;
-  /** Chunks of these rows. */
+  /** Number of chunks of these rows. */
   readonly chunks: number;
 }
 
-/** A chunk that a shard does not have. */
+/** A chunk that is missing from a shard, or differs there. */
 interface DifferingChunk {
   readonly slot: number;
   readonly stored: StoredChunk;
-  /** The items that the shard shows in its place, at full length; undefined where it shows none, or was not decoded. */
+  /** The items that the shard shows in its place, at full length. Undefined if it shows none, or they were not decoded. */
   readonly visible: Uint8Array | undefined;
 }
 
-/** Where the files of a live view are. */
 export interface ShardPlace {
   readonly store: ReadableStore;
   /** Key of the archive. */
@@ -72,10 +70,10 @@ export interface ShardPlace {
   readonly files: DualFiles;
 }
 
-/** What is under a shard's key. */
+/** What is stored under a shard's key. */
 interface FoundShard {
   readonly facts: FileFacts;
-  /** Undefined where its index is damaged. */
+  /** Undefined if its index is damaged. */
   readonly shard: PublishedShard | undefined;
 }
 
@@ -88,13 +86,12 @@ export class ColumnShards {
     this.#place = place;
   }
 
-  /** Key of a shard. */
   key(shard: number): string {
     const { node, dimensions } = this.column;
     return joinKey(this.#place.path, node, ["c", shard, ...new Array<number>(dimensions).fill(0)].join("/"));
   }
 
-  /** Chunks of a shard, of those that the view has. */
+  /** The chunks of a shard that the view has. */
   chunksOf(shard: number, { chunks }: ViewRows): number[] {
     const { capacity } = this.column.facts;
     const first = shard * capacity;
@@ -104,7 +101,7 @@ export class ColumnShards {
     );
   }
 
-  /** Numbers of the shards that have a key, in ascending order. */
+  /** Numbers of the shards that have an object, in ascending order. */
   async list(): Promise<number[]> {
     const numbers: number[] = [];
     for await (const { name } of this.#place.store.list(joinKey(this.#place.path, this.column.node, "c")))
@@ -112,7 +109,7 @@ export class ColumnShards {
     return numbers.sort((a, b) => a - b);
   }
 
-  /** What is under a key; undefined where nothing is. */
+  /** What is stored under a key; undefined if nothing is. */
   async inspect(key: string): Promise<FoundShard | undefined> {
     const facts = await this.#place.files.inspect({ side: "zarr", key });
     if (facts === undefined) return undefined;
@@ -124,7 +121,7 @@ export class ColumnShards {
     }
   }
 
-  /** Key of the superchunk that holds all chunks of a shard, and no others. */
+  /** Key of the superchunk that holds all chunks of a shard and no others. */
   fullSuperchunk(shard: number, { runs, patched, chunks }: ViewRows): string | undefined {
     const { capacity } = this.column.facts;
     const first = shard * capacity;
@@ -143,7 +140,7 @@ export class ColumnShards {
     return undefined;
   }
 
-  /** A superchunk as a shard; undefined where it has no index. */
+  /** Reads a superchunk as a shard; undefined if it has no index. */
   async readFull(key: string, size: number): Promise<PublishedShard | undefined> {
     try {
       const shard = await this.#read(key, size);
@@ -158,7 +155,7 @@ export class ColumnShards {
     return readPublished({ store: this.#place.store, key, size }, this.column.facts.capacity);
   }
 
-  /** The chunks, of those that may, that are not in the shard. */
+  /** Yields those of the candidate chunks that the shard does not hold. */
   async *differing(
     key: string,
     base: PublishedShard | undefined,
@@ -178,7 +175,7 @@ export class ColumnShards {
             yield { slot, stored, visible: undefined };
           continue;
         }
-        // A short chunk may have more after it.
+        // The shard's copy of a short chunk may have more items after it.
         const visible = bytes && (await this.#itemsOf(bytes));
         const wanted = visible && (await decodeSound(stored.bytes));
         if (wanted === undefined || !isEqual(visible?.subarray(0, wanted.length), wanted))
@@ -187,14 +184,14 @@ export class ColumnShards {
     }
   }
 
-  /** The items of a chunk at full length; undefined where it has others. */
+  /** The items of a chunk; undefined if it does not decode to the full length. */
   async #itemsOf(bytes: Uint8Array): Promise<Uint8Array | undefined> {
     const items = await decodeSound(bytes);
     return items?.length === this.column.facts.chunkBytes ? items : undefined;
   }
 }
 
-/** Undefined for what is not a whole chunk: damage, or the zeros of one that is gone. */
+/** Undefined for what is not a whole chunk: damage, or the zeros that replace a removed chunk. */
 async function decodeSound(bytes: Uint8Array): Promise<Uint8Array | undefined> {
   try {
     return await decode(bytes);
@@ -204,7 +201,7 @@ async function decodeSound(bytes: Uint8Array): Promise<Uint8Array | undefined> {
   }
 }
 
-/** Ascending numbers as runs of neighbours. */
+/** Groups ascending numbers into runs of consecutive ones. */
 function* neighbours(chunks: readonly number[]): Generator<{ readonly first: number; readonly end: number }> {
   let run: { first: number; end: number } | undefined;
   for (const chunk of chunks) {
@@ -215,7 +212,6 @@ function* neighbours(chunks: readonly number[]): Generator<{ readonly first: num
   if (run !== undefined) yield run;
 }
 
-/** The first `rows` rows of a commit. */
 export function rowsOf(
   { store, path }: Pick<ArrayWriter["root"], "path"> & { readonly store: ReadableStore },
   columns: ArrayWriter["columns"],
@@ -231,31 +227,30 @@ export function rowsOf(
   };
 }
 
-/** What a live view has at hand to write shards. */
+/** What a live view needs to write shards. */
 export interface ViewPlace extends ShardPlace {
   readonly store: WritableStore;
-  /** Makes a chunk of a column. */
+  /** Encodes a chunk of a column. */
   encode(column: number, data: Uint8Array): Promise<StoredChunk>;
   /** See {@link LiveState.high}. */
   high(): number;
   /** Durable when resolved. */
   raiseHigh(high: number): Promise<void>;
-  /** Counts bytes that were written for shards of their own. */
+  /** Counts bytes written to separate shard files. */
   noteWritten(bytes: number): void;
 }
 
-/** A shard that may have to change. */
 interface ShardUpdate {
   readonly key: string;
   readonly found: FoundShard | undefined;
   /** Chunks that may differ, in ascending order. */
   readonly candidates: readonly number[];
   readonly rows: ViewRows;
-  /** Nothing is taken for right that was not compared. */
+  /** If true, every chunk is compared. */
   readonly all: boolean;
 }
 
-/** The shards of a column, to be written. */
+/** Writes the shards of a column. */
 export class ColumnView extends ColumnShards {
   readonly #place: ViewPlace;
 
@@ -265,14 +260,14 @@ export class ColumnView extends ColumnShards {
   }
 
   /**
-   * Makes a shard right, of which these chunks, in ascending order, may have changed; `all`: nothing is taken for right
-   * that was not compared. True where something was written.
+   * Rewrites a shard if one of these chunks (ascending), which may have changed, differs. With `all`, every chunk is
+   * compared. Returns true if something was written.
    */
   async update(shard: number, candidates: readonly number[], rows: ViewRows, all = false): Promise<boolean> {
     const key = this.key(shard);
     const found = await this.inspect(key);
     const base = found?.shard;
-    // Nothing is known of a damaged shard, and where there is none any more every chunk is missing.
+    // Nothing is known about a damaged shard, and a removed shard lacks every chunk.
     const isGone = found !== undefined && base?.isShard !== true;
     const update = {
       ...{ key, found, rows, all },
@@ -293,14 +288,14 @@ export class ColumnView extends ColumnShards {
     return true;
   }
 
-  /** Takes the permission to write away; true where there was one. */
+  /** Removes write permission; returns true if there was any. */
   async #protect({ key, found }: ShardUpdate): Promise<boolean> {
     if (found === undefined || (found.facts.mode & WRITE_BITS) === 0) return false;
     await this.#place.files.setMode({ side: "zarr", key }, found.facts.mode & ~WRITE_BITS);
     return true;
   }
 
-  /** Takes the chunks of a shard away, and leaves a note that no reader takes for a shard. */
+  /** Replaces a shard by a note that no reader takes for a shard. */
   async remove(shard: number): Promise<void> {
     const key = this.key(shard);
     const found = await this.inspect(key);
@@ -310,7 +305,7 @@ export class ColumnView extends ColumnShards {
     await this.#place.files.replace({ key, kept: [], writes, size: note.length });
   }
 
-  /** Makes the full superchunk the shard. Undefined where it cannot be. */
+  /** Makes the full superchunk the shard. Undefined if that is not possible. */
   async #takeOver(full: string, update: ShardUpdate): Promise<boolean | undefined> {
     const { files, store } = this.#place;
     const { key, found, all } = update;
@@ -324,7 +319,7 @@ export class ColumnView extends ColumnShards {
       if (isOpen) await files.setMode(from, data.mode & ~WRITE_BITS);
       return isOpen;
     }
-    // A name that others gave it: its permissions are theirs too.
+    // Another program gave it a second name, so its permissions belong to that program too.
     if (isNamed || (isOpen && data.links > 1)) return undefined;
     const shard = await this.readFull(full, data.size);
     if (shard === undefined || !(await this.#canFollow(update, shard))) return undefined;
@@ -335,7 +330,7 @@ export class ColumnView extends ColumnShards {
     return true;
   }
 
-  /** True where a full superchunk can follow what is there: no byte that was read has another meaning in it. */
+  /** True if a full superchunk can replace the current shard: no byte that a reader used has another meaning in it. */
   async #canFollow(update: ShardUpdate, full: PublishedShard): Promise<boolean> {
     const { key, found, candidates, rows } = update;
     if (found === undefined) return true;
@@ -354,8 +349,8 @@ export class ColumnView extends ColumnShards {
   }
 
   /**
-   * A short chunk at full length: its rows, then what is visible there, which readers with the shape before a shrink still
-   * ask for, or the fill value.
+   * Pads a short chunk to full length: its own rows, then the rows visible there now (readers that still have the shape
+   * from before a shrink ask for them), or the fill value.
    */
   async #pad(bytes: Uint8Array, visible: Uint8Array | undefined): Promise<Uint8Array> {
     const { facts, fill, index } = this.column;
@@ -369,7 +364,7 @@ export class ColumnView extends ColumnShards {
 
   async #replace({ key, found }: ShardUpdate, chunks: readonly NewChunk[]): Promise<void> {
     const { facts } = this.column;
-    // Of a damaged shard nothing is known but its size.
+    // Only the size of a damaged shard is known.
     const base =
       found && (found.shard ?? { size: found.facts.size, entries: [], isNatural: false, isShard: false });
     const plan = planShard(base, chunks, facts, this.#place.high());
@@ -388,11 +383,11 @@ export class ColumnView extends ColumnShards {
   }
 }
 
-/** Gives a file a second name, in the place of another file. */
+/** Links a file to a second name, replacing the file there. */
 async function linkOver(store: WritableStore, from: string, to: string): Promise<void> {
   if (store.link === undefined || store.rename === undefined) return;
   const { folder, name } = splitKey(to);
-  // A name that listings hide, and recovering removes.
+  // Listings hide this name, and recovery removes it.
   const passing = joinKey(folder, `.${name}.${newArrayId().slice(16)}.tmp`);
   await store.link(from, passing, "hard");
   await store.rename(passing, to);

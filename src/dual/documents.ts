@@ -1,10 +1,11 @@
 /**
- * The Zarr documents of a live view: an array, or for columns a group of arrays. They depend on the settings, the attributes
- * and the rows, and on nothing that is stored, so that they are the same for every length but for the shape.
+ * The Zarr documents of a live view: an array, or for columns a group of arrays. They depend only on settings,
+ * attributes and rows, never on stored data, so apart from the shape they are the same for every length.
  *
- * Also: what readers that hold an older document take the shards for, which forms may therefore follow under the same keys, and what
- * goes once the view does not show it. Such a reader looks for an index of the old length. Where the new index has another length, its
- * checksum fails; where it has the same, the chunks must be what the old document says. Must not know commits. @see FORMAT.md [FY-01] [FY-09]
+ * Also decides what readers with an older document take the shards for, which forms may therefore follow under the same
+ * keys, and what is removed once the view no longer shows it. Such a reader expects an index of the old length. If the
+ * new index has another length, its checksum fails; if it has the same length, the chunks must be what the old document
+ * says. Must not know commits. @see FORMAT.md [FY-01] [FY-09]
  */
 import { at } from "../bytes/at.ts";
 import { addAttributes, describeValues, nameDimensions } from "../convert/sources/source-array.ts";
@@ -23,18 +24,18 @@ import { ColumnView, type LiveColumn, type ViewPlace } from "./column-shards.ts"
 import { isNodePath } from "./state.ts";
 import type { ShardForm } from "./types.ts";
 
-/** A column with all that its document says. */
+/** A column and what its document says. */
 interface Node {
   readonly column: LiveColumn;
-  /** Name of the column where the node has another one. */
+  /** Name of the column, if the node's name differs. */
   readonly name: string | undefined;
   readonly type: ZarrType;
-  /** After the rows. */
+  /** Dimensions after the rows. */
   readonly tail: readonly number[];
   readonly itemSize: number;
 }
 
-/** An array's archive, as far as its documents need it. */
+/** The part of an array's archive that its documents need. */
 interface LiveArchive {
   readonly store: ReadableStore;
   readonly path: string;
@@ -45,7 +46,7 @@ export class LiveDocuments {
   readonly #settings: ArraySettings;
   readonly #nodes: readonly Node[];
 
-  /** Throws `UNSUPPORTED` for values that Zarr cannot hold as they are stored, saying why. */
+  /** Throws `UNSUPPORTED` for values that Zarr cannot represent as stored, with the reason. */
   constructor(archive: LiveArchive, settings: ArraySettings, columns: readonly ColumnLayout[]) {
     this.#archive = archive;
     this.#settings = settings;
@@ -57,7 +58,7 @@ export class LiveDocuments {
     return this.#nodes.map(({ column }) => column);
   }
 
-  /** How the shards are read that the documents describe. */
+  /** How readers of these documents read the shards. */
   get forms(): readonly ShardForm[] {
     return this.#nodes.map((node) => {
       const { node: path, dimensions, facts } = node.column;
@@ -72,7 +73,7 @@ export class LiveDocuments {
     });
   }
 
-  /** Keys and bytes for so many rows, in the order in which they are published: the root's last. */
+  /** Keys and bytes of the documents for this number of rows, in publication order: the root's is last. */
   list(rows: number, attrs: JsonObject): (readonly [key: string, bytes: Uint8Array])[] {
     const isGroup = this.#settings.hasColumns;
     const documents = this.#nodes.map((node) => this.#document(node, rows, isGroup ? {} : attrs));
@@ -154,7 +155,7 @@ function unsupported(path: string, reason: string): SuperchunkError {
   );
 }
 
-/** JSON of what two documents must have in common so that both read chunks alike; undefined for a document that is not ours. */
+/** JSON of what two documents must share so that readers of both decode chunks alike; undefined for a foreign document. */
 function itemOf(document: JsonValue | undefined): string | undefined {
   const [sharding] = listAt(document, "codecs");
   const inner = memberOf(sharding, "configuration");
@@ -163,7 +164,7 @@ function itemOf(document: JsonValue | undefined): string | undefined {
   return facts.includes(undefined) ? undefined : stringifyJson(facts as JsonValue[]);
 }
 
-/** True for the document of an array whose shards have this form, compressed as those of a live view. */
+/** True for the document of an array whose shards have this form and are compressed like those of a live view. */
 function isOfForm(document: JsonValue | undefined, form: ShardForm): boolean {
   const [sharding] = listAt(document, "codecs");
   const inner = memberOf(sharding, "configuration");
@@ -180,7 +181,7 @@ function isOfForm(document: JsonValue | undefined, form: ShardForm): boolean {
   );
 }
 
-/** True where two documents describe the same chunks in the same shards. */
+/** True if two documents describe the same chunks in the same shards. */
 function isAlike(a: JsonValue | undefined, b: JsonValue | undefined): boolean {
   const [one, other] = [a, b].map((document) => {
     const grid = memberOf(memberOf(document, "chunk_grid"), "configuration");
@@ -189,7 +190,7 @@ function isAlike(a: JsonValue | undefined, b: JsonValue | undefined): boolean {
   return one?.[0] !== undefined && one[0] === other?.[0] && one[1] === other?.[1];
 }
 
-/** A member of an object; undefined where there is none, or where the value is not an object. */
+/** A member of an object; undefined if it is absent, or the value is not an object. */
 export function memberOf(value: JsonValue | undefined, name: string): JsonValue | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
   return (value as JsonObject)[name];
@@ -200,7 +201,7 @@ function listAt(value: JsonValue | undefined, name: string): readonly JsonValue[
   return Array.isArray(list) ? (list as readonly JsonValue[]) : [];
 }
 
-/** A document that is there: undefined, in an object, where it is damaged. */
+/** Reads a document. Returns undefined if there is none, and `document: undefined` if it is damaged. */
 export async function readDocument(
   store: ReadableStore,
   key: string,
@@ -215,22 +216,21 @@ export async function readDocument(
   }
 }
 
-/** Superchunk lengths that are tried, one after the other. */
 const MAX_TRIES = 1000;
 
-/** Forms that are published, and were. */
+/** Forms that are published now, and those published earlier. */
 interface KnownForms {
   readonly published: readonly ShardForm[];
   readonly old: readonly ShardForm[];
-  /** The superchunk length may be another one. */
+  /** True if another superchunk length may be chosen. */
   readonly isFree: boolean;
 }
 
 /**
- * The settings that a live array can have, and every form that its shards may have then.
+ * Settings that a live array can have, and every form that its shards may then have had.
  *
- * @throws UNSUPPORTED for what Zarr cannot hold as it is stored, and for shards that readers of old documents would take for others;
- * CONFLICT where something is in the way
+ * @throws UNSUPPORTED for what Zarr cannot represent as stored, and for shards that readers of old documents would
+ * misread; CONFLICT if another object is in the way
  */
 export async function admitForms(
   place: { readonly store: WritableStore; readonly path: string },
@@ -272,7 +272,7 @@ function mistakenShards(path: string, form: ShardForm, other: ShardForm): Superc
   );
 }
 
-/** A form that was published under the same keys, and would be taken for this one. */
+/** An earlier form under the same keys whose readers would misread this one. */
 function findMistaken(form: ShardForm, known: readonly ShardForm[]): ShardForm | undefined {
   return known.find(
     ({ node, dimensions, capacity, item }) =>
@@ -281,14 +281,14 @@ function findMistaken(form: ShardForm, known: readonly ShardForm[]): ShardForm |
   );
 }
 
-/** All forms of two lists, each once. */
+/** All forms of two lists, without duplicates. */
 function joinForms(a: readonly ShardForm[], b: readonly ShardForm[]): readonly ShardForm[] {
   const isSame = (one: ShardForm, other: ShardForm): boolean =>
     one.node === other.node && one.capacity === other.capacity && one.item === other.item;
   return [...a, ...b.filter((form) => !a.some((other) => isSame(form, other)))];
 }
 
-/** Throws `CONFLICT` where a Zarr array, or something else, is in the way; what looking throws, where that fails. */
+/** Throws `CONFLICT` if a Zarr array or another object is in the way, and passes on errors of the store. */
 export async function assertFree(store: WritableStore, path: string): Promise<void> {
   for (const name of ["zarr.json", "c"]) {
     const key = joinKey(path, name);
@@ -302,8 +302,9 @@ export async function assertFree(store: WritableStore, path: string): Promise<vo
 }
 
 /**
- * Removes the documents, the root's first, where one of them describes other chunks than `documents`, whose last one is the
- * root's: a reader that opens the array while its shards change gets an error, and a crash leaves none that is half right.
+ * Removes the documents, the root's first, if one of them describes other chunks than `documents` (whose last is the
+ * root's). A reader that opens the array while its shards change gets an error, and a crash leaves no half-correct
+ * document.
  */
 export async function removeUnlikeDocuments(
   { store }: Pick<ViewPlace, "store">,
@@ -324,12 +325,12 @@ export async function removeUnlikeDocuments(
   await store.sync?.([]);
 }
 
-/** Documents of other versions of Zarr, which a live view never writes. */
+/** Documents of Zarr v2, which a live view never writes. */
 const OTHER_DOCUMENTS: readonly string[] = [".zarray", ".zgroup"];
 
 /**
- * True where another program put an array or a group at the place of an old column: what lies there says other than any of
- * these forms, which the shards of a live view had.
+ * True if another program stored an array or a group at the node of an old column: the document there matches none of
+ * the forms that the live view's shards had.
  */
 export async function isForeign(
   store: ReadableStore,
@@ -344,8 +345,8 @@ export async function isForeign(
 }
 
 /**
- * Removes the documents of nodes that no column has any more, and leaves notes in the place of their shards. What other
- * programs put there stays as it is.
+ * Removes the documents of nodes that no column has any longer, and replaces their shards by notes. Leaves alone what
+ * other programs put there.
  */
 export async function removeOldNodes(
   place: ViewPlace,

@@ -1,14 +1,13 @@
 /**
- * Makes an archive a Zarr array where it lies.
+ * Makes an archive a Zarr array in place.
  *
- * The order: the record of what was, durable; the names of the shards, and after each file's chunks the index, durable; the
- * documents, the root's last. If it is interrupted anywhere, the archive reads as before, there is no Zarr array or the right
- * one, and the same call completes it. @see FORMAT.md [FL]
+ * The order is: a durable record of the old state; the names of the shards and the index after each file's chunks,
+ * durable; the documents, the root's last. If it is interrupted at any point, the archive reads as before, the Zarr
+ * array is absent or correct, and the same call completes it. @see FORMAT.md [FL]
  *
- * A first link takes the chunks' sizes from the offsets, and reads their headers while the record and the indexes are on their
- * way to the disk; the first document is drafted meanwhile. Where the headers say otherwise, all is undone before a document
- * names it, and done again with the headers read first. Where there is a link already, they are read before anything is
- * changed.
+ * A first link takes chunk sizes from the offsets. While the record and the indexes go to disk, it reads the chunk
+ * headers and drafts the first document. If the headers disagree, everything is undone before a document is published,
+ * and done again with the headers read first. If a link exists already, the headers are read before anything changes.
  */
 import type { Archive } from "../archive/kinds/types.ts";
 import { LINK_RECORD } from "../format/naming.ts";
@@ -21,12 +20,11 @@ import { chooseOptions, type ShardWork, type Survey, survey } from "./survey.ts"
 import type { LinkKind, LinkOptions, LinkPlan, LinkResult, LinkSite } from "./types.ts";
 import { allowWriting, followMoves, undoFiles, unlinkArchive } from "./undo.ts";
 
-/** Files that are made durable at a time: those that wait together share the disk's work. */
+/** Files made durable at a time. Concurrent syncs share the disk's work. */
 const AT_ONCE = 32;
-/** Files that are copied at a time. */
 const COPIES_AT_ONCE = 4;
 
-/** What linking would do, without writing anything. Throws as {@link linkArchive}. */
+/** Plans a link without writing anything. Throws like {@link linkArchive}. */
 export async function planLink(
   archive: Archive,
   site: LinkSite,
@@ -37,10 +35,10 @@ export async function planLink(
 }
 
 /**
- * Makes the archive a Zarr array where it lies, completes a link that was interrupted, and repairs one that was damaged.
+ * Makes the archive a Zarr array in place, completes an interrupted link, and repairs a damaged one.
  *
- * @throws UNSUPPORTED for what cannot be a shard, saying why; CONFLICT where something is in the way, or a data file has
- * names that must not change with it; READ_ONLY, NO_SPACE, IO; the codes of damage
+ * @throws UNSUPPORTED for what cannot be a shard, with the reason; CONFLICT if another object is in the way, or a data
+ * file has other names that must not change with it; READ_ONLY, NO_SPACE, IO; the codes of damage
  */
 export async function linkArchive(
   archive: Archive,
@@ -58,8 +56,9 @@ export async function linkArchive(
 }
 
 /**
- * Where files of the link have other names now, such as compacting gives them, it is undone, to be made again: their shards
- * would go with the old names. Resolves with what is asked for, now and before; undefined where nothing was undone.
+ * Undoes the link if its files were renamed, for example by compacting, so that it can be made again: the shards would
+ * otherwise keep the old names. Resolves with the old options merged with the new ones; undefined if nothing was
+ * undone.
  */
 async function undoMoved(
   archive: Archive,
@@ -71,12 +70,15 @@ async function undoMoved(
   if (before.kind !== kind || before.archive !== archive.path) return undefined;
   if (!(await followMoves(site, before)).hasMoved) return undefined;
   const chosen = { ...options, ...chooseOptions(before, options) };
-  await planShards(archive, chosen); // what cannot be linked keeps the view that it has
+  await planShards(archive, chosen); // what cannot be linked keeps its view
   await unlinkArchive(site, { signal });
   return chosen;
 }
 
-/** Does all that is to be done; `before`: the record that is there; with `guess` as long as that proves right. */
+/**
+ * Does all steps of a link. `before` is the existing record. With `guess`, chunk sizes come from the offsets as long as
+ * these prove right.
+ */
 async function complete(
   archive: Archive,
   site: LinkSite,
@@ -88,12 +90,12 @@ async function complete(
   const { plan, documents, guessed } = surveyed;
   const { target, files } = site;
   const { signal } = options;
-  // What is linked is not undone for a wrong guess.
+  // A wrong guess must not undo an existing link.
   const wasLinked = before !== undefined;
   if (wasLinked && !(await proveFiles(files, guessed, signal)))
     return complete(archive, site, options, before, false);
   if (plan.done) {
-    await files.sync(surveyed.record.documents.map((key) => ({ side: "zarr", key }))); // the last call may have failed in this
+    await files.sync(surveyed.record.documents.map((key) => ({ side: "zarr", key }))); // the last call may have failed here
     return plan;
   }
   const [first, ...others] = documents;
@@ -118,26 +120,26 @@ async function complete(
   return plan;
 }
 
-/** What comes before the shards: what is in the way, and the record, which is durable when resolved. */
+/** Clears what is in the way and writes the record, which is durable when resolved. */
 async function prepare(
   site: LinkSite,
   { plan, hidden, stale, oldNames, record }: Survey,
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const { target, files } = site;
-  // What shows an array that is about to change goes first, the root's document before what it describes.
+  // Documents of an array about to change go first, the root's before those it lists.
   for (const key of hidden) await target.delete(key, { signal });
   if (stale.length > 0) await undoFiles(site, plan.kind, stale);
   for (const key of oldNames) await files.remove({ side: "zarr", key });
   await target.put(LINK_RECORD, encodeLinkRecord(record), { signal });
-  // Documents that a killed call did not finish. The record is here, so this folder is the link's.
+  // Documents that a killed call left unfinished. The record is in this folder, so the folder belongs to the link.
   for (const folder of new Set(record.documents.map((key) => splitKey(key).folder)))
     await target.removeLeftovers?.(folder, { signal });
 }
 
 /**
- * Makes the files shards; indexes and names are durable when resolved. Both at once: until there is a document, no reader
- * looks at either.
+ * Turns the files into shards; indexes and names are durable when resolved. Both run at once: no reader looks at either
+ * before a document exists.
  */
 async function makeShards(
   site: LinkSite,
@@ -158,7 +160,7 @@ async function makeShards(
   await runPooled(waits, AT_ONCE, (wait) => wait(), signal);
 }
 
-/** A copy of the file, with the index after its chunks. */
+/** Copies the file and writes the index after its chunks. */
 async function copyShard({ files }: LinkSite, { places, tail, size, mode, named }: ShardWork): Promise<void> {
   if (named !== "right") {
     await files.remove(places.shard);
@@ -169,7 +171,7 @@ async function copyShard({ files }: LinkSite, { places, tail, size, mode, named 
   await files.writeTail(places.shard, size, tail.pieces, withoutWriting(mode));
 }
 
-/** The index after the chunks, durable, and no permission to write. */
+/** Writes the index after the chunks, durably, and removes write permission. */
 async function addTail(site: LinkSite, { places, facts, tail, size, mode }: ShardWork): Promise<void> {
   if (tail === undefined) return site.files.setMode(places.data, withoutWriting(mode));
   await allowWriting(site, places.data, facts.mode);

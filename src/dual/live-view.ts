@@ -1,11 +1,11 @@
 /**
- * Keeps the Zarr view of an array right while the array is written.
+ * Keeps the Zarr view of an array correct while the array is written.
  *
- * When rows come: shards, documents, then the commit. When rows go: the commit, documents, then shards. At every step what is
- * visible as Zarr is right, at the old or the new length; a change of several shards becomes visible shard by shard. What is
- * published is found out by comparing it, so that a killed writer leaves nothing to be undone. Other chunks and columns are
- * committed first, while what is visible stays as it is; then the documents go, the shards change one by one, and the
- * documents come back. @see FORMAT.md [FY]
+ * When rows are added: shards, documents, then the commit. When rows are removed: the commit, documents, then shards.
+ * At every step the visible Zarr array is correct, at the old or the new length; a change of several shards becomes
+ * visible shard by shard. A writer finds out what is published by comparing, so a killed writer leaves nothing to undo.
+ * When chunks or columns are replaced, the commit comes first while the view stays as it was; then the documents are
+ * removed, the shards change one by one, and the documents are written again. @see FORMAT.md [FY]
  */
 
 import { LayoutIndex } from "../archive/places/layout-files.ts";
@@ -31,20 +31,19 @@ import type { DualFiles } from "./types.ts";
 export interface MirrorCosts {
   /** Bytes written to separate shard files. */
   bytes: number;
-  /** Shards that were written, or linked. */
+  /** Shards written or linked. */
   shards: number;
   /** Number of publications. */
   publications: number;
 }
 
-/** What a live view is made from. */
 export interface LiveViewOptions {
   readonly files: DualFiles;
   /** Default `flush`. */
   readonly publish?: PublishPolicy | undefined;
-  /** Counts what the view costs. */
+  /** Counts the costs of the view. */
   readonly costs?: MirrorCosts | undefined;
-  /** Nothing is taken for right that was not compared (default false). */
+  /** Compare every chunk, whatever the state says (default false). */
   readonly all?: boolean | undefined;
 }
 
@@ -56,13 +55,13 @@ export class LiveView implements ArrayMirror {
   readonly #place: ViewPlace;
   #documents: LiveDocuments;
   #columns: readonly ColumnView[];
-  /** True while the array gets other settings: what is visible stays as it is. */
+  /** True while the array's settings change: the view stays as it is. */
   #isPaused = false;
   #attrs: JsonObject;
   #state: LiveState;
-  /** Undefined until all was looked at. */
+  /** Undefined until everything was compared. */
   #published: PublishedView | undefined;
-  /** True where the documents are to be put again. */
+  /** True if the documents must be written again. */
   #isOutdated = false;
   #publishedAt = Number.NEGATIVE_INFINITY;
 
@@ -89,7 +88,7 @@ export class LiveView implements ArrayMirror {
     this.#columns = this.#viewColumns();
   }
 
-  /** Reads what earlier writers left, and makes everything visible that is committed. */
+  /** Reads what earlier writers left, and makes every committed row visible. */
   async start(): Promise<void> {
     const { committed } = this.#writer;
     if (showsCommit(this.#state, committed.layout) && !this.#looksAtAll) {
@@ -127,7 +126,7 @@ export class LiveView implements ArrayMirror {
     this.#isOutdated = true;
     const view = this.#published;
     if (view === undefined) return this.#publish(now, now.rows);
-    // The rows stay those that are visible. Where this fails, all is compared again.
+    // The visible rows stay. If this fails, everything is compared again.
     this.#published = undefined;
     await this.#noteWork();
     await this.#putDocuments(view.rows);
@@ -157,7 +156,7 @@ export class LiveView implements ArrayMirror {
     await this.afterCommit(this.#writer.committed);
   }
 
-  /** The array has other chunks or columns: all is looked at. */
+  /** The array has other chunks or columns: everything will be compared. */
   #layOutAgain(): void {
     const { root, settings, columns } = this.#writer;
     this.#published = undefined;
@@ -176,7 +175,7 @@ export class LiveView implements ArrayMirror {
       await this.#putState({ ...this.#state, published: { id, generation } });
   }
 
-  /** The rows that are to become visible now; undefined where it stays as it is. */
+  /** Number of rows to make visible now; undefined if the view stays as it is. */
   #due(now: Committed): number | undefined {
     const { rows } = now;
     const view = this.#published;
@@ -196,7 +195,7 @@ export class LiveView implements ArrayMirror {
     if (isPublished(before, next, rows) && !this.#isOutdated) return;
     await this.#noteWork();
     const shrinks = before !== undefined && rows < before.rows;
-    // What is half published is found out again where this does not come to its end.
+    // If this fails, the next publication compares everything again.
     this.#published = undefined;
     if (before === undefined)
       await removeUnlikeDocuments(this.#place, this.#documents.list(rows, this.#attrs));
@@ -236,7 +235,7 @@ export class LiveView implements ArrayMirror {
     return publishAll(committed, rows, this.#writer.settings.chunklen);
   }
 
-  /** Puts the documents that are not there already, the root's last. */
+  /** Writes the documents that changed, the root's last. */
   async #putDocuments(rows: number): Promise<void> {
     const { store } = this.#writer.root;
     for (const [key, bytes] of this.#documents.list(rows, this.#attrs)) {
@@ -245,7 +244,7 @@ export class LiveView implements ArrayMirror {
     }
   }
 
-  /** Takes shards away that have no rows any more. */
+  /** Removes shards that no longer have rows. */
   async #removeShards(before: PublishedView | undefined, rows: number): Promise<void> {
     const count = this.#shards(rows);
     for (const column of this.#columns) {
@@ -259,7 +258,7 @@ export class LiveView implements ArrayMirror {
     return Math.ceil(rows / (chunklen * superchunklen));
   }
 
-  /** Removes what interrupted puts left. */
+  /** Removes what interrupted writes left. */
   async #removeLeftovers(): Promise<void> {
     const { store, path } = this.#writer.root;
     await store.removeLeftovers?.(path);
@@ -272,7 +271,7 @@ export class LiveView implements ArrayMirror {
     }
   }
 
-  /** Says that what is visible is not the last commit any more, whatever becomes of this writer. */
+  /** Records that the view no longer shows the last commit, even if this writer is killed. */
   async #noteWork(): Promise<void> {
     if (this.#state.published !== undefined) await this.#putState({ ...this.#state, published: undefined });
   }
@@ -290,26 +289,29 @@ function range(first: number, end: number): number[] {
 
 /** What is visible as Zarr. */
 interface PublishedView {
-  /** Its first `known` chunks are those that are shown, but for `stale`. */
+  /** The first `known` chunks of this commit are visible, except those in `stale`. */
   readonly committed: Committed;
-  /** The first ones. */
+  /** Number of visible rows. */
   readonly rows: number;
   readonly known: number;
-  /** Chunks below `known`, in ascending order. */
+  /** Chunks below `known` that are not up to date, in ascending order. */
   readonly stale: readonly number[];
 }
 
-/** A view of the first rows of a commit, all of them as it has them. */
+/** A view that shows the first rows of a commit completely. */
 function publishAll(committed: Committed, rows: number, chunklen: number): PublishedView {
   return { committed, rows, known: Math.ceil(rows / chunklen), stale: [] };
 }
 
-/** True where the view shows these rows of a commit. */
+/** True if the view shows these rows of a commit. */
 function isPublished(view: PublishedView | undefined, { layout }: Committed, rows: number): boolean {
   return view?.committed.layout === layout && view.rows === rows && view.stale.length === 0;
 }
 
-/** The same view, where the chunks of `before` got the places of `now`. Undefined where nothing is known any more. */
+/**
+ * The same view after chunks moved from their places in `before` to those in `now`. Undefined if nothing is known any
+ * longer.
+ */
 function followMove(
   view: PublishedView | undefined,
   before: Committed,
@@ -321,7 +323,7 @@ function followMove(
   return { committed: now, rows: view.rows, known, stale: [...unpublishedChunks(view, before, known)] };
 }
 
-/** Chunks of a commit below `end`, in ascending order: all that may differ from those of the view. */
+/** Chunks of a commit below `end` that may differ from those of the view, in ascending order. */
 function unpublishedChunks(
   view: PublishedView | undefined,
   { layout }: Committed,
@@ -342,8 +344,8 @@ function* numbersTo(end: number): Generator<number> {
 }
 
 /**
- * Chunks below `end`, in ascending order, that `before` (its first `known` chunks) does not have at the same place as
- * `after`: all that may have changed, and perhaps some that have only moved.
+ * Chunks below `end`, in ascending order, that `after` has and the first `known` chunks of `before` do not have at the
+ * same place. They may have changed; some may only have moved.
  */
 function* changedChunks(
   before: StoredLayout,
@@ -365,7 +367,7 @@ function* changedChunks(
   for (let chunk = same; chunk < end; chunk++) if (chunk >= known || isMoved(chunk)) yield chunk;
 }
 
-/** Chunks at the front that both lists of runs have in the same superchunks. */
+/** Number of leading chunks that both lists of runs have in the same superchunks. */
 function sharedChunks(a: readonly Run[], b: readonly Run[]): number {
   for (const [i, run] of a.entries()) {
     const other = b[i];

@@ -1,6 +1,6 @@
 /**
- * Makes arrays that keep themselves Zarr arrays: opens the views of those that are, makes a plain array one of them, and makes
- * it a plain one again. @see FORMAT.md [FY-08] [FY-10]
+ * Opens the views of live arrays (which keep themselves Zarr arrays), makes a plain array live, and makes a live array
+ * plain again. @see FORMAT.md [FY-08] [FY-10]
  */
 import type { LongOptions } from "../archive/kinds/types.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
@@ -24,10 +24,10 @@ import { indexOfPlaces, OWNER_WRITES } from "./shard-file.ts";
 import { encodeLiveState, isNodePath, readLiveState } from "./state.ts";
 import type { DualFiles, ShardForm } from "./types.ts";
 
-/** Bytes of an entry in the index of a shard, which has one for each chunk that fits. */
+/** Bytes of an entry in a shard's index, which has one for each chunk that fits. */
 const INDEX_ENTRY = 16;
 
-/** For an array that is not visible yet, or is not to be visible any more: gives superchunks their index, and no more. */
+/** For an array that is not visible yet, or should be visible no longer: only adds the index to superchunks. */
 const IDLE_VIEW: ArrayMirror = {
   makeTail: indexOfPlaces,
   beforeCommit: async () => undefined,
@@ -46,7 +46,7 @@ export function liveViews(options: LiveViewOptions): MirrorMaker {
     const { store, path } = writer.root;
     let state = await readLiveState(store, path);
     if (state === undefined) {
-      // Before anything else: what the state names can be removed.
+      // The state comes first: what it names can be removed later.
       state = { high: 0, published: undefined, forms: [] };
       await store.put(joinKey(path, LIVE_STATE), encodeLiveState(state), { durable: true });
     }
@@ -75,7 +75,7 @@ export function liveViews(options: LiveViewOptions): MirrorMaker {
   };
 }
 
-/** Throws `BAD_ARGUMENT` for words and numbers that are not a time. */
+/** Throws `BAD_ARGUMENT` for an unknown policy or an invalid number of seconds. */
 function checkPolicy(publish: PublishPolicy | undefined): void {
   if (publish === undefined || publish === "flush" || publish === "full") return;
   const seconds: unknown = typeof publish === "object" ? publish?.everySeconds : undefined;
@@ -85,22 +85,23 @@ function checkPolicy(publish: PublishPolicy | undefined): void {
   throw badArgument("publish", found, '"flush", "full", or { everySeconds } of 0 or more');
 }
 
-/** Opens live arrays that are to become plain ones: what is wrong with their views stays wrong. */
+/** Opens live arrays that will become plain. Errors in their views are not repaired. */
 export function idleViews(files: DualFiles): MirrorMaker {
   return { ...liveViews({ files }), open: async () => IDLE_VIEW };
 }
 
-/** What went, and what stays. */
+/** What was removed, and what was left. */
 export interface RemovedView {
-  /** Shards that went. */
+  /** Number of shards removed. */
   readonly shards: number;
   /** Paths of Zarr arrays and groups below the array that other programs made. */
   readonly left: readonly string[];
 }
 
 /**
- * Removes the documents, the root's first, the shards, and the state: the array is not a Zarr array any more. `own` are the
- * nodes of its columns. The data files stay as they are, and so does what other programs put below, consolidated or not.
+ * Removes the documents (the root's first), the shards and the state, so the array is no longer a Zarr array. `own` are
+ * the nodes of its columns. Data files stay as they are, and so does what other programs put below, consolidated or
+ * not.
  */
 async function removeView(store: WritableStore, path: string, own: readonly string[]): Promise<RemovedView> {
   const root = joinKey(path, "zarr.json");
@@ -133,8 +134,8 @@ async function removeView(store: WritableStore, path: string, own: readonly stri
 }
 
 /**
- * Makes a live array a plain one: what is visible as Zarr goes, then the array says that it is a plain one. Resolves with
- * what went and what stays. The superchunks can be written to again; the index after their chunks stays.
+ * Makes a live array a plain one: removes its Zarr view, then marks the array as plain. Resolves with what was removed
+ * and what was left. Superchunks become writable again; the index after their chunks stays.
  */
 export async function endLive(writer: ArrayWriter, files: DualFiles): Promise<RemovedView> {
   const { root } = writer;
@@ -160,7 +161,7 @@ function* range(first: number, count: number): Generator<number> {
   for (let i = 0; i < count; i++) yield first + i;
 }
 
-/** Paths of the arrays that a root's document lists; `""` where it is the only one, or lists none. */
+/** Paths of the arrays that a root document lists; `""` if it is the only array, or lists none. */
 async function nodesOf(store: WritableStore, root: string): Promise<string[]> {
   const { document } = (await readDocument(store, root)) ?? {};
   const listed = memberOf(memberOf(document, "consolidated_metadata"), "metadata");
@@ -168,7 +169,7 @@ async function nodesOf(store: WritableStore, root: string): Promise<string[]> {
   return nodes.filter(isNodePath);
 }
 
-/** False, too, for a name that no object of the store can have, or that leads out of it. */
+/** Also false for a name that no object of the store can have, or that leads out of the store. */
 async function isThere(store: WritableStore, key: string): Promise<boolean> {
   try {
     return (await store.stat(key)) !== undefined;
@@ -178,7 +179,7 @@ async function isThere(store: WritableStore, key: string): Promise<boolean> {
   }
 }
 
-/** Nodes of the columns of an array that is not open; of a damaged one, those that its own root document has in order. */
+/** Nodes of the columns of an array that is not open. For a damaged array, the nodes that its root document lists. */
 async function columnNodes(store: WritableStore, path: string): Promise<readonly string[]> {
   try {
     const { settings } = await readWritable(store, path);
@@ -193,7 +194,7 @@ async function columnNodes(store: WritableStore, path: string): Promise<readonly
   return order.filter((node): node is string => typeof node === "string" && isNodePath(node));
 }
 
-/** Forms that were published once, with notes where shards were. A damaged state, or a newer one, lists none. */
+/** Forms that were published earlier, whose shards were replaced by notes. A damaged or newer state lists none. */
 async function oldForms(store: WritableStore, path: string): Promise<readonly ShardForm[]> {
   try {
     return (await readLiveState(store, path))?.forms ?? [];
@@ -203,7 +204,7 @@ async function oldForms(store: WritableStore, path: string): Promise<readonly Sh
   }
 }
 
-/** Removes a folder; the objects that went. */
+/** Removes a folder and returns the number of objects removed. */
 async function removeTree(store: WritableStore, folder: string): Promise<number> {
   const entries = [];
   for await (const entry of store.list(folder)) entries.push(entry);
@@ -222,19 +223,21 @@ async function removeTree(store: WritableStore, folder: string): Promise<number>
 
 /** What {@link beginLive} would do. */
 export interface LivePlan {
-  /** Keys of the documents. */
   readonly documents: readonly string[];
-  /** Full superchunks that there will be, each of them a shard. */
+  /** Full superchunks after the change; each of them is a shard. */
   readonly full: number;
-  /** Superchunks of them, and the open end, that are written once more, by copying their chunks. */
+  /** Superchunks among them, and the open end, that are rewritten by copying their chunks. */
   readonly rewritten: number;
-  /** Chunks of the open end, which is a shard of its own. */
+  /** Chunks of the open end, which is a separate shard. */
   readonly open: number;
-  /** Bytes that are written, about: superchunks with their index, the open end, documents. */
+  /** Approximate number of bytes written: superchunks with their index, the open end, documents. */
   readonly bytes: number;
 }
 
-/** Plans {@link beginLive} from the metadata and the heads and indexes of superchunks. Writes nothing; throws the same. */
+/**
+ * Plans {@link beginLive} from the metadata and the headers and indexes of superchunks. Writes nothing; throws the same
+ * errors.
+ */
 export async function planLive(
   writer: ArrayWriter,
   attrs: JsonObject,
@@ -268,10 +271,10 @@ export async function planLive(
 }
 
 /**
- * Says of an array that is open for writing that it keeps itself a Zarr array from the next opening on. If this is
- * interrupted, it is a plain array, some of whose superchunks have an index after their chunks.
+ * Marks an array that is open for writing as live: from the next opening on, it keeps itself a Zarr array. If this is
+ * interrupted, it stays a plain array, some of whose superchunks have an index after their chunks.
  *
- * @throws CONFLICT where it is linked, or a Zarr array is in the way; UNSUPPORTED for what Zarr cannot hold as it is stored
+ * @throws CONFLICT if it is linked, or a Zarr array is in the way; UNSUPPORTED for what Zarr cannot represent as stored
  */
 export async function beginLive(
   writer: ArrayWriter,
@@ -293,7 +296,7 @@ export async function beginLive(
   }
 }
 
-/** The settings of the live array, checked, its documents, and which of its superchunks are shards already. */
+/** The checked settings of the live array, its documents, and which of its superchunks are shards already. */
 async function prepare(
   writer: ArrayWriter,
   files: DualFiles,

@@ -1,11 +1,11 @@
 /**
- * A shard as it lies under its key: a data file, a file of its own, or the note that the shard is gone; and what comes after the
- * chunks of a data file that is a shard as well: a padded copy of a short last chunk, where it has one, and the index.
+ * A shard under its key: a data file, a separate file, or the note that the shard was removed. Also the tail of a data
+ * file that is a shard as well: the padded copy of a short last chunk, if there is one, and the index.
  *
- * No byte that an index under the same key has led to is used for anything else. While rows are only appended, whole chunks
- * lie where the full superchunk will have them, so that it can take the shard's place. What is there for a time (the
- * padded copy of a short last chunk) lies past all that a full superchunk can reach, with a hole between. A file of its own
- * begins with {@link OWN_HEAD}, which no index leads to. Must not know files beyond reading them.
+ * No byte that an index under the same key has led to is used for anything else. While rows are only appended, whole
+ * chunks are stored where the full superchunk will have them, so it can replace the shard. Temporary data (the padded
+ * copy of a short last chunk) is stored past all that a full superchunk can reach, after a hole. A separate file begins
+ * with {@link OWN_HEAD}, which no index leads to. Must not know files beyond reading them.
  * @see FORMAT.md [FL-02] [FL-03] [FL-05] [FY-02] to [FY-05]
  */
 import { openBlpkFile } from "../archive/places/blpk-file.ts";
@@ -31,18 +31,17 @@ import type { FileRange } from "./types.ts";
 const ENTRY = shardIndexLength(1) - shardIndexLength(0);
 const CHUNK_HEADER = 16;
 
-/** The bytes that are added to a file. */
+/** The bytes added to a file. */
 export interface Tail {
   /** To be written one after the other. */
   readonly pieces: readonly Uint8Array[];
-  /** Bytes of all pieces. */
   readonly length: number;
   readonly crc32c: number;
   /** Bytes of the padded copy at the start. */
   readonly padded: number;
 }
 
-/** Makes the tail of a file of `size` bytes. Reads the last chunk where it may be short. */
+/** Makes the tail of a file of `size` bytes. Reads the last chunk if it may be short. */
 export async function makeTail(shard: LinkedShard, size: number, signal: AbortSignal): Promise<Tail> {
   const whole = await wholeLastChunk(shard, signal);
   const { chunks, layout } = shard;
@@ -58,10 +57,10 @@ export async function makeTail(shard: LinkedShard, size: number, signal: AbortSi
   return { pieces, length, crc32c: await crc32c(...pieces), padded: whole.length };
 }
 
-/** The padded last chunks, each made once however often its shard is looked at. */
+/** Cached padded last chunks: each is made once, however often its shard is checked. */
 const wholeLastChunks = new WeakMap<LinkedShard, Promise<Uint8Array | undefined>>();
 
-/** A short last chunk of the array at its full length; undefined where the file's last chunk is whole. */
+/** The array's short last chunk padded to full length; undefined if the file's last chunk is whole. */
 async function wholeLastChunk(shard: LinkedShard, signal: AbortSignal): Promise<Uint8Array | undefined> {
   if (!mayBeShort(shard)) return undefined;
   let whole = wholeLastChunks.get(shard);
@@ -82,14 +81,14 @@ async function makeWholeLastChunk(shard: LinkedShard, signal: AbortSignal): Prom
   return undefined;
 }
 
-/** True for the file with the array's last chunk, where not all of its rows count. */
+/** True for the file with the array's last chunk, if not all of its rows count. */
 function mayBeShort({ job, layout, first, chunks }: LinkedShard): boolean {
   return mayBePadded(job, layout, first + chunks.length - 1);
 }
 
 /**
- * Reads the tail of a shard and says what is wrong with it; undefined where the index leads to every chunk. Throws only what
- * the store throws.
+ * Reads the tail of a shard and returns what is wrong with it; undefined if the index leads to every chunk. Throws only
+ * errors of the store.
  */
 export async function checkTail(
   shard: LinkedShard,
@@ -131,7 +130,7 @@ function showPlace(offset: number | undefined, nbytes: number | undefined): stri
   return offset === undefined ? "no chunk" : `${nbytes} bytes at byte ${offset}`;
 }
 
-/** Says what is wrong with the padded copy of the last chunk. */
+/** Returns what is wrong with the padded copy of the last chunk. */
 async function checkPadded(
   shard: LinkedShard,
   { store, key }: StoredShard,
@@ -157,21 +156,21 @@ async function checkPadded(
   }
 }
 
-/** What follows the first `size` bytes of a file, to its end. */
+/** The bytes of a file from `size` to its end. */
 interface FoundTail {
   readonly size: number;
   readonly bytes: Uint8Array;
 }
 
-/** True where a tail is a whole index, perhaps after one chunk: the padded copy of a short last one. */
+/** True if a tail is a complete index, possibly after one chunk: the padded copy of a short last chunk. */
 export async function isIndexTail(tail: FoundTail, path: string): Promise<boolean> {
   return (await entriesOfTail(tail, path)) !== undefined;
 }
 
 /**
- * True where a tail is such an index, all of its entries lead to chunks of that very file, or to the copy, and the file says
- * that all of its chunks begin before the tail. A record alone proves nothing: its maker may have chosen any file. Throws
- * what reading throws, but for damage: what cannot be read proves nothing. [FL-05]
+ * True if a tail is such an index, all its entries lead to chunks of this file or to the copy, and the file itself says
+ * that all of its chunks begin before the tail. A record alone proves nothing, because its maker may have named any
+ * file. Throws errors of the store; damage means false. [FL-05]
  */
 export async function isIndexOfFile(store: ReadableStore, key: string, tail: FoundTail): Promise<boolean> {
   const entries = await entriesOfTail(tail, store.describe(key));
@@ -191,7 +190,10 @@ export async function isIndexOfFile(store: ReadableStore, key: string, tail: Fou
   }
 }
 
-/** The chunks that the index of a tail names: those before it, and the copy if there is one, which fills what is between. */
+/**
+ * Entries of the index in a tail. They name the chunks before the tail, and the copy if there is one, which must fill
+ * the space before the index.
+ */
 async function entriesOfTail(
   { size, bytes }: FoundTail,
   path: string,
@@ -216,7 +218,7 @@ async function entriesOfTail(
   return undefined;
 }
 
-/** Bytes of the chunk at the start of a tail; 0 where there is none. */
+/** Bytes of the chunk at the start of a tail; 0 if there is none. */
 function firstChunkLength(bytes: Uint8Array): number {
   if (bytes.length < CHUNK_HEADER) return 0;
   try {
@@ -227,34 +229,36 @@ function firstChunkLength(bytes: Uint8Array): number {
   }
 }
 
-/** Bytes of a superchunk's header, before its offsets. */
+/** Bytes of a superchunk's header, before its offset table. */
 const HEADER_LENGTH = 32;
 const OWN_HEAD = "superchunk shard";
-/** Zeros in the place of a chunk that is gone: as long as Blosc's header, and no reader can decode them. */
+/** Replaces a removed chunk: as long as a Blosc header, and no reader can decode it. */
 const GONE_CHUNK = new Uint8Array(16);
 /** Blosc adds at most its header; digests have at most 64 bytes. */
 const MAX_OVERHEAD = 16 + 64;
 const PAGE = 4096;
-/** From what stays to what is there for a time: readers join ranges up to 1 MiB apart, and decode what a shorter file gives. [FY-03] */
+/**
+ * Distance between permanent and temporary data: readers join ranges up to 1 MiB apart, and decode what a shorter file
+ * gives. [FY-03]
+ */
 const APART = (1 << 20) + PAGE;
 
-/** The permission to write, of anyone and of the owner. */
+/** The write permission bits of everybody, and of the owner. */
 export const WRITE_BITS = 0o222;
 export const OWNER_WRITES = 0o200;
 
-/** Permission bits without those to write: programs that write through hard links would destroy the other formats. */
+/** Removes all write permissions: a program that writes through a hard link would destroy the other formats. */
 export function withoutWriting(mode: number): number {
   return mode & ~WRITE_BITS;
 }
 
-/** A shard in a store, of `size` bytes. */
 export interface StoredShard {
   readonly store: ReadableStore;
   readonly key: string;
   readonly size: number;
 }
 
-/** The index of a full superchunk, whose chunks lie at these places. */
+/** The index of a full superchunk whose chunks are stored at these places. */
 export function indexOfPlaces(places: readonly ChunkPlace[]): Promise<Uint8Array> {
   return encodeShardIndex(places.map(({ offset, nbytes }) => ({ offset, nbytes })));
 }
@@ -262,7 +266,7 @@ export function indexOfPlaces(places: readonly ChunkPlace[]): Promise<Uint8Array
 /**
  * The index at the end of a shard of `capacity` chunks.
  *
- * @throws TRUNCATED, CHECKSUM_MISMATCH and BAD_FIELD where it has no right one
+ * @throws TRUNCATED, CHECKSUM_MISMATCH and BAD_FIELD if it has no valid index
  */
 async function readIndex(
   { store, key, size }: StoredShard,
@@ -274,24 +278,23 @@ async function readIndex(
   return decodeShardIndex(bytes ?? new Uint8Array(0), { path: store.describe(key), size, grid: [capacity] });
 }
 
-/** What lies under the key of a shard. Sizes in bytes. */
+/** What is stored under the key of a shard. Sizes in bytes. */
 export interface PublishedShard {
-  /** No index of this key ever led past this byte, as far as the file itself says. */
+  /** No index under this key ever led past this byte, as far as the file itself says. */
   readonly size: number;
-  /** Entries of its index, by slot; none where the shard is gone. */
+  /** Entries of its index, by slot; empty if the shard was removed. */
   readonly entries: ShardEntries;
-  /** All whole chunks lie where the full superchunk will have them, and no other bytes ever did. */
+  /** True if all whole chunks are stored where the full superchunk will have them, and no other bytes ever were. */
   readonly isNatural: boolean;
-  /** True where it has chunks. */
+  /** False for the note of a removed shard. */
   readonly isShard: boolean;
 }
 
-/** Where the first chunk of a superchunk of `capacity` chunks lies. */
 function firstChunkOffset(capacity: number): number {
   return HEADER_LENGTH + 8 * capacity;
 }
 
-/** The first bytes of a shard of its own. */
+/** The first bytes of a separate shard file. */
 export function ownHead(isNatural: boolean): Uint8Array {
   const head = new Uint8Array(HEADER_LENGTH);
   new TextEncoder().encodeInto(OWN_HEAD, head);
@@ -299,15 +302,15 @@ export function ownHead(isNatural: boolean): Uint8Array {
   return head;
 }
 
-/** The file that says that the shard is gone: too short to be taken for one. */
+/** The note that a shard was removed. It is too short to be taken for a shard. */
 export function goneNote(size: number): Uint8Array {
   return new TextEncoder().encode(`gone ${size}\n`);
 }
 
 /**
- * Reads what lies under the key of a shard of `capacity` chunks.
+ * Reads what is stored under the key of a shard of `capacity` chunks.
  *
- * @throws the codes of damage, where it has no right index
+ * @throws the codes of damage, if it has no valid index
  */
 export async function readPublished(stored: StoredShard, capacity: number): Promise<PublishedShard> {
   const { store, key, size } = stored;
@@ -324,36 +327,36 @@ export async function readPublished(stored: StoredShard, capacity: number): Prom
 export interface ShardFacts {
   /** Chunks of a full superchunk. */
   readonly capacity: number;
-  /** A whole chunk, decoded. */
+  /** Decoded size of a whole chunk. */
   readonly chunkBytes: number;
   readonly digestLength: number;
 }
 
-/** A chunk that is to be in a shard. */
+/** A chunk to be stored in a shard. */
 export interface NewChunk {
   readonly slot: number;
   readonly bytes: Uint8Array;
-  /** It is there for a time: a padded copy. */
+  /** True for temporary data: a padded copy. */
   readonly isPassing: boolean;
 }
 
-/** What a new file of a shard holds. */
+/** Contents of a new shard file. */
 interface ShardPlan {
   readonly entries: ShardEntries;
   readonly isNatural: boolean;
   readonly kept: readonly FileRange[];
   readonly writes: readonly { readonly offset: number; readonly bytes: Uint8Array }[];
-  /** End of the chunks: the index comes here. */
+  /** End of the chunks, where the index starts. */
   readonly end: number;
 }
 
-/** The byte that no full superchunk reaches. */
+/** The first byte that no full superchunk reaches. */
 export function farOffset({ capacity, chunkBytes }: ShardFacts): number {
   const most = firstChunkOffset(capacity) + capacity * (chunkBytes + MAX_OVERHEAD + 16) + 4;
   return Math.ceil(most / PAGE) * PAGE;
 }
 
-/** Chunks at the front that lie as in a superchunk, and where they end, digests included. */
+/** Counts the leading chunks that are stored as in a superchunk, and returns where they end, digests included. */
 function naturalEnd(
   entries: ShardEntries,
   { capacity, digestLength }: Pick<ShardFacts, "capacity" | "digestLength">,
@@ -369,8 +372,8 @@ function naturalEnd(
 }
 
 /**
- * Plans the file that takes the place of `base` (undefined: there never was one), with the chunks of `chunks`, in ascending
- * order, in their slots. `high`: bytes before it may have been led to by earlier files of this key.
+ * Plans the file that replaces `base` (undefined if there was none), with `chunks` (ascending) in their slots. Earlier
+ * files of this key may have led readers to bytes before `high`.
  */
 export function planShard(
   base: PublishedShard | undefined,
@@ -387,7 +390,7 @@ export function planShard(
   const writes: { offset: number; bytes: Uint8Array }[] = [];
   for (const { slot, bytes, isPassing } of chunks) {
     const before = entries[slot];
-    // What lies past the limit is a padded copy, which any chunk may follow.
+    // Anything past the limit is a padded copy, which any chunk may replace.
     if (before !== undefined && before.offset < limit) isNatural = false;
     if (!isPassing && (slot !== natural.count || natural.end + bytes.length > limit)) isNatural = false;
     let offset = far;
@@ -399,7 +402,8 @@ export function planShard(
     writes.push({ offset, bytes });
     entries[slot] = { offset, nbytes: bytes.length };
   }
-  // Chunks that readers with a former shape may ask for are not missing, which would be the fill value to them.
+  // Readers with an earlier shape may still ask for these chunks. Absent entries would read as the fill value, so
+  // unreadable ones are stored.
   if (base?.isShard === false)
     for (const [slot, entry] of entries.entries()) {
       if (entry !== undefined) continue;
@@ -410,7 +414,7 @@ export function planShard(
   return { entries, isNatural, kept, writes, end: far };
 }
 
-/** True where a full superchunk of these entries can take the place of a shard: nothing that was read lies elsewhere. */
+/** True if a full superchunk with these entries can replace a shard: no data that readers used has moved. */
 export function canTakeOver(base: PublishedShard, full: PublishedShard, facts: ShardFacts): boolean {
   const limit = farOffset(facts);
   if (!base.isNatural || full.size > limit) return false;
@@ -421,7 +425,7 @@ export function canTakeOver(base: PublishedShard, full: PublishedShard, facts: S
   });
 }
 
-/** The bytes that an index leads to, neighbours as one. */
+/** The byte ranges that an index leads to, with close ranges joined. */
 function rangesOf(entries: ShardEntries): FileRange[] {
   const sorted = entries
     .flatMap((entry) =>
@@ -431,7 +435,7 @@ function rangesOf(entries: ShardEntries): FileRange[] {
   const joined: { start: number; end: number }[] = [];
   for (const range of sorted) {
     const last = joined[joined.length - 1];
-    // The digests between two chunks come along.
+    // This includes the digests between chunks.
     if (last !== undefined && range.start - last.end <= PAGE) last.end = Math.max(last.end, range.end);
     else joined.push(range);
   }

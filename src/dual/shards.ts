@@ -1,6 +1,7 @@
 /**
- * The data files of an archive, where the chunks lie in each, and which of them become which shards: every file is one shard, and
- * every shard holds as many chunks. The chunks are as their headers say, or as the offsets say, which the headers must confirm later.
+ * Plans which data files of an archive become which shards, and where the chunks are in each: every file is one shard,
+ * and all shards have the same capacity. Chunk sizes come from the chunk headers, or from the offsets, which the
+ * headers must confirm later.
  *
  * Reads metadata and chunk headers only. Must not know files beyond their keys, and must not write.
  * @see FORMAT.md [FL-01] [FL-02]
@@ -30,7 +31,6 @@ import type { ReadableStore } from "../store/types.ts";
 import { encodeNodes } from "../zarr/document/make-v3.ts";
 import type { DualFiles, LinkKind, LinkOptions } from "./types.ts";
 
-/** A data file that becomes a shard. */
 export interface LinkedShard {
   readonly job: ArrayJob;
   readonly layout: JobLayout;
@@ -43,28 +43,28 @@ export interface LinkedShard {
   readonly chunks: DataFile["chunks"];
 }
 
-/** The slot of the index that leads to chunk `k` of the file. */
+/** The index slot of chunk `k` of the file. */
 export function slotOf({ layout }: LinkedShard, k: number): number {
   return indexSlot(layout.shards, k, layout.reversed);
 }
 
-/** Everything that linking an archive comprises. */
+/** All parts of a linked archive. */
 export interface LinkedArchive {
   readonly shards: readonly LinkedShard[];
-  /** The arrays that the shards are of. */
   readonly jobs: readonly ArrayJob[];
   readonly groups: ConversionJobs["groups"];
-  /** Keys and bytes, in the order in which they are published: the root's last. */
+  /** Keys and bytes, in publication order: the root's document is last. */
   readonly documents: readonly (readonly [key: string, bytes: Uint8Array])[];
   readonly notes: readonly string[];
-  /** Files of which only the offsets were read, which are still to be confirmed. */
+  /** Files of which only the offsets were read; their headers must still confirm them. */
   readonly guessed: readonly DataFile[];
 }
 
 /**
- * Plans all of an archive. With `guess`, chunk headers are left to `proveFiles` where the offsets can say the same.
+ * Plans the link of an archive. With `guess`, sizes come from the offsets where possible, and `proveFiles` checks the
+ * chunk headers later.
  *
- * @throws UNSUPPORTED where it cannot be linked, saying why; what reading its headers throws
+ * @throws UNSUPPORTED if it cannot be linked, with the reason; errors of reading its headers
  */
 export async function planShards(
   archive: Archive,
@@ -104,7 +104,10 @@ export async function planShards(
   return { shards, jobs: planned, groups, documents: encodeNodes(groups, documents), notes, guessed };
 }
 
-/** Chunks of each file, if the first one counts them right: then the first plan is the last one. Undefined where nothing says so. */
+/**
+ * The number of chunks of the first file. If all files have as many, the first plan is final. Undefined if that number
+ * is not available.
+ */
 async function likelyCapacity(
   archive: Archive,
   signal: AbortSignal | undefined,
@@ -137,7 +140,7 @@ function placeShards(job: ArrayJob, files: readonly DataFile[]): LinkedShard[] {
   });
 }
 
-/** Throws for the first array that Zarr cannot hold, or only with its chunks compressed again. */
+/** Throws for the first array that Zarr cannot represent, or only by recompressing its chunks. */
 function refuse(jobs: ConversionJobs): void {
   assertConvertible(jobs);
   for (const { source, recodes, layout } of jobs.arrays) {
@@ -151,17 +154,15 @@ function refuse(jobs: ConversionJobs): void {
 
 const HEADER_LENGTH = 32;
 const CHUNK_HEADER = 16;
-/** Places that are asked for at a time. */
 const PLACES = 1 << 16;
 
-/** A chunk in a file. Sizes in bytes; `ctbytes` with its header, without its digest. */
+/** A chunk in a file. Sizes in bytes; `ctbytes` includes the header but not the digest. */
 interface FileChunk {
   readonly offset: number;
   readonly ctbytes: number;
   readonly nbytes: number;
 }
 
-/** A data file and the chunks of the array in it. */
 export interface DataFile {
   readonly key: string;
   /** Index of its first chunk in the array. */
@@ -169,25 +170,26 @@ export interface DataFile {
   readonly chunks: readonly FileChunk[];
   /** Bytes of the digest after each chunk. */
   readonly digestLength: number;
-  /** Where it was read already. */
+  /** Present if it has been read already. */
   readonly header?: BlpkHeader;
 }
 
-/** What a list of files is worth. */
+/** Data files, and whether their sizes are proven. */
 interface DataFiles {
   readonly files: readonly DataFile[];
-  /** Compressed sizes are those that the offsets leave room for: {@link proveFiles} says whether they are right. */
+  /** True if compressed sizes are the distances between offsets; {@link proveFiles} checks them. */
   readonly isGuessed: boolean;
 }
 
-/** Bytes of files without what linking added, by key; no number for those that were never linked. */
+/** Sizes in bytes of files without the tails that linking added, by key; files that were never linked are absent. */
 type FormerSizes = ReadonlyMap<string, number>;
 
 /**
- * The files in the order of their chunks. With `guess`, chunk headers are not read where an offsets table can say the same,
- * and what it says of the files' ends.
+ * The files in the order of their chunks. With `guess`, the offset tables replace reading chunk headers where they can,
+ * and also say where the files end.
  *
- * @throws UNSUPPORTED where a file's chunks are not one run, or what no Zarr reader decodes; the codes of damage
+ * @throws UNSUPPORTED if a file's chunks are not contiguous in the array, or no Zarr reader decodes them; the codes of
+ * damage
  */
 async function listFiles(
   archive: SourceArchive,
@@ -212,7 +214,7 @@ async function listFiles(
   return { files, isGuessed: guessed !== undefined };
 }
 
-/** Groups chunks by file. Throws `UNSUPPORTED` where a file's chunks are not one run. */
+/** Groups chunks by file. Throws `UNSUPPORTED` if a file's chunks are not contiguous in the array. */
 function groupByFile<T extends ChunkPlace>(archive: SourceArchive, chunks: readonly T[]): T[][] {
   const files: T[][] = [];
   const seen = new Set<string>();
@@ -229,7 +231,7 @@ function groupByFile<T extends ChunkPlace>(archive: SourceArchive, chunks: reado
   return files;
 }
 
-/** The files as every chunk's header has it. */
+/** The files according to every chunk's header. */
 async function readFiles(archive: SourceArchive, signal: AbortSignal | undefined): Promise<DataFile[]> {
   const chunks: ChunkInfo[] = [];
   for await (const chunk of archive.listChunks({ digests: false, signal })) {
@@ -250,7 +252,7 @@ async function readFiles(archive: SourceArchive, signal: AbortSignal | undefined
   });
 }
 
-/** The files as their offsets have it, each chunk ending at the next; undefined where that cannot be so. */
+/** The files according to their offsets, each chunk ending where the next starts; undefined if that is not possible. */
 async function guessFiles(
   archive: SourceArchive,
   sizes: FormerSizes,
@@ -278,7 +280,7 @@ async function guessFiles(
   return files;
 }
 
-/** True where every chunk's header says what was guessed, and nothing that a link refuses. Does not throw for damage. */
+/** True if every chunk's header confirms the guess and nothing prevents a link. Does not throw for damage. */
 export async function proveFiles(
   files: DualFiles,
   guessed: readonly DataFile[],
@@ -349,7 +351,7 @@ function scattered(path: string, chunk: number): SuperchunkError {
   );
 }
 
-/** Says why an archive cannot be linked, and what can be done. */
+/** The error for an archive that cannot be linked, with the reason and what to do instead. */
 function unlinkable(path: string, reason: string): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
@@ -359,8 +361,8 @@ function unlinkable(path: string, reason: string): SuperchunkError {
 }
 
 /**
- * The byte after the last chunk and its digest, of all chunks that the file's header counts. Where chunks are only found by
- * walking to the end of the file, that end.
+ * The byte after the last chunk and its digest, counting all chunks of the file's header. If chunks can only be found
+ * by walking the file, the end of the file.
  *
  * @throws the codes of damage
  */

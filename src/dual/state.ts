@@ -1,9 +1,10 @@
 /**
- * What a folder with a Zarr view remembers on disk: the record of a link, and the state of a live view.
+ * What a folder with a Zarr view stores about it: the record of a link, and the state of a live view.
  *
- * The record (`superchunk-link.json`) says what the data files were, so that a link can be undone to the last byte, or
- * completed. It is durable before the first byte changes, and goes last. The state (`meta/zarr`) says what a live view must
- * know of the past. Knows both forms as JSON; must not know when they are written. @see FORMAT.md [FL-04] [FY-06]
+ * The record (`superchunk-link.json`) describes the data files before the link, so that a link can be undone to the
+ * last byte, or completed. It is durable before the first byte changes, and is removed last. The state (`meta/zarr`)
+ * holds what a live view must know of the past. Knows both forms as JSON; must not know when they are written. @see
+ * FORMAT.md [FL-04] [FY-06]
  */
 import { ZARR_FEATURE } from "../archive/places/generation.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
@@ -28,33 +29,32 @@ import {
 } from "../zarr/document/metadata-fields.ts";
 import type { LinkKind, LinkOptions, ShardForm } from "./types.ts";
 
-/** Both forms have had this version only. */
+/** The only version so far, of both forms. */
 const VERSION = 1;
-/** What a link makes: `zarr.json` of a node, and shards below its `c`. */
+/** What a link makes: the `zarr.json` of a node, and shards below its `c`. */
 const DOCUMENT = /^(?:.+\/)?zarr\.json$/;
 const SHARD = /^(?<node>.+\/)?c(?:\/(?:0|[1-9]\d*))+$/;
 const KINDS = ["hard", "symbolic", "copy"] as const satisfies readonly LinkKind[];
-/** Folders of the archive itself, in which no node lies. */
+/** Folders of the archive itself, which cannot contain nodes. */
 const ARCHIVES_OWN: readonly string[] = ["data", "meta"];
 
-/** One data file, as it was and as it becomes. Sizes in bytes. */
+/** One data file, before and after linking. Sizes in bytes. */
 export interface RecordedFile {
   /** Key in the archive's store. */
   readonly path: string;
   /** Key of the shard, in the target. */
   readonly link: string;
-  /** Of the file as it was. */
+  /** Size of the file before linking. */
   readonly size: number;
   readonly mode: number;
-  /** Of what is added, and its crc32c. */
+  /** Size and crc32c of the added bytes. */
   readonly tail: number;
   readonly crc32c: number;
 }
 
-/** The options that decide what the Zarr array says. */
+/** The options that determine the Zarr documents. */
 export type RecordedOptions = Pick<LinkOptions, "dtype" | "shape" | "dimensionNames">;
 
-/** A link's record. */
 export interface LinkRecord {
   readonly kind: LinkKind;
   /** Path from the target to the root of the archive's store. */
@@ -62,27 +62,26 @@ export interface LinkRecord {
   /** Key of the archive in its store. */
   readonly archive: string;
   readonly files: readonly RecordedFile[];
-  /** Keys of the documents, in the order in which they are published. */
+  /** Keys of the documents, in publication order. */
   readonly documents: readonly string[];
-  /** crc32c of each document by its key: what it was when it was linked. The first records had none. */
+  /** crc32c of each document when it was linked, by key. The first records have none. */
   readonly sums: ReadonlyMap<string, number>;
-  /** What was asked beside the kind, so that a repair asks the same. */
+  /** The options besides the kind, so that a repair uses the same. */
   readonly options: RecordedOptions;
-  /** Keys of folders that linking makes, outer ones first; `""` is the target itself. */
+  /** Keys of the folders that linking made, outer ones first; `""` is the target itself. */
   readonly folders: readonly string[];
 }
 
 /** What a live view must know of the past. */
 export interface LiveState {
-  /** No shard that is a data file now was ever read past this byte when it was not. */
+  /** No shard that is now a data file was ever read past this byte before it became one. */
   readonly high: number;
-  /** The commit that all shards and documents show; undefined while a writer is at work, or where one was killed. */
+  /** The commit that all shards and documents show; undefined while a writer is at work, or if one was killed. */
   readonly published: Pick<StoredLayout, "id" | "generation"> | undefined;
-  /** Every form that shards may have had under these keys, once there was more than one. */
+  /** Every form that shards under these keys may have had, if there was more than one. */
   readonly forms: readonly ShardForm[];
 }
 
-/** The record as bytes. */
 export function encodeLinkRecord({ files, sums, options, ...record }: LinkRecord): Uint8Array {
   const { kind, data, archive, documents, folders } = record;
   const { dtype, shape, dimensionNames } = options;
@@ -111,7 +110,6 @@ function hexOf(sum: number): string {
   return sum.toString(16).padStart(8, "0");
 }
 
-/** The state as bytes. */
 export function encodeLiveState({ high, published, forms }: LiveState): Uint8Array {
   const json: JsonObject = {
     superchunk_mirror: VERSION,
@@ -122,10 +120,7 @@ export function encodeLiveState({ high, published, forms }: LiveState): Uint8Arr
   return new TextEncoder().encode(`${stringifyJson(json)}\n`);
 }
 
-/**
- * An object that is absent more often than not: it is looked for first, since failing to open a file takes as long as looking
- * for it ten times.
- */
+/** Gets an object that is usually absent. It calls `stat` first, because failing to open a file takes ten times as long. */
 export async function getIfThere(
   store: ReadableStore,
   key: string,
@@ -135,9 +130,9 @@ export async function getIfThere(
 }
 
 /**
- * The record of a link, or undefined where nothing is linked.
+ * The record of a link; undefined if nothing is linked.
  *
- * @throws BAD_FIELD where it is damaged: nothing must be cut off on its word; UNSUPPORTED for a newer version
+ * @throws BAD_FIELD if it is damaged: then nothing must be cut off because of it; UNSUPPORTED for a newer version
  */
 export async function readLinkRecord(
   target: ReadableStore,
@@ -152,7 +147,7 @@ export async function readLinkRecord(
   const kind = KINDS.find((each) => each === json["kind"]);
   if (kind === undefined) throw badMember(place("kind"), KINDS.join(", "), json["kind"]);
   const documents = list("documents").map((value) => {
-    // Undoing removes what lies there: it must be a key that only links give.
+    // Undoing removes these objects, so only keys that links create are accepted.
     const key = asKey(value, place("documents"));
     if (DOCUMENT.test(key)) return key;
     throw badMember(place("documents"), "keys of zarr.json", key);
@@ -201,9 +196,9 @@ function parseOptions(options: JsonObject, place: FieldPlace): RecordedOptions {
 }
 
 /**
- * The state that earlier writers left; undefined where there is none.
+ * The state that earlier writers left; undefined if there is none.
  *
- * @throws BAD_FIELD where it is damaged; UNSUPPORTED for a newer version
+ * @throws BAD_FIELD if it is damaged; UNSUPPORTED for a newer version
  */
 export async function readLiveState(store: ReadableStore, path: string): Promise<LiveState | undefined> {
   const key = joinKey(path, LIVE_STATE);
@@ -226,7 +221,7 @@ export async function readLiveState(store: ReadableStore, path: string): Promise
   return { high, published, forms };
 }
 
-/** True where all shards and documents show this commit. A repaired array may count generations again, under another id. */
+/** True if all shards and documents show this commit. A repaired array may reuse generation numbers, with another id. */
 export function showsCommit({ published }: LiveState, { id, generation }: StoredLayout): boolean {
   return published?.id === id && published.generation === generation;
 }
@@ -245,19 +240,22 @@ function isForm(value: JsonValue): value is JsonObject & ShardForm {
   );
 }
 
-/** True for the path of a node that a live view may show: the archive, or below it in no folder of its own. */
+/** True for the path of a node that a live view may use: the archive itself, or a path below it outside its own folders. */
 export function isNodePath(path: string): boolean {
   if (path === "") return true;
   const parts = path.split("/");
   return !parts.some((part) => ["", ".", ".."].includes(part)) && !ARCHIVES_OWN.includes(parts[0] ?? "");
 }
 
-/** True where an array says that it keeps itself a Zarr array. What cannot be read says so to the reader that opens it. [FY-01] */
+/**
+ * True if an array says that it keeps itself a Zarr array. Unreadable metadata give false: opening the array reports
+ * the error. [FY-01]
+ */
 export async function isLive(store: ReadableStore, path: string): Promise<boolean> {
   const key = joinKey(path, "meta/storage");
   const bytes = await store.get(key);
   if (bytes === undefined) return false;
-  // Most arrays are plain: JSON that has no such string as it is, and escapes nothing, is not parsed.
+  // Most arrays are plain. JSON without this string, and without escapes, need not be parsed.
   const text = new TextDecoder().decode(bytes);
   if (!text.includes(ZARR_FEATURE) && !text.includes("\\")) return false;
   try {
@@ -272,10 +270,10 @@ function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
 
-/** A state file, and what an error about it says to do. */
+/** A state file, and the advice for errors about it. */
 type StateFile = Pick<FieldPlace, "path" | "advice">;
 
-/** The object that the bytes are, of a version that is known. */
+/** Parses the bytes as an object of a known version. */
 function versioned(bytes: Uint8Array, field: string, file: StateFile): JsonObject {
   const { path, advice } = file;
   const json = asObject(parseJson(bytes, path), { ...file, field: "the file" });
@@ -288,14 +286,13 @@ function versioned(bytes: Uint8Array, field: string, file: StateFile): JsonObjec
   );
 }
 
-/** A key of a store. Throws `UNSAFE_PATH` too. */
+/** A store key. Also throws `UNSAFE_PATH`. */
 function asKey(value: JsonValue | undefined, place: FieldPlace): string {
   const key = asText(value, place);
   checkKey(key);
   return key;
 }
 
-/** A crc32c. */
 function asSum(value: JsonValue | undefined, place: FieldPlace): number {
   const text = asText(value, place);
   if (/^[0-9a-f]{8}$/.test(text)) return Number.parseInt(text, 16);

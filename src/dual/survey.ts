@@ -1,4 +1,4 @@
-/** What is there of a link, what is to be done about it, and what stands in its way. Must not write. */
+/** Finds out what exists of a link, what remains to be done, and what is in the way. Must not write. */
 import type { Archive } from "../archive/kinds/types.ts";
 import { isEqual } from "../bytes/arrays.ts";
 import { crc32c } from "../bytes/checksum.ts";
@@ -22,43 +22,43 @@ import type {
 import { assertOwnNames, findFormer, placesOf } from "./undo.ts";
 
 const ROOT: FilePlace = { side: "zarr", key: "" };
-/** Bytes of each file that are compared at a time. */
+/** Bytes compared at a time. */
 const PIECE = 1 << 20;
 
-/** One file that is to be made a shard. */
+/** A file to be made a shard. */
 export interface ShardWork {
   readonly places: { readonly data: FilePlace; readonly shard: FilePlace };
   readonly facts: FileFacts;
-  /** Undefined where the file has it already. */
+  /** Undefined if the file has it already. */
   readonly tail: Tail | undefined;
   /** Bytes before the tail. */
   readonly size: number;
   readonly mode: number;
-  /** What is in the shard's place: nothing, the file itself, or something else. */
+  /** What is at the shard's key: nothing, the right file, or something else. */
   readonly named: "absent" | "right" | "wrong";
 }
 
-/** What is there, and what is to be done about it. */
+/** What exists, and what remains to be done. */
 export interface Survey {
   readonly plan: LinkPlan;
   readonly record: LinkRecord;
-  /** Recorded files that are not the archive's any more. */
+  /** Recorded files that no longer belong to the archive. */
   readonly stale: readonly RecordedFile[];
-  /** Keys of shards that have another name now. */
+  /** Keys of shards that now have another name. */
   readonly oldNames: readonly string[];
-  /** Files that are not linked right. */
+  /** Files that are not linked correctly. */
   readonly works: readonly ShardWork[];
-  /** Keys of documents that must not be seen meanwhile, the root's first. */
+  /** Keys of documents that must be hidden meanwhile, the root's first. */
   readonly hidden: readonly string[];
-  /** Documents that are not there, or not right; with the root's own. */
+  /** Documents that are missing or differ; if anything changes, also the root's. */
   readonly documents: readonly (readonly [key: string, bytes: Uint8Array])[];
-  /** Files whose chunks' sizes are still to be proven. */
+  /** Files whose chunk sizes are not proven yet. */
   readonly guessed: readonly DataFile[];
 }
 
 /**
- * Looks at everything; `before` is the record of a link, complete or not, that is there. With `guess`, sizes of chunks are
- * taken from the offsets where these can say them.
+ * Surveys everything. `before` is the record of an existing link, complete or not. With `guess`, chunk sizes come from
+ * the offsets where possible.
  *
  * @throws UNSUPPORTED, CONFLICT and the codes of damage, as linking does
  */
@@ -74,7 +74,7 @@ export async function survey(
   assertSameLink(site, archive, before, kind);
   const chosen = chooseOptions(before, options);
   const known = new Map(before?.files.map((file) => [file.path, file]));
-  // A wrong guess is undone as a whole: a folder for it must be there before, and after.
+  // A wrong guess is undone completely, so the target folder must exist before and after.
   const sizes =
     guess && (await files.inspect(ROOT)) !== undefined
       ? new Map([...known].map(([path, { size }]) => [path, size]))
@@ -139,14 +139,14 @@ export async function survey(
   };
 }
 
-/** Which documents are not there, or not right. Throws `CONFLICT` for one that no link made. */
+/** Finds the documents that are missing or differ. Throws `CONFLICT` for one that no link made. */
 async function compareDocuments(
   { target, files }: LinkSite,
   { documents }: LinkedArchive,
   before: LinkRecord | undefined,
   signal: AbortSignal,
 ): Promise<{
-  /** The root's document is there: a link was finished, and all that is here was durable before. */
+  /** True if the root's document exists: a link was finished, and everything it made was durable before. */
   readonly isPublished: boolean;
   readonly unlike: Survey["documents"];
 }> {
@@ -167,12 +167,12 @@ async function compareDocuments(
   return { isPublished, unlike };
 }
 
-/** What is the same for all files of a link. */
+/** What all files of a link share. */
 interface LookContext {
   readonly site: LinkSite;
   readonly kind: LinkKind;
   readonly before: LinkRecord | undefined;
-  /** False where a link that is there was not finished: what looks right may never have reached the disk. */
+  /** False if an existing link was not finished: what looks right may never have reached the disk. */
   readonly isPublished: boolean;
   readonly signal: AbortSignal;
 }
@@ -181,14 +181,14 @@ interface LookContext {
 interface Look {
   readonly file: RecordedFile;
   readonly planned: PlannedLink;
-  /** Undefined where nothing is to be done. */
+  /** Undefined if nothing is to be done. */
   readonly work: ShardWork | undefined;
   readonly notes: readonly string[];
 }
 
 /**
- * Finds out what one data file and its shard are; without `hasFolder` nothing can be in the shard's place. Throws `CONFLICT`
- * where something else is there, and what comparing the bytes throws.
+ * Inspects one data file and its shard. Without `hasFolder` there cannot be a shard. Throws `CONFLICT` if another
+ * object has the shard's key, and errors of comparing the bytes.
  */
 async function lookAt(
   { site, kind, before, isPublished, signal }: LookContext,
@@ -271,7 +271,7 @@ async function lookAt(
   };
 }
 
-/** The bytes that are a shard, of a file that is one or of its copy. */
+/** The bytes of a shard: in the data file, or in its copy. */
 export function storedShard(
   { source, target }: LinkSite,
   kind: LinkKind,
@@ -293,7 +293,10 @@ async function factsOf({ files }: LinkSite, at: FilePlace): Promise<FileFacts> {
   });
 }
 
-/** True where the first `size` bytes of a data file and of its copy are the same: an index does not say which values changed. */
+/**
+ * True if the first `size` bytes of a data file and of its copy are the same. An index alone does not show which values
+ * changed.
+ */
 export async function isCopyOf(
   { source, target }: LinkSite,
   { path, link }: Pick<RecordedFile, "path" | "link">,
@@ -311,7 +314,7 @@ export async function isCopyOf(
   return true;
 }
 
-/** The symbolic link to a single file leads out of the Zarr array's folder. [FL-03] */
+/** Notes that the symbolic link to a single file leads out of the Zarr array's folder. [FL-03] */
 function noteLinksOut({ data, target }: LinkSite, kind: LinkKind): string[] {
   if (kind !== "symbolic" || data === ".") return [];
   return [
@@ -319,7 +322,7 @@ function noteLinksOut({ data, target }: LinkSite, kind: LinkKind): string[] {
   ];
 }
 
-/** What is asked for now, and otherwise what was asked for before. */
+/** The given options; for absent ones, those of the earlier link. */
 export function chooseOptions(before: LinkRecord | undefined, options: LinkOptions): RecordedOptions {
   const { dtype, shape, dimensionNames } = options;
   return {
@@ -330,7 +333,7 @@ export function chooseOptions(before: LinkRecord | undefined, options: LinkOptio
   };
 }
 
-/** A link of another kind, or of another archive, is undone first. */
+/** Throws if the existing link is of another kind or another archive: it must be undone first. */
 function assertSameLink(
   { target }: LinkSite,
   archive: Archive,
@@ -347,7 +350,7 @@ function assertSameLink(
   });
 }
 
-/** Columns must not get the names of the folders of the archive itself. */
+/** Columns must not have the names of the archive's own folders. */
 function assertNodes(archive: Archive, { data }: LinkSite, { documents }: LinkedArchive): void {
   if (archive.dialect !== "blz-superchunk" || data !== ".") return;
   for (const [key] of documents) {
@@ -361,7 +364,7 @@ function assertNodes(archive: Archive, { data }: LinkSite, { documents }: Linked
   }
 }
 
-/** Folders that are not there yet, outer ones first, so that undoing leaves none of them. */
+/** Folders that do not exist yet, outer ones first, so that undoing can remove them. */
 async function missingFolders(site: LinkSite, linked: LinkedArchive): Promise<string[]> {
   const keys = [...linked.shards.map(({ link }) => link), ...linked.documents.map(([key]) => key)];
   const wanted = new Set<string>();
@@ -375,7 +378,7 @@ async function missingFolders(site: LinkSite, linked: LinkedArchive): Promise<st
   return missing;
 }
 
-/** The root, then outer folders before those in them. */
+/** Sorts the root first, then outer folders before inner ones. */
 function byDepth(a: string, b: string): number {
   return a.split("/").length - b.split("/").length || a.length - b.length;
 }

@@ -1,8 +1,8 @@
 /**
- * Undoes a link: the documents go, the root's first, then what was added to the files and the shards' names, then the
- * record. If it is interrupted anywhere, the same call completes it.
+ * Undoes a link: removes the documents (the root's first), then what was added to the files and the shards' names, then
+ * the record. If it is interrupted at any point, the same call completes it.
  *
- * Bytes are cut off only where it is proven that linking added them. @see FORMAT.md [FL-05]
+ * Bytes are cut off only if it is proven that linking added them. @see FORMAT.md [FL-05]
  */
 import { crc32c } from "../bytes/checksum.ts";
 import { SuperchunkError } from "../errors.ts";
@@ -16,14 +16,14 @@ import type { FileFacts, FilePlace, LinkKind, LinkSite, UnlinkResult } from "./t
 
 const UNPROVEN =
   "nothing proves that linking added what follows its chunks. If it was linked here, replace it by a copy without that";
-/** Files that are made durable at a time. */
+/** Files made durable at a time. */
 const AT_ONCE = 32;
 
 /**
- * Makes the archive what it was, to the last byte and the permissions.
+ * Restores the archive to its state before linking, to the last byte and permission.
  *
- * @throws NOT_FOUND where nothing is linked; CONFLICT where a data file has names that must not change with it;
- * READ_ONLY, IO; BAD_FIELD where the record is damaged
+ * @throws NOT_FOUND if nothing is linked; CONFLICT if a data file has other names that must not change with it;
+ * READ_ONLY, IO; BAD_FIELD if the record is damaged
  */
 export async function unlinkArchive(
   site: LinkSite,
@@ -49,7 +49,7 @@ export async function unlinkArchive(
   const folders = [...record.folders].reverse();
   for (const key of folders) {
     const at = { side: "zarr", key } as const;
-    // What has become a file since, or was never the link's, stays.
+    // What is a file by now, or never belonged to the link, stays.
     if (key !== "" && (await files.inspect(at))?.kind === "folder") await files.remove(at);
   }
   await target.delete(LINK_RECORD);
@@ -58,7 +58,7 @@ export async function unlinkArchive(
   return undone;
 }
 
-/** Takes shards' names away and makes their data files what they were; `begin` once none of them refuses, before any change. */
+/** Removes the shards' names and restores their data files. Calls `begin` once no file refuses, before any change. */
 export async function undoFiles(
   site: LinkSite,
   kind: LinkKind,
@@ -73,7 +73,7 @@ export async function undoFiles(
   const found = [];
   for (const file of recorded) {
     const facts = await findFile(site, kind, file);
-    // Found out while the shard's name still shows which file was linked.
+    // This must be found out while the shard's name still shows which file was linked.
     const former = facts === undefined ? undefined : await findFormer(site, kind, file, facts);
     found.push({ file, facts, former });
   }
@@ -84,7 +84,7 @@ export async function undoFiles(
     else if (former.replaced) replaced.push(files.describe(data));
     else if (former.isUnproven) notes.push(`${files.describe(data)} stays as it is: ${UNPROVEN}`);
     else {
-      // The file first: its shard's name proves what was added, if this is interrupted.
+      // The file comes first: if this is interrupted, its shard's name still proves what was added.
       if (kind !== "copy") removed += await restoreFile(site, data, facts, former);
       restored++;
     }
@@ -94,7 +94,7 @@ export async function undoFiles(
   return { files: restored, removed, replaced, notes };
 }
 
-/** The data file, if it is there; it must have no other names. */
+/** The data file, if it exists. Throws if it has other names. */
 async function findFile(site: LinkSite, kind: LinkKind, file: RecordedFile): Promise<FileFacts | undefined> {
   const { data, shard } = placesOf(file);
   const facts = await site.files.inspect(data);
@@ -102,18 +102,17 @@ async function findFile(site: LinkSite, kind: LinkKind, file: RecordedFile): Pro
   return assertOwnNames(site, data, await site.files.inspect(shard));
 }
 
-/** A data file as it was. */
+/** A data file before it was linked. */
 interface FormerFile {
-  /** Bytes, and permission bits. */
+  /** Size in bytes, and permission bits. */
   readonly size: number;
   readonly mode: number;
-  /** True where another program has put another file in its place: nothing was added to that one. */
+  /** True if another program put another file in its place, to which nothing was added. */
   readonly replaced: boolean;
-  /** True where nothing proves that linking added what follows its chunks: it stays as it is. */
+  /** True if nothing proves that linking added what follows its chunks; then the file stays as it is. */
   readonly isUnproven?: true;
 }
 
-/** Place of a data file, and of its shard. */
 export function placesOf({ path, link }: Pick<RecordedFile, "path" | "link">): {
   readonly data: FilePlace;
   readonly shard: FilePlace;
@@ -122,12 +121,12 @@ export function placesOf({ path, link }: Pick<RecordedFile, "path" | "link">): {
 }
 
 /**
- * What a recorded file was before it was linked, whatever happened to it since: nothing, an interrupted link, a foreign append
- * over the index, or another file in its place.
+ * The size and mode that a recorded file had before it was linked, whatever happened since: nothing, an interrupted
+ * link, a foreign append over the index, or another file in its place.
  *
- * A record may be anybody's, and name any file: what it says of one counts where its tail is an index that leads to the chunks of that very
- * file, where the shard is another name of it, which no download makes, where it lies in the record's own folder, or where the caller asked for that very file
- * (`isAsked`).
+ * A record may come from anyone and name any file. Its word about a file counts only in one of these cases: the file's
+ * tail is an index that leads to the chunks of this very file; the shard is a hard link to it, which no download
+ * creates; the file is in the record's own folder; or the caller asked for this very file (`isAsked`).
  */
 export async function findFormer(
   site: LinkSite,
@@ -138,7 +137,7 @@ export async function findFormer(
 ): Promise<FormerFile> {
   if (kind === "copy") return { size: facts.size, mode: facts.mode, replaced: false };
   const { path, size, tail } = recorded;
-  // Linking takes away the permission to write, and no other; it is all that is given back.
+  // Linking removes write permissions only, so only those are given back.
   const mode = withoutWriting(facts.mode) | (recorded.mode & WRITE_BITS);
   const asIs = { size: facts.size, mode: facts.mode };
   const shard = await site.files.inspect(placesOf(recorded).shard);
@@ -155,7 +154,8 @@ export async function findFormer(
       if (isProven) return { size, mode, replaced: false };
     }
   }
-  // While a link is being made its file has no shard yet; a hard link that is another file by now means that the data file was replaced.
+  // While a link is being made, a file has no shard yet. If the hard link is now another file, the data file was
+  // replaced.
   const isSame = shard === undefined || kind === "symbolic" || isNamed;
   if (!isSame) return { ...asIs, replaced: true };
   if (!isTrusted) return { ...asIs, replaced: false, isUnproven: true };
@@ -164,9 +164,9 @@ export async function findFormer(
 }
 
 /**
- * Refuses a file that cannot be written to without changing another file's bytes. `link`: what lies at its shard's place.
+ * Refuses a file that cannot be written without changing another file's bytes. `link` is what is at its shard's key.
  *
- * @throws CONFLICT where it has names that linking did not give it; UNSUPPORTED where it is a symbolic link; INCOMPLETE
+ * @throws CONFLICT if it has names that linking did not give it; UNSUPPORTED if it is a symbolic link; INCOMPLETE
  */
 export async function assertOwnNames(
   { files }: LinkSite,
@@ -195,12 +195,12 @@ export async function assertOwnNames(
   return facts;
 }
 
-/** Makes a file that can be written to, and must be, writable for its owner. */
+/** Gives the owner write permission, if it is missing. */
 export async function allowWriting({ files }: LinkSite, at: FilePlace, mode: number): Promise<void> {
   if ((mode & OWNER_WRITES) === 0) await files.setMode(at, mode | OWNER_WRITES);
 }
 
-/** Makes a data file what it was. Resolves with the bytes that were cut off. */
+/** Restores a data file. Resolves with the number of bytes cut off. */
 async function restoreFile(
   { files }: LinkSite,
   data: FilePlace,
@@ -208,7 +208,7 @@ async function restoreFile(
   former: FormerFile,
 ): Promise<number> {
   if (facts.size > former.size) {
-    // All that was allowed before, while the tail proves that it may be.
+    // Permissions come first, while the tail still proves that they may be restored.
     await files.setMode(data, former.mode | OWNER_WRITES);
     await files.truncate(data, former.size);
     await files.setMode(data, former.mode);
@@ -216,17 +216,17 @@ async function restoreFile(
   return facts.size - former.size;
 }
 
-/** The files of a record where they are now. */
+/** The files of a record at their current places. */
 interface MovedFiles {
   readonly files: readonly RecordedFile[];
-  /** Files whose name another linked one has now: only their shards are left of them. */
+  /** Files whose name another linked file has now. Only their shards are left. */
   readonly gone: readonly RecordedFile[];
   readonly hasMoved: boolean;
 }
 
 /**
- * Finds files of hard links that lie in the same folder under another name now, as compacting an array gives them: a shard's
- * name still says which file it was.
+ * Finds files of hard links that now have another name in the same folder, for example after compacting: a shard's name
+ * still identifies its file.
  */
 export async function followMoves(site: LinkSite, { kind, files }: LinkRecord): Promise<MovedFiles> {
   if (kind !== "hard") return { files, gone: [], hasMoved: false };
@@ -250,7 +250,7 @@ export async function followMoves(site: LinkSite, { kind, files }: LinkRecord): 
   };
 }
 
-/** Where files are now, of those that are found. */
+/** Current paths of the files that can be found. */
 async function findByIdentity(
   { source, files }: LinkSite,
   lost: ReadonlyMap<string, RecordedFile>,

@@ -1,7 +1,7 @@
 /**
- * Whether a Zarr view is right: the documents, the shards, every index and the chunks that it leads to. Of a linked archive also the
- * names and inodes of the shards, and that no program can write through a shard. The archive itself is verified as ever. Writes
- * nothing. @see FORMAT.md [FL-06] [FL-07] [FY-07]
+ * Checks a Zarr view: the documents, the shards, every index and the chunks that it leads to. For a linked archive,
+ * also the names and inodes of the shards, and that no program can write through a shard. Verification of the archive
+ * itself is unchanged. Writes nothing. @see FORMAT.md [FL-06] [FL-07] [FY-07]
  */
 
 import { readAttributes } from "../archive/kinds/array-folder.ts";
@@ -28,7 +28,7 @@ import { isCopyOf, storedShard } from "./survey.ts";
 import type { LinkOptions, LinkSite } from "./types.ts";
 import { placesOf } from "./undo.ts";
 
-/** Code of the finding that a Zarr view is right, and that of the archive before it was changed. */
+/** Code of the finding that a Zarr view is intact but shows an earlier state of the archive. */
 export const BEHIND = "BEHIND";
 const BEHIND_TEXT =
   'the Zarr view is intact, but shows the archive as it was when it was linked: Zarr readers get the old values. "superchunk link" brings it up to date (of an array in which values were set or rows deleted, "superchunk compact" first)';
@@ -36,12 +36,11 @@ const UNFINISHED_TEXT =
   'the archive was being linked to Zarr, and the link was interrupted: no Zarr reader opens it yet. "superchunk link" completes it';
 /** Codes of findings about the view alone. */
 const OF_LINK = ["LINK", "SHARD_INDEX"];
-/** What to do about a view that is wrong. */
 const REPAIR = 'run "superchunk link" again';
 
 /**
- * What is wrong with the Zarr view of a linked archive; undefined if nothing is linked. Where the archive was changed since, and the view
- * is still right as it was, that is one warning with the code `BEHIND`.
+ * Findings about the Zarr view of a linked archive; undefined if nothing is linked. If the archive was changed since,
+ * and the view still shows the earlier state correctly, the only finding is a warning with the code `BEHIND`.
  */
 export async function verifyLink(
   site: LinkSite,
@@ -72,18 +71,18 @@ export async function verifyLink(
   const behind = (message: string): readonly Finding[] => [
     { severity: "warning", code: BEHIND, message, path: target.describe("") },
   ];
-  // The root's document comes last: without it nothing is shown, and nothing can be wrong of it.
+  // The root's document is written last: without it nothing is visible, so nothing can be wrong.
   const isOfLink = findings.every(({ code, severity }) => severity === "warning" || OF_LINK.includes(code));
   if (isOfLink && (await target.stat("zarr.json", { signal })) === undefined) return behind(UNFINISHED_TEXT);
   return (await isAsRecorded(site, record, signal)) ? behind(BEHIND_TEXT) : findings;
 }
 
-/** The finding that an error is, found at a path where it names no other. */
+/** Turns an error into a finding, at `path` if the error names no other. */
 function findingOf({ code, summary, details }: SuperchunkError, path: string): Finding {
   return { severity: "error", code, message: summary, path: details.path ?? path };
 }
 
-/** The documents that are not there, or say something else. */
+/** Yields the documents that are missing or differ. */
 async function* unlikeDocuments(
   store: ReadableStore,
   documents: readonly (readonly [key: string, bytes: Uint8Array])[],
@@ -100,7 +99,7 @@ async function* unlikeDocuments(
   }
 }
 
-/** The document as earlier versions wrote it, which named no dimensions. */
+/** The document as earlier versions wrote it, without dimension names. */
 function withoutNames(bytes: Uint8Array): Uint8Array {
   const strip = (document: JsonObject): JsonObject => {
     const { dimension_names: _, ...others } = document;
@@ -118,7 +117,7 @@ function withoutNames(bytes: Uint8Array): Uint8Array {
   });
 }
 
-/** What is wrong with one shard and its data file. */
+/** Returns what is wrong with one shard and its data file. */
 async function checkShard(
   site: LinkSite,
   { kind }: LinkRecord,
@@ -164,8 +163,8 @@ async function checkShard(
 }
 
 /**
- * True where every document and every shard is what the record says was made: then the view is whole, of the archive as it was
- * when it was linked. Throws what reading throws. [FL-07]
+ * True if every document and every shard is what the record describes: then the view is intact, and shows the archive
+ * as it was when it was linked. Throws errors of the store. [FL-07]
  */
 async function isAsRecorded(
   site: LinkSite,
@@ -184,7 +183,7 @@ async function isAsRecorded(
     const facts = await files.inspect(isSymbolic ? data : shard);
     const isWhole = facts?.kind === "file" && facts.size === file.size + file.tail;
     if (!isWhole || (kind !== "copy" && facts.mode !== withoutWriting(facts.mode))) return false;
-    // A hard link is read under the shard's name: the data file may be another one by now.
+    // A hard link is read under the shard's name, because the data file may have been replaced.
     const { store, key } = storedShard(site, isSymbolic ? kind : "copy", file, facts.size);
     const tail = await store.getRange(key, { offset: file.size, length: file.tail }, { signal });
     if (tail === undefined || (await crc32c(tail)) !== file.crc32c) return false;
@@ -192,7 +191,7 @@ async function isAsRecorded(
   return true;
 }
 
-/** What is wrong with the Zarr view; undefined where the array has none. */
+/** Findings about a live view; undefined if the array has none. */
 export async function verifyLive(
   place: ShardPlace,
   { signal }: LongOptions = {},
@@ -204,7 +203,7 @@ export async function verifyLive(
     const { settings, committed } = await readWritable(store, path, { signal });
     if (!settings.zarr) return undefined;
     const state = await readLiveState(store, path);
-    // Of a writer at work, or one that was killed, more is not to be expected: the next one makes it right.
+    // While a writer is at work, or after one was killed, this is expected: the next writer repairs it.
     const isCurrent = state !== undefined && showsCommit(state, committed.layout);
     isBehind = !isCurrent;
     const note = (code: string, text: string, at: string): void => {
@@ -252,7 +251,7 @@ export async function verifyLive(
     : findings;
 }
 
-/** What is wrong with a shard. */
+/** Returns what is wrong with a shard. */
 async function findFault(
   { files }: ShardPlace,
   shards: ColumnShards,

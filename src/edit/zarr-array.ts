@@ -296,7 +296,7 @@ export class ZarrEdit extends QueuedEditor {
     return verb in this.reasons && verb !== "compact" ? this.refuse(verb) : this.line.run(operation);
   }
 
-  /** Throws `UNSUPPORTED` where the grid says how long each chunk is. */
+  /** Throws `UNSUPPORTED` if the grid says how long each chunk is. */
   #assertGrid(): void {
     const grid = this.#array.metadata["chunk_grid"] as JsonObject | undefined;
     if (grid?.["name"] === "regular") return;

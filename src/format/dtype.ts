@@ -68,7 +68,7 @@ function formatUnit(unit: string, scale: number): string {
 /** One entry of a list of fields: a field, or padding of `size` bytes. */
 type Entry = { readonly field: Field } | { readonly padding: number };
 
-/** Fields with the padding between them; undefined where they are not in order one behind the other, or would be taken for padding. */
+/** Fields with the padding between them; undefined if they are not in order one behind the other, or would be taken for padding. */
 function layOut(fields: readonly Field[], itemSize: number): Entry[] | undefined {
   const entries: Entry[] = [];
   let at = 0;
@@ -269,7 +269,7 @@ export interface FieldBudget {
   left: number;
 }
 
-/** Counts fields before they are parsed. Throws `LIMIT` where a dtype has too many. */
+/** Counts fields before they are parsed. Throws `LIMIT` if a dtype has too many. */
 export function takeFields(budget: FieldBudget, count: number, path: string): void {
   budget.left -= count;
   if (budget.left >= 0) return;
@@ -289,7 +289,7 @@ export function parseDType(stored: JsonValue, path: string): DType {
   return parseNested(stored, path, 0, { left: MAX_FIELDS });
 }
 
-/** Throws `BAD_ARGUMENT` where a dtype is not the one that was asked for, whatever the byte order. */
+/** Throws `BAD_ARGUMENT` if a dtype is not the one that was asked for, whatever the byte order. */
 export function checkDType(dtype: DType, asked: string, path: string): void {
   const wanted = parseDType(asked, "dtype");
   const unitOf = (type: DType): string | undefined => ("unit" in type ? type.unit : undefined);

@@ -77,7 +77,7 @@ export interface SectionOptions {
   readonly maxMetaSize?: number;
 }
 
-/** Encodes a section as bloscpack 0.16 does. Throws `BAD_ARGUMENT` where the text does not fit in `maxMetaSize`. */
+/** Encodes a section as bloscpack 0.16 does. Throws `BAD_ARGUMENT` if the text does not fit in `maxMetaSize`. */
 export async function encodeSection(value: JsonInput, options: SectionOptions = {}): Promise<Uint8Array> {
   const { checksum = "adler32", level = 6 } = options;
   const text = new TextEncoder().encode(stringifyJson(value, { python: true, compact: true }));

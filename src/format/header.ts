@@ -292,7 +292,7 @@ function journalItself(path: string): SuperchunkError {
 /** The first bytes of a journal. [FR-01] */
 export const JOURNAL_MAGIC: Uint8Array = new TextEncoder().encode("blpkredo");
 
-/** True where the first 8 bytes of a file are those of a journal: it belongs to another file. [FR-01] */
+/** True if the first 8 bytes of a file are those of a journal: it belongs to another file. [FR-01] */
 export function startsAsJournal(head: Uint8Array): boolean {
   return JOURNAL_MAGIC.every((byte, i) => head[i] === byte);
 }

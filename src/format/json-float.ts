@@ -41,13 +41,13 @@ export function forgetFloat(container: object, name: string | number): void {
   NOTED.get(container)?.delete(String(name));
 }
 
-/** True where a member is noted as a float, and has not been replaced since. */
+/** True if a member is noted as a float, and has not been replaced since. */
 export function isNotedFloat(container: object, name: string | number, value: unknown): boolean {
   const noted = NOTED.get(container);
   return noted?.has(String(name)) === true && Object.is(noted.get(String(name)), value);
 }
 
-/** True where a member of what was parsed is an integer from 0 to 2^53 - 1, and is written as one: `21.0` is not. */
+/** True if a member of what was parsed is an integer from 0 to 2^53 - 1, and is written as one: `21.0` is not. */
 export function isCount(container: object, name: string | number): boolean {
   const value = (container as Readonly<Record<string, unknown>>)[name];
   return Number.isSafeInteger(value) && Number(value) >= 0 && !isNotedFloat(container, name, value);

@@ -46,7 +46,7 @@ export interface StoredLayout {
   readonly storage?: JsonObject;
   /** Digest of the journal whose changes of superchunks in place belong to this generation; absent once they are made. [FG-12] */
   readonly journal?: string;
-  /** True where some superchunk may be of version 4, so that only its offsets tell its chunks. [FG-12] */
+  /** True if some superchunk may be of version 4, so that only its offsets tell its chunks. [FG-12] */
   readonly isMoved?: boolean;
   /** What writers that append together have reserved; absent where there are none. [FG-16] */
   readonly writers?: readonly Reservation[];
@@ -109,7 +109,7 @@ export const EMPTY_LAYOUT: Omit<StoredLayout, "id"> = {
   patches: [],
 };
 
-/** Parses the layout in a parsed `meta/sizes`; undefined where there is none. Throws `BAD_FIELD`. [FG-01] */
+/** Parses the layout in a parsed `meta/sizes`; undefined if there is none. Throws `BAD_FIELD`. [FG-01] */
 export function parseLayout(sizes: JsonObject, path: string): StoredLayout | undefined {
   const stored = sizes["layout"];
   if (stored === undefined) return undefined;
@@ -262,7 +262,7 @@ export function countChunks(runs: readonly Run[]): number {
   return runs.reduce((sum, run) => sum + run.count * run.chunks, 0);
 }
 
-/** True where a layout counts the superchunk. */
+/** True if a layout counts the superchunk. */
 export function hasNumber(
   { runs, patches }: { readonly runs: readonly Run[]; readonly patches: readonly Patch[] },
   number: number,

@@ -24,7 +24,7 @@ export interface NpyHeader {
   readonly dataAt: number;
 }
 
-/** True where the bytes start as a `.npy` file does. */
+/** True if the bytes start as a `.npy` file does. */
 export function isNpy(bytes: Uint8Array): boolean {
   return bytes.length >= MAGIC.length && MAGIC.every((byte, i) => bytes[i] === byte);
 }

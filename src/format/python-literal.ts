@@ -28,7 +28,7 @@ const WORDS: ReadonlyMap<string, JsonValue> = new Map<string, JsonValue>([
   ["False", false],
 ]);
 
-/** Parses a literal; tuples become lists. Throws `BAD_FIELD` where it is not one, `LIMIT` where it is too large or too deep. */
+/** Parses a literal; tuples become lists. Throws `BAD_FIELD` if it is not one, `LIMIT` where it is too large or too deep. */
 export function parsePythonLiteral(text: string, path: string): JsonValue {
   if (text.length > MAX_LENGTH) throw limit(path, `${MAX_LENGTH} characters`);
   const parser = new LiteralParser(text, path);

@@ -165,7 +165,7 @@ async function openInside(
   return openBlosc2(store, path, options);
 }
 
-/** The Zarr node at a path, in a set of references too; undefined where there is none. */
+/** The Zarr node at a path, in a set of references too; undefined if there is none. */
 async function openNode(
   store: ReadableStore,
   path: string,

@@ -10,7 +10,7 @@ export function hasScheme(text: string): boolean {
   return SCHEME.test(text);
 }
 
-/** Scheme of a location, in lower case. Throws `BAD_FIELD` where there is none. */
+/** Scheme of a location, in lower case. Throws `BAD_FIELD` if there is none. */
 export function schemeOf(location: string): string {
   const scheme = SCHEME.exec(location)?.[1];
   if (scheme === undefined)

@@ -133,7 +133,7 @@ export async function clearPlaceOf(placed: PlacedStore, name: string): Promise<v
  * Makes sure that places are there, and this array's. A disk that is not mounted is an empty folder: what was written into it would be
  * out of sight once it is. With `owns` they become this array's.
  *
- * @throws NOT_FOUND; CONFLICT where another folder owns the place, of which this one is a copy
+ * @throws NOT_FOUND; CONFLICT if another folder owns the place, of which this one is a copy
  */
 export async function checkMarks(
   placed: PlacedStore,
@@ -159,7 +159,7 @@ export async function checkMarks(
   }
 }
 
-/** True where a place has the mark. */
+/** True if a place has the mark. */
 export async function hasMark(placed: PlacedStore, { name }: StoredPlace): Promise<boolean> {
   return (await placed.folderIn(name).store.stat(placed.markKey())) !== undefined;
 }

@@ -123,7 +123,7 @@ export class PlacedStore implements WritableStore {
     return [...this.#places.keys()];
   }
 
-  /** True where new superchunks can be put. */
+  /** True if new superchunks can be put. */
   isWritable(place: string | undefined): boolean {
     const store = place === undefined ? this.home : this.#places.get(place);
     return store !== undefined && isWritable(store);

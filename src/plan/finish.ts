@@ -139,10 +139,10 @@ export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
 
 /**
  * Ends a plan: sees that every unit has its receipt and every object its size, compares values where the plan asks for it, and
- * publishes the documents that are left, the root's last. It can be killed anywhere, and run again; undefined where all was
+ * publishes the documents that are left, the root's last. It can be killed anywhere, and run again; undefined if all was
  * done before.
  *
- * @throws INCOMPLETE where units are missing, with the first of them; CONFLICT for a source that has changed, BAD_FIELD where a
+ * @throws INCOMPLETE if units are missing, with the first of them; CONFLICT for a source that has changed, BAD_FIELD if a
  * value differs, and the codes of damage
  */
 export async function finishShared(
@@ -211,7 +211,7 @@ class Finish {
     this.#signal = signal;
   }
 
-  /** Throws `INCOMPLETE` where units have no receipt, or the only source fails. */
+  /** Throws `INCOMPLETE` if units have no receipt, or the only source fails. */
   async readReceipts(): Promise<void> {
     const { plan, units, store, receipts } = this.#job;
     const states = new Uint8Array(units.count);
@@ -418,7 +418,7 @@ function assertNoneMissing({ units, store, path }: Opened, isDone: (unit: number
  * Ends a plan that is not a conversion: makes the result, puts the report, and gives its lines; those of the report that is
  * there, where the plan was ended before.
  *
- * @throws INCOMPLETE where units are missing, with the first of them
+ * @throws INCOMPLETE if units are missing, with the first of them
  */
 export async function finishWork(
   shared: SharedJob,

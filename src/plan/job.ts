@@ -120,7 +120,7 @@ const OTHER: Target = {
   plan: () => Promise.reject(new RangeError("a report has no arrays")),
 };
 
-/** Throws `CONFLICT` where something lies already, for a plan that is not a conversion. */
+/** Throws `CONFLICT` if something lies already, for a plan that is not a conversion. */
 export function assertPlaceFree(destination: Destination): Promise<void> {
   return assertFree(destination, OTHER);
 }
@@ -195,7 +195,7 @@ export interface Opened extends Pick<SharedJob, "work"> {
   readonly receipts: string;
   readonly options: ConvertOptions;
   itemOf(source: number): Promise<SourceItem>;
-  /** Opens and plans a source again, to be made at `key` where that is given. Throws `CONFLICT` where it has changed since the plan was made. */
+  /** Opens and plans a source again, to be made at `key` where that is given. Throws `CONFLICT` if it has changed since the plan was made. */
   planOf(source: number, key?: string): Promise<SourceRun>;
   /** What was gone of a source that was opened. */
   damageOf(source: number): readonly DamageReport[];
@@ -277,7 +277,7 @@ export async function removeReceipts({ store, receipts }: Opened): Promise<void>
 /** What the record says of a plan: nothing is there yet, it is being run, or all of it is published. */
 type Stage = "free" | "running" | "published";
 
-/** Throws `CONFLICT` where the destination is another conversion's. */
+/** Throws `CONFLICT` if the destination is another conversion's. */
 export async function stageOf({ store, path, record, plan }: Opened): Promise<Stage> {
   const stored = await readRecord(store, record);
   if (stored === undefined) return "free";
@@ -285,7 +285,7 @@ export async function stageOf({ store, path, record, plan }: Opened): Promise<St
   throw conflict(store.describe(path), "an unfinished conversion of another plan is there");
 }
 
-/** Takes the destination for the plan, unless another process has. Throws `CONFLICT` where something else lies there. */
+/** Takes the destination for the plan, unless another process has. Throws `CONFLICT` if something else lies there. */
 export async function takeDestination(job: Opened): Promise<void> {
   if ((await stageOf(job)) !== "free") return;
   const { store, path, target } = job;
@@ -326,7 +326,7 @@ export async function putRecord(
   await store.put(record, new TextEncoder().encode(stringifyJson(document)), how);
 }
 
-/** True where no record is left, but the result is: it was finished before. */
+/** True if no record is left, but the result is: it was finished before. */
 export async function isFinished(job: Opened): Promise<boolean> {
   return (await stageOf(job)) === "free" && (await isResultThere(job));
 }

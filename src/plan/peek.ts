@@ -20,7 +20,7 @@ export interface Peeked {
   readonly nbytes: number;
 }
 
-/** Looks at an archive. Undefined where that does not tell its size: tables, and what may be damaged. */
+/** Looks at an archive. Undefined if that does not tell its size: tables, and what may be damaged. */
 export async function peek(
   store: ReadableStore,
   key: string,

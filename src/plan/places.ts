@@ -39,7 +39,7 @@ export interface PlaceWork {
   readonly takesDamaged?: boolean;
 }
 
-/** Plans work on all that lies at some places. Throws `NOT_FOUND` where that is nothing, `CONFLICT` where the destination is taken. */
+/** Plans work on all that lies at some places. Throws `NOT_FOUND` if that is nothing, `CONFLICT` where the destination is taken. */
 export async function planPlaces(
   { command, options = {}, archivesOnly = false, takesDamaged = false }: PlaceWork,
   places: readonly PlanPlace[],
@@ -129,7 +129,7 @@ async function lookAt(
   }
 }
 
-/** Throws `CONFLICT` where an archive, which was opened, is not as it was planned. */
+/** Throws `CONFLICT` if an archive, which was opened, is not as it was planned. */
 export async function assertUnchanged(
   store: ReadableStore,
   { path, found, versions }: SharedSource,

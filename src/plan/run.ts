@@ -407,7 +407,7 @@ class TaskWalk {
     this.#path = path;
   }
 
-  /** The task of a number, or that the walk has passed it. Throws `CONFLICT` where there are fewer. */
+  /** The task of a number, or that the walk has passed it. Throws `CONFLICT` if there are fewer. */
   find(index: number): Task | "passed" {
     if (index < this.next) return "passed";
     for (;;) {
@@ -438,7 +438,7 @@ interface Step {
  * Runs the units of a share that have no receipt. A unit that fails does not stop the others; a full or read-only destination and an
  * abort do.
  *
- * @throws CONFLICT where something else lies at the destination; NO_SPACE, READ_ONLY, IO
+ * @throws CONFLICT if something else lies at the destination; NO_SPACE, READ_ONLY, IO
  */
 export async function runShared(job: SharedJob, options: ShareOptions): Promise<ShareResult> {
   const { k, n } = options.share ?? { k: 1, n: 1 };
@@ -463,7 +463,7 @@ export interface UnitRunner {
   end(): Promise<void>;
 }
 
-/** Makes ready to run units one by one; undefined where the plan is finished. Throws `CONFLICT` where something else lies there. */
+/** Makes ready to run units one by one; undefined if the plan is finished. Throws `CONFLICT` if something else lies there. */
 export async function openRunner(job: SharedJob, options: ShareOptions): Promise<UnitRunner | undefined> {
   const { signal, encoder } = options;
   const opened = openJob(job, { signal, encoder });

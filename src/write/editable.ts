@@ -386,7 +386,7 @@ export function planDeletion(
 /**
  * Changes the members of the JSON object at a key. Durable when resolved, with all of them as they are now.
  *
- * @throws CONFLICT where another writer put attributes in the meantime; and the codes of damage, NO_SPACE, IO
+ * @throws CONFLICT if another writer put attributes in the meantime; and the codes of damage, NO_SPACE, IO
  */
 export async function changeMembers(
   store: WritableStore,

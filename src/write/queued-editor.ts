@@ -23,7 +23,7 @@ export class OperationLine {
     this.#explain = explain;
   }
 
-  /** True where nothing is under way, and something may begin. */
+  /** True if nothing is under way, and something may begin. */
   get isFree(): boolean {
     return this.#underWay === 0 && !this.#isClosed;
   }
@@ -66,7 +66,7 @@ export class OperationLine {
   }
 }
 
-/** True where rows of a stream that came since the last commit are to be committed. */
+/** True if rows of a stream that came since the last commit are to be committed. */
 export function isDue(
   publish: PublishPolicy,
   {
@@ -155,7 +155,7 @@ export class WaitingRows {
     return this.#bytes === 0 ? 0 : this.#bytes / rowBytes;
   }
 
-  /** Copies rows. True where so much waits now that it should be appended. Throws `BAD_ARGUMENT` for bytes that end inside a row. */
+  /** Copies rows. True if so much waits now that it should be appended. Throws `BAD_ARGUMENT` for bytes that end inside a row. */
   add(rows: Uint8Array, rowBytes: number): boolean {
     if (rows.length % Math.max(1, rowBytes) !== 0)
       throw badArgument("source", `${rows.length} bytes`, `whole rows of ${rowBytes} bytes`);

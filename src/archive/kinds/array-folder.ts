@@ -110,7 +110,7 @@ function missing(path: string, more = ""): SuperchunkError {
   );
 }
 
-/** User attributes; undefined where the object is missing. Throws `BAD_FIELD`. */
+/** User attributes; undefined if the object is missing. Throws `BAD_FIELD`. */
 export async function readAttributes(
   store: ReadableStore,
   key: string,
@@ -262,7 +262,7 @@ function columnsIn({ folder, face, dtype, shape, dflt, groups }: ColumnsPart, da
   });
 }
 
-/** True where `meta/sizes` has a layout; what else is wrong with it is told by who reads it. */
+/** True if `meta/sizes` has a layout; what else is wrong with it is told by who reads it. */
 export function hasLayout({ sizes }: FolderMetadata): boolean {
   if (sizes === undefined) return false;
   try {

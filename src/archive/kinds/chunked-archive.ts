@@ -92,7 +92,7 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
     this.reader = new SequenceReader(parts.sequence, parts.verify, parts.decoder);
   }
 
-  /** Throws `UNSUPPORTED` where the data must not be read (Python objects). */
+  /** Throws `UNSUPPORTED` if the data must not be read (Python objects). */
   protected assertReadable(): void {}
 
   async summary(options: OpenOptions = {}): Promise<ChunkSummary> {

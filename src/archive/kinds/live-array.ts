@@ -115,7 +115,7 @@ class LiveArray implements ArrayArchive {
     return new LiveArray(this.#state, name);
   }
 
-  /** Moves on to what the last writer committed. True where something was. */
+  /** Moves on to what the last writer committed. True if something was. */
   refresh(options: StoreOptions = {}): Promise<boolean> {
     return this.#state.refresh(options.signal);
   }
@@ -320,7 +320,7 @@ class LiveState {
     return this.#opened;
   }
 
-  /** Moves on to the newest generation. True where that is another one. */
+  /** Moves on to the newest generation. True if that is another one. */
   async refresh(signal: AbortSignal | undefined): Promise<boolean> {
     const before = this.#asked;
     const newest = await this.#reopen(undefined, signal);
@@ -331,10 +331,10 @@ class LiveState {
   }
 
   /**
-   * True where all that was read by `opened` counts; false where the newest generation has taken its place, and it must be
+   * True if all that was read by `opened` counts; false if the newest generation has taken its place, and it must be
    * read again.
    *
-   * @throws STALE where the rows have changed since they were opened
+   * @throws STALE if the rows have changed since they were opened
    */
   async confirm(opened: Opened, signal: AbortSignal | undefined): Promise<boolean> {
     const { files } = opened;
@@ -356,10 +356,10 @@ class LiveState {
   }
 
   /**
-   * After a failure of reading by `opened`: true where a newer generation has taken its place and it must be read again,
-   * false where the failure is to be told.
+   * After a failure of reading by `opened`: true if a newer generation has taken its place and it must be read again,
+   * false if the failure is to be told.
    *
-   * @throws STALE where the rows have changed since they were opened
+   * @throws STALE if the rows have changed since they were opened
    */
   async renew(error: unknown, opened: Opened, signal: AbortSignal | undefined): Promise<boolean> {
     if (!isSuperchunkError(error)) return false;

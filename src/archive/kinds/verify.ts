@@ -79,7 +79,7 @@ async function listLeftovers(
 }
 
 /**
- * Looks at every chunk; after an error at the ones behind the damaged one, in a new run. False where the tables that
+ * Looks at every chunk; after an error at the ones behind the damaged one, in a new run. False if the tables that
  * tell the chunks' places are damaged: single places may still be found further on, but the first error says why not.
  */
 async function verifyChunks(

@@ -127,7 +127,7 @@ async function readStart(store: ReadableStore, key: string, options: OpenOptions
 }
 
 /**
- * True where what was found at `where` (as messages name it) is a link out of the searched folder, or in a circle, which is not
+ * True if what was found at `where` (as messages name it) is a link out of the searched folder, or in a circle, which is not
  * followed: then nothing is known to be wrong with any archive.
  */
 export function isUnfollowed(error: unknown, where: string): error is SuperchunkError {

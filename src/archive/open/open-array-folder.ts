@@ -140,7 +140,7 @@ async function findLayout(
 }
 
 /**
- * The structs among the fields that lie in folders of their own fields; undefined where the first field has no data in either
+ * The structs among the fields that lie in folders of their own fields; undefined if the first field has no data in either
  * form. `parts`: the folder below `data`. [FZ-04]
  */
 async function findGroups(

@@ -73,7 +73,7 @@ export async function showFile(file: FileParts, options: OpenOptions): Promise<A
   return isNumpy(metadata) ? numpyArray(parts, store.describe(key)) : new PlainBytes(parts);
 }
 
-/** True where metadata describe a numpy array. */
+/** True if metadata describe a numpy array. */
 export function isNumpy(metadata: JsonObject): boolean {
   return metadata["container"] === "numpy";
 }

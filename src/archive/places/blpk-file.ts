@@ -225,7 +225,7 @@ interface WalkedChunks {
   readonly nbytes: Float64Array;
 }
 
-/** Walks the chunks of one object. Throws `TRUNCATED` where it ends before `count` chunks, `BAD_FIELD` on a bad header. */
+/** Walks the chunks of one object. Throws `TRUNCATED` if it ends before `count` chunks, `BAD_FIELD` on a bad header. */
 export async function walkChunks(store: ReadableStore, request: WalkRequest): Promise<WalkedChunks> {
   const { key, size, count, digestLength, signal } = request;
   const path = store.describe(key);

@@ -43,7 +43,7 @@ export interface Generation {
  * Reads the newest generation; `found` is what has been read already. `rows` shows only that many rows. With `metadata` nothing but
  * metadata will be read of it: its places are not opened, and its journal is not laid over its files.
  *
- * @throws UNSUPPORTED for a read feature that is not known; UNSAFE_PATH for a place that is not allowed; NOT_FOUND where the layout is gone; BAD_FIELD and
+ * @throws UNSUPPORTED for a read feature that is not known; UNSAFE_PATH for a place that is not allowed; NOT_FOUND if the layout is gone; BAD_FIELD and
  * the other codes of damage
  */
 export async function readGeneration(
@@ -141,7 +141,7 @@ async function readBoth(store: ReadableStore, path: string, options: StoreOption
   return { sizes, storage };
 }
 
-/** True where an array keeps itself a Zarr array, and its state does not say that the view shows this generation. [FY-06] */
+/** True if an array keeps itself a Zarr array, and its state does not say that the view shows this generation. [FY-06] */
 export async function isViewBehind(
   store: ReadableStore,
   path: string,

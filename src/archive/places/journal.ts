@@ -32,7 +32,7 @@ import type { ReadableStore, StoreOptions, WritableStore } from "../../store/typ
 export type InPlaceStore = WritableStore & Required<Pick<WritableStore, "writeRange" | "sync">>;
 
 /**
- * Makes sure that a file has one name only. Throws `CONFLICT` where it has more: what is written into it would change what
+ * Makes sure that a file has one name only. Throws `CONFLICT` if it has more: what is written into it would change what
  * the other names stand for, as a copy made with `cp -al` or the shard of a linked archive.
  */
 export async function requireOneName(store: ReadableStore, key: string): Promise<void> {
@@ -65,7 +65,7 @@ export function requireInPlace(store: WritableStore, key: string): InPlaceStore 
  * Commits and makes a change: durable when resolved. `writes` are for the file as version 3 has it; the version byte
  * among them is left to this function.
  *
- * @throws CONFLICT where another change in place is under way, and where the file has other names
+ * @throws CONFLICT if another change in place is under way, and where the file has other names
  */
 export async function changeInPlace(
   store: InPlaceStore,
@@ -84,7 +84,7 @@ async function redo(store: InPlaceStore, key: string, writes: readonly JournalWr
 
 /**
  * Finishes a change that was interrupted, or removes what is left of one that was over or never begun. Called by a
- * writer before anything else; resolves with true where there was something to finish.
+ * writer before anything else; resolves with true if there was something to finish.
  */
 export async function finishInterrupted(store: InPlaceStore, key: string): Promise<boolean> {
   const journal = await store.get(journalKey(key));
@@ -152,7 +152,7 @@ export async function withWrites(
 
 const overlays = new WeakSet<ReadableStore>();
 
-/** True where what the store gives is not what its objects hold. */
+/** True if what the store gives is not what its objects hold. */
 function isOverlay(store: ReadableStore): boolean {
   return overlays.has(store);
 }
@@ -215,7 +215,7 @@ export function arrayJournalKey(path: string, name: string): string {
 /**
  * Reads the journal that a layout names; none where it names none. `folders` are those of the columns, in order.
  *
- * @throws INCOMPLETE where it is not there; BAD_FIELD for a superchunk that the layout does not count; the codes of damage
+ * @throws INCOMPLETE if it is not there; BAD_FIELD for a superchunk that the layout does not count; the codes of damage
  */
 export async function readArrayJournal(
   store: ReadableStore,
@@ -245,7 +245,7 @@ export async function readArrayJournal(
 }
 
 /**
- * Makes sure that the files hold what the archive says, for who refers to places in them. Throws `CONFLICT` where a change in
+ * Makes sure that the files hold what the archive says, for who refers to places in them. Throws `CONFLICT` if a change in
  * place was interrupted, and its journal is read over them.
  */
 export function requireSettled({ store, path, metadata }: Settled): void {

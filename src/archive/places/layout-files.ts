@@ -26,7 +26,7 @@ export class OpenedFiles {
   /** Each had a version by which its store knows it again. */
   hasVersions = true;
 
-  /** True where all were confirmed, and the store refuses other bytes under their names by itself. */
+  /** True if all were confirmed, and the store refuses other bytes under their names by itself. */
   isSettled({ pinsVersions }: ReadableStore): boolean {
     return (
       pinsVersions === true &&
@@ -126,7 +126,7 @@ class LayoutFiles {
     return file === undefined ? undefined : placeInFile(file, place.inFile, index, nbytes);
   }
 
-  /** The same, opening the superchunk where needed. Throws `INCOMPLETE` where it is missing, and the codes of damage. */
+  /** The same, opening the superchunk where needed. Throws `INCOMPLETE` if it is missing, and the codes of damage. */
   async place(place: LayoutPlace, index: number, nbytes: number, signal?: AbortSignal): Promise<PlacedChunk> {
     for (;;) {
       const known = this.placeNow(place, index, nbytes);
@@ -236,7 +236,7 @@ export class LayoutSequence implements ChunkSequence {
   readonly #files: LayoutFiles;
   readonly #index: LayoutIndex;
 
-  /** Throws `BAD_FIELD` where the layout counts other chunks than the rows need. [FG-02] */
+  /** Throws `BAD_FIELD` if the layout counts other chunks than the rows need. [FG-02] */
   constructor(store: ReadableStore, facts: LayoutFacts) {
     const { rows, heldRows, rowBytes, chunklen } = facts;
     this.store = store;

@@ -132,7 +132,7 @@ function finishHead(
   return { ...head, bytes, read: bytes };
 }
 
-/** Decoded bytes `[start, end)` of a chunk from a store that reads at once; undefined where that does not do. */
+/** Decoded bytes `[start, end)` of a chunk from a store that reads at once; undefined if that does not do. */
 export function readPartNow(
   store: ReadableStore,
   place: PlacedChunk,
@@ -155,7 +155,7 @@ export function readPartNow(
 /** Compressed bytes of a block from which on several reads of what is needed, less than half, take less time than one of it all. */
 const SPARSE = 128 << 10;
 
-/** Reads and decodes only what is needed of a large block; false where that is all of it, or anything is unusual. */
+/** Reads and decodes only what is needed of a large block; false if that is all of it, or anything is unusual. */
 function readSparsely(
   store: SyncStore,
   head: ChunkHead,

@@ -159,7 +159,7 @@ export class SequenceReader {
   }
 
   /**
-   * Decoded bytes `[start, end)` at once, of one chunk from a store that reads at once; undefined where there is
+   * Decoded bytes `[start, end)` at once, of one chunk from a store that reads at once; undefined if there is
    * more to do.
    */
   readNow(start: number, end: number): Uint8Array | undefined {

@@ -141,7 +141,7 @@ function roundUp(length: number): number {
   return (length + step) & ~step;
 }
 
-/** Reads a span as far as the object goes; undefined where the object is missing. */
+/** Reads a span as far as the object goes; undefined if the object is missing. */
 async function readSpan(
   store: ReadableStore,
   span: Span,
@@ -230,7 +230,7 @@ export function checkPrologue(bytes: Uint8Array, path: string): void {
 
 /**
  * Checks a chunk's header against its place. `room`: what there is from the header on.
- * Throws `TRUNCATED` where the object ends before the chunk does, else `BAD_FIELD`. [FO-03] [FO-08]
+ * Throws `TRUNCATED` if the object ends before the chunk does, else `BAD_FIELD`. [FO-03] [FO-08]
  */
 export function checkChunkHeader(room: Uint8Array, place: PlacedChunk, path: string): ChunkHeader {
   const where = { path, chunk: place.index, offset: place.offset };
@@ -265,7 +265,7 @@ export function checkChunkHeader(room: Uint8Array, place: PlacedChunk, path: str
   );
 }
 
-/** Throws `TRUNCATED` where fewer bytes than the header and the digest need are there, `BAD_FIELD` where no chunk needs so many. [FB-15] [FO-08] */
+/** Throws `TRUNCATED` if fewer bytes than the header and the digest need are there, `BAD_FIELD` where no chunk needs so many. [FB-15] [FO-08] */
 function checkRoom(room: Uint8Array, header: ChunkHeader, place: PlacedChunk, path: string): void {
   const needed = header.ctbytes + digestLength(place.checksum);
   if (room.length >= needed) return;

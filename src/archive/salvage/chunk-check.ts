@@ -56,7 +56,7 @@ export async function readHeaderAt(
   return bytes === undefined ? undefined : headerIn(bytes, size - offset);
 }
 
-/** The Blosc header that `bytes` start with; undefined where they cannot be one with `room` bytes from it on. */
+/** The Blosc header that `bytes` start with; undefined if they cannot be one with `room` bytes from it on. */
 export function headerIn(bytes: Uint8Array, room: number): ChunkHeader | undefined {
   // Most bytes are not a header: told here without the cost of an error.
   if (bytes[0] !== 2 || bytes[3] === 0) return undefined;
@@ -69,7 +69,7 @@ export function headerIn(bytes: Uint8Array, room: number): ChunkHeader | undefin
   }
 }
 
-/** Reads, checks and decodes a chunk; says what is wrong with it, or undefined where it is whole. */
+/** Reads, checks and decodes a chunk; says what is wrong with it, or undefined if it is whole. */
 export async function findFlaw(store: ReadableStore, place: PlacedChunk): Promise<Flaw | undefined> {
   const path = store.describe(place.key);
   try {

@@ -22,9 +22,9 @@ import { type FileChunks, findFileChunks, placeOf } from "./file-chunks.ts";
 export interface ColumnFacts {
   /** Folder of its chunks. */
   readonly key: string;
-  /** Decoded bytes of a full chunk; undefined where nothing tells. */
+  /** Decoded bytes of a full chunk; undefined if nothing tells. */
   readonly chunkBytes: number | undefined;
-  /** Decoded bytes of the column; undefined where nothing tells. */
+  /** Decoded bytes of the column; undefined if nothing tells. */
   readonly nbytes: number | undefined;
   readonly scan: boolean;
   /** Progress counts checked chunks. */
@@ -275,7 +275,7 @@ async function byNumber(
   }
 }
 
-/** True where chunks were found one after the other up to the end of the file. */
+/** True if chunks were found one after the other up to the end of the file. */
 function isWalked({ places, problems }: FileChunks): boolean {
   return places.length > 0 && problems.length === 0;
 }
@@ -326,7 +326,7 @@ async function checkOne(
     : { nbytes: expected, flaw };
 }
 
-/** Decoded bytes by the header of a chunk that is cut short; undefined where they cannot be right. */
+/** Decoded bytes by the header of a chunk that is cut short; undefined if they cannot be right. */
 async function statedLength(
   store: ReadableStore,
   { key, offset }: PlacedChunk,

@@ -46,15 +46,15 @@ export interface FileChunks {
   readonly key: string;
   readonly path: string;
   readonly size: number;
-  /** Undefined where it cannot be read. */
+  /** Undefined if it cannot be read. */
   readonly header: BlpkHeader | undefined;
   readonly checksum: ChecksumName;
   /** The value of the metadata section, where one is there and whole. */
   readonly metadata: JsonValue | undefined;
-  /** True where there is, or should be, a metadata section that cannot be read. */
+  /** True if there is, or should be, a metadata section that cannot be read. */
   readonly lostMetadata: boolean;
   readonly places: readonly FilePlace[];
-  /** True where the number of chunks is known, and not just counted. */
+  /** True if the number of chunks is known, and not just counted. */
   readonly isCounted: boolean;
   /** Chunks that are whole, but that nothing gives a place. */
   readonly unplaced: readonly number[];
@@ -62,7 +62,7 @@ export interface FileChunks {
   readonly problems: readonly string[];
 }
 
-/** Finds the chunks of the file at a key; undefined where the file is missing. */
+/** Finds the chunks of the file at a key; undefined if the file is missing. */
 export async function findFileChunks(
   store: ReadableStore,
   key: string,
@@ -207,7 +207,7 @@ class Search {
   }
 
   /**
-   * The table of offsets at a byte: for each chunk its offset, undefined where the entry leads to no place in the file.
+   * The table of offsets at a byte: for each chunk its offset, undefined if the entry leads to no place in the file.
    * `end`: where the first chunk of a file in order starts; undefined without a table.
    */
   async #findTable(at: number): Promise<{ offsets: (number | undefined)[]; end: number | undefined }> {
@@ -277,7 +277,7 @@ class Search {
     return first;
   }
 
-  /** True where a chunk that is whole starts at a byte. */
+  /** True if a chunk that is whole starts at a byte. */
   async #isChunk(offset: number): Promise<boolean> {
     const { key, size } = this.#file;
     const header = await readHeaderAt(this.#store, key, offset, size);

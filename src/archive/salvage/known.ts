@@ -38,7 +38,7 @@ export interface ToldFacts {
 
 /** A column of the array: its items lie in one folder. */
 export interface KnownColumn {
-  /** Undefined where the array has one folder for all. */
+  /** Undefined if the array has one folder for all. */
   readonly name: string | undefined;
   readonly folder: string;
   readonly dtype: DType;
@@ -67,7 +67,7 @@ export interface KnownArray {
 /**
  * Reads what there is of the array in a folder. What is wrong and not needed goes to `problems`, in words.
  *
- * @throws NOT_FOUND where no part of an array is there; INCOMPLETE where something is missing that the caller must tell, and
+ * @throws NOT_FOUND if no part of an array is there; INCOMPLETE if something is missing that the caller must tell, and
  * the codes of damage; BAD_ARGUMENT
  */
 export async function examineFolder(
@@ -78,7 +78,7 @@ export async function examineFolder(
 ): Promise<KnownArray> {
   const get = (name: string): Promise<Uint8Array | undefined> => store.get(joinKey(path, name));
   const pathOf = (name: string): string => store.describe(joinKey(path, name));
-  /** What a file says; undefined where it is missing or damaged. */
+  /** What a file says; undefined if it is missing or damaged. */
   const read = <S, T>(name: string, stored: S | undefined, parse: (stored: S) => T): T | undefined => {
     try {
       if (stored !== undefined) return parse(stored);
@@ -191,7 +191,7 @@ function columnsOf(
 interface DataFiles {
   readonly carray: string | undefined;
   readonly superchunk: string | undefined;
-  /** True where folders of columns lie there, and no superchunk beside them; and the first of them that has one. */
+  /** True if folders of columns lie there, and no superchunk beside them; and the first of them that has one. */
   readonly columns: boolean;
   readonly column: string | undefined;
 }

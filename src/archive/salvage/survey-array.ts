@@ -47,7 +47,7 @@ export interface Survey {
   readonly kind: Archive["kind"];
   /** Rows that there should be; of plain bytes the bytes. */
   readonly rows: number;
-  /** Rows that the metadata count; undefined where they do not tell. */
+  /** Rows that the metadata count; undefined if they do not tell. */
   readonly rowsBefore: number | undefined;
   readonly holes: readonly Hole[];
   /** Number of intact chunks. */
@@ -66,7 +66,7 @@ export interface Survey {
   kept(policy: HolePolicy): readonly RowSpan[];
   /** Closes the stores of its places, of an array that has some. */
   closePlaces?(): Promise<void>;
-  /** The archive as it is read by a policy. Throws `UNSUPPORTED` where that cannot be. */
+  /** The archive as it is read by a policy. Throws `UNSUPPORTED` if that cannot be. */
   open(policy: HolePolicy): Archive | Promise<Archive>;
 }
 
@@ -146,7 +146,7 @@ export async function surveyArray(
 }
 
 /**
- * The store with the places that superchunks of the array lie in; undefined where there are none.
+ * The store with the places that superchunks of the array lie in; undefined if there are none.
  *
  * @throws NOT_FOUND for a place that has neither its mark nor one of its superchunks: a disk that is not mounted must not pass for
  * superchunks that are lost. UNSAFE_PATH for one that is not allowed

@@ -41,7 +41,7 @@ export interface ArrayJob {
   readonly document: JsonObject;
   /** The same array without shards: each chunk an object of its own. */
   readonly chunkDocument: JsonObject;
-  /** Undefined where there are no values. */
+  /** Undefined if there are no values. */
   readonly layout: JobLayout | undefined;
   /** Why chunks are recoded, those that `layout.copies` does not name; undefined: they are copied. */
   readonly recodes: string | undefined;

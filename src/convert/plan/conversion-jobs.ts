@@ -55,7 +55,7 @@ interface Collected {
 
 /** How an archive is planned. */
 export interface JobOptions extends LayoutOptions, OpenOptions {
-  /** True where other arrays may lie beside its own in the result: then names of dimensions have lengths in them. */
+  /** True if other arrays may lie beside its own in the result: then names of dimensions have lengths in them. */
   readonly isMember?: boolean | undefined;
 }
 

@@ -116,7 +116,7 @@ export function fullCellItems(cells: CellGrid): number {
 
 /**
  * The grid whose cells are the runs of `chunkItems` items of an array with at least one dimension and one item,
- * or undefined where the cuts do not fall on the borders of a regular grid. A single run becomes one cell that is
+ * or undefined if the cuts do not fall on the borders of a regular grid. A single run becomes one cell that is
  * as long as the array, so that it needs no padding.
  */
 export function matchCells(shape: readonly number[], chunkItems: number): CellGrid | undefined {

@@ -36,7 +36,7 @@ import type { CellCopies } from "./grid.ts";
 /**
  * Plans the conversion of archives of one store as one, in their order.
  *
- * Throws `BAD_ARGUMENT` where they have other arrays, types or further dimensions than the first, `UNSUPPORTED` for
+ * Throws `BAD_ARGUMENT` if they have other arrays, types or further dimensions than the first, `UNSUPPORTED` for
  * arrays without dimensions or in Fortran order, and for chunks that do not fit with `recode: false`.
  */
 export async function planJoined(archives: readonly Archive[], options: JobOptions): Promise<ConversionJobs> {
@@ -150,7 +150,7 @@ function unlike(path: string, what: string, expected: string, found: string): Su
 interface JoinedCuts {
   /** Uncompressed bytes of a whole chunk in the grid of all. */
   readonly chunkBytes: number;
-  /** Undefined where every chunk is a cell of that grid, in order. */
+  /** Undefined if every chunk is a cell of that grid, in order. */
   readonly uneven: UnevenChunks | undefined;
 }
 
@@ -201,7 +201,7 @@ function fittingChunks(archive: SourceArray["archive"], chunkBytes: number, isLa
   return isLast ? nchunks : Math.min(nchunks, Math.floor(nbytes / chunkBytes));
 }
 
-/** True where the chunks of a part are as long as cells; one that is alone may be shorter. */
+/** True if the chunks of a part are as long as cells; one that is alone may be shorter. */
 function hasCellLength(
   { nbytes, nchunks, chunkBytes: own, chunkStarts }: SourceArray["archive"],
   chunkBytes: number,
@@ -210,7 +210,7 @@ function hasCellLength(
   return own === chunkBytes || (nchunks === 1 && nbytes <= chunkBytes);
 }
 
-/** Rows of each chunk; undefined where a chunk ends within a row. */
+/** Rows of each chunk; undefined if a chunk ends within a row. */
 function lengthsOf(parts: readonly SourceArray[]): readonly LengthRun[] | undefined {
   const lengths: LengthRun[] = [];
   for (const { archive, dtype, shape, uneven } of parts) {

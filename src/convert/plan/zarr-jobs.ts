@@ -184,7 +184,7 @@ async function* nodesOf(path: string, node: ZarrArray | ZarrGroup): AsyncGenerat
 /** How an array becomes Zarr v3. */
 interface V3Plan {
   readonly document: JsonObject;
-  /** Undefined where chunks are copied as they are stored. */
+  /** Undefined if chunks are copied as they are stored. */
   readonly recoding: Recoding | undefined;
 }
 
@@ -274,7 +274,7 @@ function typesizeOf(itemSize: number): number {
   return itemSize <= 255 ? itemSize : 1;
 }
 
-/** The fill value in version 3's spelling, proven to be the same item. Throws `UNSUPPORTED` where there is none. */
+/** The fill value in version 3's spelling, proven to be the same item. Throws `UNSUPPORTED` if there is none. */
 function fillFor(array: ZarrArray, { fill, transform }: ZarrType, path: string): JsonValue {
   const { fillItem } = array.model;
   const expected = transform === undefined ? fillItem : transform.apply(fillItem);

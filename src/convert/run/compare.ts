@@ -71,7 +71,7 @@ export async function compareStreams(
   );
 }
 
-/** First byte in which two streams differ, however they are cut; undefined where they are the same. */
+/** First byte in which two streams differ, however they are cut; undefined if they are the same. */
 export async function firstDifference(
   left: AsyncIterable<Uint8Array>,
   right: AsyncIterable<Uint8Array>,
@@ -111,7 +111,7 @@ export interface ZarrComparison {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Throws `BAD_FIELD` where values of the copy, or its fill value, are others; and the codes of damage. */
+/** Throws `BAD_FIELD` if values of the copy, or its fill value, are others; and the codes of damage. */
 export async function compareZarr(
   source: ZarrArray,
   copy: ZarrArray,
@@ -141,7 +141,7 @@ interface Box {
   readonly shape: readonly number[];
 }
 
-/** What is stored of either array, as far as they reach; undefined where that is half of the grid or more. */
+/** What is stored of either array, as far as they reach; undefined if that is half of the grid or more. */
 async function storedBoxes(
   arrays: readonly ZarrArray[],
   signal: AbortSignal | undefined,

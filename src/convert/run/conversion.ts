@@ -52,7 +52,7 @@ export interface Sources {
   readonly items: readonly SourceItem[];
   /** What makes the conversion the same one. */
   readonly names: readonly string[];
-  /** True where several may be found, each of which may fail without the others. */
+  /** True if several may be found, each of which may fail without the others. */
   readonly isTree: boolean;
 }
 
@@ -203,7 +203,7 @@ export class Conversion {
     await here(prepare(left), most, signal);
   }
 
-  /** Hands sources to a helper until none is left; `left` gets those that it does not take. False where it takes few. */
+  /** Hands sources to a helper until none is left; `left` gets those that it does not take. False if it takes few. */
   async #handOut(
     queue: Iterator<[number, SourceItem]>,
     left: [number, SourceItem][],

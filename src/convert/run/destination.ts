@@ -37,7 +37,7 @@ const DIFFERENCES = {
 
 /** The record of one conversion. It is there from before the first object until all is done. */
 export class ConversionRecord {
-  /** True where an earlier run left it. */
+  /** True if an earlier run left it. */
   readonly isResumed: boolean;
   readonly #store: WritableStore;
   readonly #key: string;
@@ -66,7 +66,7 @@ export class ConversionRecord {
   /**
    * The record at a key, of this conversion: with `resume` the one that an earlier run left, if any. Nothing is written.
    *
-   * @throws CONFLICT where the one there is of another source or of other options
+   * @throws CONFLICT if the one there is of another source or of other options
    */
   static async open(
     store: WritableStore,
@@ -87,7 +87,7 @@ export class ConversionRecord {
     return new ConversionRecord(store, key, identity, stored);
   }
 
-  /** True where the source is done. Throws `CONFLICT` where it has changed since. */
+  /** True if the source is done. Throws `CONFLICT` if it has changed since. */
   isDone(node: string, fingerprint: string, path: string): boolean {
     const known = this.#done.get(node);
     if (known === undefined) return false;
@@ -104,7 +104,7 @@ export class ConversionRecord {
     return this.#begun.get(node);
   }
 
-  /** True where what lies at the node is what an earlier run left halfway. */
+  /** True if what lies at the node is what an earlier run left halfway. */
   isLeftover(node: string): boolean {
     return this.#begun.has(node) && !this.#done.has(node);
   }
@@ -115,7 +115,7 @@ export class ConversionRecord {
     this.#changes++;
   }
 
-  /** The only source is begun. Throws `CONFLICT` where an earlier run had begun it as it was then. */
+  /** The only source is begun. Throws `CONFLICT` if an earlier run had begun it as it was then. */
   beginOnly(fingerprint: string, destination: string): void {
     const known = this.#begun.get("");
     if (known !== undefined && known !== fingerprint)
@@ -135,7 +135,7 @@ export class ConversionRecord {
     this.#begun.delete(node);
   }
 
-  /** True where so much changed that the record is worth writing: in growing steps, as there may be a million sources. */
+  /** True if so much changed that the record is worth writing: in growing steps, as there may be a million sources. */
   get isDue(): boolean {
     return this.#changes > (this.#done.size + this.#begun.size) / STEPS;
   }
@@ -203,7 +203,7 @@ interface DestinationOptions extends StoreOptions {
 
 /**
  * Looks whether a hierarchy can go there at all, before its source is looked at.
- * Throws `CONFLICT` where something lies there that may not be replaced, `BAD_ARGUMENT` for contradicting options.
+ * Throws `CONFLICT` if something lies there that may not be replaced, `BAD_ARGUMENT` for contradicting options.
  */
 export async function checkDestination(
   store: ReadableStore,
@@ -260,7 +260,7 @@ const BATCH = 1000;
  * Deletes every object below a folder, but not those in `keep`, and the folders that are empty then, itself too. No more than
  * a batch of names is held at a time, and nothing is deleted during a listing: some file systems leave names out then.
  *
- * @throws IO where an object that was deleted is still listed
+ * @throws IO if an object that was deleted is still listed
  */
 export async function deleteTree(
   store: WritableStore,

@@ -46,7 +46,7 @@ export interface Helper {
 /** Those that can be had for a conversion. */
 export interface Helpers {
   readonly count: number;
-  /** The next one, once it is ready; undefined where threads do not start. */
+  /** The next one, once it is ready; undefined if threads do not start. */
   start(isResumed: boolean): Promise<Helper | undefined>;
 }
 

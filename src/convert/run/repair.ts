@@ -323,7 +323,7 @@ function isSuperchunks(survey: Survey): survey is ArraySurvey {
   return survey.dialect === "blz-superchunk" && survey.known !== undefined;
 }
 
-/** True where a reader finds nothing wrong. */
+/** True if a reader finds nothing wrong. */
 async function isReadable(store: ReadableStore, path: string): Promise<boolean> {
   try {
     const archive = await open(store, path);

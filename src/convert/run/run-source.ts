@@ -73,7 +73,7 @@ interface ArrayState {
   readonly run: ArrayRun;
   readonly store: ConversionStore;
   readonly pending: Set<Promise<unknown>>;
-  /** True where an earlier run has published it. */
+  /** True if an earlier run has published it. */
   readonly isFinished: boolean;
   /** True once its file has its own name: with the documents, or, where files are not hidden, with its task. */
   isPublished: boolean;
@@ -192,7 +192,7 @@ class SourceExecution {
     return state;
   }
 
-  /** True where the array's documents are there, whole. */
+  /** True if the array's documents are there, whole. */
   async #isPublished({ documents }: ArrayRun): Promise<boolean> {
     const { store } = this.#context;
     for (const { key, bytes } of documents)
@@ -364,7 +364,7 @@ export function folderDocuments(
 
 /** What a conversion's result is made of. */
 interface ResultParts extends Pick<ConvertResult, "entries" | "failures" | "notes" | "renamed"> {
-  /** True where notes begin with the path of their source. */
+  /** True if notes begin with the path of their source. */
   readonly isNamed: boolean;
   /** Nodes that the root's document could have repeated. */
   readonly nodes: number;

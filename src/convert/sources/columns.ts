@@ -44,9 +44,9 @@ export interface Column {
   readonly nbytes: number;
   readonly attrs: JsonObject;
   readonly fillValue: JsonValue | undefined;
-  /** True where `fillValue` has not all bits of the source's: a NaN with a payload, or of the other sign. */
+  /** True if `fillValue` has not all bits of the source's: a NaN with a payload, or of the other sign. */
   readonly isFillInexact: boolean;
-  /** Undefined where no chunk can be copied. */
+  /** Undefined if no chunk can be copied. */
   readonly chunks: OfferedChunks | undefined;
   /** The archive whose chunks hold the values, where it is one. */
   readonly archive: ChunkedArchive | undefined;
@@ -67,7 +67,7 @@ export interface Column {
   rows(start: number, stop: number, signal: AbortSignal | undefined): Promise<Uint8Array>;
 }
 
-/** True where the chunks of an array are its rows in C order, as folders have them. */
+/** True if the chunks of an array are its rows in C order, as folders have them. */
 export function isCutByRows({ chunks, order }: Column): boolean {
   return chunks?.chunkLength !== undefined && order === "C";
 }
@@ -136,7 +136,7 @@ export async function describeColumn(name: string, source: ColumnArray): Promise
   };
 }
 
-/** The chunks as they can be copied; undefined where they are of unequal lengths. */
+/** The chunks as they can be copied; undefined if they are of unequal lengths. */
 function chunksOfArchive(
   archive: ChunkedArchive,
   chunkLength: number | undefined,
@@ -146,7 +146,7 @@ function chunksOfArchive(
     : undefined;
 }
 
-/** Plain bytes as an array: uint8, or what is said of them. Throws `BAD_ARGUMENT` where that does not fit. */
+/** Plain bytes as an array: uint8, or what is said of them. Throws `BAD_ARGUMENT` if that does not fit. */
 export async function describeBytes(
   archive: BytesArchive,
   { dtype: given, shape }: BytesAs,
@@ -199,7 +199,7 @@ function storedDefault({ model: { fillItem, fillValue, dtype } }: ZarrArray): Js
   return wordsOf("get" in values ? values.get(0) : values[0], dtype);
 }
 
-/** False where the words stand for another item than the array's: JSON has one NaN, without a sign and a payload. */
+/** False if the words stand for another item than the array's: JSON has one NaN, without a sign and a payload. */
 function isDefaultExact(array: ZarrArray): boolean {
   const words = storedDefault(array);
   const { dtype, fillItem } = array.model;

@@ -20,7 +20,7 @@ import { withoutMeaning } from "./source-array.ts";
 /** Objects whose change means that an archive has changed; those that exist count. */
 const METADATA = ["", "meta/sizes", "meta/storage", "meta/attributes", "__attrs__", "__rootdirs__"];
 
-/** True where `path` is an archive itself; false for a folder of archives. Needs a store that can list for folders. */
+/** True if `path` is an archive itself; false for a folder of archives. Needs a store that can list for folders. */
 export async function isArchive(
   store: ReadableStore,
   path: string,

@@ -128,7 +128,7 @@ const RUN_BYTES = 8 << 20;
 /** Bytes between chunks that are read along rather than asked for apart. */
 const MOST_GAP = 64 << 10;
 
-/** Why the stored chunks of an array are not chunks of Blosc of its items in C order; undefined where they are. */
+/** Why the stored chunks of an array are not chunks of Blosc of its items in C order; undefined if they are. */
 export function whyNotBlosc({ model, dtype }: ZarrArray): string | undefined {
   const leaf = leafOf(model.chain);
   const [stage, ...others] = leaf.stages;
@@ -222,7 +222,7 @@ function hasTranspose(whole: ZarrArray["model"]["chain"]): boolean {
   }
 }
 
-/** True where all chunks along the first dimension have the length, but for a shorter last one. */
+/** True if all chunks along the first dimension have the length, but for a shorter last one. */
 function isEven({ model }: ZarrArray, length: number): boolean {
   const [axis] = model.axes;
   if (axis === undefined || axis.lengths.length === 1) return true;

@@ -61,7 +61,7 @@ export interface UnevenChunks {
   readonly reason: string;
   /** Cells of `chunkBytes` that are chunks as they lie. */
   readonly copies: readonly CellCopies[];
-  /** Rows of each chunk; undefined where chunks are not cut along the first axis. */
+  /** Rows of each chunk; undefined if chunks are not cut along the first axis. */
   readonly lengths: readonly LengthRun[] | undefined;
 }
 
@@ -104,7 +104,7 @@ function unevenOf(
   };
 }
 
-/** Plain bytes as an array: uint8, or what `dtype` and `shape` say. Throws `BAD_ARGUMENT` where sizes disagree. */
+/** Plain bytes as an array: uint8, or what `dtype` and `shape` say. Throws `BAD_ARGUMENT` if sizes disagree. */
 export function sourceOfBytes(archive: BytesArchive, options: LayoutOptions): SourceArray {
   const dtype: DType = options.dtype ?? { kind: "uint", itemSize: 1, byteOrder: "none" };
   if (dtype.itemSize === 0 || archive.nbytes % dtype.itemSize !== 0) {
@@ -223,7 +223,7 @@ function shapeOf(document: JsonObject): readonly number[] {
 }
 
 /**
- * Throws `BAD_ARGUMENT` where the names that the caller gave fit none of the arrays; returns what is worth a note where they
+ * Throws `BAD_ARGUMENT` if the names that the caller gave fit none of the arrays; returns what is worth a note where they
  * do not fit one of them.
  */
 export function checkNames(
@@ -288,7 +288,7 @@ const BUNDLE_METADATA = "metadata.json";
 const MOST_FOLDERS_ABOVE = 3;
 const MOST_METADATA_BYTES = 64 << 20;
 
-/** What the `metadata.json` of a bundle of minute bars says of the prices of one of its tables; undefined where there is none. */
+/** What the `metadata.json` of a bundle of minute bars says of the prices of one of its tables; undefined if there is none. */
 export async function findOhlcRatio(
   place: Pick<SourceArchive, "store" | "path">,
   names: readonly string[],

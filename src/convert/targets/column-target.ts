@@ -66,7 +66,7 @@ export interface ColumnFormat {
   readonly format: ConvertFormat;
   /** Extension of its files; undefined: it makes folders, and tables are one folder. */
   readonly ending?: string;
-  /** True where plain bytes can stay such. */
+  /** True if plain bytes can stay such. */
   readonly holdsBytes?: boolean;
   /** True for files that hold whole tables. */
   readonly holdsTables?: boolean;

@@ -34,7 +34,7 @@ export interface FileColumn {
   readonly codec: JoinableCodec;
   /** The chunks whose blocks are pages, where their streams can be carried over. */
   readonly stored: StoredChunks | undefined;
-  /** False where values of the leaf must not be split into streams of their bytes. */
+  /** False if values of the leaf must not be split into streams of their bytes. */
   readonly mayBeSplit: boolean;
   readonly hasStatistics: boolean;
   /** Leaves of strings of which one was not UTF-8. */
@@ -132,7 +132,7 @@ function needsValues(file: FileColumn, header: ChunkHeader): boolean {
 /** Why a column is recoded whose bytes are shuffled. */
 export const WHY_NOT_SPLIT = "not all readers know BYTE_STREAM_SPLIT of this type";
 
-/** Why no block of a chunk is a page as it lies; undefined where blocks are. */
+/** Why no block of a chunk is a page as it lies; undefined if blocks are. */
 function whyNotRestream(
   { schema, mayBeSplit }: FileColumn,
   header: ChunkHeader,
@@ -190,7 +190,7 @@ function* chunkPages(
   if (waiting < to) yield* encodedPages(file, rowsAt(waiting, to), context, false);
 }
 
-/** A block as a page; undefined where some of its values are null, so that they cannot stay where they are. */
+/** A block as a page; undefined if some of its values are null, so that they cannot stay where they are. */
 function restreamedPage(
   { schema: { leaves }, rowBytes, codec, hasStatistics }: FileColumn,
   block: BloscPage,
@@ -294,7 +294,7 @@ function readingStep({ column, rowBytes }: FileColumn): number {
   return Math.max(1, Math.floor(READ_BYTES / rowBytes / length)) * length;
 }
 
-/** True where the pages of a run of rows from here on are those of any longer run: a chunk begins, or what is read at a time. */
+/** True if the pages of a run of rows from here on are those of any longer run: a chunk begins, or what is read at a time. */
 export function beginsAfresh(file: FileColumn, row: number): boolean {
   const { stored, rowBytes, column } = file;
   if (stored === undefined) return row % readingStep(file) === 0;

@@ -99,7 +99,7 @@ export class ParquetParts {
   /**
    * Bytes `[first, end)`, in pieces.
    *
-   * @throws STALE where the archive is not what it was; the codes of reading
+   * @throws STALE if the archive is not what it was; the codes of reading
    */
   async *read(first: number, end: number, context: PartsContext): AsyncGenerator<Uint8Array> {
     const cut = (bytes: Uint8Array, offset: number): Uint8Array =>

@@ -110,7 +110,7 @@ function priceScale(piece: Piece, options: ConvertOptions): number | undefined {
   return piece.priceScale ?? (isZipline(piece, options) ? DAILY_SCALE : undefined);
 }
 
-/** What a column of zipline becomes; undefined where it stays a number. */
+/** What a column of zipline becomes; undefined if it stays a number. */
 function ziplineType(name: string, scale: number, { parquet }: ConvertOptions): SchemaOptions["as"] {
   if (name === "day") return "day";
   const prices = parquet?.prices ?? "raw";

@@ -251,7 +251,7 @@ async function* shardOf(
   yield await encodeShardIndex(entries, [perShard], TRANSFORMER_INDEX);
 }
 
-/** Throws `CONFLICT` where a node is, or another kind of hierarchy. Returns the hierarchy's folder where it is not there yet. */
+/** Throws `CONFLICT` if a node is, or another kind of hierarchy. Returns the hierarchy's folder where it is not there yet. */
 async function claim(
   store: WritableStore,
   base: string,

@@ -68,7 +68,7 @@ function parseArray(document: JsonObject, path: string): ArrayModel {
   return parsed;
 }
 
-/** What makes the object of a task; false where nothing is stored. */
+/** What makes the object of a task; false if nothing is stored. */
 function objectWriter(
   { node: array, document, recoding, whyEncoded }: ZarrArrayJob,
   own: string,

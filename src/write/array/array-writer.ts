@@ -28,7 +28,7 @@ export interface MirrorMaker {
   /**
    * Looks whether an array can be made with a mirror; writes nothing.
    *
-   * @throws UNSUPPORTED for rows that the other format cannot hold; CONFLICT where something is in the way
+   * @throws UNSUPPORTED for rows that the other format cannot hold; CONFLICT if something is in the way
    */
   check(
     place: { readonly store: WritableStore; readonly path: string },
@@ -69,7 +69,7 @@ interface TailPlan {
 export class ArrayWriter {
   readonly root: ArrayRoot;
   readonly files: SuperchunkFiles;
-  /** Chunks that the next commit changes in place; undefined where chunks are never changed so. */
+  /** Chunks that the next commit changes in place; undefined if chunks are never changed so. */
   readonly changes: InPlaceChanges | undefined;
   /** Makes what goes into the next superchunk or patch. */
   readonly chunks: ColumnChunks;
@@ -85,7 +85,7 @@ export class ArrayWriter {
   /** Planned: rows that a repair filled, and that were not set since. [FG-15] */
   filled: readonly RowSpan[] = [];
   buffer: RowBuffer;
-  /** True where something is planned that is not committed. */
+  /** True if something is planned that is not committed. */
   isDirty = false;
   /** Encoded whole chunks behind the planned runs, for each column; some still being made. */
   #pending: (StoredChunk | Promise<StoredChunk>)[][] = [];
@@ -322,7 +322,7 @@ export class ArrayWriter {
     await this.files.mirror?.afterCommit(this.committed);
   }
 
-  /** True where the end of the array is planned as it was committed. */
+  /** True if the end of the array is planned as it was committed. */
   get #isKept(): boolean {
     const { runs, revision } = this.#kept ?? {};
     return this.#pendingChunks === 0 && runs === this.runs && revision === this.buffer.revision;
@@ -368,7 +368,7 @@ export class ArrayWriter {
     await root.store.delete(arrayJournalKey(root.path, journal));
   }
 
-  /** True where some superchunk is of version 4 after the next commit. */
+  /** True if some superchunk is of version 4 after the next commit. */
   #movesChunks(): boolean {
     const isReserved = this.settings.reserve !== undefined && this.files.keepsReserve;
     return this.committed.layout.isMoved === true || this.changes?.moves === true || isReserved;

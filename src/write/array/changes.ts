@@ -345,7 +345,7 @@ export async function listPlaces({
   return infos;
 }
 
-/** Stored bytes of superchunks in folders; undefined where these must not be read. */
+/** Stored bytes of superchunks in folders; undefined if these must not be read. */
 async function bytesOf(
   folders: readonly PlacedKey[],
   numbers: ReadonlySet<number>,

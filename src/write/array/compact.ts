@@ -56,7 +56,7 @@ async function countInFile(writer: ArrayWriter, number: number): Promise<number 
   return column && (await readHeader(writer, column, number))?.nchunks;
 }
 
-/** True where a superchunk is not walkable, in any column. */
+/** True if a superchunk is not walkable, in any column. */
 async function isOfVersion4(writer: ArrayWriter, number: number): Promise<boolean> {
   for (const column of writer.columns)
     if ((await readHeader(writer, column, number))?.version === 4) return true;

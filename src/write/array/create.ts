@@ -102,7 +102,7 @@ export interface CreateOptions extends CutOptions, ReserveOptions, WriteOptions 
  * Makes an array at a key of a store (`""` is its root) and opens it for writing. It is there, empty, at once and as a
  * whole, or not at all.
  *
- * @throws CONFLICT where something is there already; BAD_ARGUMENT, LIMIT, UNSUPPORTED; NO_SPACE, IO
+ * @throws CONFLICT if something is there already; BAD_ARGUMENT, LIMIT, UNSUPPORTED; NO_SPACE, IO
  */
 export async function createArray(
   store: WritableStore,
@@ -320,7 +320,7 @@ async function refusePlaced(store: WritableStore, path: string): Promise<void> {
   );
 }
 
-/** Throws `UNSUPPORTED` where a writer could not keep an array a Zarr array that is to be one. */
+/** Throws `UNSUPPORTED` if a writer could not keep an array a Zarr array that is to be one. */
 function assertMirror(
   store: ReadableStore,
   path: string,

@@ -355,7 +355,7 @@ export interface ArrayMirror {
    * Looks whether the array can be shown with other settings, and takes note of them, durably. Resolves with these; where
    * `isFree`, with another superchunklen if readers that know the former one could take shards for others.
    *
-   * @throws UNSUPPORTED for what the other format cannot show, or not under names that readers know; CONFLICT where something
+   * @throws UNSUPPORTED for what the other format cannot show, or not under names that readers know; CONFLICT if something
    * is in the way
    */
   admit(settings: ArraySettings, isFree?: boolean): Promise<ArraySettings>;

@@ -24,7 +24,7 @@ export class ArrayRoot {
   lostAnswers = 0;
   #removing: Promise<void> = Promise.resolve();
 
-  /** `committed` is `meta/sizes` as it was read; undefined where there is none. */
+  /** `committed` is `meta/sizes` as it was read; undefined if there is none. */
   constructor(store: WritableStore, path: string, committed: Uint8Array | undefined) {
     this.store = store;
     this.path = path;
@@ -35,7 +35,7 @@ export class ArrayRoot {
     return this.#committed;
   }
 
-  /** True where a commit was sent and not answered: it may be there, or come yet. */
+  /** True if a commit was sent and not answered: it may be there, or come yet. */
   get isUncertain(): boolean {
     return this.#attempted !== undefined;
   }
@@ -52,7 +52,7 @@ export class ArrayRoot {
   /**
    * Puts a file under a name that no generation of this epoch has named; durable when resolved.
    *
-   * @throws CONFLICT where there is such a file: of an attempt that failed, or of another writer who may commit it yet
+   * @throws CONFLICT if there is such a file: of an attempt that failed, or of another writer who may commit it yet
    */
   async publish(key: string, pieces: readonly Uint8Array[]): Promise<void> {
     const { store } = this;
@@ -69,7 +69,7 @@ export class ArrayRoot {
   /**
    * The commit: replaces `meta/sizes`, if it is still what this writer committed last. Durable when resolved.
    *
-   * @throws CONFLICT where another writer was faster; NOT_FOUND where the array has been removed
+   * @throws CONFLICT if another writer was faster; NOT_FOUND if the array has been removed
    */
   async commit(sizes: Uint8Array): Promise<void> {
     const { store } = this;

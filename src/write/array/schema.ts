@@ -88,7 +88,7 @@ export async function deleteColumn(writer: ArrayWriter, name: string): Promise<v
   writer.root.remove(keys);
 }
 
-/** Throws `CONFLICT` where the file system has the folder of a column under the name of a new one. */
+/** Throws `CONFLICT` if the file system has the folder of a column under the name of a new one. */
 function assertApartFrom({ root, columns }: ArrayWriter, { folder }: ColumnLayout): Promise<void> {
   return assertApart(root.store, [...columns.map((column) => column.folder), folder]);
 }

@@ -186,7 +186,7 @@ export class SharedArray extends QueuedEditor {
    * Appends rows. They are committed by full superchunks, and the others by `flush`; `publish` commits them earlier. Rows of one
    * `flush` that fit into 1 MiB are next to one another; between more rows, and between two flushes, there may be rows of other writers.
    *
-   * @throws BAD_ARGUMENT for values that do not fit; CONFLICT where others were faster each time, or another program changed the
+   * @throws BAD_ARGUMENT for values that do not fit; CONFLICT if others were faster each time, or another program changed the
    * array; NO_SPACE, IO: `flush` then tries again what was not committed
    */
   override append(source: unknown, { publish, signal }: AppendOptions = {}): Promise<void> {
@@ -279,7 +279,7 @@ export class SharedArray extends QueuedEditor {
     this.#batch = undefined;
   }
 
-  /** What a batch changes; undefined where something is to be read again first. */
+  /** What a batch changes; undefined if something is to be read again first. */
   async #plan(batch: Batch): Promise<Change | undefined> {
     const { chunklen } = this.#settings;
     const { layout, rows: before, version } = this.#shared.base;

@@ -127,7 +127,7 @@ export class SharedCommits {
     }
   }
 
-  /** Waits, the longer the more often others were faster, by chance. Throws `CONFLICT` where that was too often. */
+  /** Waits, the longer the more often others were faster, by chance. Throws `CONFLICT` if that was too often. */
   async wait(tries: number): Promise<void> {
     if (tries === 0) return;
     if (tries >= MAX_TRIES)
@@ -160,7 +160,7 @@ export class SharedCommits {
     this.#next = Math.max(this.#next, this.reservation?.first ?? 0);
   }
 
-  /** Reserves numbers in place of those that are left; false where another writer was faster. `commits`: of rows, so far. */
+  /** Reserves numbers in place of those that are left; false if another writer was faster. `commits`: of rows, so far. */
   reserve(commits: number): Promise<boolean> {
     const { layout, rows } = this.#base;
     this.#next = layout.next;
@@ -168,12 +168,12 @@ export class SharedCommits {
     return this.#swap({ next, rows, bytes: 0, commits }, { first: layout.next, count: NUMBERS });
   }
 
-  /** Commits on top of the newest commit that is known; false where that is not the newest any more. Durable when resolved. */
+  /** Commits on top of the newest commit that is known; false if that is not the newest any more. Durable when resolved. */
   commit(change: Change): Promise<boolean> {
     return this.#swap(change, { first: Math.max(1, this.#next), count: this.free });
   }
 
-  /** Gives back what is reserved; false where another writer was faster. */
+  /** Gives back what is reserved; false if another writer was faster. */
   leave(): Promise<boolean> {
     return this.#swap({ rows: this.#base.rows, bytes: 0, commits: 0 }, undefined);
   }

@@ -393,7 +393,7 @@ export class WritableArray extends Editable {
     return items !== undefined && items.length > 0 && items.length % rowBytes === 0 ? items : undefined;
   }
 
-  /** Takes rows into memory where nothing else has to be done; true where it did. */
+  /** Takes rows into memory where nothing else has to be done; true if it did. */
   #takeNow(items: Uint8Array): boolean {
     if (!this.#line.isFree || this.#setter !== undefined) return false;
     return this.#writer.takeNow(items) === items.length;

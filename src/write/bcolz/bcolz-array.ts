@@ -100,7 +100,7 @@ export class BcolzArray extends QueuedEditor {
   /**
    * Opens a carray or a table, and finishes what an interrupted writer began.
    *
-   * @throws NOT_FOUND; CONFLICT where it is linked by symbolic links, or another program wrote over an interrupted change;
+   * @throws NOT_FOUND; CONFLICT if it is linked by symbolic links, or another program wrote over an interrupted change;
    * LIMIT, UNSUPPORTED, and the codes of damage
    */
   static async open(store: WritableStore, path: string, options: BcolzOptions = {}): Promise<BcolzArray> {
@@ -145,7 +145,7 @@ export class BcolzArray extends QueuedEditor {
    * count all together when this resolves, those of a stream for a table piece by piece.
    *
    * @throws BAD_ARGUMENT for values that do not fit, and for columns that are missing, unknown or of different lengths: none of
-   * the rows are appended then; CONFLICT where another writer was faster
+   * the rows are appended then; CONFLICT if another writer was faster
    */
   override append(values: unknown, options: LongOptions = {}): Promise<void> {
     return this.line.run(async () => {

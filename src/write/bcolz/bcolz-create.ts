@@ -56,7 +56,7 @@ interface CarrayResult {
 /**
  * Makes a carray in a folder that has none.
  *
- * @throws CONFLICT where there is an array; BAD_ARGUMENT, LIMIT, UNSUPPORTED
+ * @throws CONFLICT if there is an array; BAD_ARGUMENT, LIMIT, UNSUPPORTED
  */
 export async function createCarray(
   store: WritableStore,
@@ -166,7 +166,7 @@ export function findColumn(state: TableState, name: string): TableColumn {
   );
 }
 
-/** The commit of a change of columns: replaces `__rootdirs__`. Throws `CONFLICT` where another writer was faster. */
+/** The commit of a change of columns: replaces `__rootdirs__`. Throws `CONFLICT` if another writer was faster. */
 export async function commitColumns(state: TableState, columns: readonly TableColumn[]): Promise<void> {
   const { store, path, rootdirs, version, hasDirs } = state;
   const key = joinKey(path, "__rootdirs__");
@@ -198,7 +198,7 @@ interface TableResult {
 /**
  * Makes a table in a folder that has none. It is there once `__rootdirs__` is.
  *
- * @throws CONFLICT where there is something; BAD_ARGUMENT for columns of different lengths; LIMIT, UNSUPPORTED
+ * @throws CONFLICT if there is something; BAD_ARGUMENT for columns of different lengths; LIMIT, UNSUPPORTED
  */
 export async function createTable(
   store: WritableStore,

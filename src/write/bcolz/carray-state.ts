@@ -31,7 +31,7 @@ const COMPRESSORS: readonly string[] = ["blosclz", "lz4", "lz4hc", "snappy", "zl
 /**
  * Reads the carray at `path`.
  *
- * @throws NOT_FOUND; LIMIT where its chunks are longer than Blosc's; UNSUPPORTED for what is not a carray (a BLZ root is never made one) and for Python objects; damage
+ * @throws NOT_FOUND; LIMIT if its chunks are longer than Blosc's; UNSUPPORTED for what is not a carray (a BLZ root is never made one) and for Python objects; damage
  */
 export async function readCarray(
   store: WritableStore,

@@ -172,7 +172,7 @@ export interface NamedState {
 /**
  * Appends rows to all columns: for each its bytes. Durable when resolved.
  *
- * @throws BAD_ARGUMENT where the lengths differ; nothing has been appended then. CONFLICT where another writer was faster
+ * @throws BAD_ARGUMENT if the lengths differ; nothing has been appended then. CONFLICT if another writer was faster
  */
 export async function appendRows(
   columns: readonly NamedState[],
@@ -200,7 +200,7 @@ export async function appendRows(
   for (let i = columns.length - 1; i >= 0; i--) await commitRows(at(columns, i).state, at(staged, i));
 }
 
-/** Throws `BAD_ARGUMENT` where columns have different lengths. */
+/** Throws `BAD_ARGUMENT` if columns have different lengths. */
 export function checkLengths(names: readonly string[], lengths: readonly number[]): void {
   const other = lengths.findIndex((length) => length !== lengths[0]);
   if (other < 0) return;

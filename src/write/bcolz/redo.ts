@@ -51,7 +51,7 @@ export async function commitRedo(
  * Finishes what a commit began, in this session or one that was interrupted, and removes staged chunks without a commit. Done
  * twice it changes nothing more.
  *
- * @throws CONFLICT where another program has changed the array since; nothing is changed or removed then
+ * @throws CONFLICT if another program has changed the array since; nothing is changed or removed then
  */
 export async function finishRedo(
   store: WritableStore,

@@ -35,7 +35,7 @@ interface AddColumnOptions extends Omit<CarrayOptions, "attrs"> {
 /**
  * Adds a column with as many rows as the table has.
  *
- * @throws CONFLICT where there is such a column, or an array in its folder; BAD_ARGUMENT for another number of rows
+ * @throws CONFLICT if there is such a column, or an array in its folder; BAD_ARGUMENT for another number of rows
  */
 export async function addColumn(
   store: WritableStore,
@@ -104,7 +104,7 @@ export async function deleteColumn(store: WritableStore, path: string, name: str
 /**
  * Renames a column, and its folder with it, for bcolz looks for no other.
  *
- * @throws NOT_FOUND; CONFLICT where there is such a column, or an array in its folder; BAD_ARGUMENT
+ * @throws NOT_FOUND; CONFLICT if there is such a column, or an array in its folder; BAD_ARGUMENT
  */
 export async function renameColumn(
   store: WritableStore,

@@ -42,8 +42,8 @@ import { cutPieces } from "./pieces.ts";
  *
  * An array of numpy gets a new shape with it. Files without offsets are rewritten.
  *
- * @throws LIMIT where the offsets table is full (`grow` goes on), BAD_ARGUMENT where bytes are not whole rows,
- * CONFLICT where another writer was faster, UNSUPPORTED, NOT_FOUND, and the codes of damage
+ * @throws LIMIT if the offsets table is full (`grow` goes on), BAD_ARGUMENT if bytes are not whole rows,
+ * CONFLICT if another writer was faster, UNSUPPORTED, NOT_FOUND, and the codes of damage
  */
 export async function appendToBloscpack(
   store: WritableStore,
@@ -327,7 +327,7 @@ function checkInPlace(state: BloscpackState, options: BloscpackAppendOptions): v
 // takes the rest, and is the commit. Foreign readers refuse the file meanwhile. @see FORMAT.md [FR]
 
 /**
- * Appends; `checkRoom` throws where so many chunks have no offsets. Throws `CONFLICT` where the file has other names, before
+ * Appends; `checkRoom` throws where so many chunks have no offsets. Throws `CONFLICT` if the file has other names, before
  * anything is written: bytes behind the end are bytes behind the index of a linked file's shard.
  */
 async function appendInPlace(

@@ -258,7 +258,7 @@ function wrongSize(expected: number, found: unknown): SuperchunkError {
   );
 }
 
-/** The metadata section. Throws `BAD_ARGUMENT` where it has no room. */
+/** The metadata section. Throws `BAD_ARGUMENT` if it has no room. */
 export async function packMetadata(
   value: JsonInput,
   options: BloscpackMetadataOptions = {},

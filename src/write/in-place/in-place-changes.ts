@@ -92,7 +92,7 @@ export class InPlaceChanges {
     return this.#files.size === 0;
   }
 
-  /** True where a file is of version 4 once the plan is carried out. */
+  /** True if a file is of version 4 once the plan is carried out. */
   get moves(): boolean {
     return [...this.#opened.values()].some(({ file }) => file.version === 4);
   }
@@ -106,10 +106,10 @@ export class InPlaceChanges {
   }
 
   /**
-   * Plans that a chunk of the array gets other bytes in all columns. False where it has to go another way: its superchunk is
+   * Plans that a chunk of the array gets other bytes in all columns. False if it has to go another way: its superchunk is
    * not one of the committed ones, or the journal is full.
    *
-   * @throws CONFLICT where a file has other names; the codes of damage
+   * @throws CONFLICT if a file has other names; the codes of damage
    */
   async take(
     index: number,
@@ -133,7 +133,7 @@ export class InPlaceChanges {
   }
 
   /**
-   * Puts the journal of what concerns the superchunks of a layout; its name, which the commit must give. Undefined where that
+   * Puts the journal of what concerns the superchunks of a layout; its name, which the commit must give. Undefined if that
    * is nothing. Durable when resolved.
    */
   async publish(layout: StoredLayout): Promise<string | undefined> {
@@ -192,7 +192,7 @@ export class InPlaceChanges {
     }
   }
 
-  /** The file, opened; undefined where chunks cannot change in it. */
+  /** The file, opened; undefined if chunks cannot change in it. */
   async #open(key: string, number: number, column: number): Promise<InPlaceFile | undefined> {
     const known = this.#opened.get(key);
     if (known !== undefined) return known.file;
@@ -225,7 +225,7 @@ export class InPlaceChanges {
  * Makes the writes of the journal that a layout names, if the array is still what the writer committed. Durable when
  * resolved; can be done again. `planned` may have them in memory.
  *
- * @throws CONFLICT where another writer has committed; INCOMPLETE and the codes of damage where the journal cannot be read
+ * @throws CONFLICT if another writer has committed; INCOMPLETE and the codes of damage where the journal cannot be read
  */
 export async function makeChanges(
   root: ArrayRoot,
@@ -284,7 +284,7 @@ export class InPlaceFile {
 
   /**
    * The place of a chunk, which is the `index`-th of its archive (default: of this file), and has `nbytes` decoded bytes
-   * (default: what its own header says). Throws `BAD_ARGUMENT` where the file has no such chunk.
+   * (default: what its own header says). Throws `BAD_ARGUMENT` if the file has no such chunk.
    */
   async place(
     store: ReadableStore,

@@ -40,7 +40,7 @@ const PLACES = 4096;
 /**
  * Plans taking over the array at a key of a store. Reads metadata and the tables of all superchunks.
  *
- * @throws NOT_FOUND without an archive; UNSUPPORTED where it is none of superchunks, or one that has to be copied
+ * @throws NOT_FOUND without an archive; UNSUPPORTED if it is none of superchunks, or one that has to be copied
  * first; the codes of damage
  */
 export async function planAdoption(
@@ -135,7 +135,7 @@ async function readCut(
   return { counts: [...counts.values()], checksums, cbytes };
 }
 
-/** What all columns have in common. Throws `UNSUPPORTED` where they have not, or superchunks differ. */
+/** What all columns have in common. Throws `UNSUPPORTED` if they have not, or superchunks differ. */
 function agree(
   store: ReadableStore,
   path: string,

@@ -13,7 +13,7 @@ const FILES = ["meta/sizes", "__rootdirs__", "meta/storage", "meta/attributes", 
  * Makes sure that nothing is in the way; with `overwrite` by removing the archive that is there, of a table with its
  * columns. What an interruption leaves of it is not an archive any more.
  *
- * @throws CONFLICT where there is one, or a part of one, without `overwrite`
+ * @throws CONFLICT if there is one, or a part of one, without `overwrite`
  */
 export async function clearPlace(store: WritableStore, path: string, overwrite: boolean): Promise<void> {
   const data = joinKey(path, "data");

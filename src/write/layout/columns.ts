@@ -9,7 +9,7 @@ import { fieldSize } from "../../values/values.ts";
 
 /** One folder of superchunks. Sizes in bytes. */
 export interface ColumnLayout {
-  /** Name of the field; undefined where the array has one folder. */
+  /** Name of the field; undefined if the array has one folder. */
   readonly name: string | undefined;
   readonly folder: string;
   /** Of the column's items: the typesize that Blosc is told. */
@@ -125,7 +125,7 @@ const PROBE = "superchunk-probe";
  * Makes sure that no two of these folders are one. Writes only where names differ in nothing but case or composition, and
  * takes that away again.
  *
- * @throws CONFLICT where two are
+ * @throws CONFLICT if two are
  */
 export async function assertApart(store: WritableStore, folders: readonly string[]): Promise<void> {
   const alike = new Map<string, string[]>();

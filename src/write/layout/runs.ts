@@ -94,7 +94,7 @@ export function* removedNumbers(
   for (const { number } of old.patches) if (!isKept(number)) yield number;
 }
 
-/** True where a run of the sorted list has the number. */
+/** True if a run of the sorted list has the number. */
 function findRun(sorted: readonly Run[], number: number): boolean {
   let low = 0;
   let high = sorted.length;
@@ -141,7 +141,7 @@ export function mergeTail(
   return { before, whole };
 }
 
-/** The runs with one superchunk in the place of several; undefined where these are not there one after another any more. */
+/** The runs with one superchunk in the place of several; undefined if these are not there one after another any more. */
 export function replacePlaces(
   runs: readonly Run[],
   replaced: readonly RunPlace[],

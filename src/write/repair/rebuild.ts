@@ -172,7 +172,7 @@ export async function repairInPlace(
   return { filled: writer.filled, aside: options.discard === true ? undefined : aside };
 }
 
-/** Reads and checks the whole array. Throws `IO` where something of it is not right. */
+/** Reads and checks the whole array. Throws `IO` if something of it is not right. */
 async function readBack(store: WritableStore, path: string, aside: string | undefined): Promise<void> {
   const array = showGeneration(await readGeneration(store, path, undefined, {}), {});
   const { findings } = await array.verify();
@@ -224,7 +224,7 @@ const PIECE = 8 << 20;
 
 /**
  * Gives objects of the array at `root` a second name, or copies them where the store has no second names, before anything
- * replaces them. Durable when resolved. Resolves with the folder's key; undefined where there was nothing to keep.
+ * replaces them. Durable when resolved. Resolves with the folder's key; undefined if there was nothing to keep.
  */
 export async function setAside(
   store: WritableStore,

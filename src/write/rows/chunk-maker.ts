@@ -47,7 +47,7 @@ export class ChunkMaker {
     this.#encoding = new Encoding(encoder);
   }
 
-  /** True where data are not needed any more once a call has returned. */
+  /** True if data are not needed any more once a call has returned. */
   get isHere(): boolean {
     return this.#encoding.isHere;
   }
@@ -134,7 +134,7 @@ export class ChunkMaker {
     return [chunk];
   }
 
-  /** Lets a helper make a chunk from a copy of the data; undefined where none takes them. */
+  /** Lets a helper make a chunk from a copy of the data; undefined if none takes them. */
   #helped(data: Uint8Array, typesize: number): BegunChunk | undefined {
     const made = this.#encoding.helper?.offer(data, { ...this.#options, typesize }, (length) => {
       const room = this.#arena.reserve(length + this.#digestLength);
@@ -213,7 +213,7 @@ class Encoding {
     return encodeSync(data, options);
   }
 
-  /** True where chunks are made in the calling thread, but for those that a helper takes. */
+  /** True if chunks are made in the calling thread, but for those that a helper takes. */
   get isHere(): boolean {
     return this.#helper !== undefined || this.parallel === 1;
   }

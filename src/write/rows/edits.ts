@@ -140,7 +140,7 @@ export function columnEdits(
   });
 }
 
-/** True where the last changes leave nothing of the `nbytes` bytes that were there. */
+/** True if the last changes leave nothing of the `nbytes` bytes that were there. */
 export function isCovered(edits: readonly ByteEdit[], nbytes: number): boolean {
   return edits.some(({ at, bytes, length = bytes.length }) => at === 0 && length === nbytes);
 }

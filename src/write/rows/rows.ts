@@ -81,7 +81,7 @@ function isLists(source: object): boolean {
   return isSlice || Symbol.iterator in source || Symbol.asyncIterator in source || "getReader" in source;
 }
 
-/** The columns as items of the struct. Throws `BAD_ARGUMENT` where their lengths differ. */
+/** The columns as items of the struct. Throws `BAD_ARGUMENT` if their lengths differ. */
 async function joinColumns(
   columns: readonly AsyncGenerator<Uint8Array>[],
   { fields, itemSize }: Extract<DType, { kind: "struct" }>,

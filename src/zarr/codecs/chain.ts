@@ -65,7 +65,7 @@ export interface ChainContext {
 }
 
 /**
- * The chain of a list of codecs. Throws `BAD_FIELD` where it contradicts itself or the chunk's shape, `UNSUPPORTED`
+ * The chain of a list of codecs. Throws `BAD_FIELD` if it contradicts itself or the chunk's shape, `UNSUPPORTED`
  * for codecs that are not known here.
  */
 export function parseChain(
@@ -139,7 +139,7 @@ export function parseChain(
 export const NUMCODECS =
   "shuffle, delta, astype, fixedscaleoffset, quantize, bitround, packbits, zlib, lz4, crc32, adler32 and fletcher32";
 
-/** A filter from array to array of numcodecs, by its name in Zarr v3; undefined where it is none. */
+/** A filter from array to array of numcodecs, by its name in Zarr v3; undefined if it is none. */
 function numcodecsFilter(
   name: string,
   configuration: JsonObject,
@@ -161,7 +161,7 @@ function endianOf(entries: readonly JsonValue[]): "little" | "big" | undefined {
   return undefined;
 }
 
-/** A codec from bytes to bytes by name, those of numcodecs included; undefined where there is none. Throws `BAD_FIELD`. */
+/** A codec from bytes to bytes by name, those of numcodecs included; undefined if there is none. Throws `BAD_FIELD`. */
 export function stageOf(
   name: string,
   configuration: JsonObject,

@@ -124,7 +124,7 @@ export interface FilterContext {
   readonly byteOrder?: "little" | "big" | undefined;
 }
 
-/** The filter of a name; undefined where there is none. Throws `BAD_FIELD`, and `UNSUPPORTED` for dtypes that it has not here. */
+/** The filter of a name; undefined if there is none. Throws `BAD_FIELD`, and `UNSUPPORTED` for dtypes that it has not here. */
 export function arrayFilterOf(
   name: string,
   configuration: JsonObject,
@@ -272,7 +272,7 @@ const SUM = 4;
 /** Words that fit into 32 bits before sums are folded. */
 const WORDS_AT_ONCE = 360;
 
-/** The codec of a name; undefined where there is none. Throws `BAD_FIELD`. */
+/** The codec of a name; undefined if there is none. Throws `BAD_FIELD`. */
 export function byteFilterOf(name: string, configuration: JsonObject, place: FieldPlace): Stage | undefined {
   switch (name) {
     case "shuffle":

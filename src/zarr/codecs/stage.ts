@@ -7,7 +7,7 @@ import type { JsonObject } from "../../format/types.ts";
 export interface Stage {
   /** The codec's name in metadata. */
   readonly name: string;
-  /** The codec in Zarr v3's words; undefined where it has none for it. */
+  /** The codec in Zarr v3's words; undefined if it has none for it. */
   readonly v3: JsonObject | undefined;
   /** Set for a blosc stage: chunks that can be decoded in part. */
   readonly isBlosc?: true;
@@ -19,7 +19,7 @@ export interface Stage {
   readonly isReadOnly?: true;
   /** Encoded bytes for so many decoded ones, where that is another rule than a fixed overhead. */
   readonly encodedLength?: (nbytes: number) => number;
-  /** Bytes that it adds, where that is the same for every input; undefined where the size varies. */
+  /** Bytes that it adds, where that is the same for every input; undefined if the size varies. */
   readonly fixedOverhead: number | undefined;
   /**
    * Decodes. `limit` is the most that may come out; exactly that where `exact`. Where `out` is given, which has
@@ -64,7 +64,7 @@ export interface CustomCodecs {
   readonly [name: string]: { fromConfig(configuration: JsonObject): CustomCodec };
 }
 
-/** The codec of the caller's own with this name; undefined where there is none. Throws what `fromConfig` throws. */
+/** The codec of the caller's own with this name; undefined if there is none. Throws what `fromConfig` throws. */
 export function customStage(
   name: string,
   configuration: JsonObject,

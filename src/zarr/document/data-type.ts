@@ -94,7 +94,7 @@ export function withByteOrder(dtype: DType, byteOrder: "little" | "big"): DType 
   return { ...dtype, byteOrder };
 }
 
-/** True where the order of an item's bytes means something. */
+/** True if the order of an item's bytes means something. */
 export function hasByteOrder(dtype: DType): boolean {
   if (dtype.kind === "struct") return dtype.fields.some((field) => hasByteOrder(field.dtype));
   return dtype.byteOrder !== "none" && dtype.itemSize > 1;

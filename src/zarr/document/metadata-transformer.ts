@@ -199,7 +199,7 @@ function parseCompressor(value: JsonValue | undefined, place: FieldPlace): JsonO
   return { ...asObject(object["configuration"] ?? {}, below(place, "configuration")), id };
 }
 
-/** `chunks_per_shard` of the sharding transformer; undefined where there is none. */
+/** `chunks_per_shard` of the sharding transformer; undefined if there is none. */
 function parseTransformers(
   value: JsonValue | undefined,
   dimensions: number,

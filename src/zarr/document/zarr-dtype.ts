@@ -288,7 +288,7 @@ interface Fill {
   readonly item: Uint8Array;
 }
 
-/** The fill value for a stored default, or undefined where the data type cannot hold it. */
+/** The fill value for a stored default, or undefined if the data type cannot hold it. */
 function fillFrom(dtype: DType, stored: JsonValue): Fill | undefined {
   if (dtype.kind === "complex") return complexFill(dtype, stored);
   if (dtype.kind === "struct") return structFill(dtype, stored);

@@ -68,7 +68,7 @@ function innermostShape({ serializer, order }: Chain, shape: readonly number[]):
 /** One dimension of the grid of (inner) chunks. */
 interface ChunkAxis {
   readonly axis: GridAxis;
-  /** Items of an inner chunk; undefined where chunks are those of the grid. */
+  /** Items of an inner chunk; undefined if chunks are those of the grid. */
   readonly length: number | undefined;
   /** Chunks. */
   readonly count: number;
@@ -131,7 +131,7 @@ function gridOf(document: JsonObject): JsonValue {
   return grid?.configuration?.["chunk_shapes"] ?? null;
 }
 
-/** True where shards at any depth are compressed as a whole: such a shard is listed as one chunk. */
+/** True if shards at any depth are compressed as a whole: such a shard is listed as one chunk. */
 function isShardCompressed({ serializer, stages }: Chain): boolean {
   return serializer.kind === "sharding" && (stages.length > 0 || isShardCompressed(serializer.inner));
 }

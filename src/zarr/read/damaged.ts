@@ -195,7 +195,7 @@ class ArraySurvey implements ZarrSurvey {
     }
   }
 
-  /** What is wrong with a chunk; undefined where its values can be read. */
+  /** What is wrong with a chunk; undefined if its values can be read. */
   async #flawIn({ start, shape }: Piece, key: string): Promise<Flaw | undefined> {
     const region = start.map((from, d) => ({
       start: from,
@@ -219,7 +219,7 @@ class ArraySurvey implements ZarrSurvey {
     this.holes.push({ ...named, chunk: this.#indexOf(start), from, to, ...flaw });
   }
 
-  /** Makes a chunk one that its shard does not store; false where the index of the shard cannot be read. */
+  /** Makes a chunk one that its shard does not store; false if the index of the shard cannot be read. */
   async #remove(start: readonly number[], shard: InnerShard): Promise<boolean> {
     const { key, chain, shape, offset, nbytes } = shard;
     const { serializer } = chain;

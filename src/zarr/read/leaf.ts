@@ -46,7 +46,7 @@ const REMOTE_PART = 512 * 1024;
 /** The same for a store that reads at once. */
 const LOCAL_PART = 16 * 1024;
 
-/** True where fetching only a part of the chunk saves: no stages, or one that decodes blocks. */
+/** True if fetching only a part of the chunk saves: no stages, or one that decodes blocks. */
 export function readsInPart(store: ReadableStore, job: LeafJob): boolean {
   const { place, stages, shape, itemSize } = job;
   if (place.memory !== undefined || place.nbytes === undefined) return false;
@@ -121,7 +121,7 @@ function placedOf({ place, shape, itemSize }: LeafJob, index: number): PlacedChu
   };
 }
 
-/** True where a decoder of Blosc chunks can do the job. */
+/** True if a decoder of Blosc chunks can do the job. */
 function isPlainBlosc({ place, stages }: LeafJob): boolean {
   return (
     stages.length === 1 &&

@@ -75,7 +75,7 @@ export async function openZarrArray(
   });
 }
 
-/** A document as JSON; undefined where there is none. */
+/** A document as JSON; undefined if there is none. */
 async function readDocument(
   store: ReadableStore,
   key: string,
@@ -284,7 +284,7 @@ async function* foldersWith(
   }
 }
 
-/** True where a folder has one of the documents, and also where that cannot be found out: who opens it is told why. */
+/** True if a folder has one of the documents, and also where that cannot be found out: who opens it is told why. */
 async function hasAny(
   store: ReadableStore,
   folder: string,

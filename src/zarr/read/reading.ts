@@ -138,7 +138,7 @@ export class ChunkReading {
     await this.#readShard(chain, chain.serializer, wanted, signal);
   }
 
-  /** A chunk that is an object of its own; false where there is none. */
+  /** A chunk that is an object of its own; false if there is none. */
   async #readWholeObject(job: LeafJob, signal: AbortSignal): Promise<boolean> {
     const { key } = job.place;
     const unsized = { ...job, place: { ...job.place, nbytes: Number.MAX_SAFE_INTEGER } };
@@ -207,7 +207,7 @@ export class ChunkReading {
     );
   }
 
-  /** Inner chunks of a shard that the store makes one by one, where few are wanted; false where it makes the shard instead. */
+  /** Inner chunks of a shard that the store makes one by one, where few are wanted; false if it makes the shard instead. */
   async #readMade(
     chain: Chain,
     serializer: ShardingSerializer,
@@ -242,7 +242,7 @@ export class ChunkReading {
     return true;
   }
 
-  /** Runs a read; false where the object has another version than it was read for. */
+  /** Runs a read; false if the object has another version than it was read for. */
   async #holds(isSame: () => Promise<boolean>, read: () => Promise<void>): Promise<boolean> {
     try {
       await read();
@@ -338,7 +338,7 @@ export class ChunkReading {
     };
   }
 
-  /** The fill value for an object that is not there. Throws `INCOMPLETE` where something else is. */
+  /** The fill value for an object that is not there. Throws `INCOMPLETE` if something else is. */
   async #fillAbsent({ place, extents, target }: Wanted, signal: AbortSignal): Promise<void> {
     await assertAbsent(this.#store, place.key, signal);
     this.#fillTarget(extents, target);

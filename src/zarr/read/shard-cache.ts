@@ -41,7 +41,7 @@ export class ShardCache {
   }
 
   /**
-   * The index of a shard that is an object of its own; undefined where there is none. Not to be aborted: others may
+   * The index of a shard that is an object of its own; undefined if there is none. Not to be aborted: others may
    * wait for the same index.
    */
   async open(
@@ -158,7 +158,7 @@ export class ShardCache {
     return this.#store.getRange(key, range);
   }
 
-  /** What `version` of a known shard is now; undefined where the object does not exist. */
+  /** What `version` of a known shard is now; undefined if the object does not exist. */
   async versionOf(
     key: string,
     grid: readonly number[],

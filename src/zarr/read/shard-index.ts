@@ -331,7 +331,7 @@ export async function assertAbsent(store: ReadableStore, key: string, signal?: A
   );
 }
 
-/** Bytes `[start, start + length)` of a place. Throws `TRUNCATED`, `INCOMPLETE` where the object is gone. */
+/** Bytes `[start, start + length)` of a place. Throws `TRUNCATED`, `INCOMPLETE` if the object is gone. */
 export async function readPlace(
   store: ReadableStore,
   place: ChunkPlace,

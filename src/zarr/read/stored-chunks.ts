@@ -28,7 +28,7 @@ export async function* storedPositions(
   else yield* listed;
 }
 
-/** Every position of the grid with whether it has an object: false, or true or undefined where that is to be asked. */
+/** Every position of the grid with whether it has an object: false, or true or undefined if that is to be asked. */
 async function* gridPositions(
   store: ReadableStore,
   model: ArrayModel,
@@ -64,7 +64,7 @@ function* positionsOf(counts: readonly number[]): Generator<readonly number[]> {
   }
 }
 
-/** The positions that have an object; undefined where there are few to ask for, or the store cannot list. */
+/** The positions that have an object; undefined if there are few to ask for, or the store cannot list. */
 async function listIfMany(
   store: ReadableStore,
   model: ArrayModel,
@@ -74,7 +74,7 @@ async function listIfMany(
   return total > MOST_ASKED ? listPositions(store, model, signal) : undefined;
 }
 
-/** Undefined where the store cannot list. */
+/** Undefined if the store cannot list. */
 async function listPositions(
   store: ReadableStore,
   model: ArrayModel,
@@ -104,7 +104,7 @@ async function listPositions(
   return found.sort(comparePositions);
 }
 
-/** True where keys of chunks begin with the key, as with that of a folder. */
+/** True if keys of chunks begin with the key, as with that of a folder. */
 function hasChunksBelow({ axes, chunkKey }: ArrayModel, key: string, start: readonly number[]): boolean {
   if (start.length >= axes.length) return false;
   const first = [...start, ...new Array<number>(axes.length - start.length).fill(0)];

@@ -94,7 +94,7 @@ export function zarrDocument(spec: ZarrSpecification): JsonObject {
 }
 
 /**
- * Makes an array without values at a path where nothing is. Throws `CONFLICT` where something is, also an archive, `BAD_ARGUMENT` for
+ * Makes an array without values at a path where nothing is. Throws `CONFLICT` if something is, also an archive, `BAD_ARGUMENT` for
  * a specification that contradicts itself, naming its member, `UNSUPPORTED` for what is not known here.
  */
 export async function createZarr(

@@ -22,7 +22,7 @@ export interface EncodeSettings {
 }
 
 /**
- * The bytes of a chunk of the given shape, or undefined where it holds nothing but the fill value and is left out.
+ * The bytes of a chunk of the given shape, or undefined if it holds nothing but the fill value and is left out.
  * `items` are in C order and stored byte order. The result may be made in `room`.
  */
 export async function encodeChunk(
@@ -118,7 +118,7 @@ export async function layOutShard(
   return index.location === "start" ? [bytes, ...pieces] : [...pieces, bytes];
 }
 
-/** True where every item is the given one, bit by bit: -0 is not 0, and one NaN not another. */
+/** True if every item is the given one, bit by bit: -0 is not 0, and one NaN not another. */
 export function holdsOnly(items: Uint8Array, item: Uint8Array): boolean {
   const { length } = item;
   for (let i = 0; i < length; i++) if (items[i] !== item[i]) return false;

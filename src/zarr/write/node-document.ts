@@ -52,7 +52,7 @@ async function findDocument(
  * Replaces the document of a node. Durable when resolved. Where the array becomes smaller (`shrinks`), the copies come first: no reader
  * takes a shape for true whose chunks are gone.
  *
- * @throws CONFLICT where another writer was faster
+ * @throws CONFLICT if another writer was faster
  */
 export async function putDocument(
   store: WritableStore,
@@ -67,7 +67,7 @@ export async function putDocument(
   if (shrinks) await own();
 }
 
-/** Makes a node where none is. Throws `CONFLICT` where there is one. */
+/** Makes a node where none is. Throws `CONFLICT` if there is one. */
 export async function addDocument(store: WritableStore, path: string, document: Document): Promise<void> {
   await put(store, path, document, { ifAbsent: true });
   await updateCopies(store, path, (copies, name) => setCopy(copies, name, document), false);
@@ -177,7 +177,7 @@ function reasonOf(name: string): string {
 }
 
 /**
- * The outermost group that a place is in; undefined where there is none. A folder that is not there, or has no files in it, may be a
+ * The outermost group that a place is in; undefined if there is none. A folder that is not there, or has no files in it, may be a
  * group of which only the document is missing.
  *
  * @throws CONFLICT for a place in an array, or in an archive that is a Zarr group as well
@@ -221,7 +221,7 @@ async function holdsFiles(store: WritableStore, folder: string, options: StoreOp
  * Makes the groups that are missing between the group at `root` and a node, and lets the consolidated metadata of all groups above
  * list the node and what is below it, and nothing that was there before. Resolves with the paths of the groups that it made.
  *
- * @throws CONFLICT where another writer was faster: try again
+ * @throws CONFLICT if another writer was faster: try again
  */
 export async function joinHierarchy(
   store: WritableStore,
@@ -290,7 +290,7 @@ export interface Consolidation {
 /**
  * Lets the consolidated metadata of a Zarr v3 group list all nodes below it, and those of the groups below that have any.
  *
- * @throws NOT_FOUND where there is no Zarr v3 node; UNSUPPORTED for an array; CONFLICT where another writer was faster, and for an
+ * @throws NOT_FOUND if there is no Zarr v3 node; UNSUPPORTED for an array; CONFLICT if another writer was faster, and for an
  * archive that is a Zarr group as well
  */
 export async function consolidateGroup(

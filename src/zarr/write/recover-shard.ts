@@ -147,7 +147,7 @@ export async function findEarlierShard(
   );
 }
 
-/** True where every entry is absent or lies in front of the index, and one is there: so few places are summed up. */
+/** True if every entry is absent or lies in front of the index, and one is there: so few places are summed up. */
 function mayBeIndex(
   view: DataView,
   at: number,

@@ -23,7 +23,7 @@ interface ShardTarget {
   readonly grid: readonly number[];
   readonly layout: ShardIndexLayout;
   readonly chunkOrder: ChunkOrder;
-  /** The object that was read; undefined where there is none. */
+  /** The object that was read; undefined if there is none. */
   readonly version: string | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -33,7 +33,7 @@ const COPY = 4 << 20;
 
 /**
  * Carries out a plan. Resolves with `written` where that is durable, with `patched` where it is so once the object is synced.
- * Throws `CONFLICT` where the object is not the one that was read.
+ * Throws `CONFLICT` if the object is not the one that was read.
  */
 export async function applyPlan(
   store: WritableStore,
@@ -87,7 +87,7 @@ export function conditionOf({ version, signal }: Pick<ShardTarget, "version" | "
   return version === undefined ? { ifAbsent: true, signal } : { ifVersion: version, signal };
 }
 
-/** What the store knows of the object. Throws `CONFLICT` where it is not the one that was read. */
+/** What the store knows of the object. Throws `CONFLICT` if it is not the one that was read. */
 export async function checkVersion(
   store: WritableStore,
   { key, version, signal }: Pick<ShardTarget, "key" | "version" | "signal">,

@@ -24,7 +24,7 @@ import { orderSlots } from "./write-settings.ts";
 /** An inner chunk that is yet to be encoded. */
 export interface InnerChunk {
   readonly slot: number;
-  /** Its bytes, or undefined where it is left out. They may be made in `room`. */
+  /** Its bytes, or undefined if it is left out. They may be made in `room`. */
   encode(signal: AbortSignal, room?: Uint8Array<ArrayBuffer>): Promise<Uint8Array | undefined>;
 }
 
@@ -140,7 +140,7 @@ class ChunkRooms {
   }
 }
 
-/** True where the last step is a Blosc encoder, whose results no one else holds. */
+/** True if the last step is a Blosc encoder, whose results no one else holds. */
 function makesOwnBuffer({ serializer, stages }: Chain): boolean {
   return serializer.kind === "bytes" && stages.length === 1 && stages[0]?.isBlosc === true;
 }
@@ -216,7 +216,7 @@ export class RegionMerge {
     this.#path = path;
   }
 
-  /** True where everything of a region that lies in the array is written. */
+  /** True if everything of a region that lies in the array is written. */
   coversAll(extents: readonly Segment[], { start, shape }: Region): boolean {
     return extents.every((extent, d) => {
       const length = Math.min(at(shape, d), at(this.#model.shape, d) - at(start, d));

@@ -223,7 +223,7 @@ export class WritableZarrArray extends ZarrArray {
     });
   }
 
-  /** Offers a whole shard to who takes shards over; true where it is written. */
+  /** Offers a whole shard to who takes shards over; true if it is written. */
   async #offerShard(
     key: string,
     segments: readonly Segment[],
