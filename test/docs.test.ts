@@ -20,7 +20,7 @@ function makeFolder(): string {
   return folder;
 }
 
-test("every link of a document leads to a file, and to a heading of it", () => {
+test("every link in a document leads to a file, and to a heading in it", () => {
   const documents = ["README.md", "FORMAT.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CORRECTNESS.md"].concat(
     readdirSync(join(repositoryRoot, "docs"), { recursive: true, encoding: "utf8" })
       .filter((name) => name.endsWith(".md") && !name.startsWith("api"))

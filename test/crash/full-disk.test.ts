@@ -23,7 +23,7 @@ interface Look {
 }
 
 test.skipIf(!canMount)(
-  "a disk that is full or read-only, and a folder that vanishes, are errors; nothing is lost, and it goes on after",
+  "a full or read-only disk, and a folder that vanishes, are errors; nothing is lost, and the array stays usable",
   async () => {
     const disk = join(folder, "disk");
     fs.mkdirSync(disk);

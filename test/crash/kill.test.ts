@@ -40,7 +40,7 @@ test.each([
   ["patch", KILLS],
   ["in-place", KILLS / 2],
 ] as const)(
-  "after a SIGKILL at any moment all acknowledged rows are there, and nothing is wrong: %s",
+  "after a SIGKILL at any moment all acknowledged rows are there and nothing is damaged: %s",
   async (modify, kills) => {
     const path = join(folder, modify);
     const array = await createArray(path, {
@@ -85,7 +85,7 @@ test.each([
   },
 );
 
-test("the same where superchunks are long, and written past the cache", async () => {
+test("the same holds for long superchunks, written past the cache", async () => {
   const path = join(folder, "long");
   const most = 1_200_000;
   // Stored, so that a superchunk is as long as its rows.

@@ -134,7 +134,7 @@ test.each(OPERATIONS)(
   },
 );
 
-test("a power cut while an array with places is made leaves none or a whole one", async () => {
+test("a power cut while an array with places is created leaves no array or a whole one", async () => {
   for (let failAt = 1, isDone = false; !isDone; failAt++) {
     const store = new VolatileStore([], { failAt, random: randomFrom(failAt) });
     const openPlace = placesIn(store);

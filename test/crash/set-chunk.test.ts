@@ -42,7 +42,7 @@ const CHANGES = [
   { index: 2, bytes: data("ramp", 3) },
 ] as const;
 
-test("[F1.4-01] a chunk that was moved or has reserve makes the file version 4, and compacting makes it 3 again", async () => {
+test("[F1.4-01] a chunk that was moved or has reserve makes the file version 4, and compacting makes it version 3 again", async () => {
   const file = await superchunk();
   const store = new MemoryStore([[KEY, file]]);
   const rows = Array.from({ length: 4 }, (_, i) => data("ramp", i));

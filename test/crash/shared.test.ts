@@ -22,7 +22,7 @@ beforeAll(async () => {
   await bundleWriting(entry, "edit");
 });
 
-test("[FG-17] [FG-18] after kills of processes that share an array, the acknowledged rows of all are there once, in each one's order", async () => {
+test("[FG-17] [FG-18] after processes that share an array are killed, the acknowledged rows of all are there once, in the order of each process", async () => {
   const path = join(folder, "shared");
   await (await create(path, { dtype: "<i4", chunkLength: 16, superchunkLength: 8, threads: 0 })).close();
   const random = randomFrom(3);

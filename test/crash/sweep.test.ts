@@ -245,7 +245,7 @@ describe("a power cut before any step leaves the old or the new rows", () => {
   }
 });
 
-test("a power cut during recovery leaves the same rows, whatever the recovery was of", async () => {
+test("a power cut during recovery leaves the same rows, whatever is being recovered", async () => {
   const names = ["deleting rows", "setting values in place", "compacting", "compacting with other chunks"];
   const swept = OPERATIONS.filter(([name]) => names.includes(name));
   expect(swept.length).toBe(names.length);
@@ -281,7 +281,7 @@ async function runUntilPowerCut(
   return store.isDead;
 }
 
-test("a power cut while an array is made leaves none or a whole one", async () => {
+test("a power cut while an array is created leaves no array or a whole one", async () => {
   for (let failAt = 1, isDone = false; !isDone; failAt++) {
     const store = new VolatileStore([], { failAt, random: randomFrom(failAt) });
     try {

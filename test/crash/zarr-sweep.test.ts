@@ -87,7 +87,7 @@ async function recover(store: MemoryStore, shard: number): Promise<boolean> {
 }
 
 test.each(["rewrite", "append", "fixed"] as const)(
-  "[FH-08] %s: after a power cut what was flushed is there, or what was set since, or an error",
+  "[FH-08] %s: after a power cut a read gives what was flushed, or what was set since, or an error",
   async (strategy) => {
     const empty = new MemoryStore();
     await createZarr(empty, "a", spec);

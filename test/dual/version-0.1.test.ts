@@ -94,7 +94,7 @@ test.each([
   ["linked", "int32", "", ramp(0, 30)],
   ["linked-columns", "float64", "v", quarters],
 ] as const)(
-  "an array that 0.1 linked is right, stays so, and is unlinked to the last byte: %s",
+  "an array linked by version 0.1 is right, stays right, and is unlinked to the last byte: %s",
   async (name, type, node, values) => {
     const { before = {}, after } = treesOf(name);
     const root = join(layOut(after), "a");
@@ -108,7 +108,7 @@ test.each([
 );
 
 test.each(["hard", "symbolic", "copy"] as const)(
-  "a file that 0.1 linked is right, and is unlinked to the last byte: %s",
+  "a file linked by version 0.1 is right, and is unlinked to the last byte: %s",
   async (kind) => {
     const { before = {}, after } = treesOf(`linked-file-${kind}`);
     const root = layOut(after);
@@ -123,7 +123,7 @@ test.each(["hard", "symbolic", "copy"] as const)(
   },
 );
 
-test("an array that grew since 0.1 linked it is behind, and linking brings it up to date", async () => {
+test("an array that grew since version 0.1 linked it is behind, and linking brings it up to date", async () => {
   const root = join(layOut(treesOf("linked-behind").after), "a");
   expect(codes(await verifyLinkAt(root))).toEqual(["BEHIND"]);
   expect(await zarrValues(root)).toEqual(ramp(0, 30));
@@ -132,7 +132,7 @@ test("an array that grew since 0.1 linked it is behind, and linking brings it up
   expect(await zarrValues(root)).toEqual(ramp(0, 37));
 });
 
-test("a record without sums, as the first ones were, proves no view of before: what differs is an error", async () => {
+test("a record without checksums, as in early versions, proves no earlier view: a difference is an error", async () => {
   const root = join(layOut(treesOf("linked-behind").after), "a");
   const path = join(root, "superchunk-link.json");
   const { sums: _, ...record } = JSON.parse(fs.readFileSync(path, "utf8")) as Record<string, unknown>;
@@ -142,7 +142,7 @@ test("a record without sums, as the first ones were, proves no view of before: w
   expect(await verifyLinkAt(root)).toEqual([]);
 });
 
-test("a link that 0.1 did not finish is completed, or undone to the last byte", async () => {
+test("a link that version 0.1 left unfinished is completed, or undone to the last byte", async () => {
   const { before = {}, after } = treesOf("linked-killed");
   const completed = join(layOut(after), "a");
   expect(codes(await verifyLinkAt(completed))).toEqual(["BEHIND"]);
@@ -159,7 +159,7 @@ test.each([
   ["live-columns", "float64", "v", quarters],
   ["live-recut", "int32", "", ramp(0, 30)],
 ] as const)(
-  "an array that 0.1 kept live is right, and can be made a plain one: %s",
+  "an array that version 0.1 kept live is right, and can be made plain: %s",
   async (name, type, node, values) => {
     const root = join(layOut(treesOf(name).after), "a");
     expect(await verifyLinkAt(root)).toEqual([]);
@@ -175,7 +175,7 @@ test.each([
 test.each([
   ["live", 30],
   ["live-recut", 30],
-] as const)("an array that 0.1 kept live goes on being one: %s", async (name, rows) => {
+] as const)("an array that version 0.1 kept live stays live: %s", async (name, rows) => {
   const root = join(layOut(treesOf(name).after), "a");
   const array = await openWritable(root);
   await array.append(Int32Array.from(ramp(rows, 9)));
@@ -184,7 +184,7 @@ test.each([
   expect(await zarrValues(root)).toEqual(ramp(0, rows + 9));
 });
 
-test("forms that 0.1 noted are not used again for other chunks under the same keys", async () => {
+test("forms recorded by version 0.1 are not reused for other chunks under the same keys", async () => {
   const root = join(layOut(treesOf("live-recut").after), "a");
   const array = await openWritable(root);
   const recut = array.compact({ chunkLength: 7, superchunkLength: 3 });
@@ -193,7 +193,7 @@ test("forms that 0.1 noted are not used again for other chunks under the same ke
   expect(await verifyLinkAt(root)).toEqual([]);
 });
 
-test("the view of a live array whose writer of 0.1 was killed becomes right with the next writer", async () => {
+test("the next writer repairs the view of a live array whose version 0.1 writer was killed", async () => {
   const root = join(layOut(treesOf("live-killed").after), "a");
   expect(await verifyLinkAt(root)).not.toEqual([]);
   await link(root);

@@ -106,7 +106,7 @@ describe.each(FORMATS)("%s", (format) => {
     }
   });
 
-  it("another shape of a row keeps the values that both shapes have", async () => {
+  it("a new row shape keeps the values that both shapes have", async () => {
     const { store, array } = await made(format, { shape: [0, 3], fillValue: 9 });
     await array.append(Int32Array.from({ length: 60 }, (_, i) => i));
     // Zarr keeps its chunks, and writes those again that the new edge cuts.
@@ -143,7 +143,7 @@ describe.each(FORMATS)("%s", (format) => {
     expect((await rejectionOf((await edit(store, "a")).resize([1, 2, 3]))).code).toBe("BAD_ARGUMENT");
   });
 
-  it("dates are given as Date, as ISO text and as counts; what is not exact is refused", async () => {
+  it("dates can be given as Date, as ISO text and as counts; inexact ones are refused", async () => {
     const { store, array } = await made(format, { dtype: "<M8[D]", fillValue: "2020-02-01" });
     await array.append([new Date("1970-01-02"), "1970-01-03", 4n, "NaT", null]);
     await array.set([2], new Date(Date.UTC(1970, 0, 10)));
@@ -155,7 +155,7 @@ describe.each(FORMATS)("%s", (format) => {
     expect((await rejectionOf(wrong)).message).toMatch(/not a date in units of D/);
   });
 
-  it("attributes are set and removed, and stay", async () => {
+  it("attributes are set and removed, and persist", async () => {
     const { store, array } = await made(format, { attrs: { a: 1, b: "x" } });
     await array.setAttributes({ b: undefined, c: [1, 2] });
     expect(array.attrs).toEqual({ a: 1, c: [1, 2] });
@@ -165,7 +165,7 @@ describe.each(FORMATS)("%s", (format) => {
   });
 
   it.skipIf(format === "zarr" || format === "bloscpack")(
-    "columns come from objects of columns or lists of rows, and a missing or unknown field is named",
+    "columns can be given as an object of columns or a list of rows, and a missing or unknown field is named",
     async () => {
       const store = new MemoryStore();
       const dtype = [
@@ -231,7 +231,7 @@ describe.each(FORMATS)("%s", (format) => {
   });
 });
 
-it("what a format lacks is UNSUPPORTED, with the verb and the reason", async () => {
+it("a verb that a format lacks is UNSUPPORTED, with the verb and the reason", async () => {
   const { array } = await made("bcolz");
   const error = await rejectionOf(array.addColumn({ name: "x", dtype: "<i4" }));
   expect([error.code, error.details.field]).toEqual(["UNSUPPORTED", "addColumn"]);
@@ -240,7 +240,7 @@ it("what a format lacks is UNSUPPORTED, with the verb and the reason", async () 
   expect((await rejectionOf(other)).message).toMatch(/the format "bcolz" has no such option/);
 });
 
-it("dtypes are spelled as numpy does or as Zarr does, for each format", async () => {
+it("dtypes may be spelled as in numpy or in Zarr, for each format", async () => {
   const dtype = { name: "numpy.datetime64", configuration: { unit: "s", scale_factor: 1 } };
   for (const format of FORMATS) {
     const { store, array } = await made(format, { dtype, data: ["2020-01-02T03:04:05"] });
@@ -265,25 +265,22 @@ it.each([
     { dtype: "<f8", shape: [-1] },
     "shape is [-1], expected rows, or a list of one or more lengths, 0 or more",
   ],
-])(
-  "what is to be made without a dtype or a shape that is one is the caller's mistake, and no damage: %j",
-  async (given, message) => {
-    const store = new MemoryStore();
-    const makers = [
-      createArray,
-      ...FORMATS.map(
-        (format) =>
-          (...[at, path, options]: Parameters<typeof create>) =>
-            create(at, path, { ...options, format }),
-      ),
-    ];
-    for (const make of makers) {
-      const error = await rejectionOf(make(store, "x", given as never));
-      expect([error.code, error.message]).toEqual(["BAD_ARGUMENT", expect.stringContaining(message)]);
-    }
-    expect(await imageOf(store)).toEqual(new Map());
-  },
-);
+])("a missing or wrong dtype or shape is the caller's mistake, not damage: %j", async (given, message) => {
+  const store = new MemoryStore();
+  const makers = [
+    createArray,
+    ...FORMATS.map(
+      (format) =>
+        (...[at, path, options]: Parameters<typeof create>) =>
+          create(at, path, { ...options, format }),
+    ),
+  ];
+  for (const make of makers) {
+    const error = await rejectionOf(make(store, "x", given as never));
+    expect([error.code, error.message]).toEqual(["BAD_ARGUMENT", expect.stringContaining(message)]);
+  }
+  expect(await imageOf(store)).toEqual(new Map());
+});
 
 it.each([
   [{ format: "zar" }, /format is zar, expected blz, bcolz, bloscpack, zarr/],
@@ -292,7 +289,7 @@ it.each([
   [{ compressor: { name: "lz4" } }, /compressor is \{"name":"lz4"\}; expected an object with cname/],
   [{ compressor: { cname: "lz5" } }, /cname is "lz5", but must be one of blosclz/],
   [{ chunkLen: 8 }, /unknown option "chunkLen"; did you mean chunkLength/],
-])("a slip in what is to be made is refused, and not passed over: %j", async (slip, message) => {
+])("a mistake in what is to be created is refused, not ignored: %j", async (slip, message) => {
   const path = join(temporaryFolder(), "x");
   const error = await rejectionOf(createAt(path, { dtype: "<f8", ...slip } as never));
   expect([error.code, error.message]).toEqual(["BAD_ARGUMENT", expect.stringMatching(message)]);
@@ -316,7 +313,7 @@ it.each(["bloscpack", "blz", "zarr"] as const)("rows without bytes are counted i
   expect((await edit(store, "a")).shape).toEqual([5, 0]);
 });
 
-it("rows of a Bloscpack file get a much longer shape in memory for a part of them", async () => {
+it("rows of a Bloscpack file get a much longer shape within a fraction of the memory", async () => {
   const options = { format: "bloscpack", dtype: "|u1", shape: [1 << 18, 1] } as const;
   const array = await create(new MemoryStore(), "a", options);
   const before = process.memoryUsage().arrayBuffers;
@@ -331,7 +328,7 @@ it("rows of a Bloscpack file get a much longer shape in memory for a part of the
   expect(most).toBeLessThan(256 << 20);
 });
 
-it("no path, and unknown words of a conversion, are the caller's mistake", async () => {
+it("a missing path, and unknown options of a conversion, are the caller's mistake", async () => {
   const none = undefined as never;
   for (const call of [createAt(none, { dtype: "<f8" }), openAt(none), convertAt("x", none)])
     expect(await rejectionOf(call)).toMatchObject({ code: "BAD_ARGUMENT", details: { field: "the path" } });
@@ -360,7 +357,7 @@ describe("zarr", () => {
     return { store, root, inner, array };
   }
 
-  it("consolidated metadata say what the nodes say, after every change", async () => {
+  it("consolidated metadata match the nodes after every change", async () => {
     const { store, root, inner, array } = await hierarchy();
     const copies = async () => (await documents(store)).consolidated_metadata.metadata;
     expect(Object.keys(await copies())).toEqual(["g", "g/x"]);
@@ -388,7 +385,7 @@ describe("zarr", () => {
     expect((await rejectionOf(root.append([1]))).code).toBe("UNSUPPORTED");
   });
 
-  it("a power cut leaves the old rows or the new ones, and the next writer makes the copies right", async () => {
+  it("a power cut leaves the old rows or the new ones, and the next writer corrects the copies", async () => {
     const { store: made, array } = await hierarchy();
     await array.append(Float64Array.from({ length: 6 }, (_, i) => i));
     await array.close();
@@ -440,7 +437,7 @@ describe("zarr", () => {
     }
   });
 
-  it("column-major lays the inner chunks of a shard in Fortran order", async () => {
+  it("column-major stores the inner chunks of a shard in Fortran order", async () => {
     const store = new MemoryStore();
     const shape = [4, 6];
     await using array = await create(store, "", {
@@ -469,7 +466,7 @@ describe("zarr", () => {
 describe("bloscpack", () => {
   const NUMBERS = Int32Array.from({ length: 40 }, (_, i) => i);
 
-  it("set copies the chunks that hold no value that changes, and a power cut leaves the old file or the new one", async () => {
+  it("set copies the chunks without changed values, and a power cut leaves the old file or the new one", async () => {
     const { store, array } = await made("bloscpack", { attrs: { a: 1 } });
     await array.append(NUMBERS);
     await array.close();

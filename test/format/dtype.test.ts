@@ -70,7 +70,7 @@ describe("numpy's spellings", () => {
   );
 });
 
-describe("archives", () => {
+describe("there are arrays", () => {
   const arrays = loadFixtures("carray", "blz-superchunk").filter(({ kind }) => kind === "array");
 
   it("there are arrays", () => {
@@ -87,7 +87,7 @@ describe("archives", () => {
 });
 
 describe("rules", () => {
-  it("[FD-01] titles, unnamed padding and unnamed fields are numpy's", () => {
+  it("[FD-01] titles, unnamed padding and unnamed fields are treated as in numpy", () => {
     expect(
       parse([
         [["title", "name"], "<i4"],
@@ -105,7 +105,7 @@ describe("rules", () => {
     });
   });
 
-  it("[FD.2-01] spellings that numpy reads and does not write itself", () => {
+  it("[FD.2-01] spellings that numpy reads but does not write", () => {
     for (const [text, same] of [
       ["?", "|b1"],
       ["<?", "|b1"],
@@ -121,14 +121,14 @@ describe("rules", () => {
       expect([text, formatDType(parse(text ?? ""))]).toEqual([text, same]);
   });
 
-  it("[FD-02] no byte order, = and | mean little-endian", () => {
+  it("[FD-02] a missing byte order, = and | mean little-endian", () => {
     for (const text of ["f8", "=f8", "|f8", "<f8"])
       expect(parse(text)).toEqual({ kind: "float", itemSize: 8, byteOrder: "little" });
     expect(parse(">u1")).toEqual({ kind: "uint", itemSize: 1, byteOrder: "none" });
     expect(parse("|S0").itemSize).toBe(0);
   });
 
-  it("[FD-03] a type that is well formed but unknown is UNSUPPORTED, one that cannot be is BAD_FIELD", () => {
+  it("[FD-03] a well-formed but unknown type is UNSUPPORTED, an impossible one is BAD_FIELD", () => {
     for (const text of ["bfloat16", "banana", "", "str", "<", "float"])
       expect([text, errorOf(() => parse(text)).code]).toEqual([text, "UNSUPPORTED"]);
     for (const stored of [
@@ -196,17 +196,17 @@ describe("rules", () => {
         offsets: [0, 0],
       },
     ],
-  ])("[FD-04] an item that has far more values than bytes is refused: %s", (_, stored) => {
+  ])("[FD-04] an item with far more values than bytes is refused: %s", (_, stored) => {
     expect(errorOf(() => parse(stored)).code).toBe("LIMIT");
   });
 
-  it("[FD-04] unions, and small sub-arrays of nothing, are read", () => {
+  it("[FD-04] unions, and small sub-arrays of length zero, are read", () => {
     const union = { names: ["a", "b"], formats: ["<f8", ["|u1", [8]]], offsets: [0, 0] };
     expect(parse(union).itemSize).toBe(8);
     expect(parse([["a", "<i4", [1000, 0]]]).itemSize).toBe(0);
   });
 
-  it("[FD.4-01] [FD.4-02] fields of a list lie back to back, sub-arrays included", () => {
+  it("[FD.4-01] [FD.4-02] fields given as a list are packed, sub-arrays included", () => {
     const dtype = parse("[('a', '<i4'), ('v', '<f4', (3,)), ('w', '<i2', 2), ('b', '|S1')]");
     expect(dtype).toMatchObject({
       itemSize: 21,
@@ -214,7 +214,7 @@ describe("rules", () => {
     });
   });
 
-  it("[FD.4-03] [FD.4-04] a dict places its fields, and its itemsize holds them", () => {
+  it("[FD.4-03] [FD.4-04] a dict places its fields, and its itemsize covers them", () => {
     expect(parse({ names: ["a", "b"], formats: ["<i4", "<i2"] })).toMatchObject({
       itemSize: 6,
       fields: [{ offset: 0 }, { offset: 4 }],
@@ -230,7 +230,7 @@ describe("rules", () => {
     }
   });
 
-  it("[FD.4-04] [FD.5-01] a name of a dict may be empty, and such a field is never written as padding", () => {
+  it("[FD.4-04] [FD.5-01] a name in a dict may be empty, and such a field is never written as padding", () => {
     const dict = { names: ["", "a"], formats: ["|V4", "<i4"], offsets: [0, 4], itemsize: 8 };
     const dtype = parse(dict);
     expect(formatDType(dtype)).toEqual(dict);
@@ -264,7 +264,7 @@ describe("rules", () => {
 });
 
 describe("Python literals", () => {
-  it("[FD.3-02] strings, numbers, tuples and dicts of Python 2 and 3 are read, nothing is evaluated", () => {
+  it("[FD.3-02] strings, numbers, tuples and dicts of Python 2 and 3 are read, and nothing is evaluated", () => {
     expect(
       parsePythonLiteral(
         "[(u'a', b'\\x41\\n\\u00e9\\101'), (1, -2.5, 3L), {'k': None, \"t\": True}, (5), (6,), ()]",

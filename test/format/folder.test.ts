@@ -20,7 +20,7 @@ describe("the files of real archives", () => {
   });
 
   it.each(arrays.map((fixture) => [fixture.path, fixture] as const))(
-    "[FA-05] [FA-06] sizes and storage of %s are the manifest's",
+    "[FA-05] [FA-06] sizes and storage of %s match the manifest",
     (path, fixture) => {
       const found = parseSizes(new Uint8Array(readFileSync(join(fixture.file, "meta/sizes"))), path);
       const kept = parseStorage(new Uint8Array(readFileSync(join(fixture.file, "meta/storage"))), path);
@@ -33,7 +33,7 @@ describe("the files of real archives", () => {
   );
 
   it.each(tables.map((fixture) => [fixture.path, fixture] as const))(
-    "[FT-01] %s has the columns that the manifest names",
+    "[FT-01] %s has the columns that the manifest lists",
     (path, fixture) => {
       const found = parseRootdirs(new Uint8Array(readFileSync(join(fixture.file, "__rootdirs__"))), path);
       expect(found.names).toEqual(fixture.kind === "table" ? fixture.names : []);
@@ -41,7 +41,7 @@ describe("the files of real archives", () => {
     },
   );
 
-  it("each file cut at any byte is refused by this library's error", () => {
+  it("each file cut at any byte is refused with an error of this library", () => {
     const cut = [
       "carray/blz-i2-2d/meta/sizes",
       "carray/blz-i2-2d/meta/storage",
@@ -66,7 +66,7 @@ describe("the files of real archives", () => {
 });
 
 describe("sizes", () => {
-  it("[FA-07] nbytes and cbytes may be missing, and cbytes is not believed", () => {
+  it("[FA-07] nbytes and cbytes may be missing, and cbytes is not trusted", () => {
     expect(sizes('{"shape": [3, 4]}')).toEqual({ shape: [3, 4], raw: { shape: [3, 4] } });
     expect(sizes('{"shape": [0], "nbytes": 0, "cbytes": 64}')).toMatchObject({ nbytes: 0, cbytes: 64 });
   });
@@ -91,7 +91,7 @@ describe("sizes", () => {
     expect(error.details.path).toBe("meta/sizes");
   });
 
-  it("[FZ-02] what more a file says is kept as it is", () => {
+  it("[FZ-02] additional members are kept unchanged", () => {
     expect(sizes('{"shape": [3], "generation": 7}').raw).toEqual({ shape: [3], generation: 7 });
   });
 });
@@ -150,14 +150,14 @@ describe("storage", () => {
 });
 
 describe("rootdirs", () => {
-  it("[FT-01] names map to folders of their own name unless dirs says others", () => {
+  it("[FT-01] names map to folders of the same name unless dirs gives others", () => {
     const found = rootdirs('{"names": ["x", "__proto__"], "dirs": {"x": "column-x"}}');
     expect(found.names).toEqual(["x", "__proto__"]);
     expect({ ...found.dirs }["x"]).toBe("column-x");
     expect(Object.keys(found.dirs)).toEqual(["x", "__proto__"]);
   });
 
-  it("[FT-01] a path that ends in the column's name, as carray stored it, is the folder of that name", () => {
+  it("[FT-01] a path that ends in the column's name, as carray stored it, means the folder of that name", () => {
     const paths = ["mydir/x", "/home/me/mydir/x", "../mydir/x", "C:\\\\tables\\\\x"];
     for (const stored of paths)
       expect({ ...rootdirs(`{"names": ["x"], "dirs": {"x": "${stored}"}}`).dirs }).toEqual({ x: "x" });

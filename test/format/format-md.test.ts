@@ -39,7 +39,7 @@ describe("dumps", () => {
   );
 });
 
-describe("the whole array of section 7", () => {
+describe("opens, and has the values that the text gives", () => {
   const at = dumps.findIndex(({ kind }) => kind === "storage");
   const [sizes, storage, superchunk] = dumps.slice(at - 1, at + 2);
 
@@ -77,7 +77,7 @@ describe("rules", () => {
     expect(rules.filter((id) => !cited.has(id))).toEqual([]);
   });
 
-  it("every MUST, and every rule that names a code, is tested on an archive in which it is broken", () => {
+  it("every MUST, and every rule with an error code, is tested on an archive that breaks it", () => {
     const code =
       /\b(?:BAD_MAGIC|BAD_FIELD|TRUNCATED|UNSUPPORTED|CHECKSUM_MISMATCH|BAD_CHUNK|INCOMPLETE|LIMIT|UNSAFE_PATH|STALE|CONFLICT)\b|\bMUST\b/;
     const strict = [...text.matchAll(/^- \[(F[A-Z\d.]+-\d\d)\] (.*)$/gm)].filter(([, , rule = ""]) =>
@@ -96,7 +96,7 @@ describe("rules", () => {
     expect(without).toEqual([]);
   });
 
-  it("every id that a test, a source file or the text itself cites is a rule", () => {
+  it("every id cited by a test, a source file or the text itself is a rule", () => {
     const sources = readTests(join(repositoryRoot, "src"));
     expect(sources.length).toBeGreaterThan(10);
     const all = [text, writing, ...sources].flatMap((source) =>

@@ -20,7 +20,7 @@ function patched(at: number, ...bytes: number[]): Uint8Array {
 }
 
 describe("reading", () => {
-  it("[F1.3-01] a version 3 header says offsets, metadata, checksum and sizes", () => {
+  it("[F1.3-01] a version 3 header gives offsets, metadata, checksum and sizes", () => {
     expect(decodeHeader(V3, "a.blp")).toEqual({
       version: 3,
       headerLength: 32,
@@ -36,7 +36,7 @@ describe("reading", () => {
     });
   });
 
-  it("[F1.1-01] a version 1 header is 16 bytes and says the number of chunks alone", () => {
+  it("[F1.1-01] a version 1 header is 16 bytes and gives only the number of chunks", () => {
     const header = decodeHeader(hex("62 6c 70 6b 01 00 00 00 04 00 00 00 00 00 00 00"), "a.blp");
     expect(header).toMatchObject({
       version: 1,
@@ -78,7 +78,7 @@ describe("reading", () => {
     expect(decodeHeader(v2, "a.blp")).toMatchObject({ version: 2, offsets: true, metadata: false });
   });
 
-  it("[F1.2-01] [F1.2-02] option bits beyond those of the version are refused", () => {
+  it("[F1.2-01] [F1.2-02] option bits that the version does not define are refused", () => {
     for (const [version, options, good] of [
       [2, 0, true],
       [2, 1, true],
@@ -100,7 +100,7 @@ describe("reading", () => {
     }
   });
 
-  it("[F1.2-04] version 2 may have its length in last-chunk alone", () => {
+  it("[F1.2-04] version 2 may have its length only in last-chunk", () => {
     const bytes = patched(4, 2, 1, 1, 8, 0, 0, 0, 0, 0xb8, 0x0b, 0, 0);
     bytes[24] = 0;
     expect(decodeHeader(bytes, "a.blp")).toMatchObject({ chunkSize: 0, lastChunk: 3000 });
@@ -112,7 +112,7 @@ describe("reading", () => {
     expect(error.details).toMatchObject({ offset: 12, field: "last-chunk", found: 4001 });
   });
 
-  it("[F1.3-03] typesize is byte 7 and may be any", () => {
+  it("[F1.3-03] typesize is byte 7 and may have any value", () => {
     expect(decodeHeader(patched(7, 0), "a.blp").typesize).toBe(0);
     expect(decodeHeader(patched(7, 255), "a.blp").typesize).toBe(255);
   });
@@ -129,7 +129,7 @@ describe("reading", () => {
     });
   });
 
-  it("[FC-01] checksum numbers beyond 8 are refused", () => {
+  it("[FC-01] checksum numbers above 8 are refused", () => {
     expect(decodeHeader(patched(6, 8), "a.blp").checksum).toBe("sha512");
     for (const number of [9, 255]) {
       const error = errorOf(() => decodeHeader(patched(6, number), "a.blp"));
@@ -137,7 +137,7 @@ describe("reading", () => {
     }
   });
 
-  it("[F1-02] unknown versions are UNSUPPORTED, and the message names those that are read", () => {
+  it("[F1-02] unknown versions are UNSUPPORTED, and the message lists the known ones", () => {
     for (const version of [0, 5, 255]) {
       const error = errorOf(() => decodeHeader(patched(4, version), "a.blp"));
       expect(error.code).toBe("UNSUPPORTED");
@@ -174,7 +174,7 @@ describe("damage", () => {
     }
   });
 
-  it("each flipped bit is refused by this library's error, or gives a header that encodes to just those bytes", () => {
+  it("each flipped bit is refused with an error of this library, or gives a header that encodes to exactly those bytes", () => {
     let refused = 0;
     for (let bit = 0; bit < V3.length * 8; bit++) {
       const bytes = V3.slice();
@@ -218,7 +218,7 @@ describe("writing", () => {
     },
   );
 
-  it("decode(encode(header)) is the header, for any", () => {
+  it("decode(encode(header)) is the header, for any header", () => {
     const headers: fc.Arbitrary<BlpkHeader> = fc
       .record({
         version: fc.constantFrom(3 as const, 4 as const),
@@ -244,7 +244,7 @@ describe("writing", () => {
     );
   });
 
-  it("what reading would refuse is BAD_ARGUMENT", () => {
+  it("a header that a reader would refuse is BAD_ARGUMENT", () => {
     const good = decodeHeader(V3, "a.blp");
     for (const bad of [
       { version: 4, offsets: false } as const,

@@ -12,7 +12,7 @@ import { errorOf, hex, utf8 } from "./hex.ts";
 
 const parse = (text: string): JsonValue => parseJson(text, "meta/sizes");
 
-it("[FJ-09] floats stay floats, as json.loads and json.dumps of Python 3.12 have them", () => {
+it("[FJ-09] floats stay floats, as in json.loads and json.dumps of Python 3.12", () => {
   const again = (text: string): string =>
     stringifyJson(parseJson(text, "text", { floats: "kept" }), { python: true });
   expect(again("[1.0, 1, 100.0, 1e2, 1E16, 1.5, -0.0, -0, 2e-7, 1e400, 123456789012345678901.0]")).toBe(
@@ -26,7 +26,7 @@ it("[FJ-09] floats stay floats, as json.loads and json.dumps of Python 3.12 have
   expect(Number(new JsonFloat(2))).toBe(2);
 });
 
-it("[FJ-10] what was read as plain numbers is written with the floats that it had", () => {
+it("[FJ-10] a document read as plain numbers is written with the floats that it had", () => {
   const text = '{"a":1.0,"b":[1.0,1,{"c":-0.0,"d":2.5}],"e":1e300,"__proto__":3.0,"f":9007199254740993}';
   const value = parse(text) as Record<string, JsonValue>;
   expect(value["a"]).toBe(1);
@@ -43,7 +43,7 @@ it("[FJ-10] what was read as plain numbers is written with the floats that it ha
   );
 });
 
-it("what is typed has no float beyond the largest", () => {
+it("typed text has no float above the largest", () => {
   expect(errorOf(() => parseJson("[1e400]", "value", { floats: "typed" }))).toMatchObject({ code: "LIMIT" });
   expect(errorOf(() => parseJson("-1e309", "value", { floats: "typed" }))).toMatchObject({ code: "LIMIT" });
   expect(parseJson("[Infinity, 1e308]", "value", { floats: "typed" })).toEqual([
@@ -86,7 +86,7 @@ describe("reading", () => {
     });
   });
 
-  it("[FJ-03] the last of equal names wins, and __proto__ is a name like others", () => {
+  it("[FJ-03] the last of equal names wins, and __proto__ is an ordinary name", () => {
     expect(parse('{"a": 1, "a": 2}')).toEqual({ a: 2 });
     const value = parse('{"__proto__": {"polluted": true}, "constructor": 1}') as Record<string, unknown>;
     expect(Object.keys(value)).toEqual(["__proto__", "constructor"]);
@@ -94,7 +94,7 @@ describe("reading", () => {
     expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
   });
 
-  it("[FJ-04] text is UTF-8; escapes and surrogate pairs are understood, DEL may stand as it is", () => {
+  it("[FJ-04] text is UTF-8; escapes and surrogate pairs are decoded, and DEL may appear unescaped", () => {
     expect(parseJson(utf8('"Ω😀\\u03a9\\ud83d\\ude00\\n\\/\\"\u007f\u0085"'), "a")).toBe(
       'Ω😀Ω😀\n/"\u007f\u0085',
     );
@@ -189,12 +189,12 @@ describe("writing", () => {
     expect(() => JSON.parse(text)).not.toThrow();
   });
 
-  it("indent is that of JSON.stringify", () => {
+  it("indent matches JSON.stringify", () => {
     const plain = { a: [1, { b: [] }], c: {}, d: "e" };
     expect(stringifyJson(plain, { indent: 2 })).toBe(JSON.stringify(plain, null, 2));
   });
 
-  it("[FJ-07] Python's style is that of json.dumps", () => {
+  it("[FJ-07] Python's style matches json.dumps", () => {
     // What json.dumps of Python 3.11 gives for the same value.
     expect(stringifyJson(value, { python: true })).toBe(
       '{"a \\u00e9": [1, -1.5, 1152921504606846976, NaN, -Infinity], "b": {}, "c": [], "d": [null, true, "x\\n"]}',

@@ -42,7 +42,7 @@ describe("sections that bloscpack wrote", () => {
   });
 
   it.each(files.map((fixture) => [fixture.path, fixture] as const))(
-    "%s has the metadata that the manifest tells",
+    "%s has the metadata that the manifest gives",
     async (path, fixture) => {
       const section = sectionOf(fixture.file);
       expect(metadataKind(section)).toBe("bloscpack");
@@ -68,7 +68,7 @@ describe("sections that bloscpack wrote", () => {
 });
 
 describe("writing", () => {
-  it("the room is ten times the text by default, the checksum adler32, the level 6", async () => {
+  it("the space is ten times the text by default, the checksum adler32, the level 6", async () => {
     const section = await encodeSection({ k: "v", n: [1, 2] });
     expect(decodeSectionHeader(section, "a.blp", 32)).toMatchObject({
       checksum: "adler32",
@@ -81,7 +81,7 @@ describe("writing", () => {
     });
   });
 
-  it("fflate's stream is read by zlib's rules, and every value comes back", async () => {
+  it("fflate's stream follows zlib's rules, and every value comes back", async () => {
     const value = {
       text: "abc".repeat(1000),
       big: 2n ** 70n,
@@ -95,13 +95,13 @@ describe("writing", () => {
     }
   });
 
-  it("a text that does not fit its room is BAD_ARGUMENT", async () => {
+  it("text that does not fit its space is BAD_ARGUMENT", async () => {
     expect((await rejectionOf(encodeSection({ k: "value" }, { maxMetaSize: 12 }))).code).toBe("BAD_ARGUMENT");
   });
 });
 
 describe("damage", () => {
-  it("[FM-01] [FM.2-01] what does not start with JSON and four zeros is the BLZ document's raw JSON", () => {
+  it("[FM-01] [FM.2-01] a section that does not start with JSON and four zeros is the BLZ document's raw JSON", () => {
     expect(metadataKind(utf8('{"dtype"'))).toBe("blz-json");
     expect(metadataKind(hex("4a 53 4f 4e 00 00 00 01"))).toBe("blz-json");
     expect(metadataKind(hex("4a 53 4f 4e 00 00 00 00"))).toBe("bloscpack");
@@ -113,14 +113,14 @@ describe("damage", () => {
     ["[FM.1-04] an unknown codec", 10, "02", "BAD_FIELD", "meta-codec"],
     ["[FM.1-05] more text than room", 20, "c9 00 00 00", "BAD_FIELD", "meta-comp-size"],
     ["[FM.1-06] sizes that differ without a codec", 12, "0a 00 00 00", "BAD_FIELD", "meta-size"],
-  ])("%s: refused", async (_, at, bytes, code, field) => {
+  ])("%s is refused", async (_, at, bytes, code, field) => {
     const section = await forged([{ at, bytes }]);
     const error = errorOf(() => decodeSectionHeader(section, "a.blp", 32));
     expect(error.code).toBe(code);
     expect(error.details).toMatchObject({ path: "a.blp", offset: 32 + at, field });
   });
 
-  it("[FM.1-07] a promise of 4 GB is LIMIT, without an allocation", async () => {
+  it("[FM.1-07] a claimed size of 4 GB is LIMIT, without an allocation", async () => {
     const section = await forged([
       { at: 10, bytes: "01" },
       { at: 12, bytes: "ff ff ff ff" },
@@ -128,7 +128,7 @@ describe("damage", () => {
     expect(errorOf(() => decodeSectionHeader(section, "a.blp", 32)).code).toBe("LIMIT");
   });
 
-  it("a bomb stops at the promised size", async () => {
+  it("a decompression bomb stops at the claimed size", async () => {
     const bomb = zlib(new Uint8Array(60 << 20), 9);
     const section = new Uint8Array(32 + bomb.length);
     section.set(hex(`4a534f4e00000000 00 00 01 09 ${u32(10)} ${u32(bomb.length)} ${u32(bomb.length)}`));
@@ -140,7 +140,7 @@ describe("damage", () => {
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(16 << 20);
   });
 
-  it("a stream of another length, of another adler32, cut off, or none at all is BAD_FIELD", async () => {
+  it("a stream of another length, with a wrong adler32, truncated, or missing is BAD_FIELD", async () => {
     const text = utf8(JSON.stringify({ k: "v".repeat(100) }));
     const stream = zlib(text, 6);
     const variants: [Uint8Array, number][] = [

@@ -33,12 +33,12 @@ describe("names", () => {
     "__1e3.blp",
     "__1234567890123456.blp",
     "__1\n.blp",
-  ])("[FN-01] %s is no chunk file", (name) => {
+  ])("[FN-01] %s is not a chunk file", (name) => {
     expect(parseCarrayChunkName(name)).toBeUndefined();
   });
 
   it.each(["__01__.bin", "__1__.bin.tmp", "__1.bin", "__-1__.bin", "____.bin", "__1.blp", "1", ""])(
-    "[FN-02] %s is no superchunk",
+    "[FN-02] %s is not a superchunk",
     (name) => {
       expect(parseSuperchunkName(name)).toBeUndefined();
     },
@@ -49,7 +49,7 @@ describe("detection", () => {
   const files = loadFixtures("bloscpack-1", "bloscpack-2", "bloscpack-3");
 
   it.each(files.map((fixture) => [fixture.path, fixture] as const))(
-    "[F1-04] %s is told by its first bytes, whatever its name",
+    "[F1-04] %s is recognized by its first bytes, whatever its name",
     (_, fixture) => {
       const bytes = new Uint8Array(readFileSync(fixture.file));
       for (const name of ["a.blp", "a", "a.png"]) {
@@ -58,7 +58,7 @@ describe("detection", () => {
     },
   );
 
-  it("version 4 is a superchunk", () => {
+  it("a file of version 4 is a superchunk", () => {
     const head = new Uint8Array(32);
     head.set(hex("62 6c 70 6b 04 01"));
     expect(detectFile(head, "__1__.bin", 32)).toEqual({ dialect: "superchunk-file" });
@@ -75,7 +75,7 @@ describe("detection", () => {
     expect(detectFile(head, "a", 32).dialect).toBe("bloscpack-3");
   });
 
-  it("other bytes are BAD_MAGIC under a name of ours, and else no archive", () => {
+  it("other bytes are BAD_MAGIC under a known extension, and otherwise not an archive", () => {
     for (const name of ["a.blp", "b/__1__.bin", "A.BLP"]) {
       expect(errorOf(() => detectFile(utf8("PK\u0003\u0004"), name, 4)).code).toBe("BAD_MAGIC");
     }
@@ -86,7 +86,7 @@ describe("detection", () => {
     );
   });
 
-  it("an unknown version is UNSUPPORTED, and the message names those that are read", () => {
+  it("an unknown version is UNSUPPORTED, and the message lists the known ones", () => {
     const error = errorOf(() => detectFile(hex("62 6c 70 6b 09"), "a.blp", 5));
     expect(error.code).toBe("UNSUPPORTED");
     expect(error.message).toContain("versions 1 to 4");

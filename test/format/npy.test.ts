@@ -77,7 +77,7 @@ describe("the header of .npy files", () => {
       "{'descr': [(\"it's\", '<i4'), ('é', '<i4')], 'fortran_order': False, 'shape': (1,), }",
       128,
     ],
-  ])("of %s is numpy's, byte for byte", (_name, dtype, shape, dict, length) => {
+  ])("of %s matches numpy's, byte for byte", (_name, dtype, shape, dict, length) => {
     expect(Buffer.from(encodeNpyHeader(dtype, shape))).toEqual(numpyHeader(dict, length));
   });
 

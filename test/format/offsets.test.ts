@@ -13,7 +13,7 @@ describe("decoding", () => {
     expect([...decodeOffsets(bytes, "a.blp", 32)]).toEqual([72, 0x1_0000_0316, -1]);
   });
 
-  it("other negative values and those beyond 2^53 are BAD_FIELD at their byte", () => {
+  it("other negative values and those above 2^53 are BAD_FIELD at their byte", () => {
     for (const bad of [
       "fe ff ff ff ff ff ff ff",
       "00 00 00 00 00 00 00 40",
@@ -33,7 +33,7 @@ describe("decoding", () => {
     expect(decodeOffsets(new Uint8Array(0), "a.blp", 32)).toHaveLength(0);
   });
 
-  it("decode(encode(offsets)) is the offsets, and encoding refuses what is none", () => {
+  it("decode(encode(offsets)) is the offsets, and encoding refuses invalid ones", () => {
     const values = fc.array(fc.oneof(fc.constant(-1), fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER })));
     fc.assert(
       fc.property(values, (list) => {
@@ -54,7 +54,7 @@ describe("checking", () => {
     expect(error.details).toMatchObject({ offset: 64, chunk: 4, found: 400 });
   });
 
-  it("[FO-02] [FO-08] every chunk starts behind the table and 16 bytes before the end at the latest", () => {
+  it("[FO-02] [FO-08] every chunk starts after the table and at least 16 bytes before the end", () => {
     for (const bad of [0, 71, 485, 500, 1e15]) {
       const error = errorOf(() => checkOffsets(table(72, bad, 300, -1, -1), place));
       expect(error.code).toBe(bad < 72 ? "BAD_FIELD" : "TRUNCATED");
@@ -74,7 +74,7 @@ describe("checking", () => {
     expect(() => checkOffsets(table(300, 88, 72, -1, -1), place)).not.toThrow();
   });
 
-  it("[FO-05] all -1 is an aborted write, one -1 a chunk that was not written: INCOMPLETE", () => {
+  it("[FO-05] all -1 is an aborted write, a single -1 a chunk that was not written: INCOMPLETE", () => {
     const aborted = errorOf(() => checkOffsets(table(-1, -1, -1, -1, -1), place));
     expect(aborted.code).toBe("INCOMPLETE");
     expect(aborted.message).toBe(

@@ -23,7 +23,7 @@ describe("files", () => {
     expect(await textOf(bytes)).toBe("abcdefghij");
   });
 
-  it("[F1.3-05] what lies behind the last chunk is no part of the file", async () => {
+  it("[F1.3-05] bytes after the last chunk are not part of the file", async () => {
     for (const spare of [undefined, 2]) {
       const parts = { chunks: ABC, behind: utf8("left over"), ...(spare === undefined ? {} : { spare }) };
       expect(await textOf(await makeFile(parts))).toBe("abcdefghij");
@@ -34,7 +34,7 @@ describe("files", () => {
     expect((await archive.verify()).ok).toBe(true);
   });
 
-  it("[F1.3-06] walking a version 3 file without reserve gives its offsets; with chunks out of order it cannot", async () => {
+  it("[F1.3-06] walking a version 3 file without reserve gives its offsets, but not if chunks are out of order", async () => {
     const found = async (name: string): Promise<[number[], number[]]> => {
       const bytes = new Uint8Array(readFileSync(`${findFixture(name).file}/data/__1__.bin`));
       const header = decodeHeader(bytes, name);
@@ -59,7 +59,7 @@ describe("files", () => {
     expect(walked).toEqual([...offsets].reverse());
   });
 
-  it("[F1.4-01] [FO-06] the offsets tell the order, holes and stale chunks between them do not matter", async () => {
+  it("[F1.4-01] [FO-06] the offsets give the order; holes and stale chunks between them do not matter", async () => {
     const bytes = await makeFile({
       version: 4,
       chunks: ABC,
@@ -85,7 +85,7 @@ describe("files", () => {
     expect((await rejectionOf(openFile(wrong))).code).toBe("BAD_FIELD");
   });
 
-  it("[FM.3-02] order F: the first index runs fastest", async () => {
+  it("[FM.3-02] order F: the first index varies fastest", async () => {
     const metadata: JsonValue = { dtype: "'|u1'", shape: [2, 5], order: "F", container: "numpy" };
     const archive = (await openFile(
       await makeFile({ chunks: ABC, section: await encodeSection(metadata) }),
@@ -110,7 +110,7 @@ describe("files", () => {
 });
 
 describe("checksums", () => {
-  it("[FC-02] digests have the lengths of the table", async () => {
+  it("[FC-02] digests have the lengths in the table", async () => {
     for (const name of CHECKSUM_NAMES)
       expect(await digest(name, utf8("abc"))).toHaveLength(DIGEST_LENGTHS[name]);
     expect(CHECKSUM_NAMES.map((name) => DIGEST_LENGTHS[name])).toEqual([0, 4, 4, 16, 20, 28, 32, 48, 64]);
@@ -161,7 +161,7 @@ describe("offsets and walking", () => {
     expect([archive.nchunks, archive.nbytes]).toEqual([2, 200_000]);
   });
 
-  it("[FW-03] a walk that ends too soon is TRUNCATED, and what is no chunk is an error", async () => {
+  it("[FW-03] a walk that ends too soon is TRUNCATED, and bytes that are not a chunk are an error", async () => {
     const bytes = await makeFile({ chunks: ABC, nchunks: 4 });
     expect((await rejectionOf(openFile(bytes))).code).toBe("TRUNCATED");
     for (let length = 33; length < bytes.length; length++) {
@@ -178,14 +178,14 @@ describe("offsets and walking", () => {
     expect((await rejectionOf(openFile(noChunk))).code).toBe("BAD_FIELD");
   });
 
-  it("[FS-01] a chunk's nbytes is what the header makes", async () => {
+  it("[FS-01] a chunk's nbytes is what the header implies", async () => {
     const bytes = await makeFile({ chunks: ABC, chunkSize: 5, spare: 0 });
     const error = await rejectionOf(textOf(bytes));
     expect(error.code).toBe("BAD_FIELD");
     expect(error.details).toMatchObject({ chunk: 0, field: "nbytes", expected: 5, found: 4 });
   });
 
-  it("[FS-02] unknown sizes are told by the chunks", async () => {
+  it("[FS-02] unknown sizes are given by the chunks", async () => {
     for (const spare of [0, 1]) {
       expect(await textOf(await makeFile({ chunks: ABC, chunkSize: -1, lastChunk: -1, spare }))).toBe(
         "abcdefghij",

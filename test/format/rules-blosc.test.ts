@@ -25,7 +25,7 @@ describe("the header", () => {
     expect(toHex(await decode(STORED))).toBe("61626364");
   });
 
-  it("[FB-01] ctbytes beyond the bytes that are there is TRUNCATED, and so is each shorter chunk", () => {
+  it("[FB-01] a ctbytes beyond the available bytes is TRUNCATED, and so is each shorter chunk", () => {
     for (let length = 0; length < TWO_BLOCKS.length; length++)
       expect(codeOf(TWO_BLOCKS.subarray(0, length))).toBe("TRUNCATED");
     expect(codeOf(patched(TWO_BLOCKS, 12, "31"))).toBe("TRUNCATED");
@@ -48,7 +48,7 @@ describe("the header", () => {
     expect(codeOf(patched(TWO_BLOCKS, 3, "00"))).toBe("BAD_FIELD");
   });
 
-  it("[FB-04] an nbytes that ctbytes cannot stand for is BAD_FIELD before anything is allocated", () => {
+  it("[FB-04] an nbytes that ctbytes cannot hold is BAD_FIELD before anything is allocated", () => {
     expect(codeOf(patched(TWO_BLOCKS, 4, "ef ff ff 7f ef ff ff 7f"))).toBe("BAD_FIELD");
     expect(codeOf(patched(TWO_BLOCKS, 4, "f0 ff ff 7f"))).toBe("BAD_FIELD");
     expect(codeOf(patched(TWO_BLOCKS, 4, "ff ff ff ff"))).toBe("BAD_FIELD");
@@ -60,25 +60,25 @@ describe("the header", () => {
     expect(decodeHeader(TWO_BLOCKS).nblocks).toBe(2);
   });
 
-  it("[FB-06] a stored chunk has nbytes + 16 bytes, and its other flags mean nothing", async () => {
+  it("[FB-06] a stored chunk has nbytes + 16 bytes, and its other flags have no meaning", async () => {
     expect(toHex(await decode(patched(STORED, 2, "33")))).toBe("61626364");
     expect(codeOf(patched(STORED, 4, "03 00 00 00 03"))).toBe("BAD_FIELD");
     expect(codeOf(patched(STORED, 4, "05 00 00 00 05"))).toBe("BAD_FIELD");
   });
 
-  it("[FB-13] with both shuffle flags the byte shuffle holds, unless typesize is 1", () => {
+  it("[FB-13] with both shuffle flags the byte shuffle applies, unless typesize is 1", () => {
     expect(decodeHeader(patched(TWO_BLOCKS, 2, "15 04")).shuffle).toBe("shuffle");
     expect(decodeHeader(patched(TWO_BLOCKS, 2, "15 01")).shuffle).toBe("bitshuffle");
   });
 
-  it("[FB-14] nbytes 0 is a chunk of no blocks", () => {
+  it("[FB-14] nbytes 0 is a chunk without blocks", () => {
     const empty = hex("02 01 00 01 00 00 00 00 01 00 00 00 10 00 00 00");
     expect(decodeHeader(empty)).toMatchObject({ nbytes: 0, nblocks: 0 });
   });
 });
 
 describe("blocks", () => {
-  it("[FB-07] starts lie behind the table, before the last four bytes, and are distinct, in any order", async () => {
+  it("[FB-07] starts are after the table, before the last four bytes, and distinct, in any order", async () => {
     for (const [at, start] of [
       [16, "17"],
       [16, "00"],
@@ -93,7 +93,7 @@ describe("blocks", () => {
     );
   });
 
-  it("[FB-08] blocks are split by flag, typesize, length of the streams, and never the short last one", async () => {
+  it("[FB-08] blocks are split depending on the flag, typesize and stream length, but never the short last one", async () => {
     const header = (flags: string, typesize: string, blocksize: string) =>
       decodeHeader(
         hex(`02 01 ${flags} ${typesize} 00 10 00 00 ${blocksize} 80 00 00 00 ${"00".repeat(112)}`),
@@ -125,14 +125,14 @@ describe("blocks", () => {
     }
   });
 
-  it("[FB-11] shuffle: byte 0 of every element first; what is no whole element stays at the end", async () => {
+  it("[FB-11] shuffle: byte 0 of every element first; an incomplete element stays at the end", async () => {
     expect(toHex(await decode(patched(TWO_BLOCKS, 2, "11 02")))).toBe("0004010502060307080c090d0a0e0b0f");
     expect(toHex(await decode(patched(TWO_BLOCKS, 2, "11 03")))).toBe(
       "000204010305060708" + "0a0c090b0d0e0f",
     );
   });
 
-  it("[FB-12] bitshuffle: rows of bits, element 0 lowest; blocks of no multiple of 8 elements are as they are", async () => {
+  it("[FB-12] bitshuffle: rows of bits, element 0 lowest; blocks whose element count is not a multiple of 8 are unchanged", async () => {
     const chunk = patched(patched(TWO_BLOCKS, 2, "14 01"), 28, "01 00 00 00 00 00 00 80");
     expect(toHex((await decode(chunk)).subarray(0, 8))).toBe("0100000000000080");
     expect(toHex((await decode(patched(chunk, 28, "03 01 00 00 00 00 00 00"))).subarray(0, 8))).toBe(

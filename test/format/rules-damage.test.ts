@@ -260,7 +260,7 @@ const ACCEPTED: readonly Case[] = [
   ],
 ];
 
-test("[FD.6-02] a character above U+10FFFF is BAD_FIELD where the text is read", async () => {
+test("[FD.6-02] a character above U+10FFFF is BAD_FIELD when the text is read", async () => {
   const section = await encodeSection({ dtype: "'<U1'", shape: [1], order: "C", container: "numpy" });
   const bytes = await makeFile({ chunks: [stored(hex("00 00 11 00"))], section });
   const archive = (await open(storeOf({ "a.blp": bytes }), "a.blp")) as ArrayArchive;

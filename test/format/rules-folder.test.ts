@@ -20,7 +20,7 @@ const carrayFile = (chunk: Uint8Array): Uint8Array =>
 describe("folders of superchunks", () => {
   const meta = { "meta/sizes": uint8Sizes(10), "meta/storage": uint8Storage(4) };
 
-  it("[FZ-01] [FZ-06] superchunks follow one another by number, and each has as many chunks as it has", async () => {
+  it("[FZ-01] [FZ-06] superchunks are numbered consecutively, and each has as many chunks as its header gives", async () => {
     const first = await makeFile({ chunks: ABC.slice(0, 2), spare: 1 });
     const second = await makeFile({ chunks: ABC.slice(2) });
     expect(
@@ -91,7 +91,7 @@ describe("folders of superchunks", () => {
     expect((await rejectionOf(openFolder(list))).code).toBe("BAD_FIELD");
   });
 
-  it("[FZ-07] a missing superchunk is INCOMPLETE, one too many is left over", async () => {
+  it("[FZ-07] a missing superchunk is INCOMPLETE, one too many is a leftover", async () => {
     const first = await makeFile({ chunks: ABC.slice(0, 2) });
     const missing = await openFolder({ ...meta, "data/__1__.bin": first });
     expect((await rejectionOf(jsonOf(missing))).code).toBe("INCOMPLETE");
@@ -103,7 +103,7 @@ describe("folders of superchunks", () => {
     expect(await jsonOf(more)).toEqual([...utf8("abcdefghij")]);
   });
 
-  it("[FZ-08] a superchunk's own sizes are those of the array", async () => {
+  it("[FZ-08] a superchunk's own sizes match those of the array", async () => {
     const wrong = [
       { chunks: ABC, chunkSize: 5 },
       { chunks: ABC, lastChunk: 1 },
@@ -125,7 +125,7 @@ describe("folders of superchunks", () => {
     ).toEqual([...utf8("ij")]);
   });
 
-  it("[FZ-02] nbytes in meta/sizes is what shape and dtype make", async () => {
+  it("[FZ-02] nbytes in meta/sizes is what shape and dtype imply", async () => {
     const error = await rejectionOf(
       openFolder({
         ...meta,
@@ -141,7 +141,7 @@ describe("carrays and tables", () => {
   const files = Object.fromEntries(ABC.map((chunk, i) => [`data/__${i}.blp`, carrayFile(chunk)]));
   const meta = { "meta/sizes": uint8Sizes(10), "meta/storage": uint8Storage(4) };
 
-  it("[FA-01] the data files tell a carray from a BLZ array, and without rows the metadata do", async () => {
+  it("[FA-01] the data files distinguish a carray from a BLZ array, and without rows the metadata do", async () => {
     expect((await openFolder({ ...meta, ...files })).dialect).toBe("carray");
     expect((await openFolder({ ...meta, "data/__1__.bin": await makeFile({ chunks: ABC }) })).dialect).toBe(
       "blz-superchunk",
@@ -191,7 +191,7 @@ describe("carrays and tables", () => {
     expect((await rejectionOf(jsonOf(await openFolder({ ...meta, ...missing })))).code).toBe("INCOMPLETE");
   });
 
-  it("[FT-03] [FT-04] a table is as long as its shortest column, and columns are cut as they like", async () => {
+  it("[FT-03] [FT-04] a table is as long as its shortest column, and columns may have any chunk length", async () => {
     const folder = (name: string, objects: Readonly<Record<string, Uint8Array | string>>) =>
       Object.entries(objects).map(
         ([key, value]) => [`${name}/${key}`, typeof value === "string" ? utf8(value) : value] as const,
@@ -219,7 +219,7 @@ describe("carrays and tables", () => {
     expect(await jsonOf(part.column("x"))).toEqual([...utf8("abc")]);
   });
 
-  it("[FT-07] a table of more than 10,000 columns is refused before any of them is looked at", async () => {
+  it("[FT-07] a table of more than 10,000 columns is refused before any of them is opened", async () => {
     const names = (count: number): string[] => Array.from({ length: count }, (_, i) => `c${i}`);
     for (const [count, code, looks] of [
       [10_000, "INCOMPLETE", true],
@@ -242,7 +242,7 @@ describe("carrays and tables", () => {
     expect((await rejectionOf(createTable(store, "", columns))).code).toBe("LIMIT");
   });
 
-  it("[FJ-05] meta/storage of more than 500,000 values is refused without making them", async () => {
+  it("[FJ-05] meta/storage of more than 500,000 values is refused without creating them", async () => {
     const fields = Array.from({ length: 200_000 }, (_, i) => `["f${i}","<i4"]`).join(",");
     const objects = { "meta/sizes": uint8Sizes(0), "meta/storage": `{"dtype": [${fields}], "chunklen": 4}` };
     const error = await rejectionOf(openFolder(objects));

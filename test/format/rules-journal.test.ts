@@ -47,7 +47,7 @@ function stopping(store: MemoryStore, isOver: (method: string, key: string) => b
   return interceptStore(store, interceptor);
 }
 
-it("[FR-01] the dumps of a superchunk and of its journal are what is written", async () => {
+it("[FR-01] the dumps of a superchunk and of its journal match what is written", async () => {
   const text = readFileSync(join(repositoryRoot, "FORMAT.md"), "utf8");
   const section = text.slice(text.indexOf("### 1.5"), text.indexOf("## 2. "));
   const [file, journal] = parseDumps(section);
@@ -77,7 +77,7 @@ async function interrupted(): Promise<{ store: MemoryStore; journal: string }> {
 const textOf = async (store: MemoryStore): Promise<string> =>
   new TextDecoder().decode(await ((await open(store)) as ArrayArchive).getBytes());
 
-it("[FG-12] [FG-13] a committed journal counts at once, for readers that write nothing, and the next writer finishes it", async () => {
+it("[FG-12] [FG-13] a committed journal counts at once, for readers that write nothing, and the next writer completes it", async () => {
   const { store, journal } = await interrupted();
   const key = `meta/journal-${journal.slice(0, 16)}`;
   const bytes = (await store.get(key)) ?? new Uint8Array(0);
@@ -95,7 +95,7 @@ it("[FG-12] [FG-13] a committed journal counts at once, for readers that write n
   expect(await store.get(key)).toBeUndefined();
 });
 
-it("[FR-04] [FG-12] a journal that is missing, another one, or writes elsewhere is an error", async () => {
+it("[FR-04] [FG-12] a journal that is missing, belongs to another change, or writes elsewhere is an error", async () => {
   const { store, journal } = await interrupted();
   const key = `meta/journal-${journal.slice(0, 16)}`;
   await store.put(key, await encodeArrayJournal([]));
@@ -117,7 +117,7 @@ it("[FR-04] [FG-12] a journal that is missing, another one, or writes elsewhere 
   }
 });
 
-it("[FR-03] [FG-12] nothing refers to places in files that are not what the archive says yet", async () => {
+it("[FR-03] [FG-12] nothing refers to places in files that the archive does not have yet", async () => {
   const { store } = await interrupted();
   const archive = await open(store);
   expect(await rejectionOf(planReferences(archive))).toMatchObject({ code: "CONFLICT" });

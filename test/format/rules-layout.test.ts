@@ -48,7 +48,7 @@ async function openArray(store: MemoryStore): Promise<ArrayArchive> {
 
 const letters = (text: string): number[] => [...utf8(text)];
 
-it("[FG-01] the layout is read as it is written, and its members must be there", () => {
+it("[FG-01] the layout is read as it is written, and its members are required", () => {
   const sizes = parseJson(sizesOf({ patches: [{ number: 7, chunks: [1, -1] }] }), "meta/sizes") as JsonObject;
   expect(parseLayout(sizes, "meta/sizes")).toEqual({ ...LAYOUT, patches: [{ number: 7, chunks: [1, -1] }] });
   expect(parseLayout({ shape: [10] }, "meta/sizes")).toBeUndefined();
@@ -70,7 +70,7 @@ it("[FG-01] other files in data/ do not matter", async () => {
   expect((await array.verify()).ok).toBe(true);
 });
 
-it("[FG-02] the runs are the chunks in order, of a superchunk the first ones, and none is counted twice", async () => {
+it("[FG-02] the runs are the chunks in order, of each superchunk the first ones, and none is counted twice", async () => {
   const last = await makeFile({ chunks: [stored(utf8("XY")), stored(utf8("no"))], chunkSize: 2, spare: 0 });
   const runs = [
     { first: 1, count: 1, chunks: 2 },
@@ -109,7 +109,7 @@ it("[FG-04] a patched chunk is read from its patch, and no chunk is patched twic
   expect((await rejectionOf(openArray(twice))).code).toBe("BAD_FIELD");
 });
 
-it("[FG-05] in a new epoch the same rows are found anew", async () => {
+it("[FG-05] in a new epoch the same rows are found again", async () => {
   const store = await makeStore({});
   const array = await openArray(store);
   expect(await jsonOf(array)).toEqual(letters("abcdefghij"));
@@ -139,7 +139,7 @@ it("[FG-06] rows of another edition are STALE", async () => {
   expect((await rejectionOf(jsonOf(array))).code).toBe("STALE");
 });
 
-it("[FG-07] meta/storage is of the layout's revision, unless the layout brings its own", async () => {
+it("[FG-07] meta/storage is of the layout's revision, unless the layout includes its own", async () => {
   const store = await makeStore({ revision: 1 });
   expect((await rejectionOf(openArray(store))).details).toMatchObject({
     field: "superchunk.revision",

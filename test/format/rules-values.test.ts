@@ -100,7 +100,7 @@ describe("errors", () => {
       expect([code, new SuperchunkError(code as ErrorCode, "x").isDamage]).toEqual([code, exit === "3"]);
   });
 
-  it("[FX-02] an error of damage tells file, byte, field, expected and found", () => {
+  it("[FX-02] an error about damage gives file, byte, field, expected and found", () => {
     const error = errorOf(() =>
       decodeHeader(
         hex(`62 6c 70 6b 03 01 00 01 04 00 00 00 05 00 00 00 ${"00".repeat(16)}`),

@@ -62,7 +62,7 @@ describe("data types", () => {
     expect(type.bytesCodec).toEqual(codec);
   });
 
-  it("[FE-02] what Zarr has no type for is refused; dflt is the fill value where it fits", () => {
+  it("[FE-02] a type that Zarr lacks is refused; dflt is the fill value if it fits", () => {
     for (const dtype of ["object", "<f16", "[('a', '<i4', (2,))]", "[('a', '|O')]"])
       expect(errorOf(() => map(dtype)).code).toBe("UNSUPPORTED");
     expect(map("<f8", { fillValue: -1.5 }).fill.json).toBe(-1.5);
@@ -71,7 +71,7 @@ describe("data types", () => {
     expect(map("|u1", { fillValue: 256 }).notes).toHaveLength(1);
   });
 
-  it("[FE-03] portable types are those of every reader", () => {
+  it("[FE-03] portable types are those that every reader has", () => {
     expect(map("<M8[ns]", { portable: true })).toMatchObject({
       dataType: "int64",
       original: "<M8[ns]",
@@ -126,7 +126,7 @@ describe("documents and shards", () => {
     ]);
   });
 
-  it("[FE-05] the index is checked: its sum, half absent entries, ranges outside", async () => {
+  it("[FE-05] the index is checked: its checksum, half-absent entries, ranges outside", async () => {
     const encoded = async (offset: number, nbytes: number): Promise<Uint8Array> => {
       return encodeShardIndex([undefined, { offset, nbytes }]);
     };

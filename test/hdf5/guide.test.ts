@@ -7,7 +7,7 @@ import { runCli } from "../cli/harness.ts";
 import { repositoryRoot } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
 
-test("every command of the guide runs", async () => {
+test("every command in the guide runs", async () => {
   const folder = temporaryFolder();
   copyFileSync(join(repositoryRoot, "fixtures/hdf5/pytables.h5"), join(folder, "bars.h5"));
   const guide = readFileSync(join(repositoryRoot, "docs/hdf5.md"), "utf8");
@@ -46,7 +46,7 @@ test("every command of the guide runs", async () => {
   expect(lines).toMatch(/hdf5.*bars\.h5\/bars\/daily/);
 });
 
-test("what is not in the file is named, with what to do", async () => {
+test("a path that is not in the file is named, with what to do", async () => {
   const { code, err } = await runCli(["info", join(repositoryRoot, "fixtures/hdf5/pytables.h5/bars/weekly")]);
   expect(code).toBe(1);
   expect(err).toMatch(
@@ -54,7 +54,7 @@ test("what is not in the file is named, with what to do", async () => {
   );
 });
 
-test("info of a file in which some datasets cannot be read shows the others, and says why in warnings", async () => {
+test("info of a file with some unreadable datasets shows the others, and gives the reasons as warnings", async () => {
   const { code, out, err } = await runCli(["info", join(repositoryRoot, "fixtures/hdf5/h5py-latest.h5")]);
   expect({ code, err }).toEqual({ code: 0, err: "" });
   expect(out).toMatch(/^warning +.*h5py-latest\.h5\/lzf: its chunks are written with filter 32000/m);

@@ -38,7 +38,7 @@ test.each(Object.entries(values))(
   },
 );
 
-test("attributes are numbers, text and lists; many of them lie in a heap", async () => {
+test("attributes are numbers, text and lists, also in a heap if there are many", async () => {
   for (const file of ["h5py-earliest.h5", "h5py-latest.h5"]) {
     expect((await open(store, file)).attrs).toEqual({ title: "a file", count: 3, list: [1.5, 2.5] });
     expect((await open(store, `${file}/g/blosc-lz4`)).attrs).toEqual({ units: "USD" });
@@ -47,7 +47,7 @@ test("attributes are numbers, text and lists; many of them lie in a heap", async
   }
 });
 
-test("a folder's walk finds every dataset, and names what cannot be read with the reason", async () => {
+test("a walk of a folder finds every dataset, and names what cannot be read with the reason", async () => {
   const found = new Set<string>();
   const refused: Record<string, string> = {};
   for await (const { path, array, error } of findReadables(store)) {
@@ -70,7 +70,7 @@ test("a folder's walk finds every dataset, and names what cannot be read with th
   );
 });
 
-test("chunks of the filter Blosc2 become chunks of Blosc1, which go to Zarr as they are, unless they have other filters", async () => {
+test("Blosc2 chunks become Blosc1 chunks, which go to Zarr unchanged, unless they have other filters", async () => {
   for (const [name, chunksRecoded] of [
     ["blosc2.h5/two", 0],
     ["blosc2.h5/delta", 3],
@@ -114,7 +114,7 @@ test("the nested table of PyTables' tutorial has its values, times as seconds an
   });
 });
 
-test("what a file does not have is not found", async () => {
+test("a path that a file does not have is not found", async () => {
   await expect(open(store, "pytables.h5/bars/weekly")).rejects.toMatchObject({ code: "NOT_FOUND" });
   await expect(open(store, "pytables.h5/prices/x")).rejects.toMatchObject({ code: "NOT_FOUND" });
   await expect(open(store, "absent.h5/prices")).rejects.toMatchObject({ code: "NOT_FOUND" });
@@ -146,7 +146,7 @@ test("a dataset is opened with two reads of metadata, and an element is one read
   expect(counted.count - before).toBeLessThanOrEqual(2);
 });
 
-test("chunks of Blosc go to Zarr as they are, those that Blosc left alone too", async () => {
+test("Blosc chunks go to Zarr unchanged, also those that Blosc left uncompressed", async () => {
   for (const [key, copied] of [
     ["pytables.h5/prices", 6],
     ["h5py-latest.h5/g/blosc-zstd", 16],
@@ -209,7 +209,7 @@ describe("damage", () => {
     }
   });
 
-  test("structures with checksums give no wrong value where a byte of them is another", async () => {
+  test("structures with checksums give no wrong value if a byte of them changes", async () => {
     const file = "h5py-latest.h5";
     const image = images.get(file) ?? new Uint8Array(0);
     const text = Buffer.from(image).toString("latin1");
@@ -230,7 +230,7 @@ describe("damage", () => {
     expect(damaged).toBeGreaterThan(0);
   });
 
-  test("old structures have no checksums: what is wrong with them ends in an error of this library, or is read", async () => {
+  test("old structures have no checksums: what is wrong with them gives an error of this library, or is read", async () => {
     const file = "h5py-earliest.h5";
     const image = images.get(file) ?? new Uint8Array(0);
     let random = 7;
@@ -290,7 +290,7 @@ describe("damage", () => {
       [0x13, 0, 0, 0, 0, 0, 0, 4],
       "LIMIT",
     ],
-  ] as const)("%s are told", async (_, name, at, bytes, code) => {
+  ] as const)("%s are reported", async (_, name, at, bytes, code) => {
     await expect(
       openArray(changed(name, at, bytes), "x.h5/x").then((array) => array.getBytes()),
     ).rejects.toMatchObject({

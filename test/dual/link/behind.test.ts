@@ -39,7 +39,7 @@ async function change(
 const BEHIND = [{ severity: "warning", code: "BEHIND" }];
 
 describe.each(["hard", "copy"] as const)("linked by %s", (kind) => {
-  test("a link that ended before its last document is behind, and linking again completes it", async () => {
+  test("a link that ended before its last document was written is behind, and linking again completes it", async () => {
     const root = await make(kind);
     fs.rmSync(join(root, "zarr.json"));
     fs.rmSync(join(root, "c", "0"));
@@ -64,24 +64,27 @@ describe.each(["hard", "copy"] as const)("linked by %s", (kind) => {
   ] satisfies readonly (readonly [
     string,
     (array: Awaited<ReturnType<typeof openWritable>>) => Promise<void>,
-  ])[])("after %s Zarr readers have all of before, and after linking again all of now", async (_, work) => {
-    const root = await make(kind);
-    expect(await verifyLinkAt(root)).toEqual([]);
-    await change(root, work);
-    expect(await viewOf(root)).toEqual(BEFORE);
-    expect(await verifyLinkAt(root)).toMatchObject(BEHIND);
-    await change(root, (a) => a.compact());
-    expect(await viewOf(root)).toEqual(BEFORE);
-    expect(await verifyLinkAt(root)).toMatchObject(BEHIND);
-    await link(root, undefined, { kind });
-    expect(await verifyLinkAt(root)).toEqual([]);
-    const array = await openWritable(root, { threads: 0 });
-    expect(await viewOf(root)).toEqual(((await array.get()) as { data: unknown }).data);
-    await array.close();
-  });
+  ])[])(
+    "after %s, Zarr readers see all of the old state, and after linking again all of the new one",
+    async (_, work) => {
+      const root = await make(kind);
+      expect(await verifyLinkAt(root)).toEqual([]);
+      await change(root, work);
+      expect(await viewOf(root)).toEqual(BEFORE);
+      expect(await verifyLinkAt(root)).toMatchObject(BEHIND);
+      await change(root, (a) => a.compact());
+      expect(await viewOf(root)).toEqual(BEFORE);
+      expect(await verifyLinkAt(root)).toMatchObject(BEHIND);
+      await link(root, undefined, { kind });
+      expect(await verifyLinkAt(root)).toEqual([]);
+      const array = await openWritable(root, { threads: 0 });
+      expect(await viewOf(root)).toEqual(((await array.get()) as { data: unknown }).data);
+      await array.close();
+    },
+  );
 });
 
-test.each(["hard", "copy"] as const)("linked by %s, it is never changed in place", async (kind) => {
+test.each(["hard", "copy"] as const)("an array linked by %s is never changed in place", async (kind) => {
   const root = await make(kind);
   await expect(openWritable(root, { threads: 0, modify: "in-place" })).rejects.toMatchObject({
     code: "CONFLICT",
@@ -90,7 +93,7 @@ test.each(["hard", "copy"] as const)("linked by %s, it is never changed in place
   expect(await verifyLinkAt(root)).toEqual([]);
 });
 
-test("a single file that is appended to leaves shards of before, or a symbolic link to what is no shard", async () => {
+test("appending to a linked file leaves the old shards, or a symbolic link to a file that is no longer a shard", async () => {
   for (const kind of ["hard", "copy", "symbolic"] as const) {
     const file = join(temporaryFolder(), "bytes.blp");
     const chunks = [0, 4, 8].map((first) => stored(Uint8Array.from({ length: 4 }, (_, i) => first + i)));
@@ -127,7 +130,7 @@ test.each([
     },
   ],
 ] satisfies readonly (readonly [string, (root: string) => void])[])(
-  "where %s besides, it is damaged, and not behind",
+  "if %s as well, the view is damaged, not behind",
   async (_, damage) => {
     const root = await make();
     await change(root, (a) => a.append(Int32Array.of(1, 2, 3)));
@@ -139,7 +142,7 @@ test.each([
   },
 );
 
-test("an array linked by symbolic links is not written to: a file that goes would be the fill value", async () => {
+test("an array linked by symbolic links cannot be written to: a file that is removed would read as the fill value", async () => {
   const root = await make("symbolic");
   await expect(openWritable(root, { threads: 0 })).rejects.toMatchObject({
     code: "CONFLICT",
@@ -156,7 +159,7 @@ test.each([
   ["a carray", "carray", (folder) => ["--from", join(folder, "a.npy")]],
   ["a ctable", "ctable", (folder) => ["--column", `a=${join(folder, "a.npy")}`]],
 ] satisfies readonly (readonly [string, string, (folder: string) => string[]])[])(
-  "%s that is linked: by hard links it may grow, and says that its view is of before; by symbolic ones it is left alone",
+  "%s that is linked: with hard links it may grow, and says that its view is behind; with symbolic links it is left alone",
   async (_, kind, inputs) => {
     const folder = temporaryFolder();
     const root = join(folder, "archive");

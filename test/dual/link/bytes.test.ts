@@ -11,7 +11,7 @@ import { corpusFolder } from "../../fixtures/manifest.ts";
 import { makeFile, stored } from "../../format/small-archives.ts";
 import { copyOf, hashOfZarr, sha256, snapshot, temporaryFolder } from "./support.ts";
 
-test("[FL-02] behind the file as it was stand a padded copy of the short last chunk and the index", async () => {
+test("[FL-02] the original bytes of a file are followed by a padded copy of the short last chunk and the index", async () => {
   const source = join(corpusFolder, "blz-superchunk", "i4-adler32-meta");
   const copy = copyOf(source);
   await link(copy);
@@ -49,7 +49,7 @@ test("[FL-02] behind the file as it was stand a padded copy of the short last ch
   }
 });
 
-test("[FL-03] shards are hard links that nobody can write through, or what was asked for", async () => {
+test("[FL-03] shards are read-only hard links, or of the requested kind", async () => {
   const source = join(corpusFolder, "blz-superchunk", "i8-2d-crc32");
   const hard = copyOf(source);
   await link(hard);
@@ -85,7 +85,7 @@ test("[FL-03] a single file becomes a shard in a folder of its own", async () =>
   expect(fs.statSync(join(root, "c", "0")).ino).toBe(fs.statSync(file).ino);
 });
 
-test("[FL-04] [FL-07] the record says what was there before, what was added, and the sums of the documents", async () => {
+test("[FL-04] [FL-07] the record gives what was there before, what was added, and the checksums of the documents", async () => {
   const source = join(corpusFolder, "blz-superchunk", "i4-adler32-meta");
   const root = copyOf(source);
   await link(root, undefined, { dimensionNames: ["time"] });
@@ -118,7 +118,7 @@ test("[FL-04] [FL-07] the record says what was there before, what was added, and
   });
 });
 
-test("[FL-01] a file whose header does not say how many chunks it has is linked by a copy alone", async () => {
+test("[FL-01] a file whose header does not give the number of chunks can only be linked by a copy", async () => {
   const chunks = [0, 1, 2].map((first) => stored(Uint8Array.from({ length: 4 }, (_, i) => 4 * first + i)));
   const file = join(temporaryFolder(), "piped.blp");
   fs.writeFileSync(file, await makeFile({ chunks, nchunks: -1, lastChunk: -1 }));
@@ -134,7 +134,7 @@ test("[FL-01] a file whose header does not say how many chunks it has is linked 
   expect(await hashOfZarr(`${file}.zarr`)).toBe(sha256(Uint8Array.from({ length: 12 }, (_, i) => i)));
 });
 
-test("[FL-01] files whose chunks are not one run, or not as many, are refused with the reason", async () => {
+test("[FL-01] files whose chunks are not contiguous, or whose count is wrong, are refused with the reason", async () => {
   const root = join(temporaryFolder(), "changed");
   const array = await createArray(root, { dtype: "<i4", chunklen: 4, superchunklen: 4, threads: 0 });
   await array.append(Int32Array.from({ length: 32 }, (_, i) => i));

@@ -8,7 +8,7 @@ import { copyOf, snapshot, temporaryFolder } from "./support.ts";
 
 const BLZ = join(corpusFolder, "blz-superchunk", "f8-default");
 
-test("[FL-06] link says what it would do, does it, is found right, repairs, and is undone", async () => {
+test("[FL-06] link says what it would do, does it, is verified, repairs, and is undone", async () => {
   const copy = copyOf(BLZ);
   const before = snapshot(copy);
   const dry = await runCli(["link", copy, "--dry-run"]);
@@ -46,7 +46,7 @@ test("[FL-06] link says what it would do, does it, is found right, repairs, and 
   expect(again.err).toContain("nothing is linked here");
 });
 
-test("a file needs a folder to be a Zarr array in, a folder none", async () => {
+test("a file needs a folder to become a Zarr array in, and a folder takes none", async () => {
   const file = copyOf(join(corpusFolder, "bloscpack-3", "array-f8.blp"));
   const missing = await runCli(["link", file]);
   expect(missing.code).toBe(2);
@@ -59,7 +59,7 @@ test("a file needs a folder to be a Zarr array in, a folder none", async () => {
   expect(verified.out).toContain("zarr3");
 });
 
-test("changing a linked array says that its Zarr view stays behind, and linking again brings it up to date", async () => {
+test("changing a linked array warns that its Zarr view falls behind, and linking again brings it up to date", async () => {
   const copy = copyOf(BLZ);
   await runCli(["link", copy]);
   const changed = await runCli(["resize", copy, "2100"]);
@@ -77,7 +77,7 @@ test("changing a linked array says that its Zarr view stays behind, and linking 
   expect((await runCli(["resize", copy, "10"])).err).not.toContain("Zarr view");
 });
 
-test("a symbolic link whose file is gone is an error, never the fill value", async () => {
+test("a symbolic link whose target is missing is an error, never the fill value", async () => {
   const file = copyOf(join(corpusFolder, "bloscpack-3", "array-f8.blp"));
   const zarr = `${file}.zarr`;
   await runCli(["convert", file, zarr]);
@@ -91,7 +91,7 @@ test("a symbolic link whose file is gone is an error, never the fill value", asy
 });
 
 test.each(["zarr.json", ".zarray", ".zgroup"])(
-  "what has a %s is Zarr already: link says so, and what it is for; commands that edit Zarr say what is wrong with it",
+  "a folder with a %s is already Zarr: link says so, and what it is for; commands that edit Zarr say what is wrong with it",
   async (name) => {
     const root = temporaryFolder();
     fs.writeFileSync(join(root, name), "{}");

@@ -91,7 +91,7 @@ function nodeType(document: string): unknown {
 describe.each(ROOTS)("%s, %s", (path) => {
   const source = join(corpusFolder, path);
 
-  test("[FL-04] a link broken off at any step leaves the archive readable, and the next call completes it", async () => {
+  test("[FL-04] a link interrupted at any step leaves the archive readable, and the next call completes it", async () => {
     const hash = await hashOf(source);
     let steps = 0;
     for (let done = false; !done; steps += sweep(1, 5)) {
@@ -121,7 +121,7 @@ describe.each(ROOTS)("%s, %s", (path) => {
     expect(steps).toBeGreaterThan(5);
   });
 
-  test("[FL-05] an unlink broken off at any step is completed by the next call, or linked again", async () => {
+  test("[FL-05] an unlink interrupted at any step is completed by the next call, or linked again", async () => {
     const hash = await hashOf(source);
     let steps = 0;
     for (let done = false; !done; steps += sweep(1, 5)) {
@@ -145,10 +145,10 @@ describe.each(ROOTS)("%s, %s", (path) => {
   });
 });
 
-describe("what others do", () => {
+describe("changes by other programs", () => {
   const source = join(corpusFolder, "blz-superchunk", "f8-default");
 
-  test("a data file with a hard link elsewhere is never written to, not by link, not by unlink", async () => {
+  test("a data file with a hard link elsewhere is never written to, by link or by unlink", async () => {
     const copy = copyOf(source);
     const file = join(copy, "data", "__2__.bin");
     const backup = join(temporaryFolder(), "backup.bin");
@@ -170,7 +170,7 @@ describe("what others do", () => {
     expect(await verifyLinkAt(other)).toEqual([]);
   });
 
-  test("what no link made is not replaced", async () => {
+  test("files that no link made are not replaced", async () => {
     for (const name of ["zarr.json", "c/0"]) {
       const copy = copyOf(source);
       fs.mkdirSync(join(copy, "c"), { recursive: true });
@@ -184,7 +184,7 @@ describe("what others do", () => {
     }
   });
 
-  test("[FL-05] a foreign append over the index is found, repaired, and survives unlink", async () => {
+  test("[FL-05] an append by another program that overwrites the index is found, repaired, and survives unlink", async () => {
     const file = copyOf(join(corpusFolder, "bloscpack-3", "array-f8.blp"));
     const original = fs.readFileSync(file);
     const root = `${file}.zarr`;
@@ -205,7 +205,7 @@ describe("what others do", () => {
     expect(fs.existsSync(root)).toBe(false);
   });
 
-  test("an array that grew keeps its rows: the next link shows them, and unlink cuts off nothing of them", async () => {
+  test("an array that grew keeps its rows: the next link shows them, and unlink cuts none of them off", async () => {
     const root = join(temporaryFolder(), "grows");
     const array = await createArray(root, { dtype: "<i4", chunklen: 4, superchunklen: 2, threads: 0 });
     await array.append(Int32Array.from({ length: 8 }, (_, i) => i));
@@ -254,7 +254,7 @@ describe("what others do", () => {
     }
   });
 
-  test("[FL-04] a record that calls a file a folder does not get it removed", async () => {
+  test("[FL-04] a record that calls a file a folder does not cause it to be removed", async () => {
     const copy = copyOf(source);
     await link(copy);
     const record = join(copy, "superchunk-link.json");
@@ -269,7 +269,7 @@ describe("what others do", () => {
 
 const TEMPORARY = ".zarr.json.0123456789abcdef.tmp";
 
-test("[FL-04] a link whose sync failed writes every index again before a document says that it is there", async () => {
+test("[FL-04] after a failed sync, linking again writes every index before a document refers to it", async () => {
   const root = copyOf(join(corpusFolder, "blz-superchunk/i4-adler32-meta"));
   const store = new FileStore(root);
   const real = dualFiles(root);
@@ -304,7 +304,7 @@ test("[FL-04] a link whose sync failed writes every index again before a documen
 });
 
 test.each([false, true])(
-  "[FL-05] unlink removes the document that a killed link did not finish (with a record: %s)",
+  "[FL-05] unlink removes the document that a killed link left unfinished (with a record: %s)",
   async (hasRecord) => {
     const root = copyOf(join(corpusFolder, "blz-superchunk/i4-adler32-meta"));
     const before = snapshot(root);
@@ -316,7 +316,7 @@ test.each([false, true])(
   },
 );
 
-test("[FL-04] linking removes the document that a killed link did not finish", async () => {
+test("[FL-04] linking removes the document that a killed link left unfinished", async () => {
   const root = copyOf(join(corpusFolder, "blz-superchunk/nested"));
   fs.writeFileSync(join(root, TEMPORARY), "{");
   await link(root);

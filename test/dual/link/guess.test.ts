@@ -17,7 +17,7 @@ function changeChunk(file: string, chunk: number, at: number, bytes: readonly nu
   fs.chmodSync(file, mode);
 }
 
-test("unlink of a data file that is not an archive any more is refused, and every byte is as before", async () => {
+test("unlink of a data file that is no longer an archive is refused, and leaves every byte unchanged", async () => {
   const copy = copyOf(join(corpusFolder, "blz-superchunk", "f8-default"));
   await link(copy);
   const file = join(copy, "data", "__2__.bin");
@@ -36,7 +36,7 @@ describe("a header in the middle of a file", () => {
     ["another decoded size", 4, [0, 8, 0, 0], "BAD_FIELD"],
     ["a chunk that reaches into the next", 12, [0xff, 0xff, 0, 0], "BAD_FIELD"],
     ["a compressor that zarr-python lacks", 2, [0x41], "UNSUPPORTED"],
-  ] as const)("with %s refuses the link, and every byte is as before", async (_name, at, bytes, code) => {
+  ] as const)("with %s refuses the link, and every byte is unchanged", async (_name, at, bytes, code) => {
     const copy = copyOf(source);
     const file = join(copy, "data", "__2__.bin");
     changeChunk(file, 2, at, bytes);
@@ -50,7 +50,7 @@ describe("a header in the middle of a file", () => {
     ["a version that is none", 0, [9], "BAD_FIELD"],
     ["a chunk that reaches into the next", 12, [0xff, 0xff, 0, 0], "BAD_FIELD"],
   ] as const)(
-    "with %s refuses the next link of what is linked, which stays as it is",
+    "with %s refuses the next link of a linked array, which stays unchanged",
     async (_name, at, bytes, code) => {
       const copy = copyOf(source);
       await link(copy);
@@ -63,7 +63,7 @@ describe("a header in the middle of a file", () => {
     },
   );
 
-  test("that is right leaves nothing to do for the next link, nor for verify", async () => {
+  test("that is correct leaves nothing to do for the next link, or for verify", async () => {
     const copy = copyOf(source);
     const before = snapshot(copy);
     const { files } = await link(copy);
@@ -75,7 +75,7 @@ describe("a header in the middle of a file", () => {
   });
 });
 
-test("room behind chunks is no part of them in the index", async () => {
+test("room reserved after chunks is not part of them in the index", async () => {
   const copy = copyOf(join(corpusFolder, "blz-superchunk", "f4-reserved"));
   const plan = await planLinkAt(copy);
   const { files, notes } = await link(copy);

@@ -25,7 +25,7 @@ async function makeChanged(root: string): Promise<Int32Array> {
   return values;
 }
 
-test("[FL-05] linked again, each file that was renamed is a shard, and the view is whole", async () => {
+test("[FL-05] after linking again, each file that was renamed is a shard, and the view is whole", async () => {
   const root = join(temporaryFolder(), "a");
   const values = await makeChanged(root);
   await link(root);
@@ -34,7 +34,7 @@ test("[FL-05] linked again, each file that was renamed is a shard, and the view 
   expect(fs.readdirSync(join(root, "c"))).toEqual(["0", "1", "2"]);
 });
 
-test("[FL-05] unlinked, files that were renamed are what they were, wherever their names went", async () => {
+test("[FL-05] after unlinking, files that were renamed have their original bytes, wherever they are now", async () => {
   const root = join(temporaryFolder(), "a");
   const linked = join(root, "data");
   fs.mkdirSync(root);

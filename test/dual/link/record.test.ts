@@ -51,7 +51,7 @@ async function linkedBytes(): Promise<{ bytes: Uint8Array; added: number }> {
 const look = (path: string): unknown[] => [fs.readFileSync(path), fs.statSync(path).mode & 0o7777];
 
 test.each(["hard", "symbolic"] as const)(
-  "[FL-05] a file elsewhere that is no archive stays as it is: %s",
+  "[FL-05] a file elsewhere that is not an archive is left unchanged: %s",
   async (kind) => {
     for (const tail of [0, 1, 20, 500]) {
       const victim = victimOf(Uint8Array.from({ length: 1000 }, (_, i) => i % 251));
@@ -63,7 +63,7 @@ test.each(["hard", "symbolic"] as const)(
 );
 
 test.each(["hard", "symbolic"] as const)(
-  "[FL-05] of a file elsewhere that was linked the index is cut off, and not a byte more, whatever is recorded: %s",
+  "[FL-05] a linked file elsewhere loses its index and not a byte more, whatever the record says: %s",
   async (kind) => {
     const { bytes, added } = await linkedBytes();
     for (const more of [-16, -1, 0, 1, 16, bytes.length - added]) {
@@ -75,7 +75,7 @@ test.each(["hard", "symbolic"] as const)(
   },
 );
 
-test("[FL-05] the index of a file is known at one place alone, with a padded copy in front of it too", async () => {
+test("[FL-05] the index of a file is recognized at one place only, also after a padded copy", async () => {
   const copy = copyOf(join(corpusFolder, "blz-superchunk", "i8-2d-crc32"));
   const { files } = await link(copy);
   expect(files.map(({ padded }) => padded)).toContain(true);
@@ -92,7 +92,7 @@ test("[FL-05] the index of a file is known at one place alone, with a padded cop
   }
 });
 
-test("[FL-05] in the record's own folder, a record that claims chunks of a file gets the index alone cut off", async () => {
+test("[FL-05] in the record's own folder, a record that claims chunks of a file gets only the index cut off", async () => {
   const copy = copyOf(join(corpusFolder, "blz-superchunk", "f8-default"));
   const file = join(copy, "data", "__1__.bin");
   const original = fs.readFileSync(file);

@@ -281,7 +281,7 @@ class Schedule {
 }
 
 test.each(Array.from({ length: SCHEDULES }, (_, i) => i))(
-  "[FY-03] [FY-09] [FY-11] whatever a writer does, readers of every age get a value that their row had, or an error (schedule %i)",
+  "[FY-03] [FY-09] [FY-11] whatever a writer does, readers with a document or index of any age get a value that their row had, or an error (schedule %i)",
   async (seed) => {
     const [name, options] = KINDS[seed % KINDS.length] ?? ["", {}];
     const schedule = new Schedule(seed, name === "columns");

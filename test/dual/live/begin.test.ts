@@ -34,7 +34,7 @@ async function valuesOf(root: string): Promise<number[]> {
 
 const inode = (path: string): number => fs.statSync(path).ino;
 
-test("its full superchunks are the shards at once, and every later change is shown", async () => {
+test("the full superchunks become shards at once, and every later change is shown", async () => {
   const root = await makePlain();
   await link(root, undefined, { live: true });
   expect(await verifyLinkAt(root)).toEqual([]);
@@ -49,7 +49,7 @@ test("its full superchunks are the shards at once, and every later change is sho
   expect(await verifyLinkAt(root)).toEqual([]);
 });
 
-test("an array says that it keeps itself a Zarr array also where its metadata escape the word", async () => {
+test("an array is recognized as one that keeps itself a Zarr array also if its metadata escape the keyword", async () => {
   const root = await makePlain();
   await link(root, undefined, { live: true });
   const storage = join(root, "meta", "storage");
@@ -61,7 +61,7 @@ test("an array says that it keeps itself a Zarr array also where its metadata es
   await expect(planLinkAt(root)).rejects.toMatchObject({ code: "CONFLICT" }); // it has the shards of another
 });
 
-test("unlinked, compacted with other settings and linked live again, all of it is on the disk once", async () => {
+test("unlinked, compacted with other settings and linked live again, the data are on the disk only once", async () => {
   const root = await makePlain();
   await link(root, undefined, { live: true });
   const changed = await openWritable(root, { threads: 0 });
@@ -81,7 +81,7 @@ test("unlinked, compacted with other settings and linked live again, all of it i
   expect(await verifyLinkAt(root)).toEqual([]);
 });
 
-test("a power cut before any step leaves a plain array or one that the next writer shows, with the same values", async () => {
+test("a power cut before any step leaves a plain array, or one that the next writer shows, with the same values", async () => {
   class Outage extends Error {}
   const source = await makePlain();
   const outcomes = new Set<string>();
@@ -113,7 +113,7 @@ test("a power cut before any step leaves a plain array or one that the next writ
   expect([...outcomes].sort()).toEqual(["live", "plain"]);
 });
 
-test("what is linked already, has a reserve, or cannot be Zarr is refused, and stays as it is", async () => {
+test("an array that is already linked, has a reserve, or cannot be Zarr is refused and left unchanged", async () => {
   const linked = await makePlain();
   const compact = await openWritable(linked, { threads: 0 });
   await compact.compact();
@@ -138,7 +138,7 @@ test("what is linked already, has a reserve, or cannot be Zarr is refused, and s
     });
 });
 
-test("the command does it, and says so", async () => {
+test("the command link --live does the same, and reports it", async () => {
   const root = await makePlain();
   const planned = await runCli(["link", root, "--live", "--dry-run"]);
   expect(planned.code).toBe(0);
@@ -154,7 +154,7 @@ test("the command does it, and says so", async () => {
 });
 
 test.each([false, true])(
-  "a plan writes nothing, and tells documents, superchunks and bytes as they come (with columns: %s)",
+  "a plan writes nothing, and gives documents, superchunks and bytes as they will be (with columns: %s)",
   async (columns) => {
     const root = join(temporaryFolder(), "array");
     const dtype = columns ? "[('a', '<f8'), ('b', '<i4')]" : "<f8";

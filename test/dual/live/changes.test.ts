@@ -20,7 +20,7 @@ const mode = (path: string): number => fs.statSync(path).mode & 0o777;
 const json = (path: string): unknown => JSON.parse(fs.readFileSync(path, "utf8"));
 
 describe("[FY-01] documents", () => {
-  test("an empty array is a Zarr array at once, and its document follows rows and attributes", async () => {
+  test("an empty array is a Zarr array at once, and its document follows its rows and attributes", async () => {
     const root = join(temporaryFolder(), "array");
     const array = await createArray(root, { ...OPTIONS, shape: [0, 2], attrs: { unit: "m" } });
     expect(json(join(root, "zarr.json"))).toMatchObject({ shape: [0, 2], attributes: { unit: "m" } });
@@ -74,7 +74,7 @@ describe("[FY-01] documents", () => {
     expect(await verifyLinkAt(root)).toEqual([]);
   });
 
-  test("what Zarr cannot hold as it is stored is refused, and nothing is left", async () => {
+  test("an array that Zarr cannot hold as stored is refused, and nothing is left", async () => {
     const root = join(temporaryFolder(), "complex");
     await expect(createArray(root, { ...OPTIONS, dtype: ">c16" })).rejects.toMatchObject({
       code: "UNSUPPORTED",
@@ -86,7 +86,7 @@ describe("[FY-01] documents", () => {
     expect(fs.existsSync(join(root, "meta", "sizes"))).toBe(false);
   });
 
-  test("a writer that does not know the file system refuses to write, and makes none", async () => {
+  test("a writer that does not know the file system refuses to write, and creates nothing", async () => {
     await expect(createIn(new MemoryStore(), "", { ...OPTIONS })).rejects.toMatchObject({
       code: "UNSUPPORTED",
     });
@@ -103,7 +103,7 @@ describe("[FY-01] documents", () => {
 });
 
 describe("[FY-02] full superchunks", () => {
-  test("are the shards, by hard links that nobody can write through; the open end is a shard of its own", async () => {
+  test("are the shards, as read-only hard links; the open end is a separate shard", async () => {
     const root = join(temporaryFolder(), "array");
     const array = await createArray(root, OPTIONS);
     await array.append(ramp(0, 30));
@@ -125,7 +125,7 @@ describe("[FY-02] full superchunks", () => {
     expect(inode(join(root, "c", "2"))).toBe(inode(join(root, "data", "__3__.bin")));
   });
 
-  test("a data file that has another name already is not touched: its shard is a copy", async () => {
+  test("whose data file already has another name are not touched: their shard is a copy", async () => {
     const root = join(temporaryFolder(), "array");
     const array = await createArray(root, { ...OPTIONS, publish: { everySeconds: 3600 } });
     await array.append(ramp(0, 12));
@@ -143,7 +143,7 @@ describe("[FY-02] full superchunks", () => {
   });
 });
 
-describe("[FY-02] [FY-04] a file of its own", () => {
+describe("[FY-02] [FY-04] a separate shard file", () => {
   const headOf = (path: string): [string, number | undefined] => {
     const bytes = fs.readFileSync(path);
     return [bytes.toString("latin1", 0, 16), bytes[16]];
@@ -154,7 +154,7 @@ describe("[FY-02] [FY-04] a file of its own", () => {
     return decodeShardIndex(index, { path, size: bytes.length, grid: [3] });
   };
 
-  test("that only grew has whole chunks where the full superchunk will have them, and the padded one behind", async () => {
+  test("that only grew has whole chunks where the full superchunk will have them, followed by the padded one", async () => {
     const root = join(temporaryFolder(), "array");
     const array = await createArray(root, OPTIONS);
     await array.append(ramp(0, 10));
@@ -170,7 +170,7 @@ describe("[FY-02] [FY-04] a file of its own", () => {
     expect((await indexOf(shard)).slice(0, 2)).toEqual([first, second]);
   });
 
-  test("in which a whole chunk was replaced stays one when its superchunk is full", async () => {
+  test("in which a whole chunk was replaced stays separate when its superchunk is full", async () => {
     const root = join(temporaryFolder(), "array");
     const array = await createArray(root, OPTIONS);
     await array.append(ramp(0, 8));
@@ -188,8 +188,8 @@ describe("[FY-02] [FY-04] a file of its own", () => {
   });
 });
 
-describe("[FY-05] a shard whose last row went", () => {
-  test("is a note that tells how far indexes led, and an error to readers with the former shape", async () => {
+describe("[FY-05] a shard whose last row was removed", () => {
+  test("is a note with the size up to which indexes pointed, and an error to readers with the old shape", async () => {
     const root = join(temporaryFolder(), "array");
     const array = await createArray(root, OPTIONS);
     await array.append(ramp(0, 30));
@@ -208,8 +208,8 @@ describe("[FY-05] a shard whose last row went", () => {
   });
 });
 
-describe("[FY-04] room", () => {
-  test("what is there for a time lies behind a hole, and takes no room on the disk once it is gone", async () => {
+describe("[FY-04] disk space", () => {
+  test("temporary data come after a hole, and take no disk space once they are gone", async () => {
     const root = join(temporaryFolder(), "array");
     const array = await createArray(root, { ...OPTIONS, chunklen: 1000, superchunklen: 4 });
     for (let i = 0; i < 40; i++) {
@@ -226,7 +226,7 @@ describe("[FY-04] room", () => {
     ["flush", [3, 12, 13, 26]],
     ["full", [0, 12, 12, 24]],
     [{ everySeconds: 3600 }, [3, 3, 3, 3]],
-  ] as const)("publish: %j shows rows when it is said to, and close shows all", async (publish, rows) => {
+  ] as const)("publish: %j shows rows when it says so, and close shows all", async (publish, rows) => {
     const root = join(temporaryFolder(), "array");
     const array = await createArray(root, { ...OPTIONS, publish: "flush" });
     await array.close();
@@ -243,7 +243,7 @@ describe("[FY-04] room", () => {
     expect(await verifyLinkAt(root)).toEqual([]);
   });
 
-  test("a time of publication that says nothing is refused, before anything is written or shown", async () => {
+  test("an invalid publish setting is refused, before anything is written or shown", async () => {
     const root = join(temporaryFolder(), "array");
     const made = join(temporaryFolder(), "made");
     await (await createArray(made, OPTIONS)).close();
@@ -274,7 +274,7 @@ describe("[FY-04] room", () => {
 });
 
 describe("[FY-06] the state", () => {
-  test("names the generation that is shown, none while a writer is at work, and forms once there are two", async () => {
+  test("gives the generation that is shown, none while a writer is at work, and forms once there are two", async () => {
     const root = join(temporaryFolder(), "array");
     const state = (): unknown => json(join(root, "meta", "zarr"));
     const shown = (): object => {
@@ -309,7 +309,7 @@ describe("[FY-06] the state", () => {
     ).toEqual([form(3, 4), form(2, 2)]);
   });
 
-  test("an array that was repaired counts generations anew, and what is shown is not taken for it", async () => {
+  test("an array that was repaired restarts its generations, and an older view is not taken for current", async () => {
     const root = join(temporaryFolder(), "array");
     const array = await createArray(root, OPTIONS);
     await array.append(ramp(0, 36));
@@ -329,7 +329,7 @@ describe("[FY-06] the state", () => {
     expect(await verifyLinkAt(root)).toEqual([]);
   });
 
-  test("a damaged one is refused, and names the file", async () => {
+  test("that is damaged is refused, and the error names the file", async () => {
     const root = join(temporaryFolder(), "array");
     await (await createArray(root, OPTIONS)).close();
     for (const [text, code] of [
@@ -356,7 +356,7 @@ describe("[FY-06] the state", () => {
 });
 
 describe("[FY-07] verify, link and unlink", () => {
-  test("a damaged, exchanged or missing shard is found, and linking again brings it right", async () => {
+  test("a damaged, replaced or missing shard is found, and linking again repairs it", async () => {
     for (const damage of ["index", "chunk", "gone", "mode", "document"]) {
       const root = join(temporaryFolder(), "array");
       const array = await createArray(root, OPTIONS);
@@ -379,7 +379,7 @@ describe("[FY-07] verify, link and unlink", () => {
     }
   });
 
-  test("an index that a foreign append has overwritten is replaced by a shard of its own", async () => {
+  test("an index that another program's append has overwritten is replaced by a separate shard", async () => {
     const root = join(temporaryFolder(), "array");
     const array = await createArray(root, OPTIONS);
     await array.append(ramp(0, 24));
@@ -395,7 +395,7 @@ describe("[FY-07] verify, link and unlink", () => {
     expect(await verifyLinkAt(root)).toEqual([]);
   });
 
-  test("arrays that are none of Zarr have no findings of it, whoever wrote them", async () => {
+  test("arrays that are not kept as Zarr arrays have no findings about it, whoever wrote them", async () => {
     const folders = ["carray/bcolz-S5", "ctable", "blz-superchunk/f8-default", "blz-superchunk/nested"];
     for (const name of folders) expect(await verifyLinkAt(join(corpusFolder, name)), name).toBeUndefined();
     const root = join(temporaryFolder(), "plain");
@@ -404,7 +404,7 @@ describe("[FY-07] verify, link and unlink", () => {
     await expect(unlink(root)).rejects.toMatchObject({ code: "NOT_FOUND" });
   });
 
-  test("unlink makes it a plain array, which grows as one, and can be linked", async () => {
+  test("unlink makes it a plain array, which grows as one, and can be linked again", async () => {
     const root = join(temporaryFolder(), "array");
     const array = await createArray(root, OPTIONS);
     await array.append(ramp(0, 30));
@@ -423,7 +423,7 @@ describe("[FY-07] verify, link and unlink", () => {
     await unlink(root);
   });
 
-  test("an array that takes the place of a mirrored one leaves nothing of its Zarr view", async () => {
+  test("an array that replaces one with a Zarr view leaves nothing of the view", async () => {
     const root = join(temporaryFolder(), "array");
     const array = await createArray(root, OPTIONS);
     await array.append(ramp(0, 30));
@@ -436,7 +436,7 @@ describe("[FY-07] verify, link and unlink", () => {
 });
 
 describe("[FY-09] other chunks and columns", () => {
-  test("full superchunks behind the former shards are hard links, the others a file beside, until unlink and link --live", async () => {
+  test("full superchunks past the old shards are hard links, the others separate files, until unlink and link --live", async () => {
     const root = join(temporaryFolder(), "array");
     const array = await createArray(root, OPTIONS);
     await array.append(ramp(0, 36));
@@ -461,7 +461,7 @@ describe("[FY-09] other chunks and columns", () => {
     expect(await readForeign(root)).toEqual([...ramp(0, 36)]);
   });
 
-  test("another superchunklen is chosen where readers would take other chunks for theirs, and one that is asked for is refused", async () => {
+  test("another superchunklen is chosen if readers would otherwise mistake chunks, and an explicit one is refused", async () => {
     const root = join(temporaryFolder(), "array");
     const array = await createArray(root, { ...OPTIONS, superchunklen: 512 });
     await array.append(ramp(0, 30));
@@ -477,7 +477,7 @@ describe("[FY-09] other chunks and columns", () => {
     expect(await verifyLinkAt(root)).toEqual([]);
   });
 
-  test("a column of another kind under the name of a former one is refused, and so is a name that a folder has", async () => {
+  test("a column of another kind under the name of an old one is refused, and so is the name of an existing folder", async () => {
     const root = join(temporaryFolder(), "table");
     const dtype = [
       ["a", "<i4"],
@@ -522,7 +522,7 @@ describe("[FY-09] other chunks and columns", () => {
     return { root, array, free: () => fs.rmSync(shard, { recursive: true }) };
   }
 
-  test("where showing fails, the array has its new chunks, and the next flush shows them", async () => {
+  test("if showing the view fails, the array has its new chunks, and the next flush shows them", async () => {
     const { root, array, free } = await makeStuck();
     free();
     await array.append(ramp(30, 1));
@@ -532,7 +532,7 @@ describe("[FY-09] other chunks and columns", () => {
     expect(await verifyLinkAt(root)).toEqual([]);
   });
 
-  test("what a writer left without a document is told, and link shows it, or unlink takes the rest away", async () => {
+  test("rows that a writer left without a document are reported; link shows them, and unlink removes the rest", async () => {
     for (const shows of [true, false]) {
       const { root, array, free } = await makeStuck();
       await expect(array.abandon()).rejects.toMatchObject({ name: "SuperchunkError" });

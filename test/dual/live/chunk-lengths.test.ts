@@ -26,13 +26,13 @@ test.each([
   ["it is to be updated", { expectedLength: 125_000_000, optimize: "update" }, 128 * KIB],
   ["it is short and to be updated", { expectedLength: 1000, optimize: "update" }, 16 * KIB],
   ["a length is given", { chunkLength: 32, optimize: "read" }, 256],
-] as const)("chunks of a Zarr array where %s", async (_, options, bytes) => {
+] as const)("chunks of a Zarr array if %s", async (_, options, bytes) => {
   const root = join(temporaryFolder(), "array");
   await (await create(root, { dtype: "<f8", zarr: true, ...options })).close();
   expect(chunkBytes(root)).toBe(bytes);
 });
 
-test("columns are cut by their own bytes, and arrays of superchunks alone by those of a change", async () => {
+test("columns are cut by their own bytes, and only arrays of superchunks by those of a change", async () => {
   const folder = temporaryFolder();
   const dtype = Array.from({ length: 16 }, (_, i) => [`c${i}`, "<f8"] as const).map((field) => [...field]);
   const table = await create(join(folder, "table"), { dtype, zarr: true, expectedLength: 2 * MIB });
@@ -46,7 +46,7 @@ test("columns are cut by their own bytes, and arrays of superchunks alone by tho
   await read.close();
 });
 
-test("the command takes --optimize, and refuses it for what it means nothing to", async () => {
+test("the command takes --optimize, and refuses it where it has no meaning", async () => {
   const root = join(temporaryFolder(), "array");
   const made = ["create", root, "--dtype", "<f8", "--zarr", "--expectedlen", "10", "--optimize", "read"];
   expect(await runCli(made)).toMatchObject({ code: 0 });

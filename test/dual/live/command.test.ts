@@ -71,7 +71,7 @@ test("[FY-01] create --zarr makes an array that every later command keeps a Zarr
   expect(fs.readdirSync(root).sort()).toEqual(["data", "meta"]);
 });
 
-test("[FY-12] a view that a killed set left between two states is BEHIND until the next writer, or link, finishes it", async () => {
+test("[FY-12] a view that a killed set left between two states is BEHIND until the next writer, or link, completes it", async () => {
   const folder = temporaryFolder();
   const root = join(folder, "live");
   const raw = join(folder, "a.bin");

@@ -34,7 +34,7 @@ function makeArray(root: string): ReturnType<typeof createArray> {
   });
 }
 
-test("[FY-11] a chunk that is rewritten after a shrink shows what was there to readers with the shape of before", async () => {
+test("[FY-11] a chunk that is rewritten after a shrink shows the old items to readers with the old shape", async () => {
   const root = temporaryFolder();
   const array = await makeArray(root);
   await array.append(rows(0, 30, 0));
@@ -49,7 +49,7 @@ test("[FY-11] a chunk that is rewritten after a shrink shows what was there to r
   expect(await verifyLinkAt(root)).toEqual([]);
 });
 
-test("[FY-11] chunks of a shard that went and came again are errors to them, never missing", async () => {
+test("[FY-11] chunks of a shard that was removed and made again are errors to such readers, never missing", async () => {
   const root = temporaryFolder();
   const array = await makeArray(root);
   await array.append(rows(0, 60, 0));
@@ -66,7 +66,7 @@ test("[FY-11] chunks of a shard that went and came again are errors to them, nev
 });
 
 test.each(sample([1, 2, 3], 1))(
-  "[FY-11] readers with any former shape get right values, errors, or the fill value at the end of one chunk (seed %i)",
+  "[FY-11] readers with any old shape get right values, errors, or the fill value at the end of one chunk (seed %i)",
   async (seed) => {
     const root = temporaryFolder();
     const array = await makeArray(root);

@@ -137,7 +137,7 @@ const SHAPES: readonly (readonly [string, Partial<CreateOptions>, number])[] = [
 describe.each(SHAPES)("%s", (_name, options, stride) => {
   const row = Array.isArray(options.shape) ? 2 : 1;
 
-  test("[FY-03] a reader gets right values or an error, whatever the writer does after its index was read", async () => {
+  test("[FY-03] a reader gets right values or an error, whatever the writer does after the reader has read an index", async () => {
     const root = temporaryFolder();
     const readings: { readonly reading: Reading; readonly state: number }[] = [];
     const states: number[][] = [[]];
@@ -184,7 +184,7 @@ describe.each(SHAPES)("%s", (_name, options, stride) => {
     expect(await verifyLinkAt(root)).toEqual([]);
   });
 
-  test("[FY-05] after a power cut before any step both views are right, at the old or the new state, and the next writer goes on", async () => {
+  test("[FY-05] after a power cut before any step both views are right, at the old or the new state, and the next writer continues", async () => {
     class Outage extends Error {}
     const source = temporaryFolder();
     let cuts = 0;

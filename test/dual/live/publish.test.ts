@@ -45,7 +45,7 @@ describe.each(["full", { everySeconds: 3600 }] as const)("[FY-01] publish: %j", 
         await array.set([2], 8);
       },
     ],
-  ])("chunks that changed are shown at last, wherever they have moved since: %s", async (_name, change) => {
+  ])("changed chunks are shown at the end, wherever they have moved since: %s", async (_name, change) => {
     const root = join(temporaryFolder(), "array");
     const array = await beginLate(root);
     await change(array);

@@ -102,7 +102,7 @@ const CASES = [
 ] as const;
 
 describe.each(CASES)("%s", (_name, options, steps) => {
-  test("a reader that holds a document or an index of any time before gets values of its rows or an error, at every step", async () => {
+  test("a reader with any earlier document or index gets values of its rows or an error, at every step", async () => {
     const root = temporaryFolder();
     const readers = new Readers(root);
     const array = await createWatched(root, () => readers.look(), options);
@@ -126,7 +126,7 @@ describe.each(CASES)("%s", (_name, options, steps) => {
     expect(await verifyLinkAt(root)).toEqual([]);
   });
 
-  test("after a power cut before any step the array is right, at the old or the new state, Zarr is the same or none, and the next writer makes it", async () => {
+  test("after a power cut before any step the array is right, at the old or the new state, Zarr is the same or absent, and the next writer restores it", async () => {
     class Outage extends Error {}
     const source = temporaryFolder();
     const array = await createWatched(source, nothing, options);
@@ -184,7 +184,7 @@ describe.each(CASES)("%s", (_name, options, steps) => {
   });
 });
 
-test("chunks, rows and settings drawn at random: both views are right after each, and readers of all documents before get no wrong value", async () => {
+test("with random chunks, rows and settings both views are right after each step, and readers of all earlier documents get no wrong value", async () => {
   const random = randomFrom(9);
   const below = (limit: number): number => Math.floor(random() * limit);
   const root = temporaryFolder();

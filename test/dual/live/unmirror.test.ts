@@ -39,7 +39,7 @@ test.each([
     '{"node_type":"group","consolidated_metadata":{"metadata":{"data":{},"../x":{},"":{}}}}',
   ],
   ["the state tells of data/", "meta/zarr", STATE],
-])("unlink takes away what was shown and nothing else, where %s", async (_, key, text) => {
+])("unlink removes the view and nothing else, if %s", async (_, key, text) => {
   const root = await made();
   fs.writeFileSync(join(root, key), text);
   await unlink(root);
@@ -94,7 +94,7 @@ function putForeign(root: string, name: string): () => readonly Buffer[] {
   return () => files.map((file) => fs.readFileSync(file));
 }
 
-test("[FY-10] unlink leaves the Zarr arrays of others, consolidated as they are, and tells of them", async () => {
+test("[FY-10] unlink leaves the Zarr arrays of other programs, consolidated as they are, and reports them", async () => {
   const root = await made();
   const files = putForeign(root, "theirs");
   const before = files();
@@ -107,7 +107,7 @@ test("[FY-10] unlink leaves the Zarr arrays of others, consolidated as they are,
 test.each([
   ["that is whole", (): void => undefined],
   ["whose metadata are damaged", (root: string): void => fs.writeFileSync(join(root, "meta", "sizes"), "{")],
-])("[FY-10] overwriting an array %s leaves the Zarr arrays of others", async (_, damage) => {
+])("[FY-10] overwriting an array %s leaves the Zarr arrays of other programs", async (_, damage) => {
   const root = await made();
   const files = putForeign(root, "theirs");
   const document = JSON.parse(fs.readFileSync(join(root, "zarr.json"), "utf8")) as object;
@@ -120,7 +120,7 @@ test.each([
   expect(fs.readdirSync(root).sort()).toEqual(["data", "meta", "theirs"]);
 });
 
-test("[FY-10] what others put in the place of a former column stays, for writers, verify, new columns and unlink", async () => {
+test("[FY-10] what another program put in the place of an old column survives writers, verify, new columns and unlink", async () => {
   const root = await made();
   const int = { kind: "int", itemSize: 4, byteOrder: "little" } as const;
   const array = await openWritable(root, { threads: 0 });
@@ -141,7 +141,7 @@ test("[FY-10] what others put in the place of a former column stays, for writers
   expect(files()).toEqual(before);
 });
 
-test("[FY-09] a document that a killed writer left of a former column is taken away", async () => {
+test("[FY-09] the document of an old column that a killed writer left is removed", async () => {
   const root = await made();
   const int = { kind: "int", itemSize: 4, byteOrder: "little" } as const;
   const array = await openWritable(root, { threads: 0 });
@@ -157,7 +157,7 @@ test("[FY-09] a document that a killed writer left of a former column is taken a
   expect(await verifyLinkAt(root)).toEqual([]);
 });
 
-test("[FY-06] a state that tells of a node in a folder of the archive is damaged", async () => {
+test("[FY-06] a state that names a node in a folder of the archive is damaged", async () => {
   const root = await made();
   fs.writeFileSync(join(root, "meta", "zarr"), STATE);
   await expect(openWritable(root, { threads: 0 })).rejects.toMatchObject({

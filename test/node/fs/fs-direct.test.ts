@@ -121,8 +121,8 @@ const LENGTHS = [0, 1, PAGE - 1, PAGE, STAGE - PAGE, STAGE - 1].concat(
   [2 * STAGE - 1, 2 * STAGE, 2 * STAGE + 1, 2 * STAGE + PAGE + 17],
 );
 
-describe.skipIf(!isLinux)("a long file is written past the cache", () => {
-  it("with the same bytes, whatever its length and its pieces, and a short one through it", () =>
+describe.skipIf(!isLinux)("a long file bypasses the cache", () => {
+  it("with the same bytes, whatever its length and its pieces; a short one goes through the cache", () =>
     withStore(async (store, root) => {
       const seen = watchDirect();
       for (const length of LENGTHS) {
@@ -148,7 +148,7 @@ describe.skipIf(!isLinux)("a long file is written past the cache", () => {
       expect(fs.readdirSync(root).sort()).toEqual(["list", "stream", "whole"]);
     }));
 
-  it("with the same bytes where pieces are made in its own memory, and those are not copied", () =>
+  it("with the same bytes if pieces are made in the store's own memory, and those are not copied", () =>
     withStore(async (store, root) => {
       const written: number[] = [];
       const seen = watchDirect((write, position, length) => {
@@ -171,7 +171,7 @@ describe.skipIf(!isLinux)("a long file is written past the cache", () => {
       expect(source.refused).toBe(1);
     }));
 
-  it("however long its pieces are: those that fit no room are copied", () =>
+  it("however long its pieces are: those that fit no buffer are copied", () =>
     withStore(async (store, root) => {
       const bytes = bytesOf(4 * STAGE + 5);
       const source = new RoomyPieces(bytes, [PAGE + 1, STAGE, 3 * STAGE, 4]);
@@ -193,7 +193,7 @@ describe.skipIf(!isLinux)("a long file is written past the cache", () => {
       expect(pieces.filter((number) => number % PAGE !== 0)).toEqual([]);
     }));
 
-  it("not where it is read again soon: the cache is to keep it", () =>
+  it("but not if it is read again soon: the cache should keep it", () =>
     withStore(async (store, root) => {
       const seen = watchDirect();
       await store.put("x", sample, { durable: false, temporary: true });
@@ -204,7 +204,7 @@ describe.skipIf(!isLinux)("a long file is written past the cache", () => {
       expectSame(root, "x", sample.subarray(1));
     }));
 
-  it("however few pages one write takes", () =>
+  it("however few pages a single write accepts", () =>
     withStore(async (store, root) => {
       const seen = watchDirect((write, _position, length) => write(Math.min(length, 150 * PAGE)));
       await store.put("x", sample);
@@ -214,10 +214,10 @@ describe.skipIf(!isLinux)("a long file is written past the cache", () => {
 });
 
 describe.skipIf(!isLinux)(
-  "where direct writes are refused, or not wanted, the file goes through the cache",
+  "if direct writes are refused or not wanted, the file goes through the cache",
   () => {
     for (const code of ["EINVAL", "EOPNOTSUPP"]) {
-      it(`at opening with ${code}, and the file system is not asked again`, () =>
+      it(`on opening with ${code}, and the file system is not tried again`, () =>
         withStore(async (store, root) => {
           const seen = watchDirect(undefined, systemError(code));
           await store.put("x", sample);
@@ -228,7 +228,7 @@ describe.skipIf(!isLinux)(
         }));
     }
 
-    it("at opening for a passing reason, and it is asked again", () =>
+    it("on opening for a temporary reason, and it is tried again", () =>
       withStore(async (store, root) => {
         const seen = watchDirect(undefined, systemError("EMFILE"));
         await store.put("x", sample);
@@ -237,7 +237,7 @@ describe.skipIf(!isLinux)(
         expectSame(root, "y", sample);
       }));
 
-    it("at the first write, and the file system is not asked again", () =>
+    it("on the first write, and the file system is not tried again", () =>
       withStore(async (store, root) => {
         const seen = watchDirect(async () => {
           throw systemError("EINVAL");
@@ -249,7 +249,7 @@ describe.skipIf(!isLinux)(
         expectSame(root, "y", sample);
       }));
 
-    it("in the middle, for those bytes alone", () =>
+    it("in the middle, only for those bytes", () =>
       withStore(async (store, root) => {
         const seen = watchDirect(async (write, position) => {
           if (position === STAGE) throw systemError("EINVAL");
@@ -262,7 +262,7 @@ describe.skipIf(!isLinux)(
         expectSame(root, "y", sample);
       }));
 
-    it("by the option directWrites, or else SUPERCHUNK_DIRECT", () =>
+    it("because of the option directWrites, or else SUPERCHUNK_DIRECT", () =>
       withStore(async (_store, root) => {
         const seen = watchDirect();
         const putWith = async (options?: FileStoreOptions): Promise<number> => {
@@ -278,7 +278,7 @@ describe.skipIf(!isLinux)(
         expect(await putWith({ directWrites: true })).toBe(1);
       }));
 
-    it("of systems that know none", () => {
+    it("on systems that have none", () => {
       expect(new DirectAccess(0).isWorthTrying).toBe(false);
       expect(new DirectAccess(1).isWorthTrying).toBe(true);
     });
@@ -292,7 +292,7 @@ describe.skipIf(!isLinux)("a direct write that fails", () => {
     ["EIO", "IO", 2 * STAGE],
   ] as const;
   for (const [code, expected, where] of failures) {
-    it(`with ${code} at ${where} leaves the old file, no other, nothing open, and a store that goes on`, () =>
+    it(`with ${code} at ${where} leaves the old file, no other, nothing open, and a usable store`, () =>
       withStore(async (store, root) => {
         await store.put("x", sample);
         const seen = watchDirect(async (write, position) => {
@@ -321,7 +321,7 @@ describe.skipIf(!isLinux)("a direct write that fails", () => {
   }
 
   it.skipIf(!canMount)(
-    "on a disk that is really full says NO_SPACE, and writes again when there is room",
+    "on a really full disk says NO_SPACE, and writes again when there is room",
     async () => {
       const { path, dispose } = await makeFolder();
       const script = join(path, "full.mjs");
@@ -346,7 +346,7 @@ describe.skipIf(!isLinux)("a direct write that fails", () => {
     },
   );
 
-  it("and a source that fails, leave nothing of the file", () =>
+  it("leaves nothing of the file if its source fails", () =>
     withStore(async (store, root) => {
       const seen = watchDirect();
       function* broken(): Generator<Uint8Array> {

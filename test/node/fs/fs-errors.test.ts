@@ -8,7 +8,7 @@ function makeSystemError(code: string): Error {
   return Object.assign(new Error(`${code}: told by the system`), { code, syscall: "open", errno: -1 });
 }
 
-describe("an error of the system", () => {
+describe("an error of the operating system", () => {
   it("gets the code that tells the caller what to do, with path and cause", () => {
     const codes = [
       "ENOSPC",
@@ -45,7 +45,7 @@ describe("an error of the system", () => {
     ]);
   });
 
-  it("is IO where reading is not permitted: READ_ONLY would lead astray", () => {
+  it("is IO if reading is not permitted: READ_ONLY would be misleading", () => {
     expect(explainError(makeSystemError("EACCES"), "/a", "reading", false)).toMatchObject({
       code: "IO",
       message:
@@ -53,7 +53,7 @@ describe("an error of the system", () => {
     });
   });
 
-  it("is explained as Node throws it", () => {
+  it("is explained in the form in which Node throws it", () => {
     let thrown: unknown;
     try {
       fs.readFileSync("/nothing/here");
@@ -63,7 +63,7 @@ describe("an error of the system", () => {
     expect(explainError(thrown, "/nothing/here", "reading", false)).toMatchObject({ code: "NOT_FOUND" });
   });
 
-  it("is left alone where it is none: aborts, errors of this library, bugs", () => {
+  it("is left alone if it is not one: aborts, errors of this library, bugs", () => {
     for (const error of [
       new SuperchunkError("STALE", "x"),
       new DOMException("x", "AbortError"),
