@@ -7,14 +7,14 @@ import { fileURLToPath } from "node:url";
 
 const cache = fileURLToPath(new URL("../.cache/interop", import.meta.url));
 
-/** The Python of an environment; undefined where `npm run test:interop` has not made it. */
+/** The Python of an environment; undefined if `npm run test:interop` has not made it. */
 export function findPython(environment) {
   const names = existsSync(cache) ? readdirSync(cache) : [];
   const found = names.find((name) => new RegExp(`^${environment}-[0-9a-f]+$`).test(name));
   return found === undefined ? undefined : join(cache, found, "python", "bin", "python");
 }
 
-/** A Python with the packages of a requirements file, made at the first need; undefined where that does not do. */
+/** A Python with the packages of a requirements file, made at the first need; undefined if that does not do. */
 export function makePython(requirements) {
   const digest = createHash("sha256").update(readFileSync(requirements)).digest("hex").slice(0, 12);
   const folder = fileURLToPath(new URL(`../.cache/bench/python-${digest}`, import.meta.url));

@@ -15,7 +15,7 @@ function findPython() {
   return python !== undefined && existsSync(python) ? python : undefined;
 }
 
-/** libblosc in a process of its own; undefined where python-blosc is not there: `npm run test:interop` installs it. */
+/** libblosc in a process of its own; undefined if python-blosc is not there: `npm run test:interop` installs it. */
 export async function startLibblosc() {
   const python = findPython();
   if (python === undefined) return undefined;

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 const main = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 const tellPeak = `data:text/javascript,import{writeSync}from"node:fs";process.on("exit",()=>{const u=process.resourceUsage();writeSync(3,u.maxRSS+" "+(u.userCPUTime+u.systemCPUTime))})`;
 
-/** Runs `superchunk` with these arguments; its output is thrown away. Throws where it fails. */
+/** Runs `superchunk` with these arguments; its output is thrown away. Throws if it fails. */
 export function measure(args) {
   const nowhere = openSync("/dev/null", "w");
   const { status, output } = spawnSync(process.execPath, ["--import", tellPeak, main, ...args], {

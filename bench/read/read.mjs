@@ -141,7 +141,7 @@ function memoryOf(threads) {
   return Number(stdout) / 1e6;
 }
 
-/** A peer in Python: medians, or undefined where it is not installed. */
+/** A peer in Python: medians, or undefined if it is not installed. */
 function pythonPeer(environment, engine, path, rounds = ROUNDS) {
   const cache = join(root, ".cache", "interop");
   const names = existsSync(cache) ? readdirSync(cache) : [];

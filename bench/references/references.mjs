@@ -26,7 +26,7 @@ const FORMS = [
   { form: "icechunk", to: "icechunk", name: "references.icechunk", peer: "VirtualiZarr to_icechunk" },
 ];
 
-/** Node as it is, or with Debian 13's C library, which the interop suites unpack; undefined where neither loads Icechunk. */
+/** Node as it is, or with Debian 13's C library, which the interop suites unpack; undefined if neither loads Icechunk. */
 function findNode() {
   const libraries = join(interop, "debian-13", "root", "usr", "lib", "x86_64-linux-gnu");
   const newer = [

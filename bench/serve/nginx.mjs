@@ -5,7 +5,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Starts it; undefined where it is not installed. */
+/** Starts it; undefined if it is not installed. */
 export async function startNginx(folder) {
   const path = `${process.env.PATH ?? ""}:/usr/sbin:/usr/local/sbin`;
   const env = { ...process.env, PATH: path };

@@ -48,7 +48,7 @@ function describeRows(dtype: DType, rowShape: readonly number[]): string {
 export interface ColumnInputs {
   /** For every column its bytes. */
   readonly data: Readonly<Record<string, AsyncIterable<Uint8Array>>>;
-  /** Rows of all columns. Throws `BAD_ARGUMENT` where they differ. */
+  /** Rows of all columns. Throws `BAD_ARGUMENT` if they differ. */
   rows(): number;
   /** See {@link Input}. */
   carry(target: CarryTarget): Promise<StreamCarrier | undefined>;

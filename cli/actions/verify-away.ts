@@ -5,7 +5,7 @@ import type { NamedArchive } from "../input/tree.ts";
 /** Archives after which another thread is worth its start. */
 const WORTH = 128;
 
-/** Verifies an archive in another thread; undefined where it is the caller's. */
+/** Verifies an archive in another thread; undefined if it is the caller's. */
 export type VerifyAway = (named: NamedArchive, signal: AbortSignal) => Promise<VerifiedArchive | undefined>;
 
 /** For a batch with so many archives under way, of which one is always the caller's. */

@@ -44,7 +44,7 @@ export interface Batch<T> {
   readonly context: Context;
   /** Places that references may read. */
   readonly allow?: readonly string[] | undefined;
-  /** What an earlier run noted, by path; undefined where nothing is noted. */
+  /** What an earlier run noted, by path; undefined if nothing is noted. */
   readonly kept: ReadonlyMap<string, RecordLine> | undefined;
   /** Verifies what lies at an archive; `alone`: nothing else is under way, and it may show its own progress. */
   verify(named: NamedArchive, alone: boolean): Promise<T>;

@@ -22,7 +22,7 @@ export async function openRoot(path: string, context: Context): Promise<ArrayArc
  * Works with what lies at a path, open for editing; where the work fails, what waits is given up. Superfluous files that
  * could not be removed are told on stderr, and that the Zarr view of a linked array is not that of the array any more.
  *
- * @throws UNSUPPORTED for other archives; CONFLICT where another writer holds the lock, unless `breakLock`;
+ * @throws UNSUPPORTED for other archives; CONFLICT if another writer holds the lock, unless `breakLock`;
  * UNSUPPORTED to modify in place where the store cannot
  */
 export async function withRoot<T>(

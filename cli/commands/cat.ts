@@ -189,7 +189,7 @@ async function printArchive(
   }
 }
 
-/** True where `--column` names fields of the rows, as those of a table of PyTables. @throws BAD_ARGUMENT where these cannot be chosen so */
+/** True if `--column` names fields of the rows, as those of a table of PyTables. @throws BAD_ARGUMENT if these cannot be chosen so */
 function hasFields(archive: Subject, { column, slice, tail }: CatOptions): boolean {
   if (column === undefined || archive.kind !== "array" || columnNamesOf(archive).length > 0) return false;
   if (archive.dtype.kind !== "struct" || archive.shape.length !== 1) return false;

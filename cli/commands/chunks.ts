@@ -143,7 +143,7 @@ function columnParts(name: string, archive: ReadableArray): Omit<Part, "path">[]
 }
 
 /**
- * The chunks that are not there, and read as the fill value. An archive has none: one whose file is gone is damage, so
+ * The chunks that do not exist, and read as the fill value. An archive has none: one whose file is gone is damage, so
  * all are looked at, and the first that is not there is the error.
  */
 async function* missingOf(

@@ -96,7 +96,7 @@ export function addConversionOptions(command: Command): Command {
 /** Flags as they are typed. */
 export type TypedConvertFlags = Omit<ConvertFlags, "reading" | "gone">;
 
-/** The sources, the destination, and the flags with what their destination's name says. Throws `BAD_ARGUMENT` where one is missing. */
+/** The sources, the destination, and the flags with what their destination's name says. Throws `BAD_ARGUMENT` if one is missing. */
 export function readConversion(
   paths: readonly string[],
   typed: TypedConvertFlags,

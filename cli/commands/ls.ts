@@ -89,7 +89,7 @@ async function list(path: string, options: LsOptions, context: Context): Promise
   else for (const line of totals.lines(context.out.columns)) await context.out.line(line);
 }
 
-/** What `ls --totals` prints of a folder of archives. Throws `NOT_FOUND` where there is none. */
+/** What `ls --totals` prints of a folder of archives. Throws `NOT_FOUND` if there is none. */
 export function listTotals(
   path: string,
   options: Pick<LsOptions, "allow" | "json">,

@@ -160,7 +160,7 @@ async function serve(paths: readonly string[], flags: ServeFlags, context: Conte
   }
 }
 
-/** Throws `UNSUPPORTED` where nothing that would be served can be read: the user would not look for the reason here. */
+/** Throws `UNSUPPORTED` if nothing that would be served can be read: the user would not look for the reason here. */
 function assertReadable(nodes: readonly ViewNode[]): void {
   const below = nodes.slice(1);
   const [first] = below;

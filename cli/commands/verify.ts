@@ -254,7 +254,7 @@ interface Outcome {
   readonly dialect: string | undefined;
   readonly report: VerifyReport | undefined;
   readonly error: SuperchunkError | undefined;
-  /** True where the error is that a link is not followed. */
+  /** True if the error is that a link is not followed. */
   readonly isUnfollowed?: boolean;
   /** What can be saved, where it is damaged. */
   readonly advice?: SalvageAdvice | undefined;
@@ -373,7 +373,7 @@ function codesOf(report: VerifyReport | undefined, error: SuperchunkError | unde
   return wrong.map(({ code }) => code);
 }
 
-/** True where the archive is sound, and its Zarr view shows what was there before, or some of it. */
+/** True if the archive is sound, and its Zarr view shows what was there before, or some of it. */
 function isBehind({ findings }: VerifyReport): boolean {
   return findings.some(({ code }) => code === "BEHIND");
 }

@@ -171,7 +171,7 @@ export interface RowsTarget {
 /**
  * The bytes of whole rows, with a progress bar where their number is known, until the command is interrupted.
  *
- * @throws BAD_ARGUMENT where the bytes end inside a row: at once where their number is known
+ * @throws BAD_ARGUMENT if the bytes end inside a row: at once where their number is known
  */
 export function drawnRows(input: Input, target: RowsTarget, context: Context): AsyncGenerator<Uint8Array> {
   checkWhole(input, input.size ?? 0, target);

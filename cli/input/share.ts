@@ -8,7 +8,7 @@ export interface Share {
   readonly n: number;
 }
 
-/** The share that is typed, or that a scheduler says; undefined for all. Throws `BAD_ARGUMENT` where it says only half of it. */
+/** The share that is typed, or that a scheduler says; undefined for all. Throws `BAD_ARGUMENT` if it says only half of it. */
 export function shareOf(
   { task, shares }: { readonly task?: Share | undefined; readonly shares?: number | undefined },
   env: Readonly<Record<string, string | undefined>>,

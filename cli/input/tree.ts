@@ -31,7 +31,7 @@ export interface NamedArchive {
   open(options: OpenOptions): Promise<Subject>;
 }
 
-/** The archives and Zarr nodes at or under `path`. A file is taken at its word. Throws `NOT_FOUND` where there is none. */
+/** The archives and Zarr nodes at or under `path`. A file is taken at its word. Throws `NOT_FOUND` if there is none. */
 export async function* archivesUnder(
   path: string,
   options: { readonly signal: AbortSignal; readonly allow?: readonly string[] | undefined },
@@ -111,7 +111,7 @@ async function* archivesInBucket(address: string, opening: OpenAnyOptions): Asyn
   }
 }
 
-/** What is not a folder of its own: a node of a hierarchy of the older transformer. Throws `NOT_FOUND` where there is none. */
+/** What is not a folder of its own: a node of a hierarchy of the older transformer. Throws `NOT_FOUND` if there is none. */
 async function* nodesInside(address: string, opening: OpenAnyOptions): AsyncIterable<NamedArchive> {
   for await (const named of archiveOrNodes(address, opening)) {
     if (named.error !== undefined) throw noArchive(address);
@@ -142,7 +142,7 @@ function noArchive(path: string): SuperchunkError {
 }
 
 /**
- * True where what was found at `where` (as messages name it) is a link out of the searched folder, or in a circle, which is not
+ * True if what was found at `where` (as messages name it) is a link out of the searched folder, or in a circle, which is not
  * followed: then nothing is known to be wrong with any archive.
  */
 export function isUnfollowed(error: unknown, where: string): error is SuperchunkError {

@@ -47,7 +47,7 @@ export function formatRatio(nbytes: number, cbytes: number): string {
   return ratio < 99999.5 ? ratio.toFixed(0) : ratio.toExponential(1).replace("+", "");
 }
 
-/** Uncompressed by stored bytes for JSON; null where nothing is stored. */
+/** Uncompressed by stored bytes for JSON; null if nothing is stored. */
 export function ratioOf(nbytes: number, cbytes: number): number | null {
   return cbytes > 0 ? Number((nbytes / cbytes).toFixed(4)) : null;
 }

@@ -37,7 +37,7 @@ export interface ArchiveFacts {
   readonly nbytes: number;
   /** Bytes that the archive takes, headers and metadata included. */
   readonly cbytes: number;
-  /** `nbytes / cbytes`; null where nothing is stored. */
+  /** `nbytes / cbytes`; null if nothing is stored. */
   readonly ratio: number | null;
   readonly checksum: string | null;
   readonly fillValue: JsonValue;

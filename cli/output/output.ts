@@ -42,7 +42,7 @@ function escapeJson(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
-/** True where verdicts are coloured: NO_COLOR and FORCE_COLOR decide, else whether it is a terminal that shows colour. */
+/** True if verdicts are coloured: NO_COLOR and FORCE_COLOR decide, else whether it is a terminal that shows colour. */
 export function showsColour(
   isTerminal: boolean,
   environment: Readonly<Record<string, string | undefined>>,
@@ -92,7 +92,7 @@ export class Output {
     });
   }
 
-  /** Columns of the terminal; undefined where there is none, or where it does not tell. */
+  /** Columns of the terminal; undefined if there is none, or where it does not tell. */
   get columns(): number | undefined {
     return (this.isTerminal && this.#stream.columns) || undefined;
   }

@@ -15,7 +15,7 @@ export type ProgressUnit = "bytes" | "archives" | "chunks" | "rows";
 
 /** A bar under way. */
 export interface ProgressBar {
-  /** To be given to the library as `onProgress`; undefined where nothing is to be drawn. */
+  /** To be given to the library as `onProgress`; undefined if nothing is to be drawn. */
   readonly onProgress: ((progress: Progress) => void) | undefined;
   /** Wipes the bar. Harmless to call twice. */
   finish(): void;

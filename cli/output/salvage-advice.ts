@@ -9,7 +9,7 @@ import { startProgress } from "./progress.ts";
 
 /** What can be saved of an archive. */
 export interface SalvageAdvice {
-  /** Chunks that are whole; null where too little is known of the archive to look for them. */
+  /** Chunks that are whole; null if too little is known of the archive to look for them. */
   readonly whole: number | null;
   /** Chunks that are missing or damaged. */
   readonly gone: number;
@@ -20,8 +20,8 @@ export interface SalvageAdvice {
 }
 
 /**
- * Looks through a damaged archive, which reads all of it again; undefined where nothing of it has to be repaired, or nothing
- * can be. `io`: where a bar is drawn; undefined where another one is.
+ * Looks through a damaged archive, which reads all of it again; undefined if nothing of it has to be repaired, or nothing
+ * can be. `io`: where a bar is drawn; undefined if another one is.
  */
 export async function adviseOnSalvage(
   path: string,

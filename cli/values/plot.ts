@@ -36,7 +36,7 @@ export class Envelope {
   /** Values that were added, and those of them that are not finite. */
   count = 0;
   missing = 0;
-  /** As they were added; undefined where no value is finite. */
+  /** As they were added; undefined if no value is finite. */
   least: number | bigint | undefined;
   greatest: number | bigint | undefined;
 
@@ -148,7 +148,7 @@ export function scaleText(value: number | bigint, dtype: DType): string {
   return String(Number(value.toPrecision(6)));
 }
 
-/** A plot of each source, one below the other, as wide as the terminal. Throws `BAD_ARGUMENT` where there are no numbers. */
+/** A plot of each source, one below the other, as wide as the terminal. Throws `BAD_ARGUMENT` if there are no numbers. */
 export async function printPlots(
   out: Output,
   sources: readonly ValueSource[],

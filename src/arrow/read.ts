@@ -251,7 +251,7 @@ export type AnyType = DataType & {
   readonly children?: readonly { readonly name: string; readonly type: AnyType }[];
 };
 
-/** The values as they are stored: dates as counts, strings as bytes, lists as arrays, structs as records; null where there is none. */
+/** The values as they are stored: dates as counts, strings as bytes, lists as arrays, structs as records; null if there is none. */
 export function rawValues(batch: Batch<unknown>): ArrayLike<unknown> {
   const type = batch.type as AnyType;
   const { length, validity, offsets, children } = batch;

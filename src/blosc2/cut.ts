@@ -84,7 +84,7 @@ export function roundUp(length: number, step: number): number {
   return Math.ceil(length / step) * step;
 }
 
-/** Why chunks like this one are decoded and encoded on the way to Zarr; undefined where their streams are copied. */
+/** Why chunks like this one are decoded and encoded on the way to Zarr; undefined if their streams are copied. */
 export function whyEncoded(header: Blosc2Header): string | undefined {
   if (isCopied(header)) return undefined;
   const filters = stepsOf(header).map(({ id }) => filterName(id));

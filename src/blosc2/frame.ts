@@ -58,7 +58,7 @@ export interface Frame {
 }
 
 /**
- * Reads the frame at a key: a file, or the folder of a sparse frame. Undefined where there is none.
+ * Reads the frame at a key: a file, or the folder of a sparse frame. Undefined if there is none.
  *
  * @throws TRUNCATED, BAD_FIELD, BAD_CHUNK for damage; UNSUPPORTED for later versions; LIMIT
  */

@@ -23,7 +23,7 @@ export interface FramedChunk {
  * The frame's values as one chunk of Blosc1 of `nbytes` bytes: with the streams of the frame where its blocks lie one after the other, as they
  * do but for blocks of several dimensions.
  *
- * @throws BAD_FIELD where it has other bytes, BAD_MAGIC for what is not a frame, and as reading a frame
+ * @throws BAD_FIELD if it has other bytes, BAD_MAGIC for what is not a frame, and as reading a frame
  */
 export async function frameAsBlosc1(
   image: Uint8Array,
@@ -55,7 +55,7 @@ export async function frameAsBlosc1(
   return encode(whole, { typesize });
 }
 
-/** Why the streams of a frame are not copied: judged by its own words, not by its blocks. Undefined where they are, and for damage. */
+/** Why the streams of a frame are not copied: judged by its own words, not by its blocks. Undefined if they are, and for damage. */
 export async function whyFrameEncoded(image: Uint8Array): Promise<string | undefined> {
   const frame = await readFrame(new MemoryStore(new Map([[KEY, image]])), KEY);
   const [only] = frame?.chunks ?? [];
@@ -64,7 +64,7 @@ export async function whyFrameEncoded(image: Uint8Array): Promise<string | undef
   return whyEncoded(readBlosc2Header(image.subarray(only.offset, only.end)));
 }
 
-/** True where the values lie in C order. */
+/** True if the values lie in C order. */
 function isPlain({ blockBytes, chunkBytes, metalayers }: Frame): boolean {
   return blockBytes >= chunkBytes || !metalayers.has("b2nd");
 }

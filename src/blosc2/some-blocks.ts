@@ -40,7 +40,7 @@ export class SomeBlocks {
   }
 
   /**
-   * Blocks of a chunk, as chunks of Blosc1. Undefined where the chunk is better read as a whole: where it is small, much of it was asked for, or
+   * Blocks of a chunk, as chunks of Blosc1. Undefined if the chunk is better read as a whole: where it is small, much of it was asked for, or
    * it is damaged, so that one reader tells what is wrong, and where.
    */
   async read(
@@ -89,7 +89,7 @@ export class SomeBlocks {
     return opening;
   }
 
-  /** Undefined where the blocks are not those that the frame says. */
+  /** Undefined if the blocks are not those that the frame says. */
   async #places({
     key,
     offset,

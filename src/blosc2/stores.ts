@@ -30,7 +30,7 @@ const MAX_EMBEDDED = 256 << 20;
 const MAX_DEPTH = 64;
 
 /**
- * Opens what is at a path in a store (`dir/t.b2z/a/x`), or the store itself as a group. Undefined where there is none.
+ * Opens what is at a path in a store (`dir/t.b2z/a/x`), or the store itself as a group. Undefined if there is none.
  *
  * @throws NOT_FOUND for a path that the store does not have; UNSUPPORTED, TRUNCATED, BAD_FIELD for what is not such a store, or damaged
  */

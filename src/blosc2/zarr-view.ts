@@ -43,7 +43,7 @@ const MAX_BLOCKS = 1 << 22;
 const MAX_BLOCK = 536_866_816;
 
 /**
- * Opens the frame at a key: a `.b2nd` or `.b2frame` file, or the folder of a sparse frame. Undefined where there is none.
+ * Opens the frame at a key: a `.b2nd` or `.b2frame` file, or the folder of a sparse frame. Undefined if there is none.
  *
  * @throws UNSUPPORTED for codecs, filters and dtypes that are not known here; the codes of damage
  */

@@ -20,7 +20,7 @@ export interface Allocation {
   readonly prepare?: PrepareMemory | undefined;
 }
 
-/** Room for a result. Throws `LIMIT` where the engine has none, `UNSUPPORTED` where it has no shared memory. */
+/** Room for a result. Throws `LIMIT` if the engine has none, `UNSUPPORTED` if it has no shared memory. */
 export function allocate(length: number, { path, shared = false }: Allocation = {}): Uint8Array {
   const place = path === undefined ? {} : { path };
   if (shared && typeof SharedArrayBuffer === "undefined") {

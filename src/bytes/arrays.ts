@@ -21,14 +21,14 @@ export function toHex(bytes: Uint8Array): string {
 
 /** Compares bytes. */
 
-/** True where both have the same bytes; never where the first is not there. */
+/** True if both have the same bytes; never where the first is not there. */
 export function isEqual(a: Uint8Array | undefined, b: Uint8Array): boolean {
   if (a === undefined || a.length !== b.length) return false;
   for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
   return true;
 }
 
-/** True where the machine keeps numbers little-endian, as typed arrays show them. */
+/** True if the machine keeps numbers little-endian, as typed arrays show them. */
 export const IS_LITTLE_ENDIAN: boolean = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 
 /** The bytes that `src/kernels/generated` has as text. */

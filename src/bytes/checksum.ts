@@ -103,7 +103,7 @@ function loadCrc32c(): Promise<(pieces: readonly Uint8Array[]) => number> {
   return loadedCrc32c;
 }
 
-/** The crc32c of pieces, one behind the other, as an unsigned number. */
+/** The crc32c of pieces, one after the other, as an unsigned number. */
 export async function crc32c(...pieces: readonly Uint8Array[]): Promise<number> {
   return (await loadCrc32c())(pieces);
 }

@@ -1,7 +1,9 @@
 /**
- * The 16 bytes in front of every Blosc1 chunk. Knows their fields and how these bind one another; must not know any payload.
+ * The 16-byte header of every Blosc1 chunk. Knows its fields and how they depend on one another; must not
+ * know any payload.
  *
- * Byte 0 version, 1 versionlz, 2 flags, 3 typesize, then nbytes, blocksize and ctbytes as little-endian uint32.
+ * Byte 0 version, 1 versionlz, 2 flags, 3 typesize, then nbytes, blocksize and ctbytes as little-endian
+ * uint32.
  * @see FORMAT.md [FB]
  */
 import { SuperchunkError } from "../errors.ts";
@@ -13,20 +15,19 @@ import {
   type Shuffle,
 } from "./types.ts";
 
-/** Bytes of a chunk header. */
 export const HEADER_LENGTH = 16 as const;
-/** The only version that is read and written: c-blosc writes 2 since 0.9.4 of 2010. */
+/** The only version that is read and written: c-blosc has written 2 since 0.9.4 of 2010. */
 export const BLOSC_VERSION = 2 as const;
-/** The largest chunk: c-blosc counts in int32, header included. */
+/** Most decoded bytes of a chunk: c-blosc counts in int32, header included. */
 export const MAX_NBYTES = 0x7fff_ffef as const;
-/** The largest block: c-blosc reserves room for three, and for 255 stream lengths, in an int32. */
+/** Most bytes of a block: c-blosc allocates three blocks, and 255 stream lengths, with an int32 size. */
 export const MAX_BLOCKSIZE = 715_827_542 as const;
 /** Blocks of elements wider than this are not split. */
 export const MAX_SPLITS = 16 as const;
 /** Blocks of fewer elements than this are not split. */
 export const MIN_SPLIT_LENGTH = 128 as const;
 
-/** Bits of the flags; bits 5 to 7 are the compressor. */
+/** Bits of the flags; bits 5 to 7 name the compressor. */
 export const FLAG = {
   shuffle: 0x01,
   memcpyed: 0x02,
@@ -39,9 +40,9 @@ export const FLAG = {
  * Decodes and checks a chunk's header.
  *
  * @param chunk at least the first 16 bytes of a chunk
- * @param available bytes that are there for the whole chunk, where `chunk` is only its beginning
- * @throws TRUNCATED (fewer bytes than the header is long or promises), BAD_FIELD, UNSUPPORTED (a version or compressor
- *   that Blosc1 does not have)
+ * @param available bytes available of the whole chunk, if `chunk` is only its beginning
+ * @throws TRUNCATED (fewer bytes than the header or than its ctbytes), BAD_FIELD, UNSUPPORTED (a version or
+ * compressor that Blosc1 does not have)
  * @see FORMAT.md [FB]
  */
 export function decodeHeader(chunk: Uint8Array, available: number = chunk.length): ChunkHeader {
@@ -55,7 +56,7 @@ export function decodeHeader(chunk: Uint8Array, available: number = chunk.length
   return decodeHeaderAt(new DataView(chunk.buffer, chunk.byteOffset, HEADER_LENGTH), 0, available);
 }
 
-/** The same for one of many headers in a buffer, at byte `at` of the view, which must have {@link HEADER_LENGTH} there. */
+/** The same for one of many headers in a buffer. The view must have {@link HEADER_LENGTH} bytes from `at` on. */
 export function decodeHeaderAt(view: DataView, at: number, available: number): ChunkHeader {
   const version = view.getUint8(at);
   const versionlz = view.getUint8(at + 1);
@@ -69,13 +70,13 @@ export function decodeHeaderAt(view: DataView, at: number, available: number): C
     throw unsupported("version", 0, "Blosc format version", BLOSC_VERSION, version);
   const memcpyed = (flags & FLAG.memcpyed) !== 0;
   const format = compressorOf(flags);
-  // Stored chunks have no stream whose format could matter; c-blosc does not look either.
+  // Stored chunks have no stream whose format could matter; c-blosc does not check it either.
   if (!memcpyed && versionlz !== format.versionlz) {
     throw unsupported("versionlz", 1, `format version of ${format.name}`, format.versionlz, versionlz);
   }
   if (typesize === 0) throw badField("typesize", 3, "1 to 255", typesize);
   if (nbytes > MAX_NBYTES) throw badField("nbytes", 4, `at most ${MAX_NBYTES}`, nbytes);
-  // Bloscpack writes blocksize 1 for an empty chunk; its blocks do not matter.
+  // Bloscpack writes blocksize 1 for an empty chunk, which has no blocks.
   if (nbytes > 0 && (blocksize === 0 || blocksize > nbytes || blocksize > MAX_BLOCKSIZE)) {
     throw badField(
       "blocksize",
@@ -98,7 +99,7 @@ export function decodeHeaderAt(view: DataView, at: number, available: number): C
     (flags & FLAG.notSplit) === 0 &&
     typesize <= MAX_SPLITS &&
     Math.floor(blocksize / typesize) >= MIN_SPLIT_LENGTH;
-  // c-blosc cuts blocks at a multiple of the typesize; from any other it decodes fewer bytes than it says.
+  // c-blosc requires blocks of whole elements; with any other block size it decodes fewer bytes than nbytes.
   if (split && nbytes > 0 && blocksize % typesize !== 0) {
     throw badField("blocksize", 8, `a multiple of the typesize ${typesize} (blocks are split)`, blocksize);
   }
@@ -118,7 +119,7 @@ export function decodeHeaderAt(view: DataView, at: number, available: number): C
   };
 }
 
-/** What {@link encodeHeader} writes; `versionlz` is that of all compressors but snappy by default. */
+/** Arguments of {@link encodeHeader}; the default of `versionlz` is right for all compressors but snappy. */
 export interface HeaderFields {
   readonly versionlz?: number;
   readonly flags: number;
@@ -128,7 +129,7 @@ export interface HeaderFields {
   readonly ctbytes: number;
 }
 
-/** A chunk's header. Checks nothing. */
+/** Encodes a chunk's header without checks. */
 export function encodeHeader(fields: HeaderFields): Uint8Array {
   const { versionlz = 1, flags, typesize, nbytes, blocksize, ctbytes } = fields;
   const header = new Uint8Array(HEADER_LENGTH);
@@ -138,12 +139,12 @@ export function encodeHeader(fields: HeaderFields): Uint8Array {
   return header;
 }
 
-/** Bytes from a chunk's start that are needed to know where its blocks lie. */
+/** Length of the header and the block table, in bytes. */
 export function headLength(header: ChunkHeader): number {
   return header.memcpyed ? HEADER_LENGTH : HEADER_LENGTH + 4 * header.nblocks;
 }
 
-/** Decoded bytes of a block: all have `blocksize`, but the last may be shorter. */
+/** Decoded bytes of a block. Only the last can be shorter than `blocksize`. */
 export function blockLength(header: ChunkHeader, block: number): number {
   return Math.min(header.blocksize, header.nbytes - block * header.blocksize);
 }
@@ -158,7 +159,7 @@ function compressorOf(flags: number): CompressorFormat {
   return format;
 }
 
-/** With both bits set c-blosc takes the byte shuffle, but for elements of one byte, where that does nothing. */
+/** If both bits are set, c-blosc uses the byte shuffle, except for one-byte elements, where that has no effect. */
 function shuffleOf(flags: number, typesize: number): Shuffle {
   const bitshuffle = (flags & FLAG.bitshuffle) !== 0;
   if ((flags & FLAG.shuffle) !== 0 && (typesize > 1 || !bitshuffle)) return "shuffle";
@@ -214,7 +215,6 @@ function unsupported(
   );
 }
 
-/** {@link CompressorFormat.maxRatio} of a compressor. */
 export function maxRatioOf(compressor: Compressor): number {
   return COMPRESSOR_FORMATS.find(({ name }) => name === compressor)?.maxRatio ?? 0;
 }

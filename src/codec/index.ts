@@ -1,8 +1,9 @@
 /**
- * Blosc1 chunks, without a C library: what other rooms, and the entry `superchunk/blosc`, use of the codec. Knows chunks and blocks; must not know any file format.
+ * Blosc1 chunks without a C library: the parts of the codec that other rooms and the entry `superchunk/blosc`
+ * use. Knows chunks and blocks; must not know any file format.
  *
- * It only names things. Rooms that only decode import the files themselves: a bundler that splits code puts all that is named
- * here into one piece.
+ * This file only re-exports. Rooms that only decode import the files directly: a bundler that splits code
+ * would put everything exported here into one piece.
  */
 
 export { isSuperchunkError } from "../errors.ts";

@@ -1,34 +1,41 @@
 /**
- * Turns WebAssembly, inlined or handed in, into instances with a growing memory. Knows WebAssembly; must not know Blosc.
+ * Turns WebAssembly, inlined or passed in, into instances with a growing memory. Knows WebAssembly; must not
+ * know Blosc.
  */
 import { fromHex } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 
-/** Where the host's part of a kernel's memory starts; what is below is the kernel's. @see src/kernels/README.md */
+/**
+ * First address of the host's part of a kernel's memory; the kernel uses all addresses below. @see
+ * src/kernels/README.md
+ */
 export const HOST_BASE = 65_536 as const;
-/** Bytes behind every region that a kernel may touch. @see src/kernels/README.md */
+/** Bytes after every region that a kernel may touch. @see src/kernels/README.md */
 export const SLACK = 64 as const;
 
 const PAGE = 65_536;
 const CACHE_LINE = 64;
 
 /**
- * The next address at the start of a cache line. Engines copy from kernels into shared memory a byte at a time where the two
- * are not aligned alike.
+ * Rounds up to the start of a cache line. Engines copy from kernels into shared memory one byte at a time if
+ * source and target are aligned differently.
  */
 export function align(address: number): number {
   return Math.ceil(address / CACHE_LINE) * CACHE_LINE;
 }
 
-/** What can be handed in: the kernels, and the reference implementation of zstd. */
+/** The modules that a caller can pass in. */
 export type ModuleName = "decode" | "encode" | "zstd";
 
-/** Modules that were handed in, or what fetches their bytes, in place of those that are inlined. */
+/** Modules that were passed in, or functions that fetch their bytes, to use instead of the inlined ones. */
 export const handedIn: Partial<Record<ModuleName, WebAssembly.Module | ModuleBytes>> = {};
 
 type ModuleBytes = () => Promise<Uint8Array<ArrayBuffer>> | Uint8Array<ArrayBuffer>;
 
-/** The module of a name: the one that was handed in, or what the bytes are compiled to. @throws UNSUPPORTED where the host does not compile */
+/**
+ * The module that was passed in for a name; else the compiled bytes. @throws UNSUPPORTED if the host does not
+ * compile
+ */
 export async function compileModule(name: ModuleName, bytes: ModuleBytes): Promise<WebAssembly.Module> {
   const given = handedIn[name] ?? bytes;
   if (typeof given !== "function") return given;
@@ -51,14 +58,14 @@ function notCompiled(name: ModuleName, cause: unknown): SuperchunkError {
   );
 }
 
-/** A WebAssembly module, compiled at the first need. */
+/** A WebAssembly module, compiled on first use. */
 export class KernelModule {
   readonly #name: ModuleName;
   readonly #hex: string;
   #module: WebAssembly.Module | undefined;
   #compiling: Promise<void> | undefined;
 
-  /** @param hex the module's bytes, as `src/kernels/generated` has them */
+  /** @param hex the module's bytes, as stored in `src/kernels/generated` */
   constructor(name: ModuleName, hex: string) {
     this.#name = name;
     this.#hex = hex;
@@ -69,27 +76,26 @@ export class KernelModule {
     return this.#module !== undefined;
   }
 
-  /** Compiles without blocking; the main thread of some browsers refuses to do it at once. */
+  /** Compiles without blocking; the main thread of some browsers refuses to compile synchronously. */
   prepare(): Promise<void> {
     if (this.#module !== undefined) return Promise.resolve();
     this.#compiling ??= compileModule(this.#name, () => fromHex(this.#hex))
       .then((module) => {
         this.#module = module;
       })
-      // A module may be handed in later.
+      // A module may be passed in later.
       .finally(() => {
         this.#compiling = undefined;
       });
     return this.#compiling;
   }
 
-  /** A new instance, made without blocking. */
   async instantiateAsync(): Promise<WebAssembly.Instance> {
     await this.prepare();
     return this.#module === undefined ? this.instantiate() : WebAssembly.instantiate(this.#module);
   }
 
-  /** A new instance, compiling at once where {@link prepare} was not awaited. */
+  /** Makes an instance. Compiles synchronously if {@link prepare} was not awaited. */
   instantiate(): WebAssembly.Instance {
     this.#module ??= this.#compileSync();
     return new WebAssembly.Instance(this.#module);
@@ -106,12 +112,11 @@ export class KernelModule {
   }
 }
 
-/** The memory of an instance, and views of it that are right after it grew. */
+/** The memory of an instance, and views of it that stay valid when it grows. */
 export class KernelMemory {
   readonly #memory: WebAssembly.Memory;
-  /** All of the memory. Not to be kept across {@link reserve}. */
+  /** The whole memory. Must not be kept across {@link reserve}. */
   bytes: Uint8Array<ArrayBuffer>;
-  /** The same bytes. */
   view: DataView<ArrayBuffer>;
 
   constructor(memory: WebAssembly.Memory) {
@@ -120,15 +125,14 @@ export class KernelMemory {
     this.view = new DataView(memory.buffer as ArrayBuffer);
   }
 
-  /** Bytes that the memory has now. */
   get length(): number {
     return this.bytes.length;
   }
 
   /**
-   * Makes sure that the memory has `end` bytes.
+   * Ensures that the memory has `end` bytes.
    *
-   * @throws LIMIT where the engine has no such memory
+   * @throws LIMIT if the engine cannot allocate them
    */
   reserve(end: number): void {
     if (end <= this.bytes.length) return;

@@ -1,12 +1,10 @@
 /**
- * Blosc as a codec with the interface of the `numcodecs` package, which zarrita asks of its codecs.
+ * Blosc as a codec with the interface of the `numcodecs` package, which zarrita expects of its codecs.
  *
  * Knows configurations of Zarr v2 (`shuffle` a number) and v3 (a name, and `typesize`); must not know arrays.
  *
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/codecs/blosc/index.html
- * @example
- * import { registry } from "zarrita";
- * import { Blosc } from "superchunk/blosc";
+ * @example import { registry } from "zarrita"; import { Blosc } from "superchunk/blosc";
  * registry.set("blosc", async () => Blosc);
  */
 import { SuperchunkError } from "../errors.ts";
@@ -66,7 +64,7 @@ export class Blosc {
   }
 }
 
-/** The settings that a {@link BloscConfig} stands for; the constructor of {@link Blosc} checks them. */
+/** Converts a {@link BloscConfig} to encoding options; the constructor of {@link Blosc} checks them. */
 export function readConfig(config?: unknown, context?: BloscContext): EncodeOptions {
   const given: BloscConfig = typeof config === "object" && config !== null ? config : {};
   const { cname = "lz4", clevel = 5, shuffle = 1, blocksize = 0 } = given;
@@ -92,7 +90,7 @@ function readShuffle(shuffle: string | number, typesize: number): Shuffle {
   );
 }
 
-/** Bytes of an item of a data type as zarrita names it: `float64`, `v2:U10`. */
+/** Bytes of an item of a data type in zarrita's notation: `float64`, `v2:U10`. */
 function itemSizeOf(dataType: unknown): number | undefined {
   if (typeof dataType !== "string") return undefined;
   const text = /^v2:([US])(\d+)$/.exec(dataType);

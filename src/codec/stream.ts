@@ -1,5 +1,5 @@
 /**
- * Whole streams of zlib, zstd and lz4, as other formats store them: without a Blosc chunk around them.
+ * Whole streams of zlib, zstd and lz4 without a Blosc chunk around them, as other formats store them.
  *
  * Knows the kernels' calls; must not know chunks.
  */
@@ -9,27 +9,27 @@ import { giveBackKernel, NEED_ALL, prepare, takeKernel } from "./decode/decode-k
 import { maxRatioOf } from "./header.ts";
 import { SLACK } from "./kernel-module.ts";
 
-// Deflate streams whose end is found by decoding them, as in gzip.
-// Knows the kernel's calls; must not know what is around the streams.
+// Deflate streams whose end is found by decoding them, as in gzip. Knows the kernel's calls; must not know
+// the bytes around the streams.
 
-/** What a deflate stream decoded to. */
 export interface Inflated {
-  /** A buffer of its own, or the start of the one that was given. */
+  /** A new buffer, or the start of the given one. */
   readonly bytes: Uint8Array;
-  /** Bytes that the stream takes. */
+  /** Length of the compressed stream in bytes. */
   readonly consumed: number;
 }
 
 /**
- * Decodes the deflate stream (RFC 1951) at the start of `stream`; what follows it is left alone.
+ * Decodes the deflate stream (RFC 1951) at the start of `stream`; bytes after it are ignored.
  *
- * @param limit the most bytes that it may decode to
- * @param out where the result goes, at least `limit` bytes
- * @throws BAD_CHUNK where it is damaged or decodes to more, LIMIT without enough memory for it
+ * @param limit most decoded bytes
+ * @param out memory for the result, at least `limit` bytes
+ * @throws BAD_CHUNK if the stream is damaged or decodes to more, LIMIT if there is not enough memory
  */
 export async function inflate(stream: Uint8Array, limit: number, out?: Uint8Array): Promise<Inflated> {
   await prepare("zlib");
-  // What the caller expects is a word of metadata: memory is taken for what the stream can hold.
+  // The limit comes from metadata, which may be wrong: no more memory is allocated than the stream can expand
+  // to.
   const room = Math.min(limit, stream.length * maxRatioOf("zlib"));
   const kernel = takeKernel();
   try {
@@ -54,11 +54,12 @@ export async function inflate(stream: Uint8Array, limit: number, out?: Uint8Arra
 }
 
 /**
- * Decodes a zlib stream (RFC 1950) or zstd frames (RFC 8878), their own checksums included, or a block of lz4.
+ * Decodes a zlib stream (RFC 1950) or zstd frames (RFC 8878), including their own checksums, or a block of
+ * lz4.
  *
- * @param limit the most bytes that it may decode to
- * @returns the decoded bytes, a buffer of their own
- * @throws BAD_CHUNK where it is damaged or decodes to more, LIMIT without enough memory for it
+ * @param limit most decoded bytes
+ * @returns the decoded bytes in a new buffer
+ * @throws BAD_CHUNK if the stream is damaged or decodes to more, LIMIT if there is not enough memory
  */
 export async function decodeStream(
   compressor: "zlib" | "zstd" | "lz4",
@@ -69,13 +70,14 @@ export async function decodeStream(
   return decodeStreamSync(compressor, stream, limit);
 }
 
-/** The same at once, for a `compressor` that `prepare` was awaited for. */
+/** The same synchronously, after awaiting `prepare` for the `compressor`. */
 export function decodeStreamSync(
   compressor: "zlib" | "zstd" | "lz4",
   stream: Uint8Array,
   limit: number,
 ): Uint8Array<ArrayBuffer> {
-  // What the caller expects is a word of metadata: memory is taken for what the stream can hold.
+  // The limit comes from metadata, which may be wrong: no more memory is allocated than the stream can expand
+  // to.
   const room = Math.min(limit, stream.length * maxRatioOf(compressor));
   const kernel = takeKernel();
   try {

@@ -1,6 +1,4 @@
-/**
- * What other layers may ask of the Blosc codec. Knows chunks and blocks; must not know any file format.
- */
+/** What other layers may ask of the Blosc codec. Knows chunks and blocks; must not know any file format. */
 
 /** Compressors that a Blosc1 header can name. `lz4hc` is `lz4` in a header. @see FORMAT.md [FB] */
 export type Compressor = "blosclz" | "lz4" | "snappy" | "zlib" | "zstd";
@@ -63,32 +61,32 @@ export interface ByteEdit {
 
 /** Encodes chunks, in the calling thread or elsewhere. */
 export interface ChunkEncoder {
-  /** How many chunks are worth asking for at a time. */
+  /** Number of chunks worth requesting at a time. */
   readonly parallel: number;
-  /** The same for one compressor, where that may be less than `parallel`: those that wait push one another out of the cache. */
+  /** The same for one compressor, if that is less than `parallel`: waiting chunks push one another out of the cache. */
   parallelOf?(cname: CompressorName | undefined): number;
   /**
-   * One chunk, in a buffer of its own; `data` may change once it is there.
+   * Encodes one chunk, in a new buffer. `data` may change once the promise resolves.
    *
    * @param room memory for the result, at least 16 bytes longer than `data`, for an encoder that can use it
    * @throws as `encode`
    */
   encode(data: Uint8Array, options: EncodeOptions, room?: Uint8Array<ArrayBuffer>): Promise<Uint8Array>;
   /**
-   * Who helps the calling thread with a compressor for which `parallelOf` is 1; undefined: who cannot. `isLimit`: the calling
-   * thread has had little else to do than to encode.
+   * A helper for a compressor whose `parallelOf` is 1; undefined if there is none. `isLimit`: encoding has
+   * taken nearly all of the calling thread's time.
    */
   helperOf?(cname: CompressorName | undefined, isLimit: boolean): EncodeHelper | undefined;
 }
 
 /**
- * Encodes beside the calling thread with a compressor that is faster than handing over its chunks one by one: takes some of
- * them, many at a time, while the calling thread encodes the others.
+ * Encodes beside the calling thread, for a compressor that is faster than handing over chunks one by one. The
+ * helper takes many chunks at a time, while the calling thread encodes the others.
  */
 export interface EncodeHelper {
   /**
-   * Takes a copy of `data`, which may change at once; undefined where enough is under way: then the caller encodes. `place`
-   * gives the memory for the chunk, once its length is known.
+   * Takes a copy of `data`, which may change at once. Undefined if enough is under way: the caller then
+   * encodes. `place` returns memory for the chunk once its length is known.
    */
   offer(
     data: Uint8Array,
@@ -107,18 +105,18 @@ export interface DecodeOptions {
   readonly maxNbytes?: number | undefined;
 }
 
-// The compressors of Blosc1: how a header names them, and how far each can expand. Knows no chunk.
+// The compressors of Blosc1: their numbers in a header, and how far each can expand. Knows no chunk.
 
-/** What a header says about a compressor. */
+/** A compressor in the header. */
 export interface CompressorFormat {
   readonly name: Compressor;
-  /** Bits 5 to 7 of the flags. `lz4hc` has no number of its own: it writes what lz4 reads. */
+  /** Bits 5 to 7 of the flags. `lz4hc` has no number of its own, because its streams are lz4 streams. */
   readonly id: number;
   /** Byte 1 of the header: the version of the compressor's format. */
   readonly versionlz: number;
   /**
-   * Decoded bytes that one compressed byte can stand for, at most. A header that promises more is wrong, which is known
-   * before anything is allocated.
+   * Most decoded bytes that one compressed byte can stand for. A header that claims more is wrong, which is
+   * detected before memory is allocated.
    */
   readonly maxRatio: number;
 }

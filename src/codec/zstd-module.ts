@@ -1,11 +1,13 @@
-/** The reference implementation of zstd, as a WebAssembly module. It is larger than all other kernels: imported when it is first needed. */
+/**
+ * The reference implementation of zstd, as a WebAssembly module. Larger than all other kernels together, so
+ * it is imported on first use.
+ */
 import { compileModule } from "./kernel-module.ts";
 import { decodeStream } from "./stream.ts";
 
-/** What the module calls its exports, and the import that grows its memory. */
+/** The module's names for its exports, and for the import that grows its memory. */
 export type ZstdNames = typeof import("../kernels/generated/zstd.ts")["names"];
 
-/** Loads and compiles it. */
 export async function compileZstd(): Promise<{
   readonly module: WebAssembly.Module;
   readonly names: ZstdNames;
@@ -14,7 +16,7 @@ export async function compileZstd(): Promise<{
   return { module: await compileModule("zstd", () => unpackZstd(wasm, length)), names };
 }
 
-/** The bytes of the module from the text that they are inlined as. */
+/** Decodes the module's bytes from the inlined text. */
 export function unpackZstd(text: string, length: number): Promise<Uint8Array<ArrayBuffer>> {
   const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
   return decodeStream("zlib", packed, length);

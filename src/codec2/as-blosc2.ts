@@ -150,7 +150,7 @@ export function encode2Sync(data: Uint8Array, options: EncodeOptions): Uint8Arra
   return made;
 }
 
-/** True where one element is all of the data. */
+/** True if one element is all of the data. */
 function repeats(data: Uint8Array, typesize: number): boolean {
   for (let i = typesize; i < data.length; i++) if (data[i] !== data[i - typesize]) return false;
   return true;

@@ -139,7 +139,7 @@ export class ChunkBuilder {
   }
 }
 
-/** The streams of a block with their lengths; undefined where a length does not fit. */
+/** The streams of a block with their lengths; undefined if a length does not fit. */
 function streamsOf(chunk: Uint8Array, header: ChunkHeader, block: number): Uint8Array | undefined {
   const { starts, ends } = readBlockTable(chunk, header);
   const view = new DataView(chunk.buffer, chunk.byteOffset, header.ctbytes);

@@ -20,7 +20,7 @@ export function head2Length(nblocks: number): number {
 }
 
 /**
- * Finds the blocks of a chunk by its header and their starts. Undefined where a block is not read alone: for chunks of one value, with a
+ * Finds the blocks of a chunk by its header and their starts. Undefined if a block is not read alone: for chunks of one value, with a
  * dictionary, with blocks of variable length, or with the filter delta, for which the first block is needed too.
  *
  * @param head at least {@link head2Length} bytes of the chunk, or all of it

@@ -329,7 +329,7 @@ class BlockDecoder {
     out.set(memory.bytes.subarray(place + range.from, place + range.to));
   }
 
-  /** True where the kernels of Blosc1 undo the filter as Blosc2 means it. */
+  /** True if the kernels of Blosc1 undo the filter as Blosc2 means it. */
   #isKernels({ id, meta }: { readonly id: number; readonly meta: number }, length: number): boolean {
     const { typesize } = this.#blocks.header;
     if (id === FILTER.shuffle) return typesize > 1 && (meta === 0 || meta === typesize);

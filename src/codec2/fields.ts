@@ -51,12 +51,12 @@ export interface Blosc2Header extends ChunkHeader {
   readonly isVariable: boolean;
 }
 
-/** True where the bytes begin as a chunk of Blosc2 does: from version 3 on, with both bits of the shuffles. */
+/** True if the bytes begin as a chunk of Blosc2 does: from version 3 on, with both bits of the shuffles. */
 export function isBlosc2(chunk: Uint8Array): boolean {
   return chunk.length > 2 && at(chunk, 0) > 2 && (at(chunk, 2) & 5) === 5;
 }
 
-/** The fields of a header, unchecked; undefined where its codec is not one of Blosc2's own. `chunk` has at least 32 bytes. */
+/** The fields of a header, unchecked; undefined if its codec is not one of Blosc2's own. `chunk` has at least 32 bytes. */
 export function fieldsOf(chunk: Uint8Array): Blosc2Header | undefined {
   const view = new DataView(chunk.buffer, chunk.byteOffset);
   const byte = (i: number): number => view.getUint8(i);

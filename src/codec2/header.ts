@@ -144,7 +144,7 @@ export function dictionaryOf(chunk: Uint8Array, { nblocks, ctbytes }: Blosc2Head
   return chunk.subarray(from + 4, from + 4 + length);
 }
 
-/** @throws BAD_FIELD, LIMIT where the header promises what the caller does not expect */
+/** @throws BAD_FIELD, LIMIT if the header promises what the caller does not expect */
 export function checkExpected({ nbytes }: Blosc2Header, { expectedNbytes, maxNbytes }: DecodeOptions): void {
   if (expectedNbytes !== undefined && nbytes !== expectedNbytes)
     throw badField("nbytes", 4, `${expectedNbytes}, as its archive says`, nbytes);

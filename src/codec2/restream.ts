@@ -171,13 +171,13 @@ function encodeRun(value: number, length: number, cname: CompressorName, encoder
   return made;
 }
 
-/** False where the blocks of a chunk are decoded and encoded. Those of one value are a few bytes, however they are made. */
+/** False if the blocks of a chunk are decoded and encoded. Those of one value are a few bytes, however they are made. */
 export function isCopied(header: Blosc2Header): boolean {
   const { blocksize, nbytes, special, memcpyed } = header;
   return special !== undefined || memcpyed || nbytes === 0 || flagsOf(header, blocksize) !== undefined;
 }
 
-/** Flags of a Blosc1 chunk that has the streams of a block of `size` bytes as they are; undefined where none can. */
+/** Flags of a Blosc1 chunk that has the streams of a block of `size` bytes as they are; undefined if none can. */
 function flagsOf(header: Blosc2Header, size: number): number | undefined {
   const { typesize, blocksize, compressor } = header;
   if (header.isVariable || header.hasDictionary) return undefined;

@@ -165,7 +165,7 @@ function readKey(
   return { size, mask, at };
 }
 
-/** True where a place comes before another in C order. */
+/** True if a place comes before another in C order. */
 function isBefore(place: readonly number[], other: readonly number[]): boolean {
   const d = place.findIndex((index, i) => index !== other[i]);
   return d >= 0 && (place[d] as number) < (other[d] as number);

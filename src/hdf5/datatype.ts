@@ -28,7 +28,7 @@ const IEEE: Readonly<Record<number, string>> = {
   8: "63,52,11,0,52,1023",
 };
 
-/** Passes over the place and the number of a type's bits; true where they are all bits of the item. */
+/** Passes over the place and the number of a type's bits; true if they are all bits of the item. */
 function isPlain(fields: Fields, size: number): boolean {
   const offset = fields.uint16("bit offset");
   return fields.uint16("bits of a number") === size * 8 && offset === 0;
@@ -172,7 +172,7 @@ const MAX_VALUES = 100_000;
 /** What an attribute holds. */
 export interface AttributeValue {
   readonly type: Hdf5Type;
-  /** Lengths of its dimensions; undefined where it holds nothing. */
+  /** Lengths of its dimensions; undefined if it holds nothing. */
   readonly dims: readonly number[] | undefined;
   readonly data: Fields;
 }

@@ -257,7 +257,7 @@ export class Hdf5File {
   }
 
   /**
-   * Opens a file by its superblock; undefined where it has none.
+   * Opens a file by its superblock; undefined if it has none.
    *
    * @throws NOT_FOUND; TRUNCATED and BAD_FIELD for a superblock that is damaged; UNSUPPORTED for later versions than 3
    */
@@ -297,7 +297,7 @@ export class Hdf5File {
     return this.#block.base + address;
   }
 
-  /** The fields of a structure. Throws `TRUNCATED` where the file ends before it does, `LIMIT` for one of absurd length. */
+  /** The fields of a structure. Throws `TRUNCATED` if the file ends before it does, `LIMIT` for one of absurd length. */
   async fields(address: number, length: number, field: string): Promise<Fields> {
     const position = this.positionOf(address);
     if (length > MAX_STRUCTURE)

@@ -34,7 +34,7 @@ export class LocalHeap {
   }
 }
 
-/** One object of a global heap: a value of variable length. Undefined where the heap does not have it. */
+/** One object of a global heap: a value of variable length. Undefined if the heap does not have it. */
 export async function readGlobal(
   file: Hdf5File,
   address: number,

@@ -396,7 +396,7 @@ async function readLinks(file: Hdf5File, messages: readonly Message[]): Promise<
 
 type Links = Map<string, Link>;
 
-/** Adds a member. Throws `BAD_FIELD` where there is one of that name: which of them is meant cannot be known. */
+/** Adds a member. Throws `BAD_FIELD` if there is one of that name: which of them is meant cannot be known. */
 function setLink(links: Links, name: string, link: Link, fields: Fields): void {
   if (links.has(name)) throw fields.bad("name of a member", "one that no other member has", name);
   links.set(name, link);

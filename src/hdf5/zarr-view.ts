@@ -45,7 +45,7 @@ interface Shown {
   /** Zero bytes after the stored ones. */
   readonly padding?: number;
   make?(stored: Uint8Array): Promise<Uint8Array>;
-  /** Why `make` decodes and encodes; undefined where it copies streams. */
+  /** Why `make` decodes and encodes; undefined if it copies streams. */
   why?(stored: Uint8Array): Promise<string | undefined>;
 }
 
@@ -76,7 +76,7 @@ export class Hdf5Store implements ReadableStore {
     return this.#file;
   }
 
-  /** Where the bytes of a chunk lie in the file; undefined where they are made, or filled up, when they are read. */
+  /** Where the bytes of a chunk lie in the file; undefined if they are made, or filled up, when they are read. */
   async placeOf(key: string): Promise<Hdf5Chunk | undefined> {
     const shown = await this.#chunk(key);
     return shown?.make === undefined && (shown?.padding ?? 0) === 0 ? shown?.place : undefined;
@@ -437,7 +437,7 @@ function asZarrFilter(
   }
 }
 
-/** The file; undefined where it is not of HDF5. */
+/** The file; undefined if it is not of HDF5. */
 function openIfThere(
   store: ReadableStore,
   name: string,
@@ -451,7 +451,7 @@ function openIfThere(
 
 /**
  * Opens what a key leads to in an HDF5 file: its root, or after the file's key the path of a group or dataset in it
- * (`bars.h5/group/prices`). Undefined where the file does not exist.
+ * (`bars.h5/group/prices`). Undefined if the file does not exist.
  *
  * @throws NOT_FOUND for a path that the file does not have; UNSUPPORTED for datatypes, filters and layouts that are not known here; the
  * codes of damage

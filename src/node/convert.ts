@@ -229,7 +229,7 @@ async function openInOrder(paths: readonly string[], options: ConvertPathOptions
   }
 }
 
-/** Throws `CONFLICT` where the destination is the source, lies in it, or contains it. */
+/** Throws `CONFLICT` if the destination is the source, lies in it, or contains it. */
 async function refuseOverlap(source: string, destination: string): Promise<void> {
   assertApart(await realLocation(source), await realLocation(destination));
 }

@@ -34,7 +34,7 @@ export interface EntryOptions {
 
 /**
  * A single folder of archives is the root itself; an archive, and each of several paths, has its own name below it.
- * Throws `NOT_FOUND` where a path or archives in it are missing, `BAD_ARGUMENT` for two paths of one name.
+ * Throws `NOT_FOUND` if a path or archives in it are missing, `BAD_ARGUMENT` for two paths of one name.
  */
 export async function locateEntries(
   paths: readonly string[],

@@ -33,7 +33,7 @@ export interface Membership {
   join(): Promise<readonly string[]>;
 }
 
-/** The hierarchy above a path or `s3:` address without symbolic links; undefined where there is none. Throws `CONFLICT` for a place in an array or an archive. */
+/** The hierarchy above a path or `s3:` address without symbolic links; undefined if there is none. Throws `CONFLICT` for a place in an array or an archive. */
 export async function findMembership(
   location: string,
   options: StoreOptions = {},

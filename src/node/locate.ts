@@ -43,7 +43,7 @@ export async function locateBeside(location: string): Promise<Location> {
   };
 }
 
-/** The folder of a set of references in Parquet that a path on this machine is, or is in; undefined where there is none. */
+/** The folder of a set of references in Parquet that a path on this machine is, or is in; undefined if there is none. */
 export function setAbove(path: string): string | undefined {
   if (isRemote(path)) return undefined;
   const has = (folder: string, name: string): boolean => existsSync(join(folder, name));
@@ -85,7 +85,7 @@ function inBlosc2Folder(path: string): Location | undefined {
   return { store: new FileStore(dirname(held)), path: `${basename(held)}/${inside.replaceAll("\\", "/")}` };
 }
 
-/** The file that a path goes on after: `bars.h5` of `bars.h5/group/prices`; undefined where there is none. */
+/** The file that a path goes on after: `bars.h5` of `bars.h5/group/prices`; undefined if there is none. */
 function fileAbove(path: string): string | undefined {
   for (let above = dirname(path); above !== dirname(above); above = dirname(above)) {
     const found = statIfThere(above);

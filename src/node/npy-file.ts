@@ -188,7 +188,7 @@ async function* rowsOfFortran(
   yield* reading.slabBytes(rows, { signal });
 }
 
-/** True where a row lies spread over the whole file. */
+/** True if a row lies spread over the whole file. */
 function isSpread({ order, shape }: Pick<NpyHeader, "order" | "shape">): boolean {
   return order === "F" && shape.length > 1;
 }
@@ -231,7 +231,7 @@ function fromBytes(bytes: Uint8Array): ReadValues {
 const WINDOW = 256 << 10;
 const NEAR = 32 << 10;
 
-/** Reads parts of an object of a store that can do so at once. They throw `STALE` where it has become shorter. */
+/** Reads parts of an object of a store that can do so at once. They throw `STALE` if it has become shorter. */
 function fromObject(store: ReadableStore, key: string, start = 0): ReadValues {
   const buffer = new Uint8Array(WINDOW);
   let [at, length, last] = [0, 0, Number.NEGATIVE_INFINITY];

@@ -150,7 +150,7 @@ export function placeOpener(access: PlaceAccess): OpenPlace {
   return placesOf(accessOf(access));
 }
 
-/** An Icechunk repository, or a node in one; undefined where there is none. */
+/** An Icechunk repository, or a node in one; undefined if there is none. */
 async function openRepository(location: string, options: OpenAnyOptions): Promise<Readable | undefined> {
   if (/^https?:/i.test(location)) return undefined;
   const [{ isIcechunk, openReferences }, { openZarr }] = await Promise.all([
@@ -166,7 +166,7 @@ async function openRepository(location: string, options: OpenAnyOptions): Promis
   return (await closeOnFailure(store, openZarr(store, inside, options))).ownStore(store);
 }
 
-/** The Zarr node at a path inside of a store; undefined where there is none. */
+/** The Zarr node at a path inside of a store; undefined if there is none. */
 async function openInside({ store, path }: Location, options: OpenAnyOptions): Promise<Readable | undefined> {
   const { openZarr } = await import("../zarr/read/open.ts");
   try {

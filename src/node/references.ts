@@ -253,7 +253,7 @@ export function setContainer(
   });
 }
 
-/** Throws `CONFLICT` where a reference needs the container, naming it, and `NOT_FOUND`. */
+/** Throws `CONFLICT` if a reference needs the container, naming it, and `NOT_FOUND`. */
 async function removeContainer(place: Place, name: string): Promise<undefined> {
   const { containers, version } = await keptAt(place);
   const container = containers.get(name);
@@ -327,7 +327,7 @@ function newContainer(name: string, { prefix, ...members }: SetContainer): Conta
   return { name, prefix, ...Object.fromEntries(settled), store: storeOf(members.location ?? prefix) };
 }
 
-/** True where an Icechunk repository is at a path or an address. */
+/** True if an Icechunk repository is at a path or an address. */
 export async function isIcechunk(location: string): Promise<boolean> {
   return withPlace(location, isRepository);
 }
@@ -380,7 +380,7 @@ interface FailedRead {
 /** An object that a chunk refers to, as it is now. */
 interface FoundObject {
   readonly location: string;
-  /** Undefined where it is not there. */
+  /** Undefined if it is not there. */
   readonly info: ObjectInfo | undefined;
 }
 
@@ -430,7 +430,7 @@ async function explainRead(error: unknown, path: string, key: string, read: Fail
   );
 }
 
-/** The object that a chunk refers to. Undefined where the package does not tell. */
+/** The object that a chunk refers to. Undefined if the package does not tell. */
 async function findObject(key: string, read: FailedRead): Promise<FoundObject | undefined> {
   const location = await findLocation(key, read);
   const container = location === undefined ? undefined : read.containers.find(location);

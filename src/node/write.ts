@@ -45,7 +45,7 @@ export interface MirrorPathOptions {
 /**
  * Makes an array in a folder, which need not exist, or at an `s3:` address, and opens it for writing.
  *
- * @throws CONFLICT where something is there already, or another writer holds the lock; BAD_ARGUMENT, LIMIT, UNSUPPORTED;
+ * @throws CONFLICT if something is there already, or another writer holds the lock; BAD_ARGUMENT, LIMIT, UNSUPPORTED;
  * NO_SPACE, READ_ONLY, IO
  */
 export function createArray(path: string, options: CreatePathOptions): Promise<WritableArray> {
@@ -56,7 +56,7 @@ export function createArray(path: string, options: CreatePathOptions): Promise<W
 /**
  * Opens the array in a folder, or at an `s3:` address, for writing, and brings in order what an interrupted writer left.
  *
- * @throws NOT_FOUND; CONFLICT where another writer holds the lock; READ_ONLY, UNSUPPORTED, and the codes of damage
+ * @throws NOT_FOUND; CONFLICT if another writer holds the lock; READ_ONLY, UNSUPPORTED, and the codes of damage
  */
 export async function openWritable(path: string, options: WritePathOptions = {}): Promise<WritableArray> {
   const { store } = locateTarget(path);

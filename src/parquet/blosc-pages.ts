@@ -29,14 +29,14 @@ const PLAIN_PAGE = 65_536;
 /** Bytes of a page that is cut from a stored chunk with small blocks. */
 const STORED_PAGE = 262_144;
 
-/** The codec whose streams a chunk's are, or become: blosclz has the matches of lz4, in other words. Undefined where Parquet has none such. */
+/** The codec whose streams a chunk's are, or become: blosclz has the matches of lz4, in other words. Undefined if Parquet has none such. */
 export function joinableCodec(compressor: Compressor): JoinableCodec | undefined {
   if (compressor === "blosclz") return "lz4";
   return compressor === "lz4" || compressor === "zstd" || compressor === "snappy" ? compressor : undefined;
 }
 
 /**
- * Why the blocks of a chunk are not pages of values of `width` bytes, or undefined where they are. A stored chunk fits any
+ * Why the blocks of a chunk are not pages of values of `width` bytes, or undefined if they are. A stored chunk fits any
  * codec.
  */
 export function whyNotPages(header: ChunkHeader, width: number, codec: JoinableCodec): string | undefined {

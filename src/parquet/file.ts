@@ -244,7 +244,7 @@ function statisticsStruct(leaf: Leaf, { nulls, least, greatest }: ValueStatistic
     .binary(6, least === undefined ? undefined : encodeBound(leaf, least));
 }
 
-/** Bounds of all pages; undefined where a page has values and no bounds. */
+/** Bounds of all pages; undefined if a page has values and no bounds. */
 function columnIndex(leaf: Leaf, pages: readonly ValueStatistics[], values: number): Uint8Array | undefined {
   const isNull = pages.map(({ least, isOpen, nulls }) => least === undefined && !isOpen && nulls > 0);
   if (values === 0 || pages.some(({ least }, i) => least === undefined && !at(isNull, i))) return undefined;

@@ -32,7 +32,7 @@ export const takeNew: TakeRoom = (length) => new Uint8Array(length);
  * One stream that decodes to what all pieces decode to, in order.
  *
  * @param take where the stream is put; default: memory of its own
- * @throws BAD_CHUNK where a stream's own lengths contradict one another. Distances of matches are not looked at.
+ * @throws BAD_CHUNK if a stream's own lengths contradict one another. Distances of matches are not looked at.
  */
 export function joinStreams(
   codec: JoinableCodec,

@@ -9,7 +9,7 @@ import type { Leaf } from "./schema.ts";
  * begins with a row.
  *
  * @param count values, those included that are null
- * @param present of each value 1 where it is there; undefined where all are
+ * @param present of each value 1 where it is there; undefined if all are
  */
 export function pageLevels(
   leaf: Pick<Leaf, "lists" | "nullable">,

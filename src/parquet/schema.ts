@@ -61,10 +61,10 @@ export interface Leaf {
   readonly itemSize: number;
   /** Lengths of the lists, the outermost first. */
   readonly lists: readonly number[];
-  /** True where NaT is null. */
+  /** True if NaT is null. */
   readonly nullable: boolean;
   readonly kind: ValueKind;
-  /** Bytes of a value in the file; undefined where they differ, and for booleans. */
+  /** Bytes of a value in the file; undefined if they differ, and for booleans. */
   readonly width: number | undefined;
   readonly conversion: Conversion;
   readonly logical: Logical;

@@ -14,12 +14,12 @@ type Bound = number | bigint | Uint8Array;
 /** What is known of some values. */
 export interface ValueStatistics {
   readonly nulls: number;
-  /** True where a value is too long to be kept; then the others say nothing. */
+  /** True if a value is too long to be kept; then the others say nothing. */
   readonly isOpen: boolean;
   /** Undefined without a value, with NaN only, or where the value is too long. */
   readonly least: Bound | undefined;
   readonly greatest: Bound | undefined;
-  /** True where no value is less than the one before it, and all are there. */
+  /** True if no value is less than the one before it, and all are there. */
   readonly isAscending: boolean;
 }
 

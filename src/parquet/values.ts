@@ -15,7 +15,7 @@ export interface LeafValues {
   readonly bytes: Uint8Array;
   /** Values that are not null. */
   readonly count: number;
-  /** Of each value 1 where it is there, 0 where it is null; undefined where none is null. */
+  /** Of each value 1 where it is there, 0 where it is null; undefined if none is null. */
   readonly present: Uint8Array | undefined;
   /** Of strings: each one; absent for values of one length. */
   readonly texts?: readonly Uint8Array[];
@@ -106,7 +106,7 @@ const NAT = -(2n ** 63n);
 /** The upper half of NaT; the lower one is 0. */
 const NAT_HIGH = -0x8000_0000;
 
-/** For each date of eight bytes 1 where it is not NaT, else 0; undefined where none is NaT. */
+/** For each date of eight bytes 1 where it is not NaT, else 0; undefined if none is NaT. */
 export function presentOf(dates: Uint8Array): Uint8Array | undefined {
   const halves = new Int32Array(...elementsOf(dates, 4));
   const count = halves.length / 2;

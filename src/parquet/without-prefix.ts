@@ -19,7 +19,7 @@ interface Head {
 /**
  * The rest of the stream. It decodes to the rest of the bytes, or is damaged where it refers to those that are gone.
  *
- * @returns undefined where the stream does not begin with these bytes as literals
+ * @returns undefined if the stream does not begin with these bytes as literals
  */
 export function withoutPrefix(
   codec: JoinableCodec,

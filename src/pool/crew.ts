@@ -111,7 +111,7 @@ export class Crew {
     }
   }
 
-  /** An idle worker, a new one, or one with room for another job; undefined where all have enough to do. */
+  /** An idle worker, a new one, or one with room for another job; undefined if all have enough to do. */
   #choose(): Member | undefined {
     const [first, ...others] = this.#members;
     const idlest = others.reduce(

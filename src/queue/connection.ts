@@ -34,7 +34,7 @@ export interface JobOutcome {
 /** BullMQ's module. */
 type QueueModule = typeof import("bullmq");
 
-/** Loads BullMQ. Throws `UNSUPPORTED` where it is not installed. */
+/** Loads BullMQ. Throws `UNSUPPORTED` if it is not installed. */
 export async function loadQueue(): Promise<QueueModule> {
   try {
     return await import("bullmq");
@@ -79,7 +79,7 @@ export function nameOf({ name = "superchunk" }: QueueOptions): string {
   return name;
 }
 
-/** Lets `work` use a queue, and closes it. Throws `IO` where the server cannot be reached. */
+/** Lets `work` use a queue, and closes it. Throws `IO` if the server cannot be reached. */
 export async function withQueue<T>(
   options: QueueOptions,
   work: (queue: Queue<QueueJob, JobOutcome>, bullmq: QueueModule) => Promise<T>,

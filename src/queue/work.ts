@@ -189,7 +189,7 @@ class OpenPlans {
     this.#threads = threads;
   }
 
-  /** Throws `CONFLICT` where another plan lies there. */
+  /** Throws `CONFLICT` if another plan lies there. */
   async open(location: string, id: string): Promise<PlanRunner> {
     const known = this.#open.get(id);
     if (known !== undefined) {

@@ -47,14 +47,14 @@ export interface ScanTable {
   readonly path: string;
   readonly attrs: JsonObject;
   readonly names: readonly string[];
-  /** Undefined where the columns are not of one length. */
+  /** Undefined if the columns are not of one length. */
   readonly length: number | undefined;
   column(name: string): ScanArray;
   /** The array that is shown as a table. */
   readonly array?: ScanArray;
 }
 
-/** Rows of a table. Throws `BAD_ARGUMENT` where its columns are not of one length. */
+/** Rows of a table. Throws `BAD_ARGUMENT` if its columns are not of one length. */
 export function lengthOf({ store, path, length }: ScanTable): number {
   if (length !== undefined) return length;
   throw new SuperchunkError(
@@ -141,11 +141,11 @@ export interface CellSource {
   readonly offset: number;
   /** Another one whenever the bytes of the object are others. */
   readonly stamp: string;
-  /** False where the object was written so lately that a second write could have the same stamp. */
+  /** False if the object was written so lately that a second write could have the same stamp. */
   readonly isSettled: boolean;
 }
 
-/** True where bytes are those that were looked at. */
+/** True if bytes are those that were looked at. */
 export function isSameSource(a: CellSource, b: CellSource): boolean {
   return a.key === b.key && a.offset === b.offset && a.stamp === b.stamp;
 }

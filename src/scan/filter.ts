@@ -157,7 +157,7 @@ class Interval {
     this.to(others.reduce((most, each) => (compareValues(each, most) > 0 ? each : most), first));
   }
 
-  /** The value at which the interval begins or ends; undefined where it goes on without end. */
+  /** The value at which the interval begins or ends; undefined if it goes on without end. */
   #end(value: Comparable, isOpen: boolean, inward: 1 | -1): Comparable | undefined {
     if (typeof value === "string") {
       if (isOpen) this.without.push(value);

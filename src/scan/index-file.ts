@@ -45,7 +45,7 @@ export async function indexKey(table: ScanTable, options: StoreOptions = {}): Pr
   return place?.key === path && path !== "" ? `${path}.${NAME}` : joinKey(path, NAME);
 }
 
-/** The index of a table; undefined where it has none. What is damaged is told, and nothing of it is used. [FI-05] */
+/** The index of a table; undefined if it has none. What is damaged is told, and nothing of it is used. [FI-05] */
 export async function readIndex(
   table: ScanTable,
   options: StoreOptions = {},

@@ -41,7 +41,7 @@ interface Group {
   /** Of each item: its distance from `from`, and its place in the result. */
   readonly sources: Int32Array;
   readonly targets: Int32Array;
-  /** True where they follow one another in both. */
+  /** True if they follow one another in both. */
   readonly isRun: boolean;
 }
 

@@ -41,7 +41,7 @@ export interface Bounds {
   readonly isOpen: boolean;
 }
 
-/** How the values of a dtype compare; undefined where they do not. */
+/** How the values of a dtype compare; undefined if they do not. */
 export function domainOf(dtype: DType): Domain | undefined {
   switch (dtype.kind) {
     case "bool":

@@ -377,7 +377,7 @@ async function readWindow(scan: Scan, span: Span, limit: number, signal: AbortSi
   return { span, hits: found, values };
 }
 
-/** True where the bounds of all chunks say that each row fulfils the condition. */
+/** True if the bounds of all chunks say that each row fulfils the condition. */
 function isAllTaken({ column, predicate, known }: FilterColumn, { from, to }: Span): boolean {
   for (let cell = Math.floor(from / column.cellRows); cell * column.cellRows < to; cell++) {
     const bounds = known.get(cell);

@@ -1,5 +1,5 @@
 /**
- * Blobs as a store that reads: what a browser's user chose or dropped, read in ranges as it is needed.
+ * Blobs as a read-only store: files that a browser's user chose or dropped, read in ranges on demand.
  *
  * Knows the store contract; must not know what the bytes are.
  */
@@ -26,7 +26,7 @@ export class BlobStore implements ReadableStore {
     return new BlobStore(
       Array.from(files, (file) => {
         const path = file.webkitRelativePath;
-        // Its first part is the chosen folder's own name.
+        // The first part is the name of the chosen folder.
         return [path ? path.slice(path.indexOf("/") + 1) : file.name, file] as const;
       }),
     );
@@ -69,7 +69,7 @@ export class BlobStore implements ReadableStore {
     try {
       return new Uint8Array(await part.arrayBuffer());
     } catch (cause) {
-      // A browser refuses what was changed since it was chosen.
+      // A browser refuses to read a file that changed after it was chosen.
       throw new SuperchunkError("IO", "the file cannot be read; choose it again if it was changed", {
         path: this.describe(key),
         cause,

@@ -1,5 +1,5 @@
 /**
- * Stores of other libraries as stores of this one.
+ * Adapts stores of other libraries.
  *
  * Knows the contract of zarrita's stores; must not know any of its implementations.
  */
@@ -24,12 +24,12 @@ export interface ForeignStore {
   close?(): Promise<void>;
 }
 
-/** No object has a byte here: what comes back for it was made up. */
+/** An offset past the end of any object: bytes returned for it were made up. */
 const BEYOND = 2 ** 46;
-/** Sizes remembered of objects in stores that fill ranges up. */
+/** Object sizes remembered for stores that pad ranges. */
 const MAX_SIZES = 100_000;
 
-/** The store itself where it is one of this library, else {@link fromZarrita} of it. */
+/** The store itself if it is one of this library, else {@link fromZarrita} of it. */
 export function asReadable(store: ReadableStore | ForeignStore): ReadableStore {
   if (isReadable(store)) return store;
   if (typeof store === "object" && store !== null && typeof store.get === "function")
@@ -59,7 +59,7 @@ export function fromZarrita(store: ForeignStore): ReadableStore {
 class ForeignReader implements ReadableStore {
   readonly readsToStat = true;
   readonly #store: ForeignStore;
-  /** Whether ranges end where the object does; undefined until it was tried. */
+  /** True if ranges end at the object's end; undefined until this was tried. */
   #isHonest: Promise<boolean> | undefined;
   readonly #sizes = new Map<string, number>();
 
@@ -77,7 +77,7 @@ class ForeignReader implements ReadableStore {
     const bytes = await this.#ask(key, () => this.#store.get(`/${key}`, passSignal(options)));
     if (bytes === undefined) return undefined;
     this.#remember(key, bytes.length);
-    return new Uint8Array(bytes); // a Map hands out what it keeps, Node stores a Buffer
+    return new Uint8Array(bytes); // a Map returns its own bytes, Node stores a Buffer
   }
 
   async getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
@@ -91,7 +91,8 @@ class ForeignReader implements ReadableStore {
       try {
         return await this.#getPart(key, range, options);
       } catch (error) {
-        // zarrita's FetchStore throws where the range begins behind the end; the size tells whether that is so.
+        // zarrita's FetchStore throws for a range that begins after the end; the object's size shows if that
+        // is the cause.
         if (!isRangeRefusal(error)) throw error;
         return this.#cut(key, range, options);
       }
@@ -127,7 +128,6 @@ class ForeignReader implements ReadableStore {
     return this.close();
   }
 
-  /** A range of the whole object. */
   async #cut(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
     const whole = await this.get(key, options);
     if (whole === undefined) return undefined;
@@ -146,13 +146,13 @@ class ForeignReader implements ReadableStore {
     });
   }
 
-  /** Without the caller's signal, since others wait for the outcome too. */
+  /** Does not use the caller's signal, because other callers wait for the outcome too. */
   async #tryHonesty(key: string): Promise<boolean> {
     try {
       const bytes = await this.#ask(key, () =>
         this.#store.getRange?.(`/${key}`, { offset: BEYOND, length: 1 }),
       );
-      if (bytes === undefined) this.#isHonest = undefined; // no such object: tried again with the next
+      if (bytes === undefined) this.#isHonest = undefined; // no such object: the next key is tried
       return bytes === undefined || bytes.length === 0;
     } catch (error) {
       if (isRangeRefusal(error)) return true; // nothing made up
@@ -192,19 +192,19 @@ function passSignal(options?: StoreOptions): { signal?: AbortSignal } {
   return options?.signal === undefined ? {} : { signal: options.signal };
 }
 
-/** zarrita's FileSystemStore knows ENOENT only: a folder, and what is below a file, are not objects either. */
+/** zarrita's FileSystemStore handles only ENOENT. A folder, or a path below a file, is not an object either. */
 function isAbsence(error: unknown): boolean {
   const code: unknown = error instanceof Error && "code" in error ? error.code : undefined;
   return code === "ENOENT" || code === "ENOTDIR" || code === "EISDIR";
 }
 
-/** True for an error that says: no such range. Stores have no code for it, so the words must do. */
+/** True for an error that means "no such range". Stores have no code for it, so the message is searched. */
 function isRangeRefusal(error: unknown): boolean {
   const cause = isSuperchunkError(error) ? error.details.cause : error;
   return cause instanceof Error && /\b416\b|range|bounds|satisf/i.test(`${cause.name} ${cause.message}`);
 }
 
-/** 64 bits of FNV-1a, as two hashes of 32 bits with different starts: enough to see a change, not an attack. */
+/** 64 bits of FNV-1a, as two 32-bit hashes with different starts. Detects changes, not attacks. */
 export function hashBytes(bytes: Uint8Array): string {
   let a = 0x811c9dc5;
   let b = 0x050c5d1f;

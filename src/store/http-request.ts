@@ -1,22 +1,23 @@
 /**
- * Requests over HTTP: a bounded number at a time, again where an answer may be right the next time, and on to where a
- * server redirects, as far as that is allowed.
+ * HTTP requests: a bounded number at a time, retried after failures that may pass, and following redirects as
+ * far as allowed.
  *
  * Knows fetch, retries, redirects and status codes; must not know ranges and keys.
  */
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { dropBody, TransientError } from "./http-response.ts";
 
-/** Status codes of a server that is busy or failing for now. */
+/** Status codes of a server that is busy or temporarily failing. */
 const TRANSIENT: ReadonlySet<number> = new Set([408, 425, 429, 500, 502, 503, 504]);
-/** A server may ask for a longer pause; it gets this one. */
+/** Longest pause; a server may ask for more. */
 const MAX_WAIT_MS = 30_000;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 const MOST_REDIRECTS = 5;
 
 /**
- * Where a server may redirect to: `same-origin` is itself alone, `any` is other servers too. In both cases headers that
- * were given for a server are sent to no other, and a server on the web cannot redirect into the local network.
+ * Where a server may redirect to: `same-origin` only to itself, `any` also to other servers. In both cases
+ * headers given for a server are sent to no other, and a server on the web cannot redirect into the local
+ * network.
  */
 export type Redirects = "same-origin" | "any";
 
@@ -25,20 +26,20 @@ export interface RequesterOptions {
   readonly fetch: typeof globalThis.fetch;
   /** Sent to every server. */
   readonly headers: Readonly<Record<string, string>>;
-  /** The server that is asked first, and what is sent to no other: secrets may be among it. */
+  /** The first server, and the headers that are sent only to it: these may hold secrets. */
   readonly origin: string;
   readonly ownHeaders: Readonly<Record<string, string>>;
   readonly redirects: Redirects;
   /** Tries after the first. */
   readonly retries: number;
-  /** Wait before the first further try; doubled for each one after. */
+  /** Wait before the first retry; doubled for each later one. */
   readonly retryDelayMs: number;
   readonly maxConcurrent: number;
-  /** Milliseconds without an answer, or without a byte of its body, after which a try has failed. */
+  /** Milliseconds without an answer, or without a byte of its body, after which a try fails. */
   readonly timeoutMs: number;
 }
 
-/** One request, and what is made of its answer. */
+/** One request, and the conversion of its answer. */
 export interface Request<T> {
   readonly url: string;
   /** Name in messages. */
@@ -47,8 +48,8 @@ export interface Request<T> {
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal: AbortSignal | undefined;
   /**
-   * Makes the result; a {@link TransientError} thrown here, or by the body, leads to another try. Without an answer the
-   * server redirected to a folder of the same name, as servers do for a missing object.
+   * Makes the result. A {@link TransientError} thrown here, or by the body, leads to a retry. `response` is
+   * undefined if the server redirected to a folder of the same name, as servers do for a missing object.
    */
   accept(response: Response | undefined): Promise<T>;
 }
@@ -66,7 +67,7 @@ export class Requester {
   /**
    * Sends a request until its answer is accepted.
    *
-   * @throws IO where every try failed; UNSAFE_PATH for a redirect that is not allowed
+   * @throws IO if every try failed; UNSAFE_PATH for a redirect that is not allowed
    */
   async send<T>(request: Request<T>): Promise<T> {
     const { retries, retryDelayMs } = this.#options;
@@ -104,7 +105,7 @@ export class Requester {
     }
   }
 
-  /** The answer at the end of all redirects; undefined where they lead to a folder. */
+  /** Follows redirects. Returns the final answer, or undefined if they lead to a folder. */
   async #follow(request: Request<unknown>, controller: AbortController): Promise<Response | undefined> {
     const { origin } = this.#options;
     const shown = request.path;
@@ -113,7 +114,7 @@ export class Requester {
       const from = new URL(url);
       const response = await this.#ask(request, url, "manual", controller);
       if (response.type === "opaqueredirect") return this.#followBlindly(request, url, controller);
-      // A fetch that was given in place of the platform's may follow by itself.
+      // A `fetch` that the caller passed in may follow redirects itself.
       if (response.redirected) return this.#checkEnd(response, request);
       const location = response.headers.get("location");
       if (!REDIRECTS.has(response.status) || location === null) return response;
@@ -131,7 +132,7 @@ export class Requester {
     }
   }
 
-  /** A browser does not say where a redirect leads: it follows by itself, and the end is looked at. */
+  /** A browser does not report where a redirect leads. The browser follows it, and the final address is checked. */
   async #followBlindly(
     request: Request<unknown>,
     url: string,
@@ -192,7 +193,7 @@ export class Requester {
       this.#running++;
       return;
     }
-    await new Promise<void>((resolve) => this.#waiting.push(resolve)); // the place is handed over
+    await new Promise<void>((resolve) => this.#waiting.push(resolve)); // the slot is handed over
   }
 
   #leave(): void {
@@ -210,7 +211,7 @@ function unsafeRedirect(path: string, where: string, expected: string, found: st
   );
 }
 
-/** True for a host of the local network, as far as its name alone says so. */
+/** True if the name or address is one of the local network. Names are not resolved. */
 function isLocalHost(hostname: string): boolean {
   const name = hostname.toLowerCase().replace(/^\[|\]$/g, "");
   if (
@@ -221,7 +222,7 @@ function isLocalHost(hostname: string): boolean {
   )
     return true;
   if (name.includes(":")) {
-    // Loopback, unspecified, unique local, link-local, and addresses of IPv4 in the form of IPv6.
+    // Loopback, unspecified, unique local, link-local, and IPv4-mapped addresses.
     return /^(?:::1?$|f[cd]|fe[89ab]|::ffff:|64:ff9b:)/.test(name);
   }
   return /^(?:0|10|127|169\.254|192\.168|172\.(?:1[6-9]|2\d|3[01])|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7]))\.[\d.]+$/.test(
@@ -229,7 +230,7 @@ function isLocalHost(hostname: string): boolean {
   );
 }
 
-/** Waits for an answer; one that takes longer is given up, and may be right the next time. */
+/** Waits for an answer. After `ms` milliseconds the request is aborted with an error that allows a retry. */
 async function withinTime<T>(asking: Promise<T>, ms: number, controller: AbortController): Promise<T> {
   const late = new TransientError(`no answer within ${ms} ms`);
   const timer = setTimeout(() => controller.abort(late), ms);
@@ -240,7 +241,7 @@ async function withinTime<T>(asking: Promise<T>, ms: number, controller: AbortCo
   }
 }
 
-/** `Retry-After` in milliseconds, from seconds or a date; undefined where it is missing. */
+/** `Retry-After` in milliseconds, from seconds or a date; undefined if it is missing. */
 function parseRetryAfter(response: Response): number | undefined {
   const text = response.headers.get("retry-after");
   if (text === null) return undefined;

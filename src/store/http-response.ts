@@ -1,16 +1,17 @@
 /**
- * What an HTTP answer says of an object, and its body, believed only as far as the bytes bear it out.
+ * Reads the facts of an object, and its body, from an HTTP answer. Headers are trusted only as far as the
+ * bytes confirm them.
  *
- * Knows the headers; must not know when to ask again.
+ * Knows the headers; must not know when to retry.
  */
 
 import { joinBytes } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { ByteRange } from "./types.ts";
 
-/** An answer that may be right the next time: a body cut short, a failing gateway. */
+/** A failure that a retry may cure: a truncated body, a failing gateway. */
 export class TransientError extends Error {
-  /** Milliseconds that the server wants to be left alone. */
+  /** Milliseconds that the server asked to wait. */
   readonly waitMs: number | undefined;
 
   constructor(message: string, waitMs?: number) {
@@ -19,28 +20,28 @@ export class TransientError extends Error {
   }
 }
 
-/** `Content-Length` as a number of the object's own bytes; undefined where it is missing or counts encoded bytes. */
+/** `Content-Length` in bytes of the object; undefined if it is missing or counts encoded bytes. */
 export function parseLength(response: Response): number | undefined {
   const text = response.headers.get("content-length");
   if (text === null || !/^\d+$/.test(text) || isEncoded(response)) return undefined;
   return Number(text);
 }
 
-/** ETag, else the time of the last change with the size; undefined where the server tells neither. */
+/** ETag, else time of the last change and size; undefined if the server sends neither. */
 export function parseVersion(response: Response, size: number | undefined): string | undefined {
   const etag = response.headers.get("etag");
-  if (etag !== null) return etag.replace(/^W\//, ""); // weak in one answer and strong in another is still one version
+  if (etag !== null) return etag.replace(/^W\//, ""); // a server may send the same ETag as weak and as strong
   const time = response.headers.get("last-modified");
   return time === null || size === undefined ? undefined : `${time} ${size}`;
 }
 
-/** Milliseconds without a byte of a body. */
+/** Milliseconds without a byte of a body, after which reading fails. */
 const STALL_MS = 60_000;
 
 /**
- * The body, read piece by piece and no further than `limit` bytes.
+ * Reads the body, at most `limit` bytes.
  *
- * @throws TransientError where it has fewer bytes than its header promises; LIMIT where it has more than `limit`
+ * @throws TransientError if the body is shorter than its header says; LIMIT if it is longer than `limit`
  */
 export async function readBody(
   response: Response,
@@ -71,7 +72,7 @@ export async function readBody(
   return joinBytes(pieces);
 }
 
-/** The first bytes of the body, `length` at most; the rest is not fetched. */
+/** Reads at most the first `length` bytes of the body, and cancels the rest. */
 export async function readStart(response: Response, length: number): Promise<Uint8Array> {
   const pieces: Uint8Array[] = [];
   const reader = response.body?.getReader();
@@ -81,7 +82,7 @@ export async function readStart(response: Response, length: number): Promise<Uin
     pieces.push(value.subarray(0, missing));
     missing -= value.length;
   }
-  await reader?.cancel().catch(() => undefined); // broken already: just as free
+  await reader?.cancel().catch(() => undefined); // already broken, so the connection is free
   return joinBytes(pieces);
 }
 
@@ -94,7 +95,7 @@ async function readPiece(
     const late = new TransientError(`the body stopped for ${stallMs} ms`);
     timer = setTimeout(() => {
       reject(late);
-      void reader.cancel(late).catch(() => undefined); // broken already: just as free
+      void reader.cancel(late).catch(() => undefined); // already broken, so the connection is free
     }, stallMs);
   });
   try {
@@ -104,9 +105,9 @@ async function readPiece(
   }
 }
 
-/** Cancels a body that is not read, so that its connection is free again. */
+/** Cancels a body that will not be read, to free its connection. */
 export async function dropBody(response: Response): Promise<void> {
-  await response.body?.cancel().catch(() => undefined); // broken already: just as free
+  await response.body?.cancel().catch(() => undefined); // already broken, so the connection is free
 }
 
 function isEncoded(response: Response): boolean {
@@ -122,18 +123,18 @@ function tooLong(path: string, limit: number, found: number): SuperchunkError {
   });
 }
 
-// Ranges in the words of HTTP: what is asked for, and what the answer says it is.
+// Ranges in HTTP: the requested range, and the range that the answer says it holds.
 //
 // Knows `Range` and `Content-Range` (RFC 9110, section 14); must not know bodies.
 
-/** The part of an object that a 206 answer carries: first and last byte, and the object's size where it is told. */
+/** The part of an object in a 206 answer: first and last byte, and the object's size if the server sends it. */
 export interface ContentRange {
   readonly first: number;
   readonly last: number;
   readonly total: number | undefined;
 }
 
-/** The header for a range; undefined where it has no bytes. */
+/** The header for a range; undefined for an empty one. */
 export function formatRange(range: ByteRange): string | undefined {
   if ("suffixLength" in range) return range.suffixLength === 0 ? undefined : `bytes=-${range.suffixLength}`;
   if (range.length === 0) return undefined;
@@ -141,7 +142,10 @@ export function formatRange(range: ByteRange): string | undefined {
   return `bytes=${range.offset}-${Number.isSafeInteger(last) ? last : ""}`;
 }
 
-/** `Content-Range: bytes 0-99/1000` of a 206; undefined where the header is missing or hidden from a browser's script. */
+/**
+ * Parses `Content-Range: bytes 0-99/1000` of a 206; undefined if the header is missing or hidden from a
+ * browser's script.
+ */
 export function parseContentRange(response: Response): ContentRange | undefined {
   const match = /^bytes (\d+)-(\d+)\/(\d+|\*)$/.exec(response.headers.get("content-range")?.trim() ?? "");
   if (match === null) return undefined;
@@ -150,7 +154,7 @@ export function parseContentRange(response: Response): ContentRange | undefined 
 }
 
 /**
- * Refuses a part that is not the one asked for: fewer bytes are right at the object's end only.
+ * Refuses a part that is not the requested one. Fewer bytes are allowed only at the object's end.
  *
  * @throws IO
  */

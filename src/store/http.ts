@@ -1,5 +1,5 @@
 /**
- * A folder on an HTTP server as a store that reads.
+ * A folder on an HTTP server as a read-only store.
  *
  * Knows ranges and versions over HTTP; must not know what the bytes are.
  */
@@ -20,16 +20,16 @@ import { checkFolder, checkKey } from "./key.ts";
 import { checkRange, resolveRange } from "./range.ts";
 import type { ByteRange, ListEntry, ObjectHead, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
 
-/** A server that ignores `Range` sends the whole object: taken up to this many bytes. */
+/** Most bytes that are accepted from a server that ignores `Range` and sends the whole object. */
 const MAX_UNRANGED = 8 << 20;
 /** Keys whose version is remembered; the oldest is forgotten first. */
 const MAX_VERSIONS = 100_000;
 
-/** In place of an answer that may be a web page. */
+/** Stands for an answer that may be a web page. */
 const MAYBE_PAGE: unique symbol = Symbol("maybe a web page");
-/** How a web page begins. */
+/** The beginning of a web page. */
 const PAGE = /^\uFEFF?\s*(?:<!--[\s\S]*?-->\s*)?<(?:!doctype\s+html|html|head|body)\b/i;
-/** Bytes in which {@link PAGE} shows. */
+/** Bytes needed to match {@link PAGE}. */
 const PAGE_START = 512;
 
 /** Options of a {@link HttpStore}. */
@@ -92,7 +92,8 @@ export class HttpStore implements ReadableStore {
     this.#timeoutMs = options.timeoutMs ?? 60_000;
     this.#requester = new Requester({
       fetch: options.fetch ?? ((...request) => globalThis.fetch(...request)),
-      // Encoded bodies would make lengths and ranges count other bytes than the object's. Browsers decide it themselves.
+      // With encoded bodies, lengths and ranges would not count the object's bytes. Browsers ignore this
+      // header.
       headers: { "accept-encoding": "identity" },
       origin: url.origin,
       ownHeaders: { ...authorize(url), ...options.headers },
@@ -122,13 +123,13 @@ export class HttpStore implements ReadableStore {
     checkRange(range, this.describe(key));
     const header = formatRange(range);
     if (header === undefined) {
-      return (await this.stat(key, options)) && new Uint8Array(0); // HTTP has no word for a range of no bytes
+      return (await this.stat(key, options)) && new Uint8Array(0); // HTTP cannot ask for an empty range
     }
     return this.#send(key, "GET", { range: header }, options, async (response, path) => {
       if (response.status === 206) return this.#readPart(response, key, range);
       if (response.status === 200) return this.#readOutOfWhole(response, key, range);
       if (response.status !== 416) throw await this.#refuse(response, path);
-      await dropBody(response); // the range begins behind the object's end
+      await dropBody(response); // the range begins after the object's end
       return new Uint8Array(0);
     });
   }
@@ -153,7 +154,7 @@ export class HttpStore implements ReadableStore {
         };
       }
       if (status !== 416) throw await this.#refuse(response, path);
-      await dropBody(response); // an object without bytes
+      await dropBody(response); // an empty object
       const size = behindEnd === null ? undefined : Number(behindEnd[1]);
       return { bytes: new Uint8Array(0), info: describeSize(response, size) };
     });
@@ -222,7 +223,7 @@ export class HttpStore implements ReadableStore {
       });
     const found = await send(false);
     if (found !== MAYBE_PAGE) return found;
-    // The header alone decides nothing: some servers call each object without an extension a page.
+    // The header alone is not enough: some servers send every object without an extension as a page.
     if (await this.#beginsAsPage(url, path, signal)) {
       this.#page ??= path;
       return undefined;
@@ -240,7 +241,7 @@ export class HttpStore implements ReadableStore {
     return this.#requester.send({ url, path, method: "GET", headers, signal, accept });
   }
 
-  /** The size from an answer to a range of one byte, for servers whose `HEAD` does not tell it. */
+  /** Gets the size from a request for one byte, for servers whose answer to `HEAD` lacks it. */
   async #probe(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
     return this.#send(key, "GET", { range: "bytes=0-0" }, options, async (response, path) => {
       const { status, headers } = response;
@@ -276,7 +277,7 @@ export class HttpStore implements ReadableStore {
     try {
       this.#checkVersion(key, parseVersion(response, told?.total));
       if (told !== undefined) checkPart(told, range, path);
-      // A browser hides the header of another origin that does not expose it.
+      // A browser hides the header if a server of another origin does not expose it.
       else if (response.type !== "cors") throw withoutRange(range, path, response);
     } catch (error) {
       await dropBody(response);
@@ -309,7 +310,7 @@ export class HttpStore implements ReadableStore {
     return whole.slice(offset, offset + length);
   }
 
-  /** Remembers the first version of a key; of a server that tells none, nothing. */
+  /** Remembers the first version of a key, if the server sends one. */
   #remember(key: string, version: string | undefined): void {
     if (version === undefined || this.#versions.has(key)) return;
     const [oldest] = this.#versions.size >= MAX_VERSIONS ? this.#versions.keys() : [];
@@ -375,20 +376,20 @@ function parseBase(base: string | URL): URL {
   try {
     url = new URL(base);
   } catch {
-    // told below, together with other schemes
+    // reported below, like other schemes
   }
   if (url?.protocol === "http:" || url?.protocol === "https:") return url;
   throw new SuperchunkError(
     "BAD_ARGUMENT",
     "an HTTP store needs a base URL that begins with http:// or https://",
     {
-      // The rest may hold a password.
+      // The whole address may hold a password.
       found: url?.protocol ?? "not a URL",
     },
   );
 }
 
-/** User and password of a URL as a header, since fetch refuses them in a URL. */
+/** User and password of a URL as a header, because fetch refuses them in a URL. */
 function authorize(url: URL): Record<string, string> {
   if (url.username === "" && url.password === "") return {};
   const bytes = new TextEncoder().encode(

@@ -1,20 +1,21 @@
 /**
- * Keys of stores: what is one, how parts become one, and what a store says of them.
+ * Keys of stores: which are valid, how parts are joined, and what a store holds at them.
  *
  * Knows the rules of `types.ts`; must not know any store.
  */
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { ListEntry, ObjectHead, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
 
-/** An empty part, `.` or `..`, anywhere: also a leading, trailing or doubled `/`, and the empty key. */
+/** Matches an empty part, `.` or `..` anywhere, including a leading, trailing or doubled `/`, and the empty key. */
 const BAD_PART = /(?:^|\/)\.{0,2}(?:\/|$)/;
-/** Half a character, which no file system and no URL can carry. */
+/** Half a surrogate pair, which no file system and no URL can carry. */
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /**
- * Refuses what is not the key of an object.
+ * Refuses a string that is not the key of an object.
  *
- * @throws UNSAFE_PATH for an empty part, `.`, `..`, a leading or trailing `/`, a backslash, NUL, or half a surrogate pair
+ * @throws UNSAFE_PATH for an empty part, `.`, `..`, a leading or trailing `/`, a backslash, NUL, or half a
+ * surrogate pair
  */
 export function checkKey(key: string): void {
   if (key === "" || !isPlainPath(key)) {
@@ -35,8 +36,8 @@ export function isPlainPath(key: string): boolean {
 }
 
 /**
- * Why a name that a listing gave cannot be part of a key; undefined where it can. A store whose names are bytes gives
- * those that are not UTF-8 with U+DC80 to U+DCFF in the place of each byte that is wrong. `where` names the folder.
+ * Returns the error for a listed name that cannot be part of a key; undefined if it can. A store with byte
+ * names replaces each byte that is not UTF-8 by U+DC80 to U+DCFF. `where` names the folder.
  */
 export function refuseListed(name: string, where: string): SuperchunkError | undefined {
   if (isPlainPath(name) && name !== "" && !name.includes("/")) return undefined;
@@ -51,7 +52,7 @@ export function refuseListed(name: string, where: string): SuperchunkError | und
   });
 }
 
-/** The key of a listed name, or where the name cannot be part of one, what messages show in its place. */
+/** The key of a listed name. If the name cannot be part of a key, the text that messages show instead. */
 export function showListed(folder: string, name: string): string {
   const shown = showName(name);
   return folder === "" ? shown : `${folder}/${shown}`;
@@ -63,7 +64,7 @@ function showName(name: string): string {
 }
 
 /**
- * Refuses what is not a folder: the same as {@link checkKey}, but `""` is the root.
+ * Like {@link checkKey}, but accepts `""` for the root.
  *
  * @throws UNSAFE_PATH as {@link checkKey}
  */
@@ -72,9 +73,9 @@ export function checkFolder(folder: string): void {
 }
 
 /**
- * One key from several; empty ones are left out, so that a folder may be the root.
+ * Joins parts to one key. Empty parts are left out, so that a folder may be the root.
  *
- * @throws UNSAFE_PATH where the result is not a key or the root
+ * @throws UNSAFE_PATH if the result is neither a key nor the root
  */
 export function joinKey(...parts: readonly string[]): string {
   const key = parts.filter((part) => part !== "").join("/");
@@ -82,7 +83,7 @@ export function joinKey(...parts: readonly string[]): string {
   return key;
 }
 
-/** The folder of a key, `""` for one in the root, and its last part. The key is taken as checked. */
+/** Splits a checked key into its folder, `""` for the root, and its last part. */
 export function splitKey(key: string): { readonly folder: string; readonly name: string } {
   const slash = key.lastIndexOf("/");
   return slash < 0 ? { folder: "", name: key } : { folder: key.slice(0, slash), name: key.slice(slash + 1) };
@@ -90,7 +91,7 @@ export function splitKey(key: string): { readonly folder: string; readonly name:
 
 // Folder listings of stores that only know whole keys.
 
-/** Entries directly under `folder`, as the keys tell them when this is called. Throws `UNSAFE_PATH`. */
+/** Entries directly under `folder`, from the keys at the time of the call. Throws `UNSAFE_PATH`. */
 export function* listKeys(
   keys: Iterable<string>,
   folder: string,
@@ -112,9 +113,9 @@ export function* listKeys(
   }
 }
 
-// Looks into folders of stores. Must not know what lies there.
+// Checks whether folders of stores have entries. Must not know what these are.
 
-/** True where a folder holds something; false for a store that cannot list, which cannot tell. */
+/** True if a folder has entries; always false for a store that cannot list. */
 export async function hasEntries(
   store: ReadableStore,
   folder: string,
@@ -128,18 +129,18 @@ export async function hasEntries(
   return false;
 }
 
-/** True where there is an object at a key, or a folder that holds something (`""`: the root, a folder). */
+/** True if there is an object at a key, or a folder with entries (`""` is the root, a folder). */
 export async function isTaken(store: ReadableStore, key: string): Promise<boolean> {
   if (key !== "" && (await store.stat(key)) !== undefined) return true;
   return hasEntries(store, key);
 }
 
-// What objects take in their store, and how they begin.
+// Sizes of objects in their store, and their first bytes.
 
-/** Questions under way at a time. */
+/** Requests under way at a time. */
 const AT_ONCE = 32;
 
-/** The sizes of all objects that exist, added up, in bytes. */
+/** The total size of the objects that exist, in bytes. */
 export async function sizeOfObjects(
   store: ReadableStore,
   keys: Iterable<string> | AsyncIterable<string>,
@@ -160,10 +161,13 @@ export async function sizeOfObjects(
   return total;
 }
 
-/** Bytes of a file's beginning that are asked for with its size. */
+/** Bytes at the start of a file that are requested together with its size. */
 const HEAD = 4096;
 
-/** What `stat` tells of a file that is about to be read: over a network its beginning brings that along. */
+/**
+ * The result of `stat` for a file that will be read next. Over a network its first bytes are fetched in the
+ * same request.
+ */
 export async function statFile(
   store: ReadableStore,
   key: string,
@@ -174,7 +178,7 @@ export async function statFile(
   return head === undefined ? undefined : (head.info ?? store.stat(key, options));
 }
 
-/** The first bytes of a file, and over a network what `stat` tells with them. */
+/** Reads the first bytes of a file. Over a network the result of `stat` comes with them. */
 export async function readBeginning(
   store: ReadableStore,
   key: string,

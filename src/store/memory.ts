@@ -1,5 +1,6 @@
 /**
- * A store in memory, with every capability: for tests, for browsers, and to make archives before they go elsewhere.
+ * A store in memory with every capability: for tests, for browsers, and to build archives before they are
+ * copied elsewhere.
  *
  * Knows the store contract; must not know what the bytes are.
  */
@@ -22,14 +23,14 @@ import type {
 interface Body {
   bytes: Uint8Array;
   version: number;
-  /** A hard link was made: other keys may have it too. */
+  /** True after a hard link was made: other keys may share it. */
   isShared?: boolean;
 }
 
-/** What a key names: bytes, or another key (a symbolic link). */
+/** Target of a key: bytes, or another key (a symbolic link). */
 type Entry = { readonly body: Body } | { readonly target: string };
 
-/** Symbolic links behind one another that are followed. */
+/** Most symbolic links to follow in a row. */
 const MAX_LINKS = 32;
 
 /**
@@ -106,7 +107,7 @@ export class MemoryStore implements WritableStore {
 
   async put(key: string, source: PutSource, options: PutOptions = {}): Promise<ObjectInfo> {
     checkKey(key);
-    this.#checkCondition(key, options); // early, so that no source is read for nothing
+    this.#checkCondition(key, options); // early, so that the source is not read in vain
     const bytes = await collectSource(source, options.signal);
     options.signal?.throwIfAborted();
     this.#checkCondition(key, options);

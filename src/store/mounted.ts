@@ -1,7 +1,7 @@
 /**
- * Several places shown as the folders and files of one store, for reading.
+ * Several places shown as the folders and files of one read-only store.
  *
- * Knows how keys are handed on; must not know what the objects hold.
+ * Knows how keys map to mounts; must not know what the objects hold.
  */
 import { SuperchunkError } from "../errors.ts";
 import { checkFolder, checkKey } from "./key.ts";

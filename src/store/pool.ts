@@ -1,12 +1,13 @@
 /**
- * Runs asynchronous work with a bounded number of tasks at a time, and lets the event loop run now and then: small reads are done
- * at once, so a long operation could otherwise keep timers, signals and other requests waiting until it ends.
+ * Runs asynchronous work with a bounded number of tasks at a time, and lets the event loop run now and then.
+ * Small reads are synchronous, so a long operation could otherwise block timers, signals and other requests
+ * until it ends.
  */
 
 /**
- * Calls `work` for each item, at most `limit` at a time, and waits for all of them. After the first failure no
- * further item is started, the signal given to `work` is aborted, and the failure is thrown once the running
- * ones have ended.
+ * Calls `work` for each item, at most `limit` at a time, and waits for all of them. After the first failure
+ * no further item is started, and the signal given to `work` is aborted. The failure is thrown when the
+ * running tasks have ended.
  */
 export async function runPooled<T>(
   items: Iterable<T> | AsyncIterable<T>,
@@ -23,7 +24,7 @@ export async function runPooled<T>(
   const worker = async (): Promise<void> => {
     while (!inner.signal.aborted) {
       try {
-        // Work on what is there at once begins at once.
+        // Items that are available synchronously start synchronously.
         const asked = queue.next();
         const next = asked instanceof Promise ? await asked : asked;
         if (next.done === true || inner.signal.aborted) return;
@@ -45,8 +46,9 @@ export async function runPooled<T>(
 }
 
 /**
- * The results of `work` in the order of the items, up to `ahead` of them begun before they are asked for. Throws the
- * first failure in its turn; once the loop is left, the signal given to `work` is aborted and nothing is under way.
+ * Yields the results of `work` in the order of the items. Up to `ahead` of them are started before they are
+ * requested. Throws the first failure in its turn. After the loop is left, the signal given to `work` is
+ * aborted and nothing is under way.
  */
 export async function* mapAhead<T, U>(
   items: Iterable<T>,
@@ -86,12 +88,12 @@ export async function* mapAhead<T, U>(
   }
 }
 
-/** Milliseconds that an operation may run without a pause. */
+/** Longest time without a pause, in milliseconds. */
 const AT_MOST = 50;
 
 let last = 0;
 
-/** Pauses for one turn of the event loop, where the last pause is long enough ago. */
+/** Pauses for one turn of the event loop if the last pause was long enough ago. */
 export function breathe(): Promise<void> | undefined {
   const now = performance.now();
   if (now - last < AT_MOST) return undefined;
@@ -99,7 +101,7 @@ export function breathe(): Promise<void> | undefined {
   return new Promise((resolve) => runSoon(resolve));
 }
 
-/** Milliseconds after which {@link giveWay} gives way again. */
+/** Milliseconds between pauses of {@link giveWay}. */
 const BETWEEN = 1;
 
 let gaveWay = 0;
@@ -108,8 +110,8 @@ const { setImmediate: runSoon = runAfterMessage } = globalThis as {
 };
 
 /**
- * Lets what is under way beside a long calculation go on: the event loop runs once, where that is long enough ago. For
- * much shorter times than {@link breathe}.
+ * Lets other work continue during a long calculation: runs the event loop once if the last time was long
+ * enough ago. Pauses far more often than {@link breathe}.
  */
 export function giveWay(): Promise<void> | undefined {
   if (performance.now() - gaveWay < BETWEEN) return undefined;
@@ -121,7 +123,10 @@ export function giveWay(): Promise<void> | undefined {
   });
 }
 
-/** For browsers. Always with ports of its own: a port may deliver several messages before anything else has its turn. */
+/**
+ * For browsers. Uses a new channel each time, because a port may deliver several messages in a row before
+ * other events.
+ */
 function runAfterMessage(action: () => void): void {
   const { port1, port2 } = new MessageChannel();
   port1.onmessage = () => {

@@ -6,7 +6,6 @@
 import { SuperchunkError } from "../errors.ts";
 import type { ByteRange } from "./types.ts";
 
-/** A range that lies inside an object, in bytes. */
 export interface ResolvedRange {
   readonly offset: number;
   readonly length: number;
@@ -26,7 +25,7 @@ export function checkRange(range: ByteRange, path: string): void {
 }
 
 /**
- * The part of a range that an object of `size` bytes has.
+ * Cuts a range off at the end of an object of `size` bytes.
  *
  * @throws BAD_ARGUMENT as {@link checkRange}
  */

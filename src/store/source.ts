@@ -1,12 +1,15 @@
 /**
- * What is put: whole, or piece by piece.
+ * Sources of `put`: whole, or in pieces.
  *
  * Knows the forms of `PutSource`; must not know any store.
  */
 import { joinBytes } from "../bytes/arrays.ts";
 import type { PieceRooms, PutSource, RoomySource } from "./types.ts";
 
-/** The pieces of a source; a whole one is a single piece. A piece is the maker's again once the next is asked for. */
+/**
+ * Yields the pieces of a source; a whole one is a single piece. The producer may reuse a piece once the next
+ * is requested.
+ */
 export async function* readPieces(source: PutSource, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
   signal?.throwIfAborted();
   if (source instanceof Uint8Array) {
@@ -19,7 +22,6 @@ export async function* readPieces(source: PutSource, signal?: AbortSignal): Asyn
   }
 }
 
-/** These pieces as a source that passes rooms on. */
 export function withRooms(
   pieces: AsyncIterable<Uint8Array>,
   useRooms: (rooms: PieceRooms) => void,
@@ -27,12 +29,11 @@ export function withRooms(
   return { [Symbol.asyncIterator]: () => pieces[Symbol.asyncIterator](), useRooms };
 }
 
-/** Tells a source of the rooms that there are for its pieces, if it can use them. */
+/** Gives the rooms for the pieces to a source that can use them. */
 export function offerRooms(source: PutSource, rooms: PieceRooms): void {
   if ("useRooms" in source && typeof source.useRooms === "function") source.useRooms(rooms);
 }
 
-/** All bytes of a source in one fresh array. */
 export async function collectSource(source: PutSource, signal?: AbortSignal): Promise<Uint8Array> {
   signal?.throwIfAborted();
   if (source instanceof Uint8Array) return new Uint8Array(source);

@@ -32,10 +32,10 @@ export interface ObjectInfo {
   readonly etag?: string;
 }
 
-/** The first bytes of an object; fewer than asked where it has no more. */
+/** The first bytes of an object; fewer than requested only if it has no more. */
 export interface ObjectHead {
   readonly bytes: Uint8Array;
-  /** Undefined where the answer does not tell the object's size. */
+  /** Undefined if the answer does not give the object's size. */
   readonly info: ObjectInfo | undefined;
 }
 
@@ -50,7 +50,10 @@ export interface ListEntry {
 
 /** Options of a listing. */
 export interface ListOptions extends StoreOptions {
-  /** Say the sizes of objects also where that takes a look at each (default false); stores that cannot leave them out. */
+  /**
+   * Reports the sizes of objects even if each needs a separate request (default false). Stores that know
+   * sizes anyway always report them.
+   */
   readonly sizes?: boolean | undefined;
 }
 
@@ -155,21 +158,22 @@ export type PutSource = Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8A
 /** Memory of a store for the pieces of one object. */
 export interface PieceRooms {
   /**
-   * Memory for the next piece, of at least `length` bytes; undefined where there is none just now. A piece that begins where
-   * its room does is not copied. The room is the store's again when that piece is handed over, or another room is taken.
+   * Returns memory for the next piece, at least `length` bytes; undefined if there is none just now. A piece
+   * that begins at the start of its room is not copied. The store may reuse the room after that piece is
+   * handed over, or when another room is taken.
    */
   take(length: number): Uint8Array<ArrayBuffer> | undefined;
 }
 
 /** A source that can make its pieces in the store's memory. */
 export interface RoomySource extends AsyncIterable<Uint8Array> {
-  /** Has the pieces that are yet to be made put into these rooms, as far as they fit. */
+  /** Offers these rooms for the next pieces, as far as they fit. */
   useRooms(rooms: PieceRooms): void;
 }
 
-/** An object that is written, durable where it is to be, and that no reader sees yet. Either member ends it. */
+/** An object that is written, and durable if requested, but not yet visible to readers. Either method ends it. */
 export interface Draft {
-  /** Gives it its name; throws what `put` throws, and the draft is gone then. */
+  /** Gives it its name. Throws what `put` throws; the draft is then removed. */
   publish(): Promise<ObjectInfo>;
   /** Removes it. */
   discard(): Promise<void>;
@@ -199,7 +203,6 @@ export interface WritableStore extends ReadableStore {
   removeLeftovers?(folder: string, options?: StoreOptions): Promise<void>;
 }
 
-/** True where the store can write. */
 export function isWritable(store: ReadableStore): store is WritableStore {
   return "put" in store && typeof (store as Partial<WritableStore>).put === "function";
 }

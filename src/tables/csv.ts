@@ -25,7 +25,7 @@ export type TextSource = () => AsyncIterable<Uint8Array>;
 interface Look {
   isInteger: boolean;
   isUnsigned: boolean;
-  /** False where a double has not all digits of an integer. */
+  /** False if a double has not all digits of an integer. */
   isExact: boolean;
   isNumber: boolean;
   isBool: boolean;

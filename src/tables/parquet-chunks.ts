@@ -51,7 +51,7 @@ interface ValuePage {
   readonly row: number;
   readonly rows: number;
   readonly isSplit: boolean;
-  /** The stream of the values; undefined where some are null, or where they cannot be told from their levels. */
+  /** The stream of the values; undefined if some are null, or where they cannot be told from their levels. */
   readonly body: Uint8Array | undefined;
 }
 
@@ -112,7 +112,7 @@ export class PageColumn {
     return new PageColumn(scan, file, { column: index, size: width, isNullable });
   }
 
-  /** Rows after which chunks may end, as the first row group tells; undefined where its pages are not blocks. */
+  /** Rows after which chunks may end, as the first row group tells; undefined if its pages are not blocks. */
   async period(): Promise<{ readonly rows: number; readonly page: number } | undefined> {
     const pages = await this.#pages(0);
     const [first] = pages;
@@ -127,7 +127,7 @@ export class PageColumn {
     return { rows, page: rows };
   }
 
-  /** The chunk of rows `[first, end)`; undefined where it cannot be made of pages. @throws the codes of damaged chunks */
+  /** The chunk of rows `[first, end)`; undefined if it cannot be made of pages. @throws the codes of damaged chunks */
   async chunk(first: number, end: number): Promise<MadeChunk | undefined> {
     const { row_groups: groups } = this.#scan.metadata;
     const index = this.#scan.ranges.findIndex(({ rowStart, rowEnd }) => first >= rowStart && end <= rowEnd);

@@ -234,7 +234,7 @@ function describedTypes(
   return types;
 }
 
-/** True where what was written is what is there: dates of zipline, for one, have become another type. */
+/** True if what was written is what is there: dates of zipline, for one, have become another type. */
 function isSameKind({ kind }: DType, { dtype }: FoundColumn): boolean {
   if (dtype === "text") return kind === "bytes" || kind === "unicode";
   if (dtype === "binary") return kind === "bytes";

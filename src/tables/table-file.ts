@@ -20,7 +20,7 @@ export interface TableColumn {
   readonly shape: readonly number[];
 }
 
-/** Values of some rows, column by column; null and undefined where there is none. */
+/** Values of some rows, column by column; null and undefined if there is none. */
 export interface TableRows {
   readonly length: number;
   readonly columns: readonly ArrayLike<unknown>[];
@@ -31,7 +31,7 @@ export interface TableFile {
   readonly path: string;
   readonly columns: readonly TableColumn[];
   readonly rows: number;
-  /** Chunks of Blosc that are made of the file's own streams; undefined where it has none for these columns. */
+  /** Chunks of Blosc that are made of the file's own streams; undefined if it has none for these columns. */
   openChunks?(names: readonly string[]): Promise<TableChunks | undefined>;
   /** The rows in order, of the columns with these names in their order, which alone are decoded; as often as they are asked for. */
   read(names: readonly string[], signal: AbortSignal | undefined): AsyncIterable<TableRows>;
@@ -41,7 +41,7 @@ export interface TableFile {
 export interface TableChunks {
   /** Rows of a chunk. */
   readonly rows: number;
-  /** The chunk of rows `[first, end)` of a column; undefined where there is none. */
+  /** The chunk of rows `[first, end)` of a column; undefined if there is none. */
   chunk(
     name: string,
     first: number,
@@ -108,7 +108,7 @@ export async function* offering(
 /**
  * The rows of a table as items of a struct whose fields are its columns, by their names.
  *
- * @throws BAD_ARGUMENT for a value that its field does not have, and for a null where the field has none; NOT_FOUND for a column that
+ * @throws BAD_ARGUMENT for a value that its field does not have, and for a null if the field has none; NOT_FOUND for a column that
  * is not there
  */
 export async function* packedRows(
@@ -164,9 +164,9 @@ const NANOSECONDS: Partial<Record<TimeUnit, bigint>> = {
 };
 
 /**
- * How a count of the file becomes one of the field, where their units differ; undefined where values go over as they are.
+ * How a count of the file becomes one of the field, where their units differ; undefined if values go over as they are.
  *
- * @throws BAD_ARGUMENT where one is a time and the other is not, and where rows have other dimensions
+ * @throws BAD_ARGUMENT if one is a time and the other is not, and where rows have other dimensions
  */
 function turnOf(column: TableColumn, field: Field, path: string): ((value: unknown) => unknown) | undefined {
   const [from, to] = [column.dtype, field.dtype];

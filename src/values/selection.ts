@@ -313,7 +313,7 @@ export interface ArraySlice<Types extends ValueTypes = ValueTypes> {
   readonly stride: readonly number[];
 }
 
-/** True where an entry is a slice or null, whatever the values of the others are. */
+/** True if an entry is a slice or null, whatever the values of the others are. */
 type KeepsDimension<Entries extends readonly unknown[]> = true extends {
   [I in keyof Entries]: [Extract<Entries[I], number>] extends [never] ? true : false;
 }[number]

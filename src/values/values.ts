@@ -242,7 +242,7 @@ export function assertReadable(dtype: DType, path: string): void {
     throw new SuperchunkError("UNSUPPORTED", message, { path, field: "dtype", found: dtype.kind });
 }
 
-/** Why data of this dtype is not read, or undefined where it is. */
+/** Why data of this dtype is not read, or undefined if it is. */
 export function whyUnreadable(dtype: DType): string | undefined {
   if (dtype.kind === "object") {
     return "dtype object holds Python pickles, which can run code when they are read; superchunk never reads them. Convert the column with the program that wrote it";

@@ -88,7 +88,7 @@ export class NodesView {
     ];
   }
 
-  /** The bytes of an object, the caller's own; undefined where there is none. Throws what reading it throws. */
+  /** The bytes of an object, the caller's own; undefined if there is none. Throws what reading it throws. */
   async get(key: string, { signal }: ViewReadOptions = {}): Promise<Uint8Array | undefined> {
     signal?.throwIfAborted();
     const parts = key.split("/");

@@ -49,7 +49,7 @@ export interface ViewEntry {
 /**
  * Shows many archives as one Zarr v3 hierarchy: a group for each folder, its metadata consolidated (unless there
  * are more than 5,000 nodes below it). Archives that cannot be read are left out of it, and reading them throws why.
- * An archive that was changed by a writer is opened again. Throws `BAD_ARGUMENT` where two entries have one node.
+ * An archive that was changed by a writer is opened again. Throws `BAD_ARGUMENT` if two entries have one node.
  */
 export function zarrTreeView(entries: Iterable<ViewEntry>, options: ViewOptions = {}): ZarrView {
   return new TreeView(entries, options);

@@ -85,7 +85,7 @@ export class SingleView implements ZarrView {
   }
 }
 
-/** The path in a key of zarrita's, with or without a leading `/`; undefined where it is not a plain path. */
+/** The path in a key of zarrita's, with or without a leading `/`; undefined if it is not a plain path. */
 export function parseViewKey(key: string): string | undefined {
   const path = key.startsWith("/") ? key.slice(1) : key;
   try {
@@ -191,7 +191,7 @@ export class ArchiveView implements NodeView {
     ];
   }
 
-  /** The bytes of an object, the caller's own; undefined where there is none. */
+  /** The bytes of an object, the caller's own; undefined if there is none. */
   async get(key: string, { signal, buffers }: ViewReadOptions = {}): Promise<Uint8Array | undefined> {
     signal?.throwIfAborted();
     const parts = key.split("/");
@@ -298,7 +298,7 @@ export class MadeChunks {
 /** A number as Zarr writes it into a key: without sign and leading zeros. */
 const INDEX = /^(?:0|[1-9]\d{0,15})$/;
 
-/** Number of the cell that the parts of a key after the array's path name; undefined where there is none. */
+/** Number of the cell that the parts of a key after the array's path name; undefined if there is none. */
 function parseChunkKey(job: ArrayJob, parts: readonly string[]): number | undefined {
   const { layout, source, type } = job;
   const [prefix, ...indices] = parts;

@@ -1,41 +1,37 @@
-/**
- * Where the blocks of a chunk lie. Knows the table of block starts behind the header; must not know what blocks contain.
- */
+/** Where the blocks of a chunk are: the table of block starts after the header. Must not know what blocks contain. */
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { blockLength, decodeHeader, HEADER_LENGTH, headLength, maxRatioOf } from "../header.ts";
 import type { BlockRange, ChunkHeader } from "../types.ts";
 
-/** The compressed bytes of one block, in memory or elsewhere: fetched as they are asked for. */
+/** The compressed bytes of one block, in memory or fetched on request. */
 export interface BlockBytes {
-  /** Compressed bytes of the block. */
   readonly length: number;
   /**
-   * At least `least` bytes from `at` on, as far as the block goes: a view that is valid until the next call.
-   * The caller asks for nothing beyond the block.
+   * Returns at least `least` bytes from `at` on, up to the end of the block: a view that is valid until the
+   * next call.
    */
   read(at: number, least: number): Uint8Array;
 }
 
-/** A block that is in memory. */
 export function bytesInMemory(bytes: Uint8Array): BlockBytes {
   return { length: bytes.length, read: (at) => bytes.subarray(at) };
 }
 
-/** Starts and ends of all blocks, in bytes from the chunk's start. */
+/** Start and end of each block, in bytes from the chunk's start. */
 export interface BlockTable {
   readonly starts: Uint32Array;
-  /** The next start in the chunk, or the chunk's end: block i uses no byte from `ends[i]` on. */
+  /** The next start in the chunk, or the chunk's end: block i has no byte at or after `ends[i]`. */
   readonly ends: Uint32Array;
 }
 
 /**
  * Reads and checks the block starts of a chunk that is not stored.
  *
- * Threads of c-blosc write blocks in the order in which they finish, so starts need not ascend; but they are distinct,
- * lie behind the table, and leave room for a stream length.
+ * c-blosc's threads write blocks in the order in which they finish, so starts need not ascend. They must be
+ * distinct, be after the table, and leave room for a stream length.
  *
- * @param head the first {@link headLength} bytes of the chunk, at least
+ * @param head at least the first {@link headLength} bytes of the chunk
  * @throws TRUNCATED, BAD_FIELD
  */
 export function readBlockTable(head: Uint8Array, header: ChunkHeader): BlockTable {
@@ -67,11 +63,11 @@ export function readBlockTable(head: Uint8Array, header: ChunkHeader): BlockTabl
 }
 
 /**
- * The bytes that are needed to decode `length` bytes of a chunk from `start` on.
+ * Finds the bytes of the chunk that are needed to decode `length` bytes from `start` on.
  *
- * @param head the first {@link headLength} bytes of the chunk, at least
- * @param table what {@link readBlockTable} made of them, where it is known already
- * @throws BAD_ARGUMENT where the chunk has no such bytes; TRUNCATED, BAD_FIELD
+ * @param head at least the first {@link headLength} bytes of the chunk
+ * @param table the result of {@link readBlockTable}, if already known
+ * @throws BAD_ARGUMENT if the chunk has no such bytes; TRUNCATED, BAD_FIELD
  */
 export function findBlockRange(
   head: Uint8Array,
@@ -82,7 +78,7 @@ export function findBlockRange(
 ): BlockRange {
   checkRange(header, start, length);
   if (header.memcpyed) {
-    // Stored bytes need no whole blocks.
+    // A stored chunk can be read from any byte, not only from the start of a block.
     const [firstBlock, endBlock] = blocksOf(header, start, length);
     return { firstBlock, endBlock, offset: HEADER_LENGTH + start, length };
   }
@@ -98,14 +94,15 @@ export function findBlockRange(
   return { firstBlock, endBlock, offset: from, length: to - from };
 }
 
-/** The first block that has a byte of the range, and one past the last. */
+/** The first block with a byte of the range, and one past the last. */
 export function blocksOf(header: ChunkHeader, start: number, length: number): readonly [number, number] {
   if (length === 0) return [0, 0];
   return [Math.floor(start / header.blocksize), Math.floor((start + length - 1) / header.blocksize) + 1];
 }
 
 /**
- * Compares the decoded lengths of blocks with what their bytes can stand for, before room is made for them.
+ * Compares the decoded lengths of blocks with the most that their bytes can expand to, before memory is
+ * allocated.
  *
  * @throws BAD_FIELD
  */
@@ -130,7 +127,7 @@ export function checkExpansion(
   }
 }
 
-/** @throws BAD_ARGUMENT where the chunk has not the bytes of the range */
+/** @throws BAD_ARGUMENT if the range is not inside the decoded chunk */
 export function checkRange(header: ChunkHeader, start: number, length: number): void {
   if (
     !Number.isSafeInteger(start) ||
@@ -147,7 +144,7 @@ export function checkRange(header: ChunkHeader, start: number, length: number): 
   }
 }
 
-/** Ends of blocks that lie in any order. */
+/** Fills in the ends of blocks that are stored in any order. */
 function findEnds(starts: Uint32Array, ends: Uint32Array, ctbytes: number): void {
   const order = Uint32Array.from(starts.keys()).sort((a, b) => at(starts, a) - at(starts, b));
   for (let k = 0; k < order.length; k++) {
@@ -169,10 +166,10 @@ function badStart(block: number, expected: string, found: number): SuperchunkErr
 }
 
 /**
- * The bytes of a chunk to fetch, to decode `length` bytes from byte `start` of the decoded chunk on.
+ * The bytes of a chunk to fetch in order to decode `length` bytes from byte `start` of the decoded chunk.
  *
- * @param head header and block starts: the first {@link headLength} bytes of the chunk, at least
- * @throws BAD_ARGUMENT where the chunk has no such bytes; TRUNCATED, BAD_FIELD, UNSUPPORTED
+ * @param head header and block starts: at least the first {@link headLength} bytes of the chunk
+ * @throws BAD_ARGUMENT if the chunk has no such bytes; TRUNCATED, BAD_FIELD, UNSUPPORTED
  */
 export function blockRanges(head: Uint8Array, start: number, length: number): BlockRange {
   return findBlockRange(head, decodeHeader(head, Number.MAX_SAFE_INTEGER), start, length);

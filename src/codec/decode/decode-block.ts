@@ -1,12 +1,10 @@
-/**
- * Decodes one block that lies in a kernel's memory. Knows streams, splits and filters; must not know where blocks come from.
- */
+/** Decodes one block in a kernel's memory. Knows streams, splits and filters; must not know where blocks come from. */
 import { SuperchunkError } from "../../errors.ts";
 import { blockLength } from "../header.ts";
 import type { ChunkHeader, Compressor } from "../types.ts";
 import { type DecodeKernel, type FilterKernel, NEED_ALL, type StreamKernel } from "./decode-kernel.ts";
 
-/** Why a kernel refused, by its negative result. @see src/kernels/README.md */
+/** The reasons for a kernel's failure, by its negative result. @see src/kernels/README.md */
 const REASONS: readonly string[] = [
   "",
   "the stream ends in the middle of something",
@@ -17,33 +15,31 @@ const REASONS: readonly string[] = [
   "the checksum inside the stream differs",
 ];
 
-/** Why a stream kernel gave a negative result, in words. */
 export function streamFailure(result: number): string {
   return REASONS[-result] ?? "it is damaged";
 }
 
-/** Everything that is the same for all blocks of a chunk. */
+/** What all blocks of a chunk share. */
 export interface BlockDecoder {
   readonly kernel: DecodeKernel;
   readonly header: ChunkHeader;
-  /** Streams of filtered blocks are decoded to here. Room for a block and slack. */
+  /** Address where streams of filtered blocks are decoded to. Has room for a block and the slack. */
   readonly scratch: number;
   readonly decodeStream: StreamKernel;
 }
 
-/** Puts together what decodes the chunk's blocks. */
 export function makeBlockDecoder(kernel: DecodeKernel, header: ChunkHeader, scratch: number): BlockDecoder {
   return { kernel, header, scratch, decodeStream: streamKernelOf(kernel, header.compressor) };
 }
 
 /** A block in the kernel's memory. */
 export interface PlacedBlock {
-  /** Number of the block in its chunk. */
+  /** Index of the block in its chunk. */
   readonly block: number;
-  /** Addresses of its first byte, and behind its last. */
+  /** Address of its first byte, and of the byte after its last. */
   readonly src: number;
   readonly end: number;
-  /** Where it starts in the chunk, for messages. */
+  /** Offset of the block in the chunk, for messages. */
   readonly offset: number;
 }
 
@@ -57,17 +53,20 @@ export function decodeBlock(decoder: BlockDecoder, placed: PlacedBlock, dst: num
   filter?.(from, dst, length, decoder.header.typesize);
 }
 
-/** A block whose streams are decoded, so that at most its filter is left to undo. */
+/** A block whose streams are decoded. At most its filter remains to be undone. */
 export interface DecodedStreams {
   /** Bytes of the block. */
   readonly length: number;
-  /** What undoes the filter; undefined where the bytes are at `dst` already. */
+  /** Undoes the filter; undefined if the bytes are already at `dst`. */
   readonly filter: FilterKernel | undefined;
-  /** What the filter is undone from: an address, or that of the table of the streams' addresses. */
+  /** First argument of `filter`: the address of the data, or of the table of the streams' addresses. */
   readonly from: number;
 }
 
-/** The first half of {@link decodeBlock}: a block without a filter is then at `dst`, others are in scratch and where they were. */
+/**
+ * The first half of {@link decodeBlock}. A block without a filter is then at `dst`. The streams of another
+ * block are in scratch, or, if stored, still in the input.
+ */
 function decodeStreams(
   decoder: BlockDecoder,
   { block, src, end, offset }: PlacedBlock,
@@ -102,7 +101,7 @@ function decodeStreams(
     } else if (filter === undefined) {
       memory.bytes.copyWithin(to, at, at + compressed);
     } else {
-      // A stored stream is unfiltered from where it lies.
+      // The filter reads a stored stream in place.
       from = at;
     }
     if (nsplits > 1) memory.view.setUint32(streams + 4 * i, from, true);
@@ -112,7 +111,7 @@ function decodeStreams(
   return { length, filter, from: nsplits > 1 ? streams : from };
 }
 
-/** What undoes the filter of a block: of one stream, or of several, whose addresses are in the kernel's table. */
+/** The kernel that undoes a block's filter, from one stream or from the streams in the kernel's table of addresses. */
 function filterOf(
   { kernel, header }: BlockDecoder,
   length: number,
@@ -121,13 +120,12 @@ function filterOf(
   const { calls } = kernel;
   if (header.shuffle === "shuffle" && header.typesize > 1)
     return nsplits > 1 ? calls.unshuffleStreams : calls.unshuffle;
-  // c-blosc leaves a short last block as it is where it has no whole element.
+  // c-blosc does not filter a short last block without a whole element.
   if (header.shuffle === "bitshuffle" && length >= header.typesize)
     return nsplits > 1 ? calls.bitunshuffleStreams : calls.bitunshuffle;
   return undefined;
 }
 
-/** The kernel that decodes the compressor's streams. */
 export function streamKernelOf({ calls }: DecodeKernel, compressor: Compressor): StreamKernel {
   switch (compressor) {
     case "blosclz":
@@ -143,7 +141,7 @@ export function streamKernelOf({ calls }: DecodeKernel, compressor: Compressor):
   }
 }
 
-/** Which stream of a chunk it is, and its byte in the chunk. */
+/** Names a stream in a chunk, for messages. */
 export interface StreamPlace {
   readonly block: number;
   readonly stream: number;
@@ -178,19 +176,19 @@ export function badStream(
   );
 }
 
-// Decodes a block out of a kernel's memory into the caller's. Knows that what goes through the processor's cache in small
-// pieces is written and copied in half the time; streams and filters are decode-block.ts's.
+// Decodes a block from a kernel's memory into the caller's. Unfiltering and copying in small pieces keeps
+// them in the processor's cache and takes half the time.
 
-/** Bytes of a shuffled block that are put together before they are copied. */
+/** Bytes of a shuffled block that are unshuffled before they are copied. */
 const PIECE = 1 << 17;
-/** Pieces are multiples of so many elements, so that all of them begin at a cache line. */
+/** Pieces are multiples of this many elements, so that each begins at a cache line. */
 const ELEMENTS = 64;
 
 /**
  * Decodes bytes `from` to `to` of a block to the beginning of `out`.
  *
  * @param target an address with room for the block and slack
- * @throws BAD_CHUNK; `out` is then as it was
+ * @throws BAD_CHUNK; `out` is then unchanged
  */
 export function decodeBlockInto(
   decoder: BlockDecoder,
@@ -207,7 +205,7 @@ interface ByteSpan {
   readonly to: number;
 }
 
-/** The second half of {@link decodeBlockInto}, of a block of any format. */
+/** The second half of {@link decodeBlockInto}, for a block of any format. */
 export function copyDecoded(
   { kernel, header: { typesize } }: Pick<BlockDecoder, "kernel" | "header">,
   streams: DecodedStreams,

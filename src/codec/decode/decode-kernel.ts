@@ -6,8 +6,8 @@ import { KernelMemory, KernelModule } from "../kernel-module.ts";
 import type { CompressorName } from "../types.ts";
 
 /**
- * A kernel that decodes a stream: bytes written, or a negative error. All numbers are addresses and lengths. Those of the LZ
- * compressors stop once `need` bytes are there, without looking at the rest.
+ * A kernel that decodes a stream. Returns the bytes written, or a negative error. All numbers are addresses
+ * and lengths. The LZ kernels stop after `need` decoded bytes and do not check the rest of the stream.
  */
 export type StreamKernel = (
   src: number,
@@ -17,7 +17,7 @@ export type StreamKernel = (
   need: number,
 ) => number;
 
-/** A `need` that no stream reaches: all of it is decoded and checked. */
+/** A `need` larger than any stream: the whole stream is decoded and checked. */
 export const NEED_ALL = 0xffff_ffff as const;
 
 /** A kernel that undoes a filter on a block. */
@@ -31,16 +31,16 @@ interface DecodeKernels {
   readonly decodeSnappy: StreamKernel;
   readonly decodeZlib: StreamKernel;
   readonly decodeZstd: StreamKernel;
-  /** Decodes a deflate stream, whatever follows it. */
+  /** Decodes a deflate stream; bytes after it are ignored. */
   readonly decodeDeflate: (src: number, srcLength: number, dst: number, dstLength: number) => number;
-  /** Address behind the last stream that `decodeDeflate` decoded. */
+  /** Address of the byte after the last stream that `decodeDeflate` decoded. */
   readonly deflateEnd: () => number;
   readonly unshuffle: FilterKernel;
   readonly bitunshuffle: FilterKernel;
-  /** The same where the block's streams lie anywhere: `src` is then the table of their addresses. */
+  /** The same for streams at any addresses: `src` is the address of a table of these. */
   readonly unshuffleStreams: FilterKernel;
   readonly bitunshuffleStreams: FilterKernel;
-  /** `count` elements from element `first` on, of streams that lie anywhere. */
+  /** Unshuffles `count` elements from element `first` on, of streams at any addresses. */
   readonly unshufflePart: (
     streams: number,
     first: number,
@@ -48,9 +48,9 @@ interface DecodeKernels {
     dst: number,
     typesize: number,
   ) => void;
-  /** Puts together some elements of a shuffled block: `pitch` is how far its streams are apart. */
+  /** Unshuffles the first elements of a shuffled block whose streams are `pitch` bytes apart. */
   readonly unshuffleRows: (src: number, pitch: number, count: number, dst: number, typesize: number) => void;
-  /** Where there is room for the addresses of a block's streams, 32 bits each. */
+  /** Address of the table for the addresses of a block's streams, 32 bits each. */
   readonly streamTable: () => number;
   readonly hostBase: () => number;
 }
@@ -59,9 +59,9 @@ interface DecodeKernels {
 export class DecodeKernel {
   readonly calls: DecodeKernels;
   readonly memory: KernelMemory;
-  /** Address from which on the memory is the host's. */
+  /** First address that the host may use. */
   readonly base: number;
-  /** Address of the table that the filters of scattered streams take. */
+  /** Address of the table of stream addresses. */
   readonly streams: number;
 
   constructor(calls: DecodeKernels) {
@@ -72,9 +72,9 @@ export class DecodeKernel {
   }
 }
 
-/** Instances kept for the next call. More at once are made, and dropped when they are given back. */
+/** Instances kept for later calls. If more are in use at a time, the others are dropped when they are given back. */
 const MAX_IDLE = 4;
-/** WebAssembly memory cannot shrink: an instance that grew beyond this is not kept. Bytes. */
+/** A larger instance is not kept, because WebAssembly memory cannot shrink. Bytes. */
 const MAX_IDLE_MEMORY = 32 * 1024 * 1024;
 
 const decodeModule = new KernelModule("decode", hex);
@@ -96,17 +96,17 @@ function prepareDecodeKernels(): Promise<void> {
   return preparing;
 }
 
-/** True where an instance can be made without compiling first. */
+/** True if an instance can be made without compiling first. */
 function areDecodeKernelsCompiled(): boolean {
   return decodeModule.isCompiled;
 }
 
-/** An instance that is the caller's own until it is given back. */
+/** Takes an instance. It is the caller's until {@link giveBackKernel}. */
 export function takeKernel(): DecodeKernel {
   return idle.pop() ?? kernelOf(decodeModule.instantiate());
 }
 
-/** Gives an instance back. Views of its memory must not be used any more. */
+/** Gives an instance back. Views of its memory must not be used after that. */
 export function giveBackKernel(kernel: DecodeKernel): void {
   if (idle.length < MAX_IDLE && kernel.memory.length <= MAX_IDLE_MEMORY) idle.push(kernel);
 }
@@ -116,9 +116,10 @@ function kernelOf(instance: WebAssembly.Instance): DecodeKernel {
 }
 
 /**
- * True where {@link decodeSync} and its like decode chunks of the compressor without compiling anything first.
+ * True if {@link decodeSync} and similar functions can decode chunks of the compressor without compiling
+ * first.
  *
- * All compressors are decoded by kernels in one module today; the question names one, so that this may change.
+ * One module decodes all compressors today. The parameter allows this to change.
  */
 export function isReady(_compressor: CompressorName): boolean {
   return areDecodeKernelsCompiled();
@@ -127,7 +128,7 @@ export function isReady(_compressor: CompressorName): boolean {
 /**
  * Compiles the kernels that decode the compressor's chunks. Later calls are cheap.
  *
- * Synchronous calls compile by themselves when they must; the main thread of some browsers refuses that.
+ * Synchronous calls compile on demand, which the main thread of some browsers refuses.
  */
 export function prepare(_compressor: CompressorName): Promise<void> {
   return prepareDecodeKernels();

@@ -1,7 +1,7 @@
 /**
- * Decodes a small part of one large block: c-blosc's automatic blocks hold up to 2 MiB, of which a reader of single
- * elements wants a few bytes. Knows where these lie in the block's streams, so that every stream is decoded only as far as
- * the last of them, and nothing is unfiltered but them. Must not judge: where anything is unusual, the whole block is decoded.
+ * Decodes a small part of one large block. c-blosc's automatic blocks hold up to 2 MiB, but a reader of
+ * single elements wants a few bytes. Decodes each stream only up to the last byte wanted, and unfilters only
+ * the bytes wanted. Must not judge: if anything is unusual, the caller decodes the whole block.
  */
 import { blockLength } from "../header.ts";
 import { SLACK } from "../kernel-module.ts";
@@ -10,17 +10,17 @@ import type { BlockBytes } from "./block-table.ts";
 import { streamKernelOf } from "./decode-block.ts";
 import type { DecodeKernel } from "./decode-kernel.ts";
 
-// Finds single bytes of an lz4 stream without decoding it: its sequences are walked without copying, and a byte that a
-// match gives is followed back to the literal that it comes from. In a stream that hardly compresses there are few
-// sequences, and the bytes before the wanted one need not even be read.
-// Must not judge: where anything is unusual, or the walk gets long, the kernel decodes instead.
+// Finds single bytes of an lz4 stream without decoding it: walks its sequences without copying, and follows a
+// byte of a match back to its literal. A stream that hardly compresses has few sequences, and most of the
+// bytes before the wanted one need not even be read. Must not judge: if anything is unusual or the walk gets
+// long, the kernel decodes instead.
 // @see FORMAT.md [FB]
 
-/** Sequences that are walked at most; decoding is faster than a longer walk. */
+/** Most sequences to walk; decoding is faster than a longer walk. */
 const MAX_SEQUENCES = 1024;
-/** Sequences that tell how far so many would lead. */
+/** After this many sequences, the length of the whole walk is estimated. */
 const FEW_SEQUENCES = 32;
-/** Bytes that are asked for around a sequence: its token, and run lengths of up to 64 kB. */
+/** Bytes requested around a sequence: its token, and run lengths of up to 64 kB. */
 const WINDOW = 320;
 
 const outStarts = new Uint32Array(MAX_SEQUENCES + 1);
@@ -29,9 +29,10 @@ const literalLengths = new Uint32Array(MAX_SEQUENCES + 1);
 const distances = new Uint32Array(MAX_SEQUENCES + 1);
 
 /**
- * Writes decoded bytes `from` to `from + out.length` of the stream at `start` of a block, `length` bytes long, to `out`.
+ * Writes decoded bytes `from` to `from + out.length` of the stream to `out`. The stream has `length` bytes
+ * and begins at `start` of the block.
  *
- * @returns false where the kernel should decode instead; `out` may then hold anything
+ * @returns false if the kernel should decode instead; `out` may then hold anything
  */
 function lookUpLz4(block: BlockBytes, start: number, length: number, from: number, out: Uint8Array): boolean {
   const end = start + length;
@@ -52,11 +53,14 @@ function lookUpLz4(block: BlockBytes, start: number, length: number, from: numbe
 }
 
 const NOTHING = new Uint8Array(0);
-/** Stands for a byte behind the stream: a length that leads out of it. (An integer, so that all sums stay integers.) */
+/**
+ * Stands for a byte after the stream: a length that leads out of the stream. (An integer, so that all sums
+ * stay integers.)
+ */
 const BEYOND = 1 << 28;
 
 /**
- * Notes the sequences until `need` bytes would be decoded; how many there are, or 0.
+ * Notes the sequences until `need` bytes would be decoded. Returns their number, or 0 to give up.
  *
  * One loop over local variables: a call for each byte would cost more than the kernel's decoding.
  */
@@ -106,13 +110,13 @@ function walk(block: BlockBytes, start: number, end: number, need: number): numb
     decoded += match + 4;
     if (!(at <= end)) return 0;
     if (decoded >= need) return i + 1;
-    // As it goes, the walk would end before it is there.
+    // At this rate the walk would reach its limit first.
     if (i === FEW_SEQUENCES && decoded * (MAX_SEQUENCES / FEW_SEQUENCES) < need) return 0;
   }
   return 0;
 }
 
-/** Where the literal that decoded byte `index` is a copy of lies in the block. */
+/** Offset in the block of the literal that decoded byte `index` is a copy of. */
 function sourceOf(index: number, count: number): number {
   let wanted = index;
   for (let i = count - 1; ; i--) {
@@ -127,13 +131,12 @@ function sourceOf(index: number, count: number): number {
   }
 }
 
-/** Blocks below this are not worth it. Bytes. */
+/** Smaller blocks are decoded whole. Bytes. */
 const MIN_BLOCK = 1024;
 
-/** More bytes of a stream than this are decoded, not looked up one by one. */
+/** Most bytes of a stream to look up one by one; more are decoded. */
 const MAX_LOOKED_UP = 64;
 
-/** A block and the bytes of it that are wanted. */
 interface BlockPart {
   readonly block: number;
   /** First byte wanted and one past the last, in the decoded block. */
@@ -144,7 +147,7 @@ interface BlockPart {
 /**
  * Decodes the part to `out` from `bytes`, the compressed block.
  *
- * @returns false where this is not possible, or no gain; `out` is then as it was
+ * @returns false if this is not possible or not faster; `out` is then unchanged
  */
 export function decodePart(
   kernel: DecodeKernel,
@@ -158,7 +161,8 @@ export function decodePart(
   const { nsplits, need, pitch } = layout;
   const streamLength = blockLength(header, part.block) / nsplits;
   const { memory, calls } = kernel;
-  // The streams' beginnings, one behind the other, then what is put together of them, then one stream's compressed bytes.
+  // The beginnings of the streams, one after the other, then the unshuffled bytes, then the compressed bytes
+  // of one stream.
   const target = kernel.base + nsplits * pitch + streamLength + SLACK;
   const input = target + (part.to - part.from) + 2 * header.typesize + SLACK;
   memory.reserve(input + Math.min(bytes.length, maxInput(need)) + SLACK);
@@ -174,7 +178,7 @@ export function decodePart(
     const to = kernel.base + i * pitch;
     const wanted = memory.bytes.subarray(to + first, to + need);
     if (compressed === streamLength) {
-      // A stored stream needs nothing before the wanted bytes.
+      // Of a stored stream only the wanted bytes are read.
       wanted.set(bytes.read(at + first, wanted.length).subarray(0, wanted.length));
     } else if (!looksUp || !lookUpLz4(bytes, at, compressed, first, wanted)) {
       const length = Math.min(compressed, maxInput(need));
@@ -199,7 +203,7 @@ function readLength(bytes: BlockBytes, at: number): number {
   return new DataView(word.buffer, word.byteOffset, 4).getInt32(0, true);
 }
 
-/** How many streams the block has, how many bytes of each are needed, and how far apart they are put. */
+/** The number of streams in the block, the bytes needed of each, and the distance between their places. */
 function layOut(
   header: ChunkHeader,
   { block, from, to }: BlockPart,
@@ -207,7 +211,7 @@ function layOut(
   const { compressor, shuffle, typesize, split } = header;
   const length = blockLength(header, block);
   if (length < MIN_BLOCK || to - from > length >> 1) return undefined;
-  // Kernels of the others do not stop early.
+  // The other kernels do not stop early.
   if (compressor !== "lz4" && compressor !== "blosclz" && compressor !== "snappy") return undefined;
   const isSplit = split && length === header.blocksize && typesize > 1;
   const shuffled = shuffle === "shuffle" && typesize > 1;
@@ -215,13 +219,13 @@ function layOut(
     return { nsplits: 1, need: to, pitch: length };
   }
   if (!isSplit || !shuffled) return undefined;
-  // Kernels write up to the slack past what is needed, where the next stream comes.
+  // Kernels write up to the slack past what is needed, into the place of the next stream.
   return { nsplits: typesize, need: Math.ceil(to / typesize), pitch: length / typesize };
 }
 
 /**
- * Compressed bytes that hold `need` decoded ones in what encoders write: they do not make data longer but for a control
- * byte in 16 at most. Where they did, the kernel sees a cut stream.
+ * Most compressed bytes that encoders write for `need` decoded ones: they add one control byte per 16 bytes
+ * at most. If a stream has more, the kernel sees a truncated stream.
  */
 function maxInput(need: number): number {
   return need + (need >> 4) + 1024;

@@ -1,9 +1,9 @@
 /**
- * Decodes chunks, or ranges of them, out of and into the caller's buffers. Knows the order of work; blocks are decoded in
- * decode-block.ts.
+ * Decodes chunks, or ranges of them, from and into the caller's buffers. Knows the order of work;
+ * decode-block.ts decodes the blocks.
  *
- * One block at a time goes through a kernel's memory, so that this stays small (and in the processor's cache) however
- * large a chunk is.
+ * Only one block at a time is in a kernel's memory. This keeps it small (and in the processor's cache)
+ * however large a chunk is.
  */
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -23,7 +23,7 @@ import { decodeBlockInto, makeBlockDecoder } from "./decode-block.ts";
 import { giveBackKernel, prepare, takeKernel } from "./decode-kernel.ts";
 import { decodePart } from "./decode-part.ts";
 
-/** Reads a chunk's header and checks it against the chunk's real length. @throws as {@link decodeHeader} */
+/** Reads a chunk's header and checks it against the chunk's actual length. @throws as {@link decodeHeader} */
 export function readChunkHeader(chunk: Uint8Array, options: DecodeOptions = {}): ChunkHeader {
   const header = decodeHeader(chunk);
   checkExpectations(header, options);
@@ -31,9 +31,9 @@ export function readChunkHeader(chunk: Uint8Array, options: DecodeOptions = {}):
 }
 
 /**
- * Decodes a whole chunk at once.
+ * Decodes a whole chunk synchronously.
  *
- * @param chunk the chunk, from its header on; bytes behind its ctbytes are ignored
+ * @param chunk the chunk, from its header on; bytes after its ctbytes are ignored
  * @returns the decoded bytes: the beginning of `options.out`, or a new array
  * @throws TRUNCATED, BAD_FIELD, BAD_CHUNK, UNSUPPORTED, LIMIT (`maxNbytes`), BAD_ARGUMENT (`out` too short)
  */
@@ -59,23 +59,22 @@ export function decodeRangeSync(
   return decodeChecked(chunk, header, start, length, options.out);
 }
 
-/** Bytes of a chunk that are there, and the place of their first one in it. */
+/** Some bytes of a chunk, and the offset of the first one in it. */
 export interface ChunkPart {
   readonly bytes: Uint8Array;
   readonly offset: number;
 }
 
-/** A range of the decoded chunk, in bytes. */
 interface Span {
   readonly start: number;
   readonly length: number;
 }
 
 /**
- * Decodes a range from the parts of a chunk that {@link findBlockRange} named.
+ * Decodes a range from the part of a chunk that {@link findBlockRange} named.
  *
  * @param head header and block starts
- * @param part what the range names
+ * @param part the bytes of that part
  * @throws as {@link decodeRangeSync}
  */
 export function decodeBlocks(
@@ -106,7 +105,7 @@ export function decodeBlocks(
   return out;
 }
 
-/** The part of the chunk that is needed. @throws TRUNCATED where it is not all in what is there */
+/** Returns the part of the chunk that is needed. @throws TRUNCATED if the given bytes do not hold all of it */
 export function checkGiven(
   head: Uint8Array,
   header: ChunkHeader,
@@ -127,10 +126,11 @@ export function checkGiven(
 }
 
 /**
- * As {@link decodeBlocks}, for a part of one large block whose bytes are read as they are needed.
+ * Like {@link decodeBlocks}, for a part of one large block whose bytes are read as they are needed.
  *
- * @param read at least so many bytes of the chunk from an offset on: a view that is valid until the next call
- * @returns false where all bytes of the block, or of several, are needed; `out` may then hold anything
+ * @param read returns at least `least` bytes of the chunk from an offset on: a view that is valid until the
+ * next call
+ * @returns false if all bytes of the block are needed, or more than one block; `out` may then hold anything
  */
 export function decodeSparsely(
   head: Uint8Array,
@@ -177,7 +177,7 @@ function decodeChecked(
   return out;
 }
 
-/** Fills `out` with the decoded bytes from `start` on. {@link checkExpansion} has let the blocks pass. */
+/** Fills `out` with the decoded bytes from `start` on. {@link checkExpansion} must have passed. */
 function decodeInto(
   { bytes, offset: base }: ChunkPart,
   header: ChunkHeader,
@@ -221,7 +221,7 @@ function decodeInto(
   }
 }
 
-/** @throws BAD_FIELD, LIMIT where the header promises what the caller does not expect */
+/** @throws BAD_FIELD, LIMIT if the header contradicts the caller's expectations */
 export function checkExpectations(
   { nbytes }: ChunkHeader,
   { expectedNbytes, maxNbytes }: DecodeOptions,
@@ -242,7 +242,7 @@ export function checkExpectations(
   }
 }
 
-/** The beginning of the caller's `out`, or a new array. @throws BAD_ARGUMENT where it is too short */
+/** The beginning of the caller's `out`, or a new array. @throws BAD_ARGUMENT if `out` is too short */
 export function outputOf(given: Uint8Array | undefined, length: number): Uint8Array {
   if (given === undefined) return new Uint8Array(length);
   if (given.length < length) {

@@ -1,6 +1,6 @@
 /**
- * Decoding without copies: a chunk is read straight into a kernel's memory, decoded there, and handed out as a view.
- * Knows what may be used when; must not know where chunks come from.
+ * Decoding without copies: the caller reads a chunk straight into a kernel's memory, has it decoded there,
+ * and gets a view. Knows what may be used when; must not know where chunks come from.
  */
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -12,9 +12,9 @@ import { checkExpectations, checkGiven, outputOf } from "./decode.ts";
 import { decodeBlock, decodeBlockInto, makeBlockDecoder, type PlacedBlock } from "./decode-block.ts";
 import { type DecodeKernel, giveBackKernel, takeKernel } from "./decode-kernel.ts";
 
-/** The memory of a kernel, the caller's own until {@link DecodeLease.release}. */
+/** A kernel's memory, the caller's until {@link DecodeLease.release}. */
 export interface DecodeLease {
-  /** Where the chunk, or the part of it, is to be put. Not to be used after a decode call: the memory may have grown. */
+  /** Memory for the chunk, or for the part of it. Must not be used after a decode call: the memory may have grown. */
   readonly input: Uint8Array<ArrayBuffer>;
   /**
    * Decodes the chunk in the first `available` bytes of the input.
@@ -24,10 +24,10 @@ export interface DecodeLease {
    */
   decode(available?: number, options?: Omit<DecodeOptions, "out">): Uint8Array<ArrayBuffer>;
   /**
-   * Decodes the chunk in the first `available` bytes of the input to the beginning of `out`. Who copies the view of `decode`
-   * waits longer: here the bytes are copied while they are in the processor's cache.
+   * Decodes the chunk in the first `available` bytes of the input to the beginning of `out`. Faster than
+   * copying the view of `decode`: the bytes are copied while they are in the processor's cache.
    *
-   * @throws as `decodeSync`; `out` may then have some of the bytes
+   * @throws as `decodeSync`; `out` may then hold some of the bytes
    */
   decodeInto(out: Uint8Array, available?: number, options?: Omit<DecodeOptions, "out">): void;
   /**
@@ -37,7 +37,7 @@ export interface DecodeLease {
    */
   decodeRange(start: number, length: number, options?: Omit<DecodeOptions, "out">): Uint8Array<ArrayBuffer>;
   /**
-   * The same where the input holds only the part of the chunk that `blockRanges` named.
+   * The same if the input holds only the part of the chunk that `blockRanges` named.
    *
    * @throws as `decodeBlocks`
    */
@@ -48,14 +48,14 @@ export interface DecodeLease {
     length: number,
     options?: Omit<DecodeOptions, "out">,
   ): Uint8Array<ArrayBuffer>;
-  /** Gives the memory back; `input` and all views must not be used any more. Once is enough, twice does no harm. */
+  /** Gives the memory back. Neither `input` nor any view may be used after that. A second call does nothing. */
   release(): void;
 }
 
 /**
  * Leases memory for a chunk, or a part of one, of at most `inputLength` bytes.
  *
- * @throws LIMIT where the engine has no such memory; BAD_ARGUMENT
+ * @throws LIMIT if the engine cannot allocate it; BAD_ARGUMENT
  */
 export function leaseDecoder(inputLength: number): DecodeLease {
   if (!Number.isSafeInteger(inputLength) || inputLength < 0) {
@@ -185,7 +185,7 @@ class KernelLease implements DecodeLease {
     return kernel.memory.bytes.subarray(from, from + length);
   }
 
-  /** Room behind the input for what is decoded of a block, and for `nblocks` decoded ones. */
+  /** Makes room after the input: scratch for one block, and a target for `nblocks` decoded blocks. */
   #layOut(
     kernel: DecodeKernel,
     header: ChunkHeader,
@@ -198,7 +198,7 @@ class KernelLease implements DecodeLease {
   }
 }
 
-/** Decodes blocks one behind the other; `input` is the address of the chunk's byte 0, or where it would be. */
+/** Decodes consecutive blocks; `input` is the address of the chunk's byte 0, whether or not that byte is in memory. */
 function decodeBlockRow(
   kernel: DecodeKernel,
   header: ChunkHeader,
@@ -212,7 +212,7 @@ function decodeBlockRow(
   }
 }
 
-/** Where a block lies; `input` is the address of the chunk's byte 0, or where it would be. */
+/** Addresses of a block; `input` is the address of the chunk's byte 0, whether or not that byte is in memory. */
 function placeBlock({ starts, ends }: BlockTable, block: number, input: number): PlacedBlock {
   const offset = at(starts, block);
   return { block, src: input + offset, end: input + at(ends, block), offset };

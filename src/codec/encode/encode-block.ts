@@ -1,6 +1,6 @@
 /**
- * Encodes one block that lies in the encoding kernel's memory: filters it, and writes its streams behind their lengths.
- * Must not know headers.
+ * Encodes one block in the encoding kernel's memory: filters it, and writes its streams, each after its
+ * length. Must not know headers.
  */
 
 import { SuperchunkError } from "../../errors.ts";
@@ -8,7 +8,7 @@ import type { CompressorName } from "../types.ts";
 import type { EncodeKernel, EncodeLayout, StreamEncodeKernel } from "./encode-kernel.ts";
 import type { EncodeSettings } from "./encode-settings.ts";
 
-/** Filters the block that lies at `layout.block`, and tells where it lies then. */
+/** Filters the block at `layout.block`. Returns the address of the result. */
 export function filterBlock(
   length: number,
   settings: EncodeSettings,
@@ -20,7 +20,7 @@ export function filterBlock(
     kernel.calls.shuffle(layout.block, layout.filtered, length, typesize);
     return layout.filtered;
   }
-  // c-blosc leaves a last block alone that is shorter than an element.
+  // c-blosc does not filter a last block that is shorter than an element.
   if (shuffle === "bitshuffle" && length >= typesize) {
     kernel.calls.bitshuffle(layout.block, layout.filtered, length, typesize);
     return layout.filtered;
@@ -28,10 +28,13 @@ export function filterBlock(
   return layout.block;
 }
 
-/** Bytes that are shuffled at a time, as they come in: they are still in the nearest cache of the processor then. */
+/**
+ * Bytes that are shuffled at a time while they are loaded, so that they are still in the processor's
+ * first-level cache.
+ */
 const WINDOW = 32 << 10;
 
-/** Brings a block of data into the kernel's memory, filters it, and tells where it lies then. */
+/** Copies a block of data into the kernel's memory and filters it. Returns the address of the result. */
 export function loadBlock(
   data: Uint8Array,
   settings: EncodeSettings,
@@ -52,15 +55,18 @@ export function loadBlock(
     bytes.set(data.subarray(first * typesize, (first + n) * typesize), layout.block);
     kernel.calls.spreadElements(layout.block, n, layout.filtered + first, count, typesize);
   }
-  // What is left behind the last whole element stays as it is.
+  // Bytes after the last whole element are not filtered.
   bytes.set(data.subarray(count * typesize), layout.filtered + count * typesize);
   return layout.filtered;
 }
 
-/** No place in a chunk: the blocks do not fit. */
+/** Result if the streams do not fit in the target. */
 export const FULL = -1 as const;
 
-/** Filtered streams of a block: `count` of them, of `length` bytes each, from the address `source` on. */
+/**
+ * The filtered streams of a block: `count` streams of `length` bytes each, one after the other from address
+ * `source`.
+ */
 export interface FilteredStreams {
   readonly source: number;
   readonly length: number;
@@ -74,7 +80,10 @@ export interface Target {
   readonly end: number;
 }
 
-/** Writes the streams of a block, each after its length, whether `out` is the kernel's memory or not; returns where the chunk goes on, or FULL. */
+/**
+ * Writes the streams of a block, each after its length. `out` may be the kernel's memory or any other.
+ * Returns the offset after the block, or FULL.
+ */
 export function putStreams(
   { source, length, count }: FilteredStreams,
   { out, at, end }: Target,
@@ -92,7 +101,7 @@ export function putStreams(
     if (room <= 0) return FULL;
     const place = isHere ? out.byteOffset + to : layout.chunk;
     let written = encodeStream(stream, length, place, room);
-    // A stream of its full length is read as a stored one.
+    // A reader takes a stream of full length for a stored one.
     const isStored = written <= 0 || written >= length;
     if (isStored) {
       if (length > end - to) return FULL;
@@ -106,7 +115,6 @@ export function putStreams(
   return to;
 }
 
-/** Writes a number as four bytes, the lowest first. */
 export function putUint32(out: Uint8Array, at: number, value: number): void {
   out[at] = value;
   out[at + 1] = value >>> 8;
@@ -114,16 +122,16 @@ export function putUint32(out: Uint8Array, at: number, value: number): void {
   out[at + 3] = value >>> 24;
 }
 
-// Which encoder compresses the streams of a chunk, and with what level. Must not know how a chunk is put together.
+// Chooses the encoder and its level for the streams of a chunk. Must not know how a chunk is put together.
 
-// Encoders of streams that are not kernels but libraries. Knows their names; must not know chunks.
+// Encoders of streams that are libraries, not kernels. Knows their names; must not know chunks.
 
 /** An encoder of one compressor's streams. */
 export interface Deflater {
-  /** The library and its version or origin, for messages. */
+  /** Library and version or origin, for messages. */
   readonly name: string;
   /**
-   * Encodes `src` into `dst`; the bytes written, or -1 where they would be more than `dst.length`.
+   * Encodes `src` into `dst`. Returns the bytes written, or -1 if they would be more than `dst.length`.
    *
    * @param clevel Blosc's level, 1 to 9
    */
@@ -132,26 +140,31 @@ export interface Deflater {
 
 const deflaters = new Map<CompressorName, Deflater>();
 
-/** Makes `deflater` the encoder of the compressor's streams, before the built-in kernel if there is one. */
+/** Makes `deflater` the encoder of the compressor's streams. It is preferred to the built-in kernel. */
 export function registerDeflater(cname: CompressorName, deflater: Deflater): void {
   deflaters.set(cname, deflater);
 }
 
-/** The registered encoder of the compressor's streams, if there is one. */
 export function deflaterOf(cname: CompressorName): Deflater | undefined {
   return deflaters.get(cname);
 }
 
-/** Compresses a stream that lies in the kernels' memory to another place in it; the bytes written, negative where they do not fit. */
+/**
+ * Compresses a stream from one address of the kernels' memory to another. Returns the bytes written; negative
+ * if they do not fit.
+ */
 export type StreamEncoder = (src: number, srcLength: number, dst: number, dstLength: number) => number;
 
-/** Tells the blosclz kernel that a block has several streams. @see src/kernels/assembly/encode-blosclz.ts */
+/**
+ * Added to the level, says to the blosclz kernel that a block has several streams. @see
+ * src/kernels/assembly/encode-blosclz.ts
+ */
 const BLOSCLZ_SPLIT = 0x100;
 
 /**
  * The encoder of a chunk's compressor at its level of 1 to 9, working in `kernel`'s memory.
  *
- * @throws UNSUPPORTED where the compressor's library is not loaded
+ * @throws UNSUPPORTED if the compressor's library is not loaded
  */
 export function streamEncoder(
   { cname, clevel, split }: EncodeSettings,
@@ -168,7 +181,7 @@ export function streamEncoder(
   return (src, srcLength, dst, dstLength) => call(src, srcLength, dst, dstLength, level, layout.work);
 }
 
-/** The kernel and what c-blosc 1.21 makes of the level for it. */
+/** The kernel, and the level that c-blosc 1.21 derives for it. */
 function kernelOf(
   cname: CompressorName,
   clevel: number,

@@ -1,11 +1,12 @@
-/**
- * The instance of the encoding kernels, and where a chunk's parts lie in its memory. Must not know headers.
- */
+/** The instance of the encoding kernels, and the layout of its memory. Must not know headers. */
 import { SuperchunkError } from "../../errors.ts";
 import { hex } from "../../kernels/generated/encode-kernels.ts";
 import { align, HOST_BASE, KernelMemory, KernelModule, SLACK } from "../kernel-module.ts";
 
-/** A kernel that compresses a stream: bytes written, or -2 where `dstLength` is too short. All numbers are addresses and lengths. */
+/**
+ * A kernel that compresses a stream. Returns the bytes written, or -2 if `dstLength` is too short. All
+ * numbers are addresses and lengths.
+ */
 export type StreamEncodeKernel = (
   src: number,
   srcLength: number,
@@ -15,13 +16,15 @@ export type StreamEncodeKernel = (
   work: number,
 ) => number;
 
-/** A kernel that filters a block. */
 type FilterKernel = (src: number, dst: number, length: number, typesize: number) => void;
 
 /** A kernel that shuffles `count` elements into streams that are `pitch` bytes apart. */
 type SpreadKernel = (src: number, count: number, dst: number, pitch: number, typesize: number) => void;
 
-/** A kernel that turns a stream into one of another compressor: bytes written, or an error of the README. */
+/**
+ * A kernel that turns a stream into one of another compressor. Returns the bytes written, or an error listed
+ * in the README.
+ */
 type StreamTurnKernel = (
   src: number,
   srcLength: number,
@@ -46,12 +49,12 @@ interface EncodeKernels {
   readonly bitshuffle: FilterKernel;
 }
 
-/** Room for the tables of the encoders that need more than the kernel's own part of the memory. Bytes. */
+/** Room for the tables of encoders that need more than the kernel's own part of the memory. Bytes. */
 const WORK_LENGTH = 262_144;
-/** WebAssembly memory cannot shrink: an instance that grew beyond this is not kept. Bytes. */
+/** A larger instance is not kept, because WebAssembly memory cannot shrink. Bytes. */
 const MAX_IDLE_MEMORY = 32 * 1024 * 1024;
 
-/** Bytes that a WebAssembly memory can have. */
+/** Most bytes of a WebAssembly memory. */
 const ADDRESSES = 2 ** 32;
 
 /** Addresses of the parts of an encode call. */
@@ -62,7 +65,7 @@ export interface EncodeLayout {
   readonly block: number;
   /** The same block, filtered. */
   readonly filtered: number;
-  /** The chunk that is made. */
+  /** The output chunk. */
   readonly chunk: number;
 }
 
@@ -77,17 +80,17 @@ export class EncodeKernel {
   }
 
   /**
-   * Places a block of `blocksize` bytes, twice, and a chunk of at most `chunkLength` bytes: behind them, or `at` an address
-   * that lies behind them.
+   * Places a block of `blocksize` bytes, twice, and after them a chunk of at most `chunkLength` bytes. `at`
+   * may give the chunk a later address.
    *
-   * @throws LIMIT where the engine has no such memory
+   * @throws LIMIT if the engine cannot allocate the memory
    */
   layOut(blocksize: number, chunkLength: number, at?: number): EncodeLayout {
     const work = HOST_BASE;
     const block = work + WORK_LENGTH;
     const filtered = align(block + blocksize + SLACK);
     const chunk = at ?? align(filtered + blocksize + SLACK);
-    // The kernels add the length of what is to be written to an address before they compare: that must not wrap around.
+    // The kernels add the output length to an address before they compare, and the sum must not wrap around.
     const highest = chunk + chunkLength + 1.01 * blocksize + SLACK;
     if (highest > ADDRESSES) {
       throw new SuperchunkError(
@@ -119,10 +122,10 @@ export function prepareEncodeKernels(): Promise<void> {
   return preparing;
 }
 
-/** Calls `use` with an instance that is its own meanwhile. Views of its memory must not be used afterwards. */
+/** Calls `use` with an instance that no one else uses meanwhile. Views of its memory must not be used afterwards. */
 export function withEncodeKernel<T>(use: (kernel: EncodeKernel) => T): T {
   const kernel = idle ?? kernelOf(encodeModule.instantiate());
-  // Taken, so that a call from within a call gets another one.
+  // Taken, so that a nested call gets another instance.
   idle = undefined;
   try {
     return use(kernel);
@@ -140,21 +143,21 @@ function kernelOf(instance: WebAssembly.Instance): EncodeKernel {
   return new EncodeKernel(instance.exports as unknown as EncodeKernels);
 }
 
-// Memory of a kernel in which chunks are encoded where they are to lie, so that no copy is needed.
-// Must not know what it is for.
+// Memory of a kernel in which chunks are encoded at their final place, so that no copy is needed. Must not
+// know what it is for.
 
-/** Chunks with larger blocks are copied to their place as ever. Bytes. */
+/** Chunks with larger blocks are copied to their place. Bytes. */
 const MAX_BLOCK = 4 << 20;
 const PAGE = 65_536;
 
 const owners = new WeakMap<ArrayBufferLike, EncodeKernel>();
 
 /**
- * Two places of `length` bytes that begin at multiples of 64 KiB. Where `encodeInto` is given such memory, at least 16
- * bytes more than the data, it makes the chunk right there; it may touch what lies behind the chunk then, up to 64 bytes
- * behind `out`.
+ * Returns two places of `length` bytes, each at a multiple of 64 KiB. If `encodeInto` gets such memory, at
+ * least 16 bytes longer than the data, it encodes the chunk there without a copy. It may then overwrite the
+ * bytes after the chunk, up to 64 bytes past `out`.
  *
- * @throws LIMIT, or the engine's RangeError, where no such memory can be had
+ * @throws LIMIT, or the engine's RangeError, if the memory cannot be allocated
  */
 export function encodePlaces(length: number): [Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>] {
   const kernel = ownEncodeKernel();
@@ -167,8 +170,8 @@ export function encodePlaces(length: number): [Uint8Array<ArrayBuffer>, Uint8Arr
 }
 
 /**
- * Calls `use` with a kernel: the one in whose memory `out` lies, and where that is, if `out` has `length` bytes or more; else
- * any one, and undefined.
+ * Calls `use` with a kernel. If `out` has at least `length` bytes and is in a kernel's memory, that kernel
+ * and the address of `out`; else any kernel and undefined.
  */
 export function withKernelAt<T>(
   out: Uint8Array | undefined,
@@ -178,7 +181,7 @@ export function withKernelAt<T>(
 ): T {
   const owner = out === undefined || out.length < length ? undefined : owners.get(out.buffer);
   if (out === undefined || owner === undefined || blocksize > MAX_BLOCK) return withEncodeKernel(use);
-  // Taken, so that a call from within a call gets another one.
+  // Taken, so that a nested call gets another instance.
   owners.delete(out.buffer);
   try {
     return use(owner, out.byteOffset);

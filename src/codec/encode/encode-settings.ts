@@ -7,11 +7,11 @@ import { SuperchunkError } from "../../errors.ts";
 import { MAX_BLOCKSIZE, MAX_NBYTES, MAX_SPLITS, MIN_SPLIT_LENGTH } from "../header.ts";
 import type { CompressorName, EncodeOptions, Shuffle } from "../types.ts";
 
-// How c-blosc 1.21 cuts a buffer into blocks, and blocks into streams.
-// Knows the rules alone; must not know how anything is compressed.
+// How c-blosc 1.21 cuts a buffer into blocks, and blocks into streams. Must not know how anything is
+// compressed.
 // @see https://github.com/Blosc/c-blosc/blob/main/blosc/blosc.c
 
-/** Shorter buffers are stored, and shorter block sizes are not accepted. Bytes. */
+/** Shorter buffers are stored, and shorter block sizes are raised to this. Bytes. */
 export const MIN_BUFFER = 128 as const;
 
 const L1_CACHE = 32 * 1024;
@@ -24,8 +24,8 @@ const LEVEL_FACTOR = [0.25, 0.5, 1, 2, 4, 4, 8, 8, 8, 8] as const;
 const HIGH_RATIO: ReadonlySet<CompressorName> = new Set<CompressorName>(["lz4hc", "zlib", "zstd"]);
 
 /**
- * Whether the whole blocks of a chunk are cut into `typesize` streams, by c-blosc's default "forward compatible" rule.
- * A shorter last block never is.
+ * True if the whole blocks of a chunk are cut into `typesize` streams, by c-blosc's default "forward
+ * compatible" rule. A shorter last block is never split.
  */
 export function splitsBlocks(cname: CompressorName, typesize: number, blocksize: number): boolean {
   return cname !== "zstd" && typesize <= MAX_SPLITS && Math.floor(blocksize / typesize) >= MIN_SPLIT_LENGTH;
@@ -38,7 +38,7 @@ export interface BlocksizeRequest {
   readonly typesize: number;
   /** Length of the buffer, bytes. */
   readonly nbytes: number;
-  /** What the caller wishes; 0: choose. A wish is cut to what c-blosc allows, and then treated as it treats it. */
+  /** The caller's choice, limited and adjusted as c-blosc does; 0: automatic. */
   readonly blocksize: number;
 }
 
@@ -47,7 +47,7 @@ export function chooseBlocksize({ cname, clevel, typesize, nbytes, blocksize }: 
   if (nbytes < typesize) return 1;
   let size =
     blocksize > 0 ? clamp(blocksize, MIN_BUFFER, MAX_BLOCKSIZE) : automaticBlocksize(cname, clevel, nbytes);
-  // c-blosc enlarges a given block size as well.
+  // c-blosc enlarges a requested block size as well.
   if (clevel > 0 && splitsBlocks(cname, typesize, size)) {
     size = clamp(Math.min(size, MAX_SPLIT_UNIT) * typesize, MIN_SPLIT_BLOCK, MAX_SPLIT_BLOCK);
   }
@@ -66,10 +66,10 @@ function clamp(value: number, low: number, high: number): number {
   return Math.min(Math.max(value, low), high);
 }
 
-/** A typesize is one byte in the header. */
+/** The header stores the typesize in one byte. */
 const MAX_TYPESIZE = 255;
 
-/** What the encoder goes by: every choice made. Sizes in bytes. */
+/** All choices of an encode call, made. Sizes in bytes. */
 export interface EncodeSettings {
   readonly cname: CompressorName;
   readonly clevel: number;
@@ -80,7 +80,7 @@ export interface EncodeSettings {
   readonly nblocks: number;
   /** Whole blocks are cut into `typesize` streams. */
   readonly split: boolean;
-  /** The data are stored without a try to compress them. */
+  /** The data are stored without trying to compress them. */
   readonly stored: boolean;
 }
 
@@ -105,7 +105,7 @@ export function settleEncode(nbytes: number, options: EncodeOptions): EncodeSett
   const clevel = integerFrom("clevel", options.clevel ?? 5, 0, 9);
   const given = integerFrom("typesize", options.typesize ?? 1, 1, Number.MAX_SAFE_INTEGER);
   const wish = integerFrom("blocksize", options.blocksize ?? 0, 0, Number.MAX_SAFE_INTEGER);
-  // As c-blosc: larger elements are treated as a stream of bytes.
+  // Like c-blosc: data with larger elements are treated as single bytes.
   const typesize = given > MAX_TYPESIZE ? 1 : given;
   const blocksize = chooseBlocksize({ cname, clevel, typesize, nbytes, blocksize: wish });
   return {

@@ -1,8 +1,8 @@
 /**
- * Puts Blosc1 chunks together: header, block starts, blocks of one or several streams.
+ * Builds Blosc1 chunks: header, block starts, and blocks of one or several streams.
  *
- * Writes what c-blosc 1.21 would write for the same settings: the same blocks, splits and flags, in ascending order.
- * Knows the container; must not know how streams are compressed.
+ * Uses the same blocks, splits and flags as c-blosc 1.21 with the same settings, in ascending order. Knows
+ * the container; must not know how streams are compressed.
  * @see FORMAT.md [FB]
  */
 import { SuperchunkError } from "../../errors.ts";
@@ -28,7 +28,8 @@ import { type EncodeKernel, type EncodeLayout, prepareEncodeKernels, withKernelA
 import { type EncodeSettings, settleEncode } from "./encode-settings.ts";
 import { loadZstd, zstdLibrary } from "./zstd-library.ts";
 
-// Encoding many chunks: here by default, or by an encoder that works on several at a time. Must not know threads.
+// Encodes many chunks: here by default, or with an encoder that works on several at a time. Must not know
+// threads.
 
 /** Encodes in the calling thread, one chunk at a time. */
 export const encodeHere: ChunkEncoder = {
@@ -41,9 +42,9 @@ export const encodeHere: ChunkEncoder = {
 };
 
 /**
- * The chunks of data that come one after the other, in order; as many are worked on at a time as the encoder can.
- * Data must stay as they are until their chunk is handed out. Throws what the source and the encoder throw, after the
- * chunks in front of it have been handed out.
+ * Yields the chunks of the data in order. Works on as many at a time as the encoder can. Data must not change
+ * until their chunk is yielded. An error of the source or the encoder is thrown after the chunks before it
+ * have been yielded.
  */
 export async function* encodeAhead(
   source: AsyncIterable<Uint8Array>,
@@ -79,7 +80,7 @@ export async function* encodeAhead(
 const EMPTY: EncodeOptions = {};
 
 /**
- * Encodes `data` as one Blosc1 chunk, in a buffer of its own.
+ * Encodes `data` as one Blosc1 chunk, in a new buffer.
  *
  * Incompressible data are stored: a chunk is at most 16 bytes longer than its data.
  *
@@ -101,11 +102,11 @@ export function encodeSync(data: Uint8Array, options: EncodeOptions = EMPTY): Ui
 }
 
 /**
- * As {@link encodeSync}, into a buffer of the caller's; returns the part of it that is the chunk.
+ * Like {@link encodeSync}, into the caller's buffer. Returns the part of it that is the chunk.
  *
- * @param out 16 bytes more than the data are always enough; nothing behind the chunk is touched, unless it is memory of
- * {@link encodePlaces}; must not overlap `data`
- * @throws as encodeSync, and LIMIT where `out` is too short
+ * @param out 16 bytes more than the data are always enough; bytes after the chunk are not touched, unless it
+ * is memory of {@link encodePlaces}; must not overlap `data`
+ * @throws as encodeSync, and LIMIT if `out` is too short
  */
 export function encodeInto(data: Uint8Array, out: Uint8Array, options: EncodeOptions = EMPTY): Uint8Array {
   const settings = settleEncode(data.length, options);
@@ -129,7 +130,6 @@ export function placeFor(length: number, out: Uint8Array): Uint8Array {
   return out.subarray(0, length);
 }
 
-/** The chunk that holds the data as they are. */
 function storeChunk<T extends Uint8Array>(data: Uint8Array, settings: EncodeSettings, out: T): T {
   out.set(data, HEADER_LENGTH);
   putHeader(out, settings, true);
@@ -137,8 +137,9 @@ function storeChunk<T extends Uint8Array>(data: Uint8Array, settings: EncodeSett
 }
 
 /**
- * Gives `take` the compressed chunk; undefined where it would not be smaller than the stored one. It lies in `out` already where that
- * has room for the stored one; else in a kernel's memory, to be copied.
+ * Calls `take` with the compressed chunk; returns undefined if it would not be smaller than the stored one.
+ * The chunk is already in `out` if that has room for a stored chunk. Otherwise it is in a kernel's memory,
+ * and must be copied.
  */
 export function encodeSettled<T>(
   data: Uint8Array,
@@ -162,7 +163,10 @@ export function encodeSettled<T>(
   });
 }
 
-/** Block starts and blocks, behind room for the header; the chunk's length, or undefined where the stored one is shorter. */
+/**
+ * Writes block starts and blocks after the room for the header. Returns the chunk's length, or undefined if
+ * the stored chunk is shorter.
+ */
 function putBlocks(
   data: Uint8Array,
   settings: EncodeSettings,
@@ -190,7 +194,7 @@ function putBlocks(
 
 function putHeader(chunk: Uint8Array, settings: EncodeSettings, stored: boolean): void {
   const { id, versionlz } = formatOf(settings.cname);
-  // Stored chunks keep the other flags, as c-blosc has it.
+  // Stored chunks keep the other flags, as in c-blosc.
   const filter =
     settings.shuffle === "shuffle" ? FLAG.shuffle : settings.shuffle === "bitshuffle" ? FLAG.bitshuffle : 0;
   const flags = filter | (stored ? FLAG.memcpyed : 0) | (settings.split ? 0 : FLAG.notSplit) | (id << 5);
@@ -206,14 +210,14 @@ function formatOf(cname: CompressorName): CompressorFormat {
   return format;
 }
 
-// What must be loaded before chunks are encoded. Knows which compressor needs what.
+// Loads what a compressor needs before chunks are encoded.
 
 // Encoding of zstd streams. Knows c-blosc's levels; must not know chunks.
 
-/** zstd's highest level, which c-blosc asks for by name. */
+/** zstd's highest level; c-blosc uses it by name. */
 const MAX_LEVEL = 22;
 
-/** An encoder on the library that {@link loadZstd} loads. */
+/** An encoder that uses the library of {@link loadZstd}. */
 function zstdDeflater(): Deflater {
   return {
     name: "zstd (WebAssembly)",
@@ -221,7 +225,7 @@ function zstdDeflater(): Deflater {
   };
 }
 
-/** What c-blosc 1.21 makes of Blosc's levels 1 to 9: 1, 3, 5, … 13, 20, 22. */
+/** The zstd levels of c-blosc 1.21 for Blosc's levels 1 to 9: 1, 3, 5, … 13, 20, 22. */
 function zstdLevel(clevel: number): number {
   if (clevel === 9) return MAX_LEVEL;
   return clevel === 8 ? MAX_LEVEL - 2 : 2 * clevel - 1;

@@ -1,24 +1,24 @@
 /**
- * The reference implementation of zstd: compiled to WebAssembly, or for long streams that of Node.js, from 22.15 on. Encoding
- * only. Knows their interfaces; must not know chunks.
+ * The reference implementation of zstd, for encoding only: compiled to WebAssembly, or, for long streams,
+ * that of Node.js from 22.15 on. Knows their interfaces; must not know chunks.
  *
  * @see https://facebook.github.io/zstd/doc/api_manual_latest.html
  */
 import { SuperchunkError } from "../../errors.ts";
 import { compileZstd, type ZstdNames } from "../zstd-module.ts";
 
-/** An encoder of zstd frames. */
 export interface ZstdLibrary {
   /**
-   * Compresses `src` to one frame with its content size; the bytes written to `dst`, or -1 where it is too short.
+   * Compresses `src` to one frame with its content size. Returns the bytes written to `dst`, or -1 if it is
+   * too short.
    *
    * @param level zstd's own, 1 to 22
-   * @throws LIMIT where the engine has no memory for it
+   * @throws LIMIT if the engine cannot allocate memory for it
    */
   compress(src: Uint8Array, dst: Uint8Array, level: number): number;
 }
 
-/** What is used of the module's exports. Numbers are addresses and lengths. */
+/** The exports of the module that are used. Numbers are addresses and lengths. */
 interface ZstdCalls {
   readonly memory: WebAssembly.Memory;
   readonly malloc: (length: number) => number;
@@ -37,16 +37,16 @@ interface ZstdCalls {
   ) => number;
 }
 
-/** ZSTD_error_dstSize_tooSmall, as an error's return value. */
+/** ZSTD_error_dstSize_tooSmall, as a return value. */
 const TOO_SMALL = -70;
-/** WebAssembly memory cannot shrink: an instance that grew beyond this is not kept. Bytes. */
+/** A larger instance is not kept, because WebAssembly memory cannot shrink. Bytes. */
 const MAX_IDLE_MEMORY = 128 * 1024 * 1024;
 const PAGE = 65_536;
 
 let loading: Promise<void> | undefined;
 let library: ZstdLibrary | undefined;
 
-/** Loads the library, once. It is larger than all of the other kernels and imported only when it is needed. */
+/** Loads the library once. It is larger than all other kernels together, so it is imported only when it is needed. */
 export function loadZstd(): Promise<void> {
   loading ??= compileZstd().then(
     ({ module, names }) => {
@@ -72,14 +72,14 @@ export function zstdLibrary(): ZstdLibrary {
   return library;
 }
 
-/** Bytes that a zstd frame takes beside its blocks, at most, and what a block of 128 KiB takes beside its data. */
+/** Most bytes of a zstd frame besides its blocks. The header of each block of 128 KiB comes on top. */
 const FRAME_OVERHEAD = 64;
 
 /**
  * Encodes one zstd frame with its content size.
  *
  * @param level zstd's own, 1 to 22
- * @throws LIMIT without enough memory for it
+ * @throws LIMIT if there is not enough memory
  */
 export async function encodeZstdStream(bytes: Uint8Array, level: number): Promise<Uint8Array> {
   await loadZstd();
@@ -116,16 +116,16 @@ function makeLibrary(module: WebAssembly.Module, names: ZstdNames): ZstdLibrary 
   };
 }
 
-/** Bytes from which a stream is worth a call of Node's zstd, which makes and destroys a context each time. */
+/** Shortest stream for Node's zstd, which makes and destroys a context in each call. Bytes. */
 const LEAST_FOR_HOST = 64 << 10;
 
-/** What is used of `node:zlib`. @see https://nodejs.org/api/zlib.html#zlibzstdcompresssyncbuffer-options */
+/** The used part of `node:zlib`. @see https://nodejs.org/api/zlib.html#zlibzstdcompresssyncbuffer-options */
 interface NodeZlib {
   readonly zstdCompressSync?: (src: Uint8Array, options: object) => Uint8Array;
   readonly constants: { readonly ZSTD_c_compressionLevel: number };
 }
 
-/** Compresses as {@link ZstdLibrary} does: twice as fast. Where the versions agree, the bytes do too. */
+/** Compresses like {@link ZstdLibrary}, twice as fast. The bytes are the same if the zstd versions are. */
 const hosts: ZstdLibrary["compress"] | undefined = findHosts();
 
 function findHosts(): ZstdLibrary["compress"] | undefined {
@@ -137,8 +137,8 @@ function findHosts(): ZstdLibrary["compress"] | undefined {
   return (src, dst, level) => {
     const frame = encode(src, {
       params: { [ZSTD_c_compressionLevel]: level },
-      pledgedSrcSize: src.length, // else the frame does not say how long its data are
-      chunkSize: dst.length + 64, // in one piece where it fits
+      pledgedSrcSize: src.length, // otherwise the frame does not contain its content size
+      chunkSize: dst.length + 64, // one piece, if it fits
     });
     if (frame.length > dst.length) return -1;
     dst.set(frame);
@@ -154,7 +154,7 @@ function makeInstance(module: WebAssembly.Module, names: ZstdNames): ZstdCalls {
       name === names.resizeHeap
         ? (length: number) => grow(memory, length >>> 0)
         : () => {
-            // Exits and timers, of which zstd has none.
+            // Exits and timers, which zstd does not have.
             throw new SuperchunkError("LIMIT", "the zstd encoder gave up, most likely for want of memory.");
           };
   }
@@ -171,14 +171,14 @@ function makeInstance(module: WebAssembly.Module, names: ZstdNames): ZstdCalls {
   };
 }
 
-/** Gives the memory at least `length` bytes; 1, or 0 where the engine has no more. */
+/** Grows the memory to at least `length` bytes. Returns 1, or 0 if the engine has no more. */
 function grow(memory: WebAssembly.Memory | undefined, length: number): number {
   if (memory === undefined) return 0;
   try {
     memory.grow(Math.ceil((length - memory.buffer.byteLength) / PAGE));
     return 1;
   } catch {
-    // The library reports it as its own error, which becomes ours.
+    // The library reports this as its own error, which is converted to ours.
     return 0;
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Lets a chunk go on: its whole blocks are copied, and only what comes behind them is encoded.
+ * Extends a chunk: copies its whole blocks, and encodes only the data after them.
  *
  * Knows the container; must not know what is added, nor why.
  * @see FORMAT.md [FB]
@@ -13,17 +13,20 @@ import { type EncodeSettings, settleEncode } from "../encode/encode-settings.ts"
 import { HEADER_LENGTH } from "../header.ts";
 import type { ChunkHeader, EncodeOptions } from "../types.ts";
 
-/** Blocks may be so many times shorter than an encoder would make them: more of them would slow their readers down. */
+/**
+ * The chunk's blocks may be this many times smaller than an encoder would make them; still smaller ones would
+ * slow down readers.
+ */
 const SHORTER = 4;
 
 /**
- * The chunk with `added` behind its data. Blocks keep the chunk's own filter and size.
+ * Returns the chunk with `added` after its data. Blocks keep the chunk's own filter and size.
  *
- * @param options for what is encoded; default: the chunk's own compressor, filter and typesize, level 5
- * @returns undefined where this does not do, and all data are to be encoded again: another compressor or filter is asked for,
- * the blocks are too short for so much data, or what is added does not compress
- * @throws TRUNCATED, BAD_FIELD, BAD_CHUNK where the chunk is damaged, as far as it is looked at; UNSUPPORTED for other
- * versions of Blosc; BAD_ARGUMENT, LIMIT
+ * @param options for the encoded part; default: the chunk's own compressor, filter and typesize, level 5
+ * @returns undefined if all data must be encoded again: the options name another compressor or filter, the
+ * blocks are too small for this much data, or the added data do not compress
+ * @throws TRUNCATED, BAD_FIELD, BAD_CHUNK if the chunk is damaged, as far as it is read; UNSUPPORTED for
+ * other versions of Blosc; BAD_ARGUMENT, LIMIT
  */
 export async function extendChunk(
   chunk: Uint8Array,
@@ -50,7 +53,7 @@ export async function extendChunk(
   );
 }
 
-/** True where blocks as those of the chunk are what is asked for. */
+/** True if the chunk's blocks fit the requested settings. */
 function isAlike({ compressor, shuffle, typesize, blocksize }: ChunkHeader, asked: EncodeSettings): boolean {
   const { cname } = asked;
   return (
@@ -63,7 +66,7 @@ function isAlike({ compressor, shuffle, typesize, blocksize }: ChunkHeader, aske
   );
 }
 
-/** What follows the whole blocks: the data of a shorter last one, then `added`. */
+/** The data after the whole blocks: those of a shorter last block, then `added`. */
 async function joinRest(
   chunk: Uint8Array,
   { nbytes, compressor }: ChunkHeader,
@@ -78,14 +81,14 @@ async function joinRest(
   return rest;
 }
 
-/** Some of a chunk's first blocks. */
+/** The first `count` blocks of a chunk. */
 interface Blocks {
   readonly chunk: Uint8Array;
   readonly header: ChunkHeader;
   readonly count: number;
 }
 
-/** A chunk of the blocks of all parts, with the header of the first and data of `nbytes` bytes. */
+/** A chunk of the blocks of all parts, with the header of the first and `nbytes` decoded bytes. */
 function joinBlocks(parts: readonly Blocks[], nbytes: number): Uint8Array<ArrayBuffer> {
   const blocks = parts.flatMap(({ chunk, header, count }) => {
     const { starts, ends } = readBlockTable(chunk, header);

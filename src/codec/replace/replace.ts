@@ -1,6 +1,6 @@
 /**
- * Replaces some of a chunk's data: only the blocks that hold them are encoded again, and of a block in streams only the
- * streams; all other compressed bytes are copied.
+ * Replaces some of a chunk's data. Encodes only the blocks that hold them, and of a block in streams only the
+ * changed streams; copies all other compressed bytes.
  *
  * Knows which blocks are touched.
  * @see FORMAT.md [FB]
@@ -32,13 +32,17 @@ import { blockLength, HEADER_LENGTH, headLength } from "../header.ts";
 import { SLACK } from "../kernel-module.ts";
 import type { ByteEdit, ChunkHeader, EncodeOptions } from "../types.ts";
 
-// Rewrites one block of a chunk. A byte of a shuffled block lies in one of its streams: a stream that is stored is changed
-// where it lies, a compressed one is decoded, changed and encoded, the others are copied. Must not know headers.
+// Rewrites one block of a chunk. A byte of a shuffled block is in one of its streams. A stored stream is
+// changed in place, a compressed one is decoded, changed and encoded, and all others are copied. Must not
+// know headers.
 
-/** Where one byte of so many is replaced, single bytes are not looked up any more: the block, or stream, is encoded again. */
+/**
+ * If at least one byte in this many is replaced, the whole block, or stream, is encoded again instead of
+ * looking for single bytes.
+ */
 const SHARE = 4;
 
-/** `length` new bytes from `at` on: those of `bytes` from `from` on, over and over. */
+/** Replacement of `length` bytes from `at` on: the bytes of `bytes` from `from` on, repeated. */
 interface Piece {
   readonly at: number;
   readonly length: number;
@@ -56,7 +60,7 @@ function putPiece({ at, length, bytes, from }: Piece, target: Uint8Array, base: 
   }
 }
 
-/** A block of `length` decoded bytes in `nstreams` streams, and what is put into it. */
+/** A block of `length` decoded bytes in `nstreams` streams, and the pieces to write into it. */
 interface ChangedBlock {
   readonly block: number;
   readonly length: number;
@@ -64,7 +68,7 @@ interface ChangedBlock {
   readonly pieces: readonly Piece[];
 }
 
-/** A chunk that is rewritten, and how its blocks are encoded. */
+/** A chunk that is rewritten, and the settings for encoding its blocks. */
 interface ParsedChunk {
   readonly chunk: Uint8Array;
   readonly header: ChunkHeader;
@@ -72,16 +76,16 @@ interface ParsedChunk {
   readonly settings: EncodeSettings;
 }
 
-/** One stream of a block: where its bytes lie in the chunk, and what becomes of it. */
+/** One stream of a block: its place in the chunk, and its state. */
 interface Stream {
   readonly start: number;
   readonly length: number;
   readonly isStored: boolean;
-  /** Bytes that are replaced. */
+  /** Number of replaced bytes. */
   changes: number;
-  /** It lies decoded in the encoder's memory. */
+  /** True if it is decoded in the encoder's memory. */
   isLoaded: boolean;
-  /** Where its bytes lie in the new chunk. */
+  /** Its offset in the new chunk. */
   to: number;
 }
 
@@ -95,7 +99,7 @@ class BlockRewriter {
   readonly #layout: EncodeLayout;
   readonly #encodeStream: StreamEncoder;
 
-  /** @param longest bytes of the longest block that is to be rewritten: what its compressed bytes can stand for */
+  /** @param longest decoded bytes of the longest block to rewrite, already checked against its compressed bytes */
   constructor(
     { chunk, header, table, settings }: ParsedChunk,
     kernel: DecodeKernel,
@@ -108,22 +112,23 @@ class BlockRewriter {
     this.#settings = settings;
     this.#encoder = encoder;
     this.#decoder = makeBlockDecoder(kernel, header, kernel.base);
-    // A block at a time: its streams, each behind its length.
+    // Room for one block: its streams, each after its length.
     this.#layout = encoder.layOut(longest, longest + 4 * header.typesize);
     this.#encodeStream = streamEncoder(settings, encoder, this.#layout);
   }
 
   /**
-   * Writes the block of `length` decoded bytes, with `pieces` put into it, to `target`. The caller has checked that its
-   * compressed bytes can stand for so many. Returns where the chunk goes on, or undefined where the block does not fit.
+   * Writes the block of `length` decoded bytes, with `pieces` written into it, to `target`. The caller has
+   * checked that its compressed bytes can expand to `length`. Returns the offset after the block, or
+   * undefined if the block does not fit.
    *
-   * @throws BAD_CHUNK, BAD_FIELD where the block is damaged
+   * @throws BAD_CHUNK, BAD_FIELD if the block is damaged
    */
   rewrite(block: number, length: number, pieces: readonly Piece[], target: Target): number | undefined {
     const { shuffle, typesize, split, blocksize } = this.#header;
     const nstreams = split && length === blocksize ? typesize : 1;
     const changes = pieces.reduce((sum, piece) => sum + piece.length, 0);
-    // Bits of one element lie everywhere in a block of shuffled bits.
+    // With bit shuffle, the bits of one element are spread over the whole block.
     if (changes * SHARE >= length || (shuffle === "bitshuffle" && length >= typesize))
       return this.#encodeBlock({ block, length, nstreams, pieces }, target);
     return this.#replaceInStreams({ block, length, nstreams, pieces }, target);
@@ -195,10 +200,13 @@ class BlockRewriter {
     return at;
   }
 
-  /** Calls a function with the stream, its index, the place in it and the value of each new byte, in order. */
+  /**
+   * Returns a function that visits each new byte in order, with its stream, the stream's index, the offset in
+   * it, and the value.
+   */
   #walk(length: number, streamLength: number, streams: readonly Stream[]) {
     const { shuffle, typesize } = this.#header;
-    // The rest of a block behind its last whole element is not shuffled.
+    // Bytes after the last whole element of a block are not shuffled.
     const elements = shuffle === "shuffle" ? Math.floor(length / typesize) : 0;
     const shuffled = elements * typesize;
     return (
@@ -253,7 +261,7 @@ class BlockRewriter {
   }
 }
 
-/** A chunk of stored data is encoded again where one byte of so many is replaced: it may compress now. */
+/** If at least one byte in this many of a stored chunk is replaced, the chunk is encoded again: it may compress now. */
 const STORED_SHARE = 4;
 
 /**
@@ -297,7 +305,7 @@ function replaceAll(
   return out === undefined ? encodeSync(data, options) : encodeInto(data, out, options);
 }
 
-/** Stored data are changed where they lie, unless they may compress now. */
+/** Changes stored data in place, unless they may compress now. */
 function replaceStored(
   chunk: Uint8Array,
   { nbytes, ctbytes }: ChunkHeader,
@@ -313,7 +321,10 @@ function replaceStored(
   return place;
 }
 
-/** Copies the blocks that no piece touches, and rewrites the others; undefined where this does not do. */
+/**
+ * Copies the blocks that no piece touches, and rewrites the others. Returns undefined if all data must be
+ * encoded again.
+ */
 function replaceEncoded(
   chunk: Uint8Array,
   header: ChunkHeader,
@@ -324,7 +335,7 @@ function replaceEncoded(
   const { compressor, nblocks, nbytes } = header;
   const cname = asked.cname === "lz4hc" ? "lz4" : asked.cname;
   if (asked.stored || cname !== compressor) return undefined;
-  // The blocks of one chunk are filtered and split in the same way.
+  // All blocks of a chunk have the same filter and split.
   const { shuffle, typesize, blocksize, split } = header;
   const settings: EncodeSettings = { ...asked, shuffle, typesize, blocksize, nblocks, split };
   const table = readBlockTable(chunk, header);
@@ -353,7 +364,7 @@ function replaceEncoded(
         if (next === undefined) return undefined;
         at = next;
       }
-      // As the encoder has it: what would be as long as the stored data is stored.
+      // Like the encoder: a chunk that is not shorter than a stored one is stored.
       if (at >= HEADER_LENGTH + nbytes) return undefined;
       view.setUint32(12, at, true);
       return out.subarray(0, at);
@@ -364,8 +375,9 @@ function replaceEncoded(
 }
 
 /**
- * Bytes that the new chunk needs at most: those of the old one, and each block that is rewritten as it is, in streams. Told
- * by what the chunk has, and not by its header: of the blocks it must be known that their bytes can stand for them.
+ * Most bytes of the new chunk: those of the old one, plus each rewritten block stored in streams. Block
+ * lengths count only after checking that the blocks' bytes can expand to them, because a header may claim
+ * anything.
  */
 function roomFor(header: ChunkHeader, touched: readonly number[]): number {
   const { ctbytes, nbytes, typesize } = header;
@@ -373,7 +385,7 @@ function roomFor(header: ChunkHeader, touched: readonly number[]): number {
   return Math.min(most, HEADER_LENGTH + nbytes);
 }
 
-/** Where the chunk goes on behind the block; undefined where it does not fit. */
+/** Copies a block. Returns the offset after it; undefined if it does not fit. */
 function copyBlock(
   chunk: Uint8Array,
   { starts, ends }: BlockTable,
@@ -386,7 +398,7 @@ function copyBlock(
   return target + bytes.length;
 }
 
-/** The pieces by block, cut where blocks end, in their order. */
+/** Cuts the pieces at block ends. Returns them by block, in their order. */
 function cutPieces(pieces: readonly Piece[], blocksize: number): Map<number, Piece[]> {
   const byBlock = new Map<number, Piece[]>();
   for (const { at, length, bytes } of pieces) {

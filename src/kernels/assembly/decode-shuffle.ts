@@ -223,7 +223,7 @@ function bitunshuffleFew(streams: usize, dst: usize, row: usize, typesize: usize
 /** Addresses of a block's streams, 32 bits each. */
 const STREAMS = memory.data(4 * 255, 16);
 
-/** Where the host puts the addresses of streams that do not lie one behind the other. */
+/** Where the host puts the addresses of streams that do not lie one after the other. */
 export function streamTable(): usize {
   return STREAMS;
 }

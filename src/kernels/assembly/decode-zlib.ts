@@ -29,7 +29,7 @@ const DISTANCE_BASES = memory.data<u16>([
   1,2,3,4,5,7,9,13,17,25,33,49,65,97,129,193,257,385,513,769,1025,1537,2049,3073,4097,6145,8193,12289,16385,24577,
 ]);
 
-/** Builds the table of a canonical Huffman code from the lengths of its codes; false where they are not a code. */
+/** Builds the table of a canonical Huffman code from the lengths of its codes; false if they are not a code. */
 export function buildTable(table: usize, width: u32, lengths: usize, count: u32, kind: u32): bool {
   memory.fill(COUNTS, 0, 64);
   for (let i: u32 = 0; i < count; i++) {

@@ -300,7 +300,7 @@ async function keepBytes(
 /** Devices, and whether files on them can share blocks. */
 const SHARING = new Map<number, boolean>();
 
-/** Makes a file the same as another one without copying bytes. False where the file system cannot. */
+/** Makes a file the same as another one without copying bytes. False if the file system cannot. */
 async function shareBlocks(from: string, to: string): Promise<boolean> {
   const { dev } = await fs.promises.stat(from);
   const can = SHARING.get(dev) ?? (await tryToShare(from, to));
@@ -373,7 +373,7 @@ export class SteadyStore extends FolderReader {
     );
   }
 
-  /** `length` bytes at each of the offsets, one behind the other; undefined where the object is absent or ends before. */
+  /** `length` bytes at each of the offsets, one after the other; undefined if the object is absent or ends before. */
   readEach(key: string, offsets: readonly number[], length: number): Uint8Array | undefined {
     return this.usingNow(key, "reading", ({ fd }) => {
       const bytes = new Uint8Array(offsets.length * length);

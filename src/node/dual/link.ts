@@ -75,7 +75,7 @@ async function liveAt(
   return { isLive: false, room: await loadLive() };
 }
 
-/** True where the folder is an array that keeps itself a Zarr array. Loads nothing that writes arrays. */
+/** True if the folder is an array that keeps itself a Zarr array. Loads nothing that writes arrays. */
 async function isLiveAt(path: string): Promise<boolean> {
   const store = new SteadyStore(resolve(path));
   try {

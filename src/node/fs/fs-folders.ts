@@ -37,9 +37,9 @@ export class Folders {
   }
 
   /**
-   * The real path of a folder, or undefined where there is none.
+   * The real path of a folder, or undefined if there is none.
    *
-   * @throws UNSAFE_PATH where a link on the way leads out of the root
+   * @throws UNSAFE_PATH if a link on the way leads out of the root
    */
   find(folder: string): string | undefined {
     const known = this.#known.get(folder);
@@ -54,7 +54,7 @@ export class Folders {
     this.#known.set(folder, path);
   }
 
-  /** The path of an object in its real folder, or undefined where the folder does not exist. The object need not exist. */
+  /** The path of an object in its real folder, or undefined if the folder does not exist. The object need not exist. */
   locate(key: string): string | undefined {
     const { folder, name } = splitKey(key);
     const parent = this.find(folder);
@@ -62,9 +62,9 @@ export class Folders {
   }
 
   /**
-   * The real path behind a symbolic link at `path`, or undefined where the link itself is gone meanwhile.
+   * The real path behind a symbolic link at `path`, or undefined if the link itself is gone meanwhile.
    *
-   * @throws UNSAFE_PATH where it leads out of the root, or in a circle; INCOMPLETE where it leads to nothing: what it
+   * @throws UNSAFE_PATH if it leads out of the root, or in a circle; INCOMPLETE if it leads to nothing: what it
    * stood for is lost, and must not pass for what was never stored
    */
   follow(path: string, key: string): string | undefined {
@@ -202,7 +202,7 @@ export class Folders {
     await this.#makeOne(path, parent, durable);
   }
 
-  /** False where something is there already: another writer made it, or a file is in the way, so the caller looks. */
+  /** False if something is there already: another writer made it, or a file is in the way, so the caller looks. */
   async #makeOne(path: string, parent: string, durable: boolean): Promise<boolean> {
     try {
       fs.mkdirSync(path);
@@ -237,7 +237,7 @@ function removeFolder(path: string): void {
   }
 }
 
-/** What is at a path itself, links not followed; undefined where nothing is. */
+/** What is at a path itself, links not followed; undefined if nothing is. */
 export function lstat(path: string): fs.Stats | undefined {
   try {
     return fs.lstatSync(path, { throwIfNoEntry: false });
@@ -276,7 +276,7 @@ const FOLDER = fs.constants.O_RDONLY | (fs.constants.O_DIRECTORY ?? 0) | (fs.con
 /** `details.field` of the error of a sync that failed. */
 const FIELD = "sync";
 
-/** True where an error says that something may be lost that was written before. */
+/** True if an error says that something may be lost that was written before. */
 function isLostWrite(error: unknown): error is SuperchunkError {
   return isSuperchunkError(error) && error.details.field === FIELD;
 }
@@ -285,7 +285,7 @@ function isLostWrite(error: unknown): error is SuperchunkError {
 class Durability {
   #failure: SuperchunkError | undefined;
 
-  /** Throws `IO` where an earlier sync failed. */
+  /** Throws `IO` if an earlier sync failed. */
   assert(): void {
     if (this.#failure === undefined) return;
     const { path, found } = this.#failure.details;

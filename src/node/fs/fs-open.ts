@@ -92,13 +92,13 @@ export function systemCode(error: unknown): string | undefined {
   return typeof code === "string" ? code : undefined;
 }
 
-/** True where the error says that there is nothing at a path, or that a part of the path is not a folder. */
+/** True if the error says that there is nothing at a path, or that a part of the path is not a folder. */
 export function isAbsence(error: unknown): boolean {
   const code = systemCode(error);
   return code === "ENOENT" || code === "ENOTDIR";
 }
 
-/** What lies at a path; undefined where nothing does, or where a part of the path is a file. */
+/** What lies at a path; undefined if nothing does, or where a part of the path is a file. */
 export function statIfThere(path: string): fs.Stats | undefined {
   try {
     return fs.statSync(path, { throwIfNoEntry: false });
@@ -108,7 +108,7 @@ export function statIfThere(path: string): fs.Stats | undefined {
   }
 }
 
-/** True where too many files are open, in this process or on this machine. */
+/** True if too many files are open, in this process or on this machine. */
 export function isHandleShortage(error: unknown): boolean {
   const code = systemCode(error);
   return code === "EMFILE" || code === "ENFILE";

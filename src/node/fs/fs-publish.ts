@@ -81,7 +81,7 @@ export function describeFile(info: Pick<fs.BigIntStats, "size" | "mtimeNs" | "in
  * system compares and swaps: the version is compared right before the rename, and a writer that comes in between is
  * overwritten. Hence the lock of the array layer.
  *
- * @throws CONFLICT where a condition fails; UNSUPPORTED for `ifAbsent` on a file system without hard links (FAT)
+ * @throws CONFLICT if a condition fails; UNSUPPORTED for `ifAbsent` on a file system without hard links (FAT)
  */
 export async function publishFile(publication: Publication): Promise<ObjectInfo> {
   return (await draftFile(publication)).publish();

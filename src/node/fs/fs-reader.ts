@@ -188,7 +188,7 @@ export class FolderReader implements ReadableStore {
     return this.close();
   }
 
-  /** Does something at once with the open file that a key leads to; undefined where there is none. */
+  /** Does something at once with the open file that a key leads to; undefined if there is none. */
   protected usingNow<T>(key: string, doing: string, use: (handle: Handle) => T): T | undefined {
     const handle = this.#acquireNow(key);
     if (handle === undefined) return undefined;
@@ -201,7 +201,7 @@ export class FolderReader implements ReadableStore {
     }
   }
 
-  /** Size and version of the file that a key leads to, undefined where there is none. */
+  /** Size and version of the file that a key leads to, undefined if there is none. */
   protected describeObject(key: string): ObjectInfo | undefined {
     this.checkKey(key);
     const path = this.folders.locate(key);
@@ -217,7 +217,7 @@ export class FolderReader implements ReadableStore {
     return isLink ? { ...describeFile(info), isLink } : describeFile(info);
   }
 
-  /** The path of what a key leads to, a link in its last part followed; undefined where nothing is. */
+  /** The path of what a key leads to, a link in its last part followed; undefined if nothing is. */
   protected realPath(key: string): string | undefined {
     this.checkKey(key);
     const path = this.folders.locate(key);
@@ -257,7 +257,7 @@ export class FolderReader implements ReadableStore {
     }
   }
 
-  /** The path of a key in its real folder, undefined where the folder does not exist. */
+  /** The path of a key in its real folder, undefined if the folder does not exist. */
   #locateNow(key: string): string | undefined {
     this.checkKey(key);
     try {
@@ -267,7 +267,7 @@ export class FolderReader implements ReadableStore {
     }
   }
 
-  /** Opens the file that a key leads to, undefined where there is none; looks at it once in a turn. */
+  /** Opens the file that a key leads to, undefined if there is none; looks at it once in a turn. */
   #acquireNow(key: string): Handle | undefined {
     this.checkKey(key);
     try {
@@ -410,7 +410,7 @@ function isText(bytes: Uint8Array): boolean {
   return Buffer.from(Buffer.from(bytes).toString()).equals(bytes);
 }
 
-/** What is at a path itself, with exact times; undefined where nothing is. */
+/** What is at a path itself, with exact times; undefined if nothing is. */
 function lookAt(path: string): fs.BigIntStats | undefined {
   try {
     return fs.lstatSync(path, { bigint: true, throwIfNoEntry: false });

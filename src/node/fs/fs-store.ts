@@ -280,7 +280,7 @@ export class FileStore extends FolderReader implements WritableStore {
   }
 }
 
-// Writing pieces to an open file one behind another.
+// Writing pieces to an open file one after another.
 //
 // Knows short writes, gathering and writing behind; must not know names.
 

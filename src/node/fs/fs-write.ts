@@ -34,12 +34,12 @@ export class DirectAccess {
     this.#isRefused = flag === 0;
   }
 
-  /** False where it is known that files have to go through the cache. */
+  /** False if it is known that files have to go through the cache. */
   get isWorthTrying(): boolean {
     return !this.#isRefused;
   }
 
-  /** Opens a file for direct writes a second time; undefined where that is not possible. */
+  /** Opens a file for direct writes a second time; undefined if that is not possible. */
   async open(path: string): Promise<FileHandle | undefined> {
     try {
       return await fs.promises.open(path, fs.constants.O_WRONLY | fs.constants.O_NOFOLLOW | this.#flag);
@@ -56,7 +56,7 @@ export class DirectAccess {
   }
 }
 
-/** True where an error says that the system cannot write directly in this way. */
+/** True if an error says that the system cannot write directly in this way. */
 function isRefusal(error: unknown): boolean {
   const code = systemCode(error);
   return code === "EINVAL" || code === "ENOTSUP" || code === "EOPNOTSUPP";

@@ -49,7 +49,7 @@ const MAX_TRIES = 20;
  * Takes the lock, making the file and its folder. A lock whose holder is proven dead (this host, and restarted since,
  * or without such a process) is taken over.
  *
- * @throws CONFLICT naming the holder; UNSUPPORTED where a pipe, a socket or a device is in its place; READ_ONLY, NO_SPACE, IO
+ * @throws CONFLICT naming the holder; UNSUPPORTED if a pipe, a socket or a device is in its place; READ_ONLY, NO_SPACE, IO
  */
 export async function acquireLock(path: string, options: LockOptions = {}): Promise<FileLock> {
   const me = describeMyself();
@@ -138,7 +138,7 @@ function heldLock(path: string, me: LockHolder): FileLock {
   };
 }
 
-/** Makes the file with its text at once, so that no process sees it empty; false where there is one. */
+/** Makes the file with its text at once, so that no process sees it empty; false if there is one. */
 function makeFile(path: string, text: string): boolean {
   const temporary = join(dirname(path), temporaryName(basename(path)));
   try {

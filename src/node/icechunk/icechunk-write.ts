@@ -53,7 +53,7 @@ export interface IcechunkResult extends ReferenceResult {
  * compared again, Icechunk has found a container for each, and samples were read back; until then it is as it was.
  *
  * Throws `CONFLICT` for a repository that is there, unless `update`, and where another writer was faster;
- * `UNSAFE_PATH` for objects outside of the containers; `STALE` where an object changed meanwhile.
+ * `UNSAFE_PATH` for objects outside of the containers; `STALE` if an object changed meanwhile.
  */
 export async function writeIcechunk(
   plans: AsyncIterable<ReferencePlan>,

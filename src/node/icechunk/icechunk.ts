@@ -316,7 +316,7 @@ export class Draft {
     return this.#session.flush(message);
   }
 
-  /** Shows a snapshot of {@link finish} on the branch. Throws `CONFLICT` where another writer was faster. */
+  /** Shows a snapshot of {@link finish} on the branch. Throws `CONFLICT` if another writer was faster. */
   async publish(snapshot: string): Promise<void> {
     try {
       await this.#repository.resetBranch(this.#branch, snapshot, this.#base);

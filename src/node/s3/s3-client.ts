@@ -13,7 +13,7 @@ export type S3Module = typeof import("@aws-sdk/client-s3");
 const CONNECT_MS = 10_000;
 const STALL_MS = 60_000;
 
-/** Loads the SDK. Throws `UNSUPPORTED` where it is not installed. */
+/** Loads the SDK. Throws `UNSUPPORTED` if it is not installed. */
 export async function loadS3(): Promise<S3Module> {
   try {
     return await import("@aws-sdk/client-s3");
@@ -86,7 +86,7 @@ export function makeClient({ S3Client }: S3Module, options: S3ClientOptions): S3
 interface S3Failure {
   /** The server's or the SDK's name of it: `NoSuchKey`, `AccessDenied`, `TimeoutError`. */
   readonly name: string;
-  /** Undefined where there was no answer. */
+  /** Undefined if there was no answer. */
   readonly status: number | undefined;
 }
 

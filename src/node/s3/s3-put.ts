@@ -27,7 +27,7 @@ export interface PutPlace {
   readonly turns: Turns;
 }
 
-/** Puts an object. Throws `CONFLICT` where its condition does not hold, else what the SDK throws. */
+/** Puts an object. Throws `CONFLICT` if its condition does not hold, else what the SDK throws. */
 export async function putObject(
   place: PutPlace,
   source: PutSource,

@@ -228,7 +228,7 @@ export class S3Store implements WritableStore {
     return this.#connection;
   }
 
-  /** The bytes of an object or of a range; undefined where the object does not exist. */
+  /** The bytes of an object or of a range; undefined if the object does not exist. */
   async #read(
     key: string,
     range: string | undefined,
@@ -265,7 +265,7 @@ export class S3Store implements WritableStore {
     });
   }
 
-  /** Sends a request when its turn comes; undefined where the server says that the object does not exist. */
+  /** Sends a request when its turn comes; undefined if the server says that the object does not exist. */
   async #send<T>(
     key: string,
     { signal }: StoreOptions,

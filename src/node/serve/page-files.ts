@@ -51,7 +51,7 @@ export type PageBody =
 /** What the page of a server is made of. */
 export class PageFiles {
   readonly #roots: readonly PageRoot[];
-  /** The page and where it lies; undefined where none was built. */
+  /** The page and where it lies; undefined if none was built. */
   readonly #built: { readonly html: string; readonly url: URL } | undefined;
   #list: { readonly found: Promise<readonly ListedArchive[]>; readonly at: number } | undefined;
 
@@ -72,12 +72,12 @@ export class PageFiles {
     return new PageFiles(roots);
   }
 
-  /** True where a path is one of the page's own. */
+  /** True if a path is one of the page's own. */
   static isOwn(path: string): boolean {
     return path.startsWith(PREFIX);
   }
 
-  /** The page itself; undefined where it was not built. `query`: of the request, which may name another server that the page is to read from. */
+  /** The page itself; undefined if it was not built. `query`: of the request, which may name another server that the page is to read from. */
   page(query: string): PageBody | undefined {
     const html = this.#built?.html
       .replaceAll(/(?<=src=")(?=page\.js")/g, `${PREFIX}page/`)

@@ -31,9 +31,9 @@ const GONE = new Error("the client has gone");
 /** What all answers of a server need. */
 export interface AnswerContext {
   readonly view: ZarrView;
-  /** The page at the root, and what it reads; undefined where there is none. */
+  /** The page at the root, and what it reads; undefined if there is none. */
   readonly page: PageFiles | undefined;
-  /** Archives as Parquet files; undefined where a view alone is served. */
+  /** Archives as Parquet files; undefined if a view alone is served. */
   readonly tables: ParquetView | undefined;
   readonly gate: Gate;
   readonly buffers: ServeBuffers;
@@ -486,7 +486,7 @@ function matches(list: string, etag: string, weak: boolean): boolean {
   return tags.some((tag) => tag === etag || (weak && tag.replace(/^W\//, "") === etag));
 }
 
-/** True where the client takes gzip. */
+/** True if the client takes gzip. */
 function takesGzip(headers: IncomingHttpHeaders): boolean {
   const codings = String(headers["accept-encoding"] ?? "").split(",");
   return codings.some((coding) => {

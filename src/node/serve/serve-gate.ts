@@ -90,7 +90,7 @@ export class Gate {
   }
 
   /**
-   * Waits for a place; undefined where the connection has too many requests that wait already. Throws the signal's
+   * Waits for a place; undefined if the connection has too many requests that wait already. Throws the signal's
    * reason once the client does not wait for the answer any more.
    */
   async enter(caller: Caller, signal: AbortSignal): Promise<Place | undefined> {

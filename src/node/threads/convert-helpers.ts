@@ -66,7 +66,7 @@ class HelperThread implements Helper {
   }
 }
 
-/** The threads for a conversion of files into a hierarchy of files; undefined where it must be done by the caller alone. */
+/** The threads for a conversion of files into a hierarchy of files; undefined if it must be done by the caller alone. */
 export function helpersFor(
   from: readonly string[],
   to: string,

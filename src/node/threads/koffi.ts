@@ -36,7 +36,7 @@ export class LoadingGate {
     }
   }
 
-  /** True where threads are about to be ended. */
+  /** True if threads are about to be ended. */
   get isClosed(): boolean {
     return Atomics.load(this.#cell, 0) >= CLOSED;
   }

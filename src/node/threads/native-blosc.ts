@@ -35,7 +35,7 @@ const MAX_OVERHEAD = 16;
 
 let loaded: Promise<NativeBlosc> | undefined;
 
-/** The system's libblosc, loaded once. Throws `UNSUPPORTED` where koffi or the library is not there. */
+/** The system's libblosc, loaded once. Throws `UNSUPPORTED` if koffi or the library is not there. */
 export function loadNativeBlosc(): Promise<NativeBlosc> {
   loaded ??= load(process.env["SUPERCHUNK_LIBBLOSC"]);
   loaded.catch(() => {

@@ -65,7 +65,7 @@ export function keepUntil(work: Promise<unknown>, buffer: ArrayBufferLike): void
   work.then(forget, forget);
 }
 
-/** The memory that another thread lent; undefined where koffi or the engine does not give it. */
+/** The memory that another thread lent; undefined if koffi or the engine does not give it. */
 export async function borrowMemory({ address, length }: LentMemory): Promise<ArrayBuffer | undefined> {
   try {
     return (await importKoffi()).view(address, length);
@@ -74,7 +74,7 @@ export async function borrowMemory({ address, length }: LentMemory): Promise<Arr
   }
 }
 
-/** Throws where koffi is not there, or tells no addresses, or the engine wants no memory that is not its own. */
+/** Throws if koffi is not there, or tells no addresses, or the engine wants no memory that is not its own. */
 async function load(): Promise<{ koffi: Koffi; advise: Advise | undefined }> {
   const koffi = await importKoffi();
   const probe = new Uint8Array(4096);

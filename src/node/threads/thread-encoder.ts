@@ -130,7 +130,7 @@ export class ThreadShardWriter implements ShardWriter {
     throw error;
   }
 
-  /** The items one behind the other in memory that threads share: moving it from thread to thread takes longer. */
+  /** The items one after the other in memory that threads share: moving it from thread to thread takes longer. */
   #copy({ model, items, counts }: WholeShard, length: number): SharedArrayBuffer {
     const buffer = this.#idle.take(length) ?? new SharedArrayBuffer(length);
     const bytes = new Uint8Array(buffer);

@@ -34,7 +34,7 @@ export type DecodeJob = (DecodePlaces | DecodeBytes) & {
   readonly blosc: BloscChoice;
   /** Each chunk gets a buffer of its own. */
   readonly own: boolean;
-  /** For all chunks, one behind the other; undefined: make one. */
+  /** For all chunks, one after the other; undefined: make one. */
   readonly output: ArrayBuffer | undefined;
   /** Where the chunks go instead, if the thread can write there: no buffers are in its reply then. */
   readonly targets: DirectTargets | undefined;
@@ -111,7 +111,7 @@ interface PackedPlaces {
 
 const NUMBERS = 6;
 
-/** True where both can be packed together. */
+/** True if both can be packed together. */
 export function packTogether(a: PlacedChunk, b: PlacedChunk): boolean {
   return a.checksum === b.checksum && a.prologue === b.prologue;
 }
@@ -192,7 +192,7 @@ export function directTargets(places: readonly PlacedChunk[], run: DecodeRun): T
   return { targets: { memory, places: offsets }, buffer };
 }
 
-/** In the thread: gives the place of one chunk after the other; undefined where the memory cannot be had there. */
+/** In the thread: gives the place of one chunk after the other; undefined if the memory cannot be had there. */
 export async function openTargets({
   memory,
   places,

@@ -113,7 +113,7 @@ export function encoderOf(options: ThreadOptions = {}): ChunkEncoder {
 }
 
 /**
- * What encodes and writes whole shards of Zarr arrays in folders, beside the calling thread; undefined where there are no
+ * What encodes and writes whole shards of Zarr arrays in folders, beside the calling thread; undefined if there are no
  * other threads. Throws `BAD_ARGUMENT`.
  */
 export function shardWriterOf(options: ThreadOptions = {}): ShardWriter | undefined {

@@ -56,7 +56,7 @@ export class WorkerPool<J = Job, R = Reply> {
     this.#limits = limits;
   }
 
-  /** True where threads run already. */
+  /** True if threads run already. */
   get isRunning(): boolean {
     return this.#threads.length > 0;
   }

@@ -29,7 +29,7 @@ export interface ColumnFacts {
   readonly nbytes: number;
   readonly nchunks: number;
   readonly chunkLength: number | undefined;
-  /** Values of a chunk along each dimension; undefined where chunks differ. */
+  /** Values of a chunk along each dimension; undefined if chunks differ. */
   readonly chunkShape: readonly number[] | undefined;
   /** Rows that a repair filled, as the archive says. */
   readonly filled?: readonly { readonly from: number; readonly to: number }[] | undefined;
@@ -176,7 +176,7 @@ export interface PlotData {
   /** Why the axis that was asked for is not taken. */
   readonly xNote?: string | undefined;
   readonly series: readonly Envelope[];
-  /** True where each row is a point. */
+  /** True if each row is a point. */
   readonly isExact: boolean;
   /** One in so many chunks was read. */
   readonly every: number;

@@ -27,7 +27,7 @@ const BYTE: DType = { kind: "uint", itemSize: 1, byteOrder: "none" };
 
 /** The archives of a source, opened when they are asked for and kept. */
 export class Sources {
-  /** True where each request goes over a network, to a server that is not the page's own. */
+  /** True if each request goes over a network, to a server that is not the page's own. */
   isFar = false;
   #places = new Map<string, () => Promise<Readable>>();
   readonly #opened = new Map<string, Promise<Opened>>();

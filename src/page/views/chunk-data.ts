@@ -30,7 +30,7 @@ export class ChunkData {
   /** Chunks that are not stored. */
   absent = 0;
 
-  /** True where cells that were there have other colours now, because bounds grew. */
+  /** True if cells that were there have other colours now, because bounds grew. */
   add(batch: ChunkBatch): boolean {
     const bounds = (): string => `${this.leastRatio} ${this.mostRatio} ${this.leastBytes} ${this.mostBytes}`;
     const before = bounds();

@@ -7,7 +7,7 @@ import { planeChoice, type Shown, sentenceOf } from "./view.ts";
 
 const KINDS = new Set(["int", "uint", "float", "bool"]);
 
-/** True where an array can be shown as a picture. */
+/** True if an array can be shown as a picture. */
 export function canPicture(column: ColumnFacts | undefined): boolean {
   return (
     column !== undefined &&

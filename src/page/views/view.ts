@@ -75,12 +75,12 @@ export function planeChoice(
 
 const KINDS = new Set(["int", "uint", "float", "bool", "datetime", "timedelta"]);
 
-/** True where a column's values are numbers or dates. */
+/** True if a column's values are numbers or dates. */
 export function hasNumbers({ dtype, shape }: ColumnFacts): boolean {
   return KINDS.has(dtype.kind) && dtype.itemSize <= 8 && shape.length > 0 && !shape.includes(0);
 }
 
-/** True where a column's values can be drawn as a line. */
+/** True if a column's values can be drawn as a line. */
 export function canPlot(column: ColumnFacts): boolean {
   return hasNumbers(column) && column.shape.length === 1;
 }

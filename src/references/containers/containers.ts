@@ -93,7 +93,7 @@ export class Containers implements Iterable<Container> {
     this.#put(checkContainer(Object.fromEntries(given) as unknown as Container));
   }
 
-  /** Removes a container that no reference needs. Throws `CONFLICT` where one of `locations` does, `NOT_FOUND`. */
+  /** Removes a container that no reference needs. Throws `CONFLICT` if one of `locations` does, `NOT_FOUND`. */
   remove(name: string, locations: Iterable<string>): void {
     const container = this.get(name);
     for (const location of locations) {
@@ -333,7 +333,7 @@ export class Locations {
   }
 }
 
-/** The folder that all locations have in common, with its final `/`; undefined where there is none. */
+/** The folder that all locations have in common, with its final `/`; undefined if there is none. */
 export function commonFolder(locations: Iterable<string>): string | undefined {
   let common: string | undefined;
   for (const location of locations) {

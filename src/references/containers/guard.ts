@@ -22,7 +22,7 @@ export interface Guard {
 /** Objects that are looked at again at a time. */
 const AT_ONCE = 16;
 
-/** The guard of an object. Throws `UNSUPPORTED` where its store tells neither an ETag nor a time. */
+/** The guard of an object. Throws `UNSUPPORTED` if its store tells neither an ETag nor a time. */
 export function guardOf(info: ObjectInfo, path: string): Guard {
   if (info.etag === undefined && info.modified === undefined) {
     throw new SuperchunkError(
@@ -40,7 +40,7 @@ export function guardOf(info: ObjectInfo, path: string): Guard {
   };
 }
 
-/** Compares an object with its guard. Throws `STALE` where it was changed since. */
+/** Compares an object with its guard. Throws `STALE` if it was changed since. */
 export function checkGuard(guard: Guard, info: ObjectInfo, path: string): void {
   const refuse = (field: string, expected: unknown, found: unknown): SuperchunkError =>
     new SuperchunkError(
@@ -85,7 +85,7 @@ export class SeenObjects {
     this.#store = store;
   }
 
-  /** Looks at an object before anything of it is read. Throws `INCOMPLETE` where it is not there. */
+  /** Looks at an object before anything of it is read. Throws `INCOMPLETE` if it is not there. */
   async see(key: string, options: StoreOptions): Promise<ObjectInfo> {
     const info = await this.#store.stat(key, options);
     if (info === undefined) throw this.#missing(key);
@@ -107,7 +107,7 @@ export class SeenObjects {
   }
 
   /**
-   * Looks again at objects, from the `n`-th seen on, whose `etags` were those. Throws `STALE` where one has changed
+   * Looks again at objects, from the `n`-th seen on, whose `etags` were those. Throws `STALE` if one has changed
    * meanwhile, or is gone.
    */
   async seeAgain(

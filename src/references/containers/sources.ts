@@ -16,7 +16,7 @@ export interface ReferredSource extends Guard {
 /** Name of the object in the folder of an array that each writer replaces. */
 const SIZES = "meta/sizes";
 
-/** The object of an array in a folder, `path` its key, as it is; undefined where there is none that tells of changes. */
+/** The object of an array in a folder, `path` its key, as it is; undefined if there is none that tells of changes. */
 export async function sourceOf(
   store: ReadableStore,
   path: string,

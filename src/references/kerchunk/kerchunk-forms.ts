@@ -183,7 +183,7 @@ function typeOf({ type, source }: ArrayJob): JsonValue {
 /** Data types that portable conversions make of others. */
 const ORIGINALS: Readonly<Record<string, string>> = { int64: "i8", uint32: "u4", uint8: "u1" };
 
-/** The bytes of a text. Throws `BAD_FIELD` where it is not base64. */
+/** The bytes of a text. Throws `BAD_FIELD` if it is not base64. */
 export function fromBase64(text: string, path: string): Uint8Array {
   let binary: string;
   try {

@@ -138,7 +138,7 @@ class JsonIndex implements ReferenceIndex {
 /** Files of rows that are kept decoded. */
 const KEPT_FILES = 8;
 
-/** A set in Parquet, below `prefix` of a store. Throws `NOT_FOUND` where there is none, `BAD_FIELD`. */
+/** A set in Parquet, below `prefix` of a store. Throws `NOT_FOUND` if there is none, `BAD_FIELD`. */
 export async function openKerchunkParquet(
   store: ReadableStore,
   prefix: string,
@@ -264,7 +264,7 @@ class ParquetIndex implements ReferenceIndex {
   }
 }
 
-/** Chunks of an array along each axis; undefined where its document does not say. */
+/** Chunks of an array along each axis; undefined if its document does not say. */
 function gridOf({ shape, chunks }: Readonly<Record<string, unknown>>): readonly number[] | undefined {
   if (!isCounts(shape) || !isCounts(chunks) || shape.length !== chunks.length) return undefined;
   return chunkCounts({ shape, chunk_grid: { configuration: { chunk_shape: chunks } } });
@@ -345,7 +345,7 @@ export class ParquetRows {
     this.count = count;
   }
 
-  /** The value of a column in a row; undefined where there is none. */
+  /** The value of a column in a row; undefined if there is none. */
   value(column: string, row: number): unknown {
     const piece = this.#columns.get(column)?.find(({ rowStart, rowEnd }) => row >= rowStart && row < rowEnd);
     return piece?.columnData[row - piece.rowStart];

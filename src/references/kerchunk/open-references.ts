@@ -74,7 +74,7 @@ export function containersKey(path: string): string {
   return `${path.replace(/\.json$/, "")}.containers.json`;
 }
 
-/** The containers kept beside references, with the version of their file; undefined where there is none. */
+/** The containers kept beside references, with the version of their file; undefined if there is none. */
 export async function keptContainers(
   store: ReadableStore,
   path: string,
@@ -223,7 +223,7 @@ async function* listKeys(keys: Iterable<string>, folder: string): AsyncGenerator
   }
 }
 
-/** Throws `BAD_FIELD` where what was read through the references is not what the source holds. */
+/** Throws `BAD_FIELD` if what was read through the references is not what the source holds. */
 export function assertSame(found: Uint8Array | undefined, wanted: Uint8Array, key: string): void {
   if (isEqual(found, wanted)) return;
   throw new SuperchunkError(

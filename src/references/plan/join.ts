@@ -38,7 +38,7 @@ import { type GuardedObject, ScannedObjects } from "./scanned-objects.ts";
  * Joins the plans of several archives, in their order: arrays of the same path become one. All must have the same
  * arrays, of the same type, the same further dimensions and the same codecs.
  *
- * Throws `BAD_ARGUMENT` where they differ, `UNSUPPORTED` where a chunk in the middle is short and the grid is regular, or a
+ * Throws `BAD_ARGUMENT` if they differ, `UNSUPPORTED` if a chunk in the middle is short and the grid is regular, or a
  * shard in the middle is not whole.
  */
 export function joinPlans(plans: readonly ReferencePlan[], options: ReferenceOptions = {}): ReferencePlan {

@@ -97,7 +97,7 @@ interface JoinedPlace {
 
 /**
  * Chunks that the state of an array had whose document is `before`, of `count` now; `rows` of a chunk along the first
- * axis, where that is how the array grows. Undefined where it is not an earlier state.
+ * axis, where that is how the array grows. Undefined if it is not an earlier state.
  */
 export function grownChunks(
   before: JsonObject,
@@ -231,7 +231,7 @@ export class PlannedArray implements ReferencedArray {
 
   /**
    * Chunks that an earlier state of this array had, as its document says: those before are still the same chunks.
-   * Undefined where the document is that of another array, or of one that was longer.
+   * Undefined if the document is that of another array, or of one that was longer.
    */
   chunksOf(before: JsonObject): number | undefined {
     const layout = this.#layout;
@@ -427,7 +427,7 @@ export function sourceOf({ source: { archive } }: ArrayJob): string {
   return archive.store.describe(archive.path);
 }
 
-/** Throws `UNSUPPORTED` where chunks would have to be compressed again: that is a copy, not references. */
+/** Throws `UNSUPPORTED` if chunks would have to be compressed again: that is a copy, not references. */
 function assertReferable({ recodes, source: { archive } }: ArrayJob): void {
   if (recodes === undefined) return;
   throw new SuperchunkError(
@@ -449,7 +449,7 @@ export function rowsOf({ layout, source }: ArrayJob): readonly LengthRun[] {
   return cells.count === 1 ? [{ length: last, times: 1 }] : [whole, { length: last, times: 1 }];
 }
 
-/** True where the last chunk has fewer rows than the others: only then a regular grid does not do. */
+/** True if the last chunk has fewer rows than the others: only then a regular grid does not do. */
 function hasShortChunk({ layout, source }: ArrayJob): boolean {
   if (layout === undefined || source.shape.length === 0 || layout.cells.axis !== 0) return false;
   const { cells, reversed } = layout;

@@ -38,7 +38,7 @@ export interface StreamSettings {
 
 /**
  * The pieces of all plans. Every object is compared again after the archive's chunks, so that none is guarded by
- * what it was while a writer was at work; throws `STALE` where one has changed, and `INCOMPLETE` where all archives
+ * what it was while a writer was at work; throws `STALE` if one has changed, and `INCOMPLETE` if all archives
  * are left out.
  */
 export async function* streamReferences(
@@ -102,7 +102,7 @@ const MOST_KEPT = 32 << 20;
 const PIECE_BYTES = 400;
 
 /**
- * The pieces of an archive, once all of them were found; undefined where one cannot be. Those of an archive with very
+ * The pieces of an archive, once all of them were found; undefined if one cannot be. Those of an archive with very
  * many are looked at twice rather than kept.
  */
 async function wholePieces(

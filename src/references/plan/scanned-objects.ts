@@ -63,7 +63,7 @@ export class ScannedObjects {
     this.#keys.clear();
   }
 
-  /** Looks at an object before anything of it is read. Throws `INCOMPLETE` where it is not there, else as {@link note}. */
+  /** Looks at an object before anything of it is read. Throws `INCOMPLETE` if it is not there, else as {@link note}. */
   async look(key: string): Promise<LocatedObject> {
     const location = this.#locate(key); // what cannot be referenced is not asked for
     return this.#add(key, location, await this.#seen.see(key, { signal: this.#options.signal }));
@@ -81,7 +81,7 @@ export class ScannedObjects {
     return { location, size: info.size, guard };
   }
 
-  /** Looks at every object again. Throws `STALE` where one has changed meanwhile. */
+  /** Looks at every object again. Throws `STALE` if one has changed meanwhile. */
   async *recheck(): AsyncGenerator<GuardedObject> {
     const { guard, signal } = this.#options;
     if (guard === false) return;

@@ -1,22 +1,21 @@
 /**
- * A store that joins ranges asked for together into fewer, longer requests.
+ * A store that joins ranges requested at the same time into fewer, longer requests.
  *
- * Knows ranges and gaps; must not know what lies in them.
+ * Knows ranges and gaps; must not know what the bytes are.
  */
 
 import { checkRange, type ResolvedRange } from "../range.ts";
 import type { ByteRange, ReadableStore, StoreOptions } from "../types.ts";
 import { type Interceptor, interceptStore, type Wrapped } from "./intercept.ts";
 
-/** How far joining goes. */
+/** Limits of joining. */
 export interface CoalescingOptions {
-  /** Bytes between two ranges that are read along and thrown away, at most; default 64 KiB. */
+  /** Most bytes to read and discard between two ranges; default 64 KiB. */
   readonly maxGap?: number;
-  /** Bytes of a joined request, at most; a single longer range is passed on as it is. Default 8 MiB. */
+  /** Most bytes of a joined request; a single longer range is passed on unchanged. Default 8 MiB. */
   readonly maxLength?: number;
 }
 
-/** A range that waits to be read. */
 interface Waiting {
   readonly offset: number;
   readonly length: number;
@@ -25,7 +24,7 @@ interface Waiting {
   reject(reason: unknown): void;
 }
 
-/** Turns of the microtask queue without a new range, after which the ranges are read. */
+/** Microtask turns without a new range, after which the ranges are read. */
 const QUIET_TURNS = 3;
 
 /**
@@ -71,7 +70,7 @@ export function withCoalescing<S extends ReadableStore>(
       if (call.method !== "getRange" || "suffixLength" in range) return proceed();
       callOptions?.signal?.throwIfAborted();
       checkRange(range, store.describe(key));
-      // Only getRange comes here, whose outcome it is.
+      // Only getRange gets here, so the result types match.
       return enqueue(key, range, callOptions) as ReturnType<typeof proceed>;
     },
     onSync: (_call, proceed) => proceed(),
@@ -80,7 +79,10 @@ export function withCoalescing<S extends ReadableStore>(
   return interceptStore(store, interceptor);
 }
 
-/** Ranges that are read together, each group in order of offsets: at most `maxGap` bytes lie between them, and a group has `maxLength` at most. */
+/**
+ * Groups ranges that are read together, each group in order of offsets: gaps have at most `maxGap` bytes, and
+ * a group at most `maxLength`.
+ */
 export function groupRanges<T extends ResolvedRange>(
   ranges: readonly T[],
   maxGap: number,
@@ -123,7 +125,7 @@ async function readGroup(store: ReadableStore, key: string, group: readonly Wait
   }
 }
 
-/** Rejects each caller at its own abort; the signal of the joined request fires once all have aborted. */
+/** Rejects each caller at its own abort. The signal of the joined request fires once all have aborted. */
 function joinSignals(group: readonly Waiting[]): { readonly signal: AbortSignal; release(): void } {
   const controller = new AbortController();
   let left = group.length;

@@ -1,7 +1,9 @@
 /**
- * A store that reads the beginnings of objects once: for media where a request costs far more than some bytes.
+ * A store that reads the beginning of each object once, for media where a request costs far more than some
+ * extra bytes.
  *
- * Headers, tables and small chunks are asked for bit by bit; the first of these reads brings all of them. Knows beginnings; must not know what they hold.
+ * Readers request headers, tables and small chunks one by one; the first of these reads fetches all of them.
+ * Must not know what the beginnings hold.
  */
 import { runPooled } from "../pool.ts";
 import type {
@@ -15,13 +17,13 @@ import type {
 
 /** Bytes of a beginning. */
 const HEAD = 64 << 10;
-/** Beginnings that are asked for at a time, where many are. */
+/** Beginnings requested at a time, if many are needed. */
 const HEADS_AT_ONCE = 16;
-/** Beginnings that are kept. */
+/** Beginnings kept. */
 const KEPT_HEADS = 64;
 /**
- * Answers ranges within the first 64 KiB of an object from one request. For reading only: a beginning is kept until it
- * is asked for again with `getHead`, or the whole object with `get`.
+ * Answers ranges within the first 64 KiB of an object from one request. For reading only: a beginning is kept
+ * until it is requested again with `getHead`, or the whole object with `get`.
  */
 export function withHeads(store: ReadableStore): ReadableStore {
   return new HeadStore(store);
@@ -48,7 +50,7 @@ class HeadStore implements ReadableStore {
   }
 
   async get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
-    this.#heads.delete(key); // an answer of now, beside which older bytes must not be used
+    this.#heads.delete(key); // this answer is newer than the kept beginning
     return this.#store.get(key, options);
   }
 
@@ -64,20 +66,22 @@ class HeadStore implements ReadableStore {
     const end = range.offset + range.length;
     const known = this.#heads.get(key);
     const head = await (known ?? (end <= HEAD ? this.#read(key, options) : undefined));
-    // Of an object that is shorter than a beginning all is known.
+    // If the object is shorter than a beginning, all of it is known.
     const isThere =
       end <= HEAD || (head !== undefined && range.offset < head.bytes.length && head.bytes.length < HEAD);
     return isThere ? head?.bytes.slice(range.offset, end) : this.#store.getRange(key, range, options);
   }
 
-  /** Reads the beginning again. */
   async getHead(key: string, length: number, options?: StoreOptions): Promise<ObjectHead | undefined> {
     if (!(length <= HEAD)) return this.#store.getHead?.(key, length, options);
     const head = await this.#read(key, options);
     return head && { bytes: head.bytes.slice(0, length), info: head.info };
   }
 
-  /** Reads many beginnings, each just as long as asked for, and keeps none: nothing else will be asked of them. */
+  /**
+   * Reads many beginnings, each of the requested length, and keeps none: callers need nothing else of these
+   * objects.
+   */
   async getHeads(
     keys: readonly string[],
     length: number,
@@ -120,7 +124,7 @@ class HeadStore implements ReadableStore {
     const forget = (): void => {
       if (this.#heads.get(key) === head) this.#heads.delete(key);
     };
-    // What is not there may come, and what failed may not fail again.
+    // A missing object may appear, and a failed read may succeed next time.
     head.then((found) => found === undefined && forget(), forget);
     for (const oldest of this.#heads.keys()) {
       if (this.#heads.size <= KEPT_HEADS) break;

@@ -13,18 +13,18 @@ type StoreMethod = Exclude<
   "describe" | "close" | "pinsVersions" | "unpin" | "readsToStat" | "explainAbsence"
 >;
 
-/** Which call it is. */
+/** One call. */
 export interface StoreCall {
   readonly method: StoreMethod;
-  /** Key or folder; of several the first, of two names the old one. */
+  /** Key or folder: the first of several, the old one of two names. */
   readonly key: string;
   /** The arguments as given. */
   readonly args: readonly unknown[];
 }
 
-/** What a wrapper does around a call: `proceed` makes it. */
+/** Runs around each call; `proceed` makes the call. */
 export interface Interceptor {
-  /** Around a call that gives a promise. */
+  /** Around a call that returns a promise. */
   onCall<T>(call: StoreCall, proceed: () => Promise<T>): Promise<T>;
   /** Around `readIntoSync`. */
   onSync<T>(call: StoreCall, proceed: () => T): T;
@@ -32,7 +32,7 @@ export interface Interceptor {
   onList(call: StoreCall): void | Promise<void>;
 }
 
-/** The members of the store contract that `S` has: its own further members are not wrapped. */
+/** The members of the store contract that `S` has. Other members of `S` are not wrapped. */
 export type Wrapped<S extends ReadableStore> = Pick<S, keyof S & keyof WritableStore>;
 
 const CALLS: readonly Exclude<StoreMethod, "list" | "readIntoSync">[] = [
@@ -82,11 +82,10 @@ export function interceptStore<S extends ReadableStore>(store: S, interceptor: I
   if (inner.explainAbsence !== undefined) wrapped.explainAbsence = () => inner.explainAbsence?.();
   if (inner.unpin !== undefined) wrapped.unpin = (key: string) => inner.unpin?.(key);
   if (inner.close !== undefined) wrapped.close = () => inner.close?.();
-  // The loop above gave it just the members that `store` has; TypeScript cannot follow that.
+  // The loop above copied just the members that `store` has; TypeScript cannot follow that.
   return wrapped as unknown as Wrapped<S>;
 }
 
-/** True for methods that change the store. */
 export function isWriting(method: StoreMethod): boolean {
   return ["put", "delete", "rename", "sync", "link", "writeRange", "removeLeftovers"].includes(method);
 }
@@ -96,13 +95,13 @@ function firstKey(argument: unknown): string {
   return typeof first === "string" ? first : "";
 }
 
-// A store that refuses to be written to: for plans, which say what would be done.
+// A store that refuses writes, for plans: they say what would be done.
 
-/** The same store, whose writing calls fail with `READ_ONLY`. */
+/** The same store, but calls that write fail with `READ_ONLY`. */
 export function asReadOnly(store: WritableStore): Wrapped<WritableStore> {
   return interceptStore(store, {
     onCall({ method, key }, proceed) {
-      // Nothing was written that a sync could miss.
+      // A sync has nothing to do, because nothing was written.
       if (method === "sync" || !isWriting(method)) return proceed();
       const refusal = new SuperchunkError("READ_ONLY", "it was opened to plan changes, not to make them", {
         path: store.describe(key),
