@@ -1,6 +1,4 @@
-/**
- * `superchunk plan`, `run`, `finish` and `status`: a conversion that many processes and machines share, with any scheduler.
- */
+/** `superchunk plan`, `run`, `finish` and `status`: a conversion that many processes and machines share, with any scheduler. */
 import { setTimeout as wait } from "node:timers/promises";
 import { type Command, Option } from "commander";
 import { type HolePolicy, isSuperchunkError, SuperchunkError } from "../../src/index.ts";

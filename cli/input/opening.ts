@@ -35,9 +35,7 @@ interface SubjectOptions {
   readonly skipUnreadable?: boolean;
 }
 
-/**
- * Opens what is there; its `close()` releases the store. Throws `NOT_FOUND`, `UNSUPPORTED`, and the codes of damage.
- */
+/** Opens what is there; its `close()` releases the store. Throws `NOT_FOUND`, `UNSUPPORTED`, and the codes of damage. */
 export async function openPath(path: string, options: OpenAnyOptions & SubjectOptions): Promise<Subject> {
   // Whoever names columns does not ask for the others.
   const { skipUnreadable = options.columns !== undefined, ...settings } = options;

@@ -1,9 +1,7 @@
 /**
- * The 16-byte header of every Blosc1 chunk. Knows its fields and how they depend on one another; must not
- * know any payload.
+ * The 16-byte header of every Blosc1 chunk. Knows its fields and how they depend on one another; must not know any payload.
  *
- * Byte 0 version, 1 versionlz, 2 flags, 3 typesize, then nbytes, blocksize and ctbytes as little-endian
- * uint32.
+ * Byte 0 version, 1 versionlz, 2 flags, 3 typesize, then nbytes, blocksize and ctbytes as little-endian uint32.
  * @see FORMAT.md [FB]
  */
 import { SuperchunkError } from "../errors.ts";

@@ -1,14 +1,8 @@
-/**
- * Turns WebAssembly, inlined or passed in, into instances with a growing memory. Knows WebAssembly; must not
- * know Blosc.
- */
+/** Turns WebAssembly, inlined or passed in, into instances with a growing memory. Knows WebAssembly; must not know Blosc. */
 import { fromHex } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 
-/**
- * First address of the host's part of a kernel's memory; the kernel uses all addresses below. @see
- * src/kernels/README.md
- */
+/** First address of the host's part of a kernel's memory; the kernel uses all addresses below. @see src/kernels/README.md */
 export const HOST_BASE = 65_536 as const;
 /** Bytes after every region that a kernel may touch. @see src/kernels/README.md */
 export const SLACK = 64 as const;
@@ -32,10 +26,7 @@ export const handedIn: Partial<Record<ModuleName, WebAssembly.Module | ModuleByt
 
 type ModuleBytes = () => Promise<Uint8Array<ArrayBuffer>> | Uint8Array<ArrayBuffer>;
 
-/**
- * The module that was passed in for a name; else the compiled bytes. @throws UNSUPPORTED if the host does not
- * compile
- */
+/** The module that was passed in for a name; else the compiled bytes. @throws UNSUPPORTED if the host does not compile */
 export async function compileModule(name: ModuleName, bytes: ModuleBytes): Promise<WebAssembly.Module> {
   const given = handedIn[name] ?? bytes;
   if (typeof given !== "function") return given;

@@ -28,8 +28,7 @@ export interface Inflated {
  */
 export async function inflate(stream: Uint8Array, limit: number, out?: Uint8Array): Promise<Inflated> {
   await prepare("zlib");
-  // The limit comes from metadata, which may be wrong: no more memory is allocated than the stream can expand
-  // to.
+  // The limit comes from metadata, which may be wrong: no more memory is allocated than the stream can expand to.
   const room = Math.min(limit, stream.length * maxRatioOf("zlib"));
   const kernel = takeKernel();
   try {
@@ -54,8 +53,7 @@ export async function inflate(stream: Uint8Array, limit: number, out?: Uint8Arra
 }
 
 /**
- * Decodes a zlib stream (RFC 1950) or zstd frames (RFC 8878), including their own checksums, or a block of
- * lz4.
+ * Decodes a zlib stream (RFC 1950) or zstd frames (RFC 8878), including their own checksums, or a block of lz4.
  *
  * @param limit most decoded bytes
  * @returns the decoded bytes in a new buffer
@@ -76,8 +74,7 @@ export function decodeStreamSync(
   stream: Uint8Array,
   limit: number,
 ): Uint8Array<ArrayBuffer> {
-  // The limit comes from metadata, which may be wrong: no more memory is allocated than the stream can expand
-  // to.
+  // The limit comes from metadata, which may be wrong: no more memory is allocated than the stream can expand to.
   const room = Math.min(limit, stream.length * maxRatioOf(compressor));
   const kernel = takeKernel();
   try {

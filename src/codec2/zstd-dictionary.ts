@@ -1,6 +1,4 @@
-/**
- * Decoding of zstd frames with a dictionary, by the reference implementation. Knows its interface; must not know chunks.
- */
+/** Decoding of zstd frames with a dictionary, by the reference implementation. Knows its interface; must not know chunks. */
 import { compileZstd, type ZstdNames } from "../codec/zstd-module.ts";
 import { SuperchunkError } from "../errors.ts";
 

@@ -91,8 +91,7 @@ class ForeignReader implements ReadableStore {
       try {
         return await this.#getPart(key, range, options);
       } catch (error) {
-        // zarrita's FetchStore throws for a range that begins after the end; the object's size shows if that
-        // is the cause.
+        // zarrita's FetchStore throws for a range that begins after the end; the object's size shows if that is the cause.
         if (!isRangeRefusal(error)) throw error;
         return this.#cut(key, range, options);
       }

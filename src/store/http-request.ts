@@ -1,6 +1,5 @@
 /**
- * HTTP requests: a bounded number at a time, retried after failures that may pass, and following redirects as
- * far as allowed.
+ * HTTP requests: a bounded number at a time, retried after failures that may pass, and following redirects as far as allowed.
  *
  * Knows fetch, retries, redirects and status codes; must not know ranges and keys.
  */
@@ -15,9 +14,8 @@ const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 const MOST_REDIRECTS = 5;
 
 /**
- * Where a server may redirect to: `same-origin` only to itself, `any` also to other servers. In both cases
- * headers given for a server are sent to no other, and a server on the web cannot redirect into the local
- * network.
+ * Where a server may redirect to: `same-origin` only to itself, `any` also to other servers. In both cases headers
+ * given for a server are sent to no other, and a server on the web cannot redirect into the local network.
  */
 export type Redirects = "same-origin" | "any";
 

@@ -1,6 +1,5 @@
 /**
- * Reads the facts of an object, and its body, from an HTTP answer. Headers are trusted only as far as the
- * bytes confirm them.
+ * Reads the facts of an object, and its body, from an HTTP answer. Headers are trusted only as far as the bytes confirm them.
  *
  * Knows the headers; must not know when to retry.
  */
@@ -142,10 +141,7 @@ export function formatRange(range: ByteRange): string | undefined {
   return `bytes=${range.offset}-${Number.isSafeInteger(last) ? last : ""}`;
 }
 
-/**
- * Parses `Content-Range: bytes 0-99/1000` of a 206; undefined if the header is missing or hidden from a
- * browser's script.
- */
+/** Parses `Content-Range: bytes 0-99/1000` of a 206; undefined if the header is missing or hidden from a browser's script. */
 export function parseContentRange(response: Response): ContentRange | undefined {
   const match = /^bytes (\d+)-(\d+)\/(\d+|\*)$/.exec(response.headers.get("content-range")?.trim() ?? "");
   if (match === null) return undefined;

@@ -92,8 +92,7 @@ export class HttpStore implements ReadableStore {
     this.#timeoutMs = options.timeoutMs ?? 60_000;
     this.#requester = new Requester({
       fetch: options.fetch ?? ((...request) => globalThis.fetch(...request)),
-      // With encoded bodies, lengths and ranges would not count the object's bytes. Browsers ignore this
-      // header.
+      // With encoded bodies, lengths and ranges would not count the object's bytes. Browsers ignore this header.
       headers: { "accept-encoding": "identity" },
       origin: url.origin,
       ownHeaders: { ...authorize(url), ...options.headers },

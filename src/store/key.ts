@@ -14,8 +14,7 @@ const LONE_SURROGATE = /\p{Surrogate}/u;
 /**
  * Refuses a string that is not the key of an object.
  *
- * @throws UNSAFE_PATH for an empty part, `.`, `..`, a leading or trailing `/`, a backslash, NUL, or half a
- * surrogate pair
+ * @throws UNSAFE_PATH for an empty part, `.`, `..`, a leading or trailing `/`, a backslash, NUL, or half a surrogate pair
  */
 export function checkKey(key: string): void {
   if (key === "" || !isPlainPath(key)) {
@@ -164,10 +163,7 @@ export async function sizeOfObjects(
 /** Bytes at the start of a file that are requested together with its size. */
 const HEAD = 4096;
 
-/**
- * The result of `stat` for a file that will be read next. Over a network its first bytes are fetched in the
- * same request.
- */
+/** The result of `stat` for a file that will be read next. Over a network its first bytes are fetched in the same request. */
 export async function statFile(
   store: ReadableStore,
   key: string,

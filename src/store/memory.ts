@@ -1,6 +1,5 @@
 /**
- * A store in memory with every capability: for tests, for browsers, and to build archives before they are
- * copied elsewhere.
+ * A store in memory with every capability: for tests, for browsers, and to build archives before they are copied elsewhere.
  *
  * Knows the store contract; must not know what the bytes are.
  */

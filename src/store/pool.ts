@@ -1,13 +1,11 @@
 /**
- * Runs asynchronous work with a bounded number of tasks at a time, and lets the event loop run now and then.
- * Small reads are synchronous, so a long operation could otherwise block timers, signals and other requests
- * until it ends.
+ * Runs asynchronous work with a bounded number of tasks at a time, and lets the event loop run now and then. Small
+ * reads are synchronous, so a long operation could otherwise block timers, signals and other requests until it ends.
  */
 
 /**
- * Calls `work` for each item, at most `limit` at a time, and waits for all of them. After the first failure
- * no further item is started, and the signal given to `work` is aborted. The failure is thrown when the
- * running tasks have ended.
+ * Calls `work` for each item, at most `limit` at a time, and waits for all of them. After the first failure no further
+ * item is started, and the signal given to `work` is aborted. The failure is thrown when the running tasks have ended.
  */
 export async function runPooled<T>(
   items: Iterable<T> | AsyncIterable<T>,
@@ -46,9 +44,8 @@ export async function runPooled<T>(
 }
 
 /**
- * Yields the results of `work` in the order of the items. Up to `ahead` of them are started before they are
- * requested. Throws the first failure in its turn. After the loop is left, the signal given to `work` is
- * aborted and nothing is under way.
+ * Yields the results of `work` in the order of the items. Up to `ahead` of them are started before they are requested. Throws
+ * the first failure in its turn. After the loop is left, the signal given to `work` is aborted and nothing is under way.
  */
 export async function* mapAhead<T, U>(
   items: Iterable<T>,
@@ -123,10 +120,7 @@ export function giveWay(): Promise<void> | undefined {
   });
 }
 
-/**
- * For browsers. Uses a new channel each time, because a port may deliver several messages in a row before
- * other events.
- */
+/** For browsers. Uses a new channel each time, because a port may deliver several messages in a row before other events. */
 function runAfterMessage(action: () => void): void {
   const { port1, port2 } = new MessageChannel();
   port1.onmessage = () => {

@@ -6,10 +6,7 @@
 import { joinBytes } from "../bytes/arrays.ts";
 import type { PieceRooms, PutSource, RoomySource } from "./types.ts";
 
-/**
- * Yields the pieces of a source; a whole one is a single piece. The producer may reuse a piece once the next
- * is requested.
- */
+/** Yields the pieces of a source; a whole one is a single piece. The producer may reuse a piece once the next is requested. */
 export async function* readPieces(source: PutSource, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
   signal?.throwIfAborted();
   if (source instanceof Uint8Array) {

@@ -1,6 +1,4 @@
-/**
- * Values as stored items: the way back of `values.ts`. Knows dtypes; must not know arrays. @see FORMAT.md [FD]
- */
+/** Values as stored items: the way back of `values.ts`. Knows dtypes; must not know arrays. @see FORMAT.md [FD] */
 import { SuperchunkError } from "../errors.ts";
 import type { DType, Field, JsonValue, TimeUnit } from "../format/types.ts";
 import { fieldSize } from "./values.ts";

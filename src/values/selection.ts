@@ -1,6 +1,4 @@
-/**
- * What a selection of an n-dimensional array touches: pure arithmetic on shapes, strides and byte offsets.
- */
+/** What a selection of an n-dimensional array touches: pure arithmetic on shapes, strides and byte offsets. */
 
 import { SuperchunkError } from "../errors.ts";
 import type {

@@ -7,10 +7,7 @@ import type { BlockRange, ChunkHeader } from "../types.ts";
 /** The compressed bytes of one block, in memory or fetched on request. */
 export interface BlockBytes {
   readonly length: number;
-  /**
-   * Returns at least `least` bytes from `at` on, up to the end of the block: a view that is valid until the
-   * next call.
-   */
+  /** Returns at least `least` bytes from `at` on, up to the end of the block: a view that is valid until the next call. */
   read(at: number, least: number): Uint8Array;
 }
 
@@ -101,8 +98,7 @@ export function blocksOf(header: ChunkHeader, start: number, length: number): re
 }
 
 /**
- * Compares the decoded lengths of blocks with the most that their bytes can expand to, before memory is
- * allocated.
+ * Compares the decoded lengths of blocks with the most that their bytes can expand to, before memory is allocated.
  *
  * @throws BAD_FIELD
  */

@@ -1,6 +1,4 @@
-/**
- * One instance of the decoding kernels, and a small pool of them. Knows the kernels' calls; must not know headers.
- */
+/** One instance of the decoding kernels, and a small pool of them. Knows the kernels' calls; must not know headers. */
 import { hex } from "../../kernels/generated/decode-kernels.ts";
 import { KernelMemory, KernelModule } from "../kernel-module.ts";
 import type { CompressorName } from "../types.ts";
@@ -116,8 +114,7 @@ function kernelOf(instance: WebAssembly.Instance): DecodeKernel {
 }
 
 /**
- * True if {@link decodeSync} and similar functions can decode chunks of the compressor without compiling
- * first.
+ * True if {@link decodeSync} and similar functions can decode chunks of the compressor without compiling first.
  *
  * One module decodes all compressors today. The parameter allows this to change.
  */

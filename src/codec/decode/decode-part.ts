@@ -10,10 +10,9 @@ import type { BlockBytes } from "./block-table.ts";
 import { streamKernelOf } from "./decode-block.ts";
 import type { DecodeKernel } from "./decode-kernel.ts";
 
-// Finds single bytes of an lz4 stream without decoding it: walks its sequences without copying, and follows a
-// byte of a match back to its literal. A stream that hardly compresses has few sequences, and most of the
-// bytes before the wanted one need not even be read. Must not judge: if anything is unusual or the walk gets
-// long, the kernel decodes instead.
+// Finds single bytes of an lz4 stream without decoding it: walks its sequences without copying, and follows a byte of a
+// match back to its literal. A stream that hardly compresses has few sequences, and most of the bytes before the wanted
+// one need not even be read. Must not judge: if anything is unusual or the walk gets long, the kernel decodes instead.
 // @see FORMAT.md [FB]
 
 /** Most sequences to walk; decoding is faster than a longer walk. */
@@ -53,10 +52,7 @@ function lookUpLz4(block: BlockBytes, start: number, length: number, from: numbe
 }
 
 const NOTHING = new Uint8Array(0);
-/**
- * Stands for a byte after the stream: a length that leads out of the stream. (An integer, so that all sums
- * stay integers.)
- */
+/** Stands for a byte after the stream: a length that leads out of the stream. (An integer, so that all sums stay integers.) */
 const BEYOND = 1 << 28;
 
 /**
@@ -161,8 +157,7 @@ export function decodePart(
   const { nsplits, need, pitch } = layout;
   const streamLength = blockLength(header, part.block) / nsplits;
   const { memory, calls } = kernel;
-  // The beginnings of the streams, one after the other, then the unshuffled bytes, then the compressed bytes
-  // of one stream.
+  // The beginnings of the streams, one after the other, then the unshuffled bytes, then the compressed bytes of one stream.
   const target = kernel.base + nsplits * pitch + streamLength + SLACK;
   const input = target + (part.to - part.from) + 2 * header.typesize + SLACK;
   memory.reserve(input + Math.min(bytes.length, maxInput(need)) + SLACK);

@@ -128,8 +128,7 @@ export function checkGiven(
 /**
  * Like {@link decodeBlocks}, for a part of one large block whose bytes are read as they are needed.
  *
- * @param read returns at least `least` bytes of the chunk from an offset on: a view that is valid until the
- * next call
+ * @param read returns at least `least` bytes of the chunk from an offset on: a view that is valid until the next call
  * @returns false if all bytes of the block are needed, or more than one block; `out` may then hold anything
  */
 export function decodeSparsely(

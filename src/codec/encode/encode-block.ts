@@ -28,10 +28,7 @@ export function filterBlock(
   return layout.block;
 }
 
-/**
- * Bytes that are shuffled at a time while they are loaded, so that they are still in the processor's
- * first-level cache.
- */
+/** Bytes that are shuffled at a time while they are loaded, so that they are still in the processor's first-level cache. */
 const WINDOW = 32 << 10;
 
 /** Copies a block of data into the kernel's memory and filters it. Returns the address of the result. */
@@ -63,10 +60,7 @@ export function loadBlock(
 /** Result if the streams do not fit in the target. */
 export const FULL = -1 as const;
 
-/**
- * The filtered streams of a block: `count` streams of `length` bytes each, one after the other from address
- * `source`.
- */
+/** The filtered streams of a block: `count` streams of `length` bytes each, one after the other from address `source`. */
 export interface FilteredStreams {
   readonly source: number;
   readonly length: number;

@@ -21,10 +21,7 @@ type FilterKernel = (src: number, dst: number, length: number, typesize: number)
 /** A kernel that shuffles `count` elements into streams that are `pitch` bytes apart. */
 type SpreadKernel = (src: number, count: number, dst: number, pitch: number, typesize: number) => void;
 
-/**
- * A kernel that turns a stream into one of another compressor. Returns the bytes written, or an error listed
- * in the README.
- */
+/** A kernel that turns a stream into one of another compressor. Returns the bytes written, or an error listed in the README. */
 type StreamTurnKernel = (
   src: number,
   srcLength: number,
@@ -143,8 +140,7 @@ function kernelOf(instance: WebAssembly.Instance): EncodeKernel {
   return new EncodeKernel(instance.exports as unknown as EncodeKernels);
 }
 
-// Memory of a kernel in which chunks are encoded at their final place, so that no copy is needed. Must not
-// know what it is for.
+// Memory of a kernel in which chunks are encoded at their final place, so that no copy is needed. Must not know what it is for.
 
 /** Chunks with larger blocks are copied to their place. Bytes. */
 const MAX_BLOCK = 4 << 20;

@@ -7,8 +7,7 @@ import { SuperchunkError } from "../../errors.ts";
 import { MAX_BLOCKSIZE, MAX_NBYTES, MAX_SPLITS, MIN_SPLIT_LENGTH } from "../header.ts";
 import type { CompressorName, EncodeOptions, Shuffle } from "../types.ts";
 
-// How c-blosc 1.21 cuts a buffer into blocks, and blocks into streams. Must not know how anything is
-// compressed.
+// How c-blosc 1.21 cuts a buffer into blocks, and blocks into streams. Must not know how anything is compressed.
 // @see https://github.com/Blosc/c-blosc/blob/main/blosc/blosc.c
 
 /** Shorter buffers are stored, and shorter block sizes are raised to this. Bytes. */

@@ -28,8 +28,7 @@ import { type EncodeKernel, type EncodeLayout, prepareEncodeKernels, withKernelA
 import { type EncodeSettings, settleEncode } from "./encode-settings.ts";
 import { loadZstd, zstdLibrary } from "./zstd-library.ts";
 
-// Encodes many chunks: here by default, or with an encoder that works on several at a time. Must not know
-// threads.
+// Encodes many chunks: here by default, or with an encoder that works on several at a time. Must not know threads.
 
 /** Encodes in the calling thread, one chunk at a time. */
 export const encodeHere: ChunkEncoder = {
@@ -42,9 +41,8 @@ export const encodeHere: ChunkEncoder = {
 };
 
 /**
- * Yields the chunks of the data in order. Works on as many at a time as the encoder can. Data must not change
- * until their chunk is yielded. An error of the source or the encoder is thrown after the chunks before it
- * have been yielded.
+ * Yields the chunks of the data in order. Works on as many at a time as the encoder can. Data must not change until
+ * their chunk is yielded. An error of the source or the encoder is thrown after the chunks before it have been yielded.
  */
 export async function* encodeAhead(
   source: AsyncIterable<Uint8Array>,
@@ -137,9 +135,8 @@ function storeChunk<T extends Uint8Array>(data: Uint8Array, settings: EncodeSett
 }
 
 /**
- * Calls `take` with the compressed chunk; returns undefined if it would not be smaller than the stored one.
- * The chunk is already in `out` if that has room for a stored chunk. Otherwise it is in a kernel's memory,
- * and must be copied.
+ * Calls `take` with the compressed chunk; returns undefined if it would not be smaller than the stored one. The chunk
+ * is already in `out` if that has room for a stored chunk. Otherwise it is in a kernel's memory, and must be copied.
  */
 export function encodeSettled<T>(
   data: Uint8Array,

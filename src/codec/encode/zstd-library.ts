@@ -9,8 +9,7 @@ import { compileZstd, type ZstdNames } from "../zstd-module.ts";
 
 export interface ZstdLibrary {
   /**
-   * Compresses `src` to one frame with its content size. Returns the bytes written to `dst`, or -1 if it is
-   * too short.
+   * Compresses `src` to one frame with its content size. Returns the bytes written to `dst`, or -1 if it is too short.
    *
    * @param level zstd's own, 1 to 22
    * @throws LIMIT if the engine cannot allocate memory for it

@@ -32,9 +32,8 @@ import { blockLength, HEADER_LENGTH, headLength } from "../header.ts";
 import { SLACK } from "../kernel-module.ts";
 import type { ByteEdit, ChunkHeader, EncodeOptions } from "../types.ts";
 
-// Rewrites one block of a chunk. A byte of a shuffled block is in one of its streams. A stored stream is
-// changed in place, a compressed one is decoded, changed and encoded, and all others are copied. Must not
-// know headers.
+// Rewrites one block of a chunk. A byte of a shuffled block is in one of its streams. A stored stream is changed in
+// place, a compressed one is decoded, changed and encoded, and all others are copied. Must not know headers.
 
 /**
  * If at least one byte in this many is replaced, the whole block, or stream, is encoded again instead of
@@ -118,9 +117,8 @@ class BlockRewriter {
   }
 
   /**
-   * Writes the block of `length` decoded bytes, with `pieces` written into it, to `target`. The caller has
-   * checked that its compressed bytes can expand to `length`. Returns the offset after the block, or
-   * undefined if the block does not fit.
+   * Writes the block of `length` decoded bytes, with `pieces` written into it, to `target`. The caller has checked that its
+   * compressed bytes can expand to `length`. Returns the offset after the block, or undefined if the block does not fit.
    *
    * @throws BAD_CHUNK, BAD_FIELD if the block is damaged
    */
@@ -321,10 +319,7 @@ function replaceStored(
   return place;
 }
 
-/**
- * Copies the blocks that no piece touches, and rewrites the others. Returns undefined if all data must be
- * encoded again.
- */
+/** Copies the blocks that no piece touches, and rewrites the others. Returns undefined if all data must be encoded again. */
 function replaceEncoded(
   chunk: Uint8Array,
   header: ChunkHeader,
@@ -375,9 +370,8 @@ function replaceEncoded(
 }
 
 /**
- * Most bytes of the new chunk: those of the old one, plus each rewritten block stored in streams. Block
- * lengths count only after checking that the blocks' bytes can expand to them, because a header may claim
- * anything.
+ * Most bytes of the new chunk: those of the old one, plus each rewritten block stored in streams. Block lengths count
+ * only after checking that the blocks' bytes can expand to them, because a header may claim anything.
  */
 function roomFor(header: ChunkHeader, touched: readonly number[]): number {
   const { ctbytes, nbytes, typesize } = header;

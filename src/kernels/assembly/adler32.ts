@@ -1,17 +1,17 @@
-// Adler-32, a module of its own and a part of those of zlib. @see RFC 1950
+// Adler-32. Used on its own and by the zlib kernels. @see RFC 1950
 
 const BASE: u32 = 65521;
-/** Bytes after which the sums are reduced: as many vectors as keep 32 bits from overflowing. */
+/** Bytes after which the sums are reduced, so that 32 bits do not overflow. */
 const ROUND: usize = 4096;
 
-/** The Adler-32 of what has the sum `sum` (1 for nothing) and `length` bytes after it. */
+/** The Adler-32 of `length` bytes that follow data with the sum `sum` (1 for no data). */
 export function adler32(src: usize, length: usize, sum: u32): u32 {
   let a: u32 = sum & 0xffff;
   let b: u32 = sum >>> 16;
   while (length >= 16) {
     const round = (length < ROUND ? length : ROUND) & ~15;
     const end = src + round;
-    // b grows by 16 x (a before the vector) + 16, 15, … 1 times its bytes.
+    // b grows by 16 x (a before the vector), plus 16, 15, … 1 times the bytes of the vector.
     let sums = i32x4.splat(0);
     let before = i32x4.splat(0);
     let weighted = i32x4.splat(0);

@@ -22,11 +22,11 @@ const PATTERNS = memory.data<u8>([
   0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,
 ], 16);
 
-/** The largest multiple of d that is at most 16: how far a vector of the pattern reaches. */
+/** The largest multiple of d up to 16: by how much one vector of the pattern advances. */
 // prettier-ignore
 const STEPS = memory.data<u8>([0,16,16,15,16,15,12,14,16,9,10,11,12,13,14,15]);
 
-/** Copies `length` bytes that do not overlap (or lie at least 16 bytes ahead), 16 at a time. */
+/** Copies `length` bytes that do not overlap (or are at least 16 bytes apart), 16 at a time. */
 // @ts-ignore: decorator
 @inline
 export function copyWild(from: usize, to: usize, length: usize): void {
@@ -41,7 +41,7 @@ export function copyWild(from: usize, to: usize, length: usize): void {
   }
 }
 
-/** The same, where most runs are longer than 16 bytes: 32 at a time. */
+/** The same, 32 at a time, for places where most runs are longer than 16 bytes. */
 // @ts-ignore: decorator
 @inline
 export function copyLong(from: usize, to: usize, length: usize): void {
@@ -54,7 +54,10 @@ export function copyLong(from: usize, to: usize, length: usize): void {
   } while (to < end);
 }
 
-/** Copies `length` bytes from `distance` bytes before `to`, as LZ formats mean it: what is copied may be what was just written. */
+/**
+ * Copies `length` bytes from `distance` bytes before `to`, as LZ formats define it: the source may overlap the bytes
+ * being written.
+ */
 // @ts-ignore: decorator
 @inline
 export function copyMatch(to: usize, distance: usize, length: usize): void {
@@ -65,7 +68,7 @@ export function copyMatch(to: usize, distance: usize, length: usize): void {
   }
 }
 
-/** The same where most matches are longer than 16 bytes. */
+/** The same, for places where most matches are longer than 16 bytes. */
 // @ts-ignore: decorator
 @inline
 export function copyLongMatch(to: usize, distance: usize, length: usize): void {
@@ -76,7 +79,7 @@ export function copyLongMatch(to: usize, distance: usize, length: usize): void {
   }
 }
 
-/** The same for at most 16 bytes (all 16 are written), without a branch on the distance. */
+/** The same for at most 16 bytes, without a branch on the distance. Always writes 16. */
 // @ts-ignore: decorator
 @inline
 export function copyShortMatch(to: usize, distance: usize): void {

@@ -5,17 +5,17 @@ const ENDS_EARLY: i32 = -1;
 const TOO_LONG: i32 = -2;
 const BAD_REFERENCE: i32 = -3;
 
-/** Distances beyond this one are spelt in two more bytes. */
+/** Longer distances have two more bytes. */
 const FAR: usize = 8191;
 
-/** Decodes one BloscLZ stream; returns the bytes written, or an error of the README. Stops once `need` bytes are there. */
+/** Decodes one BloscLZ stream. Returns the bytes written, or an error listed in the README. Stops after `need` bytes. */
 export function decodeBlosclz(src: usize, srcLength: usize, dst: usize, dstLength: usize, need: usize): i32 {
   if (srcLength == 0) return ENDS_EARLY;
   let ip = src;
   const ipEnd = src + srcLength;
   let op = dst;
   const opEnd = dst + dstLength;
-  // The first byte starts a run of literals whatever its upper bits say: there is nothing to match yet.
+  // The first byte starts a run of literals whatever its upper bits say, because there is nothing to match yet.
   let control = <usize>load<u8>(ip) & 31;
   ip += 1;
   while (true) {

@@ -1,18 +1,18 @@
 // Finite State Entropy tables of zstd. @see RFC 8878, 4.1
 //
-// A state is 8 bytes, from the lowest bit on: 16 bits that say where the next state is, in bytes, before what the stream adds; 8 bits:
-// how many bits it adds; 8 bits: the extra bits of the value; 20 bits: the base of the value; 12 bits: a mask of what the stream
-// adds, in bytes.
+// A state is 8 bytes, from the lowest bit on: 16 bits: offset of the next state in bytes, before bits of the stream are
+// added; 8 bits: number of bits to add; 8 bits: number of extra bits of the value; 20 bits: base of the value; 12 bits:
+// mask of the bits to add, in bytes.
 
 
 
-// Bit streams that zstd reads backwards: the last byte's highest set bit ends them, and is not part of them.
+// Bit streams that zstd reads backwards. The highest set bit of the last byte marks the end and is not data.
 //
-// A reader is two numbers in its user: `left`, the bits that are left (negative: more were used than there are), and
-// `window`, whose highest bit is the next one. After `fill` at least 57 bits of the window are right. What is read
-// beyond the stream's start is whatever lies there; that `left` became negative tells.
+// A reader keeps two numbers: `left`, the bits that remain (negative: more bits were used than exist), and `window`,
+// whose highest bit is the next one. After `fill` at least 57 bits of the window are valid. Reading before the stream's
+// start gives arbitrary bits; a negative `left` shows that this happened.
 
-/** Bits of the stream from `src` to `end`, or -1 where it has no end mark. */
+/** Bits of the stream from `src` to `end`, or -1 if it has no end mark. */
 // @ts-ignore: decorator
 @inline
 export function bitLength(src: usize, end: usize): i32 {
@@ -43,18 +43,17 @@ const NEXT = memory.data(256 * 2, 16);
 /** The symbol of each state while a table is filled. */
 const SYMBOLS = memory.data(512, 16);
 
-/** Accuracy log of the counts that were read last. */
+/** Accuracy log of the last counts that were read. */
 export let countsLog: u32 = 0;
-/** How many symbols they have. */
+/** Number of symbols in these counts. */
 let countsLength: u32 = 0;
 
-/**
- * Reads normalised counts; returns the bytes that they take, or 0 where they are wrong or cut off.
- */
+/** Reads normalised counts. Returns the bytes they occupy, or 0 if they are invalid or truncated. */
 export function readCounts(src: usize, end: usize, maxLog: u32, maxSymbol: u32): usize {
   const room = end - src;
   if (room == 0) return 0;
-  // Reads go up to 8 bytes past the end; what was *used* is compared with the end afterwards, and while zeros are skipped.
+  // Reads go up to 8 bytes past the end. The bits that were *used* are compared with the end afterwards, and while
+  // zeros are skipped.
   let at: usize = 4;
   const log = (<u32>load<u8>(src) & 15) + 5;
   if (log > maxLog) return 0;
@@ -104,7 +103,7 @@ export function readCounts(src: usize, end: usize, maxLog: u32, maxSymbol: u32):
   return used;
 }
 
-/** Takes counts from a table of i16, as if they had been read. */
+/** Sets the counts from a table of i16, as if they had been read. */
 export function setCounts(from: usize, length: u32, log: u32): void {
   memory.copy(COUNTS, from, length << 1);
   countsLog = log;
@@ -112,8 +111,8 @@ export function setCounts(from: usize, length: u32, log: u32): void {
 }
 
 /**
- * Fills a table from the counts. `values` has, for each symbol, u32 with the value's base and u8 with its extra bits
- * (`extras`), or is 0: then the symbol is both.
+ * Fills a table from the counts. For each symbol, `values` has the value's base (u32), and `extras` its number of extra
+ * bits (u8). If `values` is 0, the symbol serves as both.
  */
 export function fillTable(table: usize, values: usize, extras: usize): void {
   const log = countsLog;
@@ -150,7 +149,7 @@ export function fillTable(table: usize, values: usize, extras: usize): void {
   }
 }
 
-/** Fills a table of one state that stays where it is. */
+/** Fills a table with one state that leads to itself. */
 export function fillSingle(table: usize, symbol: u32, values: usize, extras: usize): void {
   storeState(table, 0, 0, symbol, values, extras);
 }

@@ -1,13 +1,13 @@
 // Transposition of tiles of bytes by perfect shuffles: k rounds interleave 2^k streams.
 
-/** The address of stream `i`; a table has those of all. */
+/** The address of stream `i`, from the table of all streams. */
 // @ts-ignore: decorator
 @inline
 export function streamAt(streams: usize, i: usize): usize {
   return <usize>load<u32>(streams + (i << 2));
 }
 
-/** 16 bytes from byte `at` of stream `i` on. */
+/** 16 bytes of stream `i` from byte `at` on. */
 // @ts-ignore: decorator
 @inline
 export function row(streams: usize, i: usize, at: usize): v128 {
@@ -26,7 +26,7 @@ function high(a: v128, b: v128): v128 {
   return i8x16.shuffle(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
 }
 
-/** Interleaves 2 vectors: byte 0 of each, byte 1 of each, … The 2 results lie 8 elements of type T apart. */
+/** Interleaves 2 vectors: byte 0 of each, byte 1 of each, … The 2 results are stored 8 elements of type T apart. */
 // @ts-ignore: decorator
 @inline
 export function interleave2Registers<T>(r0: v128, r1: v128, dst: usize): void {

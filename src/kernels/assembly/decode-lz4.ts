@@ -6,22 +6,25 @@ const TOO_LONG: i32 = -2;
 const BAD_REFERENCE: i32 = -3;
 
 const MIN_MATCH: usize = 4;
-/** The most literals that a token alone tells, and the longest match that one vector holds. */
+/** The most literals that a token can count without more bytes, and the longest match that fits in one vector. */
 const SHORT_LITERALS: usize = 14;
 const SHORT_MATCH: usize = 16;
 /** Tokens up to this have no literals and a short match: a bare sequence. */
 const BARE_TOKEN: usize = 12;
-/** Where a run of bare sequences gives fewer bytes than this, the next try to find one comes later each time, … */
+/** If a run of bare sequences gives fewer bytes than this, the wait before the next try gets longer each time, … */
 const BARE_RUN: usize = 96;
-/** … at most after so many bytes. */
+/** … up to this many bytes. */
 const BARE_WAIT: usize = 8192;
 
-/** A length whose bytes the input does not have. */
+/** Returned for a length whose bytes are not in the input. */
 const CUT: usize = 0xffffffff;
-/** Address behind the bytes of the last long length. */
+/** Address after the bytes of the last long length. */
 let lengthEnd: usize = 0;
 
-/** A length that a token begins with 15: the bytes from `ip` on are added. What is beyond `limit` is not read to its end. */
+/**
+ * Reads a length that begins with 15 in the token, adding the bytes from `ip` on. Stops reading once the length exceeds
+ * `limit`.
+ */
 // @ts-ignore: decorator
 @inline
 function longLength(ip: usize, ipEnd: usize, limit: usize): usize {
@@ -37,19 +40,19 @@ function longLength(ip: usize, ipEnd: usize, limit: usize): usize {
   return length;
 }
 
-/** Decodes one LZ4 block; returns the bytes written, or an error of the README. Stops once `need` bytes are there. */
+/** Decodes one LZ4 block. Returns the bytes written, or an error listed in the README. Stops after `need` bytes. */
 export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: usize, need: usize): i32 {
   let ip = src;
   const ipEnd = src + srcLength;
   let op = dst;
   const opEnd = dst + dstLength;
-  // Up to here a token, short literals and a distance do not end the input, and a short sequence does not overrun the output.
+  // Before these, a token, short literals and a distance are inside the input, and a short sequence fits in the output.
   const ipShort = ipEnd - min(srcLength, SHORT_LITERALS + 3);
   const opShort = dst + min(need, dstLength - min(dstLength, SHORT_LITERALS + SHORT_MATCH));
   let opBare = op;
   let wait: usize = 0;
   while (ip < ipEnd) {
-    // Of text nearly all sequences are bare. Where that can be predicted, the next token need not wait for the length of this one.
+    // In text nearly all sequences are bare. While that can be predicted, the next token need not wait for this one's length.
     if (op >= opBare) {
       const start = op;
       while (ip < ipShort && op < opShort) {
@@ -65,7 +68,7 @@ export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
       wait = op - start < BARE_RUN ? min<usize>(2 * wait + 16, BARE_WAIT) : <usize>0;
       opBare = op + wait;
     }
-    // Most others are short. Which lengths and distances they have cannot be predicted, so nothing here branches on them.
+    // Most others are short. Their lengths and distances cannot be predicted, so nothing here branches on them.
     const opTry = min(opBare, opShort);
     while (ip < ipShort && op < opTry) {
       const token = <usize>load<u8>(ip);
@@ -125,6 +128,6 @@ export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
     copyLongMatch(op, distance, length);
     op += length;
   }
-  // A block ends with literals; one that ends with a match (or is empty) was cut.
+  // A block ends with literals. One that ends with a match, or is empty, was truncated.
   return ENDS_EARLY;
 }

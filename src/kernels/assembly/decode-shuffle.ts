@@ -1,5 +1,5 @@
-// Byte unshuffle: `typesize` streams of n bytes become n elements of `typesize` bytes. Bytes behind the last whole
-// element are copied. Elements are put together 16 at a time, from groups of 2, 4, 8 or 16 streams, wherever these lie.
+// Byte unshuffle: `typesize` streams of n bytes become n elements of `typesize` bytes. Bytes after the last whole element are
+// copied. Elements are assembled 16 at a time from groups of 2, 4, 8 or 16 streams, which may be at any addresses.
 import {
   interleave16, interleave2, interleave2Registers, interleave4, interleave4Registers, interleave8, interleave8Registers,
   streamAt,
@@ -7,14 +7,17 @@ import {
 import { interleave2Registers, interleave4Registers, interleave8Registers, streamAt } from "./decode-interleave";
 
 
-// Bit unshuffle. A block of n elements holds 8 x typesize rows of n / 8 bytes: row 8j + k has bit k of byte j of every
-// element, element 0 in the lowest bit. c-blosc filters only where n is a multiple of 8, and copies all else (since 1.7).
+// Bit unshuffle. A block of n elements has 8 x typesize rows of n / 8 bytes: row 8j + k has bit k of byte j of every element,
+// element 0 in the lowest bit. c-blosc filters only if n is a multiple of 8, and copies all other blocks (since 1.7).
 
-/** Bytes of each row that are taken at a time, a cache line: rows whose length is a power of two push one another out of the cache. */
+/**
+ * Bytes of each row that are read at a time, a cache line: rows whose length is a power of two evict one another from
+ * the cache.
+ */
 const LINE: usize = 64;
-/** Elements from this length on are taken 16 bytes of a row at a time: else what is put together of them would not fit. */
+/** Elements of at least this length are assembled from 16 bytes of a row at a time; more would not fit in the tile. */
 const LONG: usize = 64;
-/** Room for 512 elements below that length, or 128 of any, one stream behind the other, and the addresses of these. */
+/** Room for 512 elements below that length, or 128 of any, as consecutive streams, and the addresses of these streams. */
 const TILE = memory.data(128 * 255, 16);
 const TILE_STREAMS = memory.data(4 * 255, 16);
 
@@ -36,7 +39,7 @@ export function bitunshuffle(src: usize, dst: usize, length: usize, typesize: us
   bitunshuffleStreams(placeStreams(src, count, typesize), dst, whole, typesize);
 }
 
-/** Undoes the bit shuffle of `typesize` streams, 8 rows each, that give `length` bytes; a table has their addresses. */
+/** Undoes the bit shuffle of `typesize` streams, 8 rows each, of `length` bytes in all; a table has their addresses. */
 export function bitunshuffleStreams(streams: usize, dst: usize, length: usize, typesize: usize): void {
   const count = length / typesize;
   if ((count & 7) != 0) {
@@ -72,12 +75,12 @@ export function bitunshuffleStreams(streams: usize, dst: usize, length: usize, t
     }
     if (at == last) break;
     at += width;
-    // The last tiles overlap the ones before them.
+    // The last tiles overlap the previous ones.
     if (at > last) at = last;
   }
 }
 
-/** The bytes of 8 x `width` elements, one stream behind the other. */
+/** The bytes of 8 x `width` elements, as consecutive streams. */
 // @ts-ignore: decorator
 @inline
 function bitTiles(
@@ -93,8 +96,8 @@ function bitTiles(
 }
 
 /**
- * 128 elements of 4 bytes. Of the four rounds that bring 16 bytes of elements together, tiles have done two: a stream's bytes
- * need not be put in order by themselves. Vectors i and i + 4 of a stream have elements 32 i to 32 i + 31, four of every eight.
+ * 128 elements of 4 bytes. The tiles have already done two of the four rounds that assemble 16 bytes of elements, which saves
+ * putting a stream's bytes in order. Vectors i and i + 4 of a stream have elements 32 i to 32 i + 31, four of every eight.
  */
 // @ts-ignore: decorator
 @inline
@@ -109,7 +112,10 @@ function join4(src: usize, pitch: usize, dst: usize): void {
   }
 }
 
-/** 128 elements of 8 bytes, of whose rounds tiles have done one: vector 2 i + h of a stream has two of every eight elements of half h. */
+/**
+ * 128 elements of 8 bytes, of whose rounds the tiles have done one: vector 2 i + h of a stream has two of every eight
+ * elements of half h.
+ */
 // @ts-ignore: decorator
 @inline
 function join8(src: usize, pitch: usize, dst: usize): void {
@@ -127,8 +133,8 @@ function join8(src: usize, pitch: usize, dst: usize): void {
 }
 
 /**
- * Bytes j of 128 elements from their 8 rows: an 8 x 8 transposition of bits across vectors, then of bytes, so that `together`
- * elements that follow each other come together.
+ * Bytes j of 128 elements from their 8 rows: an 8 x 8 transposition of bits across vectors, then of bytes, which leaves
+ * `together` consecutive elements next to one another.
  */
 // @ts-ignore: decorator
 @inline
@@ -223,12 +229,12 @@ function bitunshuffleFew(streams: usize, dst: usize, row: usize, typesize: usize
 /** Addresses of a block's streams, 32 bits each. */
 const STREAMS = memory.data(4 * 255, 16);
 
-/** Where the host puts the addresses of streams that do not lie one after the other. */
+/** Address of the table where the host puts the addresses of streams that are not consecutive. */
 export function streamTable(): usize {
   return STREAMS;
 }
 
-/** Fills the table with streams that lie `pitch` bytes apart; returns its address. */
+/** Fills the table with streams that are `pitch` bytes apart. Returns its address. */
 export function placeStreams(src: usize, pitch: usize, typesize: usize): usize {
   for (let j: usize = 0; j < typesize; j++) {
     store<u32>(STREAMS + (j << 2), <u32>src);
@@ -244,7 +250,7 @@ function unshuffle2(streams: usize, first: usize, count: usize, dst: usize): voi
   for (let i: usize = 0; i < last; i += 16) {
     interleave2Registers<u16>(v128.load(s0 + i), v128.load(s1 + i), dst + (i << 1));
   }
-  // The last tile may overlap the one before it.
+  // The last tile may overlap the previous one.
   interleave2Registers<u16>(v128.load(s0 + last), v128.load(s1 + last), dst + (last << 1));
 }
 
@@ -287,21 +293,21 @@ function put8(
   );
 }
 
-/** 2 bytes of longer elements, which are `stride` bytes apart. */
+/** 2 bytes of each longer element; the elements are `stride` bytes apart. */
 function gather2(streams: usize, first: usize, count: usize, dst: usize, stride: usize): void {
   const last = count - 16;
   for (let i: usize = 0; i < last; i += 16) interleave2(streams, first + i, dst + i * stride, stride);
   interleave2(streams, first + last, dst + last * stride, stride);
 }
 
-/** 4 bytes of longer elements, which are `stride` bytes apart. */
+/** 4 bytes of each longer element; the elements are `stride` bytes apart. */
 function gather4(streams: usize, first: usize, count: usize, dst: usize, stride: usize): void {
   const last = count - 16;
   for (let i: usize = 0; i < last; i += 16) interleave4(streams, first + i, dst + i * stride, stride);
   interleave4(streams, first + last, dst + last * stride, stride);
 }
 
-/** 8 bytes of longer elements, which are `stride` bytes apart. */
+/** 8 bytes of each longer element; the elements are `stride` bytes apart. */
 function gather8(streams: usize, first: usize, count: usize, dst: usize, stride: usize): void {
   const last = count - 16;
   for (let i: usize = 0; i < last; i += 16) interleave8(streams, first + i, dst + i * stride, stride);
@@ -316,7 +322,7 @@ function unshuffle16(streams: usize, first: usize, count: usize, dst: usize, str
     interleave16(streams, i, to, stride);
     to += tile;
   }
-  // The last tile overlaps the one before it.
+  // The last tile overlaps the previous one.
   if ((count & 15) != 0) interleave16(streams, first + count - 16, dst + (count - 16) * stride, stride);
 }
 
@@ -328,13 +334,13 @@ export function unshuffle(src: usize, dst: usize, length: usize, typesize: usize
   unshuffleRows(src, count, count, dst, typesize);
 }
 
-/** Puts together `count` elements from streams whose bytes for them start at `src`, `pitch` bytes apart. */
+/** Assembles `count` elements from streams that start at `src`, `pitch` bytes apart. */
 export function unshuffleRows(src: usize, pitch: usize, count: usize, dst: usize, typesize: usize): void {
   if (typesize == 1) memory.copy(dst, src, count);
   else unshuffleStreams(placeStreams(src, pitch, typesize), dst, count * typesize, typesize);
 }
 
-/** Undoes the byte shuffle of `typesize` streams, at least two, that give `length` bytes; a table has their addresses. */
+/** Undoes the byte shuffle of at least two streams, `typesize` of them, of `length` bytes in all; a table has their addresses. */
 export function unshuffleStreams(streams: usize, dst: usize, length: usize, typesize: usize): void {
   unshufflePart(streams, 0, length / typesize, dst, typesize);
 }
@@ -354,7 +360,7 @@ export function unshufflePart(streams: usize, first: usize, count: usize, dst: u
     gather2(streams + 4, first, count, dst + 1, 3);
   } else if (typesize < 8) {
     gather4(streams, first, count, dst, typesize);
-    // The streams that are left, together with some before them: all groups have the same width.
+    // The remaining streams, together with some of the previous ones, so that all groups have the same width.
     gather4(streams + ((typesize - 4) << 2), first, count, dst + typesize - 4, typesize);
   } else if (typesize < 16) {
     gather8(streams, first, count, dst, typesize);

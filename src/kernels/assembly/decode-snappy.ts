@@ -6,7 +6,10 @@ const TOO_LONG: i32 = -2;
 const BAD_REFERENCE: i32 = -3;
 const NOT_THIS_FORMAT: i32 = -4;
 
-/** Decodes one Snappy block whose stored length must be `dstLength`; returns it, or an error of the README. Stops once `need` bytes are there. */
+/**
+ * Decodes one Snappy block whose stored length must be `dstLength`. Returns the bytes written, or an error listed in
+ * the README. Stops after `need` bytes.
+ */
 export function decodeSnappy(src: usize, srcLength: usize, dst: usize, dstLength: usize, need: usize): i32 {
   let ip = src;
   const ipEnd = src + srcLength;

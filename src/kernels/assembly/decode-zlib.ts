@@ -4,14 +4,14 @@ import { copyMatch } from "./copy";
 
 // Tables of deflate's Huffman codes. @see RFC 1951, 3.2
 //
-// A table entry is 32 bits: code length in bits 0 to 4, extra bits (or the width of a second table) in 5 to 8, kind in
-// 9 to 11, value in 16 to 31: the literal, the base of a length or distance, or where a second table starts. 0 is not a code.
+// A table entry is 32 bits: code length in bits 0 to 4, extra bits (or the width of a second table) in 5 to 8, kind in 9 to
+// 11, value in 16 to 31: the literal, the base of a length or distance, or the start of a second table. 0 is not a code.
 
 export const LITERAL: u32 = 1 << 9;
 export const END: u32 = 1 << 10;
 export const SECOND: u32 = 1 << 11;
 
-/** Which alphabet a code is for. */
+/** The alphabet of a code. */
 export const PRECODE: u32 = 0;
 export const LENGTHS: u32 = 1;
 export const DISTANCES: u32 = 2;
@@ -29,7 +29,7 @@ const DISTANCE_BASES = memory.data<u16>([
   1,2,3,4,5,7,9,13,17,25,33,49,65,97,129,193,257,385,513,769,1025,1537,2049,3073,4097,6145,8193,12289,16385,24577,
 ]);
 
-/** Builds the table of a canonical Huffman code from the lengths of its codes; false if they are not a code. */
+/** Builds the table of a canonical Huffman code from its code lengths. Returns false if they do not form a code. */
 export function buildTable(table: usize, width: u32, lengths: usize, count: u32, kind: u32): bool {
   memory.fill(COUNTS, 0, 64);
   for (let i: u32 = 0; i < count; i++) {
@@ -39,7 +39,7 @@ export function buildTable(table: usize, width: u32, lengths: usize, count: u32,
   const unused = load<u32>(COUNTS);
   const used = count - unused;
   memory.fill(table, 0, <usize>4 << width);
-  // Without any code, using one is the error (zlib does the same).
+  // A block may have no codes; only using one is an error (zlib does the same).
   if (used == 0) return kind != PRECODE;
   let room: i32 = 1;
   let longest: u32 = 0;
@@ -52,7 +52,7 @@ export function buildTable(table: usize, width: u32, lengths: usize, count: u32,
     first += n;
     if (n != 0) longest = length;
   }
-  // An incomplete code is allowed where it is a single code of one bit (zlib does the same).
+  // An incomplete code is allowed if it is a single code of one bit (zlib does the same).
   if (room > 0 && (kind == PRECODE || longest != 1)) return false;
   for (let i: u32 = 0; i < count; i++) {
     const length = <u32>load<u8>(lengths + i);
@@ -109,7 +109,7 @@ export function buildTable(table: usize, width: u32, lengths: usize, count: u32,
 // @ts-ignore: decorator
 @inline
 function valueOf(symbol: u32, kind: u32): u32 {
-  // The flag only makes the entry of symbol 0 differ from no code.
+  // The flag makes the entry of symbol 0 differ from 0, which means "not a code".
   if (kind == PRECODE) return (symbol << 16) | LITERAL;
   if (kind == DISTANCES) {
     if (symbol > 29) return 0;
@@ -142,7 +142,7 @@ const LENGTH_BITS: u32 = 11;
 const DISTANCE_BITS: u32 = 8;
 const PRECODE_BITS: u32 = 7;
 
-// Entries that any valid set of codes needs, second tables included (zlib's examples/enough.c): 2342 and 402.
+// Most entries of any valid set of codes, second tables included (zlib's examples/enough.c): 2342 and 402.
 const LENGTH_TABLE = memory.data(2400 * 4, 16);
 const DISTANCE_TABLE = memory.data(416 * 4, 16);
 const PRECODE_TABLE = memory.data(128 * 4, 16);
@@ -151,9 +151,9 @@ const CODE_LENGTHS = memory.data(336, 16);
 // prettier-ignore
 const PRECODE_ORDER = memory.data<u8>([16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15]);
 
-// The reader between blocks: the next bytes, and the bits that were taken from those before, the next one lowest.
-// After `fill` there are at least 56. Reads run up to 8 bytes past the end, into the slack; whether bits from there were
-// *used* is checked after each fill.
+// The reader between blocks: the address of the next bytes, and the bits already read, the next one lowest. After
+// `fill` there are at least 56. Reads run up to 8 bytes past the end, into the slack. After each fill it is checked
+// that no bits from there were *used*.
 let input: usize = 0;
 let inputEnd: usize = 0;
 let inputBits: u64 = 0;
@@ -175,12 +175,12 @@ function skip(count: u32): void {
   inputHave -= count;
 }
 
-/** Decodes one zlib stream and checks its Adler-32; returns the bytes written, or an error of the README. */
+/** Decodes one zlib stream and checks its Adler-32. Returns the bytes written, or an error listed in the README. */
 export function decodeZlib(src: usize, srcLength: usize, dst: usize, dstLength: usize): i32 {
   if (srcLength < 8) return ENDS_EARLY;
   const method = <u32>load<u8>(src);
   const flags = <u32>load<u8>(src, 1);
-  // Deflate, a window of 32 KiB at most, no preset dictionary.
+  // Deflate, a window of at most 32 KiB, no preset dictionary.
   if ((method & 15) != 8 || method >> 4 > 7 || ((method << 8) | flags) % 31 != 0 || (flags & 32) != 0) return NOT_THIS_FORMAT;
   const written = decodeDeflate(src + 2, srcLength - 6, dst, dstLength);
   if (written < 0) return written;
@@ -189,12 +189,12 @@ export function decodeZlib(src: usize, srcLength: usize, dst: usize, dstLength: 
   return written;
 }
 
-/** Where the last deflate stream ended: behind its last byte. */
+/** Address after the last byte of the last deflate stream. */
 export function deflateEnd(): usize {
   return streamEnd;
 }
 
-/** Decodes one deflate stream, whatever follows it; returns the bytes written, or an error of the README. */
+/** Decodes one deflate stream; bytes after it are ignored. Returns the bytes written, or an error listed in the README. */
 export function decodeDeflate(src: usize, srcLength: usize, dst: usize, dstLength: usize): i32 {
   input = src;
   inputEnd = src + srcLength;
@@ -226,7 +226,7 @@ export function decodeDeflate(src: usize, srcLength: usize, dst: usize, dstLengt
   return <i32>(op - dst);
 }
 
-/** A block of stored bytes, which starts at the next whole byte. */
+/** Copies a block of stored bytes, which starts at the next whole byte. */
 function copyStored(op: usize, opEnd: usize): i32 {
   input -= inputHave >> 3;
   inputBits = 0;
@@ -253,7 +253,7 @@ function setFixedCodes(): i32 {
   return 0;
 }
 
-/** Reads the codes of a block: their lengths, coded themselves. */
+/** Reads the codes of a block: their lengths, which are coded themselves. */
 function readCodes(): i32 {
   const lengths = (<u32>inputBits & 31) + 257;
   const distances = (<u32>(inputBits >> 5) & 31) + 1;
@@ -305,9 +305,9 @@ function readCodes(): i32 {
   return 0;
 }
 
-/** Decodes the symbols of a block to its end; returns the bytes written. */
+/** Decodes all symbols of a block. Returns the bytes written. */
 function decodeSymbols(dst: usize, start: usize, opEnd: usize): i32 {
-  // Locals, which stay in registers.
+  // Local variables stay in registers.
   const ipEnd = inputEnd;
   let ip = input;
   let bits = inputBits;
@@ -319,7 +319,7 @@ function decodeSymbols(dst: usize, start: usize, opEnd: usize): i32 {
     have |= 56;
     if (ip - (have >> 3) > ipEnd) return ENDS_EARLY;
     let entry = load<u32>(LENGTH_TABLE + ((<usize>bits & 2047) << 2));
-    // Three literals of 15 bits at most each fit in the 56 bits at hand.
+    // Three literals of at most 15 bits each fit in the 56 bits at hand.
     if (entry & LITERAL) {
       if (op >= opEnd) return TOO_LONG;
       store<u8>(op++, <u8>(entry >> 16));

@@ -10,30 +10,30 @@ const MAX_BLOCK: u32 = 131072;
 const MAX_LOG: u32 = 11;
 const MAX_WEIGHTS: u32 = 255;
 
-/** Where decoded literals go, with slack. */
+/** Holds the decoded literals, with slack. */
 const BUFFER = memory.data(131072 + 64, 16);
-/** For each prefix of MAX_LOG bits, the length of its code; 2048 bytes further its byte. */
+/** For each prefix of MAX_LOG bits, the length of its code; 2048 bytes later its byte. */
 const TREE = memory.data(4096 + 16, 16);
 const WEIGHTS = memory.data(256 + 16, 16);
-/** u16 for each weight: how many bytes have it, then where the next of them is in SORTED. */
+/** For each weight, a u16: first the number of bytes that have it, then the index in SORTED of the next of them. */
 const RANKS = memory.data(16 * 2, 16);
-/** Bytes by their weights. */
+/** Bytes, sorted by weight. */
 const SORTED = memory.data(256, 16);
 const WEIGHT_STATES = memory.data(64 * 8, 16);
 
-/** Whether this frame has a tree yet. */
+/** True if this frame already has a tree. */
 let hasTree: bool = false;
 
-/** Where the literals of the block are, and how many. */
+/** Address and number of the block's literals. */
 export let literals: usize = 0;
 export let literalsLength: usize = 0;
 
-/** Forgets the tree of the frame before. */
+/** Forgets the tree of the previous frame. */
 export function resetLiterals(): void {
   hasTree = false;
 }
 
-/** Decodes the literals section; returns the bytes that it takes, or an error of the README. */
+/** Decodes the literals section. Returns the bytes it occupies, or an error listed in the README. */
 export function decodeLiterals(src: usize, end: usize): i32 {
   const room = end - src;
   if (room < 1) return NOT_THIS_FORMAT;
@@ -46,7 +46,7 @@ export function decodeLiterals(src: usize, end: usize): i32 {
   let head: usize = 3;
   let size: u32;
   let compressed: usize;
-  // Reads up to 8 bytes; what is beyond the section is masked off or refused below.
+  // Reads up to 8 bytes. Those after the section are masked off or refused below.
   const bits = load<u64>(src);
   if (format < 2) {
     size = <u32>(bits >> 4) & 1023;
@@ -70,7 +70,7 @@ export function decodeLiterals(src: usize, end: usize): i32 {
   } else if (!hasTree) {
     return NOT_THIS_FORMAT;
   }
-  // Streams must be used up exactly (RFC 8878, 4.2.2), which libzstd's fastest decoder does not check.
+  // Streams must be used up exactly (RFC 8878, 4.2.2). libzstd's fastest decoder does not check this.
   const error = format == 0 ? decodeOne(at, bitLength(at, stop), BUFFER, size) : decodeFour(at, stop, size);
   if (error < 0) return error;
   literals = BUFFER;
@@ -101,7 +101,7 @@ function plainLiterals(src: usize, room: usize, kind: u32, format: u32, first: u
   return <i32>(head + 1);
 }
 
-/** Reads the description of a tree and builds it; returns the bytes that it takes, or 0 where it is damaged. */
+/** Reads the description of a tree and builds it. Returns the bytes it occupies, or 0 if it is damaged. */
 function readTree(src: usize, end: usize): usize {
   if (end - src < 1) return 0;
   const head = <u32>load<u8>(src);
@@ -125,7 +125,7 @@ function readTree(src: usize, end: usize): usize {
   return buildTree(count) ? taken : 0;
 }
 
-/** Weights coded with two FSE states in turn; returns how many, or 0 where they are damaged. */
+/** Decodes weights, coded with two alternating FSE states. Returns their number, or 0 if they are damaged. */
 function readWeights(src: usize, end: usize): u32 {
   const taken = readCounts(src, end, 6, 255);
   if (taken == 0) return 0;
@@ -152,14 +152,14 @@ function readWeights(src: usize, end: usize): u32 {
     one = two;
     two = next;
     if (left < 0) {
-      // The bits are used up: the other state still has its symbol to give.
+      // The bits are used up, but the other state still has a symbol.
       store<u8>(WEIGHTS + count, load<u8>(WEIGHT_STATES + (one << 3), 4));
       return count + 1;
     }
   }
 }
 
-/** Builds the tree of `count` weights and the one that is left out: the last, which completes it. */
+/** Builds the tree of `count` weights and the omitted last one, which completes it. */
 function buildTree(count: u32): bool {
   let sum: u32 = 0;
   v128.store(RANKS, i64x2.splat(0));
@@ -192,12 +192,12 @@ function buildTree(count: u32): bool {
     store<u8>(SORTED + place, <u8>i);
   }
   let at = TREE;
-  // Bytes of weight 0 are first, and do not occur.
+  // Bytes of weight 0 are sorted first. They do not occur.
   for (let k = load<u16>(RANKS); k <= <u16>count; k++) {
     const byte = load<u8>(SORTED + k);
     const weight = <u32>load<u8>(WEIGHTS + byte);
     const bits = i8x16.splat(<i8>(log + 1 - weight));
-    // As if the longest code had MAX_LOG bits, so that prefixes are found by a shift that the compiler knows.
+    // Entries are filled as if the longest code had MAX_LOG bits, so that prefixes are found by a constant shift.
     const end = at + (<usize>1 << (MAX_LOG - log + weight - 1));
     const bytes = i8x16.splat(byte);
     for (let to = at; to < end; to += 16) {
@@ -210,7 +210,7 @@ function buildTree(count: u32): bool {
   return true;
 }
 
-/** Counts a byte of a weight; returns how many or where were before it. */
+/** Counts a byte of a weight. Returns the earlier value of the counter. */
 // @ts-ignore: decorator
 @inline
 function countWeight(weight: u32): usize {
@@ -220,7 +220,7 @@ function countWeight(weight: u32): usize {
   return before;
 }
 
-/** Decodes the code that the window begins with to `dst`, and returns its length. */
+/** Decodes the code at the start of the window to `dst`. Returns its length. */
 // @ts-ignore: decorator
 @inline
 function put(window: u64, dst: usize): u64 {
@@ -229,8 +229,9 @@ function put(window: u64, dst: usize): u64 {
   return load<u8>(prefix, TREE);
 }
 
-// In a loop over whole windows a stream is two numbers: where its window was loaded, and the window. The window's lowest set bit marks
-// where it began: the zeros below it count the bits that were used, of which at most 55 are in five codes.
+// In a loop over whole windows, a stream is two numbers: the address where its window was loaded, and the window. The
+// lowest set bit of the window marks where it began: the number of zeros below it is the number of used bits. Five
+// codes use at most 55.
 
 // @ts-ignore: decorator
 @inline
@@ -249,21 +250,21 @@ function putFive(window: u64, dst: usize): u64 {
   return window << put(window, dst + 4);
 }
 
-/** Where the window of a stream with `left` bits is loaded. */
+/** Address from which the window of a stream with `left` bits is loaded. */
 // @ts-ignore: decorator
 @inline
 function placeOf(src: usize, left: i32): usize {
   return src + ((left + 7) >> 3) - 8;
 }
 
-/** Bits that are left of a stream from `src` on. */
+/** Bits that remain of a stream that starts at `src`. */
 // @ts-ignore: decorator
 @inline
 function leftOf(src: usize, at: usize, window: u64): i32 {
   return (<i32>(at - src + 8) << 3) - <i32>ctz(window);
 }
 
-/** Four streams, the first three of the same length, side by side; 0 or an error. */
+/** Decodes four streams side by side, the first three of the same length. Returns 0 or an error. */
 function decodeFour(src: usize, end: usize, size: u32): i32 {
   if (end - src < 10 || size < 6) return NOT_THIS_FORMAT;
   const src1 = src + 6;
@@ -291,7 +292,7 @@ function decodeFour(src: usize, end: usize, size: u32): i32 {
   let w3 = windowAt(at3, -left3);
   let w4 = windowAt(at4, -left4);
   while (true) {
-    // Five codes move a stream by at most seven bytes. The fourth stream is the shortest.
+    // Five codes advance a stream by at most seven bytes. The fourth stream is the shortest.
     const room = min(min(<i32>(at1 - src1), <i32>(at2 - src2)), min(<i32>(at3 - src3), <i32>(at4 - src4)));
     const rounds = min(room / 7, <i32>(BUFFER + size - four - at) / 5);
     if (rounds <= 0) break;
@@ -324,7 +325,7 @@ function decodeFour(src: usize, end: usize, size: u32): i32 {
   return error;
 }
 
-/** One stream of `size` bytes, which must use up its `left` bits; 0 or an error. */
+/** Decodes one stream to `size` bytes. It must use up its `left` bits. Returns 0 or an error. */
 function decodeOne(src: usize, left: i32, dst: usize, size: u32): i32 {
   if (left < 0) return NOT_THIS_FORMAT;
   const stop = dst + size;
@@ -336,7 +337,7 @@ function decodeOne(src: usize, left: i32, dst: usize, size: u32): i32 {
       window <<= length;
       left -= <i32>length;
     }
-    // Also bounds how far before the stream is read.
+    // This check also limits how far before the stream is read.
     if (left < 0) return ENDS_EARLY;
   }
   return left == 0 ? 0 : LEFT_OVER;

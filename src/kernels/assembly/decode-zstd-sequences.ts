@@ -43,10 +43,10 @@ let recent1: u32 = 1;
 let recent2: u32 = 4;
 let recent3: u32 = 8;
 
-/** The log of the table that `readTable` read. */
+/** The log of the last table that `readTable` read. */
 let readLog: i32 = 0;
 
-/** Forgets the tables and offsets of the frame before. */
+/** Forgets the tables and offsets of the previous frame. */
 export function resetSequences(): void {
   lengthsLog = -1;
   offsetsLog = -1;
@@ -57,8 +57,8 @@ export function resetSequences(): void {
 }
 
 /**
- * Decodes the sequences section from `src` to `end` with the block's literals to `op`; returns the bytes written, or an
- * error. Matches reach back to `dst`.
+ * Decodes the sequences section from `src` to `end` with the block's literals to `op`. Returns the bytes written, or an
+ * error. Matches reach back as far as `dst`.
  */
 export function decodeSequences(
   src: usize, end: usize,
@@ -101,7 +101,7 @@ export function decodeSequences(
 
     const length = bitLength(src, end);
     if (length < 0) return NOT_THIS_FORMAT;
-    // Here the bits that were used are counted, from the end of the stream on: its last byte's highest bits are.
+    // From here on `used` counts the bits used from the end of the stream, beginning with the highest bits of its last byte.
     const last = end - 8;
     const limit = <u64>(end - src) << 3;
     let used = limit - <u64>length;
@@ -117,16 +117,16 @@ export function decodeSequences(
     let r3 = recent3;
     while (true) {
       if (used > limit) return NOT_THIS_FORMAT;
-      // What was used of the window goes round to its lower end.
+      // The used bits of the window move to its lower end.
       window = rotl<u64>(windowAt(last, used), extraOf(offsetState));
-      // The bits of the three states and their extra bits, added in one go: no sum leaves its byte.
+      // The bits and extra bits of the three states are added in one operation: no sum overflows its byte.
       const sums = (lengthState + matchState + offsetState) >> 16;
       const extraBits = (sums >> 8) & 255;
       const power = <u64>1 << extraOf(offsetState);
       let offset = <u32>(power + (window & (power - 1)));
       let match = baseOf(matchState);
       let run = baseOf(lengthState);
-      // Short lengths have no bits of their own; an offset of 31 bits and three states fit in the 57 of the window then.
+      // Short lengths have no extra bits. An offset of 31 bits and three states then fit in the 57 bits of the window.
       const lengthBits = extraBits - (extraOf(offsetState) & 255);
       if (lengthBits != 0) {
         const isFull = extraBits + (sums & 255) > 57;
@@ -194,7 +194,10 @@ export function decodeSequences(
   return <i32>(op + rest - start);
 }
 
-/** The window of a stream that ends 8 bytes after `last`, where `used` bits of it were used. At least 57 of its bits are right. */
+/**
+ * The window of a stream that ends 8 bytes after `last`, if `used` of its bits were used. At least 57 of the window's
+ * bits are valid.
+ */
 // @ts-ignore: decorator
 @inline
 function windowAt(last: usize, used: u64): u64 {
@@ -208,10 +211,10 @@ function lowest(window: u64, count: u64): usize {
   return <usize>window & ((1 << <u32>count) - 1);
 }
 
-// The parts of a state, which is loaded at once. @see decode-fse.ts
-// Numbers of bits have others above them: shifts only take the lowest six.
+// The parts of a state, which is loaded at once. @see decode-fse.ts The numbers of bits are not masked, because shifts
+// use only the lowest six bits.
 
-/** Where the next state is, whose bits are at the window's lower end but for three. */
+/** The address of the next state, whose bits are at the window's lower end, three bits up. */
 // @ts-ignore: decorator
 @inline
 function nextOf(state: u64, window: u64): usize {
@@ -236,7 +239,7 @@ function baseOf(state: u64): usize {
   return <usize>(state >> 32) & 0xfffff;
 }
 
-/** Reads one of the three tables and sets `readLog`; returns the bytes that it takes, or -1 where it is damaged. */
+/** Reads one of the three tables and sets `readLog`. Returns the bytes it occupies, or -1 if it is damaged. */
 function readTable(
   src: usize, end: usize, mode: u32,
   table: usize, oldLog: i32, maxLog: u32, maxSymbol: u32,

@@ -65,10 +65,10 @@ const MAGIC: u32 = 0xfd2fb528;
 const SKIPPABLE: u32 = 0x184d2a50;
 const MAX_BLOCK: usize = 131072;
 
-/** Where the next frame starts, set by `decodeFrame`. */
+/** Start of the next frame, set by `decodeFrame`. */
 let nextFrame: usize = 0;
 
-/** Decodes a stream of zstd frames; returns the bytes written, or an error of the README. */
+/** Decodes a stream of zstd frames. Returns the bytes written, or an error listed in the README. */
 export function decodeZstd(src: usize, srcLength: usize, dst: usize, dstLength: usize): i32 {
   const end = src + srcLength;
   const opEnd = dst + dstLength;
@@ -105,7 +105,7 @@ function decodeFrame(src: usize, end: usize, dst: usize, opEnd: usize): i32 {
   const head: usize = (single ? 0 : 1) + dictionaryBytes + sizeBytes;
   if (head > end - src) return ENDS_EARLY;
   if (!single) {
-    // A window of 2^31 bytes at most; no more than this is ever there to refer to.
+    // A window of at most 2^31 bytes: matches can never refer to more than that.
     if (load<u8>(src) >> 3 > 21) return NOT_THIS_FORMAT;
     src++;
   }

@@ -7,7 +7,7 @@ export { decodeDeflate, decodeZlib, deflateEnd } from "./decode-zlib";
 export { decodeZstd } from "./decode-zstd";
 export { streamTable, unshuffle, unshufflePart, unshuffleRows, unshuffleStreams } from "./decode-shuffle";
 
-/** Where the host's part of the memory starts. */
+/** First address of the host's part of the memory. */
 export function hostBase(): usize {
   return (__heap_base + 63) & ~63;
 }

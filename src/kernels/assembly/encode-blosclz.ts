@@ -1,15 +1,15 @@
-// BloscLZ, as c-blosc 1.21 compresses it: the choices (probing of the entropy, lengths, distances, table sizes by level)
-// are its own, so that sizes agree; streams of all versions are read alike.
+// BloscLZ, with the choices of c-blosc 1.21 (entropy probe, lengths, distances, table sizes by level), so that sizes
+// agree. Readers of all versions read the streams.
 import { copyLiterals, matchLength } from "./encode-match";
 
 /** Literals come in runs of 1 to 32. */
 const MAX_RUN: usize = 32;
-/** A distance below this takes 13 bits, biased by one; … */
+/** A shorter distance takes 13 bits, biased by one; … */
 const NEAR: usize = 8191;
-/** … from there on 16 more bits, up to this. */
+/** … a longer one takes 16 more bits, up to this. */
 const FAR: usize = 65535 + NEAR - 1;
 const PROBE_BITS: u32 = 12;
-/** The table of the probe: 4096 places of 16 bits. */
+/** The table of the probe: 4096 entries of 16 bits. */
 const PROBE_TABLE: usize = 16384;
 /** The first bytes are literals. */
 const HEAD: usize = 4;
@@ -22,7 +22,7 @@ function slotOf(bytes: u32, bits: u32): usize {
   return <usize>((bytes * 0x9e3779b1) >> (32 - bits));
 }
 
-/** Smallest ratio, in percent, that the probe must promise at a level. */
+/** Smallest ratio, in percent, that the probe must predict at a level. */
 function leastRatio(clevel: u32): u32 {
   if (clevel >= 9) return 100;
   if (clevel == 8) return 110;
@@ -31,7 +31,7 @@ function leastRatio(clevel: u32): u32 {
   return clevel == 2 ? 150 : 200;
 }
 
-/** Bytes that a match takes: control byte, further length bytes, distance. `code` is the length less two. */
+/** Bytes of a match: control byte, further length bytes, distance. `code` is the length less two. */
 // @ts-ignore: decorator
 @inline
 function matchCost(code: usize, near: bool): usize {
@@ -40,8 +40,9 @@ function matchCost(code: usize, near: bool): usize {
 }
 
 /**
- * What a match is worth to c-blosc: bytes that are equal less `shift` less one, one more for a run. Its loops stop one
- * byte late for matches and at the byte for runs; to agree in size, so do we. Zero or less: not worth anything.
+ * The code of a match as c-blosc computes it: equal bytes less `shift`, plus one unless it is a run. c-blosc stops one
+ * byte late for matches, but not for runs; this code does the same, so that sizes agree. Zero or less: the match is not
+ * worth writing.
  */
 // @ts-ignore: decorator
 @inline
@@ -88,7 +89,7 @@ function probe(src: usize, length: usize): u32 {
   return <u32>((at - src) * 100 / cost);
 }
 
-/** Writes literals in runs. `limit` leaves room for them. */
+/** Writes literals in runs. The caller has checked that they fit. */
 // @ts-ignore: decorator
 @inline
 function putLiterals(to: usize, literals: usize, length: usize): usize {
@@ -135,8 +136,8 @@ function putMatch(to: usize, code: usize, distance: usize): usize {
 }
 
 /**
- * Compresses at a level of 1 to 9; returns the length, or -2. `split` (bit 8 of `level`) says that the stream is one
- * of several of a block, for which c-blosc chooses other lengths. `work` is room for 64 KiB.
+ * Compresses at a level of 1 to 9. Returns the length, or -2. `split` (bit 8 of `level`) says that the stream is one of
+ * several of a block, for which c-blosc chooses other lengths. `work` is room for 64 KiB.
  */
 export function encodeBlosclz(src: usize, srcLength: usize, dst: usize, dstLength: usize, level: u32, work: usize): i32 {
   const clevel = level & 0xff;
@@ -185,7 +186,7 @@ export function encodeBlosclz(src: usize, srcLength: usize, dst: usize, dstLengt
   const rest = bound + 1 - anchor;
   if (to + rest + (rest + MAX_RUN - 1) / MAX_RUN > limit) return -2;
   to = putLiterals(to, anchor, rest);
-  // The first control byte always has this bit, which readers ignore there.
+  // c-blosc always sets this bit of the first control byte; readers ignore it there.
   store<u8>(dst, load<u8>(dst) | 32);
   return <i32>(to - dst);
 }

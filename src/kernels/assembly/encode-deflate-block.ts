@@ -1,10 +1,10 @@
-// Writing of deflate blocks: stored, with the fixed codes, or with codes of their own, whichever is the shortest. RFC 1951, 3.2.
+// Writes deflate blocks: stored, with the fixed codes, or with codes of their own, whichever is shortest. RFC 1951, 3.2.
 
 
-// Huffman codes of bounded length, canonical and with their bits reversed, as deflate wants them. RFC 1951, 3.2.2.
+// Huffman codes of bounded length, canonical and with reversed bits, as deflate requires. RFC 1951, 3.2.2.
 
 const KEYS: usize = 20480; // u32 for each symbol in use: frequency << 9 | symbol, ascending
-const DEPTHS: usize = 22528; // u32 for each of them: weights of nodes, then parents, then depths
+const DEPTHS: usize = 22528; // u32 for each of them: first node weights, then parents, then depths
 const COUNTS: usize = 24576; // u32: number of codes by length
 const NEXT: usize = 24832; // u32: next code by length
 const MAX_COUNTED: u32 = 32;
@@ -21,7 +21,7 @@ function set(table: usize, i: i32, value: u32): void {
   store<u32>(table + (<usize>i << 2), value);
 }
 
-/** Sorts the keys by steps that shrink. */
+/** Shell sort. */
 function sortKeys(n: i32): void {
   for (let gap: i32 = 121; gap > 0; gap = (gap - 1) / 3) {
     for (let i = gap; i < n; i++) {
@@ -77,7 +77,7 @@ function findDepths(n: i32): void {
   }
 }
 
-/** Counts of lengths, none above `limit`, with a complete code. */
+/** Counts codes by length, none longer than `limit`, so that the code is complete. */
 function countLengths(n: i32, limit: i32): void {
   memory.fill(COUNTS, 0, MAX_COUNTED << 2);
   for (let i = 0; i < n; i++) {
@@ -86,7 +86,7 @@ function countLengths(n: i32, limit: i32): void {
   }
   let space: u32 = 0;
   for (let length = 1; length <= limit; length++) space += get(COUNTS, length) << (limit - length);
-  // Too much: one of the longest codes goes under a shorter one, which gets one bit longer.
+  // Too many: one of the longest codes moves below a shorter one, which gets one bit longer.
   while (space > <u32>1 << limit) {
     set(COUNTS, limit, get(COUNTS, limit) - 1);
     let length = limit - 1;
@@ -108,8 +108,8 @@ function reversed(code: u32, length: u32): u32 {
 }
 
 /**
- * Codes for `symbols` symbols with the u32 frequencies at `frequencies`: length << 16 | code at `codes`, 0 where a
- * symbol does not occur. At least two symbols get a code, as old readers want it.
+ * Makes codes for `symbols` symbols with the u32 frequencies at `frequencies`: length << 16 | code at `codes`, 0 if a
+ * symbol does not occur. At least two symbols get a code, as old readers require.
  */
 export function makeCodes(frequencies: usize, symbols: i32, limit: i32, codes: usize): void {
   let n = 0;
@@ -132,7 +132,7 @@ export function makeCodes(frequencies: usize, symbols: i32, limit: i32, codes: u
   numberCodes(codes, symbols, limit);
 }
 
-/** Numbers codes whose lengths are known. */
+/** Assigns codes whose lengths are known. */
 export function numberCodes(codes: usize, symbols: i32, limit: i32): void {
   memory.fill(COUNTS, 0, MAX_COUNTED << 2);
   for (let symbol = 0; symbol < symbols; symbol++) {
@@ -154,7 +154,7 @@ export function numberCodes(codes: usize, symbols: i32, limit: i32): void {
   }
 }
 
-/** Frequencies of the block in the making, u32 each. */
+/** Frequencies of the current block, u32 each. */
 export const LITERAL_FREQUENCIES: usize = 16384;
 export const DISTANCE_FREQUENCIES: usize = 17536;
 const LENGTH_FREQUENCIES: usize = 17664;
@@ -163,7 +163,7 @@ const DISTANCE_CODES: usize = 18944;
 const LENGTH_CODES: usize = 19072;
 const FIXED_LITERAL_CODES: usize = 26624;
 const FIXED_DISTANCE_CODES: usize = 27776;
-/** Code lengths of both alphabets behind one another, one byte each, and the same in runs: symbol, then extra bits. */
+/** Code lengths of both alphabets, one after the other, one byte each; then the same as runs: symbol, extra bits. */
 const LENGTHS: usize = 27904;
 const RUNS: usize = 28416;
 
@@ -221,7 +221,7 @@ function count(table: usize, symbol: u32): void {
   store<u32>(at, load<u32>(at) + 1);
 }
 
-/** Begins a stream: no bits are left over, and the fixed codes are there. */
+/** Begins a stream: clears the bit buffer and makes the fixed codes. */
 export function startBits(): void {
   bits = 0;
   nbits = 0;
@@ -240,7 +240,7 @@ function startBlock(): void {
   store<u32>(LITERAL_FREQUENCIES + (END_OF_BLOCK << 2), 1);
 }
 
-/** Appends at most 32 bits; returns where the output goes on. */
+/** Appends at most 32 bits. Returns the address after the output. */
 // @ts-ignore: decorator
 @inline
 function putBits(to: usize, value: u64, length: u32): usize {
@@ -253,7 +253,7 @@ function putBits(to: usize, value: u64, length: u32): usize {
   return to + whole;
 }
 
-/** Appends zero bits up to the end of a byte. */
+/** Pads with zero bits to the end of a byte. */
 export function finishBits(to: usize): usize {
   if (nbits == 0) return to;
   store<u8>(to, <u8>bits);
@@ -262,7 +262,7 @@ export function finishBits(to: usize): usize {
   return to + 1;
 }
 
-/** Bits of the block's symbols, with their extra bits. */
+/** Bits of the block's symbols, including their extra bits. */
 function costOf(literalCodes: usize, distanceCodes: usize): usize {
   let cost: usize = 0;
   for (let symbol = 0; symbol < LITERALS; symbol++) {
@@ -281,7 +281,7 @@ function countUsed(codes: usize, symbols: i32, least: i32): i32 {
   return symbols;
 }
 
-/** Describes the code lengths in runs; returns the number of runs. */
+/** Describes the code lengths as runs. Returns the number of runs. */
 function describeLengths(literals: i32, distances: i32): usize {
   for (let i = 0; i < literals; i++) store<u8>(LENGTHS + i, <u8>(frequency(LITERAL_CODES, i) >> 16));
   for (let i = 0; i < distances; i++) store<u8>(LENGTHS + literals + i, <u8>(frequency(DISTANCE_CODES, i) >> 16));
@@ -331,8 +331,8 @@ function runBits(symbol: u32): u32 {
 }
 
 /**
- * Writes the block of the symbols from `symbols` up to `symbolsEnd` (distance << 16 | length less three, or a literal),
- * which stand for the `length` bytes at `src`. Returns where the output goes on, or 0 where it would pass `limit`.
+ * Writes one block. Its symbols are from `symbols` to `symbolsEnd` (distance << 16 | length less three, or a literal)
+ * and stand for the `length` bytes at `src`. Returns the address after the output, or 0 if it would pass `limit`.
  */
 export function putBlock(
   symbols: usize, symbolsEnd: usize, src: usize, length: usize, last: bool, to: usize, limit: usize,
@@ -395,7 +395,7 @@ function putSymbols(symbols: usize, symbolsEnd: usize, literalCodes: usize, dist
       pending |= <u64>(code & 0xffff) << npending;
       npending += code >> 16;
     } else {
-      // At most 15 + 5 + 15 + 13 bits behind 7 that are left over.
+      // At most 15 + 5 + 15 + 13 bits after 7 that remain.
       const length = symbol & 0xffff;
       const lengthCode = load<u32>(literalCodes + (<usize>lengthSymbol(length) << 2));
       pending |= <u64>(lengthCode & 0xffff) << npending;

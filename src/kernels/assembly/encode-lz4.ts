@@ -1,10 +1,10 @@
-// LZ4, the fast encoder: one probe of a hash table for each place, larger steps where nothing is found.
+// LZ4, the fast encoder: one probe of a hash table at each position, larger steps while nothing is found.
 import { copyMatch } from "./copy";
 import { matchLength } from "./encode-match";
 import { copyLiterals } from "./encode-match";
 
 
-// Writing of LZ4 sequences: token, lengths, literals, distance. https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
+// Writes LZ4 sequences: token, lengths, literals, distance. https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
 
 /** The last match starts at least 12 bytes before the end of the input, … */
 export const LAST_START: usize = 12;
@@ -24,14 +24,17 @@ function putLength(to: usize, rest: usize): usize {
   return to + 1;
 }
 
-/** Writes literals and a match of `length` bytes; returns where the output goes on, or 0 where it does not fit before `limit`. */
+/**
+ * Writes literals and a match of `length` bytes. Returns the address after the output, or 0 if it does not fit before
+ * `limit`.
+ */
 // @ts-ignore: decorator
 @inline
 export function putSequence(
   to: usize, limit: usize, literals: usize, literalLength: usize, distance: usize, length: usize,
 ): usize {
   const code = length - MIN_MATCH;
-  // Most sequences have no lengths beside the token.
+  // Most sequences have no length bytes after the token.
   if (max(literalLength, code) < 15) {
     if (to + literalLength + 3 > limit) return 0;
     store<u8>(to, <u8>((literalLength << 4) | code));
@@ -56,7 +59,7 @@ export function putSequence(
   return code >= 15 ? putLength(to, code - 15) : to;
 }
 
-/** Writes the literals that end a stream; returns the end of the output, or 0 where it does not fit before `limit`. */
+/** Writes the literals that end a stream. Returns the address after the output, or 0 if it does not fit before `limit`. */
 export function putLastLiterals(to: usize, limit: usize, literals: usize, literalLength: usize): usize {
   const extra: usize = literalLength < 15 ? 0 : (literalLength - 15) / 255 + 1;
   if (to + 1 + extra + literalLength > limit) return 0;
@@ -66,13 +69,16 @@ export function putLastLiterals(to: usize, limit: usize, literals: usize, litera
   return to + literalLength;
 }
 
-// LZ4, the high-compression encoder: chains of all earlier places with the same four bytes, and a look for a longer
-// match inside each match that is found.
+// LZ4, the high-compression encoder: chains of all earlier positions with the same four bytes, and a search for a
+// longer match inside each match found.
 
-/** 32,768 heads of chains: the address where the chain begins; 0: none, which is further away than a match reaches. 128 KiB. */
+/**
+ * 32,768 heads of chains: the address where the chain begins. 0 means none; it is further away than a match can reach.
+ * 128 KiB.
+ */
 const HEAD_BITS: u32 = 15;
 const HEADS_LENGTH: usize = 4 << HEAD_BITS;
-/** By the lowest 16 bits of an address: how far back the next one of its chain is; 0: none. 128 KiB. */
+/** By the lowest 16 bits of an address: the distance back to the next position of its chain; 0: none. 128 KiB. */
 const CHAIN_LENGTH: usize = 2 << 16;
 let startFound: usize = 0;
 let distanceFound: usize = 0;
@@ -89,7 +95,7 @@ function chainOf(work: usize, at: usize): usize {
   return work + HEADS_LENGTH + ((at & 0xffff) << 1);
 }
 
-/** Adds the places from `from` up to and without `to` to their chains. */
+/** Adds the positions from `from` up to, not including, `to` to their chains. */
 // @ts-ignore: decorator
 @inline
 function insert(src: usize, from: usize, to: usize, work: usize): void {
@@ -103,9 +109,9 @@ function insert(src: usize, from: usize, to: usize, work: usize): void {
 }
 
 /**
- * The longest match that contains `place`, begins at `low` or later, and is longer than `least`: its length, or 0.
- * `least` is more than `place - low`.
- * `startFound` and `distanceFound` tell where it begins and how far back its bytes are.
+ * The length of the longest match that contains `place`, begins at `low` or later, and is longer than `least`; 0 if
+ * there is none. `least` is more than `place - low`. Sets `startFound` and `distanceFound`: where the match begins, and
+ * how far back its bytes are.
  */
 function widestMatch(
   src: usize, low: usize, place: usize, matchEnd: usize, least: usize, attempts: i32, work: usize,
@@ -146,7 +152,7 @@ function widestMatch(
   return longest;
 }
 
-/** Compresses at a level of 1 to 9; returns the length, or -2. `work` is room for 256 KiB. */
+/** Compresses at a level of 1 to 9. Returns the length, or -2. `work` is room for 256 KiB. */
 export function encodeLz4hc(src: usize, srcLength: usize, dst: usize, dstLength: usize, level: u32, work: usize): i32 {
   const limit = dst + dstLength;
   const end = src + srcLength;
@@ -173,8 +179,8 @@ export function encodeLz4hc(src: usize, srcLength: usize, dst: usize, dstLength:
         start--;
         length++;
       }
-      // A longer match may begin inside this one, and a yet longer one inside that. What is left of a match before the
-      // next one is written when it is known where the next one begins.
+      // A longer match may begin inside this one, and a still longer one inside that. The rest of a match before the
+      // next one is written once it is known where the next one begins.
       const firstStart = start, firstLength = length, firstDistance = distance;
       let earlierStart: usize = 0, earlierLength: usize = 0, earlierDistance: usize = 0;
       while (true) {
@@ -185,7 +191,7 @@ export function encodeLz4hc(src: usize, srcLength: usize, dst: usize, dstLength:
         const longer = widestMatch(src, start, probe, matchEnd, length, attempts, work);
         if (longer == 0) break;
         if (earlierLength == 0) {
-          // The first one reaches this far as well: what was between is not needed.
+          // The first match reaches this far as well, so the one between is not needed.
           if (startFound <= firstStart + firstLength) {
             start = firstStart;
             length = firstLength;
@@ -226,31 +232,34 @@ export function encodeLz4hc(src: usize, srcLength: usize, dst: usize, dstLength:
 }
 
 /**
- * 8192 addresses: where the bytes of a place were seen last. They lead to those bytes sooner than distances would. Address 0
- * stands for nowhere: inputs begin at `HOST_BASE` or behind, further from it than a match reaches.
+ * 8192 addresses: where the bytes at a position were seen last. Addresses are followed faster than distances. Address 0
+ * means nowhere: inputs begin at `HOST_BASE` or later, further from 0 than a match reaches.
  */
 const TABLE: usize = 16384;
 const TABLE_BITS: u32 = 13;
 
-/** Inputs up to this length look for four equal bytes, longer ones for five: as LZ4 does, so that sizes agree. */
+/** In inputs up to this length a match needs four equal bytes, in longer ones five, as in LZ4, so that sizes agree. */
 const SHORT_INPUT: usize = 65546;
 const MULTIPLIER: u64 = 0x9e3779b185ebca87;
 
-/** The place in the table for the first four or five of the eight `bytes`; `multiplier` is shifted by 32 or 24 bits, which drops the others. */
+/**
+ * The table entry for the first four or five of the eight `bytes`; `multiplier` is shifted by 32 or 24 bits, which
+ * drops the other bytes.
+ */
 // @ts-ignore: decorator
 @inline
 function entryOf(bytes: u64, multiplier: u64): usize {
   return <usize>((bytes * multiplier) >> (64 - TABLE_BITS - 2)) & ~3;
 }
 
-/** 1 where the first four of the `bytes` at a place are at `from` too, near enough; else 0. */
+/** 1 if the first four of the `bytes` at `at` are also at `from`, near enough for a match; else 0. */
 // @ts-ignore: decorator
 @inline
 function isMatch(from: usize, at: usize, bytes: u64): usize {
   return <usize>(load<u32>(from) == <u32>bytes) & <usize>(at - from <= MAX_DISTANCE);
 }
 
-/** Compresses; `acceleration` of 1 or more tells how soon steps grow. Returns the length, or -2. */
+/** Compresses; `acceleration`, 1 or more, sets how soon steps grow. Returns the length, or -2. */
 export function encodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: usize, acceleration: u32): i32 {
   const limit = dst + dstLength;
   const end = src + srcLength;
@@ -264,8 +273,8 @@ export function encodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
     store<u32>(entryOf(load<u64>(src), multiplier), src, TABLE);
     let at = src + 1;
     while (at < lastStart) {
-      // The first two places after a match are looked at together, whatever the acceleration: most matches begin there, and
-      // no processor can predict which of them it is.
+      // The first two positions after a match are tested together, whatever the acceleration: most matches begin there,
+      // and no processor can predict at which of them.
       const bytes = load<u64>(at);
       const later = bytes >> 8;
       const entry = entryOf(bytes, multiplier);
@@ -274,7 +283,7 @@ export function encodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
       const entryLater = entryOf(later, multiplier);
       const second = load<u32>(entryLater, TABLE);
       const isFirst = isMatch(first, at, bytes);
-      // The second place is noted only where it was come to: on tables of numbers too many notes make chunks a tenth larger.
+      // The second position is entered only if it was reached: in tables of numbers, more entries make chunks a tenth larger.
       store<u32>(entryLater, select<usize>(second, at + 1, isFirst), TABLE);
       const isSecond = isMatch(second, at + 1, later);
       let from = select<usize>(first, second, isFirst);
@@ -317,19 +326,19 @@ export function encodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
   return to == 0 ? -2 : <i32>(to - dst);
 }
 
-// BloscLZ streams as LZ4 streams: the same matches, without a search for them.
+// Converts BloscLZ streams to LZ4 streams with the same matches, without a search.
 
 const ENDS_EARLY: i32 = -1;
 const TOO_LONG: i32 = -2;
 const BAD_REFERENCE: i32 = -3;
 
-/** Distances beyond this one are spelt in two more bytes. */
+/** Longer distances have two more bytes. */
 const FAR: usize = 8191;
 
 /**
- * Writes what a BloscLZ stream decodes to as an LZ4 stream at `dst`, whose room is `dstLength`; returns the bytes written, or an error
- * of the README. At `plain` the decoded bytes are put: they are the literals. A match that
- * LZ4 cannot say, because it is too short, too far away or too near the end, becomes literals.
+ * Writes the data of a BloscLZ stream as an LZ4 stream of at most `dstLength` bytes at `dst`. Returns the bytes
+ * written, or an error listed in the README. Decodes to `plain` on the way, because literals are copied from there. A
+ * match that LZ4 does not allow, because it is too short, too far back or too near the end, becomes literals.
  */
 export function blosclzToLz4(
   src: usize, srcLength: usize, dst: usize, dstLength: usize, plain: usize, plainLength: usize,
@@ -341,7 +350,7 @@ export function blosclzToLz4(
   const opEnd = plain + plainLength;
   let to = dst;
   const limit = dst + dstLength;
-  /** What is decoded from here on is not written yet. */
+  /** Decoded bytes from here on are not written yet. */
   let literals = plain;
   let control = <usize>load<u8>(ip++) & 31;
   while (true) {
@@ -381,9 +390,9 @@ export function blosclzToLz4(
       copyMatch(op, distance, length);
       if (length >= MIN_MATCH && distance <= MAX_DISTANCE && opEnd - op >= LAST_START) {
         let match = op;
-        // 12 bytes or more are left, so that at least 7 of them may be matched.
+        // At least 12 bytes remain, so at least 7 of them may be matched.
         const end = min(op + length, opEnd - LAST_LITERALS);
-        // BloscLZ does not look back: literals before a match that are equal to what it repeats belong to it.
+        // BloscLZ does not extend matches backwards: equal literals before the match are added to it.
         while (match > literals && match - plain > distance && load<u8>(match - 1) == load<u8>(match - 1 - distance)) match--;
         to = putSequence(to, limit, literals, match - literals, distance, end - match);
         if (to == 0) return TOO_LONG;

@@ -1,6 +1,6 @@
-// What the LZ encoders share: how far two places agree, and copies of literals. May read 16 bytes past `end`.
+// What the LZ encoders share: match lengths, and copies of literals. May read 16 bytes past `end`.
 
-/** Number of equal bytes from `a` (before `b`) and `b` on; what lies at or behind `end` does not count. */
+/** Number of equal bytes at `a` and at the later `b`. Bytes from `end` on do not count. */
 // @ts-ignore: decorator
 @inline
 export function matchLength(a: usize, b: usize, end: usize): usize {
@@ -24,7 +24,7 @@ function longMatchLength(a: usize, b: usize, end: usize): usize {
   return min(at, end) - b;
 }
 
-/** Copies `length` bytes that do not overlap, 16 at a time; may write 16 bytes too many. */
+/** Copies `length` bytes that do not overlap, 16 at a time; may write up to 16 bytes too many. */
 // @ts-ignore: decorator
 @inline
 export function copyLiterals(from: usize, to: usize, length: usize): void {

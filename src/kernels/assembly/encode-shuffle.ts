@@ -1,7 +1,7 @@
-// Byte shuffle: n elements of `typesize` bytes become `typesize` streams of n bytes. Bytes behind the last whole element
-// are copied. Widths that are not a power of two are made of groups of columns that overlap.
+// Byte shuffle: n elements of `typesize` bytes become `typesize` streams of n bytes. Bytes after the last whole element
+// are copied. Widths that are not a power of two are covered by overlapping groups of columns.
 
-// Tiles of 16 elements, transposed by perfect shuffles: what byte shuffle and bit shuffle are made of.
+// Transposes tiles of 16 elements by perfect shuffles, for byte shuffle and bit shuffle.
 
 // @ts-ignore: decorator
 @inline
@@ -118,7 +118,7 @@ function tile4(src: usize, stride: usize, dst: usize, pitch: usize): void {
   v128.store(dst, high64(a1, a3));
 }
 
-/** A step of the transposition of bits: swaps the bits of `mask << shift` in `a` with the bits of `mask` in `b`. */
+/** A step of the bit transposition: swaps the bits of `mask << shift` in `a` with the bits of `mask` in `b`. */
 // @ts-ignore: decorator
 @inline
 function crossing(a: v128, b: v128, shift: i32, mask: u8): v128 {
@@ -126,8 +126,8 @@ function crossing(a: v128, b: v128, shift: i32, mask: u8): v128 {
 }
 
 /**
- * 16 elements of 8 bytes, in 8 vectors, into 8 streams. With `bits`, the streams are further made into rows of bits:
- * row k has bit k of all bytes, those of stream 0 in the lowest bits.
+ * Spreads 16 elements of 8 bytes, in 8 vectors, over 8 streams. With `bits`, the streams are further turned into rows
+ * of bits: row k has bit k of all bytes, those of stream 0 in the lowest bits.
  */
 // @ts-ignore: decorator
 @inline
@@ -238,7 +238,7 @@ function tile8(src: usize, stride: usize, dst: usize, pitch: usize): void {
   }
 }
 
-/** Sixteen columns of 16 elements into 16 streams. Even and odd elements come one after the other, to keep fewer vectors alive. */
+/** Sixteen columns of 16 elements into 16 streams. Even elements are done before odd ones, to keep fewer vectors alive. */
 // @ts-ignore: decorator
 @inline
 function tile16(src: usize, stride: usize, dst: usize, pitch: usize): void {
@@ -305,11 +305,14 @@ function storePair(dst: usize, pitch: usize, a: v128, b: v128): void {
 }
 
 // Bit shuffle. A block of n elements becomes 8 x typesize rows of n / 8 bytes: row 8j + k has bit k of byte j of every
-// element, element 0 in the lowest bit. Where n is not a multiple of 8 the block is copied as it is, as c-blosc does (since 1.7).
+// element, element 0 in the lowest bit. If n is not a multiple of 8, the block is copied, as in c-blosc (since 1.7).
 
-/** Bytes of each row that are made at a time, a cache line: rows whose length is a power of two push one another out of the cache. */
+/**
+ * Bytes of each row that are made at a time, a cache line: rows whose length is a power of two evict one another from
+ * the cache.
+ */
 const LINE: usize = 64;
-/** Of elements from this length on, 16 bytes of a row are made at a time: else the elements would not fit. */
+/** For elements of at least this length, 16 bytes of a row are made at a time; more would not fit in the tile. */
 const LONG: usize = 64;
 /** Room for 512 elements below that length, or 128 of any, in the kernel's part of the memory. */
 const TILE: usize = 32768;
@@ -350,7 +353,7 @@ export function bitshuffle(src: usize, dst: usize, length: usize, typesize: usiz
     }
     if (at == last) break;
     at += width;
-    // The last tiles overlap the ones before them.
+    // The last tiles overlap the previous ones.
     if (at > last) at = last;
   }
 }
@@ -389,7 +392,7 @@ function bitshuffleFew(src: usize, dst: usize, row: usize, typesize: usize): voi
 function tiles2(src: usize, stride: usize, count: usize, dst: usize, pitch: usize): void {
   const last = count - 16;
   for (let i: usize = 0; i < last; i += 16) tile2(src + i * stride, stride, dst + i, pitch);
-  // The last tile ends with the last element and may overlap the one before it.
+  // The last tile ends with the last element and may overlap the previous one.
   tile2(src + last * stride, stride, dst + last, pitch);
 }
 
@@ -415,7 +418,7 @@ function shuffle16(src: usize, stride: usize, count: usize, dst: usize, pitch: u
   tile16(src + last * stride, stride, dst + last, pitch);
 }
 
-// Elements of 2, 4 and 8 bytes have loops of their own, in which nothing asks for the width: up to a quarter less time.
+// Elements of 2, 4 and 8 bytes have separate loops that do not test the width: up to a quarter less time.
 
 function shuffle2(src: usize, count: usize, dst: usize, pitch: usize): void {
   tiles2(src, 2, count, dst, pitch);

@@ -1,7 +1,7 @@
 // Snappy, without framing. https://github.com/google/snappy/blob/main/format_description.txt
 import { copyLiterals, matchLength } from "./encode-match";
 
-/** Matches reach back within pieces of this length only, so that a place fits 16 bits. */
+/** Matches do not reach out of pieces of this length, so that a position fits in 16 bits. */
 const PIECE: usize = 65536;
 const TABLE: usize = 16384;
 const MAX_TABLE_BITS: u32 = 14;
@@ -37,14 +37,14 @@ function encodePiece(src: usize, end: usize, start: usize, limit: usize): usize 
   let to = start;
   let anchor = src;
   if (end - src > TAIL) {
-    // The table is as large as the piece needs, from 256 entries.
+    // The table has as many entries as the piece needs, at least 256.
     let bits: u32 = 8;
     while (bits < MAX_TABLE_BITS && (<usize>1 << bits) < end - src) bits++;
     memory.fill(TABLE, 0, 2 << bits);
     const lastStart = end - TAIL;
     let at = src + 1;
     while (true) {
-      // Steps grow by one byte for each 32 places without a match.
+      // Steps grow by one byte for each 32 positions without a match.
       let skip: usize = 32;
       let candidate: usize = 0;
       let found = false;
@@ -64,7 +64,7 @@ function encodePiece(src: usize, end: usize, start: usize, limit: usize): usize 
         to = putLiterals(to, limit, anchor, at - anchor);
         if (to == 0) return 0;
       }
-      // Matches that follow one another need no literals between them.
+      // Consecutive matches have no literals between them.
       while (true) {
         const length: usize = 4 + matchLength(candidate + 4, at + 4, end);
         to = putCopies(to, limit, at - candidate, length);
@@ -111,7 +111,7 @@ function putLiterals(to: usize, limit: usize, literals: usize, length: usize): u
   return to + length;
 }
 
-/** Copies of at most 64 bytes; the last ones are chosen so that none is shorter than 4. */
+/** Writes copies of at most 64 bytes; the last ones are chosen so that none is shorter than 4. */
 // @ts-ignore: decorator
 @inline
 function putCopies(to: usize, limit: usize, distance: usize, length: usize): usize {

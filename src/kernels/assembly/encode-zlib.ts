@@ -1,4 +1,4 @@
-// zlib streams (RFC 1950) of deflate blocks. Searches as zlib does at each level, so that sizes agree.
+// zlib streams (RFC 1950) of deflate blocks. Searches like zlib at each level, so that sizes agree.
 import { adler32 } from "./adler32";
 import {
   DISTANCE_FREQUENCIES, distanceSymbol, finishBits, lengthSymbol, LITERAL_FREQUENCIES, putBlock, startBits,
@@ -7,20 +7,23 @@ import { matchLength } from "./encode-match";
 
 const MIN_MATCH: usize = 3;
 const MAX_MATCH: usize = 258;
-/** zlib keeps this much of its window of 32,768 bytes free. */
+/** zlib leaves this difference to its window of 32,768 bytes unused. */
 const MAX_DISTANCE: usize = 32768 - 262;
 /** A match of three bytes further back than this costs more than its literals. */
 const TOO_FAR: usize = 4096;
 
-/** 32,768 heads of chains: the last place with the same hash, plus one; 0: none. 128 KiB of the work area. */
+/** 32,768 heads of chains: the last position with the same hash, plus one; 0: none. 128 KiB of the work area. */
 const HEAD_BITS: u32 = 15;
 const HEADS_LENGTH: usize = 4 << HEAD_BITS;
-/** By the lowest 15 bits of a place: how far back the next one of its chain is; 0: none. 64 KiB. */
+/** By the lowest 15 bits of a position: the distance back to the next one of its chain; 0: none. 64 KiB. */
 const CHAIN_LENGTH: usize = 2 << 15;
 /** Symbols of a block, four bytes each, as many as zlib's default. 64 KiB. */
 const BLOCK_SYMBOLS: usize = 16383;
 
-/** By level: a chain is cut to a quarter at `good`, no look ahead at `lazy`, enough at `nice`; places of a chain. */
+/**
+ * By level: `good`: from this match length on, a quarter of the chain is searched; `lazy`: from this length on, the
+ * next position is not tried; `nice`: this length is enough; then the positions to try per chain.
+ */
 // prettier-ignore
 const LEVELS = memory.data<u16>([
   4, 4, 8, 4,
@@ -36,7 +39,7 @@ const LEVELS = memory.data<u16>([
 
 let distanceFound: usize = 0;
 
-/** Adds a place to its chain; returns how far back the next place of the chain is, or 0. */
+/** Adds a position to its chain. Returns the distance back to the next position of the chain, or 0. */
 // @ts-ignore: decorator
 @inline
 function insert(src: usize, place: usize, work: usize): usize {
@@ -49,7 +52,7 @@ function insert(src: usize, place: usize, work: usize): usize {
   return back;
 }
 
-/** The longest match at `place` that is longer than `least`, or `least`. */
+/** The length of the longest match at `place` that is longer than `least`; else `least`. */
 function longestMatch(
   src: usize, place: usize, end: usize, back: usize, least: usize, nice: usize, chain: u32, work: usize,
 ): usize {
@@ -103,7 +106,7 @@ function putLiteral(to: usize, byte: u32): usize {
   return to + 4;
 }
 
-/** Compresses at a level of 1 to 9; returns the length, or -2. `work` is room for 256 KiB. */
+/** Compresses at a level of 1 to 9. Returns the length, or -2. `work` is room for 256 KiB. */
 export function encodeZlib(src: usize, srcLength: usize, dst: usize, dstLength: usize, level: u32, work: usize): i32 {
   if (dstLength < 8) return -2;
   const settings = LEVELS + (<usize>(level - 1) << 3);
@@ -118,7 +121,7 @@ export function encodeZlib(src: usize, srcLength: usize, dst: usize, dstLength: 
   const end = src + srcLength;
   memory.fill(work, 0, HEADS_LENGTH + CHAIN_LENGTH);
   startBits();
-  // Window of 32 KiB, and the level as zlib rounds it, so that five bits make it a multiple of 31.
+  // Window of 32 KiB, and the level as zlib stores it; the two bytes must be a multiple of 31.
   store<u8>(dst, 0x78);
   store<u8>(dst, level < 2 ? 0x01 : level < 6 ? 0x5e : level == 6 ? 0x9c : 0xda, 1);
   let to = dst + 2;
@@ -143,7 +146,7 @@ export function encodeZlib(src: usize, srcLength: usize, dst: usize, dstLength: 
         symbol = putLiteral(symbol, load<u8>(src + place++));
       } else {
         symbol = putMatch(symbol, length, distanceFound);
-        // The fast levels do not look into long matches.
+        // The fast levels do not index the inside of long matches.
         const next = place + length;
         if (length <= lazy) {
           for (place++; place < next && place + MIN_MATCH <= srcLength; place++) insert(src, place, work);
@@ -172,7 +175,7 @@ export function encodeZlib(src: usize, srcLength: usize, dst: usize, dstLength: 
       blockStart = done;
     }
   }
-  // Only a literal can be pending here: a match has more places behind its first, at which it was written.
+  // Only a literal can be pending here: a match would have been written at a later position.
   if (pending) symbol = putLiteral(symbol, load<u8>(src + srcLength - 1));
   to = putBlock(symbols, symbol, src + blockStart, srcLength - blockStart, true, to, limit);
   if (to == 0) return -2;

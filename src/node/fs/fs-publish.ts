@@ -1,9 +1,8 @@
 /**
  * Publishing a file: whole under its name, or not at all.
  *
- * The one place where a written file gets its name: temporary beside the target, written, synced, closed, renamed (or
- * linked, where the name must be new), folder synced. Only what waits for the disk leaves the thread. Must not know what is
- * written.
+ * The one place where a written file gets its name: temporary beside the target, written, synced, closed, renamed (or linked,
+ * where the name must be new), folder synced. Only what waits for the disk leaves the thread. Must not know what is written.
  */
 
 import { randomBytes } from "node:crypto";

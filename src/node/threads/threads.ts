@@ -1,6 +1,4 @@
-/**
- * The threads of the process: one pool for each size, shared by all archives. Knows defaults; must not know jobs.
- */
+/** The threads of the process: one pool for each size, shared by all archives. Knows defaults; must not know jobs. */
 import { availableParallelism } from "node:os";
 import { type ChunkDecoder, callingThread, decodeInThread } from "../../archive/read/chunk-fetch.ts";
 import { encodeHere } from "../../codec/index.ts";

@@ -133,9 +133,7 @@ export class WorkerPool<J = Job, R = Reply> {
     });
   }
 
-  /**
-   * Does a job in one of the threads; `transfer` moves to the thread. Rejects where the thread ends before it is done.
-   */
+  /** Does a job in one of the threads; `transfer` moves to the thread. Rejects where the thread ends before it is done. */
   run(job: J, transfer: readonly ArrayBuffer[], { most = this.size, signal }: RunOptions = {}): Promise<R> {
     let idlest: Thread<R> | undefined;
     for (const thread of this.#threads.slice(0, most)) {

@@ -37,9 +37,8 @@ export interface StreamSettings {
 }
 
 /**
- * The pieces of all plans. Every object is compared again after the archive's chunks, so that none is guarded by
- * what it was while a writer was at work; throws `STALE` if one has changed, and `INCOMPLETE` if all archives
- * are left out.
+ * The pieces of all plans. Every object is compared again after the archive's chunks, so that none is guarded by what
+ * it was while a writer was at work; throws `STALE` if one has changed, and `INCOMPLETE` if all archives are left out.
  */
 export async function* streamReferences(
   plans: AsyncIterable<ReferencePlan> | Iterable<ReferencePlan>,

@@ -1,9 +1,8 @@
 /**
- * A store that reads the beginning of each object once, for media where a request costs far more than some
- * extra bytes.
+ * A store that reads the beginning of each object once, for media where a request costs far more than some extra bytes.
  *
- * Readers request headers, tables and small chunks one by one; the first of these reads fetches all of them.
- * Must not know what the beginnings hold.
+ * Readers request headers, tables and small chunks one by one; the first of these reads fetches all of them. Must not
+ * know what the beginnings hold.
  */
 import { runPooled } from "../pool.ts";
 import type {
@@ -78,10 +77,7 @@ class HeadStore implements ReadableStore {
     return head && { bytes: head.bytes.slice(0, length), info: head.info };
   }
 
-  /**
-   * Reads many beginnings, each of the requested length, and keeps none: callers need nothing else of these
-   * objects.
-   */
+  /** Reads many beginnings, each of the requested length, and keeps none: callers need nothing else of these objects. */
   async getHeads(
     keys: readonly string[],
     length: number,
