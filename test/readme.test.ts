@@ -19,7 +19,7 @@ function makeArchives(): string {
   return folder;
 }
 
-test("every block is run: commands here, TypeScript by test/docs.test.ts, and the values that it shows here", async () => {
+test("every block is run: commands here, TypeScript by test/docs.test.ts, and its output is compared", async () => {
   const fences = text.match(/^```\w+$/gm) ?? [];
   expect(fences.length).toBe(1 + examples.length);
   expect([commands.length, examples.length]).toEqual([3, 3]);
@@ -31,7 +31,7 @@ test("every block is run: commands here, TypeScript by test/docs.test.ts, and th
   expect(shape).toEqual([5]);
 });
 
-test("what a browser would run opens an archive over HTTP", async () => {
+test("the browser example opens an archive over HTTP", async () => {
   const [, line = ""] = /In a browser, `(import [^`]+)`/.exec(text) ?? [];
   const [, call = ""] = /and `(await open\(new HttpStore\([^`]+)`/.exec(text) ?? [];
   const { file } = findFixture("bloscpack-3/array-f8.blp");
@@ -45,7 +45,7 @@ test("what a browser would run opens an archive over HTTP", async () => {
   }
 });
 
-test("the commands do, one after the other", async () => {
+test("the commands run in order", async () => {
   const folder = makeArchives();
   for (const command of commands) {
     const { code, err } = await runCommand(command, folder);
@@ -54,7 +54,7 @@ test("the commands do, one after the other", async () => {
   expect(existsSync(join(folder, "daily.zarr/close/zarr.json"))).toBe(true);
 });
 
-test("so do those in its text and tables, with archives for what they call SRC, ROOT and PATH", async () => {
+test("the commands in its text and tables run too, with archives for SRC, ROOT and PATH", async () => {
   const folder = makeArchives();
   const inline = Array.from(text.matchAll(/`superchunk ([a-z]+ [^`]+)`/g), ([, words = ""]) => words);
   expect(inline.map((words) => words.split(" ")[0])).toEqual([

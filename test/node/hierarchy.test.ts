@@ -22,7 +22,7 @@ function listed(path: string): Record<string, JsonObject> {
   return all.metadata;
 }
 
-test("groups above list what is converted into them, and missing ones are made", async () => {
+test("groups above list what is converted into them, and missing ones are created", async () => {
   const root = join(temporaryFolder(), "all.zarr");
   await convert([table, array], root);
   const before = Object.keys(listed(root));
@@ -46,7 +46,7 @@ test("groups above list what is converted into them, and missing ones are made",
   expect(Object.keys(listed(root))).toEqual([...before, "more", "more/deep", "more/deep/t"].sort());
 });
 
-test("conversions at the same time into one hierarchy are all listed", async () => {
+test("concurrent conversions into one hierarchy are all listed", async () => {
   const root = join(temporaryFolder(), "all.zarr");
   await convert([table, array], root);
   const parts = Array.from({ length: 8 }, (_, i) => `parts/${i}`);
@@ -67,7 +67,7 @@ test("consolidate lists all nodes of a group, and says what it changed", async (
   expect(readFileSync(join(root, "zarr.json"))).toEqual(right);
 });
 
-test("a place in an array is refused, and so is metadata of an array", async () => {
+test("a destination inside an array is refused, and so are an array's metadata", async () => {
   const root = join(temporaryFolder(), "a.zarr");
   await convert(array, root);
   await expect(convert(table, join(root, "t"))).rejects.toMatchObject({ code: "CONFLICT" });

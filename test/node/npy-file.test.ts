@@ -29,7 +29,7 @@ async function fileOf(bytes: Uint8Array): Promise<string> {
   return path;
 }
 
-test("a stream that is cut anywhere and a file give the same values, the file as often as they are asked for", async () => {
+test("a file and a stream that is split anywhere give the same values, the file as often as requested", async () => {
   for (const step of [1, 100, 1000]) {
     const npy = await openNpy(cut(FILE, step));
     expect([formatDType(npy.dtype), npy.shape, npy.order, npy.nbytes]).toEqual(["<i4", [11], "C", 44]);
@@ -40,7 +40,7 @@ test("a stream that is cut anywhere and a file give the same values, the file as
   for (let time = 0; time < 2; time++) expect(await int32sOf(npy.values())).toEqual([...MANY]);
 });
 
-test("a file that is too short or too long, and what is not a .npy file, is an error that names it", async () => {
+test("a file that is too short or too long, or not a .npy file, is an error that names it", async () => {
   for (const bytes of [FILE.subarray(0, -4), Buffer.concat([FILE, FILE])]) {
     await expect(openNpy(await fileOf(bytes))).rejects.toMatchObject({ code: "TRUNCATED" });
     const npy = await openNpy(cut(bytes, 7), { name: "stdin" });
@@ -90,7 +90,7 @@ test.each([[[7, 3]], [[5, 2, 3]], [[4, 1, 2, 3]], [[1, 4]], [[0, 3]]])(
   },
 );
 
-test("a large stream in Fortran order waits in a temporary file, and comes in C order", async () => {
+test("a large stream in Fortran order is buffered in a temporary file, and comes in C order", async () => {
   const bytes = Buffer.from(fortranNpy([3_000_000, 3]));
   const npy = await openNpy(cut(bytes, 1 << 20));
   const values = await int32sOf(npy.rows());

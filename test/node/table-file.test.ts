@@ -68,7 +68,7 @@ describe.each(FILES)("%s", (file) => {
     }
   });
 
-  test("that ends early, or is not such a file, is an error that names it", async () => {
+  test("that is truncated, or another kind of file, is an error that names it", async () => {
     const folder = temporaryFolder();
     const path = join(folder, file);
     const bytes = readFileSync(join(FOLDER, file));
@@ -86,7 +86,7 @@ describe.each(FILES)("%s", (file) => {
   });
 });
 
-test("CSV has the types that all values of a column have in common", async () => {
+test("a CSV column gets the type that all its values share", async () => {
   const folder = temporaryFolder();
   const { dtype, shape } = await openTableFile(join(FOLDER, "plain.csv"));
   expect(shape).toEqual([300]);
@@ -110,7 +110,7 @@ test("CSV has the types that all values of a column have in common", async () =>
   expect((await columnOf(path, "when"))[1]).toBe(1_577_836_801_500_000_000n);
 });
 
-describe("what does not fit is refused with the row and the column, and nothing is appended", () => {
+describe("a value that does not fit is refused with its row and column, and nothing is appended", () => {
   const make = async (): Promise<string> => {
     const path = join(temporaryFolder(), "t.bcolz");
     const from = join(temporaryFolder(), "a.csv");
@@ -143,7 +143,7 @@ describe("what does not fit is refused with the row and the column, and nothing 
   });
 });
 
-test("integers of CSV keep all digits: beyond int64 they are uint64, and where a double would lose some they are strings", async () => {
+test("integers of CSV keep all digits: beyond int64 they are uint64, and where a double would lose digits they are strings", async () => {
   const from = join(temporaryFolder(), "a.csv");
   const long = "18446744073709551615";
   writeFileSync(
@@ -164,7 +164,7 @@ test("integers of CSV keep all digits: beyond int64 they are uint64, and where a
   expect(await columnOf(path, "gap")).toEqual(["9007199254740993", ""]);
 });
 
-test("times are turned into the archive's unit where that is exact", async () => {
+test("times are converted to the archive's unit if that is exact", async () => {
   const path = join(temporaryFolder(), "t.bcolz");
   const dtype = '[["day","<M8[ns]"],["time","<M8[ms]"]]';
   expect((await runCli(["create", path, "--as", "ctable", "--dtype", dtype])).code).toBe(0);

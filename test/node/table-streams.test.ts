@@ -69,7 +69,7 @@ test.each([
   }
 });
 
-test("a caller who says how chunks are made gets such chunks, and other files have no streams to give", async () => {
+test("a caller that sets how chunks are made gets such chunks, and other files offer no streams", async () => {
   const folder = temporaryFolder();
   const at = (name: string): string => join(folder, name);
   const table = writeTable(folder);
@@ -109,7 +109,7 @@ test.each([
   ["lz4", 7],
   ["snappy", 7],
   ["zstd", 8],
-])("nullable columns of pyarrow with %s come over where no value is null", async (codec, carried) => {
+])("nullable columns of pyarrow with %s are copied if no value is null", async (codec, carried) => {
   const folder = temporaryFolder();
   const file = join(import.meta.dirname, "..", "..", "fixtures", "tables", `pages-${codec}.parquet`);
   const at = join(folder, "a.bcolz");
@@ -125,7 +125,7 @@ const CUTS = [
 ] as const;
 
 test.each(sample(CUTS, 1))(
-  "appended pages of %s come over where chunks are cut alike, after those that fill the last chunk up",
+  "appended pages of %s are copied if chunks are cut alike, after those that fill the last chunk",
   async (codec, ...as) => {
     const folder = temporaryFolder();
     const at = (name: string): string => join(folder, name);

@@ -15,7 +15,7 @@ const FORMATS: readonly [string, CreateOptions][] = [
   ["zarr", { format: "zarr", chunkShape: [2] }],
 ];
 
-test.each(FORMATS)("%s: rows that are there, and then each append, in order and once", async (_, options) => {
+test.each(FORMATS)("%s: existing rows, and then each append, in order and once", async (_, options) => {
   const store = new MemoryStore();
   await (await create(store, "a", { ...options, dtype: "<i4", data: Int32Array.of(0, 1, 2) })).close();
   const array = await openArray(store, "a", { dtype: "int32" });
@@ -54,7 +54,7 @@ test.each(FORMATS)("%s: by its path, until the caller has enough", async (_, opt
   expect(sum).toBe(13);
 });
 
-test("rows that were handed out and are cut off are an error", async () => {
+test("cutting off rows that were already delivered is an error", async () => {
   const store = new MemoryStore();
   await (await create(store, "a", { dtype: "<i4", data: [1, 2, 3] })).close();
   const array = await openArray(store, "a");
@@ -67,7 +67,7 @@ test("rows that were handed out and are cut off are an error", async () => {
   await expect(array.follow({ from: -1 }).next()).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
 });
 
-test("whatever is opened, and every store, can be closed by `await using`", async () => {
+test("everything that is opened, and every store, can be closed by `await using`", async () => {
   const store = new node.FileStore(temporaryFolder());
   await (await create(store, "t", { format: "bcolz", dtype: [["a", "<i4"]] })).close();
   await (await create(store, "g", { format: "zarr", kind: "group" })).close();

@@ -23,7 +23,7 @@ function makeFolder(): string {
   return folder;
 }
 
-test("an array of every dialect of the corpus, Zarr's too, is opened by its path and has its producer's values", async () => {
+test("an array of every dialect of the corpus, Zarr included, is opened by its path and has its producer's values", async () => {
   const dialects = new Set<string>();
   for (const row of arrays) {
     // A node of a hierarchy of the older transformer has no folder of its own.
@@ -41,7 +41,7 @@ test("an array of every dialect of the corpus, Zarr's too, is opened by its path
   );
 });
 
-test("kind says what was opened: an array, a table, plain bytes, a group", async () => {
+test("kind gives what was opened: an array, a table, plain bytes, a group", async () => {
   const store = new MemoryStore();
   await store.put("z/.zgroup", json({ zarr_format: 2 }));
   const layout = { zarr_format: 2, shape: [3], chunks: [3], dtype: "<i2", fill_value: 7, order: "C" };
@@ -60,7 +60,7 @@ test("kind says what was opened: an array, a table, plain bytes, a group", async
   for (const each of opened) expect((await each.verify()).ok).toBe(true);
 });
 
-test("a column of a table, of a group and of column folders is an array, with values of the dtype that was asked for", async () => {
+test("a column of a table, of a group and of column folders is an array, with values of the requested dtype", async () => {
   const close = await openArray(TABLE, { column: "close", dtype: "uint32" });
   const { data, shape } = await close.get([slice(0, 5)]);
   expect([data, shape]).toEqual([Uint32Array.of(51654, 50967, 52198, 51992, 52827), [5]]);
@@ -80,7 +80,7 @@ test("a column of a table, of a group and of column folders is an array, with va
   expect(column.shape[0]).toBe(nested.shape[0]);
 });
 
-test("what is of another kind, has no such column or another dtype is refused, and says what there is", async () => {
+test("another kind, a missing column or another dtype is refused, with what there is", async () => {
   const refusals: [() => Promise<unknown>, string, object][] = [
     [() => openArray(TABLE), "BAD_ARGUMENT", { field: "column", found: "table" }],
     [() => openArray(TABLE, { column: "none" }), "NOT_FOUND", { field: "none" }],
@@ -110,7 +110,7 @@ test("what is of another kind, has no such column or another dtype is refused, a
 });
 
 test.each(["kerchunk", "kerchunk-parquet"])(
-  "a set of references (%s) is opened as what it refers to, where its container may be read",
+  "a set of references (%s) opens as what it refers to, if its container may be read",
   async (form) => {
     const folder = makeFolder();
     const set = join(folder, form === "kerchunk" ? "set.json" : "set.parq");
@@ -129,7 +129,7 @@ test.each(["kerchunk", "kerchunk-parquet"])(
   },
 );
 
-test("values may be asked for in shared memory of every format", async () => {
+test("values of every format can be requested in shared memory", async () => {
   const store = new MemoryStore();
   const zarr = await createZarr(store, "", { shape: [10], dataType: "float64", chunkShape: [5] });
   await zarr.set(
@@ -144,7 +144,7 @@ test("values may be asked for in shared memory of every format", async () => {
   }
 });
 
-test("a page that opens an archive loads neither Zarr nor references nor writers", async () => {
+test("opening an archive in a page loads neither Zarr nor references nor writers", async () => {
   const { metafile } = await build({
     stdin: {
       contents:

@@ -26,7 +26,7 @@ const DECLARED = `declare module "*.wasm" {
 }
 declare module "hyparquet-compressors";`;
 
-test("reads have the types that their selections and data types say, and all examples of the documents compile", () => {
+test("reads have the types that their selections and data types imply, and all examples in the documents compile", () => {
   const documents = ["README.md", ...readdirSync(join(repositoryRoot, "docs")).map((name) => `docs/${name}`)];
   const examples = documents
     .filter((name) => name.endsWith(".md"))

@@ -127,7 +127,7 @@ test("matches of every length and distance are kept, or become literals", () => 
   }
 });
 
-describe("what lz4 cannot say", () => {
+describe("what lz4 cannot express", () => {
   const draw = makeDraw(2);
   const long = new Writer().literals(70_000, draw);
   test.each([
@@ -148,7 +148,7 @@ describe("what lz4 cannot say", () => {
   });
 });
 
-test("literals that a match could have had belong to it", () => {
+test("literals that extend a match become part of it", () => {
   // abcdefgh, and again: the match begins at the fourth letter.
   const letters = [...Buffer.from("abcdefghijklmnop")];
   const stream = Uint8Array.from([15, ...letters, 2, 97, 98, 99, 0xe0, 4, 15, 11, ...letters.slice(4)]);
@@ -159,7 +159,7 @@ test("literals that a match could have had belong to it", () => {
   );
 });
 
-test("damaged streams are refused, or decode to what they are", () => {
+test("damaged streams are refused, or decode to the same bytes", () => {
   const draw = makeDraw(3);
   for (let round = 0; round < sweep(200, 10); round++) {
     const { bytes, length } = randomStream(draw).stream;

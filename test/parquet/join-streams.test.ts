@@ -62,7 +62,7 @@ test.each(["lz4", "zstd", "snappy"] as const)("a page of %s begins with its leve
   expect(Buffer.concat([levels, values]).equals(await decoded(codec, body, 6 + 4096))).toBe(true);
 });
 
-test.each(["lz4", "zstd", "snappy"] as const)("levels come off a page of %s again", async (codec) => {
+test.each(["lz4", "zstd", "snappy"] as const)("levels are removed from a page of %s again", async (codec) => {
   const levels = Uint8Array.of(2, 0, 0, 0, 16, 1);
   for (const values of [sample(4096, "text"), sample(4096, "noise"), sample(3, "noise")]) {
     const chunk = await encode(values, { cname: codec, shuffle: "noshuffle" });
@@ -84,7 +84,7 @@ test.each(["lz4", "zstd", "snappy"] as const)("levels come off a page of %s agai
   }
 });
 
-test("long runs of literals at a seam have lengths of several bytes", async () => {
+test("long runs of literals at a seam have multi-byte lengths", async () => {
   const noise = sample(70_000, "noise");
   const stored = { bytes: noise, stored: true, length: noise.length };
   for (const codec of ["lz4", "zstd", "snappy"] as const) {

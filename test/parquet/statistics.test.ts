@@ -42,7 +42,7 @@ test.each(Object.keys(ARRAYS) as (keyof typeof ARRAYS)[])("bounds of %s", (kind)
   }
 });
 
-test.each([Float32Array, Float64Array])("NaN counts for nothing in %o", (array) => {
+test.each([Float32Array, Float64Array])("NaN does not count in %o", (array) => {
   const kind: ValueKind = array === Float32Array ? "float" : "double";
   const leaf = { kind, width: array.BYTES_PER_ELEMENT } as Leaf;
   const boundsOf = (list: readonly number[]): unknown[] => {

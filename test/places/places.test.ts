@@ -50,7 +50,7 @@ async function spread(options: Partial<CreateOptions> = {}): Promise<MemoryStore
 }
 
 describe("the format", () => {
-  test("meta/storage declares places, and meta/sizes says which superchunks lie there [FG-19] [FG-20]", async () => {
+  test("meta/storage declares places, and meta/sizes gives the superchunks stored there [FG-19] [FG-20]", async () => {
     const store = await spread();
     const { sizes, declared } = await metaOf(store);
     expect(declared).toMatchObject({
@@ -75,7 +75,7 @@ describe("the format", () => {
     expect(await valuesOf(store)).toEqual([...ramp(0, 80)]);
   });
 
-  test("an array without places says nothing of them", async () => {
+  test("an array without places does not mention them", async () => {
     const store = new MemoryStore();
     await (await createArray(store, "", SMALL)).close();
     const { sizes, declared } = await metaOf(store);
@@ -125,7 +125,7 @@ describe("the format", () => {
     await expect(opening).rejects.not.toThrow(/secret/);
   });
 
-  test("a place that is not declared is BAD_FIELD, and an id that leads out is UNSAFE_PATH [FG-20]", async () => {
+  test("an undeclared place is BAD_FIELD, and an id that leads out is UNSAFE_PATH [FG-20]", async () => {
     const store = await spread();
     const text = new TextDecoder().decode(await store.get("meta/sizes"));
     const replace = (from: string, to: string): Promise<unknown> =>
@@ -154,13 +154,13 @@ describe("reading", () => {
     });
   });
 
-  test("an unused place need not be allowed to read", async () => {
+  test("an unused place need not be allowed for reading", async () => {
     const store = await spread({ placeBy: "tier" });
     const array = (await open(store)) as ArrayArchive;
     expect([...((await array.get()).data as Int32Array)]).toEqual([...ramp(0, 80)]);
   });
 
-  test("a reader that opened before superchunks were moved finds its rows", async () => {
+  test("a reader that opened before superchunks were moved still finds its rows", async () => {
     const store = await spread();
     const openPlace = placesIn(store);
     const reader = (await open(store, "", { openPlace })) as ArrayArchive;
@@ -184,7 +184,7 @@ describe("reading", () => {
     });
   });
 
-  test("salvage looks in every place, and takes no disk that is not mounted for lost rows", async () => {
+  test("salvage looks in every place, and does not treat an unmounted disk as lost rows", async () => {
     const store = await spread();
     const openPlace = placesIn(store);
     const { id } = (await metaOf(store)).sizes["layout"] as { id: string };
@@ -227,7 +227,7 @@ describe("reading", () => {
 });
 
 describe("writing", () => {
-  test("every verb keeps the values, and leaves no superchunk that is not named", async () => {
+  test("every verb keeps the values, and leaves no unnamed superchunk", async () => {
     const store = await spread();
     const openPlace = placesIn(store);
     let rows = [...ramp(0, 80)];
@@ -260,7 +260,7 @@ describe("writing", () => {
     await nothingLeft(store);
   });
 
-  test("a changed superchunk stays in its place, and new ones go by the rule", async () => {
+  test("a changed superchunk stays in its place, and new ones follow the rule", async () => {
     const store = await spread();
     const openPlace = placesIn(store);
     const array = await openWritable(store, "", { openPlace });
@@ -298,7 +298,7 @@ describe("writing", () => {
     await nothingLeft(store);
   });
 
-  test("columns lie in folders of their own in a place", async () => {
+  test("columns have their own folders in a place", async () => {
     const store = new MemoryStore();
     const openPlace = placesIn(store);
     const dtype = [
@@ -325,7 +325,7 @@ describe("writing", () => {
     expect((await superchunksIn(store)).filter((key) => key.startsWith("cold/"))).toHaveLength(2);
   });
 
-  test("places are added, and removed when nothing lies there", async () => {
+  test("places are added, and removed when they are empty", async () => {
     const store = new MemoryStore();
     const openPlace = placesIn(store);
     const array = await createArray(store, "", { ...SMALL, openPlace });
@@ -375,7 +375,7 @@ describe("writing", () => {
     expect(await superchunksIn(store)).toContain("data/__1__.bin");
   });
 
-  test("several writers put superchunks there, and a writer that is alone leaves what they have reserved [FG-16] [FG-18]", async () => {
+  test("several writers put superchunks there, and a single writer leaves what they have reserved [FG-16] [FG-18]", async () => {
     const store = await spread();
     const openPlace = placesIn(store);
     const { id } = (await metaOf(store)).sizes["layout"] as { id: string };
@@ -416,7 +416,7 @@ describe("writing", () => {
     expect(await valuesOf(store)).toEqual([...ramp(0, 179)]);
   });
 
-  test("what cannot have places refuses, and says why", async () => {
+  test("archives that cannot have places refuse them, and say why", async () => {
     const store = await spread();
     const openPlace = placesIn(store);
     const refused = { code: "UNSUPPORTED" };
@@ -435,7 +435,7 @@ async function nothingLeft(store: MemoryStore): Promise<void> {
   expect(await superchunksIn(store)).toEqual(before);
 }
 
-test("of two writers that move the same superchunks one gets CONFLICT, and no committed superchunk is lost [FG-21]", async () => {
+test("if two writers move the same superchunks one gets CONFLICT, and no committed superchunk is lost [FG-21]", async () => {
   const store = await spread();
   const openPlace = placesIn(store);
   const [one, two] = [

@@ -34,7 +34,7 @@ it.each(["plan.json", "plan"])("three shares of a folder (%s) make what convert 
   for (const key of keys) expect(await shared.get(key), key).toEqual(await straight.get(key));
 });
 
-it("what a killed process left half written is gone after finish", async () => {
+it("finish removes what a killed process left half written", async () => {
   const folder = temporaryFolder();
   const at = (each: string): string => join(folder, each);
   const planned = await runCli(["plan", tables, at("out.zarr"), "-o", at("plan.json"), "--json"]);
@@ -53,7 +53,7 @@ it("what a killed process left half written is gone after finish", async () => {
   expect(names.filter((name) => name.endsWith(".tmp") || name.includes(".superchunk"))).toEqual([]);
 });
 
-it("a table as Parquet or Arrow, and an npy file, and a folder of bcolz, are planned too", async () => {
+it("a table as Parquet or Arrow, an npy file, and a folder of bcolz can be planned too", async () => {
   const folder = temporaryFolder();
   const source = join(tables, "bcolz-daily-equities");
   for (const [from, to] of [
@@ -79,7 +79,7 @@ it("a table as Parquet or Arrow, and an npy file, and a folder of bcolz, are pla
   }
 });
 
-it("--damaged fill saves a tree as convert does, and finish lists what is gone", async () => {
+it("--damaged fill saves a tree as convert does, and finish lists what is lost", async () => {
   const folder = temporaryFolder();
   const [data, plan] = [join(folder, "data"), join(folder, "plan.json")];
   await cp(tables, data, { recursive: true });
@@ -98,7 +98,7 @@ it("--damaged fill saves a tree as convert does, and finish lists what is gone",
   for (const key of await keysOf(wanted)) expect(await made.get(key), key).toEqual(await wanted.get(key));
 });
 
-it("a plan that was edited, and one whose source has changed, are refused with what to do", async () => {
+it("an edited plan, and one whose source has changed, are refused with what to do", async () => {
   const folder = temporaryFolder();
   const [source, plan] = [join(folder, "prices"), join(folder, "plan.json")];
   await cp(join(corpusFolder, "carray", "bcolz-f8-chunks"), source, { recursive: true });
@@ -157,11 +157,11 @@ it.each<[string, Record<string, string>, number | undefined, readonly [number, n
 it.each<[string, Record<string, string>, number | undefined]>([
   ["which share it is, and not of how many", { JOB_COMPLETION_INDEX: "3" }, undefined],
   ["of how many, and not which", {}, 4],
-])("a scheduler that says %s is not guessed at", (_, env, shares) => {
+])("if the scheduler says %s, nothing is guessed", (_, env, shares) => {
   expect(() => shareOf({ shares }, env)).toThrow(/give --(?:shares|task)/);
 });
 
-it("a plan names the version of the package, and a failure its archive once", async () => {
+it("a plan records the version of the package, and a failure names its archive once", async () => {
   const folder = temporaryFolder();
   const plan = join(folder, "plan.json");
   await cp(join(corpusFolder, "carray"), join(folder, "data"), { recursive: true });

@@ -10,7 +10,7 @@ const docs = join(repositoryRoot, "docs");
 const guide = readFileSync(join(docs, "many-machines.md"), "utf8");
 const fileOf = (name: string): string => readFileSync(join(docs, "machines", name), "utf8");
 
-it("every file to copy is named by the guide, and starts commands that there are", () => {
+it("the guide names every file to copy, and these start existing commands", () => {
   const names = readdirSync(join(docs, "machines"));
   expect(names.filter((name) => !guide.includes(`(machines/${name})`))).toEqual([]);
   const commands = names.flatMap((name) =>
@@ -25,7 +25,7 @@ it("every file to copy is named by the guide, and starts commands that there are
   expect(commands.filter((command) => !COMMAND_NAMES.includes(command))).toEqual([]);
 });
 
-it("the sum for 1 PB is that of its formula", () => {
+it("the result for 1 PB follows from its formula", () => {
   const cellsOf = (name: string): string[] =>
     (new RegExp(`^\\| ${name} \\|(.*)\\|$`, "m").exec(guide)?.[1] ?? "")
       .split("|")
@@ -98,7 +98,7 @@ function unknownFields(value: unknown, path = ""): string[] {
   });
 }
 
-it("the Jobs of Kubernetes have the fields that a Job has", () => {
+it("the Kubernetes Jobs have the fields that a Job has", () => {
   for (const name of ["kubernetes-run.yaml", "kubernetes-finish.yaml"]) {
     const job: unknown = parse(fileOf(name));
     expect(unknownFields(job), name).toEqual([]);

@@ -41,7 +41,7 @@ it.each([
   ["kerchunk", ".json"],
   ["kerchunk-parquet", ".parq"],
 ] as const)(
-  "references as %s, planned and run in shares, are those of one virtualize, byte for byte",
+  "references as %s, planned and run in shares, match one virtualize byte for byte",
   async (form, ending) => {
     const { folder, data } = await makeTree(false);
     const straight = join(folder, `straight${ending}`);
@@ -73,7 +73,7 @@ it("references to an archive that changed after its chunks were listed are not w
   expect(ended?.references?.failures).toMatchObject([{ path: changed, code: "STALE" }]);
 });
 
-it("the end takes the chunks from the lists, and compares some with the archives", async () => {
+it("finish takes the chunks from the lists, and compares some with the archives", async () => {
   const { folder, data } = await makeTree(false);
   const made = await plan(join(data, "sound.blp"), join(folder, "refs.json"), {
     ...{ command: "virtualize", form: "kerchunk" },
@@ -96,7 +96,7 @@ it("the end takes the chunks from the lists, and compares some with the archives
   await expect(finish(made)).rejects.toThrow();
 });
 
-it("repairs in shares put copies of the damaged alone, with a report; done twice they are the same", async () => {
+it("repairs in shares write copies of damaged archives only, with a report; a second run gives the same", async () => {
   const { folder, data } = await makeTree(true);
   const at = (name: string): string => join(folder, name);
   const args = [
@@ -132,7 +132,7 @@ it("repairs in shares put copies of the damaged alone, with a report; done twice
   expect([again.code, again.out]).toEqual([3, ended.out]);
 });
 
-it("without holes said, damaged archives are named and nothing is made of them", async () => {
+it("without --holes, damaged archives are named and not repaired", async () => {
   const { folder, data } = await makeTree(true);
   const made = await plan(data, join(folder, "saved"), { command: "repair" });
   await runTasks(made);
@@ -146,7 +146,7 @@ it("without holes said, damaged archives are named and nothing is made of them",
   expect(await readdir(join(folder, "saved"))).toEqual(["repair.jsonl"]);
 });
 
-it("a plan takes no signed address, and names what it allows by absolute paths", async () => {
+it("a plan contains no signed address, and gives what it allows as absolute paths", async () => {
   const { folder, data } = await makeTree(false);
   const from = join(data, "sound.blp");
   const allow = ["az://container/?sv=2024&sig=secret"];
@@ -158,7 +158,7 @@ it("a plan takes no signed address, and names what it allows by absolute paths",
   expect(made.options).toMatchObject({ allow: [resolve("places")] });
 });
 
-it("options of other work are refused", async () => {
+it("options of another job are refused", async () => {
   const { folder, data } = await makeTree(false);
   const start = ["plan", data, join(folder, "out"), "-o", join(folder, "plan.json")];
   for (const [wrong, word] of [

@@ -31,7 +31,7 @@ function requests(): { readonly gets: number; readonly puts: number; readonly ot
   return { gets: count("GET"), puts: count("PUT"), others: methods.length - count("GET") - count("PUT") };
 }
 
-it("each chunk's file is read once, each shard put once, and little besides", async () => {
+it("each chunk's file is read once, each shard written once, with few other requests", async () => {
   const folder = temporaryFolder();
   const rows = 1024 * CHUNKS;
   const data = Float64Array.from({ length: rows }, (_, i) => (i * 7919) % 65_521);
@@ -73,7 +73,7 @@ it("each chunk's file is read once, each shard put once, and little besides", as
   for (const key of keys) expect(await shared.get(key), key).toEqual(await wanted.get(key));
 });
 
-it("folders, which S3 cannot rename, come whole to their places: conversions to bcolz, and copies of repairs", async () => {
+it("folders, which S3 cannot rename, appear whole at their destination: conversions to bcolz, and repaired copies", async () => {
   const folder = temporaryFolder();
   const data = join(folder, "data");
   for (const name of ["carray/bcolz-bool", "carray/bcolz-f8-chunks"])

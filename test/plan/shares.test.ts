@@ -82,7 +82,7 @@ describe.each([
   ["one array in tasks", makeArray, ARRAY_OPTIONS],
   ["one array in tasks, compared", makeArray, { ...ARRAY_OPTIONS, verify: true }],
 ] as const)("%s", (_, make, options) => {
-  it("in seven shares is what one conversion makes", async () => {
+  it("in seven shares makes what one conversion makes", async () => {
     const source = await make();
     const target = new MemoryStore();
     const job = await planOf(source, target, options);
@@ -102,7 +102,7 @@ describe.each([
     expect(await objectsOf(target)).toEqual(await straight(source, options));
   });
 
-  it("publishes nothing before its end, and says which tasks are missing", async () => {
+  it("publishes nothing before finish, and says which tasks are missing", async () => {
     const source = await make();
     const target = new MemoryStore();
     const job = await planOf(source, target, options);
@@ -121,7 +121,7 @@ describe.each([
     expect((await statusOf(job)).stage).toBe("finished");
   });
 
-  it("is the same where the process that ends it is killed at any write", async () => {
+  it("is the same if the process that finishes it is killed at any write", async () => {
     const source = await make();
     const wanted = await straight(source, options);
     const target = new MemoryStore();
@@ -147,10 +147,10 @@ describe.each([
   });
 });
 
-describe("a scheduler that delays, doubles, reorders and kills", () => {
+describe("a scheduler that delays, duplicates, reorders and kills", () => {
   const seeds = Array.from({ length: sweep(200, 8) }, (_, seed) => seed);
 
-  it.each(seeds)("loses and doubles nothing (seed %i)", async (seed) => {
+  it.each(seeds)("loses and duplicates nothing (seed %i)", async (seed) => {
     const random = randomFrom(seed);
     const isTree = seed % 2 === 0;
     const source = await (isTree ? makeTree() : makeArray());
@@ -211,7 +211,7 @@ describe("a scheduler that delays, doubles, reorders and kills", () => {
   }
 });
 
-it("a process that comes back while it writes receipts, after the plan was finished, leaves nothing", async () => {
+it("a process that resumes writing receipts after the plan was finished leaves nothing", async () => {
   const source = await makeTree();
   const target = new MemoryStore();
   const job = await planOf(source, target);
@@ -235,7 +235,7 @@ it("a process that comes back while it writes receipts, after the plan was finis
   expect(await objectsOf(target)).toEqual(await straight(source));
 });
 
-it("a process that takes the destination while another has made files under its record goes on", async () => {
+it("a process that takes the destination while another has created files under its record continues", async () => {
   const source = await makeTree();
   const target = new MemoryStore();
   const job = await planOf(source, target, { to: "npy" });
@@ -273,7 +273,7 @@ describe("a source", () => {
     expect(await target.get("out/zarr.json")).toBeUndefined();
   });
 
-  it("that always fails is told once, and does not stop the rest", async () => {
+  it("that always fails is reported once, and does not stop the rest", async () => {
     const source = await makeTree({ damaged: "4" });
     const target = new MemoryStore();
     const job = await planOf(source, target);
@@ -286,13 +286,13 @@ describe("a source", () => {
 });
 
 describe("a plan", () => {
-  it("has a few bytes for an array, however many tasks that has", async () => {
+  it("takes a few bytes per array, however many tasks it has", async () => {
     const { plan } = await planOf(await makeArray(), new MemoryStore(), ARRAY_OPTIONS);
     expect(new Units(plan).count).toBe(25);
     expect(JSON.stringify(plan).length).toBeLessThan(600);
   });
 
-  it("is a function of its source and options, and keeps a dtype that was given", async () => {
+  it("depends only on its source and options, and keeps a given dtype", async () => {
     const source = await makeTree();
     const options = { shardSize: 4096 } as const;
     const [first, second] = [
@@ -307,7 +307,7 @@ describe("a plan", () => {
     expect(packed.options["dtype"]).toBe("<i8");
   });
 
-  it("asks for a file once: nothing lies below it", async () => {
+  it("stats a single file once, and looks for nothing below it", async () => {
     const source = new MemoryStore();
     await putRaw(source, "in/one.blp", new Uint8Array(80));
     const asked: string[] = [];
@@ -325,7 +325,7 @@ describe("a plan", () => {
     expect(await peekVersions(source, "in/one.blp")).toBe(peeked?.versions);
   });
 
-  it("that was edited or cut is refused", async () => {
+  it("that was edited or truncated is refused", async () => {
     const { plan } = await planOf(await makeTree(), new MemoryStore());
     await checkPlan(JSON.parse(JSON.stringify(plan)) as typeof plan, "plan.json");
     await expect(checkPlan({ ...plan, sources: plan.sources.slice(1) }, "plan.json")).rejects.toMatchObject({

@@ -38,7 +38,7 @@ function linesOf(text: string): Line[] {
 
 const byPath = (a: Line, b: Line): number => (a.path < b.path ? -1 : 1);
 
-it("three shares and finish give the report of one verify, its words and its exit code", async () => {
+it("three shares and finish give the same report as one verify, in text and exit code", async () => {
   const { folder, data } = await makeTree();
   const at = (name: string): string => join(folder, name);
   const straight = await runCli(["verify", data, "--report", at("straight.jsonl")]);
@@ -87,7 +87,7 @@ it("an archive that changed since is named, and does not stop the others; in the
   expect(report.find(({ path }) => path === changed)).toMatchObject({ error: { code: "CONFLICT" } });
 });
 
-it("a report that is there, options of conversions, and a place with nothing are refused", async () => {
+it("an existing report, options of conversions, and an empty location are refused", async () => {
   const { folder, data } = await makeTree();
   const args = [
     "plan",

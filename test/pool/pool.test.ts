@@ -39,7 +39,7 @@ function makePool(options: PoolOptions = {}): { pool: BloscPool; started: Worker
   return { pool: createPool({ workers: 2, worker, ...options }), started };
 }
 
-test("chunks and data are those of the calls without a pool, many at a time, by as many workers as asked", async () => {
+test("chunks and data match the calls without a pool, many at a time, with as many workers as requested", async () => {
   const { pool, started } = makePool();
   const data = Array.from({ length: 12 }, (_, i) => pattern(30_000 + 1000 * i, i));
   for (const cname of COMPRESSORS) {
@@ -52,7 +52,7 @@ test("chunks and data are those of the calls without a pool, many at a time, by 
   await pool.close();
 });
 
-test("memory that is used again holds only the chunk that was given, and the caller's chunks stay", async () => {
+test("reused memory holds only the given chunk, and the caller's chunks do not change", async () => {
   const { pool } = makePool();
   const data = [20_000, 12_000, 300, 19_999, 11, 0].map((length, i) => pattern(length, i));
   const chunks = await Promise.all(data.map((each) => encode(each, { clevel: 0 })));
@@ -80,7 +80,7 @@ test("a worker starts with the first call that needs it", async () => {
   await pool.close();
 });
 
-test("errors are those of the calls without a pool", async () => {
+test("errors match the calls without a pool", async () => {
   const { pool } = makePool();
   const chunk = await encode(pattern(50_000), { cname: "zstd", typesize: 4 });
   const broken = chunk.slice();
@@ -107,7 +107,7 @@ test("errors are those of the calls without a pool", async () => {
   await pool.close();
 });
 
-test("a signal ends the wait with its reason, and the others go on", async () => {
+test("a signal ends the wait with its reason, and the others continue", async () => {
   const { pool } = makePool({ workers: 1 });
   const data = pattern(200_000);
   const chunk = await encode(data, { cname: "zlib", typesize: 4 });
@@ -126,7 +126,7 @@ test("a signal ends the wait with its reason, and the others go on", async () =>
   await pool.close();
 });
 
-test("bytes move to the worker only where the caller lets them, and all of their buffer is theirs", async () => {
+test("bytes move to the worker only if the caller allows it, and own their whole buffer", async () => {
   const { pool } = makePool();
   const data = pattern(10_000);
   const chunk = await pool.encode(data);
@@ -140,7 +140,7 @@ test("bytes move to the worker only where the caller lets them, and all of their
   await pool.close();
 });
 
-test("out is filled: by the worker where it is shared, else here; one that is too short is refused", async () => {
+test("out is filled, by the worker if it is shared; one that is too short is refused", async () => {
   const { pool } = makePool();
   const data = pattern(10_000);
   const chunk = await encode(data, { typesize: 4 });
@@ -170,7 +170,7 @@ test("close waits for the calls under way, and ends the workers", async () => {
 test.each([
   ["throws when it starts", 'throw new Error("broken")'],
   ["ends by itself", "process.exit(3)"],
-])("a worker that %s fails its calls, and each of them", async (_, text) => {
+])("a worker that %s fails each of its calls", async (_, text) => {
   const { pool } = makePool({ worker: () => new Worker(text, { eval: true }) });
   const chunk = await encode(pattern(1000));
   const ends = await Promise.allSettled(Array.from({ length: 7 }, () => pool.decode(chunk)));
@@ -179,7 +179,7 @@ test.each([
   await pool.close();
 });
 
-test("what makes no worker fails the call", async () => {
+test("a function that makes no worker fails the call", async () => {
   const worker = (): never => {
     throw new Error("forbidden by the policy");
   };
@@ -191,7 +191,7 @@ test("what makes no worker fails the call", async () => {
   await pool.close();
 });
 
-test("without workers everything happens in the calling thread", async () => {
+test("without workers everything runs in the calling thread", async () => {
   const { pool, started } = makePool({ workers: 0 });
   const data = pattern(5000);
   expect(await pool.decode(await pool.encode(data, { cname: "zstd" }))).toEqual(data);

@@ -7,7 +7,7 @@ import { repositoryRoot } from "../fixtures/manifest.ts";
 const file = (name: string): Uint8Array<ArrayBuffer> =>
   new Uint8Array(readFileSync(`${repositoryRoot}/src/kernels/generated/${name}.wasm`));
 
-test("a host that compiles nothing decodes and encodes with the modules, as any other", async () => {
+test("a host that cannot compile decodes and encodes with the given modules, like any other", async () => {
   const modules = {
     decode: await WebAssembly.compile(file("decode")),
     encode: await WebAssembly.compile(file("encode")),
@@ -48,7 +48,7 @@ test("a host that compiles nothing decodes and encodes with the modules, as any 
   }
 });
 
-test("what is not the kernel's module is refused, and nothing is taken over", async () => {
+test("a module that is not the kernel's is refused, and nothing changes", async () => {
   const { useModules } = await import("../../src/pool/use-modules.ts");
   const encode = await WebAssembly.compile(file("encode"));
   const wrong = [

@@ -22,7 +22,7 @@ async function nobody(): Promise<string> {
 }
 
 it.each(["localhost:6379", "http://127.0.0.1:6379", "redis://", ""])(
-  "the address %j is wrong use",
+  "the address %j is wrong usage",
   async (url) => {
     await expect(queueStatus(ID, { url })).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
     await expect(work({ url })).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
@@ -30,7 +30,7 @@ it.each(["localhost:6379", "http://127.0.0.1:6379", "redis://", ""])(
   },
 );
 
-it("a server that is not there is one error, which does not show the password", async () => {
+it("an absent server is one error, which does not show the password", async () => {
   const server = await nobody();
   const folder = temporaryFolder();
   const plan = join(folder, "plan.json");

@@ -21,8 +21,8 @@ async function changeFirst(root: string, value: number): Promise<void> {
   await age(root);
 }
 
-describe.each(["set.json", "set.parq"])("%s, after the archive was changed", (name) => {
-  it("is behind to verify and containers, and up to date after --update", async () => {
+describe.each(["set.json", "set.parq"])("%s, after the archive changed", (name) => {
+  it("is reported as out of date by verify and containers, and as up to date after --update", async () => {
     const folder = temporaryFolder();
     const [root, set] = [join(folder, "array"), join(folder, name)];
     const array = await createArray(root, { dtype: "<i4", chunklen: 8, superchunklen: 4 });
@@ -54,7 +54,7 @@ describe.each(["set.json", "set.parq"])("%s, after the archive was changed", (na
     expect((await runCli(["cat", join(set, "array"), "--head", "2", ...allow])).out).toBe("7\n1\n");
   });
 
-  it("keeps containers that say how its objects are reached, and notices a table that is gone", async () => {
+  it("keeps containers that say how its objects are reached, and notices a missing table", async () => {
     const folder = temporaryFolder();
     const [root, set] = [join(folder, "table"), join(folder, name)];
     await cp(join(corpusFolder, "ctable", "bcolz-daily-equities"), root, { recursive: true });

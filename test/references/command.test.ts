@@ -38,7 +38,7 @@ describe("superchunk virtualize", () => {
     expect([missing, err]).toEqual([1, expect.stringContaining('has no array or group "bcolz/close"')]);
   });
 
-  it("gives an array its own name, names for its dimensions, and Zarr v2 where asked for", async () => {
+  it("gives an array its own name, names for its dimensions, and Zarr v2 if requested", async () => {
     const set = join(folder, "array.json");
     const args = ["virtualize", array, set, "--to", "kerchunk"];
     expect((await runCli(args)).code).toBe(0);
@@ -71,7 +71,7 @@ describe("superchunk virtualize", () => {
     expect(names).toEqual(shapes.map((shape) => shape.map((length, axis) => `dim_${axis}_${length}`)));
   });
 
-  it("ends with 3 where a data file is lost, as the list of chunks does", async () => {
+  it("ends with 3 if a data file is missing, as the list of chunks does", async () => {
     const lossy = join(folder, "lossy");
     await cp(join(corpusFolder, "carray", "bcolz-f8-chunks"), lossy, { recursive: true });
     await rm(join(lossy, "data", "__1.blp"));
@@ -102,7 +102,7 @@ describe("superchunk virtualize", () => {
     await Promise.all([parquet.close(), json.close()]);
   });
 
-  it("stores small chunks with the references where asked for, and says that nothing is guarded", async () => {
+  it("stores small chunks with the references if requested, and says that nothing is guarded", async () => {
     const set = join(folder, "inline.json");
     const args = ["virtualize", table, set, "--to", "kerchunk", "--inline", "1MiB", "--no-guard"];
     const { code, out, err } = await runCli(args);
@@ -116,11 +116,11 @@ describe("superchunk virtualize", () => {
     ["a Zarr version that the form has not", ["--to", "kerchunk-parquet", "--zarr-format", "3"]],
     ["a rectilinear grid in Zarr v2", ["--to", "kerchunk", "--zarr-format", "2", "--grid", "rectilinear"]],
     ["an overwritten Icechunk repository", ["--to", "icechunk", "--overwrite"]],
-  ])("refuses %s as wrong use", async (_, flags) => {
+  ])("refuses %s as wrong usage", async (_, flags) => {
     expect((await runCli(["virtualize", array, join(folder, "x"), ...flags])).code).toBe(2);
   });
 
-  it("refuses what convert would have to compress anew, and writes nothing", async () => {
+  it("refuses what convert would have to recompress, and writes nothing", async () => {
     const source = join(corpusFolder, "carray", "bcolz-i4-snappy");
     const set = join(folder, "snappy.json");
     const { code, err } = await runCli(["virtualize", source, set, "--to", "kerchunk"]);
@@ -129,7 +129,7 @@ describe("superchunk virtualize", () => {
     await expect(readFile(set)).rejects.toThrow("ENOENT");
   });
 
-  it("takes the form from the end of the destination's name", async () => {
+  it("infers the format from the destination's extension", async () => {
     expect((await runCli(["virtualize", table, join(folder, "named.json")])).code).toBe(0);
     expect((await runCli(["virtualize", table, join(folder, "named.parq")])).code).toBe(0);
     expect(await readdir(join(folder, "named.parq"))).toContain(".zmetadata");
@@ -152,7 +152,7 @@ describe.each(["read.json", "read.parq"])(
       expect((await runCli(["virtualize", table, set])).code).toBe(0);
     });
 
-    it("is shown, listed, printed and verified once its place is allowed", async () => {
+    it("is shown, listed, printed and verified once its container is allowed", async () => {
       expect((await run("info", set, ...allow)).out).toContain("rows       226");
       const listed = JSON.parse((await run("ls", set, "--json", ...allow)).out) as { path: string }[];
       expect(listed.map(({ path }) => path)).toContain(join(set, "close"));
@@ -175,7 +175,7 @@ describe.each(["read.json", "read.parq"])(
       expect(await readFile(copy)).toEqual(await readFile(straight));
     });
 
-    it("leads to what is deeper in it, of a tree of archives", async () => {
+    it("gives access to archives deeper in it, of a tree of archives", async () => {
       const tree = join(folder, `tree-${name}-source`);
       await cp(table, join(tree, "us", "equities"), { recursive: true });
       await cp(array, join(tree, "us", "b.blp"));
@@ -194,7 +194,7 @@ describe.each(["read.json", "read.parq"])(
       expect([code, err]).toEqual([1, expect.stringContaining('has no array or group "us/nothing"')]);
     });
 
-    it("is refused, not called damaged, where its place is not allowed", async () => {
+    it("is refused, not reported as damaged, if its container is not allowed", async () => {
       const cat = await run("cat", set);
       expect(cat.code).toBe(1);
       expect(cat.err).toContain("open them with --allow");

@@ -34,7 +34,7 @@ describe.each([
     expect((await runCli(args)).code).toBe(0);
   });
 
-  it("are listed, also where the references themselves are gone", async () => {
+  it("are listed, also if the references themselves are missing", async () => {
     await rm(set, { recursive: true });
     const prefix = `file://${join(folder, "data")}/`;
     expect(await list(set)).toEqual([{ name: "local", prefix, store: "local" }]);
@@ -42,7 +42,7 @@ describe.each([
     expect(out).toMatch(/^name +prefix +reached by\nlocal +file:\/\/.*\/data\/ +local\n$/);
   });
 
-  it("are told where objects lie now, and the references that stay as they are read them there [FV-05]", async () => {
+  it("can be given a new location, and the unchanged references are read from there [FV-05]", async () => {
     const key = form === "kerchunk" ? "/array/c/0/0" : "/array/0.0";
     const before = await openReferences(set, { authorize: ["local"] });
     const bytes = await before.get(key);
@@ -62,7 +62,7 @@ describe.each([
     await after.close();
   });
 
-  it("are deleted where no reference needs them, and not where one does [FV-05]", async () => {
+  it("are deleted if no reference needs them, and not if one does [FV-05]", async () => {
     await list(set, "--set", "mirror", "--prefix", "s3://mirror/", "--anonymous", "--region", "eu-west-1");
     const refused = await runCli(["containers", set, "--delete", "local"]);
     expect(refused.code).toBe(1);
@@ -75,7 +75,7 @@ describe.each([
     expect([absent.code, absent.err]).toEqual([1, expect.stringContaining('unknown container "mirror"')]);
   });
 
-  it("of a longer prefix take references from those of a shorter one, which then may be deleted", async () => {
+  it("with a longer prefix take references from those with a shorter one, which then may be deleted", async () => {
     await list(set, "--set", "outer", "--prefix", `file://${folder}/`);
     expect((await list(set, "--delete", "outer")).map(({ name }) => name)).toEqual(["local"]);
     const twin = await runCli([
@@ -97,7 +97,7 @@ describe("a container", () => {
     expect((await runCli(["virtualize", source, set, "--to", "kerchunk"])).code).toBe(0);
   });
 
-  it("has credentials or none, whichever was said last, and never a secret", async () => {
+  it("has credentials or none, whichever was set last, and never a secret", async () => {
     await list(set, "--set", "s3", "--prefix", "s3://bucket/", "--anonymous");
     const named = (await list(set, "--set", "s3", "--credentials", "ours")).find(({ name }) => name === "s3");
     expect(named).toEqual({ name: "s3", prefix: "s3://bucket/", store: "s3", credentials: "ours" });
@@ -122,7 +122,7 @@ describe("a container", () => {
       2,
       "exclude one another",
     ],
-  ])("%s is refused, and the file is as it was", async (_, args, code, message) => {
+  ])("%s is refused, and the file is unchanged", async (_, args, code, message) => {
     const file = join(folder, "one.containers.json");
     const before = await readFile(file);
     const { code: found, err } = await runCli(["containers", set, ...args]);
@@ -136,14 +136,14 @@ describe("a container", () => {
     ["a web prefix", ["--set", "x", "--prefix", "https://me:5ecret@host/"]],
     ["an S3 prefix", ["--set", "x", "--prefix", "s3://me:5ecret@bucket/"]],
     ["a location", ["--set", "local", "--location", "https://me:5ecret@host/"]],
-  ])("with a password in %s is refused, and nobody is shown it", async (_, args) => {
+  ])("with a password in %s is refused, and the password is not shown", async (_, args) => {
     const { code, out, err } = await runCli(["containers", set, ...args, "--debug"]);
     expect(code).not.toBe(0);
     expect(`${out}${err}`).not.toContain("5ecret");
     expect(await readFile(join(folder, "one.containers.json"), "utf8")).not.toContain("5ecret");
   });
 
-  it("of a file with what is no container is refused by the member", async () => {
+  it("in a file with an invalid container is refused, naming the member", async () => {
     const file = join(folder, "bad.containers.json");
     const one = { name: "a", prefix: "s3://a/", store: "s3", secretAccessKey: "5ecret" };
     await writeFile(file, JSON.stringify({ format: "superchunk-containers", version: 1, containers: [one] }));

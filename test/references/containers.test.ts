@@ -39,7 +39,7 @@ describe("the container of a location", () => {
     }
   });
 
-  it("is refused by name where there is none [FV-04]", () => {
+  it("is refused by name if there is none [FV-04]", () => {
     const error = failure(() => new Containers([bucket]).match("s3://other/a"));
     expect([error.code, error.details.found]).toEqual(["UNSAFE_PATH", "s3://other/a"]);
     expect(error.message).toMatchInlineSnapshot(
@@ -73,7 +73,7 @@ describe("the container of a location", () => {
 });
 
 describe("a list of containers", () => {
-  it("is edited without touching references, but none that they need is removed [FV-05]", () => {
+  it("is edited without touching references, but a container that they need is not removed [FV-05]", () => {
     const containers = new Containers([bucket]);
     containers.edit("bucket", { location: "s3://moved/here/", region: "us-east-2" });
     expect(containers.match("s3://bucket/a")).toEqual({
@@ -98,14 +98,14 @@ describe("a list of containers", () => {
     expect(failure(() => new Containers([container])).code).toBe("BAD_ARGUMENT");
   });
 
-  it("refuses two containers of one name, or of one prefix", () => {
+  it("refuses two containers with one name, or with one prefix", () => {
     expect(failure(() => new Containers([bucket, { ...inner, name: "bucket" }])).code).toBe("BAD_ARGUMENT");
     expect(failure(() => new Containers([bucket, { ...inner, prefix: bucket.prefix }])).code).toBe(
       "BAD_ARGUMENT",
     );
   });
 
-  it("survives its file [FV-03]", () => {
+  it("is the same after writing and reading its file [FV-03]", () => {
     const text = formatContainers([bucket, inner]);
     expect([...parseContainers(text, "x.containers.json")]).toEqual([bucket, inner]);
     expect(text).not.toMatch(/secret|password|token/i);
@@ -141,7 +141,7 @@ describe("a list of containers", () => {
       '{"format":"superchunk-containers","version":1,"containers":[{"name":"a","prefix":"s3://b/","store":"s3"},{"name":"a","prefix":"s3://c/","store":"s3"}]}',
       "BAD_FIELD",
     ],
-  ])("is refused where its file has %s [FV-03]", (_, text, code) => {
+  ])("is refused if its file has %s [FV-03]", (_, text, code) => {
     const error = failure(() => parseContainers(text, "x.containers.json"));
     expect([error.code, error.details.path]).toEqual([code, "x.containers.json"]);
   });
@@ -159,8 +159,8 @@ describe("a list of containers", () => {
   });
 });
 
-describe("the folder of many locations", () => {
-  it("is what they have in common, and never a scheme alone", () => {
+describe("the common folder of many locations", () => {
+  it("is what they have in common, and never only a scheme", () => {
     expect(commonFolder(["file:///a/b/1", "file:///a/b/2"])).toBe("file:///a/b/");
     expect(commonFolder(["file:///a/b/1", "file:///a/bc/2"])).toBe("file:///a/");
     expect(commonFolder(["file:///a/1", "file:///b/2"])).toBe("file:///");
@@ -183,7 +183,7 @@ describe("a container whose objects were moved", () => {
       "https://host/data/100%25.blp",
       "100%.blp",
     ],
-  ])("%s has them under the names that they had", async (_, container, location, key) => {
+  ])("%s has them under their old names", async (_, container, location, key) => {
     const store = new MemoryStore();
     await store.put(key, Uint8Array.of(1, 2, 3));
     const reader = new ContainerReader(new Containers([container]), {

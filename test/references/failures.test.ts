@@ -55,7 +55,7 @@ describe("virtualize of a folder of archives", () => {
     },
   );
 
-  it("writes nothing where all of them are damaged, and says so", async () => {
+  it("writes nothing if all of them are damaged, and says so", async () => {
     const bad = join(folder, "all-bad");
     await mkdir(bad);
     for (const name of ["x.blp", "y.blp"]) await cp(join(tree, "cut.blp"), join(bad, name));
@@ -67,7 +67,7 @@ describe("virtualize of a folder of archives", () => {
     await expect(readFile(set)).rejects.toThrow("ENOENT");
   });
 
-  it("joined to one array fails as a whole: a gap is no array", async () => {
+  it("joined to one array fails as a whole: an array cannot have a gap", async () => {
     const set = join(folder, "joined.json");
     const sources = [join(tree, "a.blp"), join(tree, "cut.blp")];
     const { code } = await runCli(["virtualize", ...sources, set, "--to", "kerchunk", "--concat"]);
@@ -77,7 +77,7 @@ describe("virtualize of a folder of archives", () => {
 });
 
 describe("a stream of references", () => {
-  it("gives the same pieces for an archive with too many to keep, which is looked at twice", async () => {
+  it("gives the same pieces for an archive with too many to keep, which is read twice", async () => {
     const store = new MemoryStore();
     const count = 100_000;
     await putBloscpack(store, "many.blp", new Uint8Array(count), 1, { dtype: "|u1", shape: [count] });

@@ -43,8 +43,8 @@ async function chunksIn({ arrays: [array] }: Awaited<ReturnType<typeof planOf>>)
 
 const RECTILINEAR = { kind: "inline", chunk_shapes: [[4, 2]] };
 
-describe("the last chunk of an array whose rows end in it", () => {
-  it("is filled up in a regular grid, and referenced as it is in a rectilinear one", async () => {
+describe("the last chunk of an array whose rows end inside it", () => {
+  it("is padded in a regular grid, and referenced unchanged in a rectilinear one", async () => {
     expect(await chunksIn(await planOf(6, { shape: [6] }))).toEqual({
       grid: { chunk_shape: [4] },
       kinds: ["virtual", "padded"],
@@ -57,7 +57,7 @@ describe("the last chunk of an array whose rows end in it", () => {
     });
   });
 
-  it("is filled up in Fortran order, whose grid stays regular", async () => {
+  it("is padded in Fortran order, whose grid stays regular", async () => {
     const fortran = { shape: [2, 3], order: "F" } as const;
     const regular = await chunksIn(await planOf(6, fortran));
     expect(regular).toEqual({
@@ -68,7 +68,7 @@ describe("the last chunk of an array whose rows end in it", () => {
     expect(await chunksIn(await planOf(6, fortran, { rectilinear: true }))).toEqual(regular);
   });
 
-  it("is cut where the writer filled it up itself and the grid is rectilinear, and refused where others follow", async () => {
+  it("is cut if the writer padded it and the grid is rectilinear, and refused if others follow", async () => {
     const store = new MemoryStore();
     const data = new Uint8Array(Int32Array.from({ length: 8 }, (_, i) => i).buffer);
     await createCarray(store, "", { dtype: parseDType("<i4", "test"), data }, { chunklen: 4 });

@@ -61,7 +61,7 @@ describe.each([
   ["json", "/c/0/0"],
   ["parquet", "/0.0"],
 ] as const)("a set as %s", (form, key) => {
-  it("gives the bytes of the source while that is the same [FV-01] [FV-02]", async () => {
+  it("gives the bytes of the source while it is unchanged [FV-01] [FV-02]", async () => {
     const store = await refer(form);
     const bytes = await store.get(key);
     const source = await readFile(file);
@@ -73,7 +73,7 @@ describe.each([
     expect(await store.get("/../x")).toBeUndefined();
   });
 
-  it("refuses a source that was written to, cut, lengthened or deleted [FV-06]", async () => {
+  it("refuses a source that was written to, truncated, extended or deleted [FV-06]", async () => {
     const store = await refer(form);
     const later = new Date(Date.now() + 5000);
     await utimes(file, later, later);
@@ -84,7 +84,7 @@ describe.each([
     expect(await codeOf(store.get(key))).toBe("NOT_FOUND");
   });
 
-  it("refuses a file of the same length that is older, as a backup that was put back [FV-06]", async () => {
+  it("refuses an older file of the same length, such as a restored backup [FV-06]", async () => {
     const store = await refer(form);
     const { mtimeMs } = await stat(file);
     const within = new Date(Math.floor(mtimeMs / 1000) * 1000);
@@ -95,14 +95,14 @@ describe.each([
     expect(await codeOf(store.get(key))).toBe("STALE");
   });
 
-  it("names the object, what was expected and found", async () => {
+  it("names the object, the expected and the found value", async () => {
     const store = await refer(form);
     await writeFile(file, "short");
     const error = await store.get(key).catch((caught: unknown) => caught);
     expect(isSuperchunkError(error, "STALE") && error.details).toMatchObject({ path: file, found: 5 });
   });
 
-  it("without guards reads what is there, but nothing beyond the object's end", async () => {
+  it("without guards reads what is there, but nothing past the object's end", async () => {
     const store = await refer(form, false);
     const later = new Date(Date.now() + 5000);
     await utimes(file, later, later);
@@ -113,7 +113,7 @@ describe.each([
 });
 
 it.each(["[]", "5", "null"])(
-  "guards that are no object are damage, and not none: %s [FV-01]",
+  "guards that are not an object are damage, not absent: %s [FV-01]",
   async (guards) => {
     const text = `{"version":1,"refs":{"a":["file:///a",0,1]},"guards":${guards}}`;
     const store = new MemoryStore([["set", new TextEncoder().encode(text)]]);
@@ -122,7 +122,7 @@ it.each(["[]", "5", "null"])(
 );
 
 describe("a scan", () => {
-  it("ends in an error where the source changes meanwhile, and writes nothing", async () => {
+  it("ends in an error if the source changes meanwhile, and writes nothing", async () => {
     const target = new MemoryStore();
     async function* disturbed(): AsyncGenerator<ReferencePlan> {
       for await (const each of plan()) {
@@ -146,7 +146,7 @@ describe("a scan", () => {
     ["etag", '"a"', '"b"', { etag: '"b"' }],
     ["last-modified", "1970-01-01T00:00:01.000Z", "1970-01-01T00:00:02.500Z", { modified: 2500 }],
     ["version", "the object that was there first", "another one in its place", {}],
-  ])("says by which %s an object differs from what it was", async (field, expected, found, change) => {
+  ])("says by which %s an object differs from before", async (field, expected, found, change) => {
     const info = { size: 100, version: "1", modified: 1000, etag: '"a"' };
     const store = new MemoryStore();
     let now: ObjectInfo = info;
@@ -165,7 +165,7 @@ describe("a scan", () => {
     expect([seen.length, seen.at(-1)]).toEqual([600, "https://host.invalid/file%20599"]);
   });
 
-  it("tells a file that is missing as a gap of the archive, and one that vanishes meanwhile as a change", async () => {
+  it("reports a missing file as a gap in the archive, and one that vanishes meanwhile as a change", async () => {
     const target = new MemoryStore();
     const path = join(folder, "carray");
     await createCarray(
@@ -193,13 +193,13 @@ describe("a scan", () => {
     expect(await target.stat("set")).toBeUndefined();
   });
 
-  it("refuses objects outside of the containers that were given", async () => {
+  it("refuses objects outside the given containers", async () => {
     const containers = [defaultContainer("file:///elsewhere/")];
     const writing = writeKerchunk(plan(), new MemoryStore(), "set", { form: "json", containers });
     expect(await codeOf(writing)).toBe("UNSAFE_PATH");
   });
 
-  it("does not replace a set unless it is told to", async () => {
+  it("does not replace a set unless told to", async () => {
     const target = new MemoryStore();
     await writeKerchunk(plan(), target, "set", { form: "json" });
     expect(await codeOf(writeKerchunk(plan(), target, "set", { form: "json" }))).toBe("CONFLICT");
@@ -208,7 +208,7 @@ describe("a scan", () => {
   });
 });
 
-describe("a set from elsewhere", () => {
+describe("a set from another source", () => {
   async function openSet(
     refs: unknown,
     containers: readonly Container[] = [],
@@ -219,7 +219,7 @@ describe("a set from elsewhere", () => {
     return openReferences(store, "set.json", { containers, openContainer });
   }
 
-  it("gets at no file unless its folder is a container [FV-04]", async () => {
+  it("reaches no file unless its folder is a container [FV-04]", async () => {
     const store = await openSet({ "c/0": [`file://${file}`, 0, 16] });
     expect(await codeOf(store.get("/c/0"))).toBe("UNSAFE_PATH");
     const allowed = await openSet({ "c/0": [`file://${file}`, 0, 16] }, [
@@ -228,7 +228,7 @@ describe("a set from elsewhere", () => {
     expect(await allowed.get("/c/0")).toEqual(new Uint8Array((await readFile(file)).subarray(0, 16)));
   });
 
-  it("cannot allow itself a folder by bringing containers along", async () => {
+  it("cannot allow itself a folder by including containers", async () => {
     const store = new MemoryStore();
     const text = JSON.stringify({ version: 1, refs: { x: [`file://${file}`, 0, 4] } });
     await store.put("set.json", new TextEncoder().encode(text));
@@ -242,7 +242,7 @@ describe("a set from elsewhere", () => {
     expect((await opened.get("/x"))?.length).toBe(4);
   });
 
-  it("reads a place that the caller allows: by a container of its own, or by those kept beside the set [FV-04]", async () => {
+  it("reads a location that the caller allows, by the caller's container or those stored next to the set [FV-04]", async () => {
     const bytes = new Uint8Array((await readFile(file)).subarray(0, 4));
     const refs = { x: [`file://${file}`, 0, 4] };
     /** What is read with containers beside the set, and places that are allowed; or the error's code. */
@@ -271,7 +271,7 @@ describe("a set from elsewhere", () => {
     expect(await read([local], [])).toBe("UNSAFE_PATH");
   });
 
-  it("gets no place by a server that its own containers name: only the caller's word lets that answer", async () => {
+  it("reads no location from a server that its own containers name, unless the caller names it", async () => {
     const store = new MemoryStore();
     const put = (key: string, value: object) =>
       store.put(key, new TextEncoder().encode(JSON.stringify(value)));
@@ -308,12 +308,12 @@ describe("a set from elsewhere", () => {
     ["an address without a scheme", { x: ["/etc/passwd", 0, 4] }, "BAD_FIELD"],
     ["an inlined chunk that is no base64", { x: "base64:&&&" }, "BAD_FIELD"],
     ["a part that leads out", { x: ["file:///a/../b", 0, 4] }, "UNSAFE_PATH"],
-  ])("is refused where a reference has %s", async (_, refs, code) => {
+  ])("is refused if a reference has %s", async (_, refs, code) => {
     const store = await openSet(refs, [defaultContainer("file:///a/")]);
     expect(await codeOf(store.get("/x"))).toBe(code);
   });
 
-  it("is refused with templates, and where it is no set at all", async () => {
+  it("is refused with templates, and if it is not a set at all", async () => {
     expect(await codeOf(openSet({}, [], { templates: { u: "file:///" } }))).toBe("UNSUPPORTED");
     expect(await codeOf(openSet([]))).toBe("BAD_FIELD");
     const store = new MemoryStore();

@@ -51,7 +51,7 @@ describe("virtualize of HDF5", () => {
     { set: "set.json", options: { to: "kerchunk" } },
     { set: "set2.json", options: { to: "kerchunk", zarrFormat: 2 } },
     { set: "set.parq", options: { to: "kerchunk-parquet" } },
-  ] as const)("writes $set, whose chunks lie in the file", async ({ set: name, options }) => {
+  ] as const)("writes $set, whose chunks are stored in the file", async ({ set: name, options }) => {
     const file = "h5py-latest.h5";
     const set = join(temporaryFolder(), name);
     const result = await virtualize(join(fixtures, "hdf5", file), set, options);
@@ -83,7 +83,7 @@ describe("virtualize of HDF5", () => {
     expect(codecs("contiguous")).toEqual(["bytes"]);
   });
 
-  it("refers to one dataset by its path, and stores small chunks where that is asked for", async () => {
+  it("refers to one dataset by its path, and stores small chunks if requested", async () => {
     const set = join(temporaryFolder(), "prices.json");
     const { code, out } = await runCli([
       "virtualize",

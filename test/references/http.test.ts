@@ -99,7 +99,7 @@ describe("virtualize of an archive on a web server", () => {
     await store.close();
   });
 
-  it("guards by ETag, and refuses what was replaced by bytes of the same number", async () => {
+  it("guards by ETag, and refuses an object replaced by one of the same length", async () => {
     const set = join(folder, "replaced.json");
     expect((await runCli(["virtualize", `${server.url}/array.blp`, set, "--to", "kerchunk"])).code).toBe(0);
     const other = array.slice();
@@ -113,7 +113,7 @@ describe("virtualize of an archive on a web server", () => {
 });
 
 describe("a reference over HTTP", () => {
-  it("is refused where the object shrank, with and without a guard", async () => {
+  it("is refused if the object shrank, with and without a guard", async () => {
     const guarded = await setOf([100, 200], { guard: [array.length, null, await etagOf()] });
     const plain = await setOf([100, 200]);
     server.objects.set("array.blp", array.slice(0, 150));
@@ -127,7 +127,7 @@ describe("a reference over HTTP", () => {
     });
   });
 
-  it("to bytes outside of the object is refused before they are asked for", async () => {
+  it("to bytes outside the object is refused before they are requested", async () => {
     const store = await setOf([array.length - 4, 8]);
     expect((await failure(store.get("/x"))).code).toBe("TRUNCATED");
     expect(server.log.filter((line) => line.startsWith("GET"))).toEqual([]);
@@ -140,7 +140,7 @@ describe("a reference over HTTP", () => {
     expect(error.details).toMatchObject({ field: "etag", expected: '"another"', found: await etagOf() });
   });
 
-  it("into a large object of a server without ranges is refused, and says why", async () => {
+  it("into a large object on a server without ranges is refused, with the reason", async () => {
     const store = await setOf([0, 16]);
     const size = (8 << 20) + 1;
     server.intercept = (request, response) => {
@@ -154,7 +154,7 @@ describe("a reference over HTTP", () => {
     expect(error.message).toContain("a server without Range support");
   });
 
-  it("of a server that does not answer ends in an error that says how long was waited", async () => {
+  it("to a server that does not answer ends in an error that gives how long it waited", async () => {
     const store = await setOf([0, 16], {
       openContainer: ({ prefix }) => new HttpStore(prefix, { timeoutMs: 30, retries: 1, retryDelayMs: 1 }),
     });
@@ -165,7 +165,7 @@ describe("a reference over HTTP", () => {
     expect(error.message).toContain(`${server.url}/array.blp`);
   });
 
-  it("follows a redirect to another server only where that is asked for", async () => {
+  it("follows a redirect to another server only if requested", async () => {
     const elsewhere = await serveObjects([["array.blp", array]]);
     server.intercept = (_, response) => {
       response.writeHead(302, { location: `${elsewhere.url}/array.blp` }).end();
@@ -189,7 +189,7 @@ describe("credentials of a container on a web server", () => {
     expect(server.headers.map((headers) => headers["x-key"])).toEqual(server.headers.map(() => SECRET));
   });
 
-  it("are followed along on the same server, and never sent on to another", async () => {
+  it("follow redirects on the same server, and are never sent on to another", async () => {
     const elsewhere = await serveObjects([["array.blp", array]]);
     let to = `${server.url}/moved.blp`;
     server.objects.set("moved.blp", array);

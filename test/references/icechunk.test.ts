@@ -30,7 +30,7 @@ class Branches {
 }
 
 describe("two writers of one Icechunk branch", () => {
-  it("have one winner: the other is told of the conflict, and leaves the branch and no draft behind", async () => {
+  it("have one winner: the other gets the conflict, and leaves the branch unchanged and no draft behind", async () => {
     const branches = new Branches();
     const repository = branches.asRepository();
     const first = await Draft.begin(repository, "main");
@@ -47,7 +47,7 @@ describe("two writers of one Icechunk branch", () => {
     expect([...branches.heads]).toEqual([["main", early]]);
   });
 
-  it("is no conflict where the branch is at the writer's own snapshot: only the answer to its success was lost", async () => {
+  it("do not conflict if the branch is at the writer's own snapshot: only the answer to its success was lost", async () => {
     const branches = new Branches();
     const repository = branches.asRepository();
     const reset = repository.resetBranch.bind(repository);
@@ -61,7 +61,7 @@ describe("two writers of one Icechunk branch", () => {
     expect(branches.heads.get("main")).toBe(own);
   });
 
-  it("is no conflict where the branch did not move: then the failure itself is told", async () => {
+  it("do not conflict if the branch did not move: then the failure itself is reported", async () => {
     const branches = new Branches();
     const refused = new Error("access denied");
     const repository = Object.assign(branches.asRepository(), { resetBranch: () => Promise.reject(refused) });
@@ -74,7 +74,7 @@ describe("Icechunk that cannot be loaded", () => {
   it.each([
     ["/lib/libc.so.6: version `GLIBC_2.38' not found", /needs a newer C library/],
     ["icechunk.linux-x64-gnu.node: undefined symbol: __isoc23_sscanf", /needs a newer C library/],
-  ])("is explained by the C library where %s", (text, message) => {
+  ])("is explained by the C library if %s", (text, message) => {
     const cause = new Error("Cannot find native binding", { cause: new Error(text) });
     expect(explainMissing(cause)).toMatchObject({
       code: "UNSUPPORTED",
@@ -82,7 +82,7 @@ describe("Icechunk that cannot be loaded", () => {
     });
   });
 
-  it("is explained by the package where that is not there", () => {
+  it("is explained by the package if that is missing", () => {
     const cause = new Error("Cannot find package '@earthmover/icechunk' imported from here");
     expect(explainMissing(cause).message).toContain("npm install @earthmover/icechunk");
   });

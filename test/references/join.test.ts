@@ -48,21 +48,21 @@ async function join(
 }
 
 describe("archives joined along the first dimension", () => {
-  it("are one regular array where every chunk but the last is whole", async () => {
+  it("are one regular array if every chunk but the last is whole", async () => {
     const { document, values } = await join([8, 4, 6]);
     expect(document["shape"]).toEqual([18]);
     expect(document["chunk_grid"]).toEqual({ name: "regular", configuration: { chunk_shape: [4] } });
     expect(values).toEqual(Array.from({ length: 18 }, (_, i) => i));
   });
 
-  it("are refused with the reason where a short chunk would lie in the middle", async () => {
+  it("are refused with the reason if a short chunk would be in the middle", async () => {
     const error = await join([6, 8]).catch((caught: unknown) => caught);
     expect(isSuperchunkError(error, "UNSUPPORTED") && error.message).toMatch(
       /a regular grid has no short chunk in the middle; join with a rectilinear grid/,
     );
   });
 
-  it("get a rectilinear grid where that is asked for", async () => {
+  it("get a rectilinear grid if requested", async () => {
     const { document } = await join([6, 8, 3], { rectilinear: true });
     expect(document["shape"]).toEqual([17]);
     expect(document["chunk_grid"]).toEqual({

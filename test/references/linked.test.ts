@@ -70,7 +70,7 @@ describe("virtualize --shards", () => {
     await expect(readFile(set)).rejects.toThrow("ENOENT");
   });
 
-  it("refuses a file whose index is no longer there, as a writer that knows none leaves it", async () => {
+  it("refuses a file whose index is missing, as after a write by a program that does not know it", async () => {
     const source = await copyOf("bloscpack-3/array-f8.blp", "grown.blp");
     const linked = await runCli(["link", source, join(folder, "grown.zarr")]);
     expect([linked.code, linked.err]).toEqual([0, expect.stringContaining("in Python:") as string]);
@@ -90,7 +90,7 @@ describe("virtualize --shards", () => {
     ["columns", ["--to", "kerchunk", "--column", "close"]],
     ["portable data types", ["--to", "kerchunk", "--portable"]],
     ["a rectilinear grid", ["--to", "kerchunk", "--grid", "rectilinear"]],
-  ])("is refused with %s as wrong use", async (_, flags) => {
+  ])("is refused with %s as wrong usage", async (_, flags) => {
     const source = join(corpusFolder, "blz-superchunk", "f8-default");
     expect((await runCli(["virtualize", source, join(folder, "x"), "--shards", ...flags])).code).toBe(2);
   });
@@ -107,7 +107,7 @@ async function linkedRows(name: string, first: number, rows: number, perFile = 4
 }
 
 describe("virtualize --shards --concat", () => {
-  it("joins archives whose files are whole shards, the last one's last but, and zarrita reads all rows", async () => {
+  it("joins archives whose files are whole shards, except the last one's last, and zarrita reads all rows", async () => {
     const sources = [
       await linkedRows("one", 0, 80),
       await linkedRows("two", 80, 40),
@@ -134,7 +134,7 @@ describe("virtualize --shards --concat", () => {
     await store.close();
   });
 
-  it("refuses with the reason what ends in the middle of a shard before others, and other shards", async () => {
+  it("refuses, with the reason, an archive that ends inside a shard before others, and other shards", async () => {
     const short = await linkedRows("short", 0, 95);
     const whole = await linkedRows("whole", 95, 80);
     const other = await linkedRows("other", 0, 100, 5);

@@ -24,14 +24,14 @@ async function referTo(form: string, name: string): ReturnType<typeof openRefere
 }
 
 describe("references to an array of several superchunks", () => {
-  it("as kerchunk lead to the chunks of each of its files", async () => {
+  it("as kerchunk point to the chunks of each of its files", async () => {
     const store = await referTo("kerchunk", "one.set");
     const bytes = await readThroughView(store, "array", "<i4");
     expect([...new Int32Array(bytes.slice().buffer)]).toEqual([...values]);
     await store.close();
   });
 
-  it("as kerchunk-parquet lead to the same Blosc chunks, whatever the documents beside them", async () => {
+  it("as kerchunk-parquet point to the same Blosc chunks, whatever documents are next to them", async () => {
     const store = await referTo("kerchunk-parquet", "parquet.set");
     const other = await referTo("kerchunk", "other.set");
     for (let chunk = 0; chunk < 20; chunk++) {

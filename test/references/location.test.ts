@@ -17,13 +17,13 @@ const DESCRIBED = [
   "/top.blp",
 ];
 
-it("tells of one object after the other what is told of each by itself", () => {
+it("Locations gives for many objects in a row what it gives for each on its own", () => {
   const locations = new Locations();
   for (const described of [...DESCRIBED, ...DESCRIBED])
     expect(locations.of(described)).toBe(toLocation(described));
 });
 
-it("refuses the same, also behind what was taken", () => {
+it("Locations refuses the same paths, also after accepted ones", () => {
   const locations = new Locations();
   for (const [described, code] of [
     ["/data/../etc/passwd", "UNSAFE_PATH"],

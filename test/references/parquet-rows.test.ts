@@ -4,7 +4,7 @@ import { decodeParquetRows } from "../../src/references/kerchunk/kerchunk-index.
 
 const PATHS = ["a", "b", null, "b", "c", null, "d"];
 
-it("has the value of each row, in files of several row groups too", async () => {
+it("reads the value of each row, in files of several row groups too", async () => {
   const buffer = parquetWriteBuffer({
     columnData: [
       { name: "path", data: PATHS, type: "STRING" },
@@ -22,7 +22,7 @@ it("has the value of each row, in files of several row groups too", async () => 
   expect(rows.value("other", 0)).toBeUndefined();
 });
 
-it("refuses what is no Parquet", async () => {
+it("refuses files that are not Parquet", async () => {
   await expect(decodeParquetRows(new Uint8Array(40), "x.parq")).rejects.toMatchObject({
     code: "BAD_FIELD",
     details: { path: "x.parq" },

@@ -86,7 +86,7 @@ describe("virtualize", () => {
   it.each([
     ["kerchunk", "sets/set.json"],
     ["kerchunk-parquet", "sets/set.parq"],
-  ])("writes a set of %s with its containers into S3, from where it is opened", async (form, key) => {
+  ])("writes a set of %s with its containers into S3, and opens it from there", async (form, key) => {
     const at = `s3://${s3.bucket}/${key}`;
     const run = (): ReturnType<typeof runCli> =>
       runCli(["virtualize", `s3://${s3.bucket}/data/equities`, at, "--column", "close", "--to", form]);
@@ -142,7 +142,7 @@ describe("virtualize", () => {
     for (const text of [out, err, ...written]) expect(text).not.toContain(SECRET);
   });
 
-  it("ends in an error without secrets where S3 refuses the credentials, and writes nothing", async () => {
+  it("ends in an error without secrets if S3 refuses the credentials, and writes nothing", async () => {
     s3.intercept = refuse;
     const set = join(folder, "refused.json");
     const { code, out, err } = await runCli([
@@ -172,13 +172,16 @@ it.each([
   ["listed", []],
   ["added", ["--set", "mirror", "--prefix", "s3://mirror/"]],
   ["deleted", ["--delete", "mirror"]],
-])("in a bucket that is not there, containers are not %s, for there is no such bucket", async (_, args) => {
-  const { code, out, err } = await runCli(["containers", "s3://missing-bucket/set.json", ...args]);
-  expect([code, out]).toEqual([1, ""]);
-  expect(err).toContain(
-    `s3://missing-bucket/set.containers.json: no such bucket at ${s3.endpoint}; check its name`,
-  );
-});
+])(
+  "containers in a bucket that does not exist are not %s, because the bucket is missing",
+  async (_, args) => {
+    const { code, out, err } = await runCli(["containers", "s3://missing-bucket/set.json", ...args]);
+    expect([code, out]).toEqual([1, ""]);
+    expect(err).toContain(
+      `s3://missing-bucket/set.containers.json: no such bucket at ${s3.endpoint}; check its name`,
+    );
+  },
+);
 
 describe("a container in S3", () => {
   async function openNamed(): ReturnType<typeof openReferences> {
@@ -216,7 +219,7 @@ describe("a container in S3", () => {
     });
   }
 
-  it("is read with the credentials of its name, and shows them in no error", async () => {
+  it("is read with the credentials that it names, and shows them in no error", async () => {
     const store = await openNamed();
     expect(await closeOfEquities(store)).toBe(wanted());
     s3.intercept = refuse;
@@ -226,7 +229,7 @@ describe("a container in S3", () => {
     await store.close();
   });
 
-  it("refuses objects that were replaced or cut since, by their ETags", async () => {
+  it("refuses objects that were replaced or truncated since, by their ETags", async () => {
     const set = join(folder, "changed.json");
     const own = new S3Store({ bucket: s3.bucket, prefix: "changing" });
     const bytes = (await corpusStore.get("bloscpack-3/array-i4-2d.blp")) ?? new Uint8Array();

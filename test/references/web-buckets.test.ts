@@ -59,7 +59,7 @@ describe.each(buckets)("a reference to %s", (_, { prefix, store: kind }) => {
   const open: Container = { name: "public", prefix, store: kind, anonymous: true };
   const location = `${prefix}days/a b.blp`;
 
-  it("is read by ranges over HTTP, under its encoded address", async () => {
+  it("is read by range requests over HTTP, under its encoded address", async () => {
     const store = await setOf(location, { containers: [{ ...open, endpoint: server.url }] });
     expect(await store.get("/x")).toEqual(array.slice(16, 48));
     expect(server.log.some((line) => line.endsWith("/bucket/days/a%20b.blp bytes=16-47"))).toBe(true);
@@ -82,7 +82,7 @@ describe.each(buckets)("a reference to %s", (_, { prefix, store: kind }) => {
     }
   });
 
-  it("is refused where the object was replaced, by its ETag", async () => {
+  it("is refused if the object was replaced, by its ETag", async () => {
     const guard = [array.length, null, '"another"'] as const;
     const store = await setOf(location, { containers: [{ ...open, endpoint: server.url }] }, guard);
     expect(await failure(store.get("/x"))).toMatchObject({
@@ -92,7 +92,7 @@ describe.each(buckets)("a reference to %s", (_, { prefix, store: kind }) => {
     await store.close();
   });
 
-  it("has its token sent, and shown in no error where that is refused", async () => {
+  it("sends its token, which no error shows if it is refused", async () => {
     const { anonymous: _open, ...closed } = open;
     const containers = [{ ...closed, endpoint: server.url, credentials: "ours" }];
     const credentials = { ours: { headers: { authorization: SECRET } } };
@@ -122,7 +122,7 @@ describe("a bucket without an endpoint", () => {
   });
 });
 
-describe("a signature of Azure", () => {
+describe("a SAS signature of Azure", () => {
   const prefix = "az://bucket/";
   const SIGNATURE = "sv=2026-04-06&sig=top-5ecret%3D";
   const signed = (): boolean[] => server.log.map((line) => line.includes(`?${SIGNATURE}`));
@@ -161,7 +161,7 @@ describe("a signature of Azure", () => {
       },
     ],
   ] as const)(
-    "%s goes with every request, and into no message",
+    "%s is sent with every request, and appears in no message",
     async (_, {
       token,
       ...options
@@ -183,7 +183,7 @@ describe("a signature of Azure", () => {
     },
   );
 
-  it("of the environment goes to no server that a container names", async () => {
+  it("in the environment is sent to no server that a container names", async () => {
     process.env["AZURE_STORAGE_SAS_TOKEN"] = SIGNATURE;
     const named = { name: "named", prefix, store: "azure", endpoint: server.url, anonymous: true } as const;
     const store = await setOf(`${prefix}days/a b.blp`, { openContainer, containers: [named] });
@@ -197,7 +197,7 @@ describe("containers within containers", () => {
   const outer: Container = { name: "outer", prefix: "gs://bucket/", store: "gcs", anonymous: true };
   const inner: Container = { name: "inner", prefix: "gs://bucket/days/", store: "gcs", anonymous: true };
 
-  it("let nobody into the inner one who may read the outer one alone", async () => {
+  it("do not open the inner one to a caller that may only read the outer one", async () => {
     const store = new MemoryStore();
     const text = JSON.stringify({ version: 1, refs: { x: ["gs://bucket/days/a b.blp", 16, 32] } });
     await store.put("set.json", new TextEncoder().encode(text));

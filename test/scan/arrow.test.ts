@@ -48,7 +48,7 @@ describe.each(KINDS)("%s", (kind) => {
     expect(pieces.some((piece) => piece.buffer === values?.buffer)).toBe(true);
   });
 
-  test("takes the columns and the rows that are asked for", async () => {
+  test("takes the requested columns and rows", async () => {
     const { table } = await streamed(kind, {
       columns: ["code"],
       filter: { volume: { lt: 300 } },
@@ -70,7 +70,7 @@ test("a table without rows is a schema, and a stream that ends", async () => {
   expect(tableFromIPC(pieces)).toMatchObject({ numRows: 0, names: ["a"] });
 });
 
-test("a string that is not UTF-8 is refused, and kept as bytes where that is asked for", async () => {
+test("a string that is not UTF-8 is refused, or kept as bytes if requested", async () => {
   const path = `${temporaryFolder()}/latin`;
   await create(path, { dtype: "|S2", data: Uint8Array.of(0xe9, 0, 97, 98) } as never);
   const archive = await openScannable(path);

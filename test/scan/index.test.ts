@@ -54,7 +54,7 @@ async function planOf(path: string): Promise<ScanPlan | undefined> {
 
 describe("an index", () => {
   it.each(["ctable", "columns", "structs", "zarr", "file"])(
-    "[FI-01] of %s lies where the format says, and lets a new handle skip",
+    "[FI-01] of %s is laid out as the format says, and lets a new handle skip",
     async (kind) => {
       expect(existsSync(indexOf(kind))).toBe(true);
       expect(await planOf(paths[kind] ?? "")).toMatchObject({ chunks: 16, skipped: 12, index: "used" });
@@ -70,7 +70,7 @@ describe("an index", () => {
       );
   });
 
-  it("takes only the columns that were asked for, and says which have no order", async () => {
+  it("covers only the requested columns, and says which have no order", async () => {
     const copy = await copyOf("ctable");
     rmSync(join(copy, "superchunk-index"));
     const one = await runCli(["index", copy, "--column", "close", "--json"]);
@@ -125,7 +125,7 @@ describe("a damaged index is not used", () => {
     );
   });
 
-  it("[FI-02] [FI-05] with any other byte, and wherever it is cut off", async () => {
+  it("[FI-02] [FI-05] with any other byte, or truncated anywhere", async () => {
     const places = sample(
       Array.from({ length: whole.length }, (_, i) => i),
       sweep(whole.length, 24),
@@ -146,7 +146,7 @@ describe("a damaged index is not used", () => {
     return sealed(JSON.stringify(stored));
   };
 
-  it("[FI-03] [FI-05] whose lists and members are not as the format says", async () => {
+  it("[FI-03] [FI-05] whose lists and members do not follow the format", async () => {
     expect(await codeOf(await sealed("{"))).toBe("BAD_FIELD");
     expect(await codeOf(await sealed("null"))).toBe("BAD_FIELD");
     expect(await codeOf(await sealed('{"columns":{}}'))).toBe("BAD_FIELD");
@@ -172,7 +172,7 @@ describe("a damaged index is not used", () => {
     expect(await codeOf(await change(({ objects }) => objects?.fill(["x"])))).toBe("BAD_FIELD");
   });
 
-  it("[FI-04] [FI-05] whose bounds cannot be", async () => {
+  it("[FI-04] [FI-05] whose bounds are impossible", async () => {
     expect(await codeOf(await change(({ nulls }) => nulls?.fill(65)))).toBe("BAD_FIELD");
     expect(await codeOf(await change(({ least }) => least?.fill(null)))).toBe("BAD_FIELD");
     expect(await codeOf(await change(({ least }) => least?.fill(true)))).toBe("BAD_FIELD");
@@ -185,13 +185,13 @@ describe("a damaged index is not used", () => {
   });
 });
 
-describe("an index that is behind covers nothing that has changed", () => {
+describe("an index that is out of date covers nothing that has changed", () => {
   /** Rows with volumes above all that the table had. */
   const above = async (path: string): Promise<number[]> =>
     (await scanPath(path, { filter: { volume: { gt: 5000 } }, columns: [] })).rows;
 
   it.each(["ctable", "columns", "structs"])(
-    "[FI-06] [FI-08] rows that are set, added and removed in %s",
+    "[FI-06] [FI-08] when rows are set, added and removed in %s",
     async (kind) => {
       const copy = await copyOf(kind);
       expect(await above(copy)).toEqual([]);
@@ -213,7 +213,7 @@ describe("an index that is behind covers nothing that has changed", () => {
     },
   );
 
-  it("[FI-06] chunks that another program replaces, of the same length and with the same time", async () => {
+  it("[FI-06] when another program replaces chunks, with the same length and time", async () => {
     const copy = await copyOf("ctable");
     const chunk = join(copy, "volume", "data", "__3.blp");
     const other = readFileSync(join(paths["ctable"] ?? "", "..", "large", "volume", "data", "__3.blp"));
@@ -226,14 +226,14 @@ describe("an index that is behind covers nothing that has changed", () => {
     expect(await above(copy)).toEqual(Array.from({ length: 64 }, (_, i) => 192 + i));
   });
 
-  it("[FI-06] [FI-08] a table in whose place there is another one", async () => {
+  it("[FI-06] [FI-08] when another table takes the table's place", async () => {
     const copy = await copyOf("ctable");
     const large = join(paths["ctable"] ?? "", "..", "large");
     for (const name of ["volume", "big"]) cpSync(join(large, name), join(copy, name), { recursive: true });
     expect((await above(copy)).length).toBe(ROWS);
   });
 
-  it("[FI-07] chunks that were written just now are waited for", async () => {
+  it("[FI-07] when chunks were written just now, which are waited for", async () => {
     const copy = await copyOf("ctable");
     const chunk = join(copy, "volume", "data", "__3.blp");
     writeFileSync(chunk, readFileSync(chunk));
@@ -241,7 +241,7 @@ describe("an index that is behind covers nothing that has changed", () => {
     expect(found).toMatchObject({ read: 1, uncovered: 0 });
   });
 
-  it("[FI-07] chunks that change while they are read are not covered", async () => {
+  it("[FI-07] when chunks change while they are read", async () => {
     const { store, path } = await loadFolder(paths["ctable"] ?? "");
     const table = await openIn(new Changing(store, "volume/data/__3.blp") as never, path);
     if (table.kind !== "table") throw new Error(table.kind);
@@ -258,7 +258,7 @@ describe("an index that is behind covers nothing that has changed", () => {
     expect(await writeIndex(own)).toMatchObject({ uncovered: 1 });
   });
 
-  it("an append by the command brings it up to date", async () => {
+  it("until an append by the command brings it up to date", async () => {
     const copy = await copyOf("structs");
     const before = readFileSync(join(copy, "superchunk-index"), "latin1");
     const rows = join(temporaryFolder(), "rows.npy");
@@ -298,7 +298,7 @@ class Changing {
 }
 
 describe("other programs and commands", () => {
-  it("go on as if there were no index", async () => {
+  it("work as if there were no index", async () => {
     for (const kind of ["ctable", "columns", "structs", "zarr", "file"]) {
       const path = paths[kind] ?? "";
       expect((await runCli(["verify", path])).code, kind).toBe(0);

@@ -82,7 +82,7 @@ describe.each(["superchunks", "bcolz", "bloscpack", "zarr", "unequal"])("%s", (k
     await array.close();
   });
 
-  test("an index drops its dimension, also all of them", async () => {
+  test("an integer index drops its dimension, also if all do", async () => {
     const array = await openArray(arrays[kind] ?? "");
     const { data, shape } = await array.oindex([[3, 2], -1, 4]);
     expect([shape, [...(data as Int32Array)]]).toEqual([[2], [valueAt(3, 5, 4), valueAt(2, 5, 4)]]);
@@ -119,7 +119,7 @@ describe.each(["superchunks", "bcolz", "bloscpack", "zarr", "unequal"])("%s", (k
   });
 });
 
-test("each chunk is decoded once, and those without an item not at all", async () => {
+test("each chunk is decoded once, and those without a selected item not at all", async () => {
   const array = await openArray(arrays["superchunks"] ?? "");
   const read: string[] = [];
   const { getBytes } = array;
@@ -133,7 +133,7 @@ test("each chunk is decoded once, and those without an item not at all", async (
 });
 
 describe.each(["structs", "columns", "file"])("fields of %s", (kind) => {
-  test("are those that are asked for, in that order", async () => {
+  test("can be selected, and come in the requested order", async () => {
     const array = await openArray(tables[kind] ?? "");
     const { data } = await array.oindex([[ROWS - 1, 0, 70]], { fields: ["code", "volume"] });
     const found = Array.from({ length: 3 }, (_, i) => (data as { get(i: number): unknown }).get(i));

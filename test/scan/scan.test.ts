@@ -29,14 +29,14 @@ const scanned = (kind: string, options: ScanRowsOptions): Promise<Rows> =>
 
 describe.each(["ctable", "columns", "structs", "zarr", "file"])("%s", (kind) => {
   test.each(FILTERS.map(([filter, takes]) => [shown(filter), filter, takes] as const))(
-    "gives the rows that fulfil %s",
+    "gives the rows that match %s",
     async (_, filter, takes) => {
       const columns = ["close", "code", "stamp"] as const;
       expect(await scanned(kind, { filter, columns })).toEqual(expected(takes, columns));
     },
   );
 
-  test("gives all rows without a filter, and as many as asked for", async () => {
+  test("gives all rows without a filter, and as many as requested", async () => {
     const all = Object.keys(VALUES) as Name[];
     const found = await scanned(kind, {});
     expect(found.rows).toEqual(Array.from({ length: ROWS }, (_, i) => i));
@@ -53,7 +53,7 @@ describe.each(["ctable", "columns", "structs", "zarr", "file"])("%s", (kind) => 
 
 const AGE = new Date(Date.now() - 60_000);
 
-describe("what a scan read", () => {
+describe("what a scan has read", () => {
   test("is remembered by the handle: the second one skips", async () => {
     for (const kind of ["ctable", "columns", "structs", "file"]) {
       await using archive = await open(paths[kind] ?? "");
@@ -76,7 +76,7 @@ describe("what a scan read", () => {
     }
   });
 
-  test("does not count once another program has written the chunk", async () => {
+  test("does not count after another program has written the chunk", async () => {
     const path = paths["ctable"] ?? "";
     await using table = await openTable(path);
     const options = { filter: { volume: { gt: 5000 } }, columns: ["volume"] } as const;
@@ -116,7 +116,7 @@ describe("a scan is refused", () => {
     await expect(failure).rejects.toThrow(message);
   });
 
-  test("where it is aborted", async () => {
+  test("if it is aborted", async () => {
     const reason = new Error("enough");
     await expect(scanned("ctable", { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
   });

@@ -13,20 +13,20 @@ const store = new BlobStore([
 ]);
 
 describe("a store of blobs", () => {
-  it("gives objects whole and in ranges, cut off at the end", async () => {
+  it("gives objects whole and in ranges, truncated at the end", async () => {
     expect(await store.get("a/b")).toEqual(bytes);
     expect(await store.getRange("a/b", { offset: 90, length: 50 })).toEqual(bytes.slice(90));
     expect(await store.getRange("a/b", { offset: 200, length: 1 })).toEqual(new Uint8Array(0));
     expect(await store.getRange("a/b", { suffixLength: 3 })).toEqual(bytes.slice(97));
   });
 
-  it("knows what is absent", async () => {
+  it("reports absent objects", async () => {
     expect(await store.get("a")).toBeUndefined();
     expect(await store.getRange("z", { offset: 0, length: 1 })).toBeUndefined();
     expect(await store.stat("a/c")).toBeUndefined();
   });
 
-  it("tells sizes, and versions that follow a file's time", async () => {
+  it("gives sizes, and versions that depend on the file's time", async () => {
     const files = new BlobStore([
       ["old", new File(["1"], "old", { lastModified: 1 })],
       ["new", new File(["1"], "new", { lastModified: 2 })],
@@ -42,7 +42,7 @@ describe("a store of blobs", () => {
     expect(names.sort()).toEqual(["b object", "c folder"]);
   });
 
-  it("refuses unsafe keys, on entry and in the files that it is made of", async () => {
+  it("refuses unsafe keys, on entry and in its files", async () => {
     await expect(store.get("../x")).rejects.toMatchObject({ code: "UNSAFE_PATH" });
     expect(() => new BlobStore([["a/../b", new Blob([])]])).toThrow(
       expect.objectContaining({ code: "UNSAFE_PATH" }),
@@ -53,7 +53,7 @@ describe("a store of blobs", () => {
     await expect(store.get("e", { signal: AbortSignal.abort("enough") })).rejects.toBe("enough");
   });
 
-  it("has chosen files by their names, or by their paths below the chosen folder", async () => {
+  it("holds chosen files by their names, or by their paths below the chosen folder", async () => {
     const inFolder = new File(["2"], "sizes");
     Object.defineProperty(inFolder, "webkitRelativePath", { value: "root/meta/sizes" });
     const files = BlobStore.fromFiles([new File(["1"], "x.blp"), inFolder]);
@@ -61,7 +61,7 @@ describe("a store of blobs", () => {
     expect((await files.get("meta/sizes"))?.length).toBe(1);
   });
 
-  it("is a place to open archives from", async () => {
+  it("is a store from which archives can be opened", async () => {
     const { files } = await loadFolder(findFixture("carray/bcolz-f8-chunks").file);
     const archive = await open(
       new BlobStore(files.map(([key, data]) => [key, new Blob([new Uint8Array(data)])])),

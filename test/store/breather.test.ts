@@ -36,7 +36,7 @@ for (const [where, globals] of [
   ["Node.js", {}],
   ["browsers", { setImmediate: undefined }],
 ] as const) {
-  test(`a calculation that gives way lets many steps of others be done, as in ${where}`, async () => {
+  test(`a calculation that yields lets many other tasks run, as in ${where}`, async () => {
     vi.resetModules();
     for (const [name, value] of Object.entries(globals)) vi.stubGlobal(name, value);
     const { giveWay } = await import("../../src/store/pool.ts");
@@ -44,7 +44,7 @@ for (const [where, globals] of [
   });
 }
 
-test("it gives way only now and then", async () => {
+test("it yields only now and then", async () => {
   const { giveWay } = await import("../../src/store/pool.ts");
   const clock = vi.spyOn(performance, "now").mockReturnValue(1_000_000);
   await giveWay();

@@ -9,13 +9,13 @@ import { withFaults } from "./faulty.ts";
 const BYTES = Uint8Array.of(1);
 const store = new MemoryStore([["a/b", BYTES]]);
 
-test("an object and a folder that holds something are taken, an empty key is the root", async () => {
+test("an existing object, and a folder that is not empty, count as taken; an empty key is the root", async () => {
   const found = await Promise.all(["a/b", "a", "b", ""].map((key) => isTaken(store, key)));
   expect(found).toEqual([true, true, false, true]);
   expect(await isTaken(new MemoryStore(), "")).toBe(false);
 });
 
-test("a store that cannot list has no folders to tell of", async () => {
+test("a store that cannot list has no folders to report", async () => {
   class Unlisted extends MemoryStore {
     override async *list(): AsyncGenerator<never> {
       yield* [];
@@ -26,7 +26,7 @@ test("a store that cannot list has no folders to tell of", async () => {
   expect([await hasEntries(unlisted, "a"), await isTaken(unlisted, "a/b")]).toEqual([false, true]);
 });
 
-test("a place is not free because looking at it failed", async () => {
+test("a location is not free because looking at it failed", async () => {
   for (let failAt = 1; ; failAt++) {
     const { store: faulty, failed } = withFaults(new MemoryStore(), { failAt, kind: "error" });
     const looked = assertFree(faulty, "a");

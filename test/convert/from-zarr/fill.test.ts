@@ -41,7 +41,7 @@ test.each([
   ["U", { name: "fixed_length_utf32", configuration: { length_bytes: 8 } }, "é", "é"],
   ["dates", { name: "numpy.datetime64", configuration: { unit: "s", scale_factor: 1 } }, "NaT", -(2n ** 63n)],
 ] satisfies readonly (readonly [string, JsonValue, JsonValue, JsonValue])[])(
-  "of version 3, for %s",
+  "the fill value of version 3 for %s is kept",
   async (_, dataType, fillValue, expected) => {
     const store = new MemoryStore();
     await createZarr(store, "zarr", { shape: [5], dataType, chunkShape: [2], fillValue });
@@ -65,7 +65,7 @@ test.each([
     },
     [7, "xy"],
   ],
-])("of version 2, for %s", async (_, members, expected) => {
+])("the fill value of version 2 for %s is kept", async (_, members, expected) => {
   const store = new MemoryStore();
   const document = { zarr_format: 2, shape: [5], chunks: [2], order: "C", compressor: null, filters: null };
   await store.put(

@@ -45,7 +45,7 @@ async function expectNoWay(store: FileStore, key: string): Promise<void> {
 }
 
 describe("the file store", () => {
-  it("follows no link out of its root, be it a file, a folder, a chain, relative or absolute", () =>
+  it("follows no link out of its root: to a file, a folder, through a chain, relative or absolute", () =>
     withRoot(async (store, root, outside) => {
       fs.symlinkSync(join(outside, "secret"), join(root, "absolute"));
       fs.symlinkSync("../root-outside/secret", join(root, "relative"));
@@ -66,7 +66,7 @@ describe("the file store", () => {
       expect(fs.readdirSync(outside)).toEqual(["secret"]);
     }));
 
-  it("replaces and deletes a link that leads out, not what it leads to", () =>
+  it("replaces and deletes a link that leads out, not its target", () =>
     withRoot(async (store, root, outside) => {
       fs.symlinkSync(join(outside, "secret"), join(root, "x"));
       fs.symlinkSync(join(outside, "secret"), join(root, "y"));
@@ -77,7 +77,7 @@ describe("the file store", () => {
       expect(fs.readFileSync(join(outside, "secret"), "utf8")).toBe(SECRET);
     }));
 
-  it("notices a file that became a link out after it was read and kept open", () =>
+  it("notices a file that was read and kept open and then replaced by a link out", () =>
     withRoot(async (store, root, outside) => {
       await store.put("x", Uint8Array.of(7));
       expect(store.readIntoSync("x", 0, new Uint8Array(1))).toBe(1);
@@ -86,7 +86,7 @@ describe("the file store", () => {
       await expectNoWay(store, "x");
     }));
 
-  it("follows links whose target stays inside, also where the root itself is reached by a link", () =>
+  it("follows links whose target stays inside, also if the root itself is reached through a link", () =>
     withRoot(async (_store, root) => {
       fs.symlinkSync(root, `${root}-link`);
       const store = new FileStore(`${root}-link`);
@@ -108,7 +108,7 @@ describe("the file store", () => {
       await store.close();
     }));
 
-  it("never takes a dead link for an object that was not stored, and refuses links in a circle", () =>
+  it("never takes a dead link for an object that was not stored, and refuses circular links", () =>
     withRoot(async (store, root) => {
       fs.symlinkSync("nowhere", join(root, "dead"));
       fs.symlinkSync("b", join(root, "a"));
@@ -140,7 +140,7 @@ describe("the file store", () => {
     }),
   );
 
-  it("refuses a link back to a folder on the way to it, so that every walk ends", () =>
+  it("refuses a link back to a folder above it, so that every walk ends", () =>
     withRoot(async (store, root) => {
       await store.put("a/b/x", Uint8Array.of(1));
       await store.put("c/y", Uint8Array.of(2));

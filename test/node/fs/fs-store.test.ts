@@ -20,7 +20,7 @@ describeReading("the steady store", async () => {
   return { store: new SteadyStore(path), lists: true, dispose };
 });
 
-it("a steady store goes on with the file that it has looked at, whatever takes its place", async () => {
+it("a steady store keeps reading the file that it opened first, even if the path gets another one", async () => {
   const { path, dispose } = await makeFolder();
   await writeFiles(path, [
     ["a", Uint8Array.of(1, 2)],
@@ -45,7 +45,7 @@ describeWriting("the file store", async () => {
   return { store: new FileStore(join(path, "not", "there yet")), dispose };
 });
 
-it("reads at once in one turn are of one file, and the next turn sees what has taken its place", async () => {
+it("concurrent reads of one turn see one file, and the next turn sees the file that replaced it", async () => {
   const { path, dispose } = await makeFolder();
   const store = new FileStore(path);
   const readByte = (at: number): number | undefined => {

@@ -17,8 +17,8 @@ function folder(): string {
 
 beforeEach(() => failSync(Number.POSITIVE_INFINITY));
 
-describe.runIf(process.platform === "linux")("after a sync that failed", () => {
-  test("of a file under its name, no sync, put, rename and link of the store succeeds", async () => {
+describe.runIf(process.platform === "linux")("after a failed sync", () => {
+  test("of a named file, no sync, put, rename or link of the store succeeds", async () => {
     const root = folder();
     const store = new FileStore(root);
     await store.put("a/x", BYTES);
@@ -42,7 +42,7 @@ describe.runIf(process.platform === "linux")("after a sync that failed", () => {
     await new FileStore(root).sync(["a/x"]);
   });
 
-  test("of a folder, what was put into it is not durable by the next one", async () => {
+  test("of a folder, the next sync does not make its entries durable", async () => {
     const store = new FileStore(folder());
     await store.put("x", BYTES);
     failSync(1, "named");
@@ -53,7 +53,7 @@ describe.runIf(process.platform === "linux")("after a sync that failed", () => {
     await expect(store.sync(["y"])).rejects.toMatchObject(REFUSED);
   });
 
-  test("of a full disk, the first error says so", async () => {
+  test("caused by a full disk, the first error says so", async () => {
     const store = new FileStore(folder());
     await store.put("x", BYTES);
     failSync(1, "named", "ENOSPC");
@@ -61,7 +61,7 @@ describe.runIf(process.platform === "linux")("after a sync that failed", () => {
     await expect(store.put("y", BYTES)).rejects.toMatchObject({ code: "IO", details: { found: "ENOSPC" } });
   });
 
-  test("another one that was under way at that time is not believed", async () => {
+  test("another sync that was under way is not trusted", async () => {
     const store = new FileStore(folder());
     await store.put("x", BYTES);
     failSync(1, "named");
@@ -69,7 +69,7 @@ describe.runIf(process.platform === "linux")("after a sync that failed", () => {
     expect(outcomes.map(({ status }) => status)).toEqual(["rejected", "rejected", "rejected"]);
   });
 
-  test("of a new file, it is removed, and all of it can be written again", async () => {
+  test("of a new file, the file is removed, and all of it can be written again", async () => {
     const store = new FileStore(folder());
     await store.put("x", BYTES);
     failSync(1, "new");
@@ -80,7 +80,7 @@ describe.runIf(process.platform === "linux")("after a sync that failed", () => {
     expect(await store.get("y")).toEqual(BYTES);
   });
 
-  test("of the folder of a new folder, that is made again", async () => {
+  test("of the parent of a new folder, the folder counts as not created", async () => {
     const root = folder();
     const folders = new Folders(root);
     failSync(1, "named");

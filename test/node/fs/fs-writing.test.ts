@@ -19,7 +19,7 @@ describe("the file store", () => {
       expect(fs.readdirSync(join(root, "a")).sort()).toEqual(["x", "y"]);
     }));
 
-  it("shows a draft to nobody before it is published, and leaves nothing of one that is not", () =>
+  it("shows a draft to no reader before it is published, and leaves nothing of an unpublished one", () =>
     withStore(async (store, root) => {
       await store.put("a/x", one);
       const draft = await store.draft("a/x", Uint8Array.of(2, 3));
@@ -38,7 +38,7 @@ describe("the file store", () => {
       expect(fs.readdirSync(join(root, "a")).sort()).toEqual(["x", "y"]);
     }));
 
-  it("makes a folder again that somebody removed behind its back", () =>
+  it("creates a folder again that another program has removed", () =>
     withStore(async (store, root) => {
       await store.put("a/b/x", one);
       fs.rmSync(join(root, "a"), { recursive: true });
@@ -46,7 +46,7 @@ describe("the file store", () => {
       expect(await store.get("a/b/x")).toEqual(one);
     }));
 
-  it("hides temporaries while they are written, and removes those of the dead on request", () =>
+  it("hides temporary files while they are written, and removes those of dead processes on request", () =>
     withStore(async (store, root) => {
       let seen: string[] = [];
       async function* make(): AsyncGenerator<Uint8Array> {
@@ -77,7 +77,7 @@ describe("the file store", () => {
       expect(await store.get("d/y")).toEqual(one);
     }));
 
-  it("has room for long names, and says LIMIT where the file system has none", () =>
+  it("has space for long names, and says LIMIT if the file system has none", () =>
     withStore(async (store) => {
       const longest = `${"ü".repeat(127)}x`; // 255 bytes
       await store.put(longest, one);
@@ -85,7 +85,7 @@ describe("the file store", () => {
       await expect(store.put(`${longest}y`, one)).rejects.toMatchObject({ code: "LIMIT" });
     }));
 
-  it.skipIf(isRoot || process.platform === "win32")("says READ_ONLY where it may not write", () =>
+  it.skipIf(isRoot || process.platform === "win32")("says READ_ONLY if it may not write", () =>
     withStore(async (store, root) => {
       await store.put("d/x", one);
       fs.chmodSync(join(root, "d"), 0o555);
@@ -95,33 +95,31 @@ describe("the file store", () => {
     }),
   );
 
-  it.skipIf(!fs.existsSync("/dev/full"))(
-    "says NO_SPACE where the disk is full, and keeps what was there",
-    () =>
-      withStore(async (store) => {
-        await store.put("x", one);
-        // Writes on the way to the temporary end on a device that is always full.
-        const full = await fs.promises.open("/dev/full", "w");
-        const prototype = Object.getPrototypeOf(full) as typeof full;
-        const { write } = prototype;
-        prototype.write = ((...args: unknown[]) => Reflect.apply(write, full, args)) as typeof write;
-        try {
-          await expect(store.put("x", new Uint8Array(5 << 20))).rejects.toMatchObject({
-            code: "NO_SPACE",
-            message: expect.stringContaining(
-              "the storage is full; free space and run it again (ENOSPC while writing)",
-            ),
-          });
-        } finally {
-          prototype.write = write;
-          await full.close();
-        }
-        expect(await store.get("x")).toEqual(one);
-        expect(fs.readdirSync(store.root)).toEqual(["x"]);
-      }),
+  it.skipIf(!fs.existsSync("/dev/full"))("says NO_SPACE if the disk is full, and keeps what was there", () =>
+    withStore(async (store) => {
+      await store.put("x", one);
+      // Writes on the way to the temporary end on a device that is always full.
+      const full = await fs.promises.open("/dev/full", "w");
+      const prototype = Object.getPrototypeOf(full) as typeof full;
+      const { write } = prototype;
+      prototype.write = ((...args: unknown[]) => Reflect.apply(write, full, args)) as typeof write;
+      try {
+        await expect(store.put("x", new Uint8Array(5 << 20))).rejects.toMatchObject({
+          code: "NO_SPACE",
+          message: expect.stringContaining(
+            "the storage is full; free space and run it again (ENOSPC while writing)",
+          ),
+        });
+      } finally {
+        prototype.write = write;
+        await full.close();
+      }
+      expect(await store.get("x")).toEqual(one);
+      expect(fs.readdirSync(store.root)).toEqual(["x"]);
+    }),
   );
 
-  it("gives up no bytes where one write takes only a part of them", () =>
+  it("loses no bytes if one write accepts only a part of them", () =>
     withStore(async (store, root) => {
       const probe = await fs.promises.open(join(root, "probe"), "w");
       const prototype = Object.getPrototypeOf(probe) as typeof probe;
@@ -145,7 +143,7 @@ describe("the file store", () => {
       expect(Buffer.compare((await store.get("x")) ?? one, bytes)).toBe(0);
     }));
 
-  it("keeps few files open, whatever number is read, and none after close", () =>
+  it("keeps few files open, however many are read, and none after close", () =>
     withStore(async (store, root) => {
       for (let i = 0; i < 200; i++) fs.writeFileSync(join(root, `${i}`), Uint8Array.of(i));
       const target = new Uint8Array(1);
@@ -170,7 +168,7 @@ describe("the file store", () => {
     }));
 
   it.skipIf(process.platform === "win32")(
-    "reads on where the process may open fewer files than are read at a time",
+    "continues reading if the process may open fewer files than are read at a time",
     async () => {
       const { path, dispose } = await makeFolder();
       for (let i = 0; i < 300; i++) fs.writeFileSync(join(path, `${i}`), Uint8Array.of(i));
@@ -190,7 +188,7 @@ describe("the file store", () => {
     },
   );
 
-  it("reads on from the file it has opened, when the path gets another one in the middle", () =>
+  it("continues reading the file it has opened when the path gets another one", () =>
     withStore(async (store) => {
       const old = new Uint8Array(8 << 20).fill(1);
       await store.put("x", old);

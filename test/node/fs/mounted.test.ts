@@ -26,13 +26,13 @@ describe("mounted stores", () => {
     ]),
   );
 
-  it("are the entries of the root, folders and objects as they are", async () => {
+  it("are entries of the root, both folders and objects", async () => {
     expect(await names(store, "")).toEqual(["folder part", "folder whole", "object one"]);
     expect(await names(store, "part")).toEqual(["folder b", "object x"]);
     expect(await names(store, "absent")).toEqual([]);
   });
 
-  it("give the bytes, parts and sizes of their objects", async () => {
+  it("give the bytes, ranges and sizes of their objects", async () => {
     expect(await store.get("part/b/y")).toEqual(text("22"));
     expect(await store.get("one")).toEqual(text("333"));
     expect(await store.getRange("whole/z", { offset: 1, length: 9 })).toEqual(text("33"));
@@ -41,7 +41,7 @@ describe("mounted stores", () => {
       expect(await store.get(key)).toBeUndefined();
   });
 
-  it("are named by the stores that they come from", () => {
+  it("are named after the stores that they come from", () => {
     expect(store.describe("part/x")).toBe(left.describe("a/x"));
   });
 

@@ -42,7 +42,7 @@ describe("an array in S3", () => {
     expect(await readAll("grows")).toEqual(expected);
   });
 
-  it("is created by one of two that try", async () => {
+  it("is created by only one of two concurrent writers", async () => {
     const tries = [0, 1].map(() => createArray(makeStore(), "raced", { dtype: "<f8", chunklen: 100 }));
     const outcomes = await Promise.allSettled(tries);
     expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
@@ -50,7 +50,7 @@ describe("an array in S3", () => {
       if (outcome.status === "rejected") expect(outcome.reason).toMatchObject({ code: "CONFLICT" });
   });
 
-  it("takes the rows of one of two writers at the same time, and tells the other of the conflict", async () => {
+  it("takes the rows of one of two concurrent writers, and reports the conflict to the other", async () => {
     const array = await createArray(makeStore(), "shared", { dtype: "<f8", chunklen: 100 });
     await array.append(rows(0, 150));
     await array.close();
@@ -75,8 +75,8 @@ describe("an array in S3", () => {
   });
 });
 
-describe("an array in S3 that several append to", () => {
-  it("[FG-17] has the rows of all once, with answers that are lost", async () => {
+describe("an array in S3 with several appending writers", () => {
+  it("[FG-17] has all rows once, even if answers are lost", async () => {
     await (await createArray(makeStore(), "many", { dtype: "<f8", chunklen: 8 })).close();
     let count = 0;
     // Every ninth commit gets no answer, and every other one of these does not arrive either; the SDK tries again by itself.

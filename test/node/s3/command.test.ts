@@ -54,7 +54,7 @@ async function valuesAt(location: string): Promise<number[]> {
 }
 
 describe("an array in a bucket", () => {
-  it("is created, appended to, set, resized, rows are deleted, and it is put in order", async () => {
+  it("is created, appended to, set, resized, has rows deleted, and is compacted", async () => {
     const root = address("life");
     await succeed("create", root, "--from", await npyFile(0, 1000), "--chunklen", "64", "--attr", "unit=m");
     await succeed("append", root, await npyFile(1000, 1500));
@@ -81,7 +81,7 @@ describe("an array in a bucket", () => {
     ).toEqual([]);
   });
 
-  it("is not made where there is one, and leaves nothing where its rows do not come", async () => {
+  it("is not created where one exists, and leaves nothing if its rows do not arrive", async () => {
     const root = address("once");
     await succeed("create", root, "--dtype", "<f8");
     const again = await runCli(["create", root, "--dtype", "<f8"]);
@@ -105,7 +105,7 @@ describe("an array in a bucket", () => {
     expect(await keysOf(bucket("short"))).toEqual([]);
   });
 
-  it("is repaired into another place, and where it lies", async () => {
+  it("is repaired into a copy, and in place", async () => {
     const root = address("broken");
     await succeed(
       "create",
@@ -125,7 +125,7 @@ describe("an array in a bucket", () => {
     expect(await valuesAt(root)).toEqual(Array.from(numbers(0, 200)));
   });
 
-  it("keeps the rows of the writer that was first, and tells the other of the conflict", async () => {
+  it("keeps the rows of the first writer, and reports the conflict to the other", async () => {
     const root = address("shared");
     await succeed("create", root, "--from", await npyFile(0, 100), "--chunklen", "10");
     for (const change of ["append", "compact", "attributes"] as const) {
@@ -147,7 +147,7 @@ describe("an array in a bucket", () => {
     expect(JSON.parse(await succeed("attrs", root))).toEqual({});
   });
 
-  it("is read on by who has it open, while it grows and is put in order", async () => {
+  it("stays readable for an open reader while it grows and is compacted", async () => {
     const root = address("read-on");
     await succeed(
       "create",
@@ -171,7 +171,7 @@ describe("an array in a bucket", () => {
 });
 
 describe("archives of other programs in a bucket", () => {
-  it("are not changed there, for nothing tells two writers apart; the command says what to do", async () => {
+  it("are not changed there, because two writers could not notice each other; the command says what to do", async () => {
     const data = new Uint8Array(numbers(0, 100).buffer);
     await createCarray(bucket("old"), "", { dtype: parseDType("<f8", "test"), data });
     for (const argv of [
@@ -187,7 +187,7 @@ describe("archives of other programs in a bucket", () => {
     expect(await valuesAt(address("ours"))).toEqual(Array.from(numbers(0, 110)));
   });
 
-  it("are not linked, and nothing is made there that keeps itself a Zarr array; each says what to do", async () => {
+  it("are not linked, and no array that keeps itself a Zarr array is created there; each refusal says what to do", async () => {
     for (const [argv, code, text] of [
       [["link", address("old")], 1, '"superchunk convert" makes a Zarr copy'],
       [["link", address("old"), "--live"], 1, "only files can be linked"],
@@ -202,14 +202,14 @@ describe("archives of other programs in a bucket", () => {
     expect(await keysOf(bucket("zarr"))).toEqual([]);
   });
 
-  it("and anything behind an http address is refused before it is read", async () => {
+  it("and any write to an http address are refused before anything is read", async () => {
     const { code, err } = await runCli(["append", "http://127.0.0.1:1/a.blp", await npyFile(0, 10)]);
     expect([code, err]).toEqual([1, expect.stringContaining("nothing can be written")]);
   });
 });
 
 describe("files", () => {
-  it("are compressed, converted and taken out by their address", async () => {
+  it("are compressed, converted and decompressed by their address", async () => {
     await succeed("compress", await npyFile(0, 1000), address("files/a.blp"));
     expect(await valuesAt(address("files/a.blp"))).toEqual(Array.from(numbers(0, 1000)));
     const again = await runCli(["compress", await npyFile(0, 1000), address("files/a.blp")]);
@@ -224,7 +224,7 @@ describe("files", () => {
 });
 
 describe("conversion", () => {
-  it("goes up in parts where a shard is large, and comes back as it was", async () => {
+  it("uploads a large shard in parts, and it comes back unchanged", async () => {
     const count = 1_600_000; // 12.8 MB that do not compress
     const noise = new Uint8Array(count * 8);
     for (let i = 0, x = 1; i < noise.length; i++) {

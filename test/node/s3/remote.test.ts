@@ -67,7 +67,7 @@ describe("over HTTP", () => {
     return server.log.length;
   };
 
-  it("opening a file costs one request where it has offsets, and no more than three where it has none", async () => {
+  it("opening a file takes one request if it has offsets, and at most three if it has none", async () => {
     server.objects.set(
       "offsets.blp",
       new Uint8Array(await readFile(`${corpusFolder}/bloscpack-3/array-f8.blp`)),
@@ -76,12 +76,12 @@ describe("over HTTP", () => {
     expect(await counted(() => open(`${server.url}/file.blp`))).toBeLessThanOrEqual(3);
   });
 
-  it("opening an array costs the three of its meta files", async () => {
+  it("opening an array takes three requests, one for each of its meta files", async () => {
     const opening = await counted(() => open(`${server.url}/array`));
     expect([opening, server.log]).toEqual([3, server.log.filter((line) => line.includes("/meta/"))]);
   });
 
-  it("an element costs three requests in a superchunk not seen before, and two in one seen before", async () => {
+  it("an element takes three requests in a new superchunk, and two in one seen before", async () => {
     const archive = (await open(`${server.url}/array`)) as ArrayArchive;
     const element = (index: number) =>
       counted(async () => {
@@ -93,7 +93,7 @@ describe("over HTTP", () => {
     expect(await element(5)).toBeLessThanOrEqual(3);
   });
 
-  it("asks again where the server is slow, busy or breaks off, and gets the same values", async () => {
+  it("retries if the server is slow, busy or breaks off, and gets the same values", async () => {
     const fixture = findFixture("carray/bcolz-f8-chunks") as ArrayFixture;
     const { files } = await loadFolder(`${corpusFolder}/carray/bcolz-f8-chunks`);
     const failing = await serveObjects(files);
@@ -120,7 +120,7 @@ describe("over HTTP", () => {
     }
   });
 
-  it("waits for a server that gives a little at a time, and now and then says that it is asked too often", async () => {
+  it("waits for a server that sends a little at a time, and sometimes replies that it gets too many requests", async () => {
     const archive = (await open(`${server.url}/array`)) as ArrayArchive;
     let asked = 0;
     server.intercept = (request, response) => {
@@ -153,7 +153,7 @@ describe("over HTTP", () => {
     expect(asked).toBeGreaterThan(4);
   });
 
-  it("refuses what was changed in the middle of a read, and tells what is there now when asked", async () => {
+  it("refuses an object that changed during a read, and reads the new one when asked again", async () => {
     const store = withHeads(new HttpStore(server.url));
     const size = server.objects.get("file.blp")?.length ?? 0;
     expect((await store.getRange("file.blp", { offset: 0, length: 4 }))?.length).toBe(4);
@@ -185,7 +185,7 @@ describe("in S3", () => {
     await archive.close();
   });
 
-  it("a public bucket is read without credentials, at an endpoint in its address", async () => {
+  it("reads a public bucket without credentials, at an endpoint given in its address", async () => {
     delete process.env["AWS_ENDPOINT_URL_S3"];
     try {
       const address = `s3://${s3.bucket}/corpus/bloscpack-3/array-f8.blp?anonymous=true&endpoint=${encodeURIComponent(s3.endpoint)}`;
@@ -197,7 +197,7 @@ describe("in S3", () => {
     }
   });
 
-  it("the command reads Zarr in buckets: trees, arrays inside of hierarchies, missing chunks", async () => {
+  it("the command reads Zarr in buckets: trees, arrays inside hierarchies, missing chunks", async () => {
     const root = `s3://${s3.bucket}/corpus/zarr3-transformer`;
     const listed = await runCli(["ls", root, "--json"]);
     expect(listed.code).toBe(0);
@@ -238,7 +238,7 @@ describe("in S3", () => {
     expect([missing.code, missing.err]).toEqual([1, expect.stringContaining("no such file or folder")]);
   });
 
-  it("the command converts from a bucket into a bucket, as it does between folders", async () => {
+  it("the command converts from one bucket into another, as between folders", async () => {
     const path = "carray/bcolz-f8-chunks";
     const result = await runCli([
       "convert",
@@ -271,7 +271,7 @@ describe("in S3", () => {
     expect([inside.code, inside.err]).toEqual([1, expect.stringContaining("is inside")]);
   });
 
-  it("arrays are made and opened for writing by their address", async () => {
+  it("arrays are created and opened for writing by their address", async () => {
     const address = `s3://${s3.bucket}/made/array`;
     const array = await createAt(address, { dtype: "<i4", chunklen: 10 });
     await array.append(Int32Array.from({ length: 25 }, (_, i) => i));
@@ -283,7 +283,7 @@ describe("in S3", () => {
     expect(Array.from(data)).toEqual(Array.from({ length: 12 }, (_, i) => i));
   });
 
-  it("the addresses of the corpus were read with ranges, not whole", async () => {
+  it("the addresses of the corpus were read with range requests, not whole", async () => {
     s3.log.length = 0;
     const archive = await open(`s3://${s3.bucket}/corpus/bloscpack-3/array-f8.blp`);
     await archive.close();
@@ -294,7 +294,7 @@ describe("in S3", () => {
 });
 
 describe("addresses", () => {
-  it("name bucket, key, endpoint, region, and whether requests are signed", () => {
+  it("give bucket, key, endpoint, region, and whether requests are signed", () => {
     expect(
       parseS3Address("s3://bucket/a/b/?region=eu-west-1&anonymous&endpoint=http://127.0.0.1:9000"),
     ).toEqual({
@@ -327,7 +327,7 @@ describe("addresses", () => {
     expect(String(failure)).not.toContain("user:");
   });
 
-  it("that nothing knows are refused by name", async () => {
+  it("of unknown schemes are refused by name", async () => {
     await expect(open("gopher://x/a")).rejects.toMatchObject({
       code: "UNSUPPORTED",
       message: expect.stringContaining("gopher") as string,

@@ -144,7 +144,7 @@ describe.each(NETWORKS)("over %s", (_, connect) => {
     ["64 KiB", "small", SMALL],
   ] as const)("with chunks of %s", (__, size, chunklen) => {
     it.each(DIALECTS)(
-      "%s: three requests to open, then at most three for an element, two where it was near",
+      "%s: three requests to open, then at most three for an element, two for a nearby one",
       async (___, path) => {
         const { store, log } = connect();
         let archive: Archive | undefined;
@@ -171,7 +171,7 @@ describe.each(NETWORKS)("over %s", (_, connect) => {
     );
   });
 
-  it("superchunks of others without attributes: only a fourth object tells them from a carray, and it is the first read", async () => {
+  it("other programs' superchunks without attributes: only a fourth object distinguishes them from a carray, and it is read first", async () => {
     const { store, log } = connect();
     let archive: Archive | undefined;
     const opening = await requestsOf(log, async () => {
@@ -194,7 +194,7 @@ describe.each(NETWORKS)("over %s", (_, connect) => {
     await store.close?.();
   });
 
-  it("many elements: chunks are asked for at the same time, neighbours by one request", async () => {
+  it("many elements: chunks are requested concurrently, and neighbours by one request", async () => {
     const { store, log } = connect();
     const array = (await open(store, "small/carray")) as ArrayArchive;
     const all = await requestsOf(log, async () => {
@@ -209,7 +209,7 @@ describe.each(NETWORKS)("over %s", (_, connect) => {
     await store.close?.();
   });
 
-  it("a list of the chunks of a carray: each file's beginning once, and nothing else of it", async () => {
+  it("listing the chunks of a carray reads the start of each file once, and nothing else of it", async () => {
     const { store, log } = connect();
     const array = (await open(store, "large/carray")) as ArrayArchive;
     const infos: (ObjectInfo | undefined)[] = [];
@@ -226,7 +226,7 @@ describe.each(NETWORKS)("over %s", (_, connect) => {
     await store.close?.();
   });
 
-  it("scattered elements of one large chunk: the chunk by one request rather than each block by its own", async () => {
+  it("scattered elements of one large chunk: one request for the chunk, not one for each block", async () => {
     const { store, log } = connect();
     const array = (await open(store, "large/file-none.blp")) as ArrayArchive;
     const scattered = await requestsOf(log, async () => {
@@ -239,7 +239,7 @@ describe.each(NETWORKS)("over %s", (_, connect) => {
     await store.close?.();
   });
 
-  it("opens of a table of 200 columns just the one that is asked for", async () => {
+  it("opening a table of 200 columns opens only the one that is asked for", async () => {
     const { store, log } = connect();
     const viaLibrary = await requestsOf(log, async () => {
       const array = await openArray(store, "wide", { column: "c77" });
@@ -260,7 +260,7 @@ describe.each(NETWORKS)("over %s", (_, connect) => {
     ["of an old bcolz", "old", "price", "id"],
     ["of 200 columns", "wide", "c77", "c78"],
   ])(
-    "zarrita: a table %s by four requests, and the first value of each column that is taken by four of its own",
+    "zarrita opens a table %s with four requests, and the first value of each column takes four more",
     async (___, path, one, other) => {
       const { store, log } = connect();
       const view = zarrView((options) => open(store, path, options));
@@ -274,7 +274,7 @@ describe.each(NETWORKS)("over %s", (_, connect) => {
     },
   );
 
-  it("zarrita: an array by three requests, and one for its first chunk", async () => {
+  it("zarrita opens an array with three requests, and reads its first chunk with one", async () => {
     const { store, log } = connect();
     const view = zarrView((options) => open(store, "small/carray", options));
     expect([await requestsOf(log, () => firstValues(view, "")), log]).toEqual([4, log]);

@@ -20,7 +20,7 @@ const makeStore = (retries: number): HttpStore => {
   return new HttpStore(server.url, { timeoutMs: 100, retries, retryDelayMs: 1, fetch: counting });
 };
 
-it("an answer that does not come is an error that says so", async () => {
+it("an answer that does not arrive is an error that says so", async () => {
   server.intercept = () => true;
   await expect(makeStore(1).get("a")).rejects.toMatchObject({
     code: "IO",
@@ -29,7 +29,7 @@ it("an answer that does not come is an error that says so", async () => {
   expect(sent).toBe(2);
 });
 
-it("a body that stops is asked for again", async () => {
+it("a body that stalls is requested again", async () => {
   let asked = 0;
   server.intercept = (_, response) => {
     if (++asked > 1) return false;
@@ -42,7 +42,7 @@ it("a body that stops is asked for again", async () => {
   expect(sent).toBeGreaterThan(1);
 });
 
-it("the caller's own abort ends the wait with its own reason", async () => {
+it("the caller's own abort ends the wait with its reason", async () => {
   server.intercept = () => true;
   const reason = new Error("enough");
   const controller = new AbortController();

@@ -25,7 +25,7 @@ describeReading("the store in S3", async () => {
 describePutting("the store in S3", async () => ({ store: makeStore() }));
 
 describe("puts", () => {
-  it("go up in parts where they are large, byte for byte, and appear at once", async () => {
+  it("upload large objects in parts, byte for byte, and show them at once", async () => {
     const store = makeStore();
     const total = 20 << 20;
     async function* pieces(): AsyncGenerator<Uint8Array> {
@@ -46,7 +46,7 @@ describe("puts", () => {
     expect([bytes.length, wrong]).toEqual([total, 0]);
   });
 
-  it("leave no parts behind where their source fails", async () => {
+  it("leave no parts behind if their source fails", async () => {
     const store = makeStore();
     server.log.length = 0;
     const broken = new Error("the source broke");
@@ -59,7 +59,7 @@ describe("puts", () => {
     expect(server.log.some((line) => line.startsWith("DELETE") && line.includes("uploadId="))).toBe(true);
   });
 
-  it("have one winner among writers of an absent object, also in parts", async () => {
+  it("have one winner among writers that create an object, also in parts", async () => {
     for (const size of [10, 9 << 20]) {
       const prefix = `race${size}`;
       const writers = Array.from({ length: 4 }, (_, i) => ({
@@ -93,7 +93,7 @@ describe("puts", () => {
     ]);
   });
 
-  it("know their own success again when its answer was lost", async () => {
+  it("recognize their own success if its answer was lost", async () => {
     const store = makeStore("lost");
     let lost = 0;
     // The write is done, and the connection breaks before the writer hears of it.
@@ -133,7 +133,7 @@ describe("reads", () => {
     expect(await reader.getRange("a", { offset: 10, length: 10 })).toEqual(new Uint8Array(10).fill(2));
   });
 
-  it("are tried again where the server is busy, or the body breaks off", async () => {
+  it("are retried if the server is busy, or the body breaks off", async () => {
     const store = makeStore();
     await store.put("a", new Uint8Array(1000).fill(7));
     let asked = 0;
@@ -225,7 +225,7 @@ describe("failures", () => {
     [403, "InvalidAccessKeyId", "IO", "access denied"],
     [404, "NoSuchBucket", "NOT_FOUND", "no such bucket"],
     [400, "ExpiredToken", "IO", "refused"],
-  ])("are told by status %d %s, and never show credentials", async (status, code, ours, text) => {
+  ])("are reported with status %d %s, and never show credentials", async (status, code, ours, text) => {
     answer(status, code);
     try {
       const { endpoint, bucket } = server;
@@ -255,7 +255,7 @@ describe("failures", () => {
     }
   });
 
-  it("of a listing say that there is no such bucket, also where the server is none of S3", async () => {
+  it("of a listing say that the bucket does not exist, also if the server is not S3", async () => {
     server.intercept = (_, response) => {
       response.writeHead(404, { "content-type": "text/html" });
       response.end("<p>nothing here</p>");
@@ -277,7 +277,7 @@ describe("failures", () => {
   });
 
   it.each(["nohost:9", "localhost", "ftp://host", "http://user:hush-hush@host"])(
-    "an endpoint %s of the environment is refused by the variable, and not repeated",
+    "caused by an endpoint %s of the environment name the variable, and do not repeat its value",
     async (endpoint) => {
       const before = process.env["AWS_ENDPOINT_URL_S3"];
       process.env["AWS_ENDPOINT_URL_S3"] = endpoint;
@@ -298,7 +298,7 @@ describe("failures", () => {
     },
   );
 
-  it("say that no region is set, where none is", async () => {
+  it("say that no region is set, if none is", async () => {
     const names = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION"];
     const files = ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"];
     const before = { ...process.env };
@@ -320,7 +320,7 @@ describe("failures", () => {
     }
   });
 
-  it("say that nobody answers at the address", async () => {
+  it("say that no server answers at the address", async () => {
     const store = new S3Store({
       endpoint: "http://127.0.0.1:9",
       bucket: "b".repeat(3),

@@ -18,7 +18,7 @@ const makeStore = (): S3Store =>
 const spec = { shape: [16], dataType: "int32", chunkShape: [2], shardShape: [16], fillValue: -1 } as const;
 
 test.each(["rewrite", "append", "fixed"] as const)(
-  "[FH-08] what three writers put into one shard at the same time is all there: %s",
+  "[FH-08] what three writers put into one shard concurrently is all there: %s",
   async (strategy) => {
     const path = `shared-${strategy}`;
     await createZarr(makeStore(), path, spec);
@@ -34,7 +34,7 @@ test.each(["rewrite", "append", "fixed"] as const)(
   },
 );
 
-test("[FH-08] of writers that make a shard at the same time none overwrites the other", async () => {
+test("[FH-08] writers that create a shard concurrently do not overwrite one another", async () => {
   await createZarr(makeStore(), "made", spec);
   const writers = await Promise.all([0, 1].map(() => openZarrWriter(makeStore(), "made")));
   await Promise.all(writers.map((writer, w) => writer.set([w], w)));
@@ -42,7 +42,7 @@ test("[FH-08] of writers that make a shard at the same time none overwrites the 
   expect([await array.get([0]), await array.get([1])]).toEqual([0, 1]);
 });
 
-test("a reader whose shard is replaced is told so, and never mixes two versions; opened anew, it reads the new one", async () => {
+test("a reader whose shard is replaced gets an error, and never mixes two versions; opened again, it reads the new one", async () => {
   const writer = await createZarr(makeStore(), "replaced", spec);
   await writer.set(null, 1);
   const reader = await openZarrArray(makeStore(), "replaced");

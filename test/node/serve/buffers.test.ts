@@ -23,7 +23,7 @@ function leaveEarly(url: string): Promise<void> {
   });
 }
 
-it("answers at the same time have their own chunks each, byte for byte, also beside those that are broken off", async () => {
+it("concurrent answers have their own chunks, byte for byte, also next to interrupted ones", async () => {
   const folder = temporaryFolder();
   const store = new FileStore(folder);
   const chunklen = 40_000;
@@ -54,7 +54,7 @@ it("answers at the same time have their own chunks each, byte for byte, also bes
   }
 });
 
-it("a buffer is lent again once it is given back, and never where a read into it may still go on", () => {
+it("a buffer is lent again once it is returned, and never while a read into it may still be running", () => {
   const buffers = new ServeBuffers();
   const first = buffers.lend();
   const [memory] = first.list;
@@ -71,7 +71,7 @@ it("a buffer is lent again once it is given back, and never where a read into it
   expect(buffers.lend().list[0]).not.toBe(memory);
 });
 
-it("buffers grow to what is needed, within a bound", () => {
+it("buffers grow as needed, up to a limit", () => {
   const buffers = new ServeBuffers();
   const lend = (needed: number): number => {
     const lent = buffers.lend();

@@ -53,7 +53,7 @@ async function whileServing(
 }
 
 describe("serve", () => {
-  it("prints lines that open a set of references, as a table and as a tree, and none of Parquet", async () => {
+  it("prints lines that open a set of references, as a table and as a tree, and none for Parquet", async () => {
     const set = join(temporaryFolder(), "set.json");
     const source = `${corpusFolder}/${TABLE}`;
     expect((await runCli(["virtualize", source, set])).code).toBe(0);
@@ -72,7 +72,7 @@ describe("serve", () => {
     });
   });
 
-  it("shows a table below its own name, prints lines that open it, and ends well with Ctrl-C", async () => {
+  it("shows a table under its own name, prints lines that open it, and ends cleanly on Ctrl-C", async () => {
     const code = await whileServing(
       ["serve", `${corpusFolder}/${TABLE}`, "--port", "0"],
       async (url, out) => {
@@ -113,7 +113,7 @@ describe("serve", () => {
     expect(code).toBe(0);
   });
 
-  it("lets the pages of an origin in only where it is told to", async () => {
+  it("admits pages of another origin only if told to", async () => {
     await whileServing(
       ["serve", `${corpusFolder}/${TABLE}`, "--port", "0", "--cors", "https://page.example"],
       async (url) => {
@@ -123,7 +123,7 @@ describe("serve", () => {
     );
   });
 
-  it("refuses what is not there, two paths of one name, and ports that are none", async () => {
+  it("refuses missing paths, two paths with one name, and invalid ports", async () => {
     const missing = await runCli(["serve", "/no/such/path"]);
     expect([missing.code, missing.err]).toEqual([1, expect.stringContaining("/no/such/path")]);
     const twice = await runCli(["serve", `${corpusFolder}/carray`, `${corpusFolder}/carray`]);
@@ -131,7 +131,7 @@ describe("serve", () => {
     expect((await runCli(["serve", `${corpusFolder}/carray`, "--port", "99999"])).code).toBe(2);
   });
 
-  it("does not begin where nothing of what it would serve can be read, and says why", async () => {
+  it("does not start if nothing that it should serve can be read, and says why", async () => {
     const failed = await runCli(["serve", `${corpusFolder}/manifest.json`, "--port", "0"]);
     expect([failed.code, failed.out]).toEqual([1, ""]);
     expect(failed.err).toMatch(/manifest\.json.*not an archive that superchunk knows/);
@@ -141,7 +141,7 @@ describe("serve", () => {
 describe("docs/xarray-in-one-minute.md", () => {
   const page = readFile(`${repositoryRoot}/docs/xarray-in-one-minute.md`, "utf8");
 
-  it("names commands and options that the command has", async () => {
+  it("uses only commands and options that exist", async () => {
     const help = (await runCli(["serve", "--help"])).out;
     const text = await page;
     for (const option of new Set(text.match(/(?<=[`( ])--[a-z-]+/g)))
@@ -150,7 +150,7 @@ describe("docs/xarray-in-one-minute.md", () => {
       expect((await runCli([command, "--help"])).code).toBe(0);
   });
 
-  it("has snippets of JavaScript that read the values", async () => {
+  it("has JavaScript snippets that read the values", async () => {
     const [first = "", second = ""] = [...(await page).matchAll(/```js\n(.*?)```/gs)].map(([, code = ""]) =>
       code.replace(/^import .*$/gm, ""),
     );

@@ -27,7 +27,7 @@ afterAll(() => served.close());
 const get = (path: string, init: RequestInit = {}): Promise<Response> =>
   fetch(new URL(`__superchunk__/${path}`, served.url), init);
 
-it("lists what can be opened, by names that tell no place of the machine", async () => {
+it("lists what can be opened, by names that reveal no path of the machine", async () => {
   const text = await (await get("archives.json")).text();
   expect(JSON.parse(text)).toEqual({
     archives: [
@@ -38,7 +38,7 @@ it("lists what can be opened, by names that tell no place of the machine", async
   expect(text).not.toContain(folder);
 });
 
-it("gives the stored bytes of archives, in whole and in ranges, with versions", async () => {
+it("gives the stored bytes of archives, whole and in ranges, with versions", async () => {
   const stored = await readFile(join(folder, "prices.blp"));
   const whole = await get("files/0/prices.blp");
   expect(Buffer.compare(Buffer.from(await whole.arrayBuffer()), stored)).toBe(0);
@@ -79,7 +79,7 @@ it.each([
   expect(await response.text()).not.toContain('secret"');
 });
 
-it("is not there where it is not wanted, and a place of Zarr alone is shown only on request", async () => {
+it("is absent if it is not wanted, and shows a Zarr-only folder only on request", async () => {
   const without = await serveView(folder, { page: false });
   try {
     expect((await fetch(new URL("__superchunk__/archives.json", without.url))).status).toBe(404);

@@ -45,7 +45,7 @@ test("each table below the root is a file: whole, in ranges, with one ETag, and 
   expect(days.length).toBe(2);
 });
 
-test("a table that changes gets another ETag, and ranges of the former one fail", async () => {
+test("a table that changes gets another ETag, and ranges of the old one fail", async () => {
   const folder = temporaryFolder();
   const store = new FileStore(folder);
   const put = (add: number): Promise<unknown> => {

@@ -72,7 +72,7 @@ describe.each(["set.json", "set.parq"])("a served set (%s)", (name) => {
     expect((await ask(served.url, `/${name}/prices.blp.parquet`)).status).toBe(404);
   });
 
-  it("reads nothing that was not allowed, and says so where it runs", async () => {
+  it("reads nothing that was not allowed, and reports this where it runs", async () => {
     const errors: string[] = [];
     const own = await serveView([set], { onError: (_, error) => errors.push(String(error)) });
     try {

@@ -45,7 +45,7 @@ beforeAll(async () => {
 afterAll(() => served.close());
 
 describe("objects", () => {
-  it("are what the view gives", async () => {
+  it("match the view", async () => {
     for (const key of ["/zarr.json", "/a/zarr.json", "/a/c/0", "/a/c/2"]) {
       const { status, bytes, headers } = await ask(served.url, key);
       expect([key, status, headers["content-length"]]).toEqual([key, 200, String(bytes.length)]);
@@ -53,7 +53,7 @@ describe("objects", () => {
     }
   });
 
-  it("have an ETag that stays, and a HEAD without a body", async () => {
+  it("have a stable ETag, and a HEAD without a body", async () => {
     const got = await ask(served.url, "/a/c/0");
     const head = await ask(served.url, "/a/c/0", {}, "HEAD");
     expect(head.bytes.length).toBe(0);
@@ -90,7 +90,7 @@ describe("objects", () => {
     expect([status, new Uint8Array(bytes)]).toEqual([200, await view.get("/a/c/0")]);
   });
 
-  it("are sent only where the conditions hold", async () => {
+  it("are sent only if the conditions hold", async () => {
     const { headers } = await ask(served.url, "/a/c/0");
     const etag = headers.etag ?? "";
     const status = async (conditions: Record<string, string>): Promise<number> =>
@@ -105,7 +105,7 @@ describe("objects", () => {
     expect(await status({ "if-range": '"other"', range: "bytes=0-3" })).toBe(200);
   });
 
-  it("are compressed where they are documents and the client takes it", async () => {
+  it("are compressed if they are documents and the client accepts it", async () => {
     const plain = await ask(served.url, "/a/zarr.json");
     const packed = await ask(served.url, "/a/zarr.json", { "accept-encoding": "br, gzip;q=0.5" });
     expect(packed.headers["content-encoding"]).toBe("gzip");
@@ -121,7 +121,7 @@ describe("objects", () => {
     ).toBeUndefined();
   });
 
-  it("with a slash in their name are found however it is encoded", async () => {
+  it("with a slash in their name are found only with the slash encoded twice", async () => {
     const folder = `/${encodeURIComponent("<b>&")}`;
     const twice = await ask(served.url, `${folder}/a%252Fb/zarr.json`);
     const once = await ask(served.url, `${folder}/a%2Fb/zarr.json`);
@@ -131,7 +131,7 @@ describe("objects", () => {
 });
 
 describe("refusals", () => {
-  it("answers 404 to what does not exist, and to every path that leads out", async () => {
+  it("answers 404 to missing paths, and to every path that leads out", async () => {
     const paths = [
       "/a/c/3",
       "/a/.zarray",
@@ -149,7 +149,7 @@ describe("refusals", () => {
     expect((await ask(served.url, "/%zz")).status).toBe(400);
   });
 
-  it("answers 422 and says why, never 404, where a chunk exists and cannot be read", async () => {
+  it("answers 422 with the reason, never 404, if a chunk exists and cannot be read", async () => {
     errors.length = 0;
     const { status, bytes } = await ask(served.url, "/broken/c/1");
     expect(status).toBe(422);
@@ -162,7 +162,7 @@ describe("refusals", () => {
     await expect(zarr.get(array, null)).rejects.toThrow();
   });
 
-  it("tells no place on the machine: files by their names alone, in the list, on the page and in errors", async () => {
+  it("reveals no path of the machine: only file names, in the list, on the page and in errors", async () => {
     const folder = temporaryFolder();
     try {
       const store = new FileStore(folder);
@@ -210,7 +210,7 @@ describe("refusals", () => {
     }
   });
 
-  it("answers only to its own names", async () => {
+  it("answers only to its own host names", async () => {
     const port = String(served.port);
     const statusFor = async (host: string): Promise<number> =>
       (await ask(served.url, "/zarr.json", { host })).status;
@@ -226,7 +226,7 @@ describe("refusals", () => {
       expect([host, await statusFor(host)]).toEqual([host, 421]);
   });
 
-  it("takes addresses, but no names, where it listens on all", () => {
+  it("accepts addresses, but no names, if it listens on all interfaces", () => {
     const check = makeHostCheck("0.0.0.0", ["proxy.example"]);
     expect(["10.1.2.3:80", "[fe80::1]", "proxy.example", "localhost"].map(check)).toEqual([
       true,
@@ -237,7 +237,7 @@ describe("refusals", () => {
     expect(["evil.example", undefined, "a b", ""].map(check)).toEqual([false, false, false, false]);
   });
 
-  it("refuses other methods, bodies, and headers without end", async () => {
+  it("refuses other methods, bodies, and endless headers", async () => {
     const posted = await ask(served.url, "/zarr.json", {}, "POST");
     expect([posted.status, posted.headers.allow]).toEqual([405, "GET, HEAD, OPTIONS"]);
     expect(
@@ -260,7 +260,7 @@ describe("lists", () => {
     ]);
   });
 
-  it("are a page for people, in which names are only names", async () => {
+  it("are a page for people, in which names are only text", async () => {
     const { headers, bytes } = await ask(served.url, "/", { accept: "text/html,*/*" });
     expect(headers["content-type"]).toContain("text/html");
     expect(headers["content-security-policy"]).toContain("default-src 'none'");
@@ -272,12 +272,12 @@ describe("lists", () => {
 });
 
 describe("pages of other origins", () => {
-  it("may read nothing unless they are let in", async () => {
+  it("may read nothing unless they are admitted", async () => {
     const { headers } = await ask(served.url, "/zarr.json", { origin: "https://page.example" });
     expect(headers["access-control-allow-origin"]).toBeUndefined();
   });
 
-  it("may read ranges and versions where they are", async () => {
+  it("may read ranges and versions if they are admitted", async () => {
     const open = await serveView(view, { cors: "*" });
     try {
       const { headers } = await ask(open.url, "/zarr.json", { origin: "https://page.example" });
@@ -307,7 +307,7 @@ describe("the server", () => {
     });
   });
 
-  it("ends its answers under way, and then all connections", async () => {
+  it("finishes the answers under way, and then closes all connections", async () => {
     let release = (): void => undefined;
     let asked = (): void => undefined;
     const started = new Promise<void>((resolve) => {
@@ -336,7 +336,7 @@ describe("the server", () => {
     await expect(ask(running.url, "/c/0")).rejects.toThrow();
   });
 
-  it("closes the longest idle connection for a new one where there are too many, and answers the others", async () => {
+  it("closes the longest idle connection for a new one if there are too many, and answers the others", async () => {
     const running = await serveView(view);
     const sockets: Socket[] = [];
     try {
@@ -360,7 +360,7 @@ describe("the server", () => {
     }
   });
 
-  it("stops reading for clients that have gone", async () => {
+  it("stops reading for clients that have disconnected", async () => {
     let signal: AbortSignal | undefined;
     const gone = new Promise<void>((resolve) => {
       const hanging: ZarrView = {
@@ -386,7 +386,7 @@ describe("the server", () => {
     expect(signal?.aborted).toBe(true);
   });
 
-  it("tells no more than that it failed where it did not expect the failure", async () => {
+  it("says only that it failed if the failure was unexpected", async () => {
     const failing: ZarrView = {
       get: () => Promise.reject(new Error("secret")),
       getRange: () => Promise.resolve(undefined),
@@ -409,7 +409,7 @@ function caller(more: Partial<Caller> = {}): Caller {
 }
 
 describe("the gate", () => {
-  it("keeps places for other addresses, and lets the one with the fewest places in first", async () => {
+  it("keeps places free for other addresses, and admits the one with the fewest places first", async () => {
     const gate = new Gate({ answers: 4, answersOfAddress: 3 });
     const never = new AbortController().signal;
     const order: string[] = [];
@@ -429,7 +429,7 @@ describe("the gate", () => {
     expect(order.at(-1)).toBe("other");
   });
 
-  it("answers one request of a connection at a time, and refuses one that sends them without end", async () => {
+  it("answers one request of a connection at a time, and refuses a connection that sends them endlessly", async () => {
     const gate = new Gate({ waitingOfConnection: 2 });
     const never = new AbortController().signal;
     const one = caller();
@@ -442,7 +442,7 @@ describe("the gate", () => {
     expect((await second) === undefined).toBe(false);
   });
 
-  it("lets documents pass where chunks take all places, and ends what stalls only while others wait for it", async () => {
+  it("lets documents pass when chunks take all places, and ends stalled answers only while others wait", async () => {
     let now = 0;
     const gate = new Gate({ answers: 1, patienceMs: 1000 }, () => now);
     const never = new AbortController().signal;
@@ -465,7 +465,7 @@ describe("the gate", () => {
     expect((await next) === undefined).toBe(false);
   });
 
-  it("lets no more in than it has places, in order, and forgets those that left", async () => {
+  it("admits only as many as it has places, in order, and forgets callers that left", async () => {
     const gate = new Gate({ answersOfAddress: 64 });
     const never = new AbortController().signal;
     const first = await Promise.all(Array.from({ length: 64 }, () => gate.enter(caller(), never)));
@@ -487,7 +487,7 @@ describe("the gate", () => {
     expect(order).toEqual(["left", "a", "b"]);
   });
 
-  it("waits where the bodies under way hold too much", async () => {
+  it("waits if the bodies under way hold too much memory", async () => {
     const gate = new Gate();
     const never = new AbortController().signal;
     const big = await gate.enter(caller(), never);
@@ -526,7 +526,7 @@ describe("the corpus", () => {
     }
   });
 
-  it("serves a single opened archive at the root too", async () => {
+  it("can also be served one archive at a time, at the root", async () => {
     const name = "bloscpack-3/array-f8.blp";
     const running = await serveView(zarrView(await open(corpusStore, name)));
     try {

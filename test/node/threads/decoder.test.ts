@@ -103,7 +103,7 @@ async function hashesOf(archive: Archive): Promise<readonly string[]> {
 }
 
 describe.each(sample(loadArchives(), 27))("$path", ({ file }) => {
-  it("has the same bytes and the same report, read by threads", async () => {
+  it("has the same bytes and the same report when threads read it", async () => {
     const { store, path } = await locate(file);
     const alone = await open(store, path);
     const archive = await open(store, path, { decoder: threads });
@@ -111,7 +111,7 @@ describe.each(sample(loadArchives(), 27))("$path", ({ file }) => {
     expect(await archive.verify()).toEqual(await alone.verify());
   });
 
-  it("has the same bytes and the same report, fetched from a store in memory and decoded by threads", async () => {
+  it("has the same bytes and the same report when fetched from a memory store and decoded by threads", async () => {
     const { store, path } = await loadFolder(file);
     const alone = await open(store, path);
     const archive = await open(store, path, { decoder: threads });
@@ -144,7 +144,7 @@ describe.each([SHAPE, LARGER])("a carray of $nchunks chunks of $chunkItems items
     expect(data.every((value, i) => value === BigInt(2 * i + 3))).toBe(true);
   });
 
-  it("has slices that stay as they are when the next ones come, if they are to be kept", async () => {
+  it("has slices that do not change when later ones arrive, if they are to be kept", async () => {
     const slices: BigInt64Array[] = [];
     for await (const { data } of (await openRamp(ramp)).chunks({ keep: true }))
       slices.push(data as BigInt64Array);
@@ -153,14 +153,14 @@ describe.each([SHAPE, LARGER])("a carray of $nchunks chunks of $chunkItems items
     );
   });
 
-  it("by default, a slice that is kept never shows another one's values", async () => {
+  it("never shows another slice's values in a slice that is kept by default", async () => {
     const slices: BigInt64Array[] = [];
     for await (const { data } of (await openRamp(ramp)).chunks()) slices.push(data as BigInt64Array);
     const kept = slices.filter((data, chunk) => data.length > 0 && data[0] !== BigInt(chunk * chunkItems));
     expect(kept).toEqual([]);
   });
 
-  it("can be read by many at once, in lockstep, with one pool", async () => {
+  it("can be read by many concurrently, in lockstep, with one pool", async () => {
     const archive = await openRamp(ramp);
     const readers = Array.from({ length: 40 }, () => archive.streamBytes()[Symbol.asyncIterator]());
     let rounds = 0;
@@ -176,7 +176,7 @@ describe.each([SHAPE, LARGER])("a carray of $nchunks chunks of $chunkItems items
     expect(rounds).toBe(nchunks);
   });
 
-  it("shows progress that ends at the whole", async () => {
+  it("reports progress that ends at the total", async () => {
     const seen: number[] = [];
     await (await openRamp(ramp)).readBytes(0, items * 8, { onProgress: ({ done }) => seen.push(done) });
     expect(seen.at(-1)).toBe(items * 8);
@@ -196,7 +196,7 @@ describe.each([SHAPE, LARGER])("damage in $nchunks chunks of $chunkItems items",
   ] as const;
 
   it.each(change)(
-    "%s is the same error at the same place, after the chunks in front of it",
+    "%s is the same error at the same place, after the chunks before it",
     async (name, damage) => {
       const path = await copyRamp(ramp, name, async (copy) => {
         const bytes = await readFile(chunkPath(copy, 150));
@@ -240,7 +240,7 @@ describe.each([SHAPE, LARGER])("damage in $nchunks chunks of $chunkItems items",
   });
 });
 
-describe("ends", () => {
+describe("how a read ends", () => {
   it("an abort in the middle throws its reason, and the threads go on to serve others", async () => {
     const controller = new AbortController();
     const archive = await openRamp(small);
@@ -274,7 +274,7 @@ describe("ends", () => {
     await own.end();
   });
 
-  it("where the worker's file is missing, the calling thread does it all, with one warning", async () => {
+  it("if the worker's file is missing, the calling thread does all the work, with one warning", async () => {
     const warnings: string[] = [];
     const note = (warning: Error): unknown => warnings.push(warning.message);
     process.on("warning", note);
@@ -288,7 +288,7 @@ describe("ends", () => {
     expect(warnings.filter((text) => text.includes("worker threads do not start"))).toHaveLength(1);
   });
 
-  it("a worker's file that fails to load is the same", async () => {
+  it("the same if the worker's file fails to load", async () => {
     const file = join(bundles.folder, "broken.js");
     await writeFile(file, "throw new Error('broken');");
     const broken = new WorkerPool(2, pathToFileURL(file));

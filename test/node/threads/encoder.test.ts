@@ -65,7 +65,7 @@ it.each<CompressorName>(["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"])(
   },
 );
 
-it("an option out of its range is the same error", async () => {
+it("an option out of range is the same error", async () => {
   const refusing = new ThreadEncoder(pool, "wasm", undefined, () => 0);
   await expect(refusing.encode(new Uint8Array(100), { clevel: 10 })).rejects.toMatchObject({
     code: "BAD_ARGUMENT",
@@ -73,7 +73,7 @@ it("an option out of its range is the same error", async () => {
   });
 });
 
-it("an error comes in its turn, and after the chunks in front of it", async () => {
+it("an error comes in its turn, after the chunks before it", async () => {
   async function* source(): AsyncGenerator<Uint8Array> {
     yield* makeData(7);
     throw new Error("the source failed");
@@ -86,14 +86,14 @@ it("an error comes in its turn, and after the chunks in front of it", async () =
   expect(chunks).toBe(7);
 });
 
-it("chunks that no thread encodes are not asked for before their turn", () => {
+it("chunks that no thread encodes are not requested before their turn", () => {
   const unasked = new ThreadEncoder(pool, "wasm", undefined, worthUnasked);
   const found = (["lz4", "zstd", undefined] as const).map((cname) => unasked.parallelOf(cname));
   expect(found).toEqual([1, unasked.parallel, 1]);
   expect(encoder.parallelOf("lz4")).toBe(encoder.parallel);
 });
 
-it("data may be overwritten once their chunk is there", async () => {
+it("data may be overwritten once their chunk is delivered", async () => {
   const data = makeData(1)[0] ?? new Uint8Array(0);
   const expected = encodeSync(data, {});
   const chunk = await encoder.encode(data, {});
@@ -127,39 +127,36 @@ it.each<[CompressorName, boolean]>([
   ["lz4hc", true],
   ["lz4", false],
   ["blosclz", false],
-])(
-  "arrays of %s are encoded by threads: %j, whether they were made just now or opened",
-  async (cname, isSlow) => {
-    const path = join(bundles.folder, `array-${cname}`);
-    const options = { workerUrl: bundles.worker };
-    const spy = vi.spyOn(ThreadEncoder.prototype, "encode");
-    const expected = isSlow && availableParallelism() > 1;
-    const rows = Int32Array.from({ length: 5000 }, (_, i) => i % 77);
-    try {
-      const made = await createArray(path, { ...options, dtype: "<i4", chunklen: 500, cparams: { cname } });
-      await made.append(rows);
-      await made.close();
-      expect(spy.mock.calls.length > 0).toBe(expected);
-      spy.mockClear();
-      const opened = await openWritable(path, options);
-      await opened.append(rows);
-      await opened.flush();
-      expect(spy.mock.calls.length > 0).toBe(expected);
-      spy.mockClear();
-      // A compressor that it gets later counts as well.
-      await opened.compact({ compressor: { cname: isSlow ? "lz4" : "zstd" } });
-      await opened.append(rows);
-      await opened.close();
-      expect(spy.mock.calls.length > 0).toBe(!isSlow && availableParallelism() > 1);
-    } finally {
-      spy.mockRestore();
-    }
-    const array = (await openPath(path)) as ArrayArchive;
-    const bytes = await array.getBytes();
-    await array.close();
-    expect([...new Int32Array(bytes.slice().buffer)]).toEqual([...rows, ...rows, ...rows]);
-  },
-);
+])("arrays of %s are encoded by threads: %j, both new and reopened", async (cname, isSlow) => {
+  const path = join(bundles.folder, `array-${cname}`);
+  const options = { workerUrl: bundles.worker };
+  const spy = vi.spyOn(ThreadEncoder.prototype, "encode");
+  const expected = isSlow && availableParallelism() > 1;
+  const rows = Int32Array.from({ length: 5000 }, (_, i) => i % 77);
+  try {
+    const made = await createArray(path, { ...options, dtype: "<i4", chunklen: 500, cparams: { cname } });
+    await made.append(rows);
+    await made.close();
+    expect(spy.mock.calls.length > 0).toBe(expected);
+    spy.mockClear();
+    const opened = await openWritable(path, options);
+    await opened.append(rows);
+    await opened.flush();
+    expect(spy.mock.calls.length > 0).toBe(expected);
+    spy.mockClear();
+    // A compressor that it gets later counts as well.
+    await opened.compact({ compressor: { cname: isSlow ? "lz4" : "zstd" } });
+    await opened.append(rows);
+    await opened.close();
+    expect(spy.mock.calls.length > 0).toBe(!isSlow && availableParallelism() > 1);
+  } finally {
+    spy.mockRestore();
+  }
+  const array = (await openPath(path)) as ArrayArchive;
+  const bytes = await array.getBytes();
+  await array.close();
+  expect([...new Int32Array(bytes.slice().buffer)]).toEqual([...rows, ...rows, ...rows]);
+});
 
 it.each<[CompressorName, number, boolean]>([
   ["zstd", 8 << 10, true],
@@ -177,7 +174,7 @@ it.each<[CompressorName, number, boolean]>([
   expect(alone).toBe(isWorth ? 0 : 1);
 });
 
-it("pieces that go to a thread together are the chunks of the calling thread, and each has its own error", async () => {
+it("pieces sent to a thread together match the calling thread's chunks, and each has its own error", async () => {
   const asked = new ThreadEncoder(pool);
   await pool.start();
   await prepareEncode("lz4");
@@ -209,7 +206,7 @@ it("pieces that go to a thread together are the chunks of the calling thread, an
   await Promise.all(many);
 });
 
-it("what a thread has when it ends is encoded here", async () => {
+it("the work of a thread that ends is done by the calling thread", async () => {
   const own = new WorkerPool(2, bundles.worker);
   const asked = new ThreadEncoder(own);
   await own.start();
@@ -226,7 +223,7 @@ it.each([
   [[8000, 1000, 200], "rows"],
   [[100, 30_000, 5], "columns"],
 ] as const)(
-  "an array that a helper encodes is byte for byte that of one thread: %j, %s",
+  "an array that a helper encodes matches that of one thread byte for byte: %j, %s",
   async (batches, kind) => {
     await poolOf({ threads: 2, workerUrl: bundles.worker })?.start();
     const offer = vi.spyOn(ThreadEncoder.prototype, "offer");
@@ -266,7 +263,7 @@ const SETTINGS = settleSettings(
   { cparams: { cname: "lz4" } },
 );
 
-it("a writer looks for a helper once most of its time went into encoding, and not where the disk took it", async () => {
+it("a writer asks for a helper once most of its time goes into encoding, but not if it goes into the disk", async () => {
   for (const [encoding, other, expected] of [
     [9, 1, ["lz4 false", "lz4 true"]],
     [1, 9, ["lz4 false"]],
@@ -307,7 +304,7 @@ async function contents(store: MemoryStore, folder = ""): Promise<Record<string,
   return found;
 }
 
-it("chunks of fast compressors are encoded here, where no number of threads was asked for", async () => {
+it("chunks of fast compressors are encoded by the calling thread, unless a number of threads is set", async () => {
   const here: unknown[] = [];
   const alone: ChunkEncoder["encode"] = async (data, options) => {
     here.push(options.cname);

@@ -64,22 +64,22 @@ function start(name: string): Promise<{ stdout: string; stderr: string }> {
   });
 }
 
-it("after everything was read", async () => {
+it("the process exits after everything was read", async () => {
   expect((await start("whole.js")).stdout).toBe(`${SHAPE.nchunks} true\n`);
 });
 
-it("after a loop that was left in the middle", async () => {
+it("the process exits after a loop that was left early", async () => {
   expect((await start("stopped.js")).stdout).toBe(`${SHAPE.chunkItems * 8} true\n`);
 });
 
-it("with an iteration that nobody goes on with", async () => {
+it("the process exits with an abandoned iteration", async () => {
   expect((await start("left.js")).stdout).toBe(`${SHAPE.chunkItems * 8} true\n`);
 });
 
-it("not before the threads have ended, where somebody waits for that", async () => {
+it("the process does not exit before the threads have ended, if the caller waits for that", async () => {
   for (let i = 0; i < 8; i++) expect((await start("ended.js")).stdout).toBe("ended false\n");
 });
 
-it("with an exception that nobody catches, and its exit code", async () => {
+it("the process exits with an uncaught exception, and its exit code", async () => {
   await expect(start("failed.js")).rejects.toMatchObject({ code: 1, stdout: "thrown true\n" });
 });

@@ -52,7 +52,7 @@ afterAll(async () => {
   await bundles.remove();
 });
 
-it("gives what single reads give, also for links and what is missing, and follows no link out", async () => {
+it("reading file heads in threads gives what single reads give, also for links and missing files, and follows no link out", async () => {
   const program = join(bundles.folder, "heads.js");
   const { stdout } = await promisify(execFile)(process.execPath, [program, join(folder, "root")], {
     timeout: 600_000,

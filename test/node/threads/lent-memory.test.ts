@@ -148,26 +148,26 @@ async function jobsSeen(): Promise<{ lent: boolean; buffers: number }[]> {
   });
 }
 
-it("threads write into a plain result, and hand nothing over", async () => {
+it("threads write into a plain result, and transfer nothing", async () => {
   expectRamp(await readAll(ramp, withKoffi));
   const jobs = await jobsSeen();
   expect(jobs.length).toBeGreaterThan(1);
   expect(jobs.every(({ lent, buffers }) => lent && buffers === 0)).toBe(true);
 });
 
-it("no memory is lent unless the caller asks for it, and what one decoder lends is not lent by another", async () => {
+it("memory is lent only if the caller asks for it, and memory of one decoder is not lent by another", async () => {
   expectRamp(await readAll(ramp, withKoffi, false));
   expect((await jobsSeen()).every(({ lent, buffers }) => !lent && buffers === 1)).toBe(true);
   const { decoderOf } = await import("../../../src/node/threads/threads.ts");
   expect(decoderOf({ directMemory: true })).not.toBe(decoderOf());
 });
 
-it("threads that find no koffi hand over what they decode", async () => {
+it("threads that do not find koffi transfer what they decode", async () => {
   expectRamp(await readAll(ramp, without));
   expect((await jobsSeen()).every(({ lent, buffers }) => lent && buffers === 1)).toBe(true);
 });
 
-it("nothing is lent where koffi gives no views of memory", async () => {
+it("nothing is lent if koffi cannot give views of memory", async () => {
   vi.spyOn(koffi, "view").mockImplementation(() => {
     throw new TypeError("External buffers are not allowed");
   });
@@ -175,7 +175,7 @@ it("nothing is lent where koffi gives no views of memory", async () => {
   expect((await jobsSeen()).every(({ lent, buffers }) => !lent && buffers === 1)).toBe(true);
 });
 
-it("a damaged chunk is the error that it is in one thread", async () => {
+it("a damaged chunk gives the same error as with one thread", async () => {
   const damaged = join(folder, "damaged");
   await cp(ramp, damaged, { recursive: true });
   const path = chunkPath(damaged, 77);
@@ -195,8 +195,8 @@ it("a damaged chunk is the error that it is in one thread", async () => {
   expect(run.mock.calls.length).toBeGreaterThan(2);
 });
 
-describe("memory that the user holds", () => {
-  it("is never lent, not even that of a result before", async () => {
+describe("memory that the caller still holds", () => {
+  it("is never lent, not even that of an earlier result", async () => {
     const { createZarr } = await import("../../../src/zarr/write/create.ts");
     const { openZarrArray } = await import("../../../src/zarr/read/open.ts");
     const { FileStore } = await import("../../../src/node/fs/fs-store.ts");
@@ -217,7 +217,7 @@ describe("memory that the user holds", () => {
   });
 });
 
-it("memory of a reading that was stopped stays until the threads are done with it", async () => {
+it("memory of a stopped read stays until the threads are done with it", async () => {
   // So much that the C library gives it back to the system at once.
   const long = await writeRamp(join(folder, "long"), { ...LARGER, nchunks: 600 });
   await decoderWith(withKoffi);
@@ -226,7 +226,7 @@ it("memory of a reading that was stopped stays until the threads are done with i
   expect(stdout).toBe("stopped\n");
 });
 
-it("threads are not ended while they load koffi, which would take the process down", async () => {
+it("threads are not terminated while they load koffi, which would crash the process", async () => {
   await decoderWith(withKoffi);
   for (const name of ["left.js", "ended.js"]) {
     for (let milliseconds = 20; milliseconds < 80; milliseconds += sweep(6, 30)) {

@@ -49,7 +49,7 @@ it("an unknown choice is BAD_ARGUMENT", async () => {
   });
 });
 
-it("a library that is not there is UNSUPPORTED when the archive is opened, and named", async () => {
+it("a missing library is UNSUPPORTED when the archive is opened, and named", async () => {
   process.env["SUPERCHUNK_LIBBLOSC"] = "/nowhere/libblosc.so.1";
   const [{ file } = { file: "" }] = loadArchives();
   const opening = open(file, { blosc: "native" });
@@ -68,7 +68,7 @@ describe.runIf(library !== undefined)(`with ${library}`, () => {
     native = await loadNativeBlosc();
   });
 
-  it("tells its version", () => {
+  it("reports its version", () => {
     expect(native.version).toMatch(/^1\.\d+\.\d+/);
   });
 
@@ -112,7 +112,7 @@ describe.runIf(library !== undefined)(`with ${library}`, () => {
     expect(() => native.decode(header, out)).toThrow(expect.objectContaining({ code: "BAD_FIELD" }));
   });
 
-  it("options out of their range are BAD_ARGUMENT", () => {
+  it("options out of range are BAD_ARGUMENT", () => {
     expect(() => native.encode(new Uint8Array(10), { clevel: 11 })).toThrow(
       expect.objectContaining({ code: "BAD_ARGUMENT" }),
     );

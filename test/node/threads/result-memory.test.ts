@@ -46,7 +46,7 @@ describe.runIf(process.platform === "linux")("on Linux", () => {
     expect(flagsOf(await readFilled(LARGE))).not.toContain(IN_HUGE_PAGES);
   });
 
-  it("a large result is asked for in huge pages, plain or shared; a small one is not", async () => {
+  it("a large result is requested in huge pages, plain or shared; a small one is not", async () => {
     expect(flagsOf(await readFilled(LARGE))).toContain(IN_HUGE_PAGES);
     expect(flagsOf(await readFilled(LARGE, true))).toContain(IN_HUGE_PAGES);
     expect(flagsOf(await readFilled(SMALL))).not.toContain(IN_HUGE_PAGES);
@@ -57,7 +57,7 @@ it("a large result has the same values wherever its memory comes from", async ()
   expect((await readFilled(LARGE)).length).toBe(LARGE * 8);
 });
 
-it("a koffi that cannot tell where memory is does not keep anybody from reading", async () => {
+it("reading works if koffi cannot report memory addresses", async () => {
   const address = vi.spyOn(koffi, "address").mockImplementation(() => {
     throw new TypeError("address is not a function");
   });

@@ -55,7 +55,7 @@ function watchPieces(seen: string[]): () => void {
   return () => spy.mockRestore();
 }
 
-it("the second shard begins when the first is encoded, and not before", async () => {
+it("the second shard begins only when the first is encoded", async () => {
   const seen: string[] = [];
   const restore = watchPieces(seen);
   const never = new AbortController().signal;
@@ -69,7 +69,7 @@ it("the second shard begins when the first is encoded, and not before", async ()
   expect(await array.get([2 * SHARD + 5])).toBe(2 + 5 / SHARD);
 });
 
-it("a shard that fails, or is not wanted any more, does not keep the next one waiting", async () => {
+it("a shard that fails, or is cancelled, does not block the next one", async () => {
   const never = new AbortController().signal;
   const outcomes = await Promise.allSettled([
     writeShard({ ...jobOf(0), document: "{" }, never),

@@ -123,7 +123,7 @@ it.each(Object.entries(CASES))("%s: the same files", async (_, [partial, setting
 const SPEC: ZarrSpecification = { dataType: "float64", shape: [2000], chunkShape: [20], shardShape: [100] };
 const values = Float64Array.from({ length: 2000 }, (_, i) => i / 7);
 
-it("values in shared memory are read where they are, also at an odd place and for a part of the array", async () => {
+it("values in shared memory are read in place, also at an odd offset and for a part of the array", async () => {
   const memory = new Float64Array(new SharedArrayBuffer(8 * 2100), 8, 2050);
   memory.set(values, 30);
   const shardWriter = new Counting();
@@ -135,7 +135,7 @@ it("values in shared memory are read where they are, also at an odd place and fo
   expect(await all(array)).toEqual(expected);
 });
 
-it("memory that is used again mixes nothing up, and one value fills all", async () => {
+it("reused memory mixes nothing up, and one value fills all", async () => {
   const shardWriter = new Counting();
   const array = await createZarr(new FileStore(await makeFolder()), "a", SPEC, { shardWriter });
   for (let round = 1; round <= 5; round++) {
@@ -151,7 +151,7 @@ it("memory that is used again mixes nothing up, and one value fills all", async 
   expect(shardWriter.taken).toBeGreaterThan(10);
 });
 
-it("no more shards are under way than the threads take, and the others are written here", async () => {
+it("no more shards are under way than the threads accept, and the others are written by the calling thread", async () => {
   const shardWriter = new Counting();
   const array = await createZarr(new FileStore(await makeFolder()), "a", SPEC, { shardWriter });
   await array.set(null, values);
@@ -160,7 +160,7 @@ it("no more shards are under way than the threads take, and the others are writt
   expect(await all(array)).toEqual(values);
 });
 
-it("two shards are written here, and parts of shards too", async () => {
+it("two shards, and parts of shards, are written by the calling thread", async () => {
   const shardWriter = new Counting();
   const array = await createZarr(new FileStore(await makeFolder()), "a", SPEC, { shardWriter });
   await array.set([{ start: 0, stop: 200, step: 1 }], values.subarray(0, 200));
@@ -173,7 +173,7 @@ it.each<[string, Partial<ZarrSpecification>, number]>([
   ["small", {}, 801],
   ["of a slow compressor", { codecs: withBlosc("zstd") }, 0],
   ["of big-endian items", { codecs: [{ name: "bytes", configuration: { endian: "big" } }] }, 0],
-])("shards that are %s are not handed over", async (_, partial, worth) => {
+])("shards that are %s are not sent to threads", async (_, partial, worth) => {
   const shardWriter = new Counting(worth);
   const store = new FileStore(await makeFolder());
   const array = await createZarr(store, "a", { ...SPEC, ...partial }, { shardWriter });
@@ -182,7 +182,7 @@ it.each<[string, Partial<ZarrSpecification>, number]>([
   expect(await all(array)).toEqual(values);
 });
 
-it("threads are started once so much was offered, and not for less", async () => {
+it("threads are started only after enough work was offered", async () => {
   const own = new WorkerPool(2, bundles.worker);
   const shardWriter = new ThreadShardWriter(own, "wasm", 0, 17 * 800);
   const array = await createZarr(new FileStore(await makeFolder()), "a", SPEC, { shardWriter });
@@ -194,7 +194,7 @@ it("threads are started once so much was offered, and not for less", async () =>
   await own.end();
 });
 
-it("other stores than folders are written here", async () => {
+it("stores other than folders are written by the calling thread", async () => {
   const shardWriter = new Counting();
   class Special extends FileStore {}
   for (const store of [new MemoryStore(), new Special(await makeFolder())]) {
@@ -206,7 +206,7 @@ it("other stores than folders are written here", async () => {
   expect(shardWriter.taken).toBe(0);
 });
 
-it("what goes wrong in a thread is the error of the calling thread, with the shard's path", async () => {
+it("an error in a thread is the calling thread's error, with the shard's path", async () => {
   const folder = await makeFolder();
   const shardWriter = new Counting();
   const array = await createZarr(new FileStore(folder), "a", SPEC, { shardWriter });
@@ -223,7 +223,7 @@ it("what goes wrong in a thread is the error of the calling thread, with the sha
   expect(await all(array)).toEqual(values);
 });
 
-it("a set that is aborted throws the reason once nothing writes any more, and leaves whole shards only", async () => {
+it("a set that is aborted throws the reason once nothing is being written, and leaves only whole shards", async () => {
   const folder = await makeFolder();
   const shardWriter = new Counting();
   const length = 2 ** 14;
@@ -245,7 +245,7 @@ it("a set that is aborted throws the reason once nothing writes any more, and le
   expect(found.every((value, i) => value === values[Math.floor(i / length)])).toBe(true);
 });
 
-it("a signal that aborted before a shard is handed over hands none over", async () => {
+it("a signal that aborts before a shard is sent sends none", async () => {
   const folder = await makeFolder();
   const store = new FileStore(folder);
   const inner = new ThreadShardWriter(pool, "wasm", 0, 0);
@@ -259,7 +259,7 @@ it("a signal that aborted before a shard is handed over hands none over", async 
   expect(Object.keys(await contentsOf(folder))).not.toContain(join("a", "c", "2"));
 });
 
-it("a thread that ends with a shard is an error with the shard's path", async () => {
+it("a thread that dies during a shard is an error with the shard's path", async () => {
   const folder = await makeFolder();
   const file = join(folder, "worker.mjs");
   await writeFile(
@@ -321,7 +321,7 @@ it.each([
   },
 );
 
-it("a file that is handed over is not kept open here: Windows would not let the thread replace it", async () => {
+it("a file that a thread will write is not kept open: Windows would not let the thread replace it", async () => {
   const store = new FileStore(await makeFolder());
   const closed: string[] = [];
   const close = store.closeFile.bind(store);
@@ -338,7 +338,7 @@ it("a file that is handed over is not kept open here: Windows would not let the 
   expect(closed).toContain("a/c/2");
 });
 
-it("a thread is told that a job is not wanted any more, and still answers it", async () => {
+it("a thread is informed that a job is cancelled, and still answers it", async () => {
   const file = join(await makeFolder(), "worker.mjs");
   await writeFile(
     file,
@@ -382,7 +382,7 @@ it("a pool that ends leaves no thread behind that was just starting", async () =
   expect(own.isRunning).toBe(false);
 });
 
-it("a pool never starts more threads than it has, however often it is started meanwhile", async () => {
+it("a pool never starts more threads than its size, however often it is started meanwhile", async () => {
   const file = join(await makeFolder(), "worker.mjs");
   await writeFile(
     file,
@@ -432,7 +432,7 @@ const unsyncedWorker = (folder: string): Promise<URL> =>
      fs.fsync = (file, done) => (fs.fstatSync(file).isDirectory() ? done(error) : fsync(file, done));`,
   );
 
-it.runIf(process.platform === "linux")("a sync that failed in a thread is known to the store", async () => {
+it.runIf(process.platform === "linux")("a failed sync in a thread is known to the store", async () => {
   const folder = await makeFolder();
   const own = new WorkerPool(2, await unsyncedWorker(folder));
   const shardWriter = new ThreadShardWriter(own, "wasm", 0, 0);
