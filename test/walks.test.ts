@@ -38,7 +38,7 @@ test.each([
   ["carray", "bcolz", 24],
   ["file.blp", "bloscpack", 28],
   ["zarr", "zarr", 29],
-] as const)("one element of an open %s takes few files", async (name, to, limit) => {
+] as const)("reading one element of an open %s loads few files", async (name, to, limit) => {
   const path = join(folder, name);
   if (to !== undefined) await convert(join(folder, "array"), path, { to });
   const archive = await open(path);
@@ -53,7 +53,7 @@ test.each([
 });
 
 /** Limits only go down; 60 is wanted for each. */
-test("a conversion to Zarr and a link take no more files than before", async () => {
+test("a conversion to Zarr and a link load no more files than before", async () => {
   for (const name of ["first", "second"])
     cpSync(join(folder, "array"), join(folder, name), { recursive: true });
   await convert(join(folder, "array"), join(folder, "warm"), { to: "zarr" });

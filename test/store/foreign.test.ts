@@ -28,7 +28,7 @@ describeReading("a Map, adapted,", async () => {
 const BYTES = Uint8Array.from({ length: 100 }, (_, i) => i);
 
 describe("a foreign store", () => {
-  it("never passes on the zeros with which zarrita's FileSystemStore fills ranges up", async () => {
+  it("never passes on the zeros with which zarrita's FileSystemStore pads ranges", async () => {
     const { path, dispose } = await makeFolder();
     await writeFiles(path, [["x", BYTES]]);
     const foreign = new FileSystemStore(path);
@@ -50,7 +50,7 @@ describe("a foreign store", () => {
     await server.close();
   });
 
-  it("changes its version when the bytes change, the size staying", async () => {
+  it("changes its version when the bytes change but the size does not", async () => {
     const map = new Map([["/x" as const, BYTES]]);
     const store = fromZarrita(map);
     const before = await store.stat("x");
@@ -59,7 +59,7 @@ describe("a foreign store", () => {
     expect((await store.stat("x"))?.version).not.toBe(before?.version);
   });
 
-  it("turns failures of the store into IO with the cause, and refuses answers longer than asked", async () => {
+  it("turns failures of the store into IO with the cause, and refuses answers longer than requested", async () => {
     const cause = new Error("the bucket is gone");
     const store = fromZarrita({
       get: () => Promise.reject(cause),
@@ -69,7 +69,7 @@ describe("a foreign store", () => {
     await expect(store.getRange("x", { offset: 0, length: 4 })).rejects.toMatchObject({ code: "IO" });
   });
 
-  it("is told apart from a store of this library, and from what is none", async () => {
+  it("is distinguished from a store of this library, and from other objects", async () => {
     const memory = new MemoryStore(OBJECTS);
     expect(asReadable(memory)).toBe(memory);
     expect(await asReadable(new Map([["/x" as const, BYTES]])).get("x")).toEqual(BYTES);

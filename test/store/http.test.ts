@@ -47,14 +47,14 @@ async function withServer(
 }
 
 describe("the HTTP store", () => {
-  it("asks for just the bytes of a range, by one request", () =>
+  it("requests just the bytes of a range, with one request", () =>
     withServer(async (server, store) => {
       await store.getRange("x", { offset: 10, length: 20 });
       await store.getRange("x", { suffixLength: 4 });
       expect(server.log).toEqual(["GET /base%20dir/x bytes=10-29", "GET /base%20dir/x bytes=-4"]);
     }));
 
-  it("tries again after 500, 503 and 429, and then gives the right bytes", () =>
+  it("retries after 500, 503 and 429, and then gives the right bytes", () =>
     withServer(async (server, store) => {
       const statuses = [500, 503, 429];
       server.intercept = (_request, response) => {
@@ -66,7 +66,7 @@ describe("the HTTP store", () => {
       expect(server.log).toHaveLength(4);
     }));
 
-  it("gives up after the tries that it was given, with IO and the reason", () =>
+  it("gives up after the given number of tries, with IO and the reason", () =>
     withServer(async (server, store) => {
       server.intercept = (_request, response) => {
         response.writeHead(503).end("busy");
@@ -80,7 +80,7 @@ describe("the HTTP store", () => {
       expect(server.log).toHaveLength(5);
     }));
 
-  it("does not try again what a server refuses", () =>
+  it("does not retry what a server refuses", () =>
     withServer(async (server, store) => {
       server.intercept = (_request, response) => {
         response.writeHead(403).end("no");
@@ -93,7 +93,7 @@ describe("the HTTP store", () => {
       expect(await lenient.get("x")).toBeUndefined();
     }));
 
-  it("says IO where nobody answers", async () => {
+  it("says IO if no server answers", async () => {
     const server = await serveObjects([]);
     await server.close();
     const store = new HttpStore(server.url, { retries: 1, retryDelayMs: 1 });
@@ -103,7 +103,7 @@ describe("the HTTP store", () => {
     });
   });
 
-  it("tries again after a body cut short, and never gives its bytes", () =>
+  it("retries after a truncated body, and never returns its bytes", () =>
     withServer(async (server, store) => {
       let cuts = 2;
       server.intercept = (_request, response) => {
@@ -117,7 +117,7 @@ describe("the HTTP store", () => {
       await expect(store.getRange("x", { offset: 0, length: 100 })).rejects.toMatchObject({ code: "IO" });
     }));
 
-  it("takes a chunked body that is shorter than its content-range for cut short", () =>
+  it("treats a chunked body shorter than its content-range as truncated", () =>
     withServer(async (server, store) => {
       server.intercept = (_request, response) => {
         response.writeHead(206, { "content-range": "bytes 0-99/1000" }).end(BYTES.subarray(0, 40));
@@ -129,7 +129,7 @@ describe("the HTTP store", () => {
       });
     }));
 
-  it("refuses another range than the one asked for", () =>
+  it("refuses a range other than the requested one", () =>
     withServer(async (server, store) => {
       for (const wrong of ["bytes 5-14/1000", "bytes 0-4/1000", "bytes 0-19/1000"]) {
         server.intercept = (_request, response) => {
@@ -143,7 +143,7 @@ describe("the HTTP store", () => {
       }
     }));
 
-  it("refuses a part that does not say where it belongs, or says so in a way that cannot be read", () =>
+  it("refuses a part that does not give its position, or gives it in an unreadable form", () =>
     withServer(async (server, store) => {
       for (const wrong of [
         undefined,
@@ -169,7 +169,7 @@ describe("the HTTP store", () => {
       }
     }));
 
-  it("checks the length alone where a browser hides the header of another origin", async () => {
+  it("checks only the length if a browser hides the header of another origin", async () => {
     const answering = (length: number): typeof globalThis.fetch => {
       const response = new Response(BYTES.slice(0, length), { status: 206 });
       return () => Promise.resolve(Object.defineProperty(response, "type", { value: "cors" }));
@@ -183,7 +183,7 @@ describe("the HTTP store", () => {
     await expect(read(9)).rejects.toMatchObject({ code: "IO", details: { field: "content-range" } });
   });
 
-  it("stops reading a body longer than the range, also where its length is not told", () =>
+  it("stops reading a body longer than the range, also if its length is not given", () =>
     withServer(async (server, store) => {
       server.intercept = (_request, response) => {
         response.writeHead(206, { "content-range": "bytes 0-9/1000" });
@@ -213,7 +213,7 @@ describe("the HTTP store", () => {
       expect(sent).toBe(1);
     }));
 
-  it("says STALE where the object changed between two ranges, until it is opened anew", () =>
+  it("says STALE if the object changed between two ranges, until it is opened again", () =>
     withServer(async (server, store) => {
       await store.getRange("x", { offset: 0, length: 10 });
       server.objects.set(
@@ -228,7 +228,7 @@ describe("the HTTP store", () => {
       expect(await store.getRange("x", { offset: 0, length: 2 })).toEqual(Uint8Array.of(1, 2));
     }));
 
-  it("says STALE also where the object changed after its size was told, or after it was read whole", () =>
+  it("says STALE also if the object changed after its size was read, or after it was read whole", () =>
     withServer(async (server, store) => {
       for (const look of [() => store.stat("x"), () => store.get("x")]) {
         server.objects.set("x", BYTES);
@@ -241,7 +241,7 @@ describe("the HTTP store", () => {
       }
     }));
 
-  it("takes time and size for the version where there is no ETag", () =>
+  it("uses time and size as the version if there is no ETag", () =>
     withServer(async (server, store) => {
       let time = "Mon, 02 Nov 2026 10:00:00 GMT";
       server.intercept = (_request, response) => {
@@ -263,7 +263,7 @@ describe("the HTTP store", () => {
       await expect(store.getRange("x", { offset: 0, length: 10 })).rejects.toMatchObject({ code: "STALE" });
     }));
 
-  it("ends a wait for the next try at an abort", () =>
+  it("ends the wait for the next try on an abort", () =>
     withServer(
       async (server, store) => {
         const controller = new AbortController();
@@ -277,7 +277,7 @@ describe("the HTTP store", () => {
       { retryDelayMs: 30_000 },
     ));
 
-  it("ends a body under way at an abort", () =>
+  it("ends a body under way on an abort", () =>
     withServer(async (server, store) => {
       const controller = new AbortController();
       server.intercept = (_request, response) => {
@@ -288,7 +288,7 @@ describe("the HTTP store", () => {
       await expect(store.get("x", { signal: controller.signal })).rejects.toThrow("enough");
     }));
 
-  it("has no more requests under way than it may", () =>
+  it("has no more requests under way than allowed", () =>
     withServer(
       async (server, store) => {
         let running = 0;
@@ -352,7 +352,7 @@ describe("the HTTP store", () => {
       };
     }
 
-    it("to another server are followed without the headers that are for the first, and not at all where that is asked for", async () => {
+    it("to another server are followed without the headers meant for the first, and not at all on request", async () => {
       const { asked, fetch } = makeFetch({
         "https://example.org/x": "https://cdn.example.net/y?token=t",
         "https://cdn.example.net/y?token=t": BYTES,
@@ -405,7 +405,7 @@ describe("the HTTP store", () => {
       expect(asked).toEqual(["https://example.org/x"]);
     });
 
-    it("to a page of another name are not taken for an object that is absent", async () => {
+    it("to a page of another name do not count as an absent object", async () => {
       const { fetch } = makeFetch({
         "https://example.org/data": "https://example.org/data/",
         "https://example.org/x": "/login/",
@@ -424,7 +424,7 @@ describe("the HTTP store", () => {
   });
 });
 
-describe("a server that answers each path that it does not know with its start page", () => {
+describe("a server that answers every unknown path with its start page", () => {
   const folder = join(import.meta.dirname, "../../fixtures/corpus/ctable/bcolz-daily-equities");
   const objects = readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -461,7 +461,7 @@ describe("a server that answers each path that it does not know with its start p
       expect(data).toEqual(Uint32Array.of(51654, 50967, 52198, 51992));
     }));
 
-  it("has no object where it sends the page, however that is asked for", () =>
+  it("has no object where it sends the page, whatever the request", () =>
     withPages(async (_server, store) => {
       expect(await store.get("x")).toBeUndefined();
       expect(await store.stat("x")).toBeUndefined();
@@ -470,7 +470,7 @@ describe("a server that answers each path that it does not know with its start p
       expect(await store.getRange("x", { suffixLength: 5 })).toBeUndefined();
     }));
 
-  it("is named as the reason where there is no archive", () =>
+  it("is named as the reason if there is no archive", () =>
     withPages(async (_server, store) => {
       await expect(open(store, "dialy.bcolz")).rejects.toMatchObject({
         code: "NOT_FOUND",
@@ -478,7 +478,7 @@ describe("a server that answers each path that it does not know with its start p
       });
     }));
 
-  it("may call its data pages: only their bytes decide", () =>
+  it("may call its data pages: only their bytes count", () =>
     withServer(async (server, store) => {
       server.intercept = (_request, response) => {
         response.setHeader("content-type", "text/html");

@@ -6,7 +6,7 @@ import { BAD_KEYS } from "./store-contract.ts";
 const unsafe = expect.objectContaining({ code: "UNSAFE_PATH" });
 
 describe("a key", () => {
-  it("is refused where it is no plain path", () => {
+  it("is refused if it is not a plain path", () => {
     for (const key of BAD_KEYS) expect(() => checkKey(key), JSON.stringify(key)).toThrow(unsafe);
   });
 
@@ -28,7 +28,7 @@ describe("a key", () => {
     }
   });
 
-  it("stays below its root when it is resolved as a path, whatever it is made of", () => {
+  it("stays below its root when resolved as a path, whatever it contains", () => {
     const piece = fc.constantFrom("a", "b", ".", "..", "/", "\\", "\0", " ");
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 12 }), (pieces) => {
@@ -45,12 +45,12 @@ describe("a key", () => {
     );
   });
 
-  it("is the root as a folder only", () => {
+  it("is the root only as a folder", () => {
     expect(() => checkFolder("")).not.toThrow();
     expect(() => checkFolder("/")).toThrow(unsafe);
   });
 
-  it("is joined from parts, empty ones left out, and not from parts that lead out", () => {
+  it("is joined from parts, without empty ones, and not from parts that lead out", () => {
     expect(joinKey("", "a", "", "b/c")).toBe("a/b/c");
     expect(joinKey("", "")).toBe("");
     for (const parts of [["a", ".."], ["a", "/b"], ["a/", "b"], ["/"]])

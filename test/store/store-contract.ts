@@ -73,14 +73,14 @@ export function describeReading(name: string, open: () => Promise<ReadingSubject
         }
       }));
 
-    it("gives bytes that are the caller's own", () =>
+    it("gives bytes that belong to the caller", () =>
       withStore(async ({ store }) => {
         (await store.get("data/__2__.bin"))?.fill(0);
         (await store.getRange("data/__2__.bin", { offset: 0, length: 3 }))?.fill(0);
         expect(await store.get("data/__2__.bin")).toEqual(Uint8Array.of(7, 8, 9));
       }));
 
-    it("answers undefined for what is not there", () =>
+    it("returns undefined for absent objects", () =>
       withStore(async ({ store }) => {
         for (const key of ["nothing", "data/__3__.bin", "no/such/folder", "data/__1__.bin/below", "data"]) {
           expect(await store.get(key), key).toBeUndefined();
@@ -92,7 +92,7 @@ export function describeReading(name: string, open: () => Promise<ReadingSubject
         }
       }));
 
-    it("gives ranges, cut off at the end of the object", () =>
+    it("gives ranges, truncated at the end of the object", () =>
       withStore(async ({ store }) => {
         const range = (offset: number, length: number) =>
           store.getRange("data/__1__.bin", { offset, length });
@@ -107,7 +107,7 @@ export function describeReading(name: string, open: () => Promise<ReadingSubject
         expect(await store.getRange("empty", { offset: 0, length: 3 })).toEqual(new Uint8Array(0));
       }));
 
-    it("gives the last bytes, all of them where there are fewer", () =>
+    it("gives the last bytes, or all of them if there are fewer", () =>
       withStore(async ({ store }) => {
         const suffix = (key: string, suffixLength: number) => store.getRange(key, { suffixLength });
         expect(await suffix("data/__1__.bin", 4)).toEqual(BIG.slice(996));
@@ -116,7 +116,7 @@ export function describeReading(name: string, open: () => Promise<ReadingSubject
         expect(await suffix("empty", 4)).toEqual(new Uint8Array(0));
       }));
 
-    it("tells sizes, and the same version as long as nothing changes", () =>
+    it("gives sizes, and the same version as long as nothing changes", () =>
       withStore(async ({ store }) => {
         for (const [key, bytes] of OBJECTS) {
           const info = await store.stat(key);
@@ -126,7 +126,7 @@ export function describeReading(name: string, open: () => Promise<ReadingSubject
         }
       }));
 
-    it("reads into a part of the caller's buffer and touches nothing beside it", () =>
+    it("reads into a part of the caller's buffer and touches nothing outside it", () =>
       withStore(async ({ store }) => {
         const expected = new Uint8Array(32).fill(255);
         expected.set(BIG.subarray(100, 116), 8);
@@ -147,7 +147,7 @@ export function describeReading(name: string, open: () => Promise<ReadingSubject
         expect(store.readIntoSync?.("data/__1__.bin", 2000, buffer) ?? 0).toBe(0);
       }));
 
-    it("reads many beginnings, each with what stat tells, in the order of the keys", () =>
+    it("reads the starts of many objects, each with what stat gives, in the order of the keys", () =>
       withStore(async ({ store }) => {
         const keys = ["empty", "nothing", ...OBJECTS.map(([key]) => key), "data", "no/such/folder"];
         for (const length of [16, 0]) {
@@ -166,7 +166,7 @@ export function describeReading(name: string, open: () => Promise<ReadingSubject
           ).rejects.toMatchObject({ code: "UNSAFE_PATH" });
       }));
 
-    it("refuses keys that are no plain path", () =>
+    it("refuses keys that are not plain paths", () =>
       withStore(async ({ store }) => {
         for (const key of BAD_KEYS) {
           const unsafe = { code: "UNSAFE_PATH" };
@@ -181,7 +181,7 @@ export function describeReading(name: string, open: () => Promise<ReadingSubject
         }
       }));
 
-    it("refuses ranges that no object can have", () =>
+    it("refuses impossible ranges", () =>
       withStore(async ({ store }) => {
         const wrong = { code: "BAD_ARGUMENT" };
         const key = "data/__1__.bin";
@@ -202,7 +202,7 @@ export function describeReading(name: string, open: () => Promise<ReadingSubject
         await expect(store.stat("data/__1__.bin", { signal })).rejects.toThrow("enough");
       }));
 
-    it("lists what is directly under a folder, or says that it cannot", () =>
+    it("lists the entries directly in a folder, or says that it cannot", () =>
       withStore(async ({ store, lists }) => {
         if (!lists) {
           await expect(collectEntries(store, "data")).rejects.toMatchObject({ code: "UNSUPPORTED" });
@@ -282,7 +282,7 @@ export function describePutting(name: string, open: () => Promise<WritingSubject
   const withStore = makeWithStore(open);
 
   describe(`${name} writes`, () => {
-    it("puts a whole object, in folders made on the way, and tells what stat tells", () =>
+    it("puts a whole object, in folders created on the way, and returns what stat gives", () =>
       withStore(async (store) => {
         const info = await store.put("x/y/z.bin", two);
         expect(info.size).toBe(2);
@@ -291,7 +291,7 @@ export function describePutting(name: string, open: () => Promise<WritingSubject
         expect(await collectEntries(store, "x/y")).toEqual([{ name: "z.bin", kind: "object" }]);
       }));
 
-    it("puts pieces of any size from a maker that uses its buffer again", () =>
+    it("puts pieces of any size from a maker that reuses its buffer", () =>
       withStore(async (store) => {
         const sizes = [0, 1, 100, 70_000, 131_071, 131_072, 1 << 20, 3, (1 << 20) + 1, 900_000, 900_000, 5];
         const expected = new Uint8Array(sizes.reduce((a, b) => a + b, 0));
@@ -310,7 +310,7 @@ export function describePutting(name: string, open: () => Promise<WritingSubject
         expect(Buffer.compare((await store.get("pieces")) ?? one, expected)).toBe(0);
       }));
 
-    it("puts stable pieces, asked for ahead, in their order", () =>
+    it("puts stable pieces, requested ahead, in their order", () =>
       withStore(async (store) => {
         const pieces = Array.from({ length: 40 }, (_, i) =>
           new Uint8Array(i % 3 ? 300_000 + i : 10 * i).fill(i),
@@ -319,7 +319,7 @@ export function describePutting(name: string, open: () => Promise<WritingSubject
         expect(Buffer.compare((await store.get("stable")) ?? one, Buffer.concat(pieces))).toBe(0);
       }));
 
-    it("replaces an object and changes its version, also where the size stays", () =>
+    it("replaces an object and changes its version, also if the size stays the same", () =>
       withStore(async (store) => {
         const first = await store.put("x", one);
         const second = await store.put("x", Uint8Array.of(9));
@@ -329,7 +329,7 @@ export function describePutting(name: string, open: () => Promise<WritingSubject
         expect(await store.get("x")).toEqual(two);
       }));
 
-    it("puts if absent exactly once, however many try at the same time", () =>
+    it("puts if absent exactly once, however many try concurrently", () =>
       withStore(async (store) => {
         const tries = Array.from({ length: 8 }, (_, i) =>
           store.put("lock", Uint8Array.of(i), { ifAbsent: true }),
@@ -344,7 +344,7 @@ export function describePutting(name: string, open: () => Promise<WritingSubject
         expect(await collectEntries(store, "")).toEqual([{ name: "lock", kind: "object" }]);
       }));
 
-    it("puts if the version is the expected one, and else changes nothing", () =>
+    it("puts if the version is the expected one, and otherwise changes nothing", () =>
       withStore(async (store) => {
         await expect(store.put("s", one, { ifVersion: "none" })).rejects.toMatchObject({ code: "CONFLICT" });
         const { version } = await store.put("s", one);
@@ -353,7 +353,7 @@ export function describePutting(name: string, open: () => Promise<WritingSubject
         expect(await store.get("s")).toEqual(two);
       }));
 
-    it("keeps the old object and leaves nothing behind where the source fails", () =>
+    it("keeps the old object and leaves nothing behind if the source fails", () =>
       withStore(async (store) => {
         await store.put("x", one);
         async function* fail(): AsyncGenerator<Uint8Array> {
@@ -367,7 +367,7 @@ export function describePutting(name: string, open: () => Promise<WritingSubject
         expect(await collectEntries(store, "new")).toEqual([]);
       }));
 
-    it("keeps the old object where it is aborted in the middle", () =>
+    it("keeps the old object if it is aborted in the middle", () =>
       withStore(async (store) => {
         await store.put("x", one);
         const controller = new AbortController();
@@ -380,7 +380,7 @@ export function describePutting(name: string, open: () => Promise<WritingSubject
         expect(await store.get("x")).toEqual(one);
       }));
 
-    it("deletes objects and empty folders, and is content where there is none", () =>
+    it("deletes objects and empty folders, and accepts absent ones", () =>
       withStore(async (store) => {
         await store.put("d/x", one);
         await store.put("d/y", one);
@@ -394,7 +394,7 @@ export function describePutting(name: string, open: () => Promise<WritingSubject
         expect(await collectEntries(store, "")).toEqual([]);
       }));
 
-    it("refuses to put and delete what is no plain path", () =>
+    it("refuses to put and delete keys that are not plain paths", () =>
       withStore(async (store) => {
         for (const key of BAD_KEYS) {
           const label = JSON.stringify(key);
@@ -409,7 +409,7 @@ export function describePutting(name: string, open: () => Promise<WritingSubject
 function describeCapabilities(name: string, open: () => Promise<WritingSubject>): void {
   const withStore = makeWithStore(open);
 
-  describe(`${name} can besides`, () => {
+  describe(`${name} also`, () => {
     it("reads what is there now into the caller's buffer", () =>
       withStore(async (store) => {
         const target = new Uint8Array(1);
@@ -420,7 +420,7 @@ function describeCapabilities(name: string, open: () => Promise<WritingSubject>)
         expect(target).toEqual(Uint8Array.of(2));
       }));
 
-    it("renames objects over others, and folders with all they hold", () =>
+    it("renames objects over others, and folders with everything in them", () =>
       withStore(async (store) => {
         await store.put("a", one);
         await store.put("b", two);
@@ -440,7 +440,7 @@ function describeCapabilities(name: string, open: () => Promise<WritingSubject>)
         expect(await store.get("b")).toEqual(one);
       }));
 
-    it("syncs what is there and says what is not", () =>
+    it("syncs existing objects and names missing ones", () =>
       withStore(async (store) => {
         const keys = Array.from({ length: 20 }, (_, i) => `s/${i % 3}/${i}`);
         for (const key of keys) await store.put(key, one, { durable: false });
@@ -448,7 +448,7 @@ function describeCapabilities(name: string, open: () => Promise<WritingSubject>)
         await expect(store.sync(["s/0/0", "s/none"])).rejects.toMatchObject({ code: "NOT_FOUND" });
       }));
 
-    it("links: a hard one shares later changes in place, a copy does not, a symbolic one follows the name", () =>
+    it("links: a hard link shares later changes in place, a copy does not, a symbolic link follows the name", () =>
       withStore(async (store) => {
         await store.put("data/from", two);
         await store.link("data/from", "c/hard", "hard");
@@ -486,7 +486,7 @@ function describeCapabilities(name: string, open: () => Promise<WritingSubject>)
         await expect(store.writeRange("y", 0, one)).rejects.toMatchObject({ code: "NOT_FOUND" });
       }));
 
-    it("refuses keys that are no plain path, for every other way to write", () =>
+    it("refuses keys that are not plain paths, for every other way to write", () =>
       withStore(async (store) => {
         const unsafe = { code: "UNSAFE_PATH" };
         await store.put("x", one);

@@ -71,7 +71,7 @@ describe("a faulty store", () => {
     return { memory, faulty, codes: outcomes.map((o) => (o.status === "rejected" ? o.reason.code : "ok")) };
   };
 
-  it("lets just the planned call fail, without effect", async () => {
+  it("lets only the planned call fail, without effect", async () => {
     const { memory, faulty, codes } = await run("no-space", 2);
     expect(codes).toEqual(["ok", "NO_SPACE", "ok", "ok"]);
     expect(await memory.get("y")).toBeUndefined();
@@ -79,7 +79,7 @@ describe("a faulty store", () => {
     expect((await run("error", 2)).codes).toEqual(["ok", "IO", "ok", "ok"]);
   });
 
-  it("is dead from a crash on, before or after the call's effect", async () => {
+  it("is dead after a crash, before or after the call's effect", async () => {
     const before = await run("crash", 1, "writes");
     expect(before.codes).toEqual(["ok", "IO", "IO", "IO"]);
     expect(await before.memory.get("y")).toBeUndefined();
@@ -89,7 +89,7 @@ describe("a faulty store", () => {
     await expect(after.faulty.store.get("x")).rejects.toMatchObject({ code: "IO" });
   });
 
-  it("tears a write in place in its middle, and no atomic one", async () => {
+  it("tears a write in place in the middle, but no atomic one", async () => {
     const { memory } = await run("torn-write", 2, "writes");
     const expected = BYTES.slice();
     expected.fill(0, 0, 5);
@@ -104,7 +104,7 @@ describe("a faulty store", () => {
     expect(store.readIntoSync("x", 0, new Uint8Array(100))).toBe(100);
   });
 
-  it("does not fail where the plan is behind the last call", async () => {
+  it("does not fail if the plan is past the last call", async () => {
     const { faulty, codes } = await run("crash", 5);
     expect(codes).toEqual(["ok", "ok", "ok", "ok"]);
     expect([faulty.calls(), faulty.failed()]).toEqual([4, false]);
@@ -134,7 +134,7 @@ describe("a coalescing store", () => {
     expect(parts[3]?.[0]).toBe(20);
   });
 
-  it("joins calls that are made some microtasks later, and no call of another turn", async () => {
+  it("joins calls made some microtasks later, but no call of another turn", async () => {
     const { joined, counts } = open();
     const later = async () => {
       await undefined;
@@ -147,7 +147,7 @@ describe("a coalescing store", () => {
     expect(counts.requests).toBe(2);
   });
 
-  it("keeps apart what is too far, too long together, or of another object", async () => {
+  it("keeps apart ranges that are too far away, too long together, or of another object", async () => {
     const { joined, counts } = open({ maxGap: 10, maxLength: 100 });
     const read = (offset: number, length: number, key = "x") => joined.getRange(key, { offset, length });
     await Promise.all([read(0, 10), read(21, 10)]);
@@ -158,7 +158,7 @@ describe("a coalescing store", () => {
     expect(counts.requests).toBe(6);
   });
 
-  it("ends one caller's wait at its abort, and the request when all have aborted", async () => {
+  it("ends one caller's wait on its abort, and the request when all have aborted", async () => {
     const seen: (AbortSignal | undefined)[] = [];
     const memory = new MemoryStore([["x", BYTES]]);
     const slow: ReadableStore = {
@@ -185,7 +185,7 @@ describe("a coalescing store", () => {
     expect(seen.map((signal) => signal?.aborted)).toEqual([true]);
   });
 
-  it("passes a failure on to all who wait", async () => {
+  it("passes a failure on to all waiting callers", async () => {
     const { store } = withFaults(new MemoryStore([["x", BYTES]]), { failAt: 1, kind: "error" });
     const joined = withCoalescing(store);
     const reads = [0, 4].map((offset) => joined.getRange("x", { offset, length: 4 }));

@@ -54,13 +54,13 @@ describe("selections", () => {
     expect(pick(selection, shape)).toEqual(pickSlowly(selection, shape));
   });
 
-  test("dimensions that are selected whole are joined into one run", () => {
+  test("adjacent dimensions that are selected whole are joined into one run", () => {
     const [batch] = runsOf(resolveSelection([slice(2, 5)], [10, 4, 5]), [10, 4, 5]);
     expect(batch).toMatchObject({ count: 1, length: 60 });
     expect(batch?.source[0]).toBe(40);
   });
 
-  test("bounds beyond the end are cut off, as numpy does", () => {
+  test("bounds past the end are clipped, as in numpy", () => {
     expect(resolveSelection([slice(-100, 100)], [5])).toEqual([
       { start: 0, count: 5, step: 1, dropped: false },
     ]);

@@ -15,7 +15,7 @@ const archives = loadArchives();
 const readable = archives.filter(({ refuse }) => !refuse);
 
 describe("every archive of the corpus", () => {
-  it("is there to be shown", () => {
+  it("can be viewed", () => {
     expect(readable.length).toBeGreaterThan(60);
   });
 
@@ -41,7 +41,7 @@ describe("every archive of the corpus", () => {
   });
 
   it.each(readable.map(({ path }) => path))(
-    "%s has the documents of its conversion, but for the shards",
+    "%s has the documents of its conversion, except for the shards",
     async (path) => {
       const view = zarrView(await openFixture(path));
       const store = new MemoryStore();
@@ -78,10 +78,10 @@ describe("every archive of the corpus", () => {
   );
 });
 
-describe("a table whose columns are opened when they are taken", () => {
+describe("a table whose columns are opened on demand", () => {
   const tables = readable.map(({ path }) => path).filter((path) => path.startsWith("ctable/"));
 
-  it.each(tables)("%s has the documents and chunks of the table that was opened whole", async (path) => {
+  it.each(tables)("%s has the documents and chunks of a table opened at once", async (path) => {
     const whole = zarrView(await open(corpusStore, path));
     const root = await documentOf(whole, "");
     const { metadata } = root["consolidated_metadata"] as { metadata: Record<string, unknown> };
@@ -96,7 +96,7 @@ describe("a table whose columns are opened when they are taken", () => {
 });
 
 describe("the whole corpus as one tree", () => {
-  it("has every archive at its own path, and all that can be read in the root's metadata", async () => {
+  it("has every archive at its own path, and everything readable in the root's metadata", async () => {
     const view = zarrTreeView(await findViewEntries(corpusStore), { portable: true });
     const root = await documentOf(view, "");
     const { metadata } = root["consolidated_metadata"] as { metadata: Record<string, unknown> };
@@ -112,7 +112,7 @@ describe("the whole corpus as one tree", () => {
     expect(isBig(">f4")).toBe(true);
   });
 
-  it("has the metadata of all below it in the group of every folder, which is what xarray reads", async () => {
+  it("has in every folder's group the metadata of everything below it, which is what xarray reads", async () => {
     const view = zarrTreeView(await findViewEntries(corpusStore), { portable: true });
     const group = await documentOf(view, "ctable");
     const { metadata } = group["consolidated_metadata"] as { metadata: Record<string, unknown> };
@@ -120,7 +120,7 @@ describe("the whole corpus as one tree", () => {
     expect(await view.get("/ctable/nothing/zarr.json")).toBeUndefined();
   });
 
-  it("lists the nodes under a folder and tells why some cannot be read", async () => {
+  it("lists the nodes under a folder and says why some cannot be read", async () => {
     const view = zarrTreeView(await findViewEntries(corpusStore));
     const nodes = await view.list("carray");
     expect(nodes[0]).toMatchObject({ path: "carray", kind: "group" });

@@ -46,7 +46,7 @@ async function putNumbers(store: MemoryStore, count: number, change = 0): Promis
   await putCarray(store, "t/a.bcolz", bytes, 1000, { dtype: "float64", shape: [count] });
 }
 
-test("more parts than one are cut where chunks begin, and are equal to the file", async () => {
+test("several parts are cut where chunks begin, and equal the file", async () => {
   const store = new MemoryStore();
   await putNumbers(store, 200_500);
   const archive = await open(store, "t/a.bcolz");
@@ -62,7 +62,7 @@ test("more parts than one are cut where chunks begin, and are equal to the file"
     expect(await bytesOf(file, first, end)).toEqual(written.subarray(first, end));
 });
 
-test("bytes of two states never come together: what was changed is STALE, and has another sum when it is opened again", async () => {
+test("bytes of two states are never mixed: a changed table is STALE, and has another sum when opened again", async () => {
   const store = new MemoryStore();
   await putNumbers(store, 5000);
   const view = new ParquetView(await findViewEntries(store, "t"), encodeHere);

@@ -36,8 +36,8 @@ async function sample(): Promise<{ store: MemoryStore; view: ReturnType<typeof z
   return { store, view: zarrView(await open(store, "a")) };
 }
 
-describe("keys", () => {
-  it("answers the document and the chunks, and undefined for everything else", async () => {
+describe("a view", () => {
+  it("returns the document and the chunks, and undefined for every other key", async () => {
     const { view } = await sample();
     expect(await view.get("/zarr.json")).toBeInstanceOf(Uint8Array);
     expect(await view.get("/c/2")).toBeInstanceOf(Uint8Array);
@@ -59,13 +59,13 @@ describe("keys", () => {
     for (const key of absent) expect([key, await view.get(key)]).toEqual([key, undefined]);
   });
 
-  it("gives whole chunks as they lie in the archive, byte for byte", async () => {
+  it("gives whole chunks as they are stored in the archive, byte for byte", async () => {
     const { store, view } = await sample();
     const stored = await store.get("a/data/__0.blp");
     expect(await view.get("/c/0")).toEqual(stored?.slice(16));
   });
 
-  it("fills a short last chunk up to a whole one, with the fill value behind its rows", async () => {
+  it("pads a short last chunk to a whole one, with the fill value after its rows", async () => {
     const { view } = await sample();
     const chunk = await view.get("/c/2");
     const decoded = await decode(chunk ?? new Uint8Array(), {});
@@ -85,7 +85,7 @@ describe("keys", () => {
     });
   });
 
-  it("hands out bytes that are the caller's own and start a buffer", async () => {
+  it("returns bytes that belong to the caller and start a buffer", async () => {
     const { view } = await sample();
     for (const key of ["/c/0", "/c/2", "/zarr.json"]) {
       const first = (await view.get(key)) ?? new Uint8Array();
@@ -96,7 +96,7 @@ describe("keys", () => {
     }
   });
 
-  it("makes a chunk once for all who ask for it", async () => {
+  it("makes a chunk once for all concurrent callers", async () => {
     const { store } = await sample();
     const { store: counted, counts } = withCounting(store);
     const view = zarrView(await open(counted, "a"));
@@ -114,7 +114,7 @@ describe("keys", () => {
 });
 
 describe("damage", () => {
-  it("throws for a chunk that is missing, instead of showing fill values", async () => {
+  it("throws for a missing chunk, instead of showing fill values", async () => {
     const { store, view } = await sample();
     await store.delete("a/data/__1.blp");
     await expect(view.get("/c/1")).rejects.toMatchObject({ code: "INCOMPLETE", details: { chunk: 1 } });
@@ -152,7 +152,7 @@ describe("damage", () => {
 });
 
 describe("chunks that do not end on rows", () => {
-  it("are recompressed, with the values that were stored", async () => {
+  it("are recompressed, with the stored values", async () => {
     const store = new MemoryStore();
     const shape = [7, 5, 3];
     const own = new Uint8Array(Int32Array.from({ length: 105 }, (_, i) => i * i).buffer);
@@ -162,7 +162,7 @@ describe("chunks that do not end on rows", () => {
   });
 });
 
-describe("a table whose columns are opened when they are taken", () => {
+describe("a table whose columns are opened on demand", () => {
   const tableOf = async (shapes: Readonly<Record<string, readonly number[]>>): Promise<MemoryStore> => {
     const store = new MemoryStore();
     const columns = Object.entries(shapes).map(([name, shape]) => {
@@ -175,7 +175,7 @@ describe("a table whose columns are opened when they are taken", () => {
   const lazyView = (store: MemoryStore, options?: ViewOptions): ZarrView =>
     zarrView((opening) => open(store, "t", opening), options);
 
-  it("names further dimensions as beside all other columns, and by the names that are given", async () => {
+  it("names further dimensions as with all other columns, and by given names", async () => {
     const store = await tableOf({ a: [10], b: [10, 3], c: [10, 5] });
     for (const options of [{}, { dimensionNames: ["day", "side"] }, { columns: ["a", "c"] }]) {
       const whole = zarrView(await open(store, "t"), options);
@@ -185,7 +185,7 @@ describe("a table whose columns are opened when they are taken", () => {
     expect((await documentOf(lazyView(store), "b"))["dimension_names"]).toEqual(["row", "dim_1_3"]);
   });
 
-  it("has no other nodes than the columns that are shown", async () => {
+  it("has no other nodes than the columns shown", async () => {
     const view = lazyView(await tableOf({ a: [10], b: [10] }), { columns: ["b"] });
     for (const key of ["/a/zarr.json", "/x/zarr.json", "/.zgroup", "/b/.zarray", "/b/c/3", "/c/0"])
       expect([key, await view.get(key)]).toEqual([key, undefined]);
@@ -195,7 +195,7 @@ describe("a table whose columns are opened when they are taken", () => {
     ).rejects.toMatchObject({ code: "NOT_FOUND" });
   });
 
-  it("shows whole columns beside a missing one, whose absence is an error", async () => {
+  it("shows whole columns next to a missing one, whose absence is an error", async () => {
     const store = await tableOf({ a: [10], b: [10], c: [10] });
     for (const name of ["sizes", "storage"]) await store.delete(`t/b/meta/${name}`);
     const view = lazyView(store);
@@ -215,7 +215,7 @@ describe("a table whose columns are opened when they are taken", () => {
     expect(opened?.column("a").shape).toEqual([10]);
   });
 
-  it("refuses what is Zarr already", async () => {
+  it("refuses an archive that is already Zarr", async () => {
     const node = { dialect: "zarr3", store: new MemoryStore(), path: "z" } as unknown as ZarrArray;
     await expect(zarrView(() => Promise.resolve(node)).get("/zarr.json")).rejects.toMatchObject({
       code: "UNSUPPORTED",
@@ -224,7 +224,7 @@ describe("a table whose columns are opened when they are taken", () => {
 });
 
 describe("a tree", () => {
-  it("shows what a writer appended, without being made anew", async () => {
+  it("shows what a writer appended, without being opened again", async () => {
     const store = new MemoryStore();
     await putCarray(store, "t/a", bytes.subarray(0, 1200), 100, { dtype: "float64", shape: [150] });
     const view = zarrTreeView(await findViewEntries(store, "t"));
@@ -259,7 +259,7 @@ describe("a tree", () => {
 });
 
 describe("over HTTP", () => {
-  it("reads an array by ranges of what a plain file server has", async () => {
+  it("reads an array by ranges from a plain file server", async () => {
     const name = "bloscpack-3/array-f8.blp";
     const { readFile } = await import("node:fs/promises");
     const server = await serveObjects([["array.blp", await readFile(`${corpusFolder}/${name}`)]]);

@@ -18,7 +18,7 @@ const load = async (path: string): Promise<MemoryStore> => (await loadFolder(fin
 const bytesOf = async (array: { getBytes(): Promise<Uint8Array> }): Promise<Buffer> =>
   Buffer.from(await array.getBytes());
 
-test("there are arrays of the document's reference writer to adopt", () => {
+test("there are arrays of the format document's reference writer to adopt", () => {
   expect(ROOTS.length).toBeGreaterThan(8);
 });
 
@@ -107,7 +107,7 @@ describe.each(["i8-2d-crc32", "nested", "u4-spare-offsets"])("a power cut while 
   });
 });
 
-test("what cannot be adopted as it is, is refused with the way to go on, and nothing is written", async () => {
+test("an array that cannot be adopted unchanged is refused with what to do instead, and nothing is written", async () => {
   const refusalOf = async (store: MemoryStore): Promise<unknown> => {
     const files = await imageOf(store);
     const error = await openWritable(store, "").catch((reason: unknown) => reason);
@@ -137,7 +137,7 @@ test("what cannot be adopted as it is, is refused with the way to go on, and not
   });
 });
 
-test.each(["carray", "ctable"])("a %s is refused, and the message tells what changes it", async (dialect) => {
+test.each(["carray", "ctable"])("a %s is refused, and the message says what changes it", async (dialect) => {
   const found = loadArchives().find((archive) => archive.dialect === dialect && !archive.refuse);
   const { store } = await loadFolder(found?.file ?? "");
   await expect(openWritable(store, "")).rejects.toMatchObject({

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ChunkArena } from "../../src/write/rows/chunk-maker.ts";
 
-test("chunks lie one behind the other, in blocks that are used again when they are given back", () => {
+test("stores chunks one after another in blocks that it reuses when they are returned", () => {
   const arena = new ChunkArena();
   const first = arena.reserve(100);
   arena.keep(60);
@@ -16,7 +16,7 @@ test("chunks lie one behind the other, in blocks that are used again when they a
   expect(arena.reserve(1).buffer).toBe(first.buffer);
 });
 
-test("what an arena lets go of goes to the next that needs as much, and to one only", () => {
+test("gives a released block to the next arena that needs as much, and only to one", () => {
   const before = new ChunkArena();
   const small = before.reserve(10).buffer;
   const blocks = before.take();

@@ -4,7 +4,7 @@ import { open } from "../../src/archive/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { createArray, openWritable } from "../../src/write/array/create.ts";
 
-test("appended rows are read back by a reader, through every chunk length", async () => {
+test("appended rows are read back by a reader, for every chunk length", async () => {
   for (const chunklen of [1, 3, 7, 64]) {
     const store = new MemoryStore();
     const array = await createArray(store, "a", {
@@ -54,7 +54,7 @@ test("appended rows are read back by a reader, through every chunk length", asyn
   }
 });
 
-test("what was asked for before close is done, what comes after it is refused, and the lock goes last and once", async () => {
+test("calls made before close complete, later ones are refused, and the lock is released last and once", async () => {
   const store = new MemoryStore();
   const done: string[] = [];
   const array = await createArray(store, "", {
@@ -82,7 +82,7 @@ const rowsOf = async (array: { get(): Promise<unknown> }): Promise<number[]> => 
   ...((await array.get()) as { readonly data: Int32Array }).data,
 ];
 
-test("a deletion is planned, told as it goes, and not begun where it is aborted", async () => {
+test("a deletion is planned, reports progress, and does not start if it is aborted", async () => {
   const store = new MemoryStore();
   const array = await createArray(store, "", { dtype: "<i4", shape: [0, 2], chunklen: 4, superchunklen: 2 });
   await array.append(Int32Array.from({ length: 80 }, (_, i) => i));
@@ -126,7 +126,7 @@ test("a deletion is planned, told as it goes, and not begun where it is aborted"
   expect((await ((await open(store)) as ArrayArchive).verify()).findings).toEqual([]);
 });
 
-test("growing is told as it goes, and where it is aborted nothing has changed", async () => {
+test("growing reports progress, and changes nothing if it is aborted", async () => {
   const store = new MemoryStore();
   const array = await createArray(store, "", { dtype: "<i4", chunklen: 4, superchunklen: 2, dflt: 7 });
   await array.append(Int32Array.of(1, 2, 3));
@@ -146,7 +146,7 @@ test("growing is told as it goes, and where it is aborted nothing has changed", 
   await array.close();
 });
 
-test("a reader tells its generation, and moves on to the newest when it is asked to", async () => {
+test("a reader gives its generation, and moves to the newest on request", async () => {
   const store = new MemoryStore();
   const array = await createArray(store, "", { dtype: "<i4", chunklen: 4 });
   await array.append(Int32Array.of(1, 2));

@@ -62,22 +62,25 @@ test.each<[string, (array: WritableArray) => Promise<void>]>([
   ["renamed", (array) => array.renameColumn("a", "A")],
   ["added", (array) => array.addColumn({ name: "A", dtype: INT })],
   ["added in another composition", (array) => array.addColumn({ name: "e\u0301", dtype: INT })],
-])("a column that would lie in the folder of another is not %s, and nothing is lost", async (_, change) => {
-  const bytes = new MemoryStore();
-  const store = ignoringCase(bytes);
-  const array = await made(store);
-  await expect(change(array)).rejects.toMatchObject({
-    code: "CONFLICT",
-    details: { path: expect.any(String) },
-  });
-  await array.append([[4, -4]]);
-  await array.close();
-  expect(await columnOf(store, "a")).toEqual([1, 2, 3, 4]);
-  expect(await columnOf(store, "é")).toEqual([-1, -2, -3, -4]);
-  expect(await probes(bytes)).toBe(0);
-});
+])(
+  "a column that would be stored in another column's folder is not %s, and nothing is lost",
+  async (_, change) => {
+    const bytes = new MemoryStore();
+    const store = ignoringCase(bytes);
+    const array = await made(store);
+    await expect(change(array)).rejects.toMatchObject({
+      code: "CONFLICT",
+      details: { path: expect.any(String) },
+    });
+    await array.append([[4, -4]]);
+    await array.close();
+    expect(await columnOf(store, "a")).toEqual([1, 2, 3, 4]);
+    expect(await columnOf(store, "é")).toEqual([-1, -2, -3, -4]);
+    expect(await probes(bytes)).toBe(0);
+  },
+);
 
-test("an array with two such columns is not made, and the place stays free", async () => {
+test("an array with two such columns is not created, and the path stays free", async () => {
   const bytes = new MemoryStore();
   const store = ignoringCase(bytes);
   await expect(made(store, "A")).rejects.toMatchObject({ code: "CONFLICT", details: { found: "A" } });
@@ -87,7 +90,7 @@ test("an array with two such columns is not made, and the place stays free", asy
   expect(await columnOf(store, "a")).toEqual([1, 2, 3]);
 });
 
-test("where names are told apart, such columns are made, added and renamed", async () => {
+test("if the file system distinguishes the names, such columns are created, added and renamed", async () => {
   const store = new MemoryStore();
   const array = await made(store, "A");
   await array.renameColumn("A", "B");

@@ -114,7 +114,7 @@ describe.each(["no-space", "error"] as const)("a call that fails (%s)", (kind) =
   });
 });
 
-test("of two writers without a lock the slower fails with CONFLICT, and the faster loses nothing", async () => {
+test("of two writers without a lock the slower one gets CONFLICT, and the faster one loses nothing", async () => {
   const store = await started();
   const one = await openWritable(store, "");
   const two = await openWritable(store, "");
@@ -129,7 +129,7 @@ test("of two writers without a lock the slower fails with CONFLICT, and the fast
   expect(await valuesOf(store)).toEqual([...ramp(0, 31)]);
 });
 
-test("a writer that was thought dead cannot commit what its successor has removed", async () => {
+test("a writer that was presumed dead cannot commit what its successor has removed", async () => {
   const store = await started();
   const zombie = await openWritable(store, "");
   await zombie.append(ramp(21, 40)); // full superchunks are published, not committed
@@ -151,7 +151,7 @@ async function changeStorage(
   await store.put("meta/storage", new TextEncoder().encode(JSON.stringify(storage)));
 }
 
-test("[FZ-09] an unknown read feature refuses, an unknown write feature opens for reading only", async () => {
+test("[FZ-09] an unknown read feature is refused, an unknown write feature opens for reading only", async () => {
   const store = await started();
   await changeStorage(store, (declared) => {
     declared["writeFeatures"] = ["mirrors"];
@@ -175,7 +175,7 @@ test.each([
   ["checksum", "crc64"],
   ["reserve", "much"],
 ])(
-  "[FZ-09] a damaged %s in the declaration is told of the file, and not as anybody's argument",
+  "[FZ-09] a damaged %s in the declaration is reported as damage to the file, not as a wrong argument",
   async (member, value) => {
     const store = await started();
     await changeStorage(store, (declared) => {
@@ -222,7 +222,7 @@ test("[FG-08] every file is a version 3 file with spare offsets for the rest of 
   await array.close();
 });
 
-test("[FG-09] superchunks come before the commit that names them, and go after the one that does not", async () => {
+test("[FG-09] superchunks are written before the commit that names them, and removed after the one that does not", async () => {
   const memory = await started();
   const log: string[] = [];
   const store = interceptStore(memory, {
@@ -245,7 +245,7 @@ test("[FG-09] superchunks come before the commit that names them, and go after t
   expect(removed).toBeGreaterThan(commit);
 });
 
-test("[FG-10] a name is used anew only after an epoch began that does not name it", async () => {
+test("[FG-10] a name is reused only after the start of an epoch that does not name it", async () => {
   const memory = new MemoryStore();
   const first = await createArray(memory, "", OPTIONS);
   await first.append(ramp(0, 40));
@@ -319,7 +319,7 @@ describe("in a folder", () => {
   beforeAll(() => {
     folder = temporaryFolder();
   });
-  test("a second writer is refused, and after close the next one is not", async () => {
+  test("a second writer is refused, but not after the first has closed", async () => {
     const path = join(folder, "locked");
     const array = await node.createArray(path, OPTIONS);
     await expect(node.openWritable(path)).rejects.toMatchObject({
@@ -342,7 +342,7 @@ describe("in a folder", () => {
     await array.abandon();
   });
 
-  test("what is there is not overwritten unless asked for", async () => {
+  test("existing data are not overwritten unless requested", async () => {
     const path = join(folder, "taken");
     await (await node.createArray(path, { ...OPTIONS, shape: 7 })).close();
     await expect(node.createArray(path, OPTIONS)).rejects.toMatchObject({ code: "CONFLICT" });
@@ -352,14 +352,14 @@ describe("in a folder", () => {
     expect(((await openPath(path)) as ArrayArchive).shape).toEqual([3]);
   });
 
-  test("nothing is made where there is nothing to open", async () => {
+  test("nothing is created if there is nothing to open", async () => {
     const path = join(folder, "nothing");
     await expect(node.openWritable(path)).rejects.toMatchObject({ code: "NOT_FOUND" });
     expect(fs.existsSync(path)).toBe(false);
   });
 
   test.skipIf(process.platform === "win32")(
-    "what became read-only is an error, nothing is lost, and once it can be written all is",
+    "a folder that becomes read-only is an error, nothing is lost, and once writable again all rows are there",
     async () => {
       const path = join(folder, "sealed");
       await (await node.createArray(path, { ...OPTIONS, shape: 9 })).close();
@@ -384,7 +384,7 @@ describe("in a folder", () => {
     },
   );
 
-  test("what other compressors and threads make is read back", async () => {
+  test("data made by other compressors and threads are read back", async () => {
     for (const cname of ["zstd", "zlib", "lz4hc"] as const) {
       const path = join(folder, cname);
       const array = await node.createArray(path, {

@@ -38,7 +38,7 @@ beforeEach(async () => {
   await array.close();
 });
 describe.skipIf(process.platform !== "linux")("no file stays open", () => {
-  test("once an array was written, read and closed", async () => {
+  test("after an array was written, read and closed", async () => {
     expect(openFiles()).toEqual([]);
     const array = await open(at("array"));
     if (array.kind !== "array") throw new Error("not an array");
@@ -63,7 +63,7 @@ describe.skipIf(process.platform !== "linux")("no file stays open", () => {
     expect(openFiles()).toEqual([]);
   });
 
-  test("where opening fails", async () => {
+  test("if opening fails", async () => {
     writeFileSync(at("zarr.json"), "{");
     await expect(open(at("zarr.json"))).rejects.toMatchObject({ code: "TRUNCATED" });
     await expect(open(folder)).rejects.toMatchObject({ code: "TRUNCATED" });

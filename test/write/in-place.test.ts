@@ -37,7 +37,7 @@ async function filesOf(store: MemoryStore): Promise<{ names: string[]; versions:
 }
 
 describe("modify: in-place", () => {
-  test("changes chunks in the files that they are in, and compacting makes those version 3 again", async () => {
+  test("changes chunks in their own files, and compacting makes these version 3 again", async () => {
     const store = await arrayOf();
     const before = await filesOf(store);
     expect(before.versions).toEqual([3, 3]);
@@ -75,7 +75,7 @@ describe("modify: in-place", () => {
     expect((await valuesOf(store))[5]).toBe(99);
   });
 
-  test("writes no other file, also where the last chunk is short", async () => {
+  test("writes no other file, also if the last chunk is short", async () => {
     const store = await arrayOf();
     const longer = await openWritable(store, "");
     await longer.append(ramp(7));
@@ -94,7 +94,7 @@ describe("modify: in-place", () => {
     expect(await valuesOf(store)).toEqual([...noise(64), ...ramp(ROWS - 64, 64), ...ramp(5), 11, 12]);
   });
 
-  test("a short last chunk that another operation has written since goes on from there", async () => {
+  test("continues correctly with a short last chunk that another operation has written since", async () => {
     const store = await arrayOf();
     const array = await openWritable(store, "", IN_PLACE);
     await array.append(ramp(7));
@@ -111,7 +111,7 @@ describe("modify: in-place", () => {
     expect(await valuesOf(store)).toEqual(expected);
   });
 
-  test("counts the bytes that a file grows by", async () => {
+  test("counts the bytes by which a file grows", async () => {
     const store = await arrayOf();
     const array = await openWritable(store, "", IN_PLACE);
     await array.set([{ start: 0, stop: 64, step: 1 }], noise(64));
@@ -122,7 +122,7 @@ describe("modify: in-place", () => {
     expect(sizes.cbytes).toBe(bytes);
   });
 
-  test("[FG-12] a reader that was open gets STALE, not other rows; one that opens later gets the new ones", async () => {
+  test("[FG-12] gives an open reader STALE, not other rows; one that opens later gets the new ones", async () => {
     const store = await arrayOf();
     const reader = (await open(store)) as ArrayArchive & { refresh(): Promise<boolean> };
     expect(await reader.get([3])).toBe(3);
@@ -136,7 +136,7 @@ describe("modify: in-place", () => {
     await array.close();
   });
 
-  test("several changes of one flush, one over the other, commit together", async () => {
+  test("commits several overlapping changes of one flush together", async () => {
     const store = await arrayOf();
     const array = await openWritable(store, "", IN_PLACE);
     await array.set(null, 7);
@@ -147,7 +147,7 @@ describe("modify: in-place", () => {
     expect(await valuesOf(store)).toEqual([...ramp(ROWS)].map((_, i) => (i % 2 === 0 ? 8 : 7)));
   });
 
-  test("what is set in a patch is changed there, and what is appended first is kept", async () => {
+  test("changes what is set in a patch there, and keeps what is appended first", async () => {
     const store = await arrayOf();
     const patched = await openWritable(store, "");
     await patched.set([1], -1);
@@ -170,7 +170,7 @@ describe("modify: in-place", () => {
     expect(await valuesOf(store)).toEqual(expected);
   });
 
-  test("a store that cannot write in place is refused", async () => {
+  test("is refused by a store that cannot write in place", async () => {
     const inner = await arrayOf();
     const { writeRange: _writeRange, ...store } = bare(inner);
     await expect(openWritable(store, "", IN_PLACE)).rejects.toMatchObject({ code: "UNSUPPORTED" });
@@ -192,7 +192,7 @@ function bare(store: MemoryStore) {
 }
 
 describe("reserve", () => {
-  test("[F1.4-03] [F1.4-04] leaves room behind each chunk, in which a larger one fits later; such files are of version 4", async () => {
+  test("[F1.4-03] [F1.4-04] leaves room after each chunk, in which a larger one fits later; such files are of version 4", async () => {
     const store = await arrayOf({ reserve: 64 });
     const before = await filesOf(store);
     expect(before.versions).toEqual([4, 4]);
@@ -205,7 +205,7 @@ describe("reserve", () => {
     expect((await valuesOf(store)).slice(64, 72)).toEqual([...noise(8)]);
   });
 
-  test("stays with the array, is left by close and taken by compact", async () => {
+  test("stays with the array, is kept by close and removed by compact", async () => {
     const store = await arrayOf({ reserve: "25%" });
     const array = await openWritable(store, "");
     await array.append(ramp(256, 512));
@@ -225,7 +225,7 @@ describe("reserve", () => {
     expect(await valuesOf(store)).toEqual([...ramp(1024)]);
   });
 
-  test("that is no number of bytes and no share is refused", async () => {
+  test("is refused if it is neither a number of bytes nor a share", async () => {
     for (const reserve of [-1, 1.5, "10", "x%"])
       await expect(
         createArray(new MemoryStore(), "", { ...SETTINGS, reserve: reserve as "1%" }),

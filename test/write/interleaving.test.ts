@@ -212,7 +212,7 @@ async function verifyOrStale(array: ArrayArchive): Promise<void> {
   }
 }
 
-test("a reader gets its generation's rows, the same rows found anew, or STALE: never others", async () => {
+test("a reader gets its generation's rows, the same rows found again, or STALE, but never other rows", async () => {
   for (let seed = 1; seed <= SCHEDULES; seed++) await play(seed);
   expect(totals.reads).toBeGreaterThan(SCHEDULES);
   expect(totals.stale).toBeGreaterThan(SCHEDULES / 20);

@@ -11,7 +11,7 @@ async function valuesOf(array: WritableArray): Promise<number[]> {
   return [...(data as Int32Array)];
 }
 
-test("a hundred thousand rows that are appended one by one are few operations, and lie in order", async () => {
+test("a hundred thousand rows appended one by one take few operations, and stay in order", async () => {
   const array = await createArray(new MemoryStore(), "", CUTS);
   const row = Int32Array.of(0);
   const given = new Set<Promise<void>>();
@@ -26,7 +26,7 @@ test("a hundred thousand rows that are appended one by one are few operations, a
   expect(await valuesOf(await reopened(array))).toEqual(Array.from({ length: 100_000 }, (_, i) => i));
 });
 
-test("what is asked for in between happens in between", async () => {
+test("calls made in between take effect in between", async () => {
   const array = await createArray(new MemoryStore(), "", CUTS);
   const asked: Promise<unknown>[] = [];
   const append = (first: number, count: number): void => {
@@ -52,7 +52,7 @@ test("what is asked for in between happens in between", async () => {
   await array.close();
 });
 
-test("rows that are wrong or come too late are refused by themselves", async () => {
+test("rows that are wrong or come too late are refused on their own", async () => {
   const array = await createArray(new MemoryStore(), "", CUTS);
   const good = Array.from({ length: 200 }, (_, i) => array.append(Int32Array.of(i)));
   const cut = array.append(new Uint8Array(6));

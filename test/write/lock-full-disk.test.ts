@@ -42,7 +42,7 @@ test.each([
   await (await acquireLock(path)).release();
 });
 
-test("where no file can be opened, the lock of another stays", async () => {
+test("if no file can be opened, another writer's lock stays", async () => {
   const folder = temporaryFolder();
   const path = join(folder, "lock");
   Object.assign(lacks, { links: true });

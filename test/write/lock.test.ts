@@ -14,7 +14,7 @@ beforeAll(() => {
 });
 const place = (name: string): string => join(folder, name, "meta", "lock");
 
-test("a held lock refuses and names its holder, and is free after its release", async () => {
+test("a held lock refuses others and names its holder, and is free after its release", async () => {
   const path = place("held");
   const lock = await acquireLock(path);
   await expect(acquireLock(path)).rejects.toMatchObject({
@@ -26,7 +26,7 @@ test("a held lock refuses and names its holder, and is free after its release", 
   await (await acquireLock(path)).release();
 });
 
-test("a lock whose folders are given by a relative path, and do not exist yet, is taken", async () => {
+test("takes a lock in folders that do not exist yet, given by a relative path", async () => {
   const path = relative(process.cwd(), place("relative"));
   expect(path.startsWith("..")).toBe(true);
   const lock = await acquireLock(path);
@@ -54,7 +54,7 @@ function deadPid(): number {
   }
 }
 
-test("the lock of a process that is gone is taken over", async () => {
+test("takes over the lock of a process that has ended", async () => {
   const path = place("dead");
   await forge(path, { pid: deadPid() });
   const lock = await acquireLock(path);
@@ -62,7 +62,7 @@ test("the lock of a process that is gone is taken over", async () => {
   await lock.release();
 });
 
-test("the lock of a process whose number another one has by now is taken over", async () => {
+test("takes over the lock of a process whose number another one now has", async () => {
   const path = place("reused");
   await forge(path, { started: "1" });
   const lock = await acquireLock(path);
@@ -74,7 +74,7 @@ test.each([
   ["another host", { host: "elsewhere", pid: 1 }],
   ["another installation under the same name", { machine: "other", boot: "other" }],
   ["another container of the host", { namespace: "pid:[1]", pid: 999_999 }],
-])("the lock of %s is never taken over, unless it is broken", async (name, changes) => {
+])("never takes over the lock of %s, unless it is broken", async (name, changes) => {
   const path = place(name.replaceAll(" ", "-"));
   await forge(path, changes);
   await expect(acquireLock(path)).rejects.toMatchObject({ code: "CONFLICT" });
@@ -84,7 +84,7 @@ test.each([
 });
 
 test.runIf(process.platform === "linux")(
-  "the lock of a killed process whose parent never asked how it ended is taken over",
+  "takes over the lock of a killed process whose parent never collected its exit status",
   async () => {
     const parent = spawn("sh", ["-c", "sleep 1000 & echo $!; exec sleep 1000"], {
       stdio: ["ignore", "pipe", "ignore"],
@@ -103,7 +103,7 @@ test.runIf(process.platform === "linux")(
   },
 );
 
-test("a lock that says nothing is never taken over, unless it is broken", async () => {
+test("never takes over a lock without contents, unless it is broken", async () => {
   const path = place("empty");
   await (await acquireLock(path)).release();
   fs.writeFileSync(path, "");
@@ -112,7 +112,7 @@ test("a lock that says nothing is never taken over, unless it is broken", async 
   expect(fs.existsSync(path)).toBe(false);
 });
 
-test("who lost his lock does not give up that of another", async () => {
+test("a process that lost its lock does not release another one's", async () => {
   const path = place("lost");
   const first = await acquireLock(path);
   const second = await acquireLock(path, { breakLock: true });
@@ -121,7 +121,7 @@ test("who lost his lock does not give up that of another", async () => {
   await second.release();
 });
 
-test("of many that take it at once, one at a time has it", async () => {
+test("of many that take it concurrently, one at a time has it", async () => {
   const path = place("many");
   const outcomes = await Promise.allSettled(Array.from({ length: 20 }, () => acquireLock(path)));
   expect(outcomes.filter(({ status }) => status === "fulfilled").length).toBe(1);

@@ -240,7 +240,7 @@ async function play(settings: Settings, operations: readonly Operation[]): Promi
   expect((await reader.verify()).findings.filter(({ code }) => code !== "TYPESIZE")).toEqual([]);
 }
 
-test("an array is what a list of rows would be, through any operations, reopenings and crashes", async () => {
+test("an array matches a list of rows through any operations, reopenings and crashes", async () => {
   await fc.assert(
     fc.asyncProperty(SETTINGS, fc.array(OPERATION, { maxLength: 20 }), async (settings, operations) => {
       await play(settings, operations);

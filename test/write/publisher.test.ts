@@ -29,7 +29,7 @@ function startPublisher(): { publisher: Publisher; events: string[]; finish(numb
 /** Lets every promise that can settle do so. */
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-test("one full superchunk is on its way while the next one is made, and not two", async () => {
+test("one full superchunk, but not two, is being written while the next one is made", async () => {
   const { publisher, events, finish } = startPublisher();
   await publisher.add(segmentOf(1, 25 * MIB), [new Uint8Array(1)]);
   const second = publisher.add(segmentOf(2, 25 * MIB), []).then(() => events.push("go on"));
@@ -42,7 +42,7 @@ test("one full superchunk is on its way while the next one is made, and not two"
   await publisher.drain();
 });
 
-test("two small superchunks are on their way while the next one is made, and not three", async () => {
+test("two small superchunks, but not three, are being written while the next one is made", async () => {
   const { publisher, events, finish } = startPublisher();
   for (const number of [1, 2]) await publisher.add(segmentOf(number, MIB), []);
   const third = publisher.add(segmentOf(3, MIB), []).then(() => events.push("go on"));
@@ -55,7 +55,7 @@ test("two small superchunks are on their way while the next one is made, and not
   await publisher.drain();
 });
 
-test("what failed together is told once, and what is tried again afterwards tells only what fails then", async () => {
+test("failures that happen together are reported once, and a retry reports only new ones", async () => {
   let isFull = true;
   const published: number[] = [];
   const publisher = new Publisher(

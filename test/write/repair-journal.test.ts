@@ -64,14 +64,14 @@ function journalOf(image: Image): string | undefined {
   return name === undefined ? undefined : arrayJournalKey("", name);
 }
 
-describe("repair of an array on which a change in place was interrupted", () => {
+describe("repair of an array with an interrupted change in place", () => {
   test("there are such arrays, of each state of the files", () => {
     expect(pending.length).toBeGreaterThan(3);
     for (const image of pending) expect(image.has(journalOf(image) ?? "")).toBe(true);
     expect(new Set(pending.map((image) => image.get("data/__1__.bin")?.[4]))).toEqual(new Set([3, 4]));
   });
 
-  test("into a copy: what the journal holds is in it, and the source stays as it is", async () => {
+  test("into a copy includes what the journal holds, and leaves the source unchanged", async () => {
     for (const image of pending) {
       const store = new MemoryStore(image);
       const kept = await imageOf(store);
@@ -83,7 +83,7 @@ describe("repair of an array on which a change in place was interrupted", () => 
     }
   });
 
-  test("in place: nothing is lost, also where the power goes on the way, and no journal is left", async () => {
+  test("in place loses nothing, also if power fails on the way, and leaves no journal", async () => {
     let cuts = 0;
     for (const [i, image] of pending.entries()) {
       for (let failAt = 1, isDone = false; !isDone; failAt += sweep(1, 9) + (i % 3)) {
@@ -110,7 +110,7 @@ describe("repair of an array on which a change in place was interrupted", () => 
     expect(cuts).toBeGreaterThan(sweep(10, 3));
   });
 
-  test("with a file that is damaged besides, the rows in front of the damage have their new values", async () => {
+  test("of a file that is also damaged gives the rows before the damage their new values", async () => {
     for (const image of pending) {
       const store = new MemoryStore(image);
       await store.delete("data/__3__.bin");
@@ -134,7 +134,7 @@ describe("repair of an array on which a change in place was interrupted", () => 
         await store.put(key, bytes);
       },
     ],
-  ])("where the journal %s, the loss is told, and no chunk is neither old nor new", async (_, damage) => {
+  ])("reports the loss if the journal %s, and every chunk is either old or new", async (_, damage) => {
     for (const image of pending) {
       const store = new MemoryStore(image);
       await damage(store, journalOf(image) ?? "");

@@ -101,7 +101,7 @@ const BROKEN: readonly [string, number, RegExp, (store: MemoryStore) => Promise<
 ];
 
 describe.each(BROKEN)("%s", (name, rows, problem, damage) => {
-  test("is repaired into a copy, and the source is left as it is", async () => {
+  test("is repaired into a copy, and the source is left unchanged", async () => {
     const store = await whole();
     await damage(store);
     const before = await imageOf(store);
@@ -116,7 +116,7 @@ describe.each(BROKEN)("%s", (name, rows, problem, damage) => {
     await expectRows(copy, "mended", rows);
   });
 
-  test("is repaired in place, also where the power goes on the way", async () => {
+  test("is repaired in place, also if power fails on the way", async () => {
     const damaged = await whole();
     await damage(damaged);
     const image = await imageOf(damaged);
@@ -143,7 +143,7 @@ describe.each(BROKEN)("%s", (name, rows, problem, damage) => {
   });
 });
 
-test("attributes that cannot be read are lost, said to be, and kept beside new ones", async () => {
+test("unreadable attributes are lost, reported, and kept next to new ones", async () => {
   const store = await whole();
   const cut = new TextEncoder().encode('{"a": 1, "b');
   await store.put("meta/attributes", cut);
@@ -166,7 +166,7 @@ test("attributes that cannot be read are lost, said to be, and kept beside new o
   }
 });
 
-test("where nothing tells the order, superchunks behind a gap are named as lost", async () => {
+test("if nothing gives the order, superchunks after a gap are reported as lost", async () => {
   const store = await whole();
   await change(store, "meta/storage", (bytes) => {
     const { superchunk: _, ...foreign } = JSON.parse(new TextDecoder().decode(bytes));
@@ -181,7 +181,7 @@ test("where nothing tells the order, superchunks behind a gap are named as lost"
   ]);
 });
 
-test("where the array says how many chunks a superchunk has, those behind a gap keep their places", async () => {
+test("if the array gives the chunks per superchunk, those after a gap keep their positions", async () => {
   const store = await whole();
   await store.delete("meta/sizes");
   await store.delete("data/__2__.bin");
@@ -199,7 +199,7 @@ test("without meta/storage the dtype of the chunks is unknown", async () => {
 
 const fixtures = fileURLToPath(new URL("../../fixtures", import.meta.url));
 
-test("folders of other writers, without a layout, are repaired with the values that they had", async () => {
+test("other writers' folders, without a layout, are repaired with the values that they had", async () => {
   const roots = fs
     .readdirSync(fixtures, { recursive: true, withFileTypes: true })
     .filter(({ name, parentPath }) => name === "__1__.bin" && !parentPath.includes(".git"))
@@ -248,7 +248,7 @@ async function withBadChunk(): Promise<MemoryStore> {
   return store;
 }
 
-test("without a word on holes a repair that would lose rows refuses, lists them, and changes nothing", async () => {
+test("without the holes option, a repair that would lose rows refuses, lists them, and changes nothing", async () => {
   const store = await withBadChunk();
   const before = await imageOf(store);
   for (const into of [undefined, { store: new MemoryStore(), path: "" }]) {
@@ -280,7 +280,7 @@ test.each([
   ["drop", undefined, ramp(100).filter((value) => value < 40 || value >= 48)],
   ["cut", undefined, ramp(40)],
 ] as const)(
-  "in place with holes %s (fill %s) every whole row stays, and all that was replaced is set aside",
+  "in place with holes %s (fill %s) every whole row stays, and everything replaced is set aside",
   async (holes, fill, expected) => {
     const store = await withBadChunk();
     const before = await imageOf(store);
@@ -299,14 +299,14 @@ test.each([
   },
 );
 
-test("with discard what was replaced is removed, once the result was read back", async () => {
+test("with discard, replaced files are removed once the result was read back", async () => {
   const store = await withBadChunk();
   const { setAside } = await repairArray(store, "", { holes: "fill", discard: true });
   expect(setAside).toBeUndefined();
   expect([...(await imageOf(store)).keys()].filter((key) => key.startsWith("lost+found"))).toEqual([]);
 });
 
-test("filled rows are named until they are set, moved with the rows before them, and go when they are cut off", async () => {
+test("filled rows are named until they are set, move with the rows before them, and go when they are cut off", async () => {
   const store = await withBadChunk();
   await repairArray(store, "", { holes: "fill" });
   const filled = async (): Promise<unknown> => ((await open(store)) as ArrayArchive).filled ?? [];
@@ -362,7 +362,7 @@ test("[FG-15] spans that are empty or out of order are refused", async () => {
   }
 });
 
-test("[FZ-10] what is in lost+found is no part of the array, and stays", async () => {
+test("[FZ-10] the contents of lost+found are not part of the array, and stay", async () => {
   const store = await whole();
   await store.put("lost+found/x/data/__9__.bin", Uint8Array.of(1));
   expect((await (await open(store)).verify()).findings).toEqual([]);

@@ -40,7 +40,7 @@ async function patchOf(store: MemoryStore): Promise<string> {
 }
 
 describe("a change of one value", () => {
-  test("leaves the compressed bytes of the chunk's other blocks as they are", async () => {
+  test("leaves the compressed bytes of the chunk's other blocks unchanged", async () => {
     const store = new MemoryStore();
     await make(store, { cparams: { clevel: 1 } });
     const before = await chunkAt(store, "__1__.bin", 1);
@@ -59,7 +59,7 @@ describe("a change of one value", () => {
     await array.close();
   });
 
-  test("of a chunk that is damaged is refused, with its place, and the array stays as it was", async () => {
+  test("in a damaged chunk is refused, with its place, and the array stays unchanged", async () => {
     for (const checksum of ["crc32", "None"] as const) {
       const store = new MemoryStore();
       await make(store, { checksum });
@@ -81,7 +81,7 @@ describe("a change of one value", () => {
   });
 });
 
-test("many changes of one chunk, before a flush or over many, give the last value each", async () => {
+test("many changes of one chunk, before a flush or over several, leave the last value of each item", async () => {
   const store = new MemoryStore();
   await make(store);
   const expected = values.slice();
@@ -98,7 +98,7 @@ test("many changes of one chunk, before a flush or over many, give the last valu
   await expectRows(store, expected);
 });
 
-test("a chunk that is set as a whole is not read: one that was damaged is whole again", async () => {
+test("a chunk that is set as a whole is not read, so a damaged one becomes whole again", async () => {
   const store = new MemoryStore();
   await make(store);
   const file = (await store.get("a/data/__1__.bin"))?.slice() ?? new Uint8Array(0);
@@ -115,7 +115,7 @@ test("a chunk that is set as a whole is not read: one that was damaged is whole 
   await array.close();
 });
 
-test("columns of a nested dtype are changed each in its own chunk", async () => {
+test("each column of a nested dtype is changed in its own chunk", async () => {
   const store = new MemoryStore();
   const dtype = [
     ["a", "<i4"],

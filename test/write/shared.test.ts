@@ -197,7 +197,7 @@ async function play(seed: number, places: readonly (typeof COLD)[]): Promise<voi
   expect(whole.kind === "array" && whole.shape[0]).toBe(found.length + 1);
 }
 
-test("[FG-16] [FG-17] rows that were acknowledged are there once, with writers that are killed, delayed, and lose answers", async () => {
+test("[FG-16] [FG-17] acknowledged rows are there once, with writers that are killed, delayed, and lose answers", async () => {
   for (let seed = 1; seed <= SEEDS; seed++) {
     await play(seed, seed % 2 === 0 ? [COLD, SLOW] : []).catch((error: unknown) => {
       throw new Error(`seed ${seed}`, { cause: error });
@@ -206,7 +206,7 @@ test("[FG-16] [FG-17] rows that were acknowledged are there once, with writers t
   for (const count of Object.values(totals)) expect(count).toBeGreaterThan(0);
 });
 
-test("[FG-18] a writer that is alone leaves what others have reserved, until its time has passed; then it goes", async () => {
+test("[FG-18] a single writer leaves what others have reserved until the reservation expires, and then removes it", async () => {
   const clock = clockOf(randomFrom(1));
   clock.at = Date.now();
   const store = new MemoryStore();
@@ -238,7 +238,7 @@ test("[FG-18] a writer that is alone leaves what others have reserved, until its
   expect((await layoutOf(store)).writers ?? []).toEqual([]);
 });
 
-test("[FG-17] rows of one flush are next to one another, small superchunks are joined, and the size is that of the files", async () => {
+test("[FG-17] rows of one flush are adjacent, small superchunks are joined, and the size is that of the files", async () => {
   const random = randomFrom(5);
   const store = new MemoryStore();
   const clock = clockOf(random);
@@ -265,7 +265,7 @@ test("[FG-17] rows of one flush are next to one another, small superchunks are j
   expect(new Set(changes).size).toBe(changes.length);
 });
 
-test("[FZ-09] arrays that are shared are read as before, refuse other verbs, and those that cannot be shared say why", async () => {
+test("[FZ-09] shared arrays are read as before and refuse other verbs, and arrays that cannot be shared say why", async () => {
   const store = new MemoryStore();
   await (await createArray(store, "", { dtype: "<i4", chunklen: 4 })).close();
   const writer = await openShared(store, "");

@@ -130,7 +130,7 @@ test.each<[string, unknown, RegExp]>([
   ["<f8", [[1, 2]], /a number/],
   ["<i4", new Float64Array(3), /Float64Array/],
   ["<i4", new Uint8Array(7), /inside a row/],
-])("what does not fit %s is refused: %j", async (dtype, source, message) => {
+])("a value that does not fit %s is refused: %j", async (dtype, source, message) => {
   const array = await made(dtype);
   await expect(array.append(source as Int32Array)).rejects.toMatchObject({
     code: "BAD_ARGUMENT",
@@ -138,7 +138,7 @@ test.each<[string, unknown, RegExp]>([
   });
 });
 
-test("rows with dimensions are lists, and selections of them are set", async () => {
+test("rows with dimensions can be given as lists, and selections of them can be set", async () => {
   const array = await made("<i4", { shape: [0, 2, 2], dflt: 7 });
   await array.append([
     [
@@ -158,7 +158,7 @@ test("rows with dimensions are lists, and selections of them are set", async () 
   await expect(array.set([0, 0], [1, 2, 3])).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
 });
 
-test("columns are read without the others, added, renamed and deleted, each under one commit", async () => {
+test("columns are read without the others, added, renamed and deleted, each in one commit", async () => {
   const store = new MemoryStore();
   const array = await createArray(store, "", {
     dtype: [
@@ -244,7 +244,7 @@ test("[FJ-08] [FJ-09] attributes keep their text, and floats stay floats for Pyt
   expect(await text()).toBe('{"a": 1e3, "c": 5}\n');
 });
 
-test("attributes are set and deleted at once, and kept through everything else", async () => {
+test("attributes are set and deleted at once, and survive everything else", async () => {
   const store = new MemoryStore();
   const array = await createArray(store, "", { dtype: "<i4", attrs: { a: 1, b: "x" } });
   await array.setAttributes({ a: undefined, c: [1, { d: null }] });

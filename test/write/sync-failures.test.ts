@@ -76,7 +76,7 @@ describe.runIf(process.platform === "linux").each([
   ["an array changed in place", {}, { modify: "in-place" }],
   ["an array that is a Zarr array", { zarr: true }, {}],
 ] as const)("%s", (_name, creation, opening) => {
-  test("has no flush that succeeds after a sync that failed, unless all of it is written again", async () => {
+  test("has no successful flush after a failed sync, unless all data are written again", async () => {
     const sound = join(folder(), "a");
     expect(await writeDespite(sound, NEVER, creation, opening)).toEqual({ failed: undefined, failures: [] });
     const whole = await read(sound);
@@ -99,7 +99,7 @@ describe.runIf(process.platform === "linux").each([
 });
 
 test.runIf(process.platform === "linux")(
-  "a Zarr array that was written into has one flush that fails, and none that succeeds after it",
+  "a Zarr array that was written to has one flush that fails, and none that succeeds after it",
   async () => {
     const root = folder();
     const layout = { shape: [64], dataType: "int32", chunkShape: [8], shardShape: [32] };
@@ -116,7 +116,7 @@ test.runIf(process.platform === "linux")(
 );
 
 test.runIf(process.platform === "linux")(
-  "a Zarr array whose shard has its name and is not durable has no flush that succeeds",
+  "a Zarr array whose shard is published but not durable has no successful flush",
   async () => {
     const layout = { shape: [64], dataType: "int32", chunkShape: [8], shardShape: [32] };
     const array = await createZarr(new FileStore(folder()), "a", layout);

@@ -62,7 +62,7 @@ async function write(store: MemoryStore, changes: object = {}, encoder?: ChunkEn
   return (await store.get("c/0")) ?? new Uint8Array();
 }
 
-test("chunks that are encoded one after the other are made in the store's memory; those left out leave no gap", async () => {
+test("chunks encoded in a row are made in the store's memory; those left out leave no gap", async () => {
   const store = new RoomyStore();
   const bytes = await write(store, {}, encodeHere);
   expect(Buffer.compare(bytes, await write(new MemoryStore()))).toBe(0);
@@ -74,14 +74,14 @@ test.each([
   ["several at a time: nobody knows where the one before ends", {}, { ...encodeHere, parallel: 4 }],
   ["with the index in front, whose length is known last", { indexLocation: "start" }, undefined],
   ["by other codecs", { codecs: [LITTLE, { name: "gzip", configuration: { level: 1 } }] }, undefined],
-] as const)("other shards ask for no room: %s", async (_, changes, encoder) => {
+] as const)("other shards ask for no memory: %s", async (_, changes, encoder) => {
   const store = new RoomyStore();
   const bytes = await write(store, changes, encoder);
   expect(Buffer.compare(bytes, await write(new MemoryStore(), changes))).toBe(0);
   expect(store.asked).toBe(0);
 });
 
-test("a result that is not begun ahead is begun when it is asked for", async () => {
+test("a result that was not started ahead is started on request", async () => {
   const log: string[] = [];
   const results = mapAhead([1, 2, 3], 0, async (item) => {
     log.push(`begin ${item}`);

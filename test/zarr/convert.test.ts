@@ -44,7 +44,7 @@ async function makeV2(): Promise<MemoryStore> {
   return store;
 }
 
-test("Zarr v2 becomes v3: payloads, values, attributes, fill values, names of dimensions, consolidated metadata", async () => {
+test("Zarr v2 becomes v3: payloads, values, attributes, fill values, dimension names, consolidated metadata", async () => {
   const store = await makeV2();
   const root = await openZarr(store, "s");
   const plan = await planOne(root);
@@ -95,7 +95,7 @@ test.each(rows)("$path becomes Zarr v3 with its values", async (row) => {
   expect(to.attrs).toEqual(row.attrs);
 });
 
-test("what cannot be copied is refused before anything is written, if so told", async () => {
+test("arrays that cannot be copied are refused before anything is written, if requested", async () => {
   const store = await makeV2();
   await store.put("s/g/f/.zarray", json({ ...base, compressor: { id: "zlib", level: 1 } }));
   const root = await openZarr(store, "s");
@@ -109,7 +109,7 @@ test("what cannot be copied is refused before anything is written, if so told", 
   expect(await keysOf(target)).toEqual([]);
 });
 
-test("a copy that was broken off is gone on with, by the same source only, and a finished one is not replaced", async () => {
+test("an interrupted copy is resumed, but only from the same source, and a finished one is not replaced", async () => {
   const store = await makeV2();
   const root = await openZarr(store, "s");
   const target = new MemoryStore();
@@ -139,7 +139,7 @@ test("a copy that was broken off is gone on with, by the same source only, and a
   });
 });
 
-test("the command converts a hierarchy of the transformer, says before what it would do, and refuses what is for archives", async () => {
+test("the command converts a transformer hierarchy, says before what it would do, and refuses options for archives", async () => {
   const folder = temporaryFolder();
   const source = join(corpusFolder, "zarr3-transformer", "u2-dot-group");
   const target = join(folder, "new.zarr");
@@ -155,7 +155,7 @@ test("the command converts a hierarchy of the transformer, says before what it w
   expect((await runCli(["verify", target])).code).toBe(0);
 });
 
-test("an array whose verification fails does not look finished", async () => {
+test("an array whose verification fails does not look complete", async () => {
   const store = new MemoryStore();
   await store.put("s/.zarray", json({ ...base, shape: [1000], chunks: [1000] }));
   const chunk = Uint8Array.from(await encode(new Uint8Array(2000), { typesize: 2 }));

@@ -20,7 +20,7 @@ test("the corpus has 11 archives of Zarr", () => {
 });
 
 describe.each(rows)("$path", (row) => {
-  test("dialect, dtype, shape and attributes are those of the manifest", async () => {
+  test("dialect, dtype, shape and attributes match the manifest", async () => {
     const array = await openRow(row);
     expect(array.dialect).toBe(row.dialect === "zarr3-transformer" ? "zarr3-transformer" : "zarr3");
     expect(formatDType(array.dtype)).toEqual(row.dtype);
@@ -40,7 +40,7 @@ describe.each(rows)("$path", (row) => {
     ).toBe(row.sha256);
   });
 
-  test("the first and last values are those of the manifest", async () => {
+  test("the first and last values match the manifest", async () => {
     const array = await openRow(row);
     const { data } = (await array.get()) as ArraySlice;
     const values = toJsonValues(data, array.dtype);
@@ -62,7 +62,7 @@ describe.each(rows)("$path", (row) => {
   });
 });
 
-test("[FK-01] [FK-02] the groups of a hierarchy of zarr 2.18 tell their members, those without a document too", async () => {
+test("[FK-01] [FK-02] the groups of a zarr 2.18 hierarchy list their members, also those without a document", async () => {
   const row = rows.find(({ path }) => path.endsWith("u2-dot-group"));
   const root = await openZarr(new FileStore(row?.file ?? ""));
   if (root.kind !== "group") throw new Error("the root is no group");

@@ -38,7 +38,7 @@ async function encodedWith(codecs: CustomCodecs): Promise<unknown> {
 test.each([
   ["chunks", {}],
   ["inner chunks of shards", { shardShape: [80] }],
-])("encode and decode the %s of an array, and resize with it", async (_, shards) => {
+])("custom codecs encode and decode the %s of an array, and resize with it", async (_, shards) => {
   const store = new MemoryStore();
   const settings = { format: "zarr", dtype: "<i4", chunkShape: [40], codecs: [BYTES, ADD] } as const;
   const array = await create(store, "", { ...settings, ...shards, customCodecs, data: VALUES });
@@ -52,7 +52,7 @@ test.each([
   expect(await valuesOf(store, { customCodecs })).toEqual(VALUES);
 });
 
-test("are those of one handle alone: elsewhere the codec is refused by its name, with what to do", async () => {
+test("custom codecs apply to one handle only: elsewhere the codec is refused by name, with what to do", async () => {
   const store = new MemoryStore();
   const settings = { format: "zarr", dtype: "<i4", chunkShape: [40], codecs: [BYTES, ADD] } as const;
   await (await create(store, "", { ...settings, customCodecs, data: VALUES })).close();
@@ -64,7 +64,7 @@ test("are those of one handle alone: elsewhere the codec is refused by its name,
   await array.close();
 });
 
-test("read compressors and filters of version 2, and take the place of those that are known", async () => {
+test("custom codecs read compressors and filters of version 2, and replace known ones", async () => {
   const store = new MemoryStore();
   const encoded = new Uint8Array(VALUES.buffer).map((byte) => byte + 5 + 1);
   const document = {
@@ -82,7 +82,7 @@ test("read compressors and filters of version 2, and take the place of those tha
 const plusOne = (bytes: Uint8Array): Uint8Array => bytes.map((byte) => byte + 1);
 const minusOne = (bytes: Uint8Array): Uint8Array => bytes.map((byte) => byte - 1);
 
-test("of numcodecs are taken as they are", async () => {
+test("custom codecs of numcodecs are accepted unchanged", async () => {
   const store = new MemoryStore();
   const codecs = [BYTES, { name: "numcodecs.lz4", configuration: { acceleration: 1 } }];
   const settings = { format: "zarr", dtype: "<i4", codecs, customCodecs: { "numcodecs.lz4": LZ4 } } as const;
@@ -97,12 +97,12 @@ test.each([
   ["LIMIT", /more bytes than the chunk has/, () => new Uint8Array(161)],
   ["BAD_ARGUMENT", /did not decode to a Uint8Array/, () => "text" as unknown as Uint8Array],
   ["BAD_FIELD", /160/, () => new Uint8Array(159)],
-])("that do something else are an error: %s", async (code, message, decode) => {
+])("custom codecs that return something else are an error: %s", async (code, message, decode) => {
   const bad = { "example.add": { fromConfig: () => ({ encode: plusOne, decode }) } };
   await expect(encodedWith(bad)).rejects.toMatchObject({ code, message: expect.stringMatching(message) });
 });
 
-test("work beside threads, which encode whole shards of other arrays", async () => {
+test("custom codecs work alongside threads, which encode whole shards of other arrays", async () => {
   const path = `${temporaryFolder()}/array.zarr`;
   const data = Int32Array.from({ length: 1 << 16 }, (_, i) => i);
   const shape = { chunkShape: [1 << 10], shardShape: [1 << 12] };

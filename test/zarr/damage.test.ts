@@ -86,7 +86,7 @@ describe("an index", () => {
     });
   });
 
-  test("[FH-02] with any bit changed is refused by its crc32c", async () => {
+  test("[FH-02] with any changed bit is refused by its crc32c", async () => {
     const shard = await shardOf(whole);
     for (let at = 32; at < shard.length; at++) {
       const damaged = shard.slice();
@@ -120,7 +120,7 @@ describe("an index", () => {
     await expect((await openZarrArray(store, "a")).get([0])).rejects.toMatchObject({ code: "TRUNCATED" });
   });
 
-  test("at the start does not let chunks lie in it", async () => {
+  test("at the start does not let chunks overlap it", async () => {
     const layout = { ...DEFAULT_INDEX, location: "start" } as const;
     const index = await encodeShardIndex([entry(60, 8), undefined, undefined, undefined], [4], layout);
     const shard = new Uint8Array(index.length + 8);
@@ -134,7 +134,7 @@ describe("an index", () => {
 });
 
 test.each(Object.entries(SPECIFICATIONS))(
-  "[FH-03] any byte lost or changed ends in an error or the right values: %s",
+  "[FH-03] any lost or changed byte gives an error or the right values: %s",
   async (_, spec) => {
     const store = new MemoryStore();
     const array = await createZarr(store, "", spec);
@@ -238,20 +238,20 @@ describe("a document", () => {
     });
   });
 
-  test("that says it may be ignored is", async () => {
+  test("that says it may be ignored is ignored", async () => {
     const store = new MemoryStore();
     const document = { ...good, novelty: { must_understand: false } };
     await store.put("zarr.json", new TextEncoder().encode(JSON.stringify(document)));
     expect((await openZarrArray(store)).shape).toEqual([8]);
   });
 
-  test("is there, or it is told that there is none", async () => {
+  test("exists, or its absence is reported", async () => {
     await expect(openZarr(new MemoryStore(), "nothing/here")).rejects.toMatchObject({ code: "NOT_FOUND" });
     await expect(openZarr(new FileStore("/nonexistent"), "x")).rejects.toMatchObject({ code: "NOT_FOUND" });
   });
 });
 
-test("a result that does not fit in memory is refused, and single values of it are read", async () => {
+test("a result that does not fit in memory is refused, but single values of it can be read", async () => {
   const store = new MemoryStore();
   const array = await createZarr(store, "", { ...base, shape: [2 ** 50], shardShape: [1024] });
   await expect(array.get()).rejects.toMatchObject({ code: "LIMIT" });
@@ -265,7 +265,7 @@ test("a result that does not fit in memory is refused, and single values of it a
   await expect(huge.set([0], 1)).rejects.toMatchObject({ code: "LIMIT" });
 });
 
-describe("verify reads all that is stored, also what lies outside of the array", () => {
+describe("verify reads everything stored, also what is outside the array", () => {
   test.each([
     ["of a chunk at the array's edge", 6, 1],
     ["of a chunk that lies outside as a whole", 8, 2],
@@ -300,7 +300,7 @@ describe("verify reads all that is stored, also what lies outside of the array",
   });
 });
 
-test("a fill value is asked for every field, also for one whose name every object knows", async () => {
+test("a fill value is required for every field, also for one whose name every object has", async () => {
   const store = new MemoryStore();
   const document = {
     ...{ zarr_format: 2, shape: [3], chunks: [3], dtype: [["constructor", "<i4"]], compressor: null },
@@ -317,7 +317,7 @@ test.each([
   ["from memory", false],
   ["from a disk", true],
 ])(
-  "[FH-04] a Blosc chunk with more bytes behind it is refused also where a part of it is read, %s",
+  "[FH-04] a Blosc chunk followed by more bytes is refused also when a part of it is read, %s",
   async (_, isOnDisk) => {
     const folder = temporaryFolder();
     const store = isOnDisk ? new FileStore(folder) : new MemoryStore();

@@ -196,7 +196,7 @@ test.each(CASES)(
   },
 );
 
-test("an index that is damaged gives what an earlier one names, and what was written since is said to be gone", async () => {
+test("a damaged index gives what an earlier one names, and what was written since is reported as lost", async () => {
   const store = new MemoryStore();
   const spec = { shape: [4], dataType: "int32", chunkShape: [1], shardShape: [4], fillValue: 0 } as const;
   const array = await createZarr(store, "a", spec, { strategy: "append" });
@@ -221,7 +221,7 @@ test("an index that is damaged gives what an earlier one names, and what was wri
   ]);
 });
 
-test("of a group, each array is read and repaired by itself, and a damaged document is named", async () => {
+test("each array of a group is read and repaired on its own, and a damaged document is named", async () => {
   const first = await made({});
   const image: Image = new Map([
     ["zarr.json", new TextEncoder().encode('{"zarr_format":3,"node_type":"group"}')],

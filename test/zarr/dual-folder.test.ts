@@ -22,7 +22,7 @@ const refusal = (name: string): object => ({
   message: expect.stringMatching(/superchunk set.*superchunk convert/s),
 });
 
-test("a linked array is not written to as Zarr, by a path or a store; unlinked it is an archive, and no Zarr array is made in it", async () => {
+test("a linked array cannot be written as Zarr, by a path or a store; unlinked it is an archive, and no Zarr array is created in it", async () => {
   const root = join(makeFolder(), "prices");
   const array = await createArray(root, { dtype: "<i4", chunklen: 4 });
   await array.append(Int32Array.from({ length: 10 }, (_, i) => i));
@@ -40,7 +40,7 @@ test("a linked array is not written to as Zarr, by a path or a store; unlinked i
   expect(fs.existsSync(join(root, "zarr.json"))).toBe(false);
 });
 
-test("an array that keeps itself a Zarr array, and each of its columns, is not written to as Zarr", async () => {
+test("an array that keeps itself a Zarr array, and each of its columns, cannot be written as Zarr", async () => {
   const root = join(makeFolder(), "live");
   const array = await createArray(root, { dtype: [["a", "<i4"]], shape: 5, chunklen: 4, zarr: true });
   await array.close();
@@ -53,7 +53,7 @@ test("an array that keeps itself a Zarr array, and each of its columns, is not w
   await expect(edit(join(root, "a"))).rejects.toMatchObject(refusal("meta/storage"));
 });
 
-test("a column of a linked table, and the folder of a linked file, are not written to as Zarr", async () => {
+test("a column of a linked table, and the folder of a linked file, cannot be written as Zarr", async () => {
   const folder = makeFolder();
   const dtype = parseDType("<i4", "test");
   await createTable(new FileStore(join(folder, "table")), "", [

@@ -41,7 +41,7 @@ async function makeStore(spec: object = {}): Promise<MemoryStore> {
 const ranges = (log: readonly string[]): number =>
   log.filter((call) => /^(get|getRange|readInto\w*) /.test(call)).length;
 
-test("an index is read once for each shard, then no more than the joined ranges, and no more than what they hold", async () => {
+test("reads the index once per shard, then at most the joined ranges and the bytes in them", async () => {
   const { store, counts, reset } = withCounting(await makeStore());
   const array = await openZarrArray(store, "", { maxGap: 0 });
   reset();
@@ -59,7 +59,7 @@ test("an index is read once for each shard, then no more than the joined ranges,
   expect(counts.bytesRead).toBe(20 * 16 + 4 + 8 * 4);
 });
 
-test("indexes are kept up to a bound, those used last the longest", async () => {
+test("indexes are kept up to a limit, the most recently used the longest", async () => {
   const { store, counts, reset } = withCounting(await makeStore({ shardShape: [1000] }));
   // Two indexes of ten entries: the third takes the place of the one that was not used.
   const array = await openZarrArray(store, "", { cachedEntries: 20 });
@@ -77,7 +77,7 @@ test("indexes are kept up to a bound, those used last the longest", async () => 
   }
 });
 
-test("ranges that are near are fetched together, those that are far are not", async () => {
+test("nearby ranges are fetched together, distant ones are not", async () => {
   const { store, counts, reset } = withCounting(await makeStore({ codecs: [LITTLE, { name: "crc32c" }] }));
   for (const [maxGap, requests] of [
     [0, 10],
@@ -91,7 +91,7 @@ test("ranges that are near are fetched together, those that are far are not", as
   }
 });
 
-test("parts of uncompressed chunks that are near are fetched together, as far as maxGap says", async () => {
+test("nearby parts of uncompressed chunks are fetched together, up to maxGap", async () => {
   const { store, counts, reset } = withCounting(await makeStore());
   for (const [maxGap, requests, bytes] of [
     [0, 20, 20 * 4],
@@ -106,7 +106,7 @@ test("parts of uncompressed chunks that are near are fetched together, as far as
   }
 });
 
-test("of a large Blosc chunk only the blocks that are wanted are read", async () => {
+test("only the needed blocks of a large Blosc chunk are read", async () => {
   const memory = new MemoryStore();
   const written = await createZarr(memory, "", {
     shape: [400_000],
@@ -132,7 +132,7 @@ test("of a large Blosc chunk only the blocks that are wanted are read", async ()
   expect(counts.bytesRead).toBeLessThan(70_000);
 });
 
-test("a shard that is replaced between two reads is read anew, and never with the index of the old one", async () => {
+test("a shard that is replaced between two reads is read again, and never with the old index", async () => {
   const memory = await makeStore();
   const reader = await openZarrArray(memory);
   expect(await reader.get([50])).toBe(50);
@@ -143,7 +143,7 @@ test("a shard that is replaced between two reads is read anew, and never with th
   expect(await reader.get([1500])).toBe(1500);
 });
 
-test("a shard that is replaced in the middle of a read gives the values of one version", async () => {
+test("a shard that is replaced during a read gives the values of one version", async () => {
   const memory = await makeStore();
   const other = await makeStore();
   const { openZarrWriter } = await import("../../src/zarr/write/create.ts");
@@ -184,7 +184,7 @@ test("appending to a shard costs the same for the first chunk and the last", asy
   expect(new Set(written)).toEqual(new Set([400 + 1000 * 16 + 4]));
 });
 
-test("with a decoder that has threads the same values are read, and errors name the entry", async () => {
+test("a decoder with threads reads the same values, and errors name the entry", async () => {
   const blosc = {
     name: "blosc",
     configuration: { cname: "lz4", clevel: 5, shuffle: "shuffle", typesize: 4, blocksize: 0 },
@@ -221,7 +221,7 @@ test("with a decoder that has threads the same values are read, and errors name 
   });
 });
 
-test("with an encoder that has threads the same shards are written", async () => {
+test("an encoder with threads writes the same shards", async () => {
   const blosc = {
     name: "blosc",
     configuration: { cname: "lz4", clevel: 5, shuffle: "shuffle", typesize: 4, blocksize: 0 },
@@ -243,7 +243,7 @@ test("with an encoder that has threads the same shards are written", async () =>
   expect(shards[1]).toEqual(shards[0]);
 });
 
-test("a read that begins behind a write finds it, also while another read of the same shard is under way", async () => {
+test("a read that starts after a write sees it, also while another read of the same shard is under way", async () => {
   const memory = new MemoryStore();
   let hold: Promise<void> | undefined;
   const store = new Proxy(memory, {

@@ -95,7 +95,7 @@ describe.each(Object.keys(KINDS) as (keyof typeof KINDS)[])("%s that cannot be r
   });
 });
 
-test.each([["c"], ["c/2"]])("a dead link in the place of a folder of chunks, %s, is told", async (key) => {
+test.each([["c"], ["c/2"]])("a dead link in place of a folder of chunks, %s, is reported", async (key) => {
   const root = temporaryFolder();
   const specification = { ...base, shape: [100, 100], chunkShape: [1, 1] };
   const array = await createZarr(new FileStore(root), "", specification);
@@ -107,7 +107,7 @@ test.each([["c"], ["c/2"]])("a dead link in the place of a folder of chunks, %s,
   expect(await runCli(["verify", root])).toMatchObject({ code: 3 });
 });
 
-test("a chunk that is not there costs one more question of a folder, and one that is there none", async () => {
+test("a missing chunk takes one more lookup of a folder, and an existing one none", async () => {
   const { array } = await make("chunks");
   const { store, counts, reset } = withCounting(array.store);
   const counted = await openZarrArray(store, "");

@@ -33,7 +33,7 @@ function run(words: string, folder: string, before = "", exported = ""): Promise
   return runModule(`${before}\n${prepared}\nexport { ${exported} };`);
 }
 
-test("there are no other examples than those that run here", () => {
+test("there are no other examples than those run here", () => {
   expect(examples.length).toBe(6);
 });
 

@@ -19,7 +19,7 @@ function withHeaderParts(member: Uint8Array): Uint8Array {
 const join = (...parts: readonly Uint8Array[]): Uint8Array => new Uint8Array(Buffer.concat(parts));
 
 describe("[FH-10] gzip", () => {
-  test("of any bytes in any members is what was packed, with and without room for it", async () => {
+  test("of any bytes in any members gives the original data, with and without a given size", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.tuple(fc.uint8Array({ maxLength: 300 }), fc.integer({ min: 0, max: 9 }), fc.boolean()), {
@@ -41,14 +41,14 @@ describe("[FH-10] gzip", () => {
     );
   });
 
-  test("of two equal members is twice the data, and more than is allowed is refused", async () => {
+  test("of two equal members is twice the data, and more than allowed is refused", async () => {
     const packed = join(gzipSync(data), gzipSync(data));
     expect(await stage.decode(packed, 10_000, false)).toEqual(join(data, data));
     await expect(stage.decode(packed, 5000, true)).rejects.toMatchObject({ code: "BAD_CHUNK" });
     await expect(stage.decode(packed, 9999, true)).rejects.toMatchObject({ code: "BAD_CHUNK" });
   });
 
-  test("with any byte of its streams, sums or sizes changed, or cut anywhere, is refused", async () => {
+  test("with any byte of its streams, checksums or sizes changed, or cut anywhere, is refused", async () => {
     const member = new Uint8Array(gzipSync(data.subarray(0, 300)));
     const packed = join(member, member);
     for (let at = 0; at < packed.length; at++) {
@@ -66,7 +66,7 @@ describe("[FH-10] gzip", () => {
     }
   });
 
-  test("is packed as other programs unpack it", async () => {
+  test("is written so that other programs can decompress it", async () => {
     const { gunzipSync } = await import("node:zlib");
     expect(new Uint8Array(gunzipSync(await stage.encode(data)))).toEqual(data);
   });

@@ -24,7 +24,7 @@ const rows = loadFixtures("zarr3-sharded", "zarr3-transformer", "zarr3-rectiline
   (row): row is ArrayFixture => row.kind === "array",
 );
 
-test.each(rows)("$path has its values, and says which chunks there are without a listing", async (row) => {
+test.each(rows)("$path has its values, and knows its chunks without a listing", async (row) => {
   const entries = readdirSync(row.file, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name))
@@ -67,7 +67,7 @@ async function entriesOf(
   );
 }
 
-test("a shard costs its size and its index once, then one request for each joined range", async () => {
+test("a shard takes one request for its size and index, then one for each joined range", async () => {
   server = await serveObjects(await entriesOf(await makeStore()));
   const array = await openZarrArray(new HttpStore(server.url), "", { maxGap: 0 });
   server.log.length = 0;
@@ -90,7 +90,7 @@ test("a shard that the server replaced is STALE, never read through the old inde
   expect(await (await openZarrArray(new HttpStore(server.url))).get([150])).toBe(150);
 });
 
-test("an element through zarrita's FetchStore costs at most twice the bytes and requests that zarrita needs", async () => {
+test("an element through zarrita's FetchStore takes at most twice the bytes and requests that zarrita needs", async () => {
   const memory = new MemoryStore();
   const written = await createZarr(memory, "", {
     shape: [1 << 20],

@@ -43,7 +43,7 @@ test.each([
   ["fixed", "end"],
   ["fixed", "start"],
 ] as const)(
-  "[FH-08] a write by %s that the disk has no room for leaves the shard as it was, index at the %s",
+  "[FH-08] a write by %s that the disk has no space for leaves the shard unchanged, index at the %s",
   async (strategy, indexLocation) => {
     const folder = makeFolder();
     const array = await createZarr(new FileStore(folder), "a", { ...spec, indexLocation });
@@ -115,7 +115,7 @@ test.each([
   ["fixed", "hard"],
   ["fixed", "symbolic"],
 ] as const)(
-  "[FH-08] a shard with a second name is not written into by %s: what is under the other name stays as it was (%s link)",
+  "[FH-08] a shard with a second name is not written to by %s: the file under the other name is unchanged (%s link)",
   async (strategy, kind) => {
     const folder = makeFolder();
     const array = await createZarr(new FileStore(folder), "a", spec, { strategy });

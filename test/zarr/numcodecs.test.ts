@@ -81,7 +81,7 @@ describe("chunks of numcodecs", () => {
     expect(part).toEqual(new Uint8Array(Buffer.concat(items)));
   });
 
-  test("[FH-07] each codec from bytes to bytes is read as the compressor too, behind the filters", async () => {
+  test("[FH-07] each bytes-to-bytes codec is read as the compressor too, after the filters", async () => {
     const compressors: string[] = [];
     for (const [name, chunk] of CASES) {
       const last = chunk.filters.at(-1);
@@ -112,7 +112,7 @@ describe("chunks of numcodecs", () => {
   });
 
   test.each(CASES)(
-    "damaged, they are an error that names the chunk, or the same size: %s",
+    "that are damaged give an error that names the chunk, or the same size: %s",
     async (_, chunk) => {
       const store = await version2(chunk);
       const array = await openZarrArray(store, "a", { immutable: true });
@@ -153,7 +153,7 @@ describe("chunks of numcodecs", () => {
 
 const WRITTEN = new Set(["shuffle", "blosc", "gzip", "zlib", "zstd"]);
 
-test("arrays with filters that are only read are not opened for writing, and those with shuffle are", async () => {
+test("arrays with read-only filters are not opened for writing, and those with shuffle are", async () => {
   for (const [, chunk] of CASES) {
     const store = await version2(chunk);
     const ids = chunk.filters.map(({ id }) => id);
@@ -165,7 +165,7 @@ test("arrays with filters that are only read are not opened for writing, and tho
   }
 });
 
-test("variable-length strings are refused by what they are", async () => {
+test("variable-length strings are refused by name", async () => {
   const store = new MemoryStore();
   const document = { zarr_format: 2, shape: [1], chunks: [1], dtype: "|O", order: "C", compressor: null };
   await store.put(".zarray", json({ ...document, fill_value: "", filters: [{ id: "vlen-utf8" }] }));

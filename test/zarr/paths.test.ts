@@ -51,7 +51,7 @@ function openAt(path: string): ReturnType<typeof openZarrArray> {
   return openZarrArray(new FileStore(path), "", { decoder });
 }
 
-test("an array that is written at a path reads back there, and is written to by who opens it again", async () => {
+test("an array written at a path reads back there, and can be opened again and written to", async () => {
   const array = await openAt(join(folder, "a"));
   expect(((await array.get()) as ArraySlice).data).toEqual(values);
   const other = join(folder, "other");
@@ -113,7 +113,7 @@ test("reading into shared memory, a damaged chunk is the same error as without t
   expect(String(found[0])).toBe(String(found[1]));
 });
 
-test("a target of another size is refused before anything is read", async () => {
+test("a target of the wrong size is refused before anything is read", async () => {
   const memory = new MemoryStore();
   await createIn(memory, "", specification);
   const { store, counts, reset } = withCounting(memory);

@@ -33,14 +33,14 @@ async function storeWith(document: Readonly<Record<string, JsonValue>>): Promise
   return store;
 }
 
-describe.each([2 ** 30, 2 ** 40, 2 ** 50])("of a chunk of %d items", (length) => {
+describe.each([2 ** 30, 2 ** 40, 2 ** 50])("a chunk of %d items", (length) => {
   test.each([
     ["no stage", []],
     ["gzip", [GZIP]],
     ["zstd", [ZSTD]],
     ["blosc", [BLOSC]],
     ["blosc behind gzip", [GZIP, BLOSC]],
-  ])("with %s, stored bytes that hold fewer are damage, in few bytes of memory", async (_, stages) => {
+  ])("with %s: stored bytes that hold fewer are damage, and take little memory", async (_, stages) => {
     const store = await storeWith({ chunk_grid: regular(length), codecs: [LITTLE, ...stages] });
     await store.put("a/c/0", Uint8Array.of(0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0));
     const array = await openZarrArray(store, "a");
@@ -55,7 +55,7 @@ describe.each([2 ** 30, 2 ** 40, 2 ** 50])("of a chunk of %d items", (length) =>
     });
   });
 
-  test("a shard of as many inner chunks is not written, and of what is missing only the array's part is listed", async () => {
+  test("in inner chunks: such a shard is not written, and only the array's own missing chunks are listed", async () => {
     const store = await storeWith({ chunk_grid: regular(length), codecs: [sharded(4)] });
     const array = await openZarrArray(store, "a");
     const missing = [];
@@ -73,7 +73,7 @@ describe.each([2 ** 30, 2 ** 40, 2 ** 50])("of a chunk of %d items", (length) =>
   });
 });
 
-test("the chunks that are missing of an array of any length are listed one by one", async () => {
+test("the missing chunks of an array of any length are listed one by one", async () => {
   const store = await storeWith({
     shape: [2 ** 50],
     chunk_grid: regular(2 ** 50),
@@ -83,7 +83,7 @@ test("the chunks that are missing of an array of any length are listed one by on
   expect(first.value).toMatchObject({ start: [0], slot: 0 });
 });
 
-test("the unequal chunks of all axes together are bounded, not those of each", async () => {
+test("the number of unequal chunks is limited over all axes together, not for each axis", async () => {
   const axis: JsonValue = [[1, 6_000_000]];
   const document = (axes: number): Readonly<Record<string, JsonValue>> => ({
     shape: new Array<number>(axes).fill(1),
@@ -99,7 +99,7 @@ test("the unequal chunks of all axes together are bounded, not those of each", a
   expect((await openZarrArray(await storeWith(document(1)), "a")).shape).toEqual([1]);
 });
 
-test("a new chunk never takes the place of an entry without bytes, where another chunk may lie", () => {
+test("a new chunk never takes the place of an entry without bytes, where another chunk may be stored", () => {
   const layout = { location: "end", endian: "little", checksums: 1, order: undefined } as const;
   const entries = [
     { offset: 0, nbytes: 40 },

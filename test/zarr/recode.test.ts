@@ -90,7 +90,7 @@ test.each([
   else expect(Buffer.from(stored)).toEqual(bigEndian(CHUNKS["0.1"]));
 });
 
-test("a damaged chunk ends the conversion with its place, and without it nothing is converted", async () => {
+test("a damaged chunk ends the conversion with its place, and otherwise nothing is converted", async () => {
   const store = await makeV2("a", ZLIB);
   const bytes = (await store.get("a/0.1")) ?? new Uint8Array();
   await store.put("a/0.1", bytes.subarray(0, bytes.length - 6));
@@ -101,7 +101,7 @@ test("a damaged chunk ends the conversion with its place, and without it nothing
   expect(await target.stat("z/zarr.json")).toBeUndefined();
 });
 
-test("big-endian complex numbers are turned, and their fill value is kept", async () => {
+test("big-endian complex numbers are byte-swapped, and their fill value is kept", async () => {
   const store = new MemoryStore();
   const document = {
     ...{ zarr_format: 2, shape: [4], chunks: [2], dtype: ">c16", order: "C" },
@@ -136,7 +136,7 @@ test("dates without a fill value read as zero before and after, and bytes keep t
   }
 });
 
-test("Zarr nodes beside archives become one hierarchy, and one that is refused does not stop the others", async () => {
+test("Zarr nodes next to archives become one hierarchy, and a refused one does not stop the others", async () => {
   const folder = temporaryFolder();
   const put = async (key: string, bytes: Uint8Array): Promise<void> => {
     await mkdir(dirname(join(folder, key)), { recursive: true });
@@ -177,7 +177,7 @@ test("Zarr nodes beside archives become one hierarchy, and one that is refused d
   expect(refused.err).toContain("recoding is not allowed");
 });
 
-test("shards of the transformer are recoded chunk by chunk: values, missing chunks, and a run that was broken off", async () => {
+test("transformer shards are recoded chunk by chunk: values, missing chunks, and an interrupted run", async () => {
   const store = new MemoryStore();
   const from = await createTransformerArray(store, "", "a", {
     ...{ shape: [20], dataType: "<i4", chunkShape: [3], chunksPerShard: [4], fillValue: 9 },

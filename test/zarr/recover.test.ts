@@ -54,7 +54,7 @@ describe.each([
   ["shards in the shard, whose indexes are not its own", { codecs: [nested([LITTLE])] }],
   ["chunks of nothing but ones", { dataType: "int32", codecs: [LITTLE], fillValue: 5 }],
 ])("an index at the end: %s", (_, extra) => {
-  test("[FH-08] an append that is cut anywhere is undone to the last bit of values", async () => {
+  test("[FH-08] an append that is cut anywhere is undone, and all earlier values are exact", async () => {
     const { store, array, before, after } = await appended(extra);
     await store.put(KEY, before);
     const values = await valuesIn(store);
@@ -79,14 +79,14 @@ describe.each([
     expect((await array.verify()).ok).toBe(true);
   });
 
-  test("one that is whole stays as it is", async () => {
+  test("a complete append stays", async () => {
     const { store, array, after } = await appended(extra);
     expect(await recoverShard(array, [0, 0])).toMatchObject({ size: after.length, dropped: 0 });
     expect(await store.get(KEY)).toEqual(after);
   });
 });
 
-test("what cannot be known is refused, and the shard stays as it is", async () => {
+test("a shard whose state cannot be known is refused and left unchanged", async () => {
   // Four chunks inside of each of four: the index of the last one would do for the shard's own.
   const twins = { codecs: [nested([LITTLE, CRC], "end", [LITTLE, CRC], [3, 1])] };
   for (const extra of [{ indexLocation: "start" }, { indexCodecs: [LITTLE] }, twins]) {
@@ -111,7 +111,7 @@ test("what cannot be known is refused, and the shard stays as it is", async () =
   await expect(recoverShard(plain, [0, 0])).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
 });
 
-test("an array that has read the shard before reads it again after it is put right", async () => {
+test("an array that read the shard before reads it again after it is repaired", async () => {
   const { store, array, before, after } = await appended({});
   await store.put(KEY, before);
   const values = await valuesIn(store);
@@ -124,7 +124,7 @@ test("an array that has read the shard before reads it again after it is put rig
   expect(Array.from(data as Int32Array)).toEqual(values);
 });
 
-test("what is no position of the grid is refused", async () => {
+test("an invalid position of the grid is refused", async () => {
   const { array } = await appended({});
   for (const position of [[], [0], [1, 0], [0, -1], [0, 0, 0], [0.5, 0]]) {
     await expect(recoverShard(array, position)).rejects.toMatchObject({

@@ -48,7 +48,7 @@ test("[FH-09] inner chunks written in any order are all there when the shard is 
   expect(await array.get([7, 0])).toBe(6);
 });
 
-test("[FH-09] workers with stores of their own fill one shard at the same time, in any order, with chunks of any size", async () => {
+test("[FH-09] workers with separate stores fill one shard concurrently, in any order, with chunks of any size", async () => {
   const folder = temporaryFolder();
   const array = await createZarr(new FileStore(folder), "", {
     ...specification,
@@ -92,7 +92,7 @@ test("[FH-09] workers with stores of their own fill one shard at the same time, 
   );
 });
 
-test("a chunk larger than its slot, a slot that is not there, and an index at the end are refused", async () => {
+test("a chunk larger than its slot, a missing slot, and an index at the end are refused", async () => {
   const store = new MemoryStore();
   const array = await createZarr(store, "", specification);
   const reservation = await reserveShard(array, [0, 0], 10);
@@ -106,7 +106,7 @@ test("a chunk larger than its slot, a slot that is not there, and an index at th
   await expect(reserveShard(other, [0, 0])).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
 });
 
-test("[FH-09] what contradicts a reservation is refused, and no shard gets a name", async () => {
+test("[FH-09] whatever contradicts a reservation is refused, and no shard is published", async () => {
   const store = new MemoryStore();
   const array = await createZarr(store, "", specification);
   const refused = (field: string) => ({ code: "BAD_ARGUMENT", details: { field } });
@@ -134,7 +134,7 @@ test("[FH-09] what contradicts a reservation is refused, and no shard gets a nam
   expect(await (await openZarrArray(store, "")).get([4, 4])).toBe(0);
 });
 
-test("a strategy, an order, a limit and a gap that are none are refused before anything is written", async () => {
+test("an invalid strategy, order, limit or gap is refused before anything is written", async () => {
   const store = new MemoryStore();
   const array = await createZarr(store, "", specification);
   for (const [field, wrong] of [

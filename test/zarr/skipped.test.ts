@@ -56,7 +56,7 @@ async function makeFolder(): Promise<string> {
   return folder;
 }
 
-test("arrays of a group that cannot be converted are left out, if so asked, with nothing of them at the destination", async () => {
+test("on request, arrays of a group that cannot be converted are left out, with nothing of them at the destination", async () => {
   const root = await openZarr(await makeStore(), "g");
   const target = new MemoryStore();
   await expect(convert(root, { store: target, path: "z" })).rejects.toMatchObject({ code: "BAD_FIELD" });
@@ -84,7 +84,7 @@ test("arrays of a group that cannot be converted are left out, if so asked, with
   ]);
 });
 
-test("where no array of a group can be converted, the first reason ends it, and nothing is written", async () => {
+test("if no array of a group can be converted, the first reason ends the conversion, and nothing is written", async () => {
   const store = new MemoryStore();
   for (const key of [".zgroup", "names/.zarray"]) await store.put(key, OBJECTS[key] ?? text(""));
   const target = new MemoryStore();
@@ -96,7 +96,7 @@ test("where no array of a group can be converted, the first reason ends it, and 
   expect(await keysOf(target)).toEqual([]);
 });
 
-test("the command goes on past them, names each, and ends with the code of the worst; a group in a folder does the same", async () => {
+test("the command skips them, names each, and ends with the worst code; a group in a folder does the same", async () => {
   const folder = await makeFolder();
   const report = join(folder, "report.json");
   const alone = await runCli(["convert", join(folder, "in/g"), join(folder, "alone"), "--report", report]);
@@ -122,7 +122,7 @@ test("the command goes on past them, names each, and ends with the code of the w
   }
 });
 
-test("numbers of attributes that JSON does not have become their names, and are told with their attribute", async () => {
+test("attribute numbers that JSON lacks become their names, and are reported with their attribute", async () => {
   const result = await convert(
     await openZarr(await makeStore(), "g"),
     { store: new MemoryStore(), path: "z" },

@@ -12,7 +12,7 @@ const json = (value: object): Uint8Array => new TextEncoder().encode(JSON.string
 const part = (start: number, stop: number) => ({ start, stop, step: 1 });
 
 test.each(Object.entries(SPECIFICATIONS))(
-  "of %s the missing chunks are counted as they are listed",
+  "the missing chunks of %s are counted as they are listed",
   async (_, specification) => {
     const store = new MemoryStore();
     const array = await createZarr(store, "a", specification);
@@ -37,7 +37,7 @@ async function makeSparse(): Promise<MemoryStore> {
   return store;
 }
 
-test("a conversion of an array of 2^40 chunks is compared by what is stored, and every stored value counts", async () => {
+test("a conversion of an array of 2^40 chunks is compared by its stored chunks, and every stored value counts", async () => {
   const store = await makeSparse();
   const source = await openZarrArray(store, "s");
   expect(await source.countMissing()).toBe(2 ** 40 - 4);

@@ -40,7 +40,7 @@ test.each([
     "chunkGrid",
     "lengths of together at least 10",
   ],
-])("%j is refused as the argument that it is", async (change, field, expected) => {
+])("%j is refused as a wrong argument", async (change, field, expected) => {
   expect(await refusal(change)).toMatchObject({ code: "BAD_ARGUMENT", details: { field, expected } });
 });
 
@@ -49,13 +49,13 @@ test.each([
   [{ codecs: [LITTLE, { name: "lz99" }] }, "codecs"],
   [{ shardShape: [4, 4], indexCodecs: [{ name: "gzip" }] }, "indexCodecs"],
 ] satisfies readonly (readonly [Record<string, JsonValue>, string])[])(
-  "%j is not known here",
+  "%j is reported as unsupported",
   async (change, field) => {
     expect(await refusal(change)).toMatchObject({ code: "UNSUPPORTED", details: { field } });
   },
 );
 
-test("messages say which member, what was found and what was expected", async () => {
+test("messages give the member, the found and the expected value", async () => {
   expect(String(await refusal({ shardShape: [5, 2] }))).toMatchInlineSnapshot(
     `"SuperchunkError: the specification's chunkShape is wrong: as a document codecs.0.configuration.chunk_shape is [2,2]; expected a divisor of the outer chunk's shape [5,2] in each dimension. Nothing was made"`,
   );

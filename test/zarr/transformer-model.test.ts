@@ -84,7 +84,7 @@ function makeTransformer(inner: MemoryStore, separator: "/" | "."): ShardingTran
 }
 
 test.each(["/", "."] as const)(
-  "[FK-03] any calls leave what they leave in a map of keys, separator %s",
+  "[FK-03] any sequence of calls gives the same as a map of keys, separator %s",
   async (separator) => {
     const key = keysFor(separator);
     await fc.assert(
@@ -141,7 +141,7 @@ test.each(["/", "."] as const)(
   },
 );
 
-test("calls at once, of several stores on the same objects, lose nothing and mix nothing", async () => {
+test("concurrent calls, from several stores on the same objects, lose and mix nothing", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.uniqueArray(fc.tuple(keysFor("/"), value, fc.boolean()), {
@@ -195,7 +195,7 @@ test("calls at once, of several stores on the same objects, lose nothing and mix
   );
 });
 
-test("[FK-03] a number that no double has is no chunk's: it never is the key of another one", async () => {
+test("[FK-03] a number that no double can hold names no chunk, and is never the key of another one", async () => {
   const inner = new MemoryStore();
   const store = new ShardingTransformer(inner, { prefix: "a", chunksPerShard: [2], chunkCounts: [4] });
   await store.set(`a/c${2n ** 53n}`, Uint8Array.of(1));
@@ -204,7 +204,7 @@ test("[FK-03] a number that no double has is no chunk's: it never is the key of 
   expect(await store.get(`a/c${2n ** 53n + 1n}`)).toEqual(Uint8Array.of(2));
 });
 
-test("ranges and places that no value has are refused, and never reach into the next chunk", async () => {
+test("impossible ranges and places are refused, and never reach into the next chunk", async () => {
   const store = new ShardingTransformer(new MemoryStore(), {
     prefix: "a",
     chunksPerShard: [2],
@@ -235,7 +235,7 @@ test.each([
   [{ chunkCounts: [-1] }, "BAD_ARGUMENT", "chunkCounts"],
   [{ chunksPerShard: [2 ** 40] }, "LIMIT", "chunksPerShard"],
   [{ separator: "-" as "/" }, "BAD_ARGUMENT", "separator"],
-])("settings that contradict themselves are refused: %j", (change, code, field) => {
+])("contradictory settings are refused: %j", (change, code, field) => {
   const settings = { prefix: "a", chunksPerShard: [2], chunkCounts: [4], ...change };
   let error: unknown;
   try {

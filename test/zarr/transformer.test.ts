@@ -89,7 +89,7 @@ describe.each(["/", "."] as const)("a store of chunks with the separator %s", (s
     expect(await inner.get(`data/root/a/c0${separator}0`)).toBeUndefined();
   });
 
-  test("lists chunks in place of shards, below prefixes and folders", async () => {
+  test("lists chunks instead of shards, below prefixes and folders", async () => {
     const { store } = makeStore(separator);
     for (const [row, column] of [
       [0, 0],
@@ -226,7 +226,7 @@ test("an empty Bloscpack file becomes a transformer array without shards, which 
   }
 });
 
-test("a table becomes a group of transformer arrays; what cannot be copied is refused before anything is written", async () => {
+test("a table becomes a group of transformer arrays; one that cannot be copied is refused before anything is written", async () => {
   const table = await openArchive(findFixture("ctable/bcolz-daily-equities").file);
   if (table.kind !== "table") throw new TypeError(table.kind);
   const target = new MemoryStore();
@@ -255,7 +255,7 @@ test("a table becomes a group of transformer arrays; what cannot be copied is re
   expect(await empty.get("zarr.json")).toBeUndefined();
 });
 
-test("what was exported is read back and compared where asked; an array with other values is not left", async () => {
+test("exports are read back and compared on request, and an array with other values does not remain", async () => {
   const row = findFixture("carray/bcolz-f8-chunks");
   const archive = await openArchive(row.file);
   const sound = new MemoryStore();
@@ -288,7 +288,7 @@ test("what was exported is read back and compared where asked; an array with oth
   expect((await keysOf(sound)).filter((key) => key.startsWith("meta/"))).toEqual(["meta/root/a.array.json"]);
 });
 
-test("Python objects are refused by their name", async () => {
+test("Python objects are refused by name", async () => {
   const archive = await openArchive(findFixture("carray/bcolz-object").file);
   await expect(
     convert(archive, { store: new MemoryStore(), node: "a" }, { to: "zarr3-transformer" }),
@@ -352,7 +352,7 @@ test("[FK-06] an attribute that would be taken for filters is refused before any
   expect(await collect(target.list(""))).toEqual([]);
 });
 
-test("[FK-01] an entry document is written as zarr 2.18 writes it, and one of another encoding is refused", async () => {
+test("[FK-01] an entry document is written as by zarr 2.18, and one with another encoding is refused", async () => {
   const store = new MemoryStore();
   const spec = { shape: [4], dataType: "<i4", chunkShape: [2], chunksPerShard: [2] };
   await createTransformerArray(store, "", "a", spec);
@@ -419,7 +419,7 @@ const SHARDED_SCALAR = {
   "data/root/a/c0": bytes(7, ...new Array<number>(11).fill(0), 4, ...new Array<number>(7).fill(0)),
 };
 
-test("[FK-02] [FK-03] a shard of an array without dimensions is read and written as zarr 2.18 has it", async () => {
+test("[FK-02] [FK-03] a shard of an array without dimensions is read and written as by zarr 2.18", async () => {
   const store = new MemoryStore();
   const made = await createTransformerArray(store, "", "b", {
     shape: [],
@@ -440,7 +440,7 @@ test("[FK-02] [FK-03] a shard of an array without dimensions is read and written
   await expect(openZarrArray(store, "a")).rejects.toMatchObject({ code: "BAD_FIELD" });
 });
 
-test("a table with a damaged column leaves nothing where it was to go, and what was there before stays", async () => {
+test("a table with a damaged column leaves nothing at the destination, and what was there before stays", async () => {
   const { store: source } = await loadFolder(findFixture("ctable/bcolz-daily-equities").file);
   const table = await openIn(source);
   if (table.kind !== "table") throw new TypeError(table.kind);
@@ -466,7 +466,7 @@ test("a table with a damaged column leaves nothing where it was to go, and what 
   expect((await (await openZarrArray(target, "old/kept")).verify()).ok).toBe(true);
 });
 
-test("an attribute that is a whole float is still one after conversion", async () => {
+test("a whole-number float attribute is still a float after conversion", async () => {
   const store = new MemoryStore();
   for (const [key, text] of Object.entries(WRITTEN))
     await store.put(

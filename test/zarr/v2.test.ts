@@ -104,7 +104,7 @@ test.each([
   await expect(openZarr(store)).rejects.toMatchObject({ code, details: { field } });
 });
 
-test("a group with consolidated metadata tells its members where nothing can be listed, and reads no other documents", async () => {
+test("a group with consolidated metadata lists its members where nothing can be listed, and reads no other documents", async () => {
   const store = new MemoryStore();
   const group = { zarr_format: 2 };
   const metadata = {

@@ -74,7 +74,7 @@ test.each(CASES)(
   },
 );
 
-test("too few values, and values that the type does not have, are refused before anything is written", async () => {
+test("too few values, and values that the type cannot hold, are refused before anything is written", async () => {
   const store = new MemoryStore();
   const array = await createZarr(store, "", {
     shape: [4],

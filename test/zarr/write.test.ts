@@ -67,7 +67,7 @@ async function timesListed(array: ZarrArray): Promise<number[]> {
 }
 
 describe.each(Object.entries(SPECIFICATIONS))("%s", (_, spec: ZarrSpecification) => {
-  test("any writes and reads give what an array in memory gives, and every item is in one chunk", async () => {
+  test("any writes and reads match an array in memory, and every item is in one chunk", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(change, { minLength: 1, maxLength: 6 }),
@@ -130,7 +130,7 @@ function countChunks(array: WritableZarrArray): Promise<number> {
 }
 
 describe("a shard", () => {
-  test("[FH-08] holds no chunk of nothing but the fill value, unless asked for, and goes with its last chunk", async () => {
+  test("[FH-08] holds no all-fill chunk unless requested, and is removed with its last chunk", async () => {
     const store = new MemoryStore();
     const array = await createZarr(store, "", sharded);
     await array.set([0, 0], 5);
@@ -155,7 +155,7 @@ describe("a shard", () => {
     expect(await countChunks(array)).toBe(6);
   });
 
-  test("[FH-08] that is appended to keeps every byte that an earlier index named, and compacting drops what is unused", async () => {
+  test("[FH-08] that is appended to keeps every byte that an earlier index named, and compacting drops unused bytes", async () => {
     const store = new MemoryStore();
     const array = await createZarr(store, "", sharded, { strategy: "append" });
     const whole = [
@@ -190,7 +190,7 @@ describe("a shard", () => {
     expect(await array.get([3, 4])).toBe(9);
   });
 
-  test("written by several at once loses nothing: whoever is slower writes on top of the other", async () => {
+  test("written to concurrently loses nothing: the slower writer adds to the faster one's result", async () => {
     const store = new MemoryStore();
     await createZarr(store, "", sharded);
     // Two stores on the same objects, so that nothing but the objects' versions tells them of one another.

@@ -28,7 +28,7 @@ const rows = loadFixtures("zarr3-sharded", "zarr3-transformer", "zarr3-rectiline
   (row): row is ArrayFixture => row.kind === "array",
 );
 
-test.each(rows)("zarrita reads $path as we do", async (row) => {
+test.each(rows)("zarrita reads $path as this library does", async (row) => {
   const array = await openZarrArray(new FileStore(row.file), row.arrayPath);
   const seen = await zarr.open.v3(zarr.root(zarritaStore(array)), { kind: "array" });
   const { data } = await zarr.get(seen);
@@ -87,7 +87,7 @@ test.each([
   expect(array.shardShape).toEqual([8, 14]);
 });
 
-test("a fill value that zarrita reads inexactly is asked for, not guessed", async () => {
+test("a fill value that zarrita reads inexactly is required from the caller, not guessed", async () => {
   const store = new MemoryStore();
   const fillValue = (2n ** 64n - 1n) as JsonValue;
   const spec = { shape: [10], dataType: "uint64", chunkShape: [4] };

@@ -61,7 +61,7 @@ async function made(rows: number, options: CarrayOptions = {}, dtype = "<i4"): P
 }
 
 describe("create", () => {
-  it("[FA-08] the metadata are those of bcolz 1.2, byte for byte", async () => {
+  it("[FA-08] the metadata match those of bcolz 1.2 byte for byte", async () => {
     const rows = loadArchives().filter(({ path, refuse }) => /^carray\/bcolz-/.test(path) && !refuse);
     expect(rows.length).toBeGreaterThan(8);
     for (const { file, path } of rows) {
@@ -99,7 +99,7 @@ describe("create", () => {
     }
   });
 
-  it("bcolz's names of dtypes", () => {
+  it("names dtypes as bcolz does", () => {
     for (const [spelled, name] of [
       ["<f8", "float64"],
       [">f8", ">f8"],
@@ -118,14 +118,14 @@ describe("create", () => {
     }
   });
 
-  it("bcolz's choice of a chunk length, by the bytes expected", () => {
+  it("chooses a chunk length as bcolz does, by the expected bytes", () => {
     // As bcolz 1.2 and bcolz-zipline 1.13 choose for float64.
     expect([0, 90, 1000, 1e5, 1e6, 1e8, 1e10].map((rows) => chooseChunklen(rows, 8))).toEqual([
       2048, 4096, 8192, 32768, 32768, 131072, 524288,
     ]);
   });
 
-  it("no rows leave an array that both open, on disk with its folder", async () => {
+  it("without rows makes an array that both programs open, with its folder on disk", async () => {
     const folder = temporaryFolder();
     try {
       const store = new FileStore(folder);
@@ -138,7 +138,7 @@ describe("create", () => {
     }
   });
 
-  it("what is there, and what bcolz could not open, is refused", async () => {
+  it("refuses an existing archive, and one that bcolz could not open", async () => {
     const store = await made(3);
     const of = (dtype: string) => ({ dtype: parseDType(dtype, "test"), data: numbered(24) });
     expect((await rejectionOf(createCarray(store, "", of("<i4")))).code).toBe("CONFLICT");
@@ -156,7 +156,7 @@ describe("create", () => {
 });
 
 describe("append, trim and resize", () => {
-  it.each([0, 10_000, 10_019])("leaves nothing behind where it is interrupted: %s rows", async (rows) => {
+  it.each([0, 10_000, 10_019])("leaves nothing behind if it is interrupted: %s rows", async (rows) => {
     const store = await made(rows, { chunklen: 10_000 });
     const before = await imageOf(store);
     const stop = new AbortController();
@@ -172,15 +172,18 @@ describe("append, trim and resize", () => {
     expect(await read(store, 4)).toBe(`${hexOf(numbered(rows * 4))}00000000`);
   });
 
-  it.each([0, 1, 3, 4, 5, 12, 100])("%i rows behind 20 are behind them, in chunks of 8", async (count) => {
-    const store = await made(20);
-    const result = await appendRows(store, "", numbered(count * 4, 80));
-    expect(result).toEqual({ rows: 20 + count, rowsAppended: count });
-    expect(await read(store, 4)).toBe(hexOf(numbered(80 + count * 4)));
-  });
+  it.each([0, 1, 3, 4, 5, 12, 100])(
+    "%i rows after 20 are stored after them, in chunks of 8",
+    async (count) => {
+      const store = await made(20);
+      const result = await appendRows(store, "", numbered(count * 4, 80));
+      expect(result).toEqual({ rows: 20 + count, rowsAppended: count });
+      expect(await read(store, 4)).toBe(hexOf(numbered(80 + count * 4)));
+    },
+  );
 
   it.each([0, 1, 7, 8, 9, 16, 19, 20])(
-    "of 20 rows the first %i stay, and what was cut off is in no file",
+    "of 20 rows the first %i stay, and those cut off are in no file",
     async (rows) => {
       const store = await made(20);
       await trimRows(store, "", 20 - rows);
@@ -201,7 +204,7 @@ describe("append, trim and resize", () => {
     await read(store, 4);
   });
 
-  it("every array of the corpus takes its own rows again and gives them back; others are refused", async () => {
+  it("every array of the corpus takes its own rows again and returns them; other rows are refused", async () => {
     let changed = 0;
     for (const row of loadArchives().filter(({ path }) => path.startsWith("carray/"))) {
       const folder = temporaryFolder();
@@ -232,7 +235,7 @@ describe("append, trim and resize", () => {
     expect(changed).toBeGreaterThan(12);
   });
 
-  it("what metadata claim is not made room for, nor counted through", async () => {
+  it("no memory is allocated for a row count that metadata claim, and it is not counted through", async () => {
     const meta = (sizes: string, dtype: string, chunklen: number): MemoryStore => {
       const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
       const storage = `{"dtype": "${dtype}", "cparams": {"clevel": 5, "shuffle": 1, "quantize": 0}, "chunklen": ${chunklen}, "expectedlen": 1, "dflt": 0}`;
@@ -256,7 +259,7 @@ describe("append, trim and resize", () => {
     expect(((await open(gone, "")) as ArrayArchive).shape).toEqual([0]);
   });
 
-  it("a writer that came in between is CONFLICT", async () => {
+  it("a commit by another writer in between is CONFLICT", async () => {
     const store = await made(20);
     async function* slow(): AsyncGenerator<Uint8Array> {
       yield numbered(4, 80);
@@ -268,7 +271,7 @@ describe("append, trim and resize", () => {
 });
 
 describe("attributes", () => {
-  it("[FA-11] [FJ-08] those that are not changed keep their text", async () => {
+  it("[FA-11] [FJ-08] unchanged ones keep their text", async () => {
     const store = await made(3);
     await store.put(
       "__attrs__",
@@ -384,7 +387,7 @@ describe("a power cut before every step", () => {
       (array: Editable) => array.deleteRows(0, 4),
     ],
   ] as const)(
-    "[FA-12] %s: bcolz sees right rows at every moment, and the next writer finishes it",
+    "[FA-12] %s: bcolz sees right rows at every moment, and the next writer completes it",
     async (_, expected, change) => {
       const start = [...(await imageOf(await made(20)))];
       const old = numbered(80);

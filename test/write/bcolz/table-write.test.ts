@@ -81,7 +81,7 @@ const text = async (store: MemoryStore, key: string): Promise<string> =>
   new TextDecoder().decode(await store.get(key));
 
 describe("rows", () => {
-  it("a table that was made has its columns, as bcolz writes them", async () => {
+  it("a created table has its columns, as bcolz writes them", async () => {
     const store = await made(20);
     expect(await read(store)).toEqual(hexRows(20));
     expect(await text(store, "__rootdirs__")).toBe('{"names": ["id", "price", "tag"]}\n');
@@ -116,7 +116,7 @@ describe("rows", () => {
     expect((await rejectionOf(wrong)).code).toBe("BAD_ARGUMENT");
   });
 
-  it("rows are cut off all columns, and default values are put behind them", async () => {
+  it("rows are cut off all columns, and default values are appended to them", async () => {
     const store = await made(20);
     await trimRows(store, "", 13);
     expect(await read(store)).toEqual(hexRows(7));
@@ -158,7 +158,7 @@ describe("rows", () => {
 const MORE = { name: "more", dtype: parseDType("<i2", "test"), data: numbered(40), options: { chunklen: 7 } };
 
 describe("columns", () => {
-  it("are added at their place, removed and renamed, with their attributes", async () => {
+  it("are added at their position, removed and renamed, with their attributes", async () => {
     const store = await made(20);
     await changeAttributes(store, "price", { set: { unit: "EUR" } });
     await addColumn(store, "", MORE, { position: 1 });
@@ -173,7 +173,7 @@ describe("columns", () => {
     expect([...(await imageOf(store)).keys()].filter((key) => /^(?:id|price)\//.test(key))).toEqual([]);
   });
 
-  it("names that bcolz does not take, are there, or are not there are refused", async () => {
+  it("names that bcolz does not accept, that exist, or that do not exist are refused", async () => {
     const store = await made(20);
     const code = async (promise: Promise<unknown>): Promise<string> => (await rejectionOf(promise)).code;
     for (const name of ["_a", "1a", "a b", "..", "a/b", ""])

@@ -44,7 +44,7 @@ describe.each([
   ["in place", { inPlace: true }],
 ] as const)("append %s", (_, how) => {
   it.each([1, 39, 40, 41, 140, 141, 1234])(
-    "[F1.3-08] %i bytes fill the last chunk, then make new ones, and take spare offsets",
+    "[F1.3-08] %i bytes fill the last chunk, then make new ones, and use spare offsets",
     async (added) => {
       const store = await made(260);
       const file = await store.get(KEY);
@@ -73,13 +73,13 @@ describe.each([
     },
   );
 
-  it("many appends one after the other give what one would give", async () => {
+  it("many appends in a row give the same as one", async () => {
     const store = await made(10, { checksum: "sha1", chunkSize: 10 });
     for (let at = 10; at < 150; at += 7) await appendToBloscpack(store, KEY, numbered(7, at), how);
     expect(await bytesOf(store)).toEqual(numbered(150 + 7 - ((150 - 10) % 7 || 7)));
   });
 
-  it("a full table is LIMIT, and says how to go on; nothing has changed", async () => {
+  it("a full table is LIMIT, and says how to continue; nothing has changed", async () => {
     const store = await made(260, { maxAppChunks: 2 });
     const before = await bytesOf(store);
     const error = await rejectionOf(appendToBloscpack(store, KEY, numbered(241), how));
@@ -94,7 +94,7 @@ describe.each([
     expect(await bytesOf(store)).toEqual(numbered(500));
   });
 
-  it("metadata stay as they are, byte for byte", async () => {
+  it("metadata are unchanged, byte for byte", async () => {
     const store = await made(260, { metadata: { a: [1, "x"], é: null } });
     const before = (await store.get(KEY)) as Uint8Array;
     await appendToBloscpack(store, KEY, numbered(100, 260), how);
@@ -114,7 +114,7 @@ describe.each([
     expect(await store.stat(KEY)).toEqual(before);
   });
 
-  it("what bloscpack 0.16 wrote, its own appends among them, is appended to", async () => {
+  it("files written by bloscpack 0.16, its own appends included, can be appended to", async () => {
     for (const name of [
       "append-api",
       "append-cli",
@@ -138,8 +138,8 @@ describe.each([
   });
 });
 
-describe("by a new file", () => {
-  it("a file of nothing gets bloscpack's chunk size, and a file without offsets needs no table", async () => {
+describe("into a new file", () => {
+  it("an empty file gets bloscpack's chunk size, and a file without offsets needs no table", async () => {
     const empty = new MemoryStore();
     await compressBytes(new Uint8Array(0), empty, KEY, { metadata: 1 });
     await appendToBloscpack(empty, KEY, numbered(50));
@@ -189,7 +189,7 @@ describe("by a new file", () => {
     );
   });
 
-  it("new metadata take the room of the old, or LIMIT's word to grow", async () => {
+  it("new metadata take the space of the old, or LIMIT says to use grow", async () => {
     const store = await made(260, { metadata: { a: 1 } });
     await appendToBloscpack(store, KEY, numbered(5, 260), { metadata: { b: [2] } });
     expect(((await open(store, KEY)) as BytesArchive).attrs).toEqual({ b: [2] });
@@ -201,7 +201,7 @@ describe("by a new file", () => {
     expect(await bytesOf(store)).toEqual(numbered(270));
   });
 
-  it("[FJ-09] floats in metadata stay floats, in new ones and in those of an array that grows", async () => {
+  it("[FJ-09] floats in metadata stay floats, in new ones and in those of a growing array", async () => {
     const store = new MemoryStore();
     const dtype = parseDType("<i4", "");
     const array = { dtype, shape: [5], data: numbered(20) };
@@ -217,7 +217,7 @@ describe("by a new file", () => {
     expect(((await open(store, KEY)) as ArrayArchive).shape).toEqual([7]);
   });
 
-  it("a writer that came in between is CONFLICT, and its file stays", async () => {
+  it("a commit by another writer in between is CONFLICT, and its file stays", async () => {
     const store = await made(260);
     async function* slow(): AsyncGenerator<Uint8Array> {
       yield numbered(10, 260);
@@ -238,7 +238,7 @@ describe("by a new file", () => {
 });
 
 describe("journals", () => {
-  it("[FR-01] what is not a whole journal is refused", async () => {
+  it("[FR-01] an incomplete journal is refused", async () => {
     const bytes = await encodeJournal([{ offset: 5, bytes: Uint8Array.of(1, 2) }]);
     expect(await decodeJournal(bytes, "j")).toEqual([{ offset: 5, bytes: Uint8Array.of(1, 2) }]);
     for (let length = 0; length < bytes.length; length++)
@@ -255,7 +255,7 @@ describe("journals", () => {
     expect((await rejectionOf(open(store, KEY))).code).toBe("BAD_FIELD");
   });
 
-  it("[FR-03] beside a file of version 3 a journal is a leftover: not read, and removed by the next writer", async () => {
+  it("[FR-03] a journal next to a file of version 3 is a leftover: not read, and removed by the next writer", async () => {
     const store = await made(260);
     await store.put(journalKey(KEY), Uint8Array.of(1, 2, 3));
     expect(await bytesOf(store)).toEqual(numbered(260));
@@ -271,7 +271,7 @@ describe("a power cut before every step", () => {
     ["in place", { inPlace: true }, { checksum: "crc32" }],
     ["in place, no digests", { inPlace: true }, { checksum: "None", clevel: 0 }],
   ] as const)(
-    "[FR-02] leaves the old bytes or the new ones; reading writes nothing, and the next writer finishes: %s",
+    "[FR-02] leaves the old bytes or the new ones; reading writes nothing, and the next writer completes: %s",
     async (_, how, options) => {
       const start = await made(1450, { ...options, chunkSize: 700 });
       const objects = [[KEY, (await start.get(KEY)) as Uint8Array]] as const;

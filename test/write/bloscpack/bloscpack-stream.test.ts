@@ -25,7 +25,7 @@ async function contentsOf(store: MemoryStore): Promise<Uint8Array> {
 
 describe("stream", () => {
   it.each([0, 1, 999, 1000, 1001, 5000, 12_345])(
-    "[F1.3-09] %i bytes of unknown length have -1 for what is unknown, and no offsets",
+    "[F1.3-09] %i bytes of unknown length have -1 for unknown fields, and no offsets",
     async (length) => {
       const store = new MemoryStore();
       const data = ramp(length);
@@ -45,7 +45,7 @@ describe("stream", () => {
     },
   );
 
-  it("hands a chunk out before the next one is asked for", async () => {
+  it("delivers a chunk before the next one is requested", async () => {
     let asked = 0;
     async function* source(): AsyncGenerator<Uint8Array> {
       for (; asked < 100; asked++) yield ramp(1000);
@@ -57,7 +57,7 @@ describe("stream", () => {
     expect(asked).toBeLessThan(10);
   });
 
-  it("says what is known", async () => {
+  it("writes the sizes that are known", async () => {
     const store = new MemoryStore();
     const data = ramp(4000);
     const array = { dtype: parseDType("<i4", KEY), shape: [1000], data: cut(data) };
@@ -69,7 +69,7 @@ describe("stream", () => {
 });
 
 describe("reserve", () => {
-  it("[F1.4-03] is room in which a longer chunk fits, and goes with compacting", async () => {
+  it("[F1.4-03] is space in which a longer chunk fits, and is removed by compacting", async () => {
     const store = new MemoryStore();
     const data = ramp(5000);
     await compressBytes(data, store, KEY, { chunkSize: 1000, reserve: 4000, typesize: 1 });

@@ -89,7 +89,7 @@ describe("compress", () => {
     },
   );
 
-  it("defaults are those of bloscpack: 1 MiB, adler32, offsets for ten times the chunks, blosclz 7, typesize 8", async () => {
+  it("defaults are those of bloscpack: 1 MiB, adler32, ten times as many offsets as chunks, blosclz 7, typesize 8", async () => {
     const store = new MemoryStore();
     const data = numbered(3 * (1 << 20) + 5);
     const result = await compressBytes(data, store, "a.blp");
@@ -134,7 +134,7 @@ describe("compress", () => {
     }
   });
 
-  it("chunks beyond what memory keeps wait in a scratch object, which is gone afterwards, also after a failure", async () => {
+  it("chunks that exceed the memory limit go to a scratch object, which is removed afterwards, also after a failure", async () => {
     const store = new MemoryStore();
     const chunk = (n: number) => ({
       bytes: new Uint8Array(100).fill(n),
@@ -158,7 +158,7 @@ describe("compress", () => {
     expect(await store.stat(scratch.key)).toBeUndefined();
   });
 
-  it("an existing file stays unless force replaces it", async () => {
+  it("an existing file stays unless force is set", async () => {
     const store = new MemoryStore([["a.blp", Uint8Array.of(1)]]);
     expect((await rejectionOf(compressBytes(numbered(10), store, "a.blp"))).code).toBe("CONFLICT");
     expect(await store.get("a.blp")).toEqual(Uint8Array.of(1));
@@ -166,7 +166,7 @@ describe("compress", () => {
     expect(await ((await open(store, "a.blp")) as BytesArchive).readBytes(0, 10)).toEqual(numbered(10));
   });
 
-  it("nothing is one empty chunk", async () => {
+  it("an empty input is one empty chunk", async () => {
     const store = new MemoryStore();
     await compressBytes(new Uint8Array(0), store, "a.blp");
     const bytes = (await store.get("a.blp")) as Uint8Array;
@@ -181,7 +181,7 @@ describe("compress", () => {
     expect([archive.nbytes, (await archive.verify()).ok]).toEqual([0, true]);
   });
 
-  it("the default chunk size holds whole items; a chosen one that does not is refused", async () => {
+  it("the default chunk size holds whole items; an explicit one that does not is refused", async () => {
     const store = new MemoryStore();
     const dtype = parseDType("|S3", "test");
     const array = { dtype, shape: [500_000], data: numbered(1_500_000) };
@@ -202,7 +202,7 @@ describe("compress", () => {
     ["size", { size: 9 }],
     ["size", { size: 11 }],
     ["max-meta-size", { metadata: { a: 1 }, metadataOptions: { maxMetaSize: 3 } }],
-  ])("%s out of its range is refused before anything is there: %o", async (field, options) => {
+  ])("%s out of range is refused before anything is written: %o", async (field, options) => {
     const store = new MemoryStore();
     const error = await rejectionOf(compressBytes(numbered(10), store, "a.blp", options));
     expect([error.code, error.details.field]).toEqual(["BAD_ARGUMENT", field]);
