@@ -152,7 +152,7 @@ describe.skipIf(process.platform === "win32")("paths that are not regular files"
   });
 });
 
-describe.skipIf(process.platform === "win32")("a command that waits", () => {
+describe.skipIf(process.platform === "win32")("a command", () => {
   /** Starts the command, and sends SIGTERM once `waits` says that it waits. How it ended. */
   async function terminated(
     argv: readonly string[],
@@ -177,7 +177,7 @@ describe.skipIf(process.platform === "win32")("a command that waits", () => {
   const reads = (child: ChildProcessWithoutNullStreams): Promise<void> =>
     new Promise((resolve) => child.stdin.write(Buffer.alloc(1 << 20, "1\n"), () => resolve()));
 
-  it("for the rest of its input ends at SIGTERM with 143, and leaves nothing behind", async () => {
+  it("that waits for the rest of its input ends at SIGTERM with 143, and leaves nothing behind", async () => {
     const out = join(folder, "waiting.out");
     for (const argv of [
       ["compress", "-", out],
@@ -189,7 +189,7 @@ describe.skipIf(process.platform === "win32")("a command that waits", () => {
     }
   });
 
-  it("for a server that never answers ends at SIGTERM with 143, and a writer releases its lock", async () => {
+  it("that waits for a server that never answers ends at SIGTERM with 143, and a writer releases its lock", async () => {
     let asked = (): void => undefined;
     const server = createHttpServer(() => asked());
     servers.push(server);

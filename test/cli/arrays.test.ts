@@ -233,7 +233,7 @@ describe("create", () => {
       "4 are left over, but a row has 8; nothing was made",
     ],
     [
-      "other rows than told",
+      "a row count other than the given one",
       ["--from", "-", "--dtype", "<f8", "--shape", "9"],
       doubles(8),
       2,
@@ -242,8 +242,8 @@ describe("create", () => {
     ["Python objects", ["--from", "-"], npy("'|O'", [5], doubles(5)), 1, "pickles"],
     ["no dtype", [], undefined, 2, "--dtype"],
     ["a wrong dtype", ["--dtype", "<q9"], undefined, 2, "<q9"],
-    ["fields that are no JSON", ["--dtype", "[[1"], undefined, 2, "[[1"],
-    ["fields that are no JSON", ["--dtype", "[[1"], undefined, 2, "[[1"],
+    ["fields that are not JSON", ["--dtype", "[[1"], undefined, 2, "[[1"],
+    ["fields that are not JSON", ["--dtype", "[[1"], undefined, 2, "[[1"],
     ["a wrong shape", ["--dtype", "<f8", "--shape", "3,-1"], undefined, 2, "--shape"],
     ["rows to count without input", ["--dtype", "<f8", "--shape", "-1"], undefined, 2, "--from"],
     ["a chunk beyond 2 GiB", ["--dtype", "<f8", "--chunklen", "300000000"], undefined, 1, "chunklen"],
@@ -432,7 +432,7 @@ describe("set", () => {
     ["an index outside", ["--slice", "20", "--value", "1"], undefined, "20"],
     ["values twice", ["--slice", "0", "--value", "1", "-"], doubles(1), "not both"],
     ["no values", ["--slice", "0"], undefined, "not both"],
-    ["no slice", ["--value", "1"], undefined, "--slice"],
+    ["an invalid slice", ["--value", "1"], undefined, "--slice"],
   ])("changes nothing and ends with 2: %s", async (_, argv, stdin, text) => {
     const before = snapshot("a");
     const result = await runCli(["set", at("a"), ...argv], stdin === undefined ? {} : { stdin });

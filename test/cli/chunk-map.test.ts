@@ -13,7 +13,7 @@ it.each([
   ["ctable/bcolz-daily-equities", "volume"],
   ["bloscpack-3/array-f8.blp", undefined],
   ["blz-superchunk/f8-default", undefined],
-])("of %s has the shade of each chunk", async (path, column) => {
+])("the map of %s has the shade of each chunk", async (path, column) => {
   const args = [join(corpusFolder, path), ...(column === undefined ? [] : ["--column", column])];
   const listed = JSON.parse((await runCli(["chunks", ...args, "--json"])).out) as {
     nbytes: number;
@@ -27,7 +27,7 @@ it.each([
   expect(shades).toBe(listed.map(shadeOf).join(""));
 });
 
-it("marks a chunk whose header is damaged, and shows the chunks after it", async () => {
+it("the map marks a chunk whose header is damaged, and shows the chunks after it", async () => {
   const folder = temporaryFolder();
   const path = join(folder, "damaged.bcolz");
   cpSync(join(corpusFolder, "ctable/bcolz-daily-equities"), path, { recursive: true });
@@ -45,7 +45,7 @@ it("marks a chunk whose header is damaged, and shows the chunks after it", async
   expect(code).not.toBe(0);
 });
 
-it("marks chunks that are not stored, and groups many chunks into one character", async () => {
+it("the map marks chunks that are not stored, and groups many chunks into one character", async () => {
   const { out } = await runCli(["chunks", join(corpusFolder, "zarr3-sharded/zp-u2-2d-missing"), "--map"]);
   expect(out).toContain("·");
   expect(out).toContain("· not stored");

@@ -60,14 +60,14 @@ test.each([
 describe("blocks are split", () => {
   const full = { nbytes: 1024, blocksize: 1024, blocks: [[stream]] };
   test.each([
-    ["where they have 128 elements of up to 16 bytes", { typesize: 8, ...full }, true],
-    ["not where bit 4 says so", { typesize: 8, ...full, flags: FLAGS.lz4 | FLAGS.notSplit }, false],
+    ["if they have 128 elements of up to 16 bytes", { typesize: 8, ...full }, true],
+    ["not if bit 4 says so", { typesize: 8, ...full, flags: FLAGS.lz4 | FLAGS.notSplit }, false],
     [
-      "not where an element has more than 16 bytes",
+      "not if an element has more than 16 bytes",
       { ...full, typesize: 17, nbytes: 2176, blocksize: 2176 },
       false,
     ],
-    ["not where they have fewer elements", { ...full, typesize: 8, nbytes: 1016, blocksize: 1016 }, false],
+    ["not if they have fewer elements", { ...full, typesize: 8, nbytes: 1016, blocksize: 1016 }, false],
   ])("%s", (_law, parts, split) => {
     expect(info(rightChunk(parts)).split).toBe(split);
   });

@@ -107,7 +107,7 @@ describe("block starts", () => {
   test.each([
     ["before the end of the table", 0, 23],
     ["at the chunk's last byte", 1, 43],
-    ["behind the chunk", 1, 44],
+    ["after the chunk", 1, 44],
     ["negative, read as int32", 0, 0xffffffff],
     ["the same as another block's", 1, 24],
   ])("%s are BAD_FIELD", (_what, block, start) => {
@@ -126,7 +126,7 @@ describe("stream lengths", () => {
   test.each([
     ["longer than the block", 11],
     ["negative", -1],
-    ["the least int32", -0x80000000],
+    ["the smallest int32", -0x80000000],
   ])("%s are BAD_CHUNK and give the offset", (_what, length) => {
     const chunk = lz4(five, 5);
     new DataView(chunk.buffer).setInt32(20, length, true);

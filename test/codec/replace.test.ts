@@ -182,8 +182,8 @@ describe("what is refused", () => {
   const chunk = encodeSync(prices.subarray(0, 80_000), settings);
 
   test.each([
-    ["bytes behind the end", { at: 79_999, bytes: new Uint8Array(2) }],
-    ["a negative place", { at: -1, bytes: new Uint8Array(2) }],
+    ["bytes past the end", { at: 79_999, bytes: new Uint8Array(2) }],
+    ["a negative offset", { at: -1, bytes: new Uint8Array(2) }],
     ["a length without bytes", { at: 0, bytes: new Uint8Array(0), length: 3 }],
     ["half a byte", { at: 0.5, bytes: new Uint8Array(1) }],
   ])("%s", (_, edit) => {

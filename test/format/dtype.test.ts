@@ -181,10 +181,10 @@ describe("rules", () => {
   });
 
   it.each<[string, JsonValue]>([
-    ["a sub-array of nothing", [["a", "<i4", [2147483647, 0]]]],
+    ["a sub-array of length zero", [["a", "<i4", [2147483647, 0]]]],
     ["a sub-array of items without bytes", [["a", "|V0", [2147483647]]]],
-    ["sub-arrays of nothing in one another", [["a", [["b", "|S0", [60000]]], [60000]]]],
-    ["dimensions beyond all numbers", [["a", "<i4", [0, ...new Array<number>(31).fill(2147483647)]]]],
+    ["nested sub-arrays of length zero", [["a", [["b", "|S0", [60000]]], [60000]]]],
+    ["dimensions too large for any number", [["a", "<i4", [0, ...new Array<number>(31).fill(2147483647)]]]],
     [
       "large fields that overlap",
       {

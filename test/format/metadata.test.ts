@@ -111,7 +111,7 @@ describe("damage", () => {
     ["[FM.1-02] options", 8, "01", "BAD_FIELD", "meta-options"],
     ["[FM.1-03] an unknown checksum", 9, "09", "BAD_FIELD", "meta-checksum"],
     ["[FM.1-04] an unknown codec", 10, "02", "BAD_FIELD", "meta-codec"],
-    ["[FM.1-05] more text than room", 20, "c9 00 00 00", "BAD_FIELD", "meta-comp-size"],
+    ["more text than space", 20, "c9 00 00 00", "BAD_FIELD", "meta-comp-size"],
     ["[FM.1-06] sizes that differ without a codec", 12, "0a 00 00 00", "BAD_FIELD", "meta-size"],
   ])("%s is refused", async (_, at, bytes, code, field) => {
     const section = await forged([{ at, bytes }]);

@@ -269,13 +269,13 @@ describe("damage", () => {
       "BAD_FIELD",
     ],
     [
-      "a chunk inside of an item",
+      "a chunk inside an item",
       "tree-earliest.h5",
       { text: "TREE\u0001", offset: 24 + 40 + 24 },
       [1],
       "BAD_FIELD",
     ],
-    ["two members of one name", "groups-earliest.h5", { text: "SNOD", offset: 8 + 40 }, [8], "BAD_FIELD"],
+    ["two members with one name", "groups-earliest.h5", { text: "SNOD", offset: 8 + 40 }, [8], "BAD_FIELD"],
     [
       "a float of another layout",
       "half-earliest.h5",

@@ -123,16 +123,16 @@ describe("a value that does not fit is refused with its row and column, and noth
     ["text for a number", "id,price,day,name\n2,1,2020-01-02,a\nx,1,2020-01-02,a\n", 'row 1 of column "id"'],
     ["a number with a fraction", "id,price,day,name\n2.5,1,2020-01-02,a\n", 'row 0 of column "id"'],
     [
-      "no value for an integer",
+      "a missing value for an integer",
       "id,price,day,name\n,1,2020-01-02,a\n",
       "the value is missing, and int has no value for that",
     ],
-    ["a day that is none", "id,price,day,name\n2,1,2020-02-31,a\n", "is not a date"],
+    ["an impossible day", "id,price,day,name\n2,1,2020-02-31,a\n", "is not a date"],
     ["a time for a day", "id,price,day,name\n2,1,2020-02-03T01:00:00,a\n", "is not a date in units of D"],
-    ["a column that is missing", "id,price,day\n2,1,2020-02-03\n", 'no column "name" in the file'],
-    ["a record that is short", "id,price,day,name\n2,1\n", "record 2 has 2 values, and the first has 4"],
-    ["a quote without an end", 'id,price,day,name\n2,1,2020-02-03,"a\n', "quoted value does not end"],
-    ["no names", "", "the first line of CSV names the columns"],
+    ["a missing column", "id,price,day\n2,1,2020-02-03\n", 'no column "name" in the file'],
+    ["a truncated record", "id,price,day,name\n2,1\n", "record 2 has 2 values, and the first has 4"],
+    ["an unterminated quote", 'id,price,day,name\n2,1,2020-02-03,"a\n', "quoted value does not end"],
+    ["a missing header", "", "the first line of CSV names the columns"],
   ])("%s", async (_, text, message) => {
     const path = await make();
     const from = join(temporaryFolder(), "b.csv");

@@ -135,11 +135,11 @@ describe("what lz4 cannot express", () => {
       "a match that is too far away",
       new Writer().literals(70_000, draw).match(40, 65_536).literals(20, draw),
     ],
-    ["the farthest match", new Writer().literals(70_000, draw).match(40, 65_535).literals(20, draw)],
+    ["the most distant match", new Writer().literals(70_000, draw).match(40, 65_535).literals(20, draw)],
     ["a match of three bytes", new Writer().literals(40, draw).match(3, 17).literals(20, draw)],
     ["a match near the end", new Writer().literals(40, draw).match(30, 17).literals(1, draw)],
     ["a match too near the end", new Writer().literals(40, draw).match(4, 17).literals(7, draw)],
-    ["literals alone", long],
+    ["only literals", long],
   ])("%s", (_, { stream }) => {
     const [made] = turn(stream);
     expect(decodeLz4(made ?? stream.bytes, stream.length)).toEqual(

@@ -147,16 +147,16 @@ it.each<[string, Record<string, string>, number | undefined, readonly [number, n
   ],
   ["of an indexed Job", { JOB_COMPLETION_INDEX: "3" }, 4, [4, 4]],
   ["of GNU parallel", { PARALLEL_SEQ: "2" }, 4, [2, 4]],
-  ["of nobody", {}, undefined, undefined],
-  ["of GNU parallel that does not say of how many", { PARALLEL_SEQ: "2" }, undefined, undefined],
+  ["without a scheduler", {}, undefined, undefined],
+  ["of GNU parallel without the number of shares", { PARALLEL_SEQ: "2" }, undefined, undefined],
 ])("the share %s", (_, env, shares, wanted) => {
   const { share } = shareOf({ shares }, env);
   expect(share === undefined ? undefined : [share.k, share.n]).toEqual(wanted);
 });
 
 it.each<[string, Record<string, string>, number | undefined]>([
-  ["which share it is, and not of how many", { JOB_COMPLETION_INDEX: "3" }, undefined],
-  ["of how many, and not which", {}, 4],
+  ["which share it is, but not of how many", { JOB_COMPLETION_INDEX: "3" }, undefined],
+  ["of how many, but not which", {}, 4],
 ])("if the scheduler says %s, nothing is guessed", (_, env, shares) => {
   expect(() => shareOf({ shares }, env)).toThrow(/give --(?:shares|task)/);
 });

@@ -337,7 +337,7 @@ describe("a plan", () => {
   it.each([
     ["a destination that is taken", {}, "CONFLICT"],
     ["a format whose nodes share one hierarchy", { to: "zarr3-transformer" }, "UNSUPPORTED"],
-    ["a conversion to go on with", { resume: true }, "BAD_ARGUMENT"],
+    ["a conversion to resume", { resume: true }, "BAD_ARGUMENT"],
   ] as const)("is refused for %s", async (_, options, code) => {
     const taken = new MemoryStore([["out/zarr.json", new TextEncoder().encode("{}")]]);
     const target = code === "CONFLICT" ? taken : new MemoryStore();

@@ -52,8 +52,8 @@ it.each([
   ["of an end", { plan: "/plan.json", id: ID }, true],
   ["of another program", { file: "x" }, false],
   ["without anything", undefined, false],
-  ["with a task that is no number", { plan: "/plan.json", id: ID, unit: "3" }, false],
-  ["with a task below none", { plan: "/plan.json", id: ID, unit: -1 }, false],
+  ["with a task that is not a number", { plan: "/plan.json", id: ID, unit: "3" }, false],
+  ["with a negative task", { plan: "/plan.json", id: ID, unit: -1 }, false],
   ["with another id", { plan: "/plan.json", id: "../../etc" }, false],
 ] as const)("a job %s", (_, data, isOurs) => {
   expect(readJob({ data })).toEqual(isOurs ? data : undefined);

@@ -113,7 +113,7 @@ describe("superchunk virtualize", () => {
   });
 
   it.each<[string, readonly string[]]>([
-    ["a Zarr version that the form has not", ["--to", "kerchunk-parquet", "--zarr-format", "3"]],
+    ["a Zarr version that the form does not have", ["--to", "kerchunk-parquet", "--zarr-format", "3"]],
     ["a rectilinear grid in Zarr v2", ["--to", "kerchunk", "--zarr-format", "2", "--grid", "rectilinear"]],
     ["an overwritten Icechunk repository", ["--to", "icechunk", "--overwrite"]],
   ])("refuses %s as wrong usage", async (_, flags) => {

@@ -110,14 +110,14 @@ describe("a container", () => {
   it.each<[string, readonly string[], number, string]>([
     ["without its final slash", ["--set", "x", "--prefix", "s3://bucket/a"], 2, "s3://bucket/a/ is meant"],
     ["with parts that lead out", ["--set", "x", "--prefix", "file:///data/../etc/"], 3, "can lead out"],
-    ["of a scheme that is not read", ["--set", "x", "--prefix", "ftp://host/"], 1, "ftp:// are not read"],
-    ["that is not there, without a prefix", ["--set", "x", "--region", "us"], 1, "give the prefix"],
+    ["of an unknown scheme", ["--set", "x", "--prefix", "ftp://host/"], 1, "ftp:// are not read"],
+    ["that does not exist, without a prefix", ["--set", "x", "--region", "us"], 1, "give the prefix"],
     ["with another prefix", ["--set", "local", "--prefix", "file:///other/"], 2, "as its location"],
     ["with nothing to set", ["--set", "local"], 2, "needs what to set"],
     ["that is set and deleted", ["--set", "a", "--delete", "b", "--region", "x"], 2, "not for one run"],
     ["without a name", ["--region", "us-east-1"], 2, "name it with --set"],
     [
-      "with credentials and none",
+      "with credentials and anonymous",
       ["--set", "x", "--anonymous", "--credentials", "a"],
       2,
       "exclude one another",

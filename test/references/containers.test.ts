@@ -90,10 +90,10 @@ describe("a list of containers", () => {
   it.each<[string, Container]>([
     ["a prefix without its final slash", { ...bucket, prefix: "s3://bucket/private" }],
     ["a moved location without its final slash", { ...bucket, location: "s3://bucket" }],
-    ["another store than the prefix has", { ...bucket, store: "gcs" }],
+    ["a store that does not match the prefix", { ...bucket, store: "gcs" }],
     ["a scheme without a host", { ...bucket, prefix: "s3://" }],
     ["a name with a slash", { ...bucket, name: "a/b" }],
-    ["credentials for what is anonymous", { ...inner, anonymous: true }],
+    ["credentials for an anonymous container", { ...inner, anonymous: true }],
   ])("refuses %s", (_, container) => {
     expect(failure(() => new Containers([container])).code).toBe("BAD_ARGUMENT");
   });
@@ -112,10 +112,10 @@ describe("a list of containers", () => {
   });
 
   it.each<[string, string, string]>([
-    ["no whole JSON", "{", "TRUNCATED"],
+    ["incomplete JSON", "{", "TRUNCATED"],
     ["another file", "{}", "BAD_FIELD"],
     ["a later version", '{"format":"superchunk-containers","version":2,"containers":[]}', "UNSUPPORTED"],
-    ["no list", '{"format":"superchunk-containers","version":1}', "BAD_FIELD"],
+    ["a missing list", '{"format":"superchunk-containers","version":1}', "BAD_FIELD"],
     [
       "a secret",
       '{"format":"superchunk-containers","version":1,"containers":[{"name":"a","prefix":"s3://b/","store":"s3","secretAccessKey":"x"}]}',
@@ -127,7 +127,7 @@ describe("a list of containers", () => {
       "BAD_FIELD",
     ],
     [
-      "a prefix without its end",
+      "a prefix without its final slash",
       '{"format":"superchunk-containers","version":1,"containers":[{"name":"a","prefix":"s3://b","store":"s3"}]}',
       "BAD_FIELD",
     ],
@@ -137,7 +137,7 @@ describe("a list of containers", () => {
       "UNSUPPORTED",
     ],
     [
-      "two containers of one name",
+      "two containers with one name",
       '{"format":"superchunk-containers","version":1,"containers":[{"name":"a","prefix":"s3://b/","store":"s3"},{"name":"a","prefix":"s3://c/","store":"s3"}]}',
       "BAD_FIELD",
     ],

@@ -302,11 +302,11 @@ describe("a set from another source", () => {
 
   it.each<[string, unknown, string]>([
     ["a negative offset", { x: ["file:///a", -1, 4] }, "BAD_FIELD"],
-    ["a length that is no number", { x: ["file:///a", 0, "4"] }, "BAD_FIELD"],
+    ["a length that is not a number", { x: ["file:///a", 0, "4"] }, "BAD_FIELD"],
     ["two members", { x: ["file:///a", 0] }, "BAD_FIELD"],
     ["a number for an address", { x: [5, 0, 4] }, "BAD_FIELD"],
     ["an address without a scheme", { x: ["/etc/passwd", 0, 4] }, "BAD_FIELD"],
-    ["an inlined chunk that is no base64", { x: "base64:&&&" }, "BAD_FIELD"],
+    ["an inlined chunk that is not base64", { x: "base64:&&&" }, "BAD_FIELD"],
     ["a part that leads out", { x: ["file:///a/../b", 0, 4] }, "UNSAFE_PATH"],
   ])("is refused if a reference has %s", async (_, refs, code) => {
     const store = await openSet(refs, [defaultContainer("file:///a/")]);

@@ -4,7 +4,7 @@ import { decodeParquetRows } from "../../src/references/kerchunk/kerchunk-index.
 
 const PATHS = ["a", "b", null, "b", "c", null, "d"];
 
-it("reads the value of each row, in files of several row groups too", async () => {
+it("reading gives the value of each row, in files of several row groups too", async () => {
   const buffer = parquetWriteBuffer({
     columnData: [
       { name: "path", data: PATHS, type: "STRING" },

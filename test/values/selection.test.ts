@@ -83,7 +83,7 @@ describe("selections", () => {
     ["a list of indices", [[0, 3]]],
     ["a bigint", [2n]],
     ["true", [true]],
-    ["a slice that is in no list", { start: 0, stop: 3, step: 1 }],
+    ["a slice that is not in a list", { start: 0, stop: 3, step: 1 }],
     ["text", "0:3"],
     ["{ start, end }", [{ start: 0, end: 3 }]],
     ["{ from }", [{ from: 1 }]],

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ChunkArena } from "../../src/write/rows/chunk-maker.ts";
 
-test("stores chunks one after another in blocks that it reuses when they are returned", () => {
+test("an arena stores chunks one after another in blocks that it reuses when they are returned", () => {
   const arena = new ChunkArena();
   const first = arena.reserve(100);
   arena.keep(60);
@@ -16,7 +16,7 @@ test("stores chunks one after another in blocks that it reuses when they are ret
   expect(arena.reserve(1).buffer).toBe(first.buffer);
 });
 
-test("gives a released block to the next arena that needs as much, and only to one", () => {
+test("an arena gives a released block to the next one that needs as much, and only to one", () => {
   const before = new ChunkArena();
   const small = before.reserve(10).buffer;
   const blocks = before.take();

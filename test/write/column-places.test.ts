@@ -61,7 +61,7 @@ function probes(store: MemoryStore): Promise<number> {
 test.each<[string, (array: WritableArray) => Promise<void>]>([
   ["renamed", (array) => array.renameColumn("a", "A")],
   ["added", (array) => array.addColumn({ name: "A", dtype: INT })],
-  ["added in another composition", (array) => array.addColumn({ name: "e\u0301", dtype: INT })],
+  ["added to another set of columns", (array) => array.addColumn({ name: "e\u0301", dtype: INT })],
 ])(
   "a column that would be stored in another column's folder is not %s, and nothing is lost",
   async (_, change) => {

@@ -36,7 +36,7 @@ describe("the same rows, in every form", () => {
     ["an iterable of typed arrays", () => [MANY.subarray(0, 4), MANY.subarray(4)]],
     ["a mixture", () => [0, MANY.subarray(1, 4), ...MANY.subarray(4)]],
     [
-      "an async iterable of bytes that end inside of values",
+      "an async iterable of bytes that end inside values",
       async function* () {
         for (let i = 0; i < 44; i += 5) yield BYTES.subarray(i, i + 5);
       },

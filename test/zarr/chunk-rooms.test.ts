@@ -71,7 +71,7 @@ test("chunks encoded in a row are made in the store's memory; those left out lea
 });
 
 test.each([
-  ["several at a time: nobody knows where the one before ends", {}, { ...encodeHere, parallel: 4 }],
+  ["several at a time: the end of the one before is unknown", {}, { ...encodeHere, parallel: 4 }],
   ["with the index in front, whose length is known last", { indexLocation: "start" }, undefined],
   ["by other codecs", { codecs: [LITTLE, { name: "gzip", configuration: { level: 1 } }] }, undefined],
 ] as const)("other shards ask for no memory: %s", async (_, changes, encoder) => {

@@ -40,10 +40,10 @@ const whole = [entry(0, 8), entry(8, 8), entry(16, 8), entry(24, 8)];
 
 describe("an index", () => {
   test.each([
-    ["an entry behind the chunks", [entry(0, 8), entry(8, 8), entry(16, 8), entry(28, 8)], "BAD_FIELD", 3],
+    ["an entry past the chunks", [entry(0, 8), entry(8, 8), entry(16, 8), entry(28, 8)], "BAD_FIELD", 3],
     ["an entry far away", [entry(2 ** 52, 8), undefined, undefined, undefined], "BAD_FIELD", 0],
     ["overlapping entries", [entry(0, 8), entry(4, 8), undefined, undefined], "BAD_FIELD", 1],
-    ["entries of the same bytes", [entry(0, 8), undefined, entry(0, 8), undefined], "BAD_FIELD", 2],
+    ["two entries for the same bytes", [entry(0, 8), undefined, entry(0, 8), undefined], "BAD_FIELD", 2],
     [
       "an entry of another size than its chunk",
       [entry(0, 8), entry(8, 4), undefined, undefined],
@@ -189,15 +189,15 @@ describe("a document", () => {
     ],
     ["an unknown index location", configured({ index_location: "middle" }), "BAD_FIELD", "index_location"],
     ["an unknown codec", { codecs: [LITTLE, { name: "lzma" }] }, "UNSUPPORTED", "codecs.1"],
-    ["no codec for the items", { codecs: [{ name: "crc32c" }] }, "BAD_FIELD", "codecs.0"],
+    ["no array-to-bytes codec", { codecs: [{ name: "crc32c" }] }, "BAD_FIELD", "codecs.0"],
     [
-      "a transpose behind the items",
+      "a transpose after the array-to-bytes codec",
       { codecs: [LITTLE, { name: "transpose", configuration: { order: [0] } }] },
       "BAD_FIELD",
       "codecs.1",
     ],
     [
-      "a transpose of other dimensions",
+      "a transpose with the wrong number of dimensions",
       { codecs: [{ name: "transpose", configuration: { order: [1] } }, LITTLE] },
       "BAD_FIELD",
       "order",
@@ -207,7 +207,7 @@ describe("a document", () => {
     ["a fill value out of range", { fill_value: 2 ** 31 }, "BAD_FIELD", "fill_value"],
     ["no fill value", { fill_value: null }, "BAD_FIELD", "fill_value"],
     [
-      "a chunk of no length",
+      "a chunk of length zero",
       { chunk_grid: { name: "regular", configuration: { chunk_shape: [0] } } },
       "BAD_FIELD",
       "chunk_shape",
@@ -215,7 +215,7 @@ describe("a document", () => {
     ["a negative shape", { shape: [-1] }, "BAD_FIELD", "shape"],
     ["an unknown grid", { chunk_grid: { name: "hexagonal" } }, "UNSUPPORTED", "chunk_grid"],
     [
-      "unequal chunks that are too few",
+      "too few unequal chunks",
       { chunk_grid: { name: "rectilinear", configuration: { kind: "inline", chunk_shapes: [[2, 4]] } } },
       "BAD_FIELD",
       "chunk_shapes.0",
@@ -228,7 +228,7 @@ describe("a document", () => {
       "storage_transformers",
     ],
     ["another version", { zarr_format: 4 }, "BAD_FIELD", "zarr_format"],
-    ["dimension names of another number", { dimension_names: ["x", "y"] }, "BAD_FIELD", "dimension_names"],
+    ["the wrong number of dimension names", { dimension_names: ["x", "y"] }, "BAD_FIELD", "dimension_names"],
   ])("[FH-01] [FH-05] with %s is refused by name", async (_, change, code, field) => {
     const store = new MemoryStore();
     await store.put("a/zarr.json", new TextEncoder().encode(JSON.stringify({ ...good, ...change })));
@@ -268,7 +268,7 @@ test("a result that does not fit in memory is refused, but single values of it c
 describe("verify reads everything stored, also what is outside the array", () => {
   test.each([
     ["of a chunk at the array's edge", 6, 1],
-    ["of a chunk that lies outside as a whole", 8, 2],
+    ["of a chunk entirely outside", 8, 2],
   ])("%s", async (_, row, chunks) => {
     const store = new MemoryStore();
     const writer = await createZarr(store, "a", {

@@ -66,7 +66,7 @@ test("an array written at a path reads back there, and can be opened again and w
 });
 
 test.each([
-  ["memory of its own", (length: number) => new ArrayBuffer(length)],
+  ["separate memory", (length: number) => new ArrayBuffer(length)],
   ["shared memory", (length: number) => new SharedArrayBuffer(length)],
 ] as const)("reading into %s gives the values, from files and from other stores", async (_, make) => {
   const memory = new MemoryStore();

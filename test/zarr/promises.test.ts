@@ -35,11 +35,11 @@ async function storeWith(document: Readonly<Record<string, JsonValue>>): Promise
 
 describe.each([2 ** 30, 2 ** 40, 2 ** 50])("a chunk of %d items", (length) => {
   test.each([
-    ["no stage", []],
+    ["no codec", []],
     ["gzip", [GZIP]],
     ["zstd", [ZSTD]],
     ["blosc", [BLOSC]],
-    ["blosc behind gzip", [GZIP, BLOSC]],
+    ["blosc after gzip", [GZIP, BLOSC]],
   ])("with %s: stored bytes that hold fewer are damage, and take little memory", async (_, stages) => {
     const store = await storeWith({ chunk_grid: regular(length), codecs: [LITTLE, ...stages] });
     await store.put("a/c/0", Uint8Array.of(0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0));

@@ -50,9 +50,9 @@ async function appended(
 describe.each([
   ["little-endian, raw chunks", {}],
   ["big-endian, compressed chunks", { codecs: [LITTLE, ZSTD], indexCodecs: [BIG, CRC] }],
-  ["two sums", { indexCodecs: [LITTLE, CRC, CRC] }],
-  ["shards in the shard, whose indexes are not its own", { codecs: [nested([LITTLE])] }],
-  ["chunks of nothing but ones", { dataType: "int32", codecs: [LITTLE], fillValue: 5 }],
+  ["two checksums", { indexCodecs: [LITTLE, CRC, CRC] }],
+  ["shards inside the shard, whose indexes are not its own", { codecs: [nested([LITTLE])] }],
+  ["chunks of only ones", { dataType: "int32", codecs: [LITTLE], fillValue: 5 }],
 ])("an index at the end: %s", (_, extra) => {
   test("[FH-08] an append that is cut anywhere is undone, and all earlier values are exact", async () => {
     const { store, array, before, after } = await appended(extra);

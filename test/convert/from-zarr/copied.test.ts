@@ -168,7 +168,7 @@ test("chunks in a storage transformer's hierarchy are distinguished by their com
 
 describe.each([
   ["another codec", { codecs: [LITTLE, { name: "gzip", configuration: { level: 1 } }] }, "gzip"],
-  ["a checksum behind blosc", { codecs: [LITTLE, BLOSC, { name: "crc32c" }] }, "blosc and crc32c"],
+  ["a checksum after blosc", { codecs: [LITTLE, BLOSC, { name: "crc32c" }] }, "blosc and crc32c"],
   [
     "big-endian items",
     { codecs: [{ name: "bytes", configuration: { endian: "big" } }, BLOSC] },

@@ -53,49 +53,49 @@ async function failure(work: Promise<unknown>): Promise<{ code: string; message:
 describe("archives joined along the first dimension", () => {
   it.each<[string, number[], object, object]>([
     [
-      "are copied where every chunk but the last is whole",
+      "are copied if every chunk but the last is whole",
       [8, 4, 6],
       {},
       { chunksCopied: 4, chunksPadded: 1, chunksRecoded: 0 },
     ],
     [
-      "are copied with nothing padded where all are whole",
+      "are copied without padding if all are whole",
       [8, 4, 4],
       {},
       { chunksCopied: 4, chunksPadded: 0, chunksRecoded: 0 },
     ],
     [
-      "are copied up to a short chunk in the middle, and made anew behind it",
+      "are copied up to a short chunk in the middle, and recoded after it",
       [6, 8],
       {},
       { chunksCopied: 1, chunksRecoded: 3 },
     ],
     [
-      "are copied up to chunks of other rows, and made anew from there on",
+      "are copied up to chunks of other rows, and recoded from there on",
       [8, 9],
       { rows: [4, 3] },
       { chunksCopied: 2, chunksRecoded: 3 },
     ],
     [
-      "are copied again where the rows fall on the borders of the grid again",
+      "are copied again once the rows fall on the borders of the grid again",
       [6, 6, 9],
       {},
       { chunksCopied: 3, chunksPadded: 1, chunksRecoded: 2 },
     ],
     [
-      "are copied where all have one chunk of the same rows, short or not",
+      "are copied if each has one chunk of the same number of rows, short or not",
       [3, 3, 3, 2],
       {},
       { chunksCopied: 3, chunksPadded: 1, chunksRecoded: 0 },
     ],
     [
-      "are made anew, all of them, where the first is short and there is nothing to copy",
+      "are all recoded if the first is short and there is nothing to copy",
       [3, 8],
       {},
       { chunksCopied: 0, chunksRecoded: 1 },
     ],
     [
-      "are copied where the last has one chunk that is shorter than all",
+      "are copied if the last has one chunk that is shorter than the others",
       [8, 3],
       { rows: [4, 3] },
       { chunksCopied: 2, chunksPadded: 1 },

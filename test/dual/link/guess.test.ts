@@ -32,7 +32,7 @@ describe("a header in the middle of a file", () => {
   const source = join(corpusFolder, "blz-superchunk", "f8-default");
 
   test.each([
-    ["a version that is none", 0, [9], "BAD_FIELD"],
+    ["an invalid version", 0, [9], "BAD_FIELD"],
     ["another decoded size", 4, [0, 8, 0, 0], "BAD_FIELD"],
     ["a chunk that reaches into the next", 12, [0xff, 0xff, 0, 0], "BAD_FIELD"],
     ["a compressor that zarr-python lacks", 2, [0x41], "UNSUPPORTED"],
@@ -47,7 +47,7 @@ describe("a header in the middle of a file", () => {
   });
 
   test.each([
-    ["a version that is none", 0, [9], "BAD_FIELD"],
+    ["an invalid version", 0, [9], "BAD_FIELD"],
     ["a chunk that reaches into the next", 12, [0xff, 0xff, 0, 0], "BAD_FIELD"],
   ] as const)(
     "with %s refuses the next link of a linked array, which stays unchanged",

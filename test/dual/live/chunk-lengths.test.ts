@@ -18,13 +18,13 @@ function chunkBytes(root: string): number {
 }
 
 test.each([
-  ["nothing is known of its length", {}, MIB],
-  ["it is empty for long", { expectedLength: 10 }, 16 * KIB],
+  ["its length is unknown", {}, MIB],
+  ["it is empty at first", { expectedLength: 10 }, 16 * KIB],
   ["16 MiB are expected", { expectedLength: 2 * MIB }, 128 * KIB],
   ["200 MB are expected", { expectedLength: 25_000_000 }, MIB],
-  ["it is to be read", { expectedLength: 10, optimize: "read" }, MIB],
-  ["it is to be updated", { expectedLength: 125_000_000, optimize: "update" }, 128 * KIB],
-  ["it is short and to be updated", { expectedLength: 1000, optimize: "update" }, 16 * KIB],
+  ["it is optimized for reading", { expectedLength: 10, optimize: "read" }, MIB],
+  ["it is optimized for updates", { expectedLength: 125_000_000, optimize: "update" }, 128 * KIB],
+  ["it is short and optimized for updates", { expectedLength: 1000, optimize: "update" }, 16 * KIB],
   ["a length is given", { chunkLength: 32, optimize: "read" }, 256],
 ] as const)("chunks of a Zarr array if %s", async (_, options, bytes) => {
   const root = join(temporaryFolder(), "array");

@@ -36,7 +36,7 @@ describe.each(["full", { everySeconds: 3600 }] as const)("[FY-01] publish: %j", 
       },
     ],
     [
-      "rows gone and come again, compacted between",
+      "rows removed and appended again, compacted in between",
       async (array: WritableArray) => {
         await array.resize(13);
         await array.compact();

@@ -31,14 +31,14 @@ async function columnOf(root: string, name: string): Promise<readonly unknown[]>
 }
 
 test.each([
-  ["the root's document is no JSON", "zarr.json", "{"],
-  ["the root's document tells nothing", "zarr.json", '{"node_type":"group","consolidated_metadata":null}'],
+  ["the root's document is not JSON", "zarr.json", "{"],
+  ["the root's document contains nothing", "zarr.json", '{"node_type":"group","consolidated_metadata":null}'],
   [
-    "the root's document tells of data/ and of other places",
+    "the root's document names data/ and other places",
     "zarr.json",
     '{"node_type":"group","consolidated_metadata":{"metadata":{"data":{},"../x":{},"":{}}}}',
   ],
-  ["the state tells of data/", "meta/zarr", STATE],
+  ["the state names data/", "meta/zarr", STATE],
 ])("unlink removes the view and nothing else, if %s", async (_, key, text) => {
   const root = await made();
   fs.writeFileSync(join(root, key), text);

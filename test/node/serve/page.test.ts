@@ -27,7 +27,7 @@ afterAll(() => served.close());
 const get = (path: string, init: RequestInit = {}): Promise<Response> =>
   fetch(new URL(`__superchunk__/${path}`, served.url), init);
 
-it("lists what can be opened, by names that reveal no path of the machine", async () => {
+it("the page lists what can be opened, by names that reveal no path of the server", async () => {
   const text = await (await get("archives.json")).text();
   expect(JSON.parse(text)).toEqual({
     archives: [
@@ -38,7 +38,7 @@ it("lists what can be opened, by names that reveal no path of the machine", asyn
   expect(text).not.toContain(folder);
 });
 
-it("gives the stored bytes of archives, whole and in ranges, with versions", async () => {
+it("the server gives the stored bytes of archives, whole and in ranges, with versions", async () => {
   const stored = await readFile(join(folder, "prices.blp"));
   const whole = await get("files/0/prices.blp");
   expect(Buffer.compare(Buffer.from(await whole.arrayBuffer()), stored)).toBe(0);
@@ -52,7 +52,7 @@ it("gives the stored bytes of archives, whole and in ranges, with versions", asy
   expect(head.headers.get("content-length")).toBe(String(stored.length));
 });
 
-it("lets the library read an archive as it is stored", async () => {
+it("the server lets the library read an archive as it is stored", async () => {
   const store = new HttpStore(new URL("__superchunk__/files/0/", served.url));
   const table = await open(store, "sub/bars.bcolz");
   const { kind, length } = table as { kind: string; length?: number };
@@ -73,13 +73,13 @@ it.each([
   "page/../package.json",
   "page/page.html",
   "other",
-])("gives nothing at %s", async (path) => {
+])("the server gives nothing at %s", async (path) => {
   const response = await get(path);
   expect([404, 422]).toContain(response.status);
   expect(await response.text()).not.toContain('secret"');
 });
 
-it("is absent if it is not wanted, and shows a Zarr-only folder only on request", async () => {
+it("the page is absent if it is not wanted, and shows a Zarr-only folder only on request", async () => {
   const without = await serveView(folder, { page: false });
   try {
     expect((await fetch(new URL("__superchunk__/archives.json", without.url))).status).toBe(404);

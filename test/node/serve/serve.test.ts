@@ -162,7 +162,7 @@ describe("refusals", () => {
     await expect(zarr.get(array, null)).rejects.toThrow();
   });
 
-  it("reveals no path of the machine: only file names, in the list, on the page and in errors", async () => {
+  it("reveals no path of the server: only file names, in the list, on the page and in errors", async () => {
     const folder = temporaryFolder();
     try {
       const store = new FileStore(folder);
