@@ -70,7 +70,7 @@ const FOLDERS: readonly Case[] = [
   ],
   [
     "[FZ-02]",
-    "an nbytes that shape and dtype do not make",
+    "an nbytes that shape and dtype do not imply",
     () => array({ sizes: { nbytes: 11 } }),
     "BAD_FIELD",
   ],
@@ -149,13 +149,8 @@ const FOLDERS: readonly Case[] = [
   ],
   ["[FG-07]", "metadata of another revision", () => laidOut({ revision: 1 }), "BAD_FIELD"],
   ["[FG-12]", "a journal that is not there", () => laidOut({ journal: "0".repeat(64) }), "INCOMPLETE"],
-  ["[FG-14]", "a next that is in use", () => laidOut({ next: 1 }), "BAD_FIELD"],
-  [
-    "[FG-14]",
-    "a patch of a chunk that is not there",
-    () => laidOut({ next: 3, patches: [[2, [3]]] }),
-    "BAD_FIELD",
-  ],
+  ["[FG-14]", "a next number that is in use", () => laidOut({ next: 1 }), "BAD_FIELD"],
+  ["[FG-14]", "a patch of a missing chunk", () => laidOut({ next: 3, patches: [[2, [3]]] }), "BAD_FIELD"],
   [
     "[FG-16]",
     "a number that is reserved and in use",
@@ -212,8 +207,8 @@ const FOLDERS: readonly Case[] = [
     "LIMIT",
   ],
   ["[FT-01]", "a column that is missing", () => table({ names: ["x", "y"] }), "INCOMPLETE"],
-  ["[FT-02]", "two columns of one name", () => table({ names: ["x", "x"] }), "BAD_FIELD"],
-  ["[FT-02] [FN-03]", "a column outside of the table", () => table({ names: ["../x"] }), "UNSAFE_PATH"],
+  ["[FT-02]", "two columns with one name", () => table({ names: ["x", "x"] }), "BAD_FIELD"],
+  ["[FT-02] [FN-03]", "a column outside the table", () => table({ names: ["../x"] }), "UNSAFE_PATH"],
   [
     "[FN-03]",
     "a folder that is the table's own",

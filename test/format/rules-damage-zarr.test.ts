@@ -129,7 +129,7 @@ const SHARDS: readonly Case[] = [
   ["[FE-05]", "half an absent entry", halfAbsent, "BAD_FIELD"],
   [
     "[FE-05] [FH-02]",
-    "an entry outside of the shard",
+    "an entry outside the shard",
     () => sharded(undefined, [{ offset: 40, nbytes: 2 }, undefined]),
     "BAD_FIELD",
   ],
@@ -147,7 +147,12 @@ const SHARDS: readonly Case[] = [
     "UNSUPPORTED",
   ],
   ["[FH-02]", "a shard shorter than its index", () => sharded((bytes) => bytes.slice(0, 20)), "TRUNCATED"],
-  ["[FH-02]", "a byte of the index", () => sharded((bytes) => patched(bytes, 5, "01")), "CHECKSUM_MISMATCH"],
+  [
+    "[FH-02]",
+    "a changed byte of the index",
+    () => sharded((bytes) => patched(bytes, 5, "01")),
+    "CHECKSUM_MISMATCH",
+  ],
   [
     "[FH-02]",
     "a chunk in the index",
@@ -156,7 +161,7 @@ const SHARDS: readonly Case[] = [
   ],
   [
     "[FH-02]",
-    "two chunks over one another",
+    "two overlapping chunks",
     () =>
       sharded(undefined, [
         { offset: 0, nbytes: 2 },
@@ -189,7 +194,7 @@ const SHARDS: readonly Case[] = [
   ],
   [
     "[FH-06]",
-    "lengths that are less than the array",
+    "lengths that do not cover the array",
     () =>
       plain({
         chunk_grid: { name: "rectilinear", configuration: { kind: "inline", chunk_shapes: [[4, 2]] } },
@@ -201,13 +206,13 @@ const SHARDS: readonly Case[] = [
 const OTHERS: readonly Case[] = [
   [
     "[FH-07]",
-    "a filter that is not read",
+    "an unsupported filter",
     () => version2({ filters: [{ id: "pickle" }] }, utf8("abcd")),
     "UNSUPPORTED",
   ],
   [
     "[FH-07]",
-    "a sum that differs",
+    "a wrong checksum",
     () => version2({ filters: [{ id: "crc32" }] }, join(hex("00 00 00 00"), utf8("abcd"))),
     "CHECKSUM_MISMATCH",
   ],
@@ -237,7 +242,7 @@ const OTHERS: readonly Case[] = [
   ],
   [
     "[FK-05]",
-    "a filter that is not read",
+    "an unsupported filter",
     () => hierarchy({}, { attributes: { filters: [{ id: "pickle" }] } }),
     "UNSUPPORTED",
   ],
@@ -251,7 +256,7 @@ const OTHERS: readonly Case[] = [
   ],
   [
     "[FV-04]",
-    "a location that leads up",
+    "a location that leads out",
     () => references({}, { "c/0": ["file:///a/../x", 0, 4] }),
     "UNSAFE_PATH",
   ],

@@ -77,7 +77,7 @@ const HEADERS: readonly Case[] = [
   ["[F1.1-03]", "a reserved byte in version 1", bare(6, "01"), "BAD_FIELD"],
   [
     "[F1.2-02]",
-    "an option that version 2 has not",
+    "an option that version 2 does not have",
     file({ ...OFFSETS, version: 2, spare: 0 }, 5, "03"),
     "BAD_FIELD",
   ],
@@ -91,8 +91,8 @@ const HEADERS: readonly Case[] = [
   ["[F1.3-04]", "last-chunk above chunk-size", file(WALKED, 12, "05"), "BAD_FIELD"],
   ["[F1.4-02]", "version 4 without offsets", file(WALKED, 4, "04"), "BAD_FIELD"],
   ["[FC-01]", "checksum 9", file(WALKED, 6, "09"), "BAD_FIELD"],
-  ["[FC-05]", "a byte of a chunk", file(SUMS, FIRST + 16, "00"), "CHECKSUM_MISMATCH"],
-  ["[FC-05]", "a byte of a digest", file(SUMS, FIRST + 20, "00"), "CHECKSUM_MISMATCH"],
+  ["[FC-05]", "a changed byte of a chunk", file(SUMS, FIRST + 16, "00"), "CHECKSUM_MISMATCH"],
+  ["[FC-05]", "a changed byte of a digest", file(SUMS, FIRST + 20, "00"), "CHECKSUM_MISMATCH"],
 ];
 
 const METADATA: readonly Case[] = [
@@ -119,7 +119,7 @@ const METADATA: readonly Case[] = [
   ],
   [
     "[FC-05]",
-    "a byte of the metadata",
+    "a changed byte of the metadata",
     () => section((bytes) => patched(bytes, 33, "00"), { codec: "none" }),
     "CHECKSUM_MISMATCH",
   ],
@@ -131,7 +131,7 @@ const METADATA: readonly Case[] = [
     }),
     "BAD_FIELD",
   ],
-  ["[FM.3-01]", "a shape of other bytes", () => numpy({ shape: [11] }), "BAD_FIELD"],
+  ["[FM.3-01]", "a shape that implies other bytes", () => numpy({ shape: [11] }), "BAD_FIELD"],
   ["[FM.3-01]", "an order that does not exist", () => numpy({ order: "A" }), "BAD_FIELD"],
   ["[FD-03]", "a size that a letter cannot have", () => numpy({ dtype: "'<i3'" }), "BAD_FIELD"],
   ["[FD-04]", "items of 2^31 bytes", () => numpy({ dtype: "'|S2147483648'" }), "BAD_FIELD|UNSUPPORTED"],
@@ -139,7 +139,7 @@ const METADATA: readonly Case[] = [
   ["[FD-03]", "a letter that is not known", () => numpy({ dtype: "'<q7'" }), "UNSUPPORTED"],
   [
     "[FD.4-04]",
-    "two fields of one name",
+    "two fields with one name",
     () => numpy({ dtype: "[('a', '|u1'), ('a', '|u1')]", shape: [5] }),
     "BAD_FIELD",
   ],
@@ -153,7 +153,7 @@ const METADATA: readonly Case[] = [
 
 const PLACES: readonly Case[] = [
   ["[FO-02]", "an offset in the table", file(OFFSETS, 40, "20 00"), "BAD_FIELD"],
-  ["[FO-02] [FO-08]", "an offset behind the end", file(OFFSETS, 48, "00 10"), "TRUNCATED"],
+  ["[FO-02] [FO-08]", "an offset past the end", file(OFFSETS, 48, "00 10"), "TRUNCATED"],
   ["[FO-03]", "two offsets too close", file(OFFSETS, 40, "45 00"), "BAD_FIELD"],
   ["[FO-03] [FB-01]", "a chunk that reaches into the next", file(TWICE, 48 + 12, "ff"), "BAD_FIELD"],
   ["[FO-04]", "a spare entry with an offset", file(OFFSETS, 56, "60 00 00 00 00 00 00 00"), "BAD_FIELD"],
@@ -162,12 +162,12 @@ const PLACES: readonly Case[] = [
   ["[FO-07]", "a table longer than the file", file(OFFSETS, 20, "10"), "TRUNCATED"],
   [
     "[FO-08] [FB-01]",
-    "a last chunk that ends behind the file",
+    "a last chunk that ends past the file",
     file(TWICE, 48 + BLOCKS.length + 12, "ff"),
     "TRUNCATED",
   ],
   ["[FW-03]", "fewer chunks than nchunks", file(WALKED, 16, "04"), "TRUNCATED"],
-  ["[FW-03]", "what is no chunk between two", file(WALKED, 32 + 20, "07"), "BAD_FIELD"],
+  ["[FW-03]", "bytes between two chunks that are not a chunk", file(WALKED, 32 + 20, "07"), "BAD_FIELD"],
   [
     "[FS-01]",
     "a chunk of another length",
@@ -180,12 +180,12 @@ const PLACES: readonly Case[] = [
 const CHUNKS: readonly Case[] = [
   ["[FB-02]", "Blosc version 3", blocks(0, "03"), "BAD_FIELD"],
   ["[FB-03]", "typesize 0", blocks(3, "00"), "BAD_FIELD"],
-  ["[FB-04]", "an nbytes that ctbytes cannot stand for", blocks(4, "00 00 00 7f"), "BAD_FIELD"],
+  ["[FB-04]", "an nbytes that ctbytes cannot hold", blocks(4, "00 00 00 7f"), "BAD_FIELD"],
   ["[FB-05]", "blocksize 0", blocks(8, "00"), "BAD_FIELD"],
   ["[FB-05]", "blocksize above nbytes", blocks(8, "01 01"), "BAD_FIELD"],
   ["[FB-06]", "a stored chunk with another ctbytes", file(OFFSETS, FIRST + 12, "13"), "BAD_FIELD"],
   ["[FB-07]", "a block that starts in the table", blocks(16, "10"), "BAD_FIELD"],
-  ["[FB-07]", "a block that starts behind the chunk", blocks(20, "ff ff"), "BAD_FIELD"],
+  ["[FB-07]", "a block that starts past the chunk", blocks(20, "ff ff"), "BAD_FIELD"],
   ["[FB-07]", "two blocks that start together", blocks(20, START.toString(16)), "BAD_FIELD"],
   [
     "[FB-08]",
@@ -193,8 +193,8 @@ const CHUNKS: readonly Case[] = [
     file({ chunks: [ODD], spare: 0, chunkSize: 1028, lastChunk: 1028 }, 0, ""),
     "BAD_FIELD",
   ],
-  ["[FB-09]", "a stream longer than what is left", blocks(START, "ff 0f"), "BAD_CHUNK"],
-  ["[FB-09]", "a stream of less than nothing", blocks(START, "ff ff ff ff"), "BAD_CHUNK"],
+  ["[FB-09]", "a stream longer than the remaining bytes", blocks(START, "ff 0f"), "BAD_CHUNK"],
+  ["[FB-09]", "a stream of negative length", blocks(START, "ff ff ff ff"), "BAD_CHUNK"],
   ["[FB-09]", "a stream that decodes to something else", blocks(START, "04"), "BAD_CHUNK"],
   [
     "[FB-15]",
@@ -204,7 +204,7 @@ const CHUNKS: readonly Case[] = [
   ],
   [
     "[FB-14]",
-    "a chunk of nothing in the middle",
+    "an empty chunk in the middle",
     file({ ...OFFSETS, chunks: [ABC[0] ?? BLOCKS, stored(utf8("")), stored(utf8("ij"))] }, 0, ""),
     "BAD_FIELD",
   ],
@@ -225,7 +225,7 @@ const JOURNALS: readonly Case[] = [
     () => journaled((bytes) => patched(bytes, bytes.length - 1, "00 ".repeat(1))),
     "CHECKSUM_MISMATCH",
   ],
-  ["[FR-01]", "a hole behind the end of the file", () => journaled((bytes) => bytes, 4096), "BAD_FIELD"],
+  ["[FR-01]", "a hole past the end of the file", () => journaled((bytes) => bytes, 4096), "BAD_FIELD"],
 ];
 
 /** What a reader must accept: the same files with what other programs write. */
@@ -240,7 +240,7 @@ const ACCEPTED: readonly Case[] = [
   ["[F1.3-05]", "bytes after the last chunk", file({ ...WALKED, behind: utf8("left over") }, 0, ""), "ok"],
   [
     "[FR-03]",
-    "a journal beside version 3",
+    "a journal next to version 3",
     async () => ({ ...(await file(OFFSETS, 0, "")()), "a.blp.journal": "left over" }),
     "ok",
   ],

@@ -74,13 +74,13 @@ const BROKEN: readonly [string, number, RegExp, (store: MemoryStore) => Promise<
     (store) => change(store, "data/__1__.bin", (bytes) => bytes.fill(0x7e, 32, 64)),
   ],
   [
-    "a count of chunks that is unknown",
+    "an unknown number of chunks",
     100,
     /__1__\.bin: the header does not count its chunks/,
     (store) => change(store, "data/__1__.bin", (bytes) => bytes.fill(0xff, 16, 24)),
   ],
   [
-    "a chunk whose digest is wrong: the rows end in front of it",
+    "a chunk with a wrong digest: the rows end before it",
     40,
     /^$/,
     (store) =>
@@ -90,10 +90,10 @@ const BROKEN: readonly [string, number, RegExp, (store: MemoryStore) => Promise<
         return bytes;
       }),
   ],
-  ["a file that is gone: the rows end in front of it", 64, /^$/, (store) => store.delete("data/__3__.bin")],
-  ["meta/sizes that is gone", 100, /meta\/sizes is missing/, (store) => store.delete("meta/sizes")],
+  ["a missing file: the rows end before it", 64, /^$/, (store) => store.delete("data/__3__.bin")],
+  ["a missing meta/sizes", 100, /meta\/sizes is missing/, (store) => store.delete("meta/sizes")],
   [
-    "meta/sizes that is no JSON",
+    "meta/sizes that is not JSON",
     100,
     /meta\/sizes: not JSON/,
     (store) => change(store, "meta/sizes", () => new TextEncoder().encode("{")),

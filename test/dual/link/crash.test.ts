@@ -62,8 +62,8 @@ function failingSite(root: string, steps: number): { site: LinkSite; left: () =>
 const ROOTS = [
   ["blz-superchunk/i4-adler32-meta", "a short last chunk"],
   ["blz-superchunk/nested", "columns"],
-  ["carray/bzl-U3", "a file for each chunk"],
-  ["blz-superchunk/f4-reserved", "room behind its chunks, which the offsets do not tell"],
+  ["carray/bzl-U3", "one file per chunk"],
+  ["blz-superchunk/f4-reserved", "room after its chunks, which the offsets do not show"],
 ] as const;
 
 async function hashOf(path: string): Promise<string> {

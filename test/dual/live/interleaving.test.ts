@@ -131,7 +131,7 @@ function isOneOf(
 const SHAPES: readonly (readonly [string, Partial<CreateOptions>, number])[] = [
   ["rows of values", {}, sweep(11, 149)],
   ["rows with two dimensions", { shape: [0, 2, 1], chunklen: 2, superchunklen: 2 }, 131],
-  ["without digests, a chunk for each superchunk", { checksum: "None", superchunklen: 1 }, 131],
+  ["without digests, one chunk per superchunk", { checksum: "None", superchunklen: 1 }, 131],
 ];
 
 describe.each(SHAPES)("%s", (_name, options, stride) => {
