@@ -161,7 +161,7 @@ const LATER: Readonly<Record<string, number>> = {
   arrow: 824,
   hdf5: 2_262,
   blosc2: 2_579,
-  tables: 1_150,
+  tables: 1_209,
   codec2: 1_698,
   pool: 534,
   scan: 2_160,

@@ -187,7 +187,11 @@ export function printable(text: string): string {
   });
 }
 
-/** A line of RFC 4180: cells with commas, quotes or line breaks are quoted. Without the line's end. */
+/**
+ * A line of RFC 4180: cells with commas, quotes or line breaks are quoted, and an empty one that is alone, which would be an empty line.
+ * Without the line's end.
+ */
 export function csvLine(cells: readonly string[]): string {
+  if (cells.length === 1 && cells[0] === "") return '""';
   return cells.map((cell) => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell)).join(",");
 }

@@ -48,6 +48,8 @@ export interface CarryTarget {
 
 /** A table with the interface of a structured `.npy` file. */
 export interface NpyTable extends NpyFile {
+  /** Columns of CSV that look like numbers or times, but are text, each with the line and the value that made it so. */
+  readonly notes: readonly string[];
   /**
    * Makes the rows read from now on come with the file's own streams. Pass the result's `encoder` and `chunkLength` when creating the
    * array, or its `encoder` when appending; an append carries only streams of the array's own codec over. Returns undefined if the file has
@@ -105,7 +107,7 @@ export async function openTableFile(
     carrier ??= await carrierOf(table, target);
     return carrier;
   };
-  return { ...faceOf(dtype, [], dtype), field, carry };
+  return { ...faceOf(dtype, [], dtype), notes: table.notes ?? [], field, carry };
 }
 
 async function carrierOf(

@@ -3,6 +3,7 @@ import Papa from "papaparse";
 import { at } from "../bytes/at.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { DType } from "../format/types.ts";
+import { parseDate } from "../values/item-bytes.ts";
 import {
   BOOL,
   numberOf,
@@ -21,25 +22,25 @@ const ROWS = 16_384;
 /** Pieces of a file's text, from its beginning each time. */
 export type TextSource = () => AsyncIterable<Uint8Array>;
 
-/** What the values of a column have in common. */
+/** Types that the values of a column may have in common, from the narrowest; "exact": a double has all digits. */
+const KINDS = ["int", "uint", "number", "exact", "bool", "day", "time", "nanoseconds"] as const;
+
+/** The values of a column, looked at one by one. */
 interface Look {
-  isInteger: boolean;
-  isUnsigned: boolean;
-  /** False if a double has not all digits of an integer. */
-  isExact: boolean;
-  isNumber: boolean;
-  isBool: boolean;
-  isDay: boolean;
-  isTime: boolean;
-  isEmpty: boolean;
+  /** Values of each kind. */
+  readonly counts: Record<(typeof KINDS)[number], number>;
+  count: number;
   hasNone: boolean;
   characters: number;
+  /** The first values that are no number and no time: what they are, where. */
+  readonly odd: { number?: string; time?: string };
 }
 
 /**
- * Opens CSV (RFC 4180; the delimiter is found) with a line of names.
+ * Opens CSV (RFC 4180, UTF-8; the delimiter is found) with a line of names.
  *
- * @throws BAD_FIELD for a record with another number of values than the first, BAD_ARGUMENT for a file without names
+ * @throws BAD_FIELD for a record with another number of values than the first, and for text that is not UTF-8; BAD_ARGUMENT for a file
+ * without names
  */
 export async function openCsv(
   source: TextSource,
@@ -49,96 +50,130 @@ export async function openCsv(
   const looks: Look[] = [];
   let names: readonly string[] | undefined;
   let rows = 0;
-  for await (const records of recordsOf(source, path)) {
+  for await (const { records, lineOf } of recordsOf(source, path)) {
     signal?.throwIfAborted();
-    for (const record of records) {
+    for (const [r, record] of records.entries()) {
       if (names === undefined) {
-        names = record;
+        names = namesOf(record, path);
         looks.push(...record.map(newLook));
         continue;
       }
-      for (const [i, look] of looks.entries()) lookAt(look, record[i] ?? "");
+      for (const [i, look] of looks.entries()) lookAt(look, record[i] ?? "", () => lineOf(r));
       rows++;
     }
   }
-  if (names === undefined || new Set(names).size !== names.length || names.includes(""))
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      "the first line of CSV names the columns, each by another name; this file has none, or a name twice",
-      { path, field: "input", found: names?.join() ?? "an empty file" },
-    );
+  names ??= namesOf([], path);
+  const notes: string[] = [];
   const columns = names.map((name, i): TableColumn => {
     const given = as?.fields.find((field) => field.name === name)?.dtype;
-    return { name, dtype: given ?? dtypeOf(looks[i] ?? newLook()), shape: [] };
+    const look = looks[i] ?? newLook();
+    const dtype = given ?? dtypeOf(look);
+    const why = given === undefined && dtype.kind === "unicode" ? reasonOf(look) : undefined;
+    if (why !== undefined) notes.push(`column "${name}" is text: ${why}`);
+    return { name, dtype, shape: [] };
   });
   async function* read(wanted: readonly string[], call: AbortSignal | undefined): AsyncGenerator<TableRows> {
     const places = wanted.map((name) => columns.findIndex((column) => column.name === name));
     const typed = places.map((place) => [place, at(columns, place).dtype] as const);
-    let isNamed = false;
-    for await (const records of recordsOf(source, path)) {
+    let first = 1;
+    for await (const { records, lineOf } of recordsOf(source, path)) {
       call?.throwIfAborted();
-      const own = isNamed ? records : records.slice(1);
-      isNamed = true;
-      for (let from = 0; from < own.length; from += ROWS) {
-        const part = own.slice(from, from + ROWS);
+      for (let from = first; from < records.length; from += ROWS) {
+        const part = records.slice(from, from + ROWS);
         yield {
           length: part.length,
           columns: typed.map(([place, dtype]) => part.map((each) => parsedOf(each[place] ?? "", dtype))),
+          lineOf: (row) => lineOf(from + row),
         };
       }
+      first = 0;
     }
   }
-  return { path, columns, rows, read };
+  return { path, columns, rows, notes, read };
 }
 
-/** Records in the order of the file, as many as a piece of the text has. Empty lines at the end are left out. */
-async function* recordsOf(source: TextSource, path: string): AsyncGenerator<string[][]> {
-  const decoder = new TextDecoder();
+/** The names of the columns. */
+function namesOf(record: readonly string[], path: string): readonly string[] {
+  const wrong = record.findIndex((name, i) => name === "" || record.indexOf(name) < i);
+  if (record.length > 0 && wrong < 0) return record;
+  const found = record.length === 0 ? "the file is empty" : `column ${wrong + 1} is "${record[wrong]}"`;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `the first line of CSV names the columns, each by a different name, but ${found}${record[wrong] ? " again" : ""}; add the names`,
+    { path, field: "input", expected: "a line of names", found: record.join() || "an empty line" },
+  );
+}
+
+/** Records of a piece of the text, and the lines at which they begin. */
+interface Records {
+  readonly records: readonly (readonly string[])[];
+  lineOf(record: number): number;
+}
+
+/**
+ * Records in the order of the file, as many as a piece of the text has. Empty lines are left out; in a file of one column, they are
+ * missing values.
+ */
+async function* recordsOf(source: TextSource, path: string): AsyncGenerator<Records> {
+  const decoder = new TextDecoder("utf-8", { fatal: true });
   let rest = "";
-  let width: number | undefined;
-  let line = 0;
+  let width = 0;
+  let line = 1;
   let delimiter = "";
-  const cut = (length: number): string[][] => {
-    const parsed = Papa.parse<string[]>(rest.slice(0, length), {
-      delimiter,
-      skipEmptyLines: true,
-    });
-    delimiter ||= parsed.meta.delimiter;
-    const quote = parsed.errors.find(({ type }) => type === "Quotes");
-    if (quote !== undefined)
-      throw new SuperchunkError(
-        "BAD_FIELD",
-        `a quoted value does not end as it should (${quote.message}) after line ${line}`,
-        { path },
+  const wrong = (at: number, reason: string, details: object = {}): SuperchunkError =>
+    new SuperchunkError("BAD_FIELD", `line ${at} ${reason}`, { path, field: "input", ...details });
+  const decode = (piece?: Uint8Array): string => {
+    try {
+      return decoder.decode(piece, { stream: piece !== undefined });
+    } catch {
+      // The pieces are those before which it was right: the bytes before the first wrong one are counted in whole lines.
+      const lines = new TextDecoder().decode(piece).split("\ufffd", 1).join().split("\n").length - 1;
+      throw wrong(
+        line + rest.split("\n").length - 1 + lines,
+        "is not UTF-8; convert the file, for example with: iconv -f latin1 -t utf-8",
       );
-    for (const record of parsed.data) {
-      line++;
-      width ??= record.length;
-      if (record.length !== width)
-        throw new SuperchunkError(
-          "BAD_FIELD",
-          `record ${line} has ${record.length} values, and the first has ${width}`,
-          {
-            path,
-            field: "input",
-            expected: width,
-            found: record.length,
-          },
-        );
+    }
+  };
+  const cut = (length: number): Records => {
+    const text = rest.slice(0, length).replace(/\r?\n$/, "");
+    const parsed = Papa.parse<string[]>(text, { delimiter });
+    const { errors, meta } = parsed;
+    const data = text === "" ? [[""]] : parsed.data;
+    delimiter ||= meta.delimiter;
+    const first = line;
+    const linesBefore = (end: number): number =>
+      data.slice(0, end).reduce((sum, record) => sum + record.join("").split("\n").length, first);
+    const quote = errors.find(({ type }) => type === "Quotes");
+    if (quote !== undefined)
+      throw wrong(
+        linesBefore(quote.row ?? 0),
+        `has a quoted value that does not end as it should (${quote.message})`,
+      );
+    width ||= at(data, 0).length;
+    const isEmpty = (record: readonly string[]): boolean =>
+      width > 1 && record.length === 1 && record[0] === "";
+    const bad = data.findIndex((record) => record.length !== width && !isEmpty(record));
+    if (bad >= 0) {
+      const found = at(data, bad).length;
+      const reason = `has ${found} value${found === 1 ? "" : "s"}, and the first line has ${width}; quote values that contain "${delimiter}"`;
+      throw wrong(linesBefore(bad), reason, { expected: width, found });
     }
     rest = rest.slice(length);
-    return parsed.data;
+    line = linesBefore(data.length);
+    const places = data.some(isEmpty) ? [...data.keys()].filter((i) => !isEmpty(at(data, i))) : undefined;
+    const records = places === undefined ? data : places.map((i) => at(data, i));
+    return { records, lineOf: (record) => linesBefore(places === undefined ? record : at(places, record)) };
   };
   for await (const piece of source()) {
-    rest += decoder.decode(piece, { stream: true });
+    rest += decode(piece);
     const length = lastLine(rest);
     if (length > 0) yield cut(length);
   }
-  rest += decoder.decode();
+  rest = (rest + decode()).replace(/(?:\r?\n)+$/, "");
   if (rest !== "") yield cut(rest.length);
 }
 
-/** Length of the text up to the last end of a line that is not within quotes. */
+/** Length of the text up to the last end of a line that is not within quotes, without empty lines, which may be the last ones. */
 function lastLine(text: string): number {
   let end = 0;
   let isQuoted = false;
@@ -147,60 +182,88 @@ function lastLine(text: string): number {
     if (code === 0x22) isQuoted = !isQuoted;
     else if (code === 0x0a && !isQuoted) end = i + 1;
   }
-  return end;
+  return text.slice(0, end).replace(/\n(?:\r?\n)+$/, "\n").length;
 }
 
 function newLook(): Look {
-  return {
-    ...{
-      isInteger: true,
-      isUnsigned: true,
-      isExact: true,
-      isNumber: true,
-      isBool: true,
-      isDay: true,
-      isTime: true,
-    },
-    ...{ isEmpty: true, hasNone: false, characters: 0 },
-  };
+  const counts = Object.fromEntries(KINDS.map((kind) => [kind, 0])) as Look["counts"];
+  return { counts, count: 0, hasNone: false, characters: 0, odd: {} };
 }
 
-const INTEGER = /^[+-]?(?:0|[1-9]\d{0,19})$/;
+const INTEGER = /^(?:\+?0|[+-]?[1-9]\d{0,19})$/;
 const DIGITS = /^[+-]?\d+$/;
 const NUMBER = /^[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|nan|inf(?:inity)?)$/i;
 const DAY = /^\d{4}-\d\d-\d\d$/;
-const TIME = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?Z?$/;
+const TIME = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?Z?)?$/;
 const TRUTH = /^(?:true|false)$/i;
 const LEAST = -(2n ** 63n);
 
-function lookAt(look: Look, text: string): void {
+/** Why a float64 does not hold a number as it is written; undefined if it does. */
+function numberFault(text: string): string | undefined {
+  if (!NUMBER.test(text)) return "which is not a number";
+  if (/^[+-]?0\d/.test(text)) return "whose leading zeros a number would lose";
+  const number = Number(text);
+  if (Math.abs(number) === Number.POSITIVE_INFINITY) return "which is too large for float64";
+  return number === 0 && /^[^e]*[1-9]/i.test(text) ? "which is too small for float64" : undefined;
+}
+
+/** True where a double has all digits of an integer. */
+function isExact(text: string): boolean {
+  return (
+    text.length < 16 || !DIGITS.test(text) || (text.length < 300 && BigInt(Number(text)) === BigInt(text))
+  );
+}
+
+function lookAt(look: Look, text: string, lineOf: () => number): void {
   if (text === "") {
     look.hasNone = true;
     return;
   }
-  look.isEmpty = false;
-  look.isInteger &&=
-    INTEGER.test(text) && BigInt.asIntN(64, BigInt(text)) === BigInt(text) && BigInt(text) !== LEAST;
-  look.isUnsigned &&= INTEGER.test(text) && BigInt.asUintN(64, BigInt(text)) === BigInt(text);
-  look.isExact &&=
-    text.length < 16 || !DIGITS.test(text) || (text.length < 300 && BigInt(Number(text)) === BigInt(text));
-  look.isNumber &&= NUMBER.test(text);
-  look.isBool &&= TRUTH.test(text);
-  look.isDay &&= DAY.test(text);
-  look.isTime &&= DAY.test(text) || TIME.test(text);
+  const { counts, odd } = look;
+  const where = (why: string): string => `line ${lineOf()} has ${JSON.stringify(text.slice(0, 40))}, ${why}`;
+  look.count++;
+  const fault = numberFault(text);
+  if (fault === undefined) {
+    counts.number++;
+    if (isExact(text)) counts.exact++;
+    else odd.number ??= where("of which float64 loses digits");
+    if (INTEGER.test(text)) {
+      const value = BigInt(text);
+      if (BigInt.asIntN(64, value) === value && value !== LEAST) counts.int++;
+      if (BigInt.asUintN(64, value) === value) counts.uint++;
+    }
+  } else odd.number ??= where(fault);
+  const time = text === "NaT" ? 0n : TIME.test(text) ? parseDate(text, "ns", 1n) : undefined;
+  if (time !== undefined) {
+    counts.time++;
+    if (BigInt.asIntN(64, time) === time && time !== LEAST) counts.nanoseconds++;
+    if (text === "NaT" || DAY.test(text)) counts.day++;
+  } else odd.time ??= where("which is not a date or time");
+  if (TRUTH.test(text)) counts.bool++;
   if (text.length > look.characters) look.characters = Math.max(look.characters, textLength(text));
 }
 
-/** Integers, numbers, booleans, days, times, else strings. A column with empty values is not of integers or booleans, nor one of numbers that would lose digits. */
-function dtypeOf(look: Look): DType {
-  if (look.isEmpty) return sizedType("text", 1);
-  if (look.isInteger && !look.hasNone) return numberOf("int", 8);
-  if (look.isUnsigned && !look.hasNone) return numberOf("uint", 8);
-  if (look.isNumber && look.isExact) return numberOf("float", 8);
-  if (look.isBool && !look.hasNone) return BOOL;
-  if (look.isDay) return timeOf("datetime", "D");
-  if (look.isTime) return timeOf("datetime", "ns");
-  return sizedType("text", look.characters);
+/**
+ * Integers, numbers, booleans, days, times, else strings. A column with empty values is not of integers or booleans, nor one of numbers
+ * that would lose digits.
+ */
+function dtypeOf({ counts, count, hasNone, characters }: Look): DType {
+  const isAll = (kind: (typeof KINDS)[number]): boolean => count > 0 && counts[kind] === count;
+  if (isAll("int") && !hasNone) return numberOf("int", 8);
+  if (isAll("uint") && !hasNone) return numberOf("uint", 8);
+  if (isAll("number") && isAll("exact")) return numberOf("float", 8);
+  if (isAll("bool") && !hasNone) return BOOL;
+  if (isAll("day")) return timeOf("datetime", "D");
+  // Nanoseconds reach from 1677 to 2262.
+  if (isAll("time")) return timeOf("datetime", isAll("nanoseconds") ? "ns" : "us");
+  return sizedType("text", characters);
+}
+
+/** Why a column is text that looks like numbers or times; undefined for other text. */
+function reasonOf({ counts, count, odd }: Look): string | undefined {
+  if (odd.number !== undefined && (counts.number * 2 > count || !odd.number.endsWith("not a number")))
+    return odd.number;
+  return counts.time * 2 > count ? odd.time : undefined;
 }
 
 function parsedOf(text: string, dtype: DType): unknown {
@@ -209,14 +272,12 @@ function parsedOf(text: string, dtype: DType): unknown {
     // What is not such a value is refused where it is written.
     case "int":
     case "uint":
-      return INTEGER.test(text) ? BigInt(text) : text;
-    case "float":
-      if (!NUMBER.test(text)) return text;
-      return /inf/i.test(text)
-        ? text.startsWith("-")
-          ? Number.NEGATIVE_INFINITY
-          : Number.POSITIVE_INFINITY
-        : Number(text);
+      return DIGITS.test(text) ? BigInt(text) : text;
+    case "float": {
+      if (/^[+-]?inf(?:inity)?$/i.test(text)) return text.startsWith("-") ? "-Infinity" : "Infinity";
+      const number = NUMBER.test(text) ? Number(text) : Number.POSITIVE_INFINITY;
+      return Number.isFinite(number) || /nan/i.test(text) ? number : text;
+    }
     case "bool":
       return TRUTH.test(text) ? text.toLowerCase() === "true" : text;
     case "datetime":

@@ -24,6 +24,8 @@ export interface TableColumn {
 export interface TableRows {
   readonly length: number;
   readonly columns: readonly ArrayLike<unknown>[];
+  /** The line of a text file at which a row begins, counted from 1. */
+  lineOf?(row: number): number;
 }
 
 /** A table in a file. */
@@ -31,6 +33,8 @@ export interface TableFile {
   readonly path: string;
   readonly columns: readonly TableColumn[];
   readonly rows: number;
+  /** Notes on the types that were found. */
+  readonly notes?: readonly string[];
   /** Chunks of Blosc that are made of the file's own streams; undefined if it has none for these columns. */
   openChunks?(names: readonly string[]): Promise<TableChunks | undefined>;
   /** The rows in order, of the columns with these names in their order, which alone are decoded; as often as they are asked for. */
@@ -120,7 +124,7 @@ export async function* packedRows(
   const turns = dtype.fields.map((field) => turnOf(columnNamed(table, field.name), field, path));
   const names = dtype.fields.map(({ name }) => name);
   let first = 0;
-  for await (const { length, columns: values } of table.read(names, signal)) {
+  for await (const { length, columns: values, lineOf } of table.read(names, signal)) {
     signal?.throwIfAborted();
     const bytes = new Uint8Array(length * dtype.itemSize);
     const view = new DataView(bytes.buffer);
@@ -129,7 +133,8 @@ export async function* packedRows(
       const turn = turns[i];
       for (let row = 0; row < length; row++) {
         const value = turn === undefined || own[row] == null ? own[row] : turn(own[row]);
-        putValue(view, row * dtype.itemSize + field.offset, field, value, { path, row: first + row });
+        const where = (): string => (lineOf === undefined ? `row ${first + row}` : `line ${lineOf(row)}`);
+        putValue(view, row * dtype.itemSize + field.offset, field, value, { path, where });
       }
     }
     yield bytes;
@@ -203,7 +208,7 @@ function putValue(
   place: number,
   field: Field,
   value: unknown,
-  { path, row }: { readonly path: string; readonly row: number },
+  { path, where }: { readonly path: string; readonly where: () => string },
 ): void {
   try {
     putRow(view, place, field.dtype, field.shape, value ?? nothingOf(field));
@@ -213,7 +218,7 @@ function putValue(
       value == null
         ? `the value is missing, and ${field.dtype.kind} has no value for that; fill it, or leave the column out`
         : error.summary;
-    throw new SuperchunkError(error.code, `row ${row} of column "${field.name}": ${said}`, {
+    throw new SuperchunkError(error.code, `${where()}, column "${field.name}": ${said}`, {
       path,
       field: field.name,
       found: value == null ? "null" : value,

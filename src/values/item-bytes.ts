@@ -298,7 +298,7 @@ function dateCount(
 }
 
 /** The count of a date, UTC; undefined for what is none, or lies between two counts. */
-function parseDate(text: string, unit: TimeUnit, scale: bigint): bigint | undefined {
+export function parseDate(text: string, unit: TimeUnit, scale: bigint): bigint | undefined {
   const groups = ISO.exec(text)?.groups;
   if (groups === undefined) return undefined;
   const number = (name: string, absent: number): number => Number(groups[name] ?? absent);

@@ -119,9 +119,9 @@ describe("a value that does not fit is refused with its row and column, and noth
     return path;
   };
   test.each([
-    ["a longer string", "id,price,day,name\n2,1,2020-01-02,abc\n", 'row 0 of column "name"'],
-    ["text for a number", "id,price,day,name\n2,1,2020-01-02,a\nx,1,2020-01-02,a\n", 'row 1 of column "id"'],
-    ["a number with a fraction", "id,price,day,name\n2.5,1,2020-01-02,a\n", 'row 0 of column "id"'],
+    ["a longer string", "id,price,day,name\n2,1,2020-01-02,abc\n", 'line 2, column "name"'],
+    ["text for a number", "id,price,day,name\n2,1,2020-01-02,a\nx,1,2020-01-02,a\n", 'line 3, column "id"'],
+    ["a number with a fraction", "id,price,day,name\n2.5,1,2020-01-02,a\n", 'line 2, column "id"'],
     [
       "a missing value for an integer",
       "id,price,day,name\n,1,2020-01-02,a\n",
@@ -130,13 +130,20 @@ describe("a value that does not fit is refused with its row and column, and noth
     ["an impossible day", "id,price,day,name\n2,1,2020-02-31,a\n", "is not a date"],
     ["a time for a day", "id,price,day,name\n2,1,2020-02-03T01:00:00,a\n", "is not a date in units of D"],
     ["a missing column", "id,price,day\n2,1,2020-02-03\n", 'no column "name" in the file'],
-    ["a truncated record", "id,price,day,name\n2,1\n", "record 2 has 2 values, and the first has 4"],
-    ["an unterminated quote", 'id,price,day,name\n2,1,2020-02-03,"a\n', "quoted value does not end"],
-    ["a missing header", "", "the first line of CSV names the columns"],
+    ["a truncated record", "id,price,day,name\n2,1\n", "line 2 has 2 values, and the first line has 4"],
+    [
+      "an unterminated quote",
+      'id,price,day,name\n2,1,2020-02-03,"a\n',
+      "line 2 has a quoted value that does not end",
+    ],
+    ["a missing header", "", "the file is empty"],
+    ["a name twice", "id,id,day,name\n", 'column 2 is "id" again'],
+    ["a number beyond float64", "id,price,day,name\n\n2,1e400,2020-02-03,a\n", 'line 3, column "price"'],
+    ["text that is not UTF-8", "id,price,day,name\n2,1,2020-02-03,\xfc\n", "line 2 is not UTF-8"],
   ])("%s", async (_, text, message) => {
     const path = await make();
     const from = join(temporaryFolder(), "b.csv");
-    writeFileSync(from, text);
+    writeFileSync(from, Buffer.from(text, "latin1"));
     const { code, err } = await runCli(["append", path, from]);
     expect([code === 0, err]).toEqual([false, expect.stringContaining(message) as string]);
     expect(await columnOf(path, "id")).toEqual([1n]);
@@ -162,6 +169,53 @@ test("integers of CSV keep all digits: beyond int64 they are uint64, and where a
   expect((await runCli(["create", path, "--as", "ctable", "--from", from])).code).toBe(0);
   expect(await columnOf(path, "big")).toEqual([BigInt(long), 1n]);
   expect(await columnOf(path, "gap")).toEqual(["9007199254740993", ""]);
+});
+
+test.each([
+  ["leading zeros", "007", 'line 2 has "007", whose leading zeros a number would lose'],
+  ["too large a number", "-1e400", 'line 2 has "-1e400", which is too large for float64'],
+  ["too small a number", "1e-400", 'line 2 has "1e-400", which is too small for float64'],
+  ["a word", "n/a", 'line 2 has "n/a", which is not a number'],
+])("a column of CSV numbers with %s is text, and the command says why", async (_, text, why) => {
+  const folder = temporaryFolder();
+  const [from, path] = [join(folder, "a.csv"), join(folder, "a")];
+  writeFileSync(from, `code,word\n${text},a\n5,7\n6,b\n`);
+  const { err } = await runCli(["create", path, "--from", from]);
+  expect(err).toContain(`column "code" is text: ${why}`);
+  expect(err).not.toContain('"word" is text');
+  expect(await columnOf(path, "code")).toEqual([text, "5", "6"]);
+});
+
+test("leading zeros of CSV become numbers if a dtype asks for them", async () => {
+  const folder = temporaryFolder();
+  const [from, path] = [join(folder, "a.csv"), join(folder, "a")];
+  writeFileSync(from, "code,price\n007,-0\n-12,inf\n");
+  const dtype = '[["code","<i4"],["price","<f8"]]';
+  expect((await runCli(["create", path, "--from", from, "--dtype", dtype])).err).not.toContain("is text");
+  expect([await columnOf(path, "code"), await columnOf(path, "price")]).toEqual([
+    [7, -12],
+    [-0, Infinity],
+  ]);
+});
+
+test("dates of CSV keep NaT, days that do not exist are text, and years that nanoseconds do not reach are microseconds", async () => {
+  const folder = temporaryFolder();
+  const [from, path] = [join(folder, "a.csv"), join(folder, "a")];
+  writeFileSync(from, "day,not,far\nNaT,2020-02-28,9999-12-31T23:59:59.5\n2020-02-29,2020-02-30,NaT\n");
+  const { err } = await runCli(["create", path, "--from", from]);
+  expect(err).toContain("day <M8[D], not <U10, far <M8[us]");
+  expect((await runCli(["cat", path, "--format", "csv"])).out).toBe(
+    "day,not,far\nNaT,2020-02-28,9999-12-31T23:59:59.500000\n2020-02-29,2020-02-30,NaT\n",
+  );
+});
+
+test("one column of text comes back from its CSV with its empty values, of which a file ends in none", async () => {
+  const folder = temporaryFolder();
+  const [from, path] = [join(folder, "a.csv"), join(folder, "a")];
+  writeFileSync(from, 'word\n\n\n"a\n\nb"\n""\n\n\n');
+  expect((await runCli(["create", path, "--from", from])).code).toBe(0);
+  const { out } = await runCli(["cat", path, "--format", "csv"]);
+  expect(out).toBe('word\n""\n""\n"a\n\nb"\n""\n');
 });
 
 test("times are converted to the archive's unit if that is exact", async () => {
