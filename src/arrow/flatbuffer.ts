@@ -1,14 +1,14 @@
-/** FlatBuffers, as far as Arrow's messages need them: written only, each table before what it refers to. Must not know Arrow. */
+/** Writes FlatBuffers, as far as Arrow's messages need them: each table before what it refers to. Must not know Arrow. */
 
-/** What a field refers to, or is. */
+/** A value that a field refers to. */
 export type Node =
   | { readonly kind: "table"; readonly fields: readonly (Slot | undefined)[] }
   | { readonly kind: "string"; readonly text: string }
   | { readonly kind: "vector"; readonly items: readonly Node[] }
-  /** Structs of numbers, `length` of them, in one piece. */
+  /** Consecutive structs of numbers, `length` of them. */
   | { readonly kind: "structs"; readonly bytes: Uint8Array; readonly length: number };
 
-/** A field of a table; those that are absent are undefined. */
+/** A field of a table; undefined for an absent one. */
 export type Slot =
   | { readonly size: 1 | 2 | 4; readonly value: number }
   | { readonly size: 8; readonly value: bigint }
@@ -25,7 +25,7 @@ export const int64 = (value: number): Slot => ({ size: 8, value: BigInt(value) }
 
 const TEXT = new TextEncoder();
 
-/** The bytes of a buffer whose root is a table. Their length is a multiple of 8. */
+/** The bytes of a buffer whose root is a table. The length is a multiple of 8. */
 export function encodeFlatbuffer(root: Node): Uint8Array {
   const out = new Output();
   const place = out.reserve(4, 8);
@@ -44,7 +44,7 @@ function writeNode(out: Output, node: Node): number {
       return at;
     }
     case "structs": {
-      // Their numbers of eight bytes come after the count of four.
+      // Aligned so that eight-byte numbers, which follow a four-byte count, are aligned too.
       out.align(8);
       const at = out.reserve(8 + node.bytes.length, 8) + 4;
       out.view.setUint32(at, node.length, true);
@@ -62,7 +62,7 @@ function writeNode(out: Output, node: Node): number {
   }
 }
 
-/** The table of offsets, then the table: its distance from that, and its fields, the widest first. */
+/** Writes the table of offsets, then the table: its distance to that, and its fields, widest first. */
 function writeTable(out: Output, fields: readonly (Slot | undefined)[]): number {
   const offsets = out.reserve(4 + 2 * fields.length, 8);
   const at = out.reserve(4, 8);
@@ -87,7 +87,7 @@ function writeTable(out: Output, fields: readonly (Slot | undefined)[]): number 
   return at;
 }
 
-/** Bytes that grow, zero at first. */
+/** A growing buffer, zero at first. */
 class Output {
   bytes = new Uint8Array(1024);
   view: DataView = new DataView(this.bytes.buffer);
@@ -110,7 +110,7 @@ class Output {
     return at;
   }
 
-  /** Lets the reference at `place` mean what lies at `target`. */
+  /** Makes the reference at `place` point to `target`. */
   point(place: number, target: number): void {
     this.view.setUint32(place, target - place, true);
   }

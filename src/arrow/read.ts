@@ -1,4 +1,4 @@
-/** Arrow's IPC files and streams of any program, batch by batch, through flechette. Knows stores; must not know what values become. */
+/** Reads Arrow IPC files and streams of any program, batch by batch, with flechette. Knows stores; must not know what values become. */
 import {
   type Batch,
   CompressionType,
@@ -16,18 +16,18 @@ import type { ReadableStore } from "../store/types.ts";
 import { TYPE } from "./schema.ts";
 
 const MAGIC = "ARROW1";
-/** Length of the magic and what fills it up, where the messages of a file begin. */
+/** Bytes of the magic and its padding. The messages of a file begin after them. */
 const START = 8;
-/** Before a message: a mark, and the length of its metadata. */
+/** Bytes before a message: a mark, and the length of its metadata. */
 const PREFIX = 8;
 const MARK = 0xffff_ffff;
 /** Kinds of messages. */
 const DICTIONARY = 2;
 
 /**
- * A table for each record batch, and one without rows before them. Each is read when it is asked for.
+ * Yields a table for each record batch, preceded by one without rows. Each is read on request.
  *
- * @throws TRUNCATED for a file that ends early, BAD_FIELD for what is not Arrow
+ * @throws TRUNCATED for a truncated file, BAD_FIELD for what is not Arrow
  */
 export async function* readBatches(
   store: ReadableStore,
@@ -44,7 +44,7 @@ export async function* readBatches(
   const size = (await store.stat(key, { signal }))?.size;
   if (size === undefined) throw new SuperchunkError("NOT_FOUND", "no such file", { path });
   const read = async (offset: number, length: number): Promise<Uint8Array> => {
-    // What a message says of its length is not yet a reason to ask for memory.
+    // Lengths come from the file, so they are checked before memory is allocated.
     const bytes =
       offset + length > size ? undefined : await store.getRange(key, { offset, length }, { signal });
     if (bytes?.length === length) return bytes;
@@ -70,10 +70,10 @@ export async function* readBatches(
     }
   };
   const isFile = new TextDecoder("latin1").decode(await read(0, Math.min(size, MAGIC.length))) === MAGIC;
-  // The schema, and dictionaries in their order.
+  // The schema, and the dictionaries in their order.
   const kept: Uint8Array[] = [];
   if (isFile && viewOf(await read(START, PREFIX)).getUint32(0, true) !== MARK) {
-    // The schema may be at the end alone; then the messages cannot be read one by one.
+    // If the schema is only at the end, the messages cannot be read one by one.
     const whole = await read(0, size);
     try {
       yield parsed([whole]);
@@ -99,13 +99,12 @@ export async function* readBatches(
 
 type Read = (offset: number, length: number) => Promise<Uint8Array>;
 
-/** A message, and what it is. */
 interface Message {
   readonly kind: number;
   readonly bytes: Uint8Array;
 }
 
-/** The message at a place; undefined for the end of a stream. */
+/** The message at an offset; undefined at the end of a stream. */
 async function messageAt(read: Read, offset: number, path: string): Promise<Message | undefined> {
   const prefix = viewOf(await read(offset, PREFIX));
   const metadata = prefix.getInt32(4, true);
@@ -117,7 +116,7 @@ async function messageAt(read: Read, offset: number, path: string): Promise<Mess
   return { kind, bytes: body === 0 ? head : await read(offset, head.length + body) };
 }
 
-/** Messages that follow one another. */
+/** Messages of a stream. */
 async function* ofStream(read: Read, size: number, path: string): AsyncGenerator<Message> {
   for (let offset = 0; offset + PREFIX <= size; ) {
     const message = await messageAt(read, offset, path);
@@ -127,7 +126,7 @@ async function* ofStream(read: Read, size: number, path: string): AsyncGenerator
   }
 }
 
-/** Messages where the end of a file says that they are: there may be room between them. */
+/** Messages at the places listed in the footer: there may be gaps between them. */
 async function* ofFile(read: Read, size: number, path: string): AsyncGenerator<Message> {
   const schema = await messageAt(read, START, path);
   if (schema === undefined) return;
@@ -142,7 +141,7 @@ async function* ofFile(read: Read, size: number, path: string): AsyncGenerator<M
     }
 }
 
-/** Where the messages of a list in the footer begin. */
+/** Offsets of the messages in a list of the footer. */
 function blocksOf(footer: Uint8Array, slot: number, path: string): number[] {
   try {
     const view = viewOf(footer);
@@ -163,7 +162,7 @@ function blocksOf(footer: Uint8Array, slot: number, path: string): number[] {
 /** Bytes of a block in the footer. */
 const BLOCK = 24;
 
-/** Where a field of the root table is, by its place in the table of offsets. */
+/** Offset of a field of the root table, by its slot in the table of offsets. */
 function fieldOf(view: DataView, slot: number): number | undefined {
   const table = view.getUint32(0, true);
   const offsets = table - view.getInt32(table, true);
@@ -171,7 +170,7 @@ function fieldOf(view: DataView, slot: number): number | undefined {
   return field === 0 ? undefined : table + field;
 }
 
-/** The kind of a message and the bytes after its metadata: its second and its fourth field. */
+/** The kind of a message and the length of its body: the second and the fourth field of the metadata. */
 function describe(
   metadata: Uint8Array,
   path: string,
@@ -200,7 +199,7 @@ function neverEncoded(): never {
   throw new RangeError("buffers are not compressed");
 }
 
-/** Largest decoded blocks of an lz4 frame, by their number in its header. */
+/** Most decoded bytes of a block of an lz4 frame, by the number in the frame's header. */
 const BLOCKS = new Map([
   [4, 1 << 16],
   [5, 1 << 18],
@@ -208,7 +207,7 @@ const BLOCKS = new Map([
   [7, 1 << 22],
 ]);
 
-/** An lz4 frame of so many bytes: its blocks may look back into those before them, so that they are joined and decoded together. */
+/** Decodes an lz4 frame of `length` bytes. Blocks may refer to earlier blocks, so they are joined and decoded together. */
 function lz4Frame(frame: Uint8Array, length: number): Uint8Array {
   const view = viewOf(frame);
   const [, , , , flags = 0, limits = 0] = frame;
@@ -240,7 +239,7 @@ function lz4Frame(frame: Uint8Array, length: number): Uint8Array {
   throw wrong();
 }
 
-/** Members of flechette's types that are looked at. */
+/** Used members of flechette's types. */
 export type AnyType = DataType & {
   readonly stride?: number;
   readonly precision?: number;
@@ -251,7 +250,7 @@ export type AnyType = DataType & {
   readonly children?: readonly { readonly name: string; readonly type: AnyType }[];
 };
 
-/** The values as they are stored: dates as counts, strings as bytes, lists as arrays, structs as records; null if there is none. */
+/** The stored values: dates as counts, strings as bytes, lists as arrays, structs as records, null for a missing value. */
 export function rawValues(batch: Batch<unknown>): ArrayLike<unknown> {
   const type = batch.type as AnyType;
   const { length, validity, offsets, children } = batch;

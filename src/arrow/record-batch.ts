@@ -1,7 +1,7 @@
 /**
- * Record batches: rows of columns as Arrow has them in memory, and the messages that carry them.
+ * Record batches: rows of columns in Arrow's memory layout, and the messages that carry them.
  *
- * Knows columns by their schemas; must not know where rows come from. Machines are little-endian here, as Arrow is.
+ * Knows columns by their schemas; must not know where rows come from. Assumes a little-endian machine, as Arrow's default is.
  * @see docs/parquet-format.md [PA]
  */
 import { at } from "../bytes/at.ts";
@@ -11,7 +11,7 @@ import { bytesOf, isText, leafItems, leafValues, packBits, presentOf } from "../
 import { encodeFlatbuffer, int16, int64, type Node, refer, table } from "./flatbuffer.ts";
 import { depthOf, encapsulate, firstLeaf, messageTable, schemaMessage, schemaTable } from "./schema.ts";
 
-/** One column of a batch: its schema, its rows as numpy has them, and the bytes of a row. */
+/** One column of a batch: its schema, its rows in numpy's layout, and the bytes of a row. */
 export interface BatchColumn {
   readonly node: SchemaNode;
   readonly rows: Uint8Array;
@@ -22,10 +22,10 @@ export interface BatchColumn {
 const ALIGNMENT = 64;
 const HEADER_BATCH = 3;
 const MAGIC = new TextEncoder().encode("ARROW1");
-/** The length of no message. */
+/** A message of length 0, which marks the end. */
 const END = Uint8Array.of(0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0);
 
-/** Where a message lies in a file. */
+/** Place of a message in a file. */
 interface Block {
   readonly offset: number;
   readonly metadata: number;
@@ -33,8 +33,8 @@ interface Block {
 }
 
 /**
- * The bytes of a stream or a file: what it begins with, a piece for each batch, and what it ends with. A file is a stream between
- * two magics, with a list of its batches.
+ * Writes a stream or a file: a beginning, a piece for each batch, and an end. A file is a stream between two magics, with a list
+ * of its batches.
  */
 export class ArrowWriter {
   readonly #schema: Node;
@@ -60,7 +60,7 @@ export class ArrowWriter {
     return this.#count(out);
   }
 
-  /** A message with some rows. @throws UNSUPPORTED for a value that the type cannot hold */
+  /** The message for a batch. @throws UNSUPPORTED for a value that the type cannot hold */
   batch(columns: readonly BatchColumn[], rows: number): Uint8Array {
     const body = new Body();
     for (const { node, rows: bytes, rowBytes } of columns) addNode(body, node, bytes, rowBytes, rows);
@@ -99,7 +99,7 @@ export class ArrowWriter {
   }
 }
 
-/** The buffers of a batch, and what is said of them. */
+/** The buffers of a batch, and their description. */
 class Body {
   readonly #buffers: { readonly offset: number; readonly bytes: Uint8Array }[] = [];
   readonly #nodes: (readonly [length: number, nulls: number])[] = [];
@@ -127,7 +127,7 @@ class Body {
   }
 }
 
-/** Structs of two numbers of eight bytes. */
+/** Structs of two eight-byte numbers. */
 function pairs(items: readonly (readonly [number, number])[]): Node {
   const numbers = BigInt64Array.from(items.flat(), (value) => BigInt(value));
   return { kind: "structs", bytes: bytesOf(numbers), length: items.length };
@@ -135,7 +135,7 @@ function pairs(items: readonly (readonly [number, number])[]): Node {
 
 const NO_VALIDITY = new Uint8Array(0);
 
-/** Adds a column, or a part of one, for so many of its values. */
+/** Adds a column, or a part of one, with `length` values. */
 function addNode(body: Body, node: SchemaNode, rows: Uint8Array, rowBytes: number, length: number): void {
   if ("leaf" in node) {
     addLeaf(body, node.leaf, rows, rowBytes);
@@ -154,7 +154,7 @@ function addNode(body: Body, node: SchemaNode, rows: Uint8Array, rowBytes: numbe
   for (const child of node.children) addNode(body, child, rows, rowBytes, length);
 }
 
-/** Values of the first leaf below a node for one value of it. */
+/** Number of the first leaf's values in one value of a node. */
 function innerValues(node: SchemaNode): number {
   const { lists } = firstLeaf(node);
   return lists.slice(lists.length - depthOf(node)).reduce((product, n) => product * n, 1);
@@ -190,7 +190,7 @@ function addValues(body: Body, values: Uint8Array, count: number, present: Uint8
   body.add(values);
 }
 
-/** Strings one after the other, and where each begins. */
+/** Adds the strings, and the offset of each. */
 function addTexts(body: Body, path: readonly string[], texts: readonly Uint8Array[], isUtf8: boolean): void {
   const offsets = new Int32Array(texts.length + 1);
   for (let i = 0; i < texts.length; i++) offsets[i + 1] = at(offsets, i) + at(texts, i).length;
@@ -210,7 +210,7 @@ function addTexts(body: Body, path: readonly string[], texts: readonly Uint8Arra
   body.add(bytes);
 }
 
-/** Values at their places, with zeros where none is. */
+/** Puts values at their positions, and zeros at those of nulls. */
 function spreadOut(values: Uint8Array, width: number, present: Uint8Array): Uint8Array {
   const out = new Uint8Array(width * present.length);
   let from = 0;
@@ -222,7 +222,7 @@ function spreadOut(values: Uint8Array, width: number, present: Uint8Array): Uint
   return out;
 }
 
-/** Decimals of sixteen bytes, of numbers of eight that are not negative. */
+/** 16-byte decimals from non-negative 8-byte numbers. */
 function wideDecimals(values: Uint8Array): Uint8Array {
   const out = new Uint8Array(2 * values.length);
   for (let i = 0; i < values.length; i += 8) out.set(values.subarray(i, i + 8), 2 * i);

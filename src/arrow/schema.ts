@@ -1,4 +1,7 @@
-/** Arrow's schema of columns, as a message. Parquet files carry it too, so that readers give back its types. @see docs/parquet-format.md [PM] */
+/**
+ * Arrow's schema of columns, as a message. Parquet files contain it too, so that readers can restore its types. @see
+ * docs/parquet-format.md [PM]
+ */
 import { at } from "../bytes/at.ts";
 import type { Leaf, SchemaNode } from "../parquet/schema.ts";
 import {
@@ -15,7 +18,7 @@ import {
   vector,
 } from "./flatbuffer.ts";
 
-/** Numbers of types in Arrow's union of them. */
+/** Numbers of types in Arrow's union. */
 export const TYPE = {
   int: 2,
   float: 3,
@@ -31,11 +34,11 @@ export const TYPE = {
   duration: 18,
 } as const;
 const UNITS = ["s", "ms", "us", "ns"];
-/** Version 5 of the metadata. */
+/** The number for version 5 of the metadata. */
 const VERSION = 4;
 const HEADER_SCHEMA = 1;
 
-/** A table of the schema, for messages and the footer of a file. */
+/** A schema table, for messages and for the footer of a file. */
 export function schemaTable(
   columns: readonly SchemaNode[],
   notText: ReadonlySet<Leaf>,
@@ -45,17 +48,17 @@ export function schemaTable(
   return table(int16(0), vector(columns.map((node) => fieldTable(node, notText))), vector(pairs));
 }
 
-/** A message with the schema, as a stream begins. */
+/** The schema message, which begins a stream. */
 export function schemaMessage(schema: Node): Uint8Array {
   return encapsulate(encodeFlatbuffer(messageTable(HEADER_SCHEMA, schema, 0)));
 }
 
-/** The table of a message with a body of so many bytes. */
+/** A message table, for a body of `bodyLength` bytes. */
 export function messageTable(type: number, header: Node, bodyLength: number): Node {
   return table(int16(VERSION), int8(type), refer(header), int64(bodyLength));
 }
 
-/** A message's length before it. */
+/** A message, preceded by its length. */
 export function encapsulate(message: Uint8Array): Uint8Array {
   const out = new Uint8Array(8 + message.length);
   const view = new DataView(out.buffer);
@@ -104,14 +107,14 @@ function field(name: string, type: number, value: Node, children: readonly Node[
   return table(...slots);
 }
 
-/** Values of a list: the leaves below tell the lengths of all lists around them. */
+/** Length of a list: the leaves below have the lengths of all lists around them. */
 function listLength(list: SchemaNode, element: SchemaNode): number {
   const depth = depthOf(element);
   const leaf = firstLeaf(list);
   return at(leaf.lists, leaf.lists.length - depth - 1);
 }
 
-/** Lists on the way from a node to its first leaf. */
+/** Number of lists on the way from a node to its first leaf. */
 export function depthOf(node: SchemaNode): number {
   if ("leaf" in node) return 0;
   const [child] = node.children;

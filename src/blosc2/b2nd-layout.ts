@@ -1,4 +1,4 @@
-/** How an array is cut into the chunks and blocks of a frame, and what is copied into them. Reads the header of the first chunk alone. */
+/** Chooses the chunks and blocks of a frame for an array, and what is copied into them. Reads only the header of the first chunk. */
 import { at } from "../bytes/at.ts";
 import { decodeHeader, HEADER_LENGTH } from "../codec/header.ts";
 import type { ChunkHeader } from "../codec/types.ts";
@@ -9,37 +9,37 @@ import { SuperchunkError } from "../errors.ts";
 import { elementsOf } from "../values/selection.ts";
 import type { ZarrArray, ZarrChunk } from "../zarr/read/array.ts";
 
-/** Bytes of a block that is encoded here, at most: a chunk of Blosc1 of so many can always be one block. */
+/** Most bytes of a block that is encoded here: a Blosc1 chunk of this size can always be one block. */
 const BLOCK_BYTES = 256 << 10;
-/** Bytes of a chunk where the source does not say. */
+/** Bytes of a chunk if the source does not give a size. */
 const CHUNK_BYTES = 4 << 20;
 const MAX_CHUNK = 0x7fff_ffff - 64;
 /** Longest block of c-blosc2, and the most dimensions of b2nd. */
 const MAX_BLOCK = 536_866_816;
 const MAX_DIMENSIONS = 16;
 
-/** How a frame is cut, in items, and what becomes its blocks. */
+/** The chunks and blocks of a frame, in items, and what becomes its blocks. */
 export interface B2ndLayout {
   readonly shape: readonly number[];
   readonly chunks: readonly number[];
   readonly blocks: readonly number[];
   readonly blockBytes: number;
-  /** Bytes of a chunk, with what pads it to whole blocks. */
+  /** Bytes of a chunk, including the padding to whole blocks. */
   readonly chunkBytes: number;
-  /** Positions of chunks along each dimension. */
+  /** Number of chunks along each dimension. */
   readonly grid: readonly number[];
   /**
-   * `inner`: inner chunks of shards, each a block of Blosc1, become blocks; `chunk`: the blocks of a chunk stay its blocks; `values`: all is
-   * encoded.
+   * `inner`: the inner chunks of shards, each one Blosc1 block, become blocks; `chunk`: the blocks of a chunk stay its blocks; `values`:
+   * everything is encoded.
    */
   readonly mode: "inner" | "chunk" | "values";
-  /** Why all is encoded. */
+  /** Reason for encoding everything. */
   readonly reason?: string;
-  /** Kind of blocks where a chunk does not say. */
+  /** Kind of the blocks, for chunks that do not determine it. */
   readonly kind: BlockKind;
 }
 
-/** Why a column's chunks cannot be carried over, as far as its metadata tell. */
+/** Why a column's chunks cannot be copied, as far as its metadata show; undefined if they can. */
 export function whyEncoded(column: Column): string | undefined {
   const { zarr, archive, chunks, order, shape, settings, whyRecoded } = column;
   if (settings.cname === "snappy") return "Blosc2 has no codec snappy; chunks are lz4";
@@ -108,7 +108,7 @@ function layoutOf(shape: readonly number[], cut: Cut): B2ndLayout {
   };
 }
 
-/** [BZ-03] The box that a run of so many items of a chunk is, where the runs one after the other are its boxes in C order. */
+/** [BZ-03] The shape of a block of `items` consecutive items of a chunk, if such runs are boxes of the chunk in C order; else undefined. */
 function blockShape(chunk: readonly number[], items: number): readonly number[] | undefined {
   if (!Number.isInteger(items) || items <= 0) return undefined;
   const blocks = chunk.map(() => 1);
@@ -121,7 +121,7 @@ function blockShape(chunk: readonly number[], items: number): readonly number[] 
       continue;
     }
     if (left > length) return undefined;
-    // A dimension that is cut unevenly must be the first that has more than one position.
+    // Only the first dimension with more than one position may be cut unevenly.
     if (length % left !== 0 && chunk.slice(0, d).some((before) => before > 1)) return undefined;
     blocks[d] = left;
     left = 1;
@@ -129,7 +129,7 @@ function blockShape(chunk: readonly number[], items: number): readonly number[] 
   return left === 1 ? blocks : undefined;
 }
 
-/** The layout of values that are encoded: chunks of the source, and blocks that one chunk of Blosc1 holds as one. */
+/** The layout for encoding values: the chunks of the source, in blocks that each fit in one block of Blosc1. */
 function valueLayout(column: Column, reason: string): B2ndLayout {
   const { shape, dtype, zarr, chunks } = column;
   const { itemSize } = dtype;
@@ -144,7 +144,7 @@ function valueLayout(column: Column, reason: string): B2ndLayout {
   return layoutOf(shape, { chunks: cut, blocks, itemSize, mode: "values", kind, reason });
 }
 
-/** The box with its first dimensions halved until it has at most so many items. */
+/** Halves the first dimensions of a box until it has at most `most` items. */
 function halved(box: readonly number[], most: number): number[] {
   const out = [...box];
   for (let d = 0; d < out.length && elementsOf(out) > most; )
@@ -161,14 +161,14 @@ function defaultKind({ settings, dtype }: Column, blocksize: number): BlockKind 
 
 interface FirstChunk {
   readonly header: ChunkHeader;
-  /** It has one block. */
+  /** True if it has one block. */
   readonly isSingle: boolean;
 }
 
 async function firstOfArchive({ archive, chunks }: Column): Promise<FirstChunk | string> {
   for await (const { bytes } of archive?.encodedChunks(0, 1, {}) ?? []) {
     const header = decodeHeader(bytes);
-    // A single short chunk says nothing of how long ones are cut.
+    // A single short chunk does not show the block size of long ones.
     const isShort = header.nbytes !== chunks?.stored.chunkBytes && header.nblocks > 1;
     return isShort ? "its only chunk is short" : { header, isSingle: header.nblocks === 1 };
   }
@@ -183,7 +183,7 @@ async function firstOfZarr(array: ZarrArray, signal: AbortSignal | undefined): P
     if (head === undefined) break;
     const header = decodeHeader(head, Number.MAX_SAFE_INTEGER);
     if (!header.memcpyed) return { header, isSingle: header.nblocks <= 1 };
-    // Stored chunks do not say how others are cut; a few are passed over.
+    // Stored chunks do not show the block size of others, so a few of them are skipped.
     stored ??= header;
     if (++looked === 16) break;
   }

@@ -1,8 +1,8 @@
 /**
  * Frames of Blosc2 with dimensions (`.b2nd`), one for each array or column, as python-blosc2 opens them.
  *
- * Streams are copied where the cuts allow: an inner chunk of a shard becomes a block, or a chunk of Blosc1 becomes a chunk with the blocks that
- * it has. Else values are encoded, block by block. @see docs/blosc2.md
+ * Streams are copied if the layouts allow it: an inner chunk of a shard becomes a block, or a Blosc1 chunk becomes a chunk with the same
+ * blocks. Otherwise values are encoded, block by block. @see docs/blosc2.md
  */
 import { at } from "../bytes/at.ts";
 import { decodeHeader, prepareEncode } from "../codec/index.ts";
@@ -22,7 +22,7 @@ import { positions } from "./blocks.ts";
 import { frameAround, isLayerName } from "./frame-writer.ts";
 import { openBlosc2 } from "./zarr-view.ts";
 
-/** Inner chunks of a shard are read at once where no more than this lies between two of them. Bytes. */
+/** Inner chunks of a shard are read together if the gaps between them have at most this many bytes. */
 const MOST_GAP = 64 << 10;
 const DIMENSIONS = "_ARRAY_DIMENSIONS";
 
@@ -55,7 +55,7 @@ export const B2ND: ColumnFormat = {
       const { head, tail } = frameAround(
         {
           ...layout,
-          // c-blosc2 has no length of chunks where there are none.
+          // c-blosc2 writes chunk length 0 if there are no chunks.
           blockBytes: isEmpty ? 0 : layout.blockBytes,
           chunkBytes: isEmpty ? 0 : layout.chunkBytes,
           typesize: dtype.itemSize,
@@ -93,7 +93,7 @@ export const B2ND: ColumnFormat = {
   },
 };
 
-/** The array in the byte order of the column: read as Zarr, items are little-endian. */
+/** The array in the byte order of the column, because items read through Zarr are little-endian. */
 function inOrderOf({ dtype }: Column, array: ZarrArray): Pick<ZarrArray, "dtype" | "shape" | "streamBytes"> {
   if (dtype.byteOrder !== "big" || array.dtype.byteOrder !== "little") return array;
   return {
@@ -105,7 +105,7 @@ function inOrderOf({ dtype }: Column, array: ZarrArray): Pick<ZarrArray, "dtype"
   };
 }
 
-/** The attributes that a frame has room for; dimension names go along as xarray keeps them. */
+/** The attributes that fit in a frame. Dimension names are added as xarray stores them. */
 function attributesOf(column: Column, context: PieceContext): Column["attrs"] {
   const names = column.zarr?.dimensionNames;
   const attrs =
@@ -121,7 +121,7 @@ function attributesOf(column: Column, context: PieceContext): Column["attrs"] {
   return attrs;
 }
 
-/** The making of one frame. */
+/** State of writing one frame. */
 interface Work {
   readonly column: Column;
   readonly layout: B2ndLayout;
@@ -155,7 +155,7 @@ function chunksOf(work: Work): AsyncIterable<Uint8Array> {
   return column.zarr === undefined ? archiveChunks(work) : zarrChunks(column.zarr, work);
 }
 
-/** What is counted: chunks with streams of the source, and others. */
+/** Counts a chunk: with streams of the source, or encoded. */
 function count({ counts }: PieceContext, isCopied: boolean): void {
   if (isCopied) counts.restreamed = (counts.restreamed ?? 0) + 1;
   else counts.recoded++;
@@ -168,7 +168,6 @@ function finish(builder: ChunkBuilder, work: Work): Uint8Array {
   return builder.finish();
 }
 
-/** The chunks of an archive, in order. */
 async function* archiveChunks(work: Work): AsyncGenerator<Uint8Array> {
   const {
     column: { archive, path },
@@ -189,7 +188,7 @@ async function* archiveChunks(work: Work): AsyncGenerator<Uint8Array> {
     });
 }
 
-/** A chunk of Blosc1 as one of Blosc2, with as many blocks as the frame's chunks have. */
+/** A Blosc1 chunk as a Blosc2 chunk, with as many blocks as the frame's chunks have. */
 async function chunkOfBlocks(bytes: Uint8Array, work: Work): Promise<Uint8Array> {
   const { blockBytes, chunkBytes, kind: usual } = work.layout;
   const stored = decodeHeader(bytes);
@@ -206,7 +205,7 @@ async function chunkOfBlocks(bytes: Uint8Array, work: Work): Promise<Uint8Array>
   return finish(builder, work);
 }
 
-/** The chunks of a Zarr array, by their positions. */
+/** The chunks of a Zarr array, by their grid positions. */
 async function* zarrChunks(array: ZarrArray, work: Work): AsyncGenerator<Uint8Array> {
   const { layout, context } = work;
   const { signal } = context;
@@ -221,7 +220,7 @@ async function* zarrChunks(array: ZarrArray, work: Work): AsyncGenerator<Uint8Ar
       places.get(member.map((index, d) => at(position, d) * at(perChunk, d) + index).join()),
     );
     if (members.every((member) => member === undefined)) {
-      // c-blosc2 does not open a frame that has a chunk of zeros stored: the index says that it is one.
+      // c-blosc2 does not open a frame that stores a chunk of zeros: the index must mark it instead.
       const isZero = fill.every((byte) => byte === 0);
       yield isZero ? NO_BYTES : repeatedChunk(fill, layout.kind, layout.chunkBytes);
       count(context, true);
@@ -232,7 +231,7 @@ async function* zarrChunks(array: ZarrArray, work: Work): AsyncGenerator<Uint8Ar
   }
 }
 
-/** Inner chunks as the blocks of one chunk. */
+/** Makes one chunk with inner chunks as its blocks. */
 async function chunkOfInner(
   members: readonly (Uint8Array | undefined)[],
   fill: Uint8Array,
@@ -274,7 +273,7 @@ function repeated(item: Uint8Array, length: number): Uint8Array {
   return out;
 }
 
-/** The bytes of inner chunks: those that lie together in one object are read at once. */
+/** Reads inner chunks; those that are near one another in one object are read together. */
 async function readMembers(
   { store }: ZarrArray,
   members: readonly (ZarrChunk | undefined)[],
@@ -317,7 +316,7 @@ async function readMembers(
   return out;
 }
 
-/** Chunks of values: each block is a chunk of Blosc1 first, which threads can make. */
+/** Encodes chunks from values. Each block is first a Blosc1 chunk, which threads can encode. */
 async function* encodedChunks({ column, layout, context }: Work): AsyncGenerator<Uint8Array> {
   const { chunks, blocks, blockBytes, grid, shape, kind } = layout;
   const { itemSize } = column.dtype;
@@ -379,7 +378,7 @@ async function valuesOf(
   return column.rows(rows.start, rows.stop, signal);
 }
 
-/** What of a box lies in a block, and zeros around it. */
+/** The part of a box that is inside a block, padded with zeros. */
 function cutBlock(
   box: { readonly bytes: Uint8Array; readonly shape: readonly number[] },
   { shape, origin }: { readonly shape: readonly number[]; readonly origin: readonly number[] },

@@ -1,8 +1,8 @@
-/** Where blocks lie in a chunk of several dimensions. Must not know frames. */
+/** Positions of blocks in a chunk of several dimensions. Must not know frames. */
 import { at } from "../bytes/at.ts";
 import { elementsOf } from "../values/selection.ts";
 
-/** Positions of a grid in C order. */
+/** All positions of a grid, in C order. */
 export function positions(counts: readonly number[]): number[][] {
   const total = elementsOf(counts);
   return Array.from({ length: total }, (_, index) => {
@@ -21,7 +21,7 @@ interface Placed {
   readonly shape: readonly number[];
 }
 
-/** Copies what of a block lies in the chunk, run by run of the last dimension. */
+/** Copies the part of a block that is inside the chunk, one run of the last dimension at a time. */
 export function copyBlock(
   { bytes, shape, origin }: Placed & { readonly origin: readonly number[] },
   target: Placed,

@@ -1,4 +1,4 @@
-/** How a frame is cut into chunks and blocks, and whether chunks of Blosc1 can have the streams of its blocks. Must not know stores. */
+/** The chunk and block shapes of a frame, and whether Blosc1 chunks can hold the streams of its blocks. Must not know stores. */
 import { decode as unpack } from "@msgpack/msgpack";
 import { at } from "../bytes/at.ts";
 import type { Blosc2Header } from "../codec2/fields.ts";
@@ -11,10 +11,10 @@ import { elementsOf } from "../values/selection.ts";
 import type { Frame } from "./frame.ts";
 
 const MAX_DIMENSIONS = 16;
-/** Bytes of an item at most. */
+/** Most bytes of an item. */
 const MAX_ITEM = 1 << 20;
 
-/** How the array is cut, in items. */
+/** Shapes of the array, its chunks and its blocks, in items. */
 export interface Cut {
   readonly dtype: DType;
   readonly shape: readonly number[];
@@ -22,7 +22,7 @@ export interface Cut {
   readonly blocks: readonly number[];
 }
 
-/** The shape and the cuts of a frame: by its metalayer `b2nd`, else one dimension of items. */
+/** The shapes of a frame: from its metalayer `b2nd`, else one dimension of items. */
 export function cutOf(frame: Frame): Cut {
   const { path, typesize, nbytes, chunkBytes, blockBytes, metalayers } = frame;
   const stored = metalayers.get("b2nd") ?? metalayers.get("caterva");

@@ -1,8 +1,9 @@
 /**
- * The parts of a contiguous frame around its chunks, as c-blosc2 writes them: it reads them by their places, so every number has the width
- * that it expects.
+ * The parts of a contiguous frame around its chunks, as c-blosc2 writes them. c-blosc2 reads fields at fixed offsets, so every number
+ * must have the width that it expects.
  *
- * @see docs/blosc2-format.md [BF-01 to BF-09], https://github.com/Blosc/c-blosc2/blob/main/README_CFRAME_FORMAT.rst and README_B2ND_METALAYER.rst
+ * @see docs/blosc2-format.md [BF-01 to BF-09], https://github.com/Blosc/c-blosc2/blob/main/README_CFRAME_FORMAT.rst and
+ * README_B2ND_METALAYER.rst
  */
 import { joinBytes } from "../bytes/arrays.ts";
 import { encodeSync } from "../codec/encode/encode.ts";
@@ -13,18 +14,17 @@ import { isNotedFloat } from "../format/json-float.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 
 const HEADER = 87;
-/** A frame of format 2, and of 3 where there are no chunks; offsets of 64 bits. */
+/** A frame of format 2, or of format 3 if there are no chunks; offsets of 64 bits. */
 const VERSION = 0x12;
 const EMPTY_VERSION = 0x53;
 const AUTO_SPLIT = 2;
-/** Numbers of codecs in a frame. */
 const CODECS: readonly string[] = ["blosclz", "lz4", "lz4hc", "", "zlib", "zstd"];
-/** Names of metalayers are shorter. Bytes. */
+/** Names of metalayers are shorter than this. Bytes. */
 const MAX_NAME = 31;
 /** An entry of the index for a chunk of zeros. */
 const ZEROS = 0x81n << 56n;
 
-/** What a frame says of itself. Sizes in bytes. */
+/** The facts in a frame's header and metalayers. Sizes in bytes. */
 export interface FrameFacts {
   readonly typesize: number;
   readonly blockBytes: number;
@@ -35,12 +35,12 @@ export interface FrameFacts {
   readonly shape: readonly number[];
   readonly chunks: readonly number[];
   readonly blocks: readonly number[];
-  /** As numpy writes it. */
+  /** In numpy's notation. */
   readonly dtype: string;
   readonly attrs: JsonObject;
 }
 
-/** All that surrounds chunks of these sizes; a chunk of no bytes is one of zeros. */
+/** Makes everything around chunks of these sizes; size 0 means a chunk of zeros. */
 export function frameAround(
   facts: FrameFacts,
   sizes: readonly number[],
@@ -66,7 +66,7 @@ export function frameAround(
     head[47 + 5 * i] = 0xd2;
     view.setInt32(48 + 5 * i, value);
   }
-  // Threads to compress and to decompress with, then whether there are attributes, and the filters.
+  // Numbers of threads for compression and decompression, whether there are attributes, and the filters.
   head.set([0xd1, 0, 1, 0xd1, 0, 1, vlmeta.length > 0 ? 0xc3 : 0xc2, 0xd8, 6], 62);
   head[76] =
     facts.shuffle === "shuffle" ? FILTER.shuffle : facts.shuffle === "bitshuffle" ? FILTER.bitshuffle : 0;
@@ -74,7 +74,7 @@ export function frameAround(
   return { head: joinBytes([head, meta]), tail };
 }
 
-/** The metalayer that gives a frame its dimensions. */
+/** The metalayer with a frame's dimensions. */
 function b2ndLayer({ shape, chunks, blocks, dtype }: FrameFacts): Uint8Array {
   const name = new TextEncoder().encode(dtype);
   const out = new Uint8Array(3 + 3 + 19 * shape.length + 6 + name.length);
@@ -98,9 +98,9 @@ function b2ndLayer({ shape, chunks, blocks, dtype }: FrameFacts): Uint8Array {
 
 type Layer = readonly [name: string, content: Uint8Array];
 
-/** A map of names to places, and their contents. `from`: where it will stand in its part. */
+/** A map from names to offsets, and then their contents. `from`: the offset of this in its part. */
 function metalayers(layers: readonly Layer[], from: number): Uint8Array {
-  // The length of the map counts the byte in front of it in a header, and does not in a trailer.
+  // In a header the length of the map counts the byte before it; in a trailer it does not.
   const uncounted = from === HEADER ? 0 : 1;
   const names = layers.map(([name]) => new TextEncoder().encode(name));
   const mapLength = 7 + names.reduce((sum, { length }) => sum + length + 6, 0);
@@ -129,7 +129,7 @@ function metalayers(layers: readonly Layer[], from: number): Uint8Array {
   return out;
 }
 
-/** Names that a frame has room for. */
+/** True for names that a frame can store. */
 export function isLayerName(name: string): boolean {
   const { length } = new TextEncoder().encode(name);
   return length > 0 && length <= MAX_NAME;
@@ -141,7 +141,7 @@ function attributeLayers(attrs: JsonObject): readonly Layer[] {
     .map(([name, value]) => [name, chunkOf(joinBytes(pack(value)), 1)]);
 }
 
-/** A value of JSON in msgpack. Whole floats stay floats. */
+/** Encodes a JSON value as msgpack. Whole floats stay floats. */
 function pack(value: JsonValue, isFloat = false): Uint8Array[] {
   if (value === null) return [Uint8Array.of(0xc0)];
   if (typeof value === "boolean") return [Uint8Array.of(value ? 0xc3 : 0xc2)];
@@ -200,7 +200,7 @@ function trailer(layers: readonly Layer[]): Uint8Array {
   return joinBytes([Uint8Array.of(0x94, 1), meta, end]);
 }
 
-/** Where each chunk begins, from the end of the header on. */
+/** Offset of each chunk from the end of the header. */
 function indexOf(sizes: readonly number[]): Uint8Array {
   const view = new DataView(new ArrayBuffer(8 * sizes.length));
   let next = 0;

@@ -15,34 +15,34 @@ import type { ReadableStore, StoreOptions } from "../store/types.ts";
 
 /** The first four bytes of a frame. */
 export const FRAME_START: readonly number[] = [0x9e, 0xa8, 0x62, 0x32];
-/** The file of a sparse frame's folder that is not a chunk. */
+/** The file in a sparse frame's folder that is not a chunk. */
 export const SPARSE_FILE = "chunks.b2frame";
 
 const HEAD = 4096;
 const LEAST = 87;
-/** Metalayers that say the shape. */
+/** Metalayers that hold the shape. */
 const DIMENSIONS: ReadonlySet<string> = new Set(["b2nd", "caterva"]);
-/** The number that says that a codec is one of a plugin, and where in the header the number of that stands. */
+/** The number for "codec of a plugin", and the offset in the header of that codec's number. */
 const OF_PLUGIN = 6;
 const CODEC_AT = 77;
-/** From the end of a frame: where its trailer's length stands. */
+/** Offset of the trailer's length, from the end of a frame. */
 const TRAILER_LENGTH_AT = 22;
-/** Headers, indexes and metalayers are at most this long. */
+/** Most bytes of a header, an index or a metalayer. */
 const MAX_PART = 256 << 20;
 
-/** A chunk of a frame: where it lies, or what stands in its place. */
+/** A chunk of a frame: its place, or its special value. */
 export type FrameChunk =
   | { readonly key: string; readonly offset: number; readonly end: number | undefined }
   | { readonly special: "zeros" | "nan" | "none" };
 
-/** What a frame says of itself. */
+/** The facts of a frame. */
 export interface Frame {
   /** Name in messages. */
   readonly path: string;
   readonly version: string;
   readonly typesize: number;
   readonly nbytes: number;
-  /** Bytes of its files. */
+  /** Total size of its files, in bytes. */
   readonly storedBytes: number;
   readonly chunkBytes: number;
   readonly blockBytes: number;
@@ -53,7 +53,7 @@ export interface Frame {
   readonly chunks: readonly FrameChunk[];
   /** Metalayers of fixed length, as stored. */
   readonly metalayers: ReadonlyMap<string, Uint8Array>;
-  /** Metalayers that JSON has, but those that say the shape. */
+  /** Metalayers as far as JSON can hold them, without those that hold the shape. */
   readonly attrs: JsonObject;
 }
 
@@ -89,7 +89,7 @@ export async function readFrame(
   const nbytes = read.size64(view, 30, "uncompressed_size");
   const cbytes = read.size64(view, 39, "compressed_size");
   const [typesize, blockBytes, stored] = [view.getInt32(48), view.getInt32(53), view.getInt32(58)];
-  // python-blosc2 4.7 writes -1 where there are no chunks.
+  // python-blosc2 4.7 writes -1 if there are no chunks.
   const chunkBytes = nbytes === 0 ? Math.max(0, stored) : stored;
   if (typesize < 1 || chunkBytes < 0 || blockBytes < 0) throw read.bad("chunk_size", "0 or more", chunkBytes);
   const isSparse = type === 1;
@@ -127,7 +127,7 @@ export async function readFrame(
   };
 }
 
-/** Bytes of a block where the frame does not say: those of the first chunk. */
+/** Bytes of a block if the frame does not say: those of the first chunk. */
 async function firstBlocksize(
   file: FrameFile,
   chunk: FrameChunk | undefined,
@@ -206,13 +206,13 @@ class FrameFile {
   }
 }
 
-/** The members of a list in msgpack. */
+/** The elements of a msgpack list. */
 function unpackPart(file: FrameFile, bytes: Uint8Array, field: string): readonly unknown[] {
   try {
     const list = unpack(bytes);
     if (Array.isArray(list)) return list;
   } catch {
-    // Told below.
+    // Reported below.
   }
   throw file.bad(field, "a list in msgpack", `${bytes.length} other bytes`);
 }
@@ -232,7 +232,10 @@ function metalayersOf(file: FrameFile, stored: unknown): Map<string, Uint8Array>
   return found;
 }
 
-/** Metalayers hold msgpack, those of variable length in chunks of Blosc2. What JSON does not have is left out. */
+/**
+ * Converts metalayers to attributes. They hold msgpack, those of variable length in Blosc2 chunks. Values that JSON cannot
+ * hold are left out.
+ */
 async function attributesOf(
   layers: ReadonlyMap<string, Uint8Array>,
   variable: ReadonlyMap<string, Uint8Array>,
@@ -245,7 +248,7 @@ async function attributesOf(
       const value = asJson(unpack(bytes));
       if (value !== undefined) attrs[name] = value;
     } catch {
-      // Python's own kinds of msgpack.
+      // Python's own msgpack extensions.
     }
   }
   return attrs;
@@ -275,7 +278,7 @@ interface ChunkSpan {
 
 const SPECIAL = ["", "zeros", "nan", "", "none"] as const;
 
-/** The chunks by the index: offsets from the header's end, numbers of files, or special values. */
+/** Reads the chunks from the index: offsets from the header's end, numbers of files, or special values. */
 async function chunksOf(
   file: FrameFile,
   index: Uint8Array,
@@ -318,7 +321,7 @@ const CODECS: readonly (CompressorName | undefined)[] = [
   "zstd",
 ];
 
-/** The name of a codec by its number in a frame, where lz4hc has one of its own; undefined for those of plugins. */
+/** The codec of a number in a frame, where lz4hc has its own; undefined for those of plugins. */
 export function codecName(number: number): CompressorName | undefined {
   return CODECS[number];
 }

@@ -1,4 +1,4 @@
-/** Chunks of HDF5 that the filter 32026 made: frames of Blosc2 with one chunk, of PyTables and hdf5plugin [BH-01]. */
+/** HDF5 chunks of filter 32026: Blosc2 frames with one chunk, from PyTables and hdf5plugin [BH-01]. */
 import { joinBytes } from "../bytes/arrays.ts";
 import { encode } from "../codec/index.ts";
 import { STREAM_ENCODER } from "../codec2/encode-stream.ts";
@@ -12,7 +12,7 @@ import { frameStore, openBlosc2 } from "./zarr-view.ts";
 
 const KEY = "chunk";
 
-/** What a chunk of HDF5 holds, in bytes: when it is whole, and of rows that are in the dataset. */
+/** Decoded size of an HDF5 chunk in bytes: of the whole chunk, and of the rows that are in the dataset. */
 export interface FramedChunk {
   readonly nbytes: number;
   readonly least: number;
@@ -20,10 +20,10 @@ export interface FramedChunk {
 }
 
 /**
- * The frame's values as one chunk of Blosc1 of `nbytes` bytes: with the streams of the frame where its blocks lie one after the other, as they
- * do but for blocks of several dimensions.
+ * Returns the frame's values as one Blosc1 chunk of `nbytes` bytes. Copies the streams of the frame if its blocks are consecutive, which
+ * only blocks of several dimensions are not.
  *
- * @throws BAD_FIELD if it has other bytes, BAD_MAGIC for what is not a frame, and as reading a frame
+ * @throws BAD_FIELD if the frame has another size, BAD_MAGIC for what is not a frame, and as reading a frame
  */
 export async function frameAsBlosc1(
   image: Uint8Array,
@@ -35,7 +35,7 @@ export async function frameAsBlosc1(
     throw new SuperchunkError("BAD_MAGIC", "the chunk is not a frame of Blosc2; the file is damaged", {
       field: "chunk",
     });
-  frameStore(store, frame); // says where the metalayer b2nd does not fit the frame: others would cut it otherwise
+  frameStore(store, frame); // checks that the metalayer b2nd fits the frame
   const [only, ...others] = frame.chunks;
   if (only !== undefined && "key" in only && others.length === 0 && isPlain(frame)) {
     const chunk = image.subarray(only.offset, only.end);
@@ -55,7 +55,10 @@ export async function frameAsBlosc1(
   return encode(whole, { typesize });
 }
 
-/** Why the streams of a frame are not copied: judged by its own words, not by its blocks. Undefined if they are, and for damage. */
+/**
+ * Why the streams of a frame are not copied, judged by its header and not by its blocks. Undefined if they are copied, or the frame
+ * is damaged.
+ */
 export async function whyFrameEncoded(image: Uint8Array): Promise<string | undefined> {
   const frame = await readFrame(new MemoryStore(new Map([[KEY, image]])), KEY);
   const [only] = frame?.chunks ?? [];
@@ -64,7 +67,7 @@ export async function whyFrameEncoded(image: Uint8Array): Promise<string | undef
   return whyEncoded(readBlosc2Header(image.subarray(only.offset, only.end)));
 }
 
-/** True if the values lie in C order. */
+/** True if the values are in C order. */
 function isPlain({ blockBytes, chunkBytes, metalayers }: Frame): boolean {
   return blockBytes >= chunkBytes || !metalayers.has("b2nd");
 }

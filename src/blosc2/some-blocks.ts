@@ -1,6 +1,6 @@
 /**
- * Some blocks of a chunk, read without the others: first its header with the starts of its blocks, then the bytes of these blocks, together
- * where they are near. Knows frames; what lies in a block codec2 knows.
+ * Reads some blocks of a chunk without the others: first its header and block starts, then the bytes of these blocks, adjacent ones
+ * together. Knows frames; codec2 knows the content of blocks.
  */
 import { joinBytes } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
@@ -16,16 +16,16 @@ import type { Frame, FrameChunk } from "./frame.ts";
 
 type StoredChunk = Extract<FrameChunk, { readonly key: string }>;
 
-/** What was read of a chunk. */
+/** What is known of a chunk. */
 interface Known {
   readonly places: BlockPlaces | undefined;
-  /** Blocks that were read, as chunks of Blosc1; undefined for one of zeros. */
+  /** Blocks already read, as Blosc1 chunks; undefined for a block of zeros. */
   readonly blocks: Map<number, Promise<Uint8Array | undefined>>;
 }
 
-/** Chunks of which parts are kept. */
+/** Number of chunks whose parts are kept. */
 const KEPT = 4;
-/** Of a chunk of which more than every so many-th block was read, all is read: it is being read from one end to the other. */
+/** If more than one block in this many was read, the whole chunk is read, because a reader is going through all of it. */
 const FEW = 4;
 
 /** Reads some blocks of the chunks of one frame. */
@@ -40,8 +40,8 @@ export class SomeBlocks {
   }
 
   /**
-   * Blocks of a chunk, as chunks of Blosc1. Undefined if the chunk is better read as a whole: where it is small, much of it was asked for, or
-   * it is damaged, so that one reader tells what is wrong, and where.
+   * Returns blocks of a chunk as Blosc1 chunks. Returns undefined if the chunk should be read whole: if it is small, many of its blocks
+   * were requested, or it is damaged, so that only one reader reports the error and its place.
    */
   async read(
     index: number,
@@ -89,7 +89,7 @@ export class SomeBlocks {
     return opening;
   }
 
-  /** Undefined if the blocks are not those that the frame says. */
+  /** Undefined if the blocks are not as the frame says. */
   async #places({
     key,
     offset,

@@ -1,8 +1,8 @@
 /**
- * Stores of Blosc2 as groups of Zarr v3: `.b2z` files, zip archives of frames, and `.b2d` folders of the same files.
+ * Stores of Blosc2 as groups of Zarr v3: `.b2z` files, which are zip archives of frames, and `.b2d` folders with the same files.
  *
- * So `store.b2z/a/b` is an array, and `store.b2z` a group, for all that reads Zarr. Reads only. Knows names of members; what is in a frame
- * zarr-view.ts knows. [BS-01 to BS-03]
+ * All code that reads Zarr can therefore open `store.b2z/a/b` as an array, and `store.b2z` as a group. Read-only. Knows names of members;
+ * zarr-view.ts knows the content of frames. [BS-01 to BS-03]
  */
 import { at } from "../bytes/at.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
@@ -25,12 +25,12 @@ import { ZipStore } from "./zip.ts";
 export const EMBEDDED = "embed.b2e";
 const ATTRIBUTES = "__vlmeta__";
 const MEMBER = /\.(?:b2nd|b2f|b2frame)$/;
-/** Bytes of small arrays together, at most; and folders inside of one another. */
+/** Most bytes of all small arrays together, and most nested folders. */
 const MAX_EMBEDDED = 256 << 20;
 const MAX_DEPTH = 64;
 
 /**
- * Opens what is at a path in a store (`dir/t.b2z/a/x`), or the store itself as a group. Undefined if there is none.
+ * Opens a path in a store (`dir/t.b2z/a/x`), or the store itself as a group. Undefined if there is no store.
  *
  * @throws NOT_FOUND for a path that the store does not have; UNSUPPORTED, TRUNCATED, BAD_FIELD for what is not such a store, or damaged
  */
@@ -100,7 +100,7 @@ async function* filesBelow(
     else yield joinKey(folder, name);
 }
 
-/** The arrays that are kept as bytes in one frame. */
+/** Adds the arrays that are stored as bytes in one frame. */
 async function addEmbedded(
   members: Map<string, Member>,
   { store, key }: Member,
@@ -140,13 +140,13 @@ async function addEmbedded(
   }
 }
 
-/** A hierarchy of Zarr v3 over frames. */
+/** A Zarr v3 hierarchy of frames. */
 class TreeStore implements ReadableStore {
   readonly #store: ReadableStore;
   readonly #place: string;
   readonly #arrays = new Map<string, Member>();
   readonly #attributes = new Map<string, Member>();
-  /** Names by the group that they are in. */
+  /** Names of members, by group. */
   readonly #groups = new Map<string, Set<string>>([["", new Set()]]);
   readonly #opened = new Map<string, Promise<ReadableStore>>();
 
@@ -238,7 +238,7 @@ class TreeStore implements ReadableStore {
     await this.#store.close?.();
   }
 
-  /** The array that a key is in, and its key there. */
+  /** The array that a key belongs to, and the rest of the key. */
   async #find(key: string): Promise<Member | undefined> {
     const parts = key.split("/");
     for (let count = parts.length; count > 0; count--) {

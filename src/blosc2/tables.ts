@@ -15,27 +15,27 @@ import { openZarrArray } from "../zarr/read/open.ts";
 import { readFrame } from "./frame.ts";
 import { frameStore } from "./zarr-view.ts";
 
-/** A frame: the store that it is in, and its key there. */
+/** A frame: its store, and its key there. */
 export interface Member {
   readonly store: ReadableStore;
   readonly key: string;
-  /** What its items are, where the frame does not say. */
+  /** Data type of its items, if the frame does not say. */
   readonly dtype?: DType;
-  /** Why it is not read. */
+  /** Error to throw when it is read. */
   readonly error?: SuperchunkError;
 }
 
 const META = "_meta";
-/** What else a table keeps beside its columns. */
+/** The other parts of a table, beside its columns. */
 const PARTS = /^(?:_meta|_valid_rows|_vlmeta|_cols\/.*|_indexes\/.*)$/;
 /** Columns whose values are not items of one length in one frame. */
 const VARIABLE = new Set(["vlstring", "vlbytes", "utf8", "dictionary", "list", "struct", "object"]);
 
 /**
- * Puts the columns of each table in the place of its frames.
+ * Replaces the frames of each table by its columns.
  *
  * @returns the attributes of each table: its schema, and the order of its columns
- * @throws UNSUPPORTED for later versions, and where rows were deleted; BAD_FIELD, INCOMPLETE for damage
+ * @throws UNSUPPORTED for later versions, and if rows were deleted; BAD_FIELD, INCOMPLETE for damage
  */
 export async function showTables(
   members: Map<string, Member>,
@@ -109,7 +109,7 @@ function schemaOf(text: unknown, path: string): Schema {
   );
 }
 
-/** Rows of a table of which none was deleted. */
+/** Number of rows of a table. @throws UNSUPPORTED if any was deleted */
 async function validRows(member: Member | undefined, path: string, options: StoreOptions): Promise<number> {
   const frame = member && (await readFrame(member.store, member.key, options));
   if (member === undefined || frame === undefined)

@@ -1,9 +1,9 @@
 /**
- * A frame of Blosc2 as a store of Zarr v3: an array whose shards are the chunks, and whose inner chunks are the blocks, each a chunk
- * of Blosc1 with the streams of the source.
+ * A Blosc2 frame as a store of Zarr v3: an array whose shards are the chunks, and whose inner chunks are the blocks. Each is a Blosc1
+ * chunk with the streams of the source.
  *
- * So all that reads Zarr arrays reads `.b2nd` files, and `convert` carries their streams on. Where blocks do not divide chunks, and a
- * chunk does not span the axis either, a chunk is decoded and encoded as one. Reads only.
+ * All code that reads Zarr arrays can therefore read `.b2nd` files, and `convert` copies their streams. If blocks do not divide the
+ * chunks, and no chunk spans the whole axis either, a chunk is decoded and encoded as one. Read-only.
  */
 import { joinBytes } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
@@ -32,20 +32,20 @@ import { type Cut, cutOf, roundUp, whyEncoded } from "./cut.ts";
 import { codecName, type Frame, type FrameChunk, readFrame } from "./frame.ts";
 import { SomeBlocks } from "./some-blocks.ts";
 
-/** Shards that are kept: readers ask for an index first, and then for chunks. */
+/** Shards that are kept: readers request the index first, and then chunks. */
 const KEPT = 4;
-/** Bytes of memory that is kept for the next chunk, at most. */
+/** Most bytes of memory kept for the next chunk. */
 const MAX_ROOM = 64 << 20;
-/** Bytes of a chunk at most. */
+/** Most bytes of a chunk. */
 const MAX_CHUNK = 0x7fff_ffff;
-/** Blocks of a chunk, and bytes of a block, at most: those of c-blosc2 have fewer. */
+/** Most blocks of a chunk, and most bytes of a block; c-blosc2 writes fewer. */
 const MAX_BLOCKS = 1 << 22;
 const MAX_BLOCK = 536_866_816;
 
 /**
  * Opens the frame at a key: a `.b2nd` or `.b2frame` file, or the folder of a sparse frame. Undefined if there is none.
  *
- * @throws UNSUPPORTED for codecs, filters and dtypes that are not known here; the codes of damage
+ * @throws UNSUPPORTED for unknown codecs, filters and dtypes; the codes of damage
  */
 export async function openBlosc2(
   store: ReadableStore,
@@ -57,7 +57,7 @@ export async function openBlosc2(
   return openZarr(frameStore(store, frame), "", { ...options, dialect: "blosc2" });
 }
 
-/** The store of a Zarr array that a frame is shown as; `dtype`: what its items are, where the frame does not say. Throws as {@link openBlosc2}. */
+/** The Zarr store for a frame. `dtype` is the type of its items if the frame does not say. Throws as {@link openBlosc2}. */
 export function frameStore(store: ReadableStore, frame: Frame, dtype?: DType): ReadableStore {
   const cut = cutOf(frame);
   if (dtype !== undefined && dtype.itemSize !== cut.dtype.itemSize)
@@ -70,7 +70,7 @@ export function frameStore(store: ReadableStore, frame: Frame, dtype?: DType): R
   return new Blosc2Store(store, frame, dtype === undefined ? cut : { ...cut, dtype });
 }
 
-/** A shard as it is shown: its bytes; undefined for one with nothing but the fill value. */
+/** The bytes of a shard; undefined if it holds only the fill value. */
 type Shown = Uint8Array | undefined;
 
 /** A block as a chunk of Blosc1, in pieces; undefined: all zeros. */
@@ -80,7 +80,7 @@ class Blosc2Store implements ReadableStore {
   readonly #store: ReadableStore;
   readonly #frame: Frame;
   readonly #cut: Cut;
-  /** Blocks go over one by one: they divide chunks, or a chunk reaches over the end of the array. */
+  /** True if blocks are converted one by one: they divide the chunks, or a chunk reaches past the end of the array. */
   readonly #byBlocks: boolean;
   readonly #shardShape: readonly number[];
   readonly #names: ReadonlyMap<string, number>;
@@ -163,7 +163,7 @@ class Blosc2Store implements ReadableStore {
     return this.#frame.storedBytes;
   }
 
-  /** By the frame, and the header of its first chunk that is stored. */
+  /** Decides by the frame, and the header of its first stored chunk. */
   async whyEncoded(_folder: string, options?: StoreOptions): Promise<string | undefined> {
     const { blocks, chunks } = this.#cut;
     if (!this.#byBlocks)
@@ -232,7 +232,7 @@ class Blosc2Store implements ReadableStore {
     return this.#lend(index, at(this.#frame.chunks, index), options);
   }
 
-  /** The pieces of a shard; most are views of memory that is used again after the last. */
+  /** The pieces of a shard. Most are views of memory that is reused after the last piece. */
   async #lend(
     index: number,
     place: FrameChunk,
@@ -259,7 +259,7 @@ class Blosc2Store implements ReadableStore {
     return this.#placed(index, at(this.#frame.chunks, index), () => this.#some.read(index, slots));
   }
 
-  /** What goes wrong has the place of the chunk. */
+  /** Adds the place of the chunk to errors. */
   async #placed<T>(index: number, place: FrameChunk, work: () => Promise<T>): Promise<T> {
     try {
       return await work();
@@ -280,7 +280,7 @@ class Blosc2Store implements ReadableStore {
       this.#rooms.push(new Uint8Array(room.buffer));
   }
 
-  /** All chunks have the length that the frame says, but the last of a frame without dimensions. Throws `BAD_FIELD`. */
+  /** Checks that a chunk has the frame's chunk length; only the last of a frame without dimensions may be shorter. Throws `BAD_FIELD`. */
   #checkLength(index: number, nbytes: number): void {
     const { chunkBytes, chunks, metalayers } = this.#frame;
     const mayBeShort = !metalayers.has("b2nd") && !metalayers.has("caterva") && index === chunks.length - 1;
@@ -292,7 +292,7 @@ class Blosc2Store implements ReadableStore {
     );
   }
 
-  /** The bytes of a chunk, into a room where it fits and the store can: new memory takes longer to get than to fill. */
+  /** Reads a chunk, into kept memory if it fits and the store can: allocating memory takes longer than filling it. */
   async #read(
     { key, offset, end }: Extract<FrameChunk, { readonly key: string }>,
     options?: StoreOptions,
@@ -319,7 +319,7 @@ class Blosc2Store implements ReadableStore {
     });
   }
 
-  /** The blocks of a chunk; undefined for those that are all zeros. */
+  /** The blocks of a chunk; undefined for each that is all zeros. */
   async #blocksOf(place: FrameChunk, bytes: Uint8Array | undefined): Promise<readonly Pieces[]> {
     const { chunkBytes, blockBytes } = this.#frame;
     if ("special" in place || bytes === undefined) {
@@ -333,7 +333,7 @@ class Blosc2Store implements ReadableStore {
       return Array.from({ length: count }, () => [block]);
     }
     const header = readBlosc2Header(bytes);
-    // A chunk of a frame without dimensions can have blocks of its own.
+    // A chunk of a frame without dimensions can have its own block size.
     if (header.blocksize !== blockBytes && header.nbytes > blockBytes) return this.#cutAgain(bytes);
     return (await blocksAsBlosc1(bytes, STREAM_ENCODER)).map((block) => block?.pieces);
   }
@@ -349,7 +349,7 @@ class Blosc2Store implements ReadableStore {
     return blocks;
   }
 
-  /** Blocks of full length: the last chunk of a frame without dimensions can be shorter. */
+  /** Pads blocks to full length: the last chunk of a frame without dimensions can be shorter. */
   async #whole(blocks: readonly Pieces[]): Promise<readonly Pieces[]> {
     const { blockBytes, chunkBytes } = this.#frame;
     const full: Pieces[] = [];
@@ -362,7 +362,7 @@ class Blosc2Store implements ReadableStore {
     return full;
   }
 
-  /** All blocks of a chunk as one, without what pads them. */
+  /** Joins all blocks of a chunk, without the padding. */
   async #joined(blocks: readonly Pieces[]): Promise<Uint8Array> {
     const { dtype, chunks, blocks: shape } = this.#cut;
     const out = new Uint8Array(elementsOf(chunks) * dtype.itemSize);
@@ -392,7 +392,7 @@ function shuffleOf(filters: readonly number[]): Shuffle {
   return last === 1 ? "shuffle" : last === 2 ? "bitshuffle" : "noshuffle";
 }
 
-/** What Blosc takes for the size of items. */
+/** The typesize for items of this size: Blosc allows up to 255 bytes. */
 function typesizeOf({ itemSize }: DType): number {
   return itemSize > 255 ? 1 : itemSize;
 }
@@ -407,7 +407,7 @@ async function pad(block: Uint8Array, length: number, dtype: DType): Promise<Uin
   return encode(out, { typesize: typesizeOf(dtype) });
 }
 
-/** A shard of chunks: their bytes, and then the index. */
+/** A shard: the bytes of its chunks, and then the index. */
 async function shardOf(chunks: readonly Pieces[]): Promise<readonly Uint8Array[]> {
   let offset = 0;
   const entries = chunks.map((pieces) => {

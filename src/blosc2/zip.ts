@@ -1,33 +1,33 @@
-/** Zip archives whose members are stored as they are, as a store. Knows the directory of an archive; must not know what members hold. */
+/** A zip archive of uncompressed members as a store. Knows the directory of an archive; must not know what members hold. */
 import { SuperchunkError } from "../errors.ts";
 import { resolveRange } from "../store/range.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
 
-/** The end of the directory has 22 bytes, and a comment of at most 65,535. */
+/** The end record has 22 bytes, then a comment of at most 65,535. */
 const END = 22;
 const MAX_TAIL = END + 65_535 + 20;
 const END_64 = 56;
 const ENTRY = 46;
 const LOCAL = 30;
-/** Bytes of a directory at most. */
+/** Most bytes of a directory. */
 const MAX_DIRECTORY = 256 << 20;
 const SIGNATURES = { end: 0x0605_4b50, end64: 0x0606_4b50, entry: 0x0201_4b50, local: 0x0403_4b50 } as const;
 const NONE = 0xffff_ffff;
-/** Sizes of 64 bits, among the extra fields of an entry. */
+/** Id of the extra field with 64-bit sizes. */
 const SIZES_64 = 1;
 
 interface Entry {
   readonly header: number;
   readonly size: number;
   readonly method: number;
-  /** Where its bytes begin, once that is known. */
+  /** Offset of its bytes, once that is known. */
   start?: number;
 }
 
-/** Bytes that are read at once of a member's header and what follows: the header of a frame. */
+/** Bytes to read at once for a member's header and what follows it, the header of a frame. */
 const AHEAD = 8192;
 
-/** Parts of the file that were read and are kept: each saves a request. */
+/** Parts of the file that were read and are kept, to save requests. */
 class KeptParts {
   readonly #read: (range: ByteRange, options?: StoreOptions) => Promise<Uint8Array | undefined>;
   readonly #size: number;
@@ -38,7 +38,7 @@ class KeptParts {
     this.#size = size;
   }
 
-  /** Reads bytes, and keeps them with those after them, up to `ahead` bytes in all. The end of the file is kept for good. */
+  /** Reads bytes, and keeps them with those after them, up to `ahead` bytes in all. The end of the file is kept permanently. */
   async get(
     { offset, length }: { readonly offset: number; readonly length: number },
     ahead: number,
@@ -56,7 +56,6 @@ class KeptParts {
   }
 }
 
-/** The members of an archive, read only. */
 export class ZipStore implements ReadableStore {
   readonly #store: ReadableStore;
   readonly #key: string;
@@ -181,7 +180,7 @@ export class ZipStore implements ReadableStore {
     for (const name of this.#entries.keys()) if (!name.includes("/")) yield { name, kind: "object" };
   }
 
-  /** A member's own header says how long the names in front of its bytes are. */
+  /** Finds the start of a member's bytes: its own header has the length of the names before them. */
   async #startOf(key: string, entry: Entry, options?: StoreOptions): Promise<number> {
     if (entry.start !== undefined) return entry.start;
     const path = this.describe(key);
@@ -210,7 +209,7 @@ export class ZipStore implements ReadableStore {
   }
 }
 
-/** Decoded and stored size and place of an entry, of which those that have no room there are among its extra fields. */
+/** Decoded size, stored size and offset of an entry. Values that do not fit in 32 bits are taken from its extra fields. */
 function longSizes(
   view: DataView,
   { from, to }: { readonly from: number; readonly to: number },

@@ -1,4 +1,7 @@
-/** Chunks of Blosc1 as chunks of Blosc2, with the same streams. Knows both headers; decodes only blocks whose filter the two apply differently. */
+/**
+ * Converts Blosc1 chunks to Blosc2 chunks with the same streams. Knows both headers; decodes only blocks whose filter the two formats
+ * apply differently.
+ */
 import { joinBytes } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
 import { readBlockTable } from "../codec/decode/block-table.ts";
@@ -10,17 +13,17 @@ import { SuperchunkError } from "../errors.ts";
 import { bitshuffled, encodeStream } from "./encode-stream.ts";
 import { FILTER, HEADER2_LENGTH } from "./fields.ts";
 
-/** What c-blosc2 writes since 2.0, where blocks have one length. */
+/** The version that c-blosc2 has written since 2.0 for blocks of one length. */
 const VERSION = 5;
 const EXTENDED = 0x05;
 export const MEMCPYED = 0x02;
 export const NOT_SPLIT = 0x10;
-/** In the last byte, from bit 4 on. */
+/** Special values, in the last byte from bit 4 on. */
 export const SPECIAL = { zeros: 1, value: 3 } as const;
-/** The last of six places, where c-blosc2 puts the shuffle unless told otherwise. */
+/** The last of six filter slots, where c-blosc2 puts the shuffle by default. */
 const LAST_FILTER = 21;
 const CODEC = 22;
-/** Codecs by their numbers, and those in the flags. */
+/** Codecs by their Blosc2 numbers, and by their numbers in the flags. */
 const NUMBERS: readonly string[] = ["blosclz", "lz4", "lz4hc", "", "zlib", "zstd"];
 const IN_FLAGS: readonly string[] = ["blosclz", "lz4", "", "zlib", "zstd"];
 
@@ -48,7 +51,7 @@ export function header2(
     typesize,
   ]);
   view.setInt32(4, nbytes, true);
-  // c-blosc2 refuses blocks of no bytes, also where there are none.
+  // c-blosc2 refuses a block size of 0, even if there are no blocks.
   view.setInt32(8, Math.max(1, blocksize), true);
   view.setInt32(12, cbytes, true);
   header[LAST_FILTER] =
@@ -59,7 +62,7 @@ export function header2(
 }
 
 /**
- * A Blosc1 chunk as a chunk of Blosc2, with the same blocks and streams; snappy, which Blosc2 does not have, becomes lz4.
+ * Returns a Blosc1 chunk as a Blosc2 chunk with the same blocks and streams; snappy, which Blosc2 lacks, becomes lz4.
  *
  * @throws as `decode`
  */
@@ -69,7 +72,7 @@ export async function toBlosc2(chunk: Uint8Array): Promise<Uint8Array> {
   return toBlosc2Sync(chunk);
 }
 
-/** The same at once, after `prepareEncode` of the codec. */
+/** The same synchronously, after `prepareEncode` of the codec. */
 export function toBlosc2Sync(chunk: Uint8Array): Uint8Array {
   const header = decodeHeader(chunk);
   const { nbytes, nblocks, compressor, typesize, blocksize, shuffle } = header;
@@ -101,14 +104,17 @@ export function toBlosc2Sync(chunk: Uint8Array): Uint8Array {
   return joinBytes([header2({ ...settings, flags: header.split ? 0 : NOT_SPLIT }, next), table, ...parts]);
 }
 
-/** False for blocks whose elements are not a multiple of eight: Blosc1 leaves their bits alone, Blosc2 only those of the last few. */
+/**
+ * False for blocks whose element count is not a multiple of eight: Blosc1 does not filter them, Blosc2 filters all but the last few
+ * elements.
+ */
 function isFilteredAlike(header: ChunkHeader, block: number): boolean {
   if (header.shuffle !== "bitshuffle") return true;
   const count = Math.floor(blockLength(header, block) / header.typesize);
   return count % 8 === 0 || count < 8;
 }
 
-/** The streams of such a block, with its bits turned as Blosc2 does. */
+/** The streams of such a block, with its bits shuffled as in Blosc2. */
 function turned(chunk: Uint8Array, header: ChunkHeader, block: number): Uint8Array[] {
   const length = blockLength(header, block);
   const bytes = bitshuffled(decodeRangeSync(chunk, block * header.blocksize, length), header.typesize);
@@ -125,7 +131,7 @@ export interface Encode2Options extends EncodeOptions {
   readonly format?: 1 | 2;
 }
 
-/** Encodes `data` as one chunk of Blosc2. What `prepareEncode` loads must be there. @throws as `encodeSync` */
+/** Encodes `data` as one Blosc2 chunk. `prepareEncode` must have been awaited. @throws as `encodeSync` */
 export function encode2Sync(data: Uint8Array, options: EncodeOptions): Uint8Array<ArrayBuffer> {
   if (options.cname === "snappy")
     throw new SuperchunkError("BAD_ARGUMENT", 'Blosc2 does not have the codec "snappy"; choose another.', {
@@ -135,7 +141,7 @@ export function encode2Sync(data: Uint8Array, options: EncodeOptions): Uint8Arra
   const chunk = encodeSync(data, options);
   const { typesize, nbytes, blocksize, shuffle } = decodeHeader(chunk);
   const settings = { typesize, nbytes, blocksize, cname: options.cname ?? "lz4", shuffle, flags: 0 };
-  // Compared only where the data compressed at all.
+  // Only data that compressed well can be a repeated value.
   const isShort = chunk.length < nbytes / 8 || nbytes <= typesize * 64;
   if (isShort && nbytes >= typesize && nbytes % typesize === 0 && repeats(data, typesize)) {
     const value = data.subarray(0, typesize);
@@ -150,7 +156,7 @@ export function encode2Sync(data: Uint8Array, options: EncodeOptions): Uint8Arra
   return made;
 }
 
-/** True if one element is all of the data. */
+/** True if all elements are equal. */
 function repeats(data: Uint8Array, typesize: number): boolean {
   for (let i = typesize; i < data.length; i++) if (data[i] !== data[i - typesize]) return false;
   return true;

@@ -1,4 +1,4 @@
-/** Puts a chunk of Blosc2 together from blocks of Blosc1, whose streams are copied, and from values. Knows both formats; must not know frames. */
+/** Builds a Blosc2 chunk from blocks of Blosc1, whose streams are copied, and from values. Knows both formats; must not know frames. */
 import { joinBytes } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
 import { readBlockTable } from "../codec/decode/block-table.ts";
@@ -9,7 +9,7 @@ import { header2, MEMCPYED, NOT_SPLIT, SPECIAL } from "./as-blosc2.ts";
 import { bitshuffled, encodeStream } from "./encode-stream.ts";
 import { HEADER2_LENGTH } from "./fields.ts";
 
-/** What all blocks of a chunk have in common. Sizes in bytes. */
+/** What all blocks of a chunk share. Sizes in bytes. */
 export interface BlockKind {
   readonly compressor: "blosclz" | "lz4" | "zlib" | "zstd";
   readonly shuffle: ChunkHeader["shuffle"];
@@ -18,30 +18,30 @@ export interface BlockKind {
   readonly blocksize: number;
 }
 
-/** The blocks of a chunk of Blosc2, all of them of one length. */
+/** The blocks of a Blosc2 chunk, all of the same length. */
 export class ChunkBuilder {
   readonly kind: BlockKind;
-  /** Blocks whose streams were copied, and blocks that were encoded. */
+  /** Number of blocks with copied streams, and of encoded blocks. */
   copied = 0;
   encoded = 0;
   readonly #parts: Uint8Array[] = [];
-  /** Of each block, in the parts. */
+  /** Number of bytes of each block in the parts. */
   readonly #lengths: number[] = [];
-  /** The decoded bytes of every block, as long as all are stored. */
+  /** The decoded bytes of every block, as long as all blocks are stored. */
   #stored: Uint8Array[] | undefined = [];
 
   constructor(kind: BlockKind) {
     this.kind = kind;
   }
 
-  /** Adds a block of zeros: runs without a byte. */
+  /** Adds a block of zeros, which are runs without data. */
   addZeros(): void {
     this.#stored = undefined;
     this.#add([new Uint8Array(4 * this.#streams)]);
   }
 
   /**
-   * Adds a block of a chunk of Blosc1: its streams where they fit, else its values. A shorter block is filled up with zeros.
+   * Adds a block of a Blosc1 chunk: its streams if they fit, else its values. A shorter block is padded with zeros.
    *
    * @throws BAD_CHUNK
    */
@@ -65,24 +65,22 @@ export class ChunkBuilder {
     }
   }
 
-  /** Adds a block whose values lie at byte `from` of a decoded chunk of Blosc1; zeros where that has no more. */
+  /** Adds a block with the values from byte `from` of a decoded Blosc1 chunk, padded with zeros. */
   addRange(chunk: Uint8Array, from: number, { nbytes }: ChunkHeader): void {
     const { blocksize } = this.kind;
     this.addValues(filledUp(decodeRangeSync(chunk, from, Math.min(blocksize, nbytes - from)), blocksize));
   }
 
-  /** Blocks so far. */
   get length(): number {
     return this.#lengths.length;
   }
 
-  /** Adds a block by its values, `blocksize` bytes. What `prepareEncode` of the compressor loads must be there. */
+  /** Encodes a block from its values, `blocksize` bytes. `prepareEncode` of the compressor must have been awaited. */
   addValues(bytes: Uint8Array): void {
     this.#addValues(bytes, undefined);
     this.encoded++;
   }
 
-  /** The chunk. */
   finish(): Uint8Array {
     const { compressor: cname, shuffle, typesize, split, blocksize } = this.kind;
     const nbytes = this.#lengths.length * blocksize;
@@ -132,7 +130,7 @@ export class ChunkBuilder {
   #fits(header: ChunkHeader, length: number): boolean {
     const { compressor, shuffle, typesize, split, blocksize } = this.kind;
     if (length !== blocksize || header.compressor !== compressor || header.shuffle !== shuffle) return false;
-    // Without a filter and without streams of their own, items count for nothing.
+    // Without a filter and without split streams, the typesize does not matter.
     if (header.typesize !== typesize && (shuffle !== "noshuffle" || split || header.split)) return false;
     if ((header.split && length === header.blocksize) !== split) return false;
     return shuffle !== "bitshuffle" || length % (8 * typesize) === 0;
@@ -178,7 +176,7 @@ function shuffled(bytes: Uint8Array, typesize: number): Uint8Array {
   return out;
 }
 
-/** A chunk of one item over and over; all zeros where that is what the item is. */
+/** A chunk of one repeated item; a chunk of zeros if the item is zero. */
 export function repeatedChunk(
   item: Uint8Array,
   { typesize, blocksize, shuffle }: BlockKind,
@@ -191,7 +189,7 @@ export function repeatedChunk(
     : joinBytes([header2({ ...settings, last: SPECIAL.value << 4 }, HEADER2_LENGTH + item.length), item]);
 }
 
-/** The kind of the blocks that a chunk of Blosc1 has; undefined for snappy, which Blosc2 does not have, and for stored chunks. */
+/** The kind of the blocks of a Blosc1 chunk; undefined for snappy, which Blosc2 lacks, and for stored chunks. */
 export function kindOf(header: ChunkHeader, blocksize: number): BlockKind | undefined {
   const { compressor, shuffle, typesize, split, memcpyed } = header;
   if (compressor === "snappy" || memcpyed) return undefined;

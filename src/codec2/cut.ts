@@ -1,4 +1,4 @@
-/** Where the blocks of a chunk lie, and a chunk of some of them, for who reads only these. Must not know what blocks hold. */
+/** Finds the blocks of a chunk, and makes a chunk of some of them, for readers that need only these. Must not know what blocks hold. */
 import { joinBytes } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
 import { readBlockTable } from "../codec/decode/block-table.ts";
@@ -6,7 +6,7 @@ import { HEADER_LENGTH } from "../codec/header.ts";
 import { type Blosc2Header, FILTER, HEADER2_LENGTH } from "./fields.ts";
 import { readBlosc2Header, stepsOf } from "./header.ts";
 
-/** The beginning of a chunk, and the bytes of each of its blocks, from the chunk's start. */
+/** The beginning of a chunk, and the start and end of each of its blocks, in bytes from the chunk's start. */
 export interface BlockPlaces {
   readonly head: Uint8Array;
   readonly header: Blosc2Header;
@@ -14,17 +14,17 @@ export interface BlockPlaces {
   readonly ends: Uint32Array;
 }
 
-/** Bytes from a chunk's start that say where its blocks lie. */
+/** Length of the header and the block starts, in bytes. */
 export function head2Length(nblocks: number): number {
   return HEADER2_LENGTH + 4 * nblocks;
 }
 
 /**
- * Finds the blocks of a chunk by its header and their starts. Undefined if a block is not read alone: for chunks of one value, with a
- * dictionary, with blocks of variable length, or with the filter delta, for which the first block is needed too.
+ * Finds the blocks of a chunk from its header and their starts. Returns undefined if a block cannot be read alone: in chunks of one
+ * value, with a dictionary, with blocks of variable length, or with the delta filter, which needs the first block too.
  *
  * @param head at least {@link head2Length} bytes of the chunk, or all of it
- * @param available bytes that are there for the whole chunk
+ * @param available bytes available of the whole chunk
  * @throws TRUNCATED, BAD_FIELD, UNSUPPORTED
  */
 export function placesOfBlocks(head: Uint8Array, available: number): BlockPlaces | undefined {
@@ -32,13 +32,13 @@ export function placesOfBlocks(head: Uint8Array, available: number): BlockPlaces
   const { special, hasDictionary, isVariable, memcpyed, nblocks, blocksize, ctbytes } = header;
   const isDelta = stepsOf(header).some(({ id }) => id === FILTER.delta);
   if (special !== undefined || hasDictionary || isVariable || isDelta) return undefined;
-  // The table is that of Blosc1, after a header that is longer by its second half.
+  // The table is as in Blosc1, after a header that has 16 more bytes.
   if (!memcpyed) return { head, header, ...readBlockTable(head.subarray(HEADER_LENGTH), header) };
   const starts = Uint32Array.from({ length: nblocks }, (_, i) => HEADER2_LENGTH + i * blocksize);
   return { head, header, starts, ends: starts.map((start) => Math.min(start + blocksize, ctbytes)) };
 }
 
-/** A chunk that has only some blocks of another, all of full length, in the given order: its header and their bytes. */
+/** A chunk of the given blocks of another chunk, all of full length: its header and their bytes. */
 export function chunkOf({ head, header }: BlockPlaces, blocks: readonly Uint8Array[]): Uint8Array {
   const starts = header.memcpyed ? 0 : 4 * blocks.length;
   const chunk = joinBytes([head.subarray(0, HEADER2_LENGTH), new Uint8Array(starts), ...blocks]);

@@ -1,5 +1,5 @@
 /**
- * Decodes chunks of Blosc2, or ranges of them. Streams and the common filters go through the kernels of Blosc1. Knows blocks, runs,
+ * Decodes Blosc2 chunks, or ranges of them. The Blosc1 kernels decode streams and undo the common filters. Knows blocks, runs,
  * dictionaries and special chunks [BC-07 to BC-12]; must not know frames.
  */
 import { at } from "../bytes/at.ts";
@@ -23,20 +23,20 @@ import { undoBytedelta, undoDelta } from "./filters.ts";
 import { badField, checkExpected, dictionaryOf, readBlosc2Header, stepsOf } from "./header.ts";
 import { type DecompressWith, loadDictionaryDecoder } from "./zstd-dictionary.ts";
 
-/** Results of more bytes than this, that are also this many times as long as the chunk, are looked through before memory is taken. */
+/** If a result has more bytes than this and is this many times as long as its chunk, all blocks are checked before memory is allocated. */
 const LARGE = 16 << 20;
 const MANY_TIMES = 256;
-/** Streams of a block at most: a typesize is one byte. */
+/** Most streams of a block: a typesize is one byte. */
 const MAX_STREAMS = 255;
 
-/** Where the streams of one block lie in the chunk. Used again for every block. */
+/** The streams of one block in the chunk. The object is reused for every block. */
 export interface BlockStreams {
   count: number;
-  /** From the chunk's start: one past the length of each stream. */
+  /** Offset of each stream from the chunk's start, after its length. */
   readonly at: Int32Array;
-  /** Bytes; 0 or less: a run of the byte with this number, negated. */
+  /** Bytes; 0 or less means a run of the byte whose value is the negated number. */
   readonly length: Int32Array;
-  /** One past the last byte of the block. */
+  /** Offset after the last byte of the block. */
   end: number;
 }
 
@@ -52,7 +52,7 @@ export class Blosc2Blocks {
     end: 0,
   };
   readonly #view: DataView;
-  /** Where blocks of variable length begin in the decoded chunk, and the chunk's end. */
+  /** Offsets of blocks of variable length in the decoded chunk, then the chunk's end. */
   readonly #offsets: Int32Array | undefined;
   readonly #maxRatio: number;
 
@@ -66,7 +66,7 @@ export class Blosc2Blocks {
     this.#offsets = header.isVariable ? this.#variableOffsets() : undefined;
   }
 
-  /** Where a block begins in the decoded chunk; for the number of blocks: the chunk's end. */
+  /** Offset of a block in the decoded chunk; for the number of blocks, the chunk's end. */
   offsetOf(block: number): number {
     const { blocksize, nbytes } = this.header;
     return this.#offsets === undefined ? Math.min(block * blocksize, nbytes) : at(this.#offsets, block);
@@ -89,12 +89,12 @@ export class Blosc2Blocks {
     return this.offsetOf(block + 1) - this.offsetOf(block);
   }
 
-  /** Where a block's first stream begins, from the chunk's start. */
+  /** Offset of a block's first stream from the chunk's start. */
   startOf(block: number): number {
     return this.#view.getInt32(HEADER2_LENGTH + 4 * block, true);
   }
 
-  /** Finds the streams of a block, each checked against its room, and what its bytes can stand for. @throws BAD_CHUNK */
+  /** Finds the streams of a block. Checks each against its room, and against the most that its bytes can expand to. @throws BAD_CHUNK */
   find(block: number): BlockStreams {
     const { header, streams } = this;
     const { ctbytes, typesize, blocksize } = header;
@@ -104,7 +104,7 @@ export class Blosc2Blocks {
     let next = this.startOf(block);
     streams.count = count;
     if (header.isVariable) {
-      // The word in front is the decoded length, and the stream goes to the next block, or the chunk's end.
+      // The word before the stream is the decoded length. The stream ends at the next block, or at the chunk's end.
       const end = block + 1 < header.nblocks ? this.startOf(block + 1) : ctbytes;
       streams.at[0] = next + 4;
       streams.length[0] = end - next - 4;
@@ -166,7 +166,7 @@ export class Blosc2Blocks {
   }
 }
 
-/** Loads what decoding the chunk needs: the kernels, and zstd itself for a dictionary. */
+/** Loads what decoding the chunk needs: the kernels, and the zstd library for a dictionary. */
 export async function prepareBlosc2(header: Blosc2Header): Promise<void> {
   await prepare(header.compressor);
   if (header.hasDictionary && header.compressor === "zstd") await prepareDictionaries();
@@ -174,7 +174,7 @@ export async function prepareBlosc2(header: Blosc2Header): Promise<void> {
 
 let decompressWith: DecompressWith | undefined;
 
-/** Loads zstd itself, which its streams with a dictionary are decoded by. */
+/** Loads the zstd library, which decodes streams with a dictionary. */
 export async function prepareDictionaries(): Promise<void> {
   decompressWith ??= await loadDictionaryDecoder();
 }
@@ -187,14 +187,14 @@ export async function decode(chunk: Uint8Array, options: DecodeOptions = {}): Pr
   return decodeSpan(chunk, header, 0, header.nbytes, options.out);
 }
 
-/** The same at once. */
+/** The same synchronously. */
 export function decodeSync(chunk: Uint8Array, options: DecodeOptions = {}): Uint8Array {
   const header = readBlosc2Header(chunk);
   checkExpected(header, options);
   return decodeSpan(chunk, header, 0, header.nbytes, options.out);
 }
 
-/** {@link decodeRangeSync}, after what it needs is loaded. */
+/** {@link decodeRangeSync}, after loading what it needs. */
 export async function decodeRange(
   chunk: Uint8Array,
   start: number,
@@ -206,8 +206,8 @@ export async function decodeRange(
 }
 
 /**
- * Decodes `length` bytes from byte `start` of the decoded chunk on: only the blocks that hold them, and the first one where the filter
- * delta refers to it.
+ * Decodes `length` bytes from byte `start` of the decoded chunk on. Reads only the blocks that hold them, and the first block if the
+ * delta filter refers to it.
  *
  * @throws TRUNCATED, BAD_FIELD, BAD_CHUNK, UNSUPPORTED, LIMIT (`maxNbytes`), BAD_ARGUMENT (no such bytes; `out` too short)
  */
@@ -268,7 +268,6 @@ function decodeSpan(
   return out;
 }
 
-/** Decodes the blocks of one chunk in a kernel's memory. */
 class BlockDecoder {
   readonly #kernel: DecodeKernel;
   readonly #blocks: Blosc2Blocks;
@@ -281,7 +280,7 @@ class BlockDecoder {
     this.#decodeStream = streamKernelOf(kernel, blocks.header.compressor);
   }
 
-  /** Keeps the first block, which the filter delta refers to. */
+  /** Keeps the first block, which the delta filter refers to. */
   reference(): void {
     const length = this.#blocks.lengthOf(0);
     const bytes = new Uint8Array(length);
@@ -329,11 +328,11 @@ class BlockDecoder {
     out.set(memory.bytes.subarray(place + range.from, place + range.to));
   }
 
-  /** True if the kernels of Blosc1 undo the filter as Blosc2 means it. */
+  /** True if the Blosc1 kernels undo the filter as Blosc2 defines it. */
   #isKernels({ id, meta }: { readonly id: number; readonly meta: number }, length: number): boolean {
     const { typesize } = this.#blocks.header;
     if (id === FILTER.shuffle) return typesize > 1 && (meta === 0 || meta === typesize);
-    // Those of Blosc1 leave a block alone whose elements are not a multiple of eight.
+    // Blosc1's bit shuffle skips a block whose element count is not a multiple of eight.
     return id === FILTER.bitshuffle && length >= typesize && Math.floor(length / typesize) % 8 === 0;
   }
 
@@ -358,7 +357,7 @@ class BlockDecoder {
       from = to;
       if (stored === streamLength) {
         if (filter === undefined) memory.bytes.copyWithin(to, src, src + stored);
-        // A stored stream is unfiltered from where it lies.
+        // The filter reads a stored stream in place.
         else from = src;
       } else if (stored <= 0 && !header.isVariable) {
         memory.bytes.fill(-stored, to, to + streamLength);
@@ -394,7 +393,7 @@ class BlockDecoder {
     return decoded.length - dictionary.length;
   }
 
-  /** Undoes the filters one by one; the address of the result, one of the two. */
+  /** Undoes the filters one by one. Returns the address of the result, `source` or `other`. */
   #undo(source: number, other: number, length: number, block: number): number {
     const { typesize } = this.#blocks.header;
     const { calls, memory } = this.#kernel;
@@ -421,8 +420,8 @@ class BlockDecoder {
 }
 
 /**
- * An lz4 block that first gives the dictionary: its literals come in front of those of the first sequence, so that all distances reach
- * where they reached.
+ * An lz4 block that begins with the dictionary as literals. They are put before the literals of the first sequence, so that all
+ * distances still refer to the same bytes.
  */
 function withLiterals(dictionary: Uint8Array, stream: Uint8Array): Uint8Array {
   let next = 1;
@@ -458,12 +457,12 @@ function fillSpecial(
   if (special === "zeros" || special === "none") return out.fill(0);
   const value = special === "value" ? chunk.subarray(HEADER2_LENGTH, ctbytes) : nanOf(typesize);
   for (let i = 0; i < Math.min(value.length, out.length); i++) out[i] = at(value, (start + i) % value.length);
-  // Each copy doubles what is there.
+  // Each copy doubles the filled part.
   for (let there = value.length; there < out.length; there *= 2) out.copyWithin(there, 0, there);
   return out;
 }
 
-/** NaN in as many bytes as a float has. */
+/** NaN as a float of `size` bytes. */
 export function nanOf(size: number): Uint8Array {
   const bytes = new Uint8Array(size);
   if (size === 4) new DataView(bytes.buffer).setFloat32(0, Number.NaN, true);

@@ -1,10 +1,10 @@
-/** Single streams, as blocks of Blosc1 and Blosc2 have them, and the filter that the two apply differently. */
+/** Encodes single streams of Blosc1 and Blosc2 blocks, and applies the bit shuffle that the two formats define differently. */
 import { at } from "../bytes/at.ts";
 import { encodeSync, prepareEncode } from "../codec/encode/encode.ts";
 import { FLAG, HEADER_LENGTH } from "../codec/header.ts";
 import type { CompressorName } from "../codec/types.ts";
 
-/** Bytes as one stream, with its length in front: compressed where that is shorter. Needs what `prepareEncode` loads. */
+/** Encodes bytes as one stream, preceded by its length: compressed if that is shorter. Needs `prepareEncode`. */
 export function encodeStream(bytes: Uint8Array, cname: CompressorName): Uint8Array {
   const settings = { cname, clevel: 5, shuffle: "noshuffle", typesize: 1, blocksize: bytes.length } as const;
   const chunk = encodeSync(bytes, settings);
@@ -17,7 +17,7 @@ export function encodeStream(bytes: Uint8Array, cname: CompressorName): Uint8Arr
   return stored;
 }
 
-/** What restream.ts encodes with. It is given there: pages that only decode do not load it. */
+/** The encoder functions that restream.ts uses. They are passed in, so that pages that only decode do not load them. */
 export interface StreamEncoder {
   readonly prepareEncode: typeof prepareEncode;
   readonly encodeSync: typeof encodeSync;
@@ -26,7 +26,7 @@ export interface StreamEncoder {
 
 export const STREAM_ENCODER: StreamEncoder = { prepareEncode, encodeSync, encodeStream };
 
-/** The bits of as many elements as there are in groups of eight; the elements left over stay as they are. A new array. */
+/** Shuffles the bits of the elements up to a multiple of eight; the remaining elements are copied. Returns a new array. */
 export function bitshuffled(bytes: Uint8Array, typesize: number): Uint8Array {
   const count = Math.floor(bytes.length / typesize);
   const whole = count - (count % 8);

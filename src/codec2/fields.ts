@@ -1,31 +1,30 @@
 /**
- * The 32 bytes in front of every Blosc2 chunk, as they are. Knows where its fields lie; header.ts checks them.
+ * The fields of the 32-byte header of every Blosc2 chunk, unchecked; header.ts checks them.
  *
- * The first 16 are those of Blosc1, with both bits of the shuffles set. Then 6 filters, the codec of a plugin, its parameter, a parameter
- * of each filter, and two bytes of flags. It is small, because every page that decodes Blosc loads it.
+ * The first 16 bytes are those of Blosc1, with both shuffle bits set. Then follow 6 filters, the codec of a plugin, its parameter, a
+ * parameter of each filter, and two bytes of flags. This file is small, because every page that decodes Blosc loads it.
  *
  * @see docs/blosc2-format.md [BC-01 to BC-03], https://github.com/Blosc/c-blosc2/blob/main/README_CHUNK_FORMAT.rst
  */
 import { at } from "../bytes/at.ts";
 import type { ChunkHeader, Compressor } from "../codec/types.ts";
 
-/** Bytes of a header. */
 export const HEADER2_LENGTH = 32;
 
 const CODECS: readonly (Compressor | undefined)[] = ["blosclz", "lz4", undefined, "zlib", "zstd"];
 
-/** Numbers of filters that are undone here. */
+/** Numbers of the filters that are undone here. */
 export const FILTER = {
   none: 0,
   shuffle: 1,
   bitshuffle: 2,
   delta: 3,
-  /** As c-blosc2 2.x wrote it at first: sums start again where fewer than 16 bytes of a stream are left. */
+  /** As early c-blosc2 2.x wrote it: the sums restart if fewer than 16 bytes of a stream remain. */
   oldBytedelta: 34,
   bytedelta: 35,
 } as const;
 
-/** What a chunk holds instead of blocks. `none`: its values were never set; they read as zeros. */
+/** What a chunk holds instead of blocks. `none`: values that were never set, which read as zeros. */
 export type Special = "zeros" | "nan" | "value" | "none";
 const SPECIALS: readonly (Special | undefined)[] = [undefined, "zeros", "nan", "value", "none"];
 
@@ -51,12 +50,12 @@ export interface Blosc2Header extends ChunkHeader {
   readonly isVariable: boolean;
 }
 
-/** True if the bytes begin as a chunk of Blosc2 does: from version 3 on, with both bits of the shuffles. */
+/** True if the bytes begin like a Blosc2 chunk: version 3 or later, and both shuffle bits set. */
 export function isBlosc2(chunk: Uint8Array): boolean {
   return chunk.length > 2 && at(chunk, 0) > 2 && (at(chunk, 2) & 5) === 5;
 }
 
-/** The fields of a header, unchecked; undefined if its codec is not one of Blosc2's own. `chunk` has at least 32 bytes. */
+/** Reads the fields of a header without checks; undefined if its codec is not one of Blosc2's own. `chunk` has at least 32 bytes. */
 export function fieldsOf(chunk: Uint8Array): Blosc2Header | undefined {
   const view = new DataView(chunk.buffer, chunk.byteOffset);
   const byte = (i: number): number => view.getUint8(i);
@@ -66,7 +65,7 @@ export function fieldsOf(chunk: Uint8Array): Blosc2Header | undefined {
   const special = SPECIALS[(last >> 4) & 7];
   const hasBlocks = !memcpyed && special === undefined;
   const blocksize = isVariable ? 0 : Math.min(size, nbytes);
-  // Programs of the time of version 3 had five filters, and left the place of the sixth as it was.
+  // Programs of version 3 had five filters, and left the sixth slot uninitialized.
   const filters = [0, 1, 2, 3, 4, 5]
     .slice(0, byte(0) > 3 ? 6 : 5)
     .map((i) => ({ id: byte(16 + i), meta: byte(24 + i) }))

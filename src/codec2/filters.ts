@@ -1,10 +1,10 @@
-/** The filters of Blosc2 that no kernel undoes, in place [BC-05, BC-06]. Knows bytes of one block; must not know chunks. */
+/** Undoes the Blosc2 filters that have no kernel, in place [BC-05, BC-06]. Knows the bytes of one block; must not know chunks. */
 import { at } from "../bytes/at.ts";
 
 /** Bytes that c-blosc2 sums at a time. */
 const STEP = 16;
 
-/** Sums of bytes: `width` streams one after the other. The first form starts again where fewer than 16 bytes are left. */
+/** Undoes bytedelta: `width` streams, one after the other. In the old form the sums restart if fewer than 16 bytes remain. */
 export function undoBytedelta(bytes: Uint8Array, width: number, isOld: boolean): void {
   const count = Math.floor(bytes.length / width);
   const again = isOld ? count - (count % STEP) : -1;
@@ -19,7 +19,7 @@ export function undoBytedelta(bytes: Uint8Array, width: number, isOld: boolean):
   }
 }
 
-/** Differences (exclusive or) to the element before it in the first block, and in others to the same byte of the first. */
+/** Undoes delta: XOR with the previous element in the first block, and with the same byte of the first block in all others. */
 export function undoDelta(bytes: Uint8Array, typesize: number, first: Uint8Array | undefined): void {
   const width = [1, 2, 4, 8].includes(typesize) ? typesize : typesize % 8 === 0 ? 8 : 1;
   const length = bytes.length - (bytes.length % width);

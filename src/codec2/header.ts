@@ -1,16 +1,19 @@
-/** Checks the header of a Blosc2 chunk, and names what is not read. Must not know any payload. @see docs/blosc2-format.md [BC-01 to BC-09] */
+/**
+ * Checks the header of a Blosc2 chunk, and names what is not supported. Must not know any payload. @see docs/blosc2-format.md [BC-01 to
+ * BC-09]
+ */
 import { at } from "../bytes/at.ts";
 import type { DecodeOptions } from "../codec/types.ts";
 import { SuperchunkError } from "../errors.ts";
 import { type Blosc2Header, FILTER, type Filter, fieldsOf, HEADER2_LENGTH, isBlosc2 } from "./fields.ts";
 
-/** The last version of the format that is known: that of blocks of variable length. */
+/** The last known format version, which added blocks of variable length. */
 const LAST_VERSION = 6;
 const MAX_BLOCKSIZE = 536_866_816;
 const MAX_DICTIONARY = 32 << 10;
 const OF_PLUGIN = 6;
 
-/** Codecs of plugins that have a number of their own. */
+/** Codecs of plugins, by their registered numbers. */
 const PLUGINS: Readonly<Record<number, string>> = {
   32: "ndlz",
   33: "zfp (fixed accuracy)",
@@ -35,14 +38,14 @@ const FILTER_NAMES: Readonly<Record<number, string>> = {
   36: "int_trunc",
 };
 const UNDONE: readonly number[] = [1, 2, 3, 34, 35];
-/** Bits that these cut off no longer exist, and need not be. */
+/** Filters that only clear bits: nothing needs to be undone. */
 const CUTTING: readonly number[] = [4, 36];
 
 /**
  * Reads and checks a header.
  *
  * @param chunk at least the first 32 bytes of a chunk
- * @param available bytes that are there for the whole chunk
+ * @param available bytes available of the whole chunk
  * @throws TRUNCATED, BAD_FIELD; UNSUPPORTED for codecs and filters of plugins, by their names, and for what is not a Blosc2 chunk
  */
 export function readBlosc2Header(chunk: Uint8Array, available: number = chunk.length): Blosc2Header {
@@ -102,7 +105,7 @@ function checkFilters(filters: readonly Filter[], isVariable: boolean): void {
   for (const { id } of filters)
     if (!UNDONE.includes(id) && !CUTTING.includes(id))
       throw unsupported(`has the filter ${filterName(id)}`, id);
-  // c-blosc2 compares with the first block as it was before all filters, which only the first of them can undo.
+  // c-blosc2's delta refers to the unfiltered first block, so delta can only be undone if it is the first filter.
   const steps = stepsOf({ filters });
   const deltas = steps.filter(({ id }) => id === FILTER.delta).length;
   if (deltas > 0 && (isVariable || deltas > 1 || steps.at(-1)?.id !== FILTER.delta))
@@ -118,12 +121,11 @@ function checkSpecial({ special, nbytes, typesize, ctbytes }: Blosc2Header): voi
     throw badField("nbytes", 4, `a multiple of ${item}, the bytes of its value`, nbytes);
 }
 
-/** What a filter is called. */
 export function filterName(id: number): string {
   return FILTER_NAMES[id] ?? `number ${id}`;
 }
 
-/** A codec of a plugin by its number, and the filters before it. */
+/** Names a codec of a plugin, and the filters before it. */
 export function pluginText(number: number, filters: readonly number[]): string {
   const names = filters.filter((id) => id !== FILTER.none).map(filterName);
   return `${PLUGINS[number] ?? `number ${number}`}${names.length === 0 ? "" : ` after the filters ${names.join(", ")}`}`;
@@ -134,7 +136,7 @@ function codecText(chunk: Uint8Array): string {
   return `was compressed by the codec ${pluginText(codec === OF_PLUGIN ? at(chunk, 22) : codec, [...chunk.subarray(16, 22)])}`;
 }
 
-/** Bytes that the dictionary of a chunk has; they follow their length, after the starts of blocks. @throws BAD_FIELD */
+/** The dictionary of a chunk. It follows its length, after the block starts. @throws BAD_FIELD */
 export function dictionaryOf(chunk: Uint8Array, { nblocks, ctbytes }: Blosc2Header): Uint8Array {
   const from = HEADER2_LENGTH + 4 * nblocks;
   const length =
@@ -144,7 +146,7 @@ export function dictionaryOf(chunk: Uint8Array, { nblocks, ctbytes }: Blosc2Head
   return chunk.subarray(from + 4, from + 4 + length);
 }
 
-/** @throws BAD_FIELD, LIMIT if the header promises what the caller does not expect */
+/** @throws BAD_FIELD, LIMIT if the header contradicts the caller's expectations */
 export function checkExpected({ nbytes }: Blosc2Header, { expectedNbytes, maxNbytes }: DecodeOptions): void {
   if (expectedNbytes !== undefined && nbytes !== expectedNbytes)
     throw badField("nbytes", 4, `${expectedNbytes}, as its archive says`, nbytes);

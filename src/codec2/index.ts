@@ -1,6 +1,6 @@
 /**
- * Chunks of Blosc1 and Blosc2 by one set of calls. What Blosc2 needs is loaded when the first of its chunks comes, so that who decodes
- * chunks of Blosc1 does not load it.
+ * Chunks of Blosc1 and Blosc2 behind one set of functions. The code for Blosc2 is loaded with the first Blosc2 chunk, so that readers
+ * of Blosc1 do not load it.
  */
 import {
   decode as decode1,

@@ -1,6 +1,6 @@
 /**
- * Chunks of Blosc2 as chunks of Blosc1, as one or one for each block: compressed streams are copied as they are, only runs, blocks of one
- * value and filters that Blosc1 does not have are written again.
+ * Converts Blosc2 chunks to Blosc1: one chunk, or one for each block. Compressed streams are copied; only runs, blocks of one value, and
+ * blocks with filters that Blosc1 lacks are encoded again.
  */
 import { joinBytes } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
@@ -21,20 +21,21 @@ import { checkExpected, readBlosc2Header, stepsOf } from "./header.ts";
 /** The start of a chunk's only block. */
 const START: Uint8Array = Uint8Array.of(HEADER_LENGTH + 4, 0, 0, 0);
 
-/** A block as a chunk of Blosc1. */
+/** A block as a Blosc1 chunk. */
 export interface Block {
   /** The chunk's bytes; most are views of the source. */
   readonly pieces: readonly Uint8Array[];
-  /** Its streams are those of the source. */
+  /** True if its streams were copied from the source. */
   readonly isCopied: boolean;
 }
 
 /**
- * A Blosc2 chunk as a chunk of Blosc1, with the same blocks; a chunk of Blosc1 is returned as it is.
+ * Returns a Blosc2 chunk as a Blosc1 chunk with the same blocks; a Blosc1 chunk is returned unchanged.
  *
- * Streams are copied where Blosc1 has the filter and cuts the blocks alike; else the chunk is decoded, and encoded in the same codec.
+ * Streams are copied if Blosc1 has the filter and splits the blocks alike. Otherwise the chunk is decoded, and encoded with the same
+ * codec.
  *
- * @throws as `decode`; LIMIT (`maxNbytes`, or more than a chunk of Blosc1 holds)
+ * @throws as `decode`; LIMIT (`maxNbytes`, or more than a Blosc1 chunk holds)
  */
 export async function toBlosc1(
   chunk: Uint8Array,
@@ -75,7 +76,7 @@ export async function toBlosc1(
 }
 
 /**
- * The blocks of a chunk, each as a chunk of Blosc1; undefined for one that is all zeros by the chunk's header.
+ * The blocks of a chunk, each as a Blosc1 chunk; undefined for each if the header says that the chunk is all zeros.
  *
  * @throws as `decode`
  */
@@ -122,7 +123,7 @@ export async function blocksAsBlosc1(
 
 function repeatedBlocks(header: Blosc2Header, value: Uint8Array, encoder: StreamEncoder): Block[] {
   const blocks: Block[] = [];
-  // A value can be cut by the end of a block, where the next goes on in the middle of it.
+  // The end of a block can cut a value; the next block then begins in the middle of it.
   const isSame = header.blocksize % value.length === 0;
   for (let i = 0; i < header.nblocks; i++) {
     const from = i * header.blocksize;
@@ -133,14 +134,14 @@ function repeatedBlocks(header: Blosc2Header, value: Uint8Array, encoder: Stream
   return blocks;
 }
 
-/** The streams of a block as Blosc1 has them, each after its length; runs are encoded. */
+/** The streams of a block for Blosc1, each after its length; runs are encoded. */
 function streamsOf(blocks: Blosc2Blocks, block: number, encoder: StreamEncoder): readonly Uint8Array[] {
   const found = blocks.find(block);
   const { chunk, header } = blocks;
   const { count } = found;
   const size = blocks.lengthOf(block) / count;
   const streams: Uint8Array[] = [];
-  // Streams that lie one after the other go over as one.
+  // Adjacent streams are copied together.
   let [from, to] = [0, 0];
   for (let i = 0; i < count; i++) {
     const start = at(found.at, i);
@@ -156,11 +157,11 @@ function streamsOf(blocks: Blosc2Blocks, block: number, encoder: StreamEncoder):
   return streams;
 }
 
-/** Encoded runs, by codec, value and length: most chunks repeat the same few. */
+/** Encoded runs by codec, value and length: most chunks repeat the same few. */
 const RUNS = new Map<string, Uint8Array>();
 const MAX_RUNS = 256;
 
-/** A stream of one value, with its length in front. */
+/** A stream of one value, preceded by its length. */
 function encodeRun(value: number, length: number, cname: CompressorName, encoder: StreamEncoder): Uint8Array {
   const key = `${cname} ${value} ${length}`;
   const known = RUNS.get(key);
@@ -171,13 +172,13 @@ function encodeRun(value: number, length: number, cname: CompressorName, encoder
   return made;
 }
 
-/** False if the blocks of a chunk are decoded and encoded. Those of one value are a few bytes, however they are made. */
+/** False if the blocks of a chunk are decoded and encoded. Blocks of one value count as copied, because they are only a few bytes. */
 export function isCopied(header: Blosc2Header): boolean {
   const { blocksize, nbytes, special, memcpyed } = header;
   return special !== undefined || memcpyed || nbytes === 0 || flagsOf(header, blocksize) !== undefined;
 }
 
-/** Flags of a Blosc1 chunk that has the streams of a block of `size` bytes as they are; undefined if none can. */
+/** Flags of a Blosc1 chunk that can hold the unchanged streams of a block of `size` bytes; undefined if none can. */
 function flagsOf(header: Blosc2Header, size: number): number | undefined {
   const { typesize, blocksize, compressor } = header;
   if (header.isVariable || header.hasDictionary) return undefined;
@@ -198,7 +199,7 @@ function filterFlags(header: Blosc2Header, size: number): number | undefined {
   const { id, meta } = filter;
   if (others.length > 0) return undefined;
   if (id === FILTER.shuffle) return meta === 0 || meta === typesize ? FLAG.shuffle : undefined;
-  // Blosc1 leaves blocks alone whose items are not a multiple of eight; Blosc2 turns the items before the last few.
+  // Blosc1 does not filter blocks whose item count is not a multiple of eight; Blosc2 filters all but the last few items.
   const isWhole = size % (8 * typesize) === 0 && blocksize % (8 * typesize) === 0;
   return id === FILTER.bitshuffle && isWhole ? FLAG.bitshuffle : undefined;
 }
@@ -209,7 +210,7 @@ function encodeBlock(bytes: Uint8Array, header: Blosc2Header, encoder: StreamEnc
   return { pieces: [encoder.encodeSync(bytes, settings)], isCopied: false };
 }
 
-/** The filter in place of those of Blosc2: bits where bits were turned, else bytes. */
+/** The Blosc1 filter to use instead of those of Blosc2: bit shuffle if they include it, else byte shuffle. */
 function shuffleFor({ shuffle }: Blosc2Header): "bitshuffle" | "shuffle" {
   return shuffle === "bitshuffle" ? "bitshuffle" : "shuffle";
 }

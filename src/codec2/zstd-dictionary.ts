@@ -1,17 +1,19 @@
-/** Decoding of zstd frames with a dictionary, by the reference implementation. Knows its interface; must not know chunks. */
+/** Decodes zstd frames with a dictionary, using the reference implementation. Knows its interface; must not know chunks. */
 import { compileZstd, type ZstdNames } from "../codec/zstd-module.ts";
 import { SuperchunkError } from "../errors.ts";
 
 const PAGE = 65_536;
-/** ZSTD_error_memory_allocation, as an error's return value. */
+/** ZSTD_error_memory_allocation, as a return value. */
 const NO_MEMORY = -64;
 
-/** Decompresses the frames of `src` to `dst`; the bytes written, or -1 where they are damaged or too many. @throws LIMIT */
+/**
+ * Decompresses the frames of `src` to `dst`. Returns the bytes written, or -1 if the frames are damaged or decode to too many
+ * bytes. @throws LIMIT
+ */
 export type DecompressWith = (src: Uint8Array, dst: Uint8Array, dictionary: Uint8Array) => number;
 
 let loading: Promise<DecompressWith> | undefined;
 
-/** Loads the library, once. */
 export function loadDictionaryDecoder(): Promise<DecompressWith> {
   loading ??= compileZstd().then(
     ({ module, names }) =>
@@ -39,7 +41,7 @@ function instantiate(module: WebAssembly.Module, names: ZstdNames): Library {
         memory.grow(Math.ceil(((length >>> 0) - memory.buffer.byteLength) / PAGE));
         return 1;
       } catch {
-        // The library reports it as an error of its own.
+        // The library reports this as its own error.
         return 0;
       }
     };
@@ -58,7 +60,7 @@ function decompress(
   dst: Uint8Array,
   dictionary: Uint8Array,
 ): number {
-  // A call that does not return leaves the instance in any state.
+  // A call that does not return may leave the instance in any state.
   const kept = idle;
   idle = undefined;
   const context = call("ZSTD_createDCtx");

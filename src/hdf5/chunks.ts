@@ -1,4 +1,4 @@
-/** The chunks of an HDF5 dataset: where each lies, from every kind of index. Must not know filters. */
+/** Finds the chunks of an HDF5 dataset, from every kind of index. Must not know filters. */
 import { SuperchunkError } from "../errors.ts";
 import type { Fields, Hdf5File } from "./file.ts";
 import { MAX_DEPTH, MAX_NODES, recordsOf } from "./heaps.ts";
@@ -6,17 +6,17 @@ import type { Hdf5Dataset, Hdf5Layout } from "./objects.ts";
 
 /** A chunk in the file. */
 export interface Hdf5Chunk {
-  /** Byte of the file. */
+  /** Offset in the file. */
   readonly position: number;
   readonly size: number;
-  /** Filters that the writer left out: bit 0 is the first. */
+  /** Filters that the writer skipped: bit 0 is the first. */
   readonly mask: number;
 }
 
-/** The chunks that are stored, by their positions in the grid: `"0.3"`, and `"0"` for an array without dimensions. */
+/** The stored chunks by grid position: `"0.3"`, and `"0"` for an array without dimensions. */
 export type Hdf5Chunks = ReadonlyMap<string, Hdf5Chunk>;
 
-/** Chunks of a dataset at most: their places are kept in memory. */
+/** Most chunks of a dataset: their places are kept in memory. */
 const MAX_CHUNKS = 20_000_000;
 
 type Chunked = Extract<Hdf5Layout, { kind: "chunked" }>;
@@ -27,14 +27,14 @@ interface Walk {
   readonly layout: Chunked;
   /** Chunks along each dimension. */
   readonly counts: readonly number[];
-  /** The same for the longest that the dataset may get, by which indexes are numbered. */
+  /** The same for the maximum shape of the dataset, which the indexes count by. */
   readonly most: readonly (number | undefined)[];
   /** Bytes of a chunk without filters. */
   readonly nbytes: number;
   readonly chunks: Map<string, Hdf5Chunk>;
 }
 
-/** Lists the chunks of a dataset. Throws the codes of damage; LIMIT for more chunks than fit into memory. */
+/** Lists the chunks of a dataset. Throws the codes of damage; LIMIT for too many chunks. */
 export async function listChunks(file: Hdf5File, dataset: Hdf5Dataset, layout: Chunked): Promise<Hdf5Chunks> {
   const { shape, type } = dataset;
   const { chunks: lengths, address, index } = layout;
@@ -78,16 +78,13 @@ function add(
   at: readonly number[],
   found: { address: number; size: number; mask: number },
 ): void {
-  // Chunks that a shrunk dataset has no more stay in some indexes.
+  // Some indexes keep chunks that are outside of a shrunk dataset.
   if (at.some((index, d) => index >= (counts[d] as number))) return;
   const position = file.positionOf(found.address);
   chunks.set(at.length === 0 ? "0" : at.join("."), { position, size: found.size, mask: found.mask });
 }
 
-/**
- * The place in the grid of the chunk with a number: in C order of the longest that the dataset may get, where the dimension without
- * an end comes first.
- */
+/** The grid position of a chunk number. Numbers follow the C order of the maximum shape, with the unlimited dimension first. */
 function positionAt({ most }: Walk, index: number): number[] {
   const endless = most.indexOf(undefined);
   const order = most.map((_, d) => d).filter((d) => d !== endless);
@@ -107,7 +104,7 @@ function needRoom(walk: Walk, fields: Fields, more = 1): void {
     throw fields.bad("chunks of a dataset", `at most ${MAX_CHUNKS}`, walk.chunks.size + more);
 }
 
-/** Where the chunks of a node lie in the grid: from `low` on, and before `high`. */
+/** The grid positions of a node's chunks: from `low` on, and before `high`. */
 interface TreePart {
   readonly low?: readonly number[];
   readonly high?: readonly number[];
@@ -140,7 +137,7 @@ async function walkTree(
     const { size, mask, at } = next;
     const child = entries.someAddress("address of a chunk");
     next = readKey(entries, layout);
-    // HDF5 searches by these offsets, and does not find a chunk that is not in order.
+    // HDF5 searches by these offsets, and does not find a chunk that is out of order.
     if (!isBefore(at, next.at) || (high !== undefined && isBefore(high, next.at)))
       throw entries.bad(
         "offset of a chunk",
@@ -154,7 +151,7 @@ async function walkTree(
   }
 }
 
-/** A key of a tree of chunks: `at` is the place in the grid, and the byte in an item, which is 0. */
+/** Reads a key of a chunk tree. `at` is the grid position; the byte offset in an item, the last number, must be 0. */
 function readKey(
   entries: Fields,
   { chunks }: Chunked,
@@ -165,7 +162,7 @@ function readKey(
   return { size, mask, at };
 }
 
-/** True if a place comes before another in C order. */
+/** True if a position comes before another in C order. */
 function isBefore(place: readonly number[], other: readonly number[]): boolean {
   const d = place.findIndex((index, i) => index !== other[i]);
   return d >= 0 && (place[d] as number) < (other[d] as number);
@@ -190,7 +187,7 @@ async function walkTree2(walk: Walk, address: number): Promise<void> {
   }
 }
 
-/** Adds the chunks of `count` elements, from the chunk with number `first` on. */
+/** Adds the chunks of `count` elements, starting with chunk number `first`. */
 function addElements(
   walk: Walk,
   fields: Fields,
@@ -241,7 +238,7 @@ async function walkFixed(walk: Walk, address: number): Promise<void> {
   }
 }
 
-/** Adds the chunks of a block, or a page, with a checksum after its entries. */
+/** Adds the chunks of a block or a page, whose entries are followed by a checksum. */
 async function addBlock(
   walk: Walk,
   address: number,

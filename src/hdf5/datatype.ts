@@ -1,40 +1,39 @@
-/** Datatypes of HDF5 as numpy names them, as h5py does; and the values of attributes as JSON. */
+/** HDF5 datatypes in numpy's notation, as in h5py, and attribute values as JSON. */
 import { isSuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { decodeText, type Fields, type Hdf5File } from "./file.ts";
 import { readGlobal } from "./heaps.ts";
 
-/** A datatype. */
 export interface Hdf5Type {
   /** Bytes of an item. */
   readonly size: number;
-  /** As numpy has it in `descr`, or `{names, formats, offsets, itemsize}`; undefined for what no array here can hold. */
+  /** As in numpy's `descr`, or `{names, formats, offsets, itemsize}`; undefined if no array here can hold it. */
   readonly numpy: JsonValue | undefined;
-  /** What it is, for messages. */
+  /** Name for messages. */
   readonly name: string;
-  /** Of text: how it ends. */
+  /** For text: of fixed or variable length. */
   readonly text?: "fixed" | "variable";
-  /** Of items that are lists themselves: the dimensions, and what is in them. */
+  /** For array types: the dimensions, and the type of their items. */
   readonly sub?: { readonly dims: readonly number[]; readonly item: Hdf5Type };
 }
 
 const MAX_DEPTH = 16;
 const MAX_MEMBERS = 65_536;
 
-/** Of floats of IEEE by their bytes: bit of the sign, bit and length of the exponent, bit and length of the mantissa, bias. */
+/** IEEE floats by size in bytes: bit of the sign, bit and length of the exponent, bit and length of the mantissa, bias. */
 const IEEE: Readonly<Record<number, string>> = {
   2: "15,10,5,0,10,15",
   4: "31,23,8,0,23,127",
   8: "63,52,11,0,52,1023",
 };
 
-/** Passes over the place and the number of a type's bits; true if they are all bits of the item. */
+/** Skips the offset and the number of a type's bits. Returns true if they cover the whole item. */
 function isPlain(fields: Fields, size: number): boolean {
   const offset = fields.uint16("bit offset");
   return fields.uint16("bits of a number") === size * 8 && offset === 0;
 }
 
-/** Reads a datatype message. Throws the codes of damage; what it cannot name has no `numpy`. */
+/** Reads a datatype message. Throws the codes of damage; `numpy` is undefined for a type without a numpy name. */
 export function readDatatype(fields: Fields, depth = 0): Hdf5Type {
   const head = fields.uint8("class of a datatype");
   const bits = fields.uint(3, "bits of a datatype");
@@ -56,7 +55,7 @@ export function readDatatype(fields: Fields, depth = 0): Hdf5Type {
       const places = [0, 0, 0, 0].map(() => fields.uint8("place of a float's part"));
       const bias = fields.uint32("bias of a float");
       const found = [(bits >> 8) & 0xff, ...places, bias].join();
-      // Others have the same lengths, bfloat16 for one.
+      // Other floats have the same sizes, such as bfloat16.
       const isIeee = isWhole && (bits & 0x70) === 0x20 && found === IEEE[size];
       return {
         size,
@@ -65,7 +64,7 @@ export function readDatatype(fields: Fields, depth = 0): Hdf5Type {
       };
     }
     case 2: {
-      // PyTables alone writes times: seconds, or seconds above and microseconds below.
+      // Only PyTables writes times: seconds, or seconds above and microseconds below.
       fields.skip(2);
       const part = `${order}i4`;
       const names = order === "<" ? ["microseconds", "seconds"] : ["seconds", "microseconds"];
@@ -143,7 +142,7 @@ function readCompound(fields: Fields, { size, version, count }: Members, depth: 
   const name = "a compound";
   if (!isKnown)
     return { size, name: "a compound with members that have no fixed length here", numpy: undefined };
-  // h5py and PyTables store complex numbers so.
+  // h5py and PyTables store complex numbers this way.
   const [real, imaginary] = formats;
   const isPair = names.join() === "r,i" && offsets.join() === `0,${size / 2}` && real === imaginary;
   if (isPair && typeof real === "string" && real.endsWith(`f${size / 2}`) && size > 4)
@@ -151,7 +150,7 @@ function readCompound(fields: Fields, { size, version, count }: Members, depth: 
   return { size, name, numpy: { names, formats, offsets, itemsize: size } };
 }
 
-/** Truth values of h5py and PyTables are an enumeration of FALSE and TRUE; others are their integers. */
+/** An enumeration of FALSE and TRUE is a boolean of h5py and PyTables; others are read as their integers. */
 function readEnum(fields: Fields, { size, version, count }: Members, depth: number): Hdf5Type {
   if (count > MAX_MEMBERS) throw fields.bad("members of an enumeration", `at most ${MAX_MEMBERS}`, count);
   const base = readDatatype(fields, depth + 1);
@@ -166,20 +165,20 @@ function readEnum(fields: Fields, { size, version, count }: Members, depth: numb
   return { size, name: "an enumeration", numpy: isTruth ? "|b1" : base.numpy };
 }
 
-/** Values of an attribute that are read at most. */
+/** Most values of an attribute to read. */
 const MAX_VALUES = 100_000;
 
 /** What an attribute holds. */
 export interface AttributeValue {
   readonly type: Hdf5Type;
-  /** Lengths of its dimensions; undefined if it holds nothing. */
+  /** Lengths of its dimensions; undefined if it is empty. */
   readonly dims: readonly number[] | undefined;
   readonly data: Fields;
 }
 
 /**
- * The value of an attribute as JSON: numbers, text, lists of them, and objects for compounds. Undefined for what JSON does not
- * have: references, opaque bytes (pickles among them, which are never read), infinities.
+ * Converts an attribute to JSON: numbers, text, lists of these, and objects for compounds. Undefined for what JSON lacks:
+ * references, opaque bytes (including pickles, which are never decoded), infinities.
  */
 export async function attributeJson(
   file: Hdf5File,
@@ -271,7 +270,7 @@ export function readAttribute(
   ).replace(/\0.*$/s, "");
   const typePart = fields.part(padded(typeSize), "datatype of an attribute");
   const space = fields.part(padded(spaceSize), "dataspace of an attribute");
-  // A datatype that other objects share is not followed for an attribute.
+  // A datatype that is shared with other objects is not looked up for an attribute.
   if (version > 1 && (flags & 1) === 1) return undefined;
   const type = readDatatype(typePart);
   return {
@@ -280,7 +279,7 @@ export function readAttribute(
   };
 }
 
-/** Attributes that can be read, by name; the names of the others. */
+/** The attributes that can be read, by name, and the names of the others. */
 export async function attributesJson(
   file: Hdf5File,
   attributes: readonly { readonly name: string; readonly value: AttributeValue }[],
@@ -293,7 +292,7 @@ export async function attributesJson(
       if (json === undefined) left.push(name);
       else attrs[name] = json;
     } catch (error) {
-      // An attribute that is damaged does not cost the values of the array.
+      // A damaged attribute must not prevent reading the array.
       if (!isSuperchunkError(error)) throw error;
       left.push(name);
     }

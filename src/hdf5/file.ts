@@ -1,5 +1,5 @@
 /**
- * The bytes of an HDF5 file: where its superblock is, and fields at addresses, read in pages that are kept.
+ * The bytes of an HDF5 file: finds the superblock, and reads fields at addresses in pages that are kept.
  *
  * Knows addresses and lengths; must not know what structures hold.
  * @see https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t3.html (HDF5 File Format Specification 3.0)
@@ -10,18 +10,18 @@ import type { ReadableStore, StoreOptions } from "../store/types.ts";
 
 /** The first bytes of a superblock. */
 const SIGNATURE: readonly number[] = [0x89, 0x48, 0x44, 0x46, 0x0d, 0x0a, 0x1a, 0x0a];
-/** Bytes that are read at a time, and pages of them that are kept. */
+/** Bytes of a page, and pages to keep. */
 const PAGE = 64 << 10;
 const PAGES = 64;
-/** A structure of metadata is at most this long: none that programs write comes near. */
+/** Most bytes of a metadata structure; real files stay far below. */
 const MAX_STRUCTURE = 64 << 20;
-/** A superblock stands at byte 0, or after a user block of 512 bytes or twice that, and so on. */
+/** A superblock is at byte 0, or after a user block of 512 bytes, 1024 bytes, and so on. */
 const MAX_USER_BLOCK = 1 << 26;
 const SUPERBLOCK = 128;
 
-/** Fields of a structure, one after the other. */
+/** Reads the fields of a structure, one after the other. */
 export class Fields {
-  /** The next field, from the start of the structure. */
+  /** Offset of the next field from the start of the structure. */
   at = 0;
   readonly #bytes: ByteReader;
   readonly #offsetSize: number;
@@ -40,7 +40,7 @@ export class Fields {
   get left(): number {
     return this.#bytes.length - this.at;
   }
-  /** Where the next field is in the file. */
+  /** Offset of the next field in the file. */
   get position(): number {
     return this.#bytes.base + this.at;
   }
@@ -73,17 +73,17 @@ export class Fields {
   uint32(field: string): number {
     return this.uint(4, field);
   }
-  /** A size, of as many bytes as the superblock says. */
+  /** A size, in as many bytes as the superblock defines. */
   size(field: string): number {
     return this.uint(this.#lengthSize, field);
   }
 
-  /** A size; undefined for the one that means none. */
+  /** A size; undefined for the value that means none. */
   sizeOrNone(field: string): number | undefined {
     return this.#someUint(this.#lengthSize, field);
   }
 
-  /** An address; undefined for the one that means none. */
+  /** An address; undefined for the value that means none. */
   address(field: string): number | undefined {
     return this.#someUint(this.#offsetSize, field);
   }
@@ -94,7 +94,7 @@ export class Fields {
     return undefined;
   }
 
-  /** An address that must be there. Throws `BAD_FIELD`. */
+  /** An address that must exist. Throws `BAD_FIELD`. */
   someAddress(field: string): number {
     const address = this.address(field);
     if (address !== undefined) return address;
@@ -108,7 +108,7 @@ export class Fields {
     return bytes;
   }
 
-  /** Text up to a zero byte, which is passed over too. */
+  /** Text up to a zero byte, which is skipped. */
   text(field: string): string {
     const { bytes } = this.#bytes;
     const end = bytes.indexOf(0, this.at);
@@ -122,12 +122,12 @@ export class Fields {
     this.at += length;
   }
 
-  /** Passes over the bytes up to the next multiple of eight of `from`. */
+  /** Skips to the next multiple of eight bytes after `from`. */
   pad(from: number): void {
     this.at = from + Math.ceil((this.at - from) / 8) * 8;
   }
 
-  /** Passes over four letters that must stand there. Throws `BAD_MAGIC`. */
+  /** Skips four letters that must be the signature. Throws `BAD_MAGIC`. */
   expect(signature: string): void {
     const found = decodeText(this.bytes(4, "signature"));
     if (found === signature) return;
@@ -138,7 +138,7 @@ export class Fields {
     );
   }
 
-  /** Checks the checksum that stands `length` bytes after the start, of all bytes up to there. Throws `CHECKSUM_MISMATCH`. */
+  /** Checks the checksum at offset `length` against all bytes before it. Throws `CHECKSUM_MISMATCH`. */
   checkSum(length: number, field: string): void {
     const expected = hashOf(this.#bytes.view(0, length, field));
     const found = this.#bytes.uint32(length, "checksum");
@@ -150,7 +150,7 @@ export class Fields {
     );
   }
 
-  /** The fields of a part. */
+  /** The next `length` bytes as fields of their own. */
   part(length: number, field: string): Fields {
     const base = this.position;
     const bytes = this.bytes(length, field);
@@ -177,12 +177,12 @@ export class Fields {
   }
 }
 
-/** Text of a name or a value; bytes that are not UTF-8 become U+FFFD. */
+/** Decodes a name or a value; bytes that are not UTF-8 become U+FFFD. */
 export function decodeText(bytes: Uint8Array): string {
   return new TextDecoder().decode(bytes);
 }
 
-/** The hash of a structure's bytes: lookup3 of Bob Jenkins, as HDF5 takes it. */
+/** The hash of a structure's bytes: Bob Jenkins' lookup3, as HDF5 uses it. */
 export function hashOf(bytes: Uint8Array): number {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const turn = (x: number, n: number): number => (x << n) | (x >>> (32 - n));
@@ -222,11 +222,10 @@ export function hashOf(bytes: Uint8Array): number {
   return c >>> 0;
 }
 
-/** What a superblock says. */
 interface Superblock {
   readonly offsetSize: number;
   readonly lengthSize: number;
-  /** Byte that addresses count from. */
+  /** File offset that addresses are relative to. */
   readonly base: number;
   /** Address of the root group's header. */
   readonly root: number;
@@ -239,7 +238,7 @@ export class Hdf5File {
   /** Name in messages. */
   readonly path: string;
   readonly size: number;
-  /** Of the file, as its store tells it. */
+  /** The file's version in its store. */
   readonly version: string;
   #block: Superblock = { offsetSize: 8, lengthSize: 8, base: 0, root: 0 };
   readonly #pages = new Map<number, Promise<Uint8Array>>();
@@ -259,7 +258,7 @@ export class Hdf5File {
   /**
    * Opens a file by its superblock; undefined if it has none.
    *
-   * @throws NOT_FOUND; TRUNCATED and BAD_FIELD for a superblock that is damaged; UNSUPPORTED for later versions than 3
+   * @throws NOT_FOUND; TRUNCATED and BAD_FIELD for a damaged superblock; UNSUPPORTED for versions after 3
    */
   static async open(
     store: ReadableStore,
@@ -292,12 +291,12 @@ export class Hdf5File {
     return this.#block.lengthSize;
   }
 
-  /** Where an address is in the file. */
+  /** File offset of an address. */
   positionOf(address: number): number {
     return this.#block.base + address;
   }
 
-  /** The fields of a structure. Throws `TRUNCATED` if the file ends before it does, `LIMIT` for one of absurd length. */
+  /** The fields of a structure. Throws `TRUNCATED` if the file ends before it does, `LIMIT` for an absurd length. */
   async fields(address: number, length: number, field: string): Promise<Fields> {
     const position = this.positionOf(address);
     if (length > MAX_STRUCTURE)
@@ -318,7 +317,7 @@ export class Hdf5File {
     );
   }
 
-  /** As many of the bytes from an address on as there are, for structures that tell their length themselves. */
+  /** At most `length` bytes from an address on, as far as the file goes, for structures that contain their own length. */
   upTo(address: number, length: number, field: string): Promise<Fields> {
     const there = Math.max(0, Math.min(length, this.size - this.positionOf(address)));
     return this.fields(address, there, field);

@@ -1,8 +1,8 @@
-/** Fill values of HDF5 in the words of Zarr v2. */
+/** Converts HDF5 fill values to Zarr v2. */
 import type { JsonValue } from "../format/types.ts";
 import { base64 } from "../zarr/document/zarr-dtype.ts";
 
-/** The fill value as Zarr v2 has it: numbers as they are, the bytes of all else in base64. */
+/** The fill value in Zarr v2: numbers as they are, the bytes of all other types in base64. */
 export function fillJson(numpy: JsonValue, fill: Uint8Array): JsonValue {
   const kind = typeof numpy === "string" ? numpy[1] : "V";
   const isZero = fill.every((byte) => byte === 0);
@@ -25,7 +25,7 @@ export function fillJson(numpy: JsonValue, fill: Uint8Array): JsonValue {
   return value;
 }
 
-/** A float of two bytes. */
+/** A 2-byte float. */
 function halfJson(bits: number): JsonValue {
   const sign = bits >> 15 === 1 ? -1 : 1;
   const exponent = (bits >> 10) & 31;

@@ -1,15 +1,15 @@
 /**
- * Where HDF5 keeps many small things: local, global and fractal heaps, and B-trees of version 2.
+ * Where HDF5 stores many small things: local, global and fractal heaps, and B-trees of version 2.
  *
- * Knows how their blocks are found; must not know what lies in them, but for the length of records.
+ * Knows how their blocks are found; must not know their content, except for the length of records.
  */
 import type { Fields, Hdf5File } from "./file.ts";
 
-/** Levels of a tree at most, and its blocks: no file that programs write comes near. */
+/** Most levels and blocks of a tree; real files stay far below. */
 export const MAX_DEPTH = 32;
 export const MAX_NODES = 1_000_000;
 
-/** The names of an old group: text by its offset. */
+/** The names of an old group: text by offset. */
 export class LocalHeap {
   readonly #data: Fields;
 
@@ -34,7 +34,7 @@ export class LocalHeap {
   }
 }
 
-/** One object of a global heap: a value of variable length. Undefined if the heap does not have it. */
+/** Reads an object of a global heap: a value of variable length. Undefined if the heap does not have it. */
 export async function readGlobal(
   file: Hdf5File,
   address: number,
@@ -58,12 +58,12 @@ export async function readGlobal(
   return undefined;
 }
 
-/** Bytes that a number up to `most` takes. */
+/** Bytes needed for numbers up to `most`. */
 function bytesFor(most: number): number {
   return Math.floor(Math.log2(Math.max(1, most)) / 8) + 1;
 }
 
-/** The table of blocks of a fractal heap. */
+/** The block table of a fractal heap. */
 interface TableFacts {
   readonly width: number;
   readonly start: number;
@@ -74,7 +74,7 @@ interface TableFacts {
   readonly rows: number;
 }
 
-/** A fractal heap: links and attributes of groups with many of them. */
+/** A fractal heap, which holds the links and attributes of groups with many of them. */
 export class FractalHeap {
   readonly #file: Hdf5File;
   readonly #facts: TableFacts;
@@ -139,7 +139,7 @@ export class FractalHeap {
     return this.#file.fields(address, length, "an object of a heap");
   }
 
-  /** The address of an offset, in the indirect block at `block` whose first byte is `first` in the heap. */
+  /** The address of an offset. `block` is an indirect block whose first byte is `first` in the heap. */
   async #find(
     offset: number,
     block: number,

@@ -1,4 +1,4 @@
-/** Object headers of HDF5: what a dataset is, what a group holds. Must not know Zarr. */
+/** Object headers of HDF5: the facts of a dataset, the members of a group. Must not know Zarr. */
 import type { JsonObject } from "../format/types.ts";
 import {
   type AttributeValue,
@@ -23,25 +23,25 @@ const CONTINUATION = 0x10;
 const SYMBOL_TABLE = 0x11;
 const ATTRIBUTE_INFO = 0x15;
 
-/** Messages of a header at most. */
+/** Most messages of a header. */
 const MAX_MESSAGES = 100_000;
 const MAX_RANK = 32;
 
 interface Message {
   readonly type: number;
-  /** The message is kept elsewhere. */
+  /** True if the message is stored elsewhere. */
   readonly isShared: boolean;
   readonly fields: Fields;
 }
 
-/** A filter of the pipeline, in the order in which a writer applies them. */
+/** A filter of the pipeline; a writer applies filters in this order. */
 export interface Hdf5Filter {
   readonly id: number;
   readonly name: string;
   readonly values: readonly number[];
 }
 
-/** Where the values of a dataset are. */
+/** Storage of a dataset's values. */
 export type Hdf5Layout =
   | { readonly kind: "compact"; readonly data: Uint8Array; readonly position: number }
   | { readonly kind: "contiguous"; readonly address: number | undefined }
@@ -51,21 +51,20 @@ export type Hdf5Layout =
       readonly chunks: readonly number[];
       readonly address: number | undefined;
       readonly index: ChunkIndex;
-      /** Chunks that reach over the array's end are not filtered. */
+      /** True if chunks that reach past the array's end are not filtered. */
       readonly bareEdges: boolean;
     };
 
-/** How the chunks of a dataset are found. */
+/** The kinds of chunk index. */
 export type ChunkIndex =
   | { readonly kind: "tree-1" | "tree-2" | "implicit" | "extensible" }
   | { readonly kind: "fixed" }
   | { readonly kind: "single"; readonly size: number | undefined; readonly mask: number };
 
-/** A dataset. */
 export interface Hdf5Dataset {
   readonly kind: "dataset";
   readonly shape: readonly number[];
-  /** The lengths that it may grow to; undefined for those without an end. */
+  /** The maximum shape; undefined for unlimited dimensions. */
   readonly maxShape: readonly (number | undefined)[];
   readonly type: Hdf5Type;
   readonly layout: Hdf5Layout;
@@ -73,20 +72,20 @@ export interface Hdf5Dataset {
   /** One item; undefined for zeros. */
   readonly fill: Uint8Array | undefined;
   readonly attrs: JsonObject;
-  /** Names of attributes that have no value in JSON. */
+  /** Names of attributes that JSON cannot hold. */
   readonly attrsLeft: readonly string[];
-  /** Where its header is in the file. */
+  /** Offset of its header in the file. */
   readonly position: number;
 }
 
-/** A group: its members by name, each with the address of its header, or why it has none. */
-/** What a name in a group leads to: an object, a path in the file (a soft link), or why it is not followed. */
+/** Target of a name in a group: an object, a path in the file (a soft link), or the reason why it is not followed. */
 export interface Link {
   readonly address?: number;
   readonly soft?: string;
   readonly why?: string;
 }
 
+/** A group: its members by name. */
 export interface Hdf5Group {
   readonly kind: "group";
   readonly links: ReadonlyMap<string, Link>;
@@ -128,7 +127,7 @@ export async function readObject(file: Hdf5File, address: number): Promise<Hdf5D
   };
 }
 
-/** All messages of a header, those of its continuations too. */
+/** All messages of a header, including those of its continuations. */
 async function readMessages(file: Hdf5File, address: number): Promise<Message[]> {
   const start = await file.upTo(address, 64, "an object header");
   const isNew = decodeText(start.bytes(4, "an object header")) === "OHDR";
@@ -162,7 +161,7 @@ async function readMessages(file: Hdf5File, address: number): Promise<Message[]>
       const size = block.uint16("length of a message");
       const flags = block.uint8("flags of a message");
       block.skip(isNew ? (hasOrder ? 2 : 0) : 3);
-      // What is left of a block can be shorter than a message.
+      // The rest of a block can be shorter than a message.
       if (isNew && type === 0 && size > block.left) break;
       const fields = block.part(size, "a message");
       if (messages.length >= MAX_MESSAGES)
@@ -185,7 +184,7 @@ async function readMessages(file: Hdf5File, address: number): Promise<Message[]>
   return messages;
 }
 
-/** The message itself where a header only says which other one has it. */
+/** The message itself, if a header only refers to it. */
 async function unshare(file: Hdf5File, message: Message, type: number, depth = 0): Promise<Message> {
   if (!message.isShared) return message;
   const { fields } = message;
@@ -206,7 +205,7 @@ async function unshare(file: Hdf5File, message: Message, type: number, depth = 0
 }
 
 interface Dataspace {
-  /** Lengths; undefined for one that holds nothing. */
+  /** Lengths; undefined for an empty dataspace. */
   readonly dims: readonly number[] | undefined;
   readonly most: readonly (number | undefined)[];
 }
@@ -369,7 +368,7 @@ async function readAttributes(file: Hdf5File, messages: readonly Message[]): Pro
   return found;
 }
 
-/** The members of a group, in the order of their names. */
+/** The members of a group, sorted by name. */
 async function readLinks(file: Hdf5File, messages: readonly Message[]): Promise<Hdf5Group["links"]> {
   const links = new Map<string, { readonly address?: number; readonly why?: string }>();
   for (const { type, fields } of messages) {
@@ -396,7 +395,7 @@ async function readLinks(file: Hdf5File, messages: readonly Message[]): Promise<
 
 type Links = Map<string, Link>;
 
-/** Adds a member. Throws `BAD_FIELD` if there is one of that name: which of them is meant cannot be known. */
+/** Adds a member. Throws `BAD_FIELD` for a duplicate name, because it is ambiguous. */
 function setLink(links: Links, name: string, link: Link, fields: Fields): void {
   if (links.has(name)) throw fields.bad("name of a member", "one that no other member has", name);
   links.set(name, link);
@@ -425,7 +424,7 @@ interface Symbols {
   readonly nodes: { left: number };
 }
 
-/** Old groups: a B-tree of version 1 over nodes of symbols. */
+/** Reads an old group: a B-tree of version 1 over nodes of symbols. */
 async function readSymbols(file: Hdf5File, address: number, symbols: Symbols, depth: number): Promise<void> {
   const { offsetSize, lengthSize } = file;
   const head = await file.fields(address, 8 + 2 * offsetSize, "a node of a group");

@@ -1,8 +1,9 @@
 /**
- * An HDF5 file as a store of Zarr v2: its groups are Zarr groups, its datasets Zarr arrays, its chunks the same bytes where they lie.
+ * An HDF5 file as a store of Zarr v2: its groups are Zarr groups, its datasets Zarr arrays, and its chunks the same bytes, read in
+ * place.
  *
- * So all that reads Zarr arrays reads datasets, and chunks of Blosc are carried on without recompressing. Values that lie in one piece
- * are shown as chunks of about a mebibyte. Reads only. Knows how filters of HDF5 are called in Zarr.
+ * All code that reads Zarr arrays can therefore read datasets, and Blosc chunks are copied without recompressing. Contiguous values
+ * are shown as chunks of about a mebibyte. Read-only. Knows the Zarr names of HDF5 filters.
  */
 import type { FramedChunk } from "../blosc2/hdf5-chunk.ts";
 import { at } from "../bytes/at.ts";
@@ -23,26 +24,26 @@ import { Hdf5File } from "./file.ts";
 import { fillJson } from "./fill.ts";
 import { type Hdf5Dataset, type Hdf5Filter, type Hdf5Group, readObject } from "./objects.ts";
 
-/** Bytes of a chunk, about, of values that lie in one piece. */
+/** Approximate chunk size for contiguous values, in bytes. */
 const PIECE = 1 << 20;
-/** Bytes of an item at most: a fill value has as many, in memory and in a document. */
+/** Most bytes of an item: a fill value has as many, in memory and in a document. */
 const MAX_ITEM = 16 << 20;
-/** Groups inside of one another at most. */
+/** Most nested groups. */
 const MAX_DEPTH = 64;
-/** Soft links that lead to soft links, at most. */
+/** Most soft links in a row. */
 const MAX_LINKS = 16;
 
-/** The filter whose chunks are frames of Blosc2 with one chunk. */
+/** The filter whose chunks are Blosc2 frames with one chunk. */
 export const BLOSC2 = 32026;
 const BLOSC2_CODECS = ["blosclz", "lz4", "lz4hc", "lz4", "zlib", "zstd"];
 const BLOSC = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];
 const SHUFFLE = ["noshuffle", "shuffle", "bitshuffle"];
 
-/** A chunk as it is shown: a part of the file, bytes of its header, or another encoding of them. */
+/** How a chunk is shown: a part of the file, bytes of the dataset's header, or another encoding of them. */
 interface Shown {
   readonly size: number;
   readonly place?: Hdf5Chunk;
-  /** Zero bytes after the stored ones. */
+  /** Zero bytes to add after the stored ones. */
   readonly padding?: number;
   make?(stored: Uint8Array): Promise<Uint8Array>;
   /** Why `make` decodes and encodes; undefined if it copies streams. */
@@ -56,7 +57,7 @@ interface ShownArray {
   names(): Iterable<string>;
 }
 
-/** A group, or a dataset; with the addresses of all groups that it is in, and its own. */
+/** A group or a dataset, with the addresses of its parent groups and itself. */
 type Node = { readonly above: ReadonlySet<number>; readonly address: number } & (
   | { readonly object: Hdf5Group; readonly array?: undefined }
   | { readonly object: Hdf5Dataset; readonly array: Promise<ShownArray> }
@@ -71,18 +72,18 @@ export class Hdf5Store implements ReadableStore {
     this.#file = file;
   }
 
-  /** The file, as an object of the store that it lies in. */
+  /** The file, as an object of its store. */
   get file(): Pick<Hdf5File, "store" | "key" | "path"> {
     return this.#file;
   }
 
-  /** Where the bytes of a chunk lie in the file; undefined if they are made, or filled up, when they are read. */
+  /** The place of a chunk in the file; undefined if it is generated or padded when it is read. */
   async placeOf(key: string): Promise<Hdf5Chunk | undefined> {
     const shown = await this.#chunk(key);
     return shown?.make === undefined && (shown?.padding ?? 0) === 0 ? shown?.place : undefined;
   }
 
-  /** What is at a path, as the file has it. */
+  /** The HDF5 object at a path. */
   async objectAt(path: string): Promise<Hdf5Dataset | Hdf5Group | undefined> {
     return (await this.#node(path))?.object;
   }
@@ -128,7 +129,7 @@ export class Hdf5Store implements ReadableStore {
     else for (const name of node.object.links.keys()) yield { name, kind: "folder" };
   }
 
-  /** By the first chunk that is stored. */
+  /** Decides by the first stored chunk. */
   async whyEncoded(folder: string, options?: StoreOptions): Promise<string | undefined> {
     const array = await (await this.#node(folder))?.array;
     const [name = ""] = array?.names() ?? [];
@@ -182,7 +183,7 @@ export class Hdf5Store implements ReadableStore {
     return node?.array === undefined ? undefined : (await node.array).chunk(name);
   }
 
-  /** `followed`: the soft links that led here; what they lead to is not kept, so that two of them never wait for one another. */
+  /** `followed`: the soft links that led here. Their targets are not cached, so that two of them never wait for each other. */
   #node(path: string, followed: readonly string[] = []): Promise<Node | undefined> {
     if (followed.length > 0) return this.#open(path, followed);
     const known = this.#nodes.get(path);
@@ -228,11 +229,11 @@ export class Hdf5Store implements ReadableStore {
     above.add(address);
     if (object.kind === "group") return { object, above, address };
     const array = showDataset(this.#file, object, this.describe(path));
-    array.catch(() => undefined); // told to whoever asks for it
+    array.catch(() => undefined); // thrown when the array is requested
     return { object, array, above, address };
   }
 
-  /** What a soft link leads to: a path from the root, or from the group that the link is in. */
+  /** Follows a soft link: a path from the root, or relative to the group of the link. */
   async #follow(path: string, link: string, followed: readonly string[]): Promise<Node> {
     const from = link.startsWith("/") ? "" : splitKey(path).folder;
     const target = [...from.split("/"), ...link.split("/")]
@@ -251,7 +252,7 @@ export class Hdf5Store implements ReadableStore {
   }
 }
 
-/** A dataset as a Zarr v2 array. Throws UNSUPPORTED for datatypes and filters that Zarr arrays do not have here. */
+/** A dataset as a Zarr v2 array. Throws UNSUPPORTED for datatypes and filters that Zarr arrays lack here. */
 async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): Promise<ShownArray> {
   const { shape, type, layout, fill } = dataset;
   if (type.numpy === undefined)
@@ -282,7 +283,7 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
         );
   const all =
     layout.kind === "chunked" ? dataset.filters.map((filter) => asZarrFilter(filter, { dataset, path })) : [];
-  // Chunks of Blosc2 are made again, so that what is around them, a checksum mostly, is read and not shown.
+  // Chunks of Blosc2 are rebuilt. Filters applied after Blosc2, mostly a checksum, are undone while reading and not shown.
   const framed = dataset.filters.findIndex(({ id }) => id === BLOSC2);
   const filters = framed < 0 ? all : all.slice(0, framed + 1);
   const document = {
@@ -328,7 +329,7 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
           return { size: place.size, place, make, why };
         }
         if (left.length === all.length) return { size: place.size, place };
-        // A writer left filters out where they did not make the chunk smaller: readers of Zarr expect all of them.
+        // A writer skips filters that would not make the chunk smaller, but Zarr readers expect all of them.
         return {
           size: place.size,
           place,
@@ -370,7 +371,7 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
   };
 }
 
-/** The frame of Blosc2 that the filter 32026 makes of a chunk, as a chunk of Blosc1. */
+/** Converts a chunk of filter 32026, a Blosc2 frame, to a Blosc1 chunk. */
 async function unframe(bytes: Uint8Array, outer: Chain, inside: FramedChunk): Promise<Uint8Array> {
   const { frameAsBlosc1 } = await import("../blosc2/hdf5-chunk.ts");
   return frameAsBlosc1(await undo(bytes, outer, bytes.length), inside);
@@ -391,7 +392,7 @@ async function encodeAll(
   return current;
 }
 
-/** A filter of HDF5 as one of numcodecs. Throws `UNSUPPORTED` for those that are not known here. */
+/** The numcodecs configuration of an HDF5 filter. Throws `UNSUPPORTED` for unknown ones. */
 function asZarrFilter(
   { id, name, values }: Hdf5Filter,
   { dataset, path }: { dataset: Hdf5Dataset; path: string },
@@ -437,7 +438,7 @@ function asZarrFilter(
   }
 }
 
-/** The file; undefined if it is not of HDF5. */
+/** The opened file; undefined if it is not HDF5. */
 function openIfThere(
   store: ReadableStore,
   name: string,
@@ -450,11 +451,10 @@ function openIfThere(
 }
 
 /**
- * Opens what a key leads to in an HDF5 file: its root, or after the file's key the path of a group or dataset in it
- * (`bars.h5/group/prices`). Undefined if the file does not exist.
+ * Opens a key in an HDF5 file: its root, or a group or dataset whose path follows the file's key (`bars.h5/group/prices`). Undefined if
+ * the file does not exist.
  *
- * @throws NOT_FOUND for a path that the file does not have; UNSUPPORTED for datatypes, filters and layouts that are not known here; the
- * codes of damage
+ * @throws NOT_FOUND for a path that the file does not have; UNSUPPORTED for unknown datatypes, filters and layouts; the codes of damage
  */
 export async function openHdf5Node(
   store: ReadableStore,
@@ -463,7 +463,7 @@ export async function openHdf5Node(
 ): Promise<ZarrArray | ZarrGroup | undefined> {
   const parts = key.split("/");
   const named = parts.findIndex((name) => /\.[a-z0-9]+$/i.test(name)) + 1;
-  // The first part with the name of a file comes first: each that is not there costs a request.
+  // The first part that looks like a file name is tried first, because each miss costs a request.
   for (const count of [named, ...parts.map((_, i) => parts.length - i)]) {
     const name = joinKey(...parts.slice(0, count));
     const file = count === 0 ? "absent" : await openIfThere(store, name, options);

@@ -1,6 +1,6 @@
 /**
- * A Blosc block is a data page: the byte shuffle of one block is Parquet's BYTE_STREAM_SPLIT, and the compressed streams
- * of a block, joined, are the page's body. Knows both sides of that; must not know values, schemas or files.
+ * A Blosc block can be a Parquet data page: the byte shuffle of one block is BYTE_STREAM_SPLIT, and the joined compressed
+ * streams of the block are the page's body. Knows blocks and pages; must not know values, schemas or files.
  *
  * @see docs/parquet-format.md [PB]
  */
@@ -12,33 +12,33 @@ import type { ChunkHeader, Compressor } from "../codec/types.ts";
 import { blosclzToLz4 } from "./from-blosclz.ts";
 import { type JoinableCodec, joinStreams, type StreamPiece, type TakeRoom, takeNew } from "./join-streams.ts";
 
-/** How the values of a page are laid out. */
+/** The encoding of a page's values. */
 export type PageEncoding = "plain" | "split";
 
-/** A part of a chunk that is one page. */
+/** A part of a chunk that becomes one page. */
 export interface BloscPage {
-  /** Decoded bytes of the chunk, from byte `start` on. */
+  /** First byte of the part in the decoded chunk, and its length. */
   readonly start: number;
   readonly length: number;
   readonly encoding: PageEncoding;
   readonly pieces: readonly StreamPiece[];
 }
 
-/** Blocks without a filter become one page until it has this many bytes. */
+/** Blocks without a filter are joined to one page of about this many bytes. */
 const PLAIN_PAGE = 65_536;
-/** Bytes of a page that is cut from a stored chunk with small blocks. */
+/** Bytes of a page cut from a stored chunk with small blocks. */
 const STORED_PAGE = 262_144;
 
-/** The codec whose streams a chunk's are, or become: blosclz has the matches of lz4, in other words. Undefined if Parquet has none such. */
+/**
+ * The Parquet codec for a chunk's streams. Streams of blosclz are converted to lz4 with the same matches. Undefined if Parquet has no
+ * such codec.
+ */
 export function joinableCodec(compressor: Compressor): JoinableCodec | undefined {
   if (compressor === "blosclz") return "lz4";
   return compressor === "lz4" || compressor === "zstd" || compressor === "snappy" ? compressor : undefined;
 }
 
-/**
- * Why the blocks of a chunk are not pages of values of `width` bytes, or undefined if they are. A stored chunk fits any
- * codec.
- */
+/** Why the blocks of a chunk cannot be pages of `width`-byte values; undefined if they can. A stored chunk fits any codec. */
 export function whyNotPages(header: ChunkHeader, width: number, codec: JoinableCodec): string | undefined {
   if (header.nbytes % width !== 0) return `its ${header.nbytes} bytes are not whole values of ${width} bytes`;
   if (header.memcpyed) return undefined;
@@ -55,10 +55,10 @@ export function whyNotPages(header: ChunkHeader, width: number, codec: JoinableC
 }
 
 /**
- * The pages of a chunk that {@link whyNotPages} let pass, in order. Stored chunks are cut at rows of `rowBytes`. Encoders must be
- * prepared for chunks of blosclz.
+ * Yields the pages of a chunk that passed {@link whyNotPages}, in order. Stored chunks are cut at rows of `rowBytes`. Encoders
+ * must be prepared for chunks of blosclz.
  *
- * @param take memory for streams that are written again, until the next page is asked for; default: memory of its own
+ * @param take returns memory for rewritten streams, valid until the next page is requested; default: new memory
  * @throws TRUNCATED, BAD_FIELD, BAD_CHUNK
  */
 export function* pagesOfChunk(
@@ -91,7 +91,7 @@ export function* pagesOfChunk(
   }
 }
 
-/** The body of a page: what comes in front of the values, which is not compressed, and the streams; in new memory, or what `take` gives. */
+/** The body of a page: the uncompressed prefix of the values, and the streams. In memory from `take`, by default new. */
 export function joinPage(
   codec: JoinableCodec,
   prefix: Uint8Array,
@@ -102,7 +102,7 @@ export function joinPage(
   return joinStreams(codec, [{ bytes: prefix, stored: true, length: prefix.length }, ...pieces], take);
 }
 
-/** Streams of blosclz as such of lz4; stored ones stay so. */
+/** Converts streams of blosclz to lz4; stored ones are kept. */
 function asLz4(pieces: readonly StreamPiece[], take: TakeRoom): StreamPiece[] {
   const turned = blosclzToLz4(
     pieces.filter(({ stored }) => !stored),

@@ -1,8 +1,8 @@
 /**
- * A Parquet file from its pages: page headers, row groups, the page index and the footer.
+ * Builds a Parquet file from its pages: page headers, row groups, the page index and the footer.
  *
- * Pages are handed on as they come; what the footer needs of them is kept, a few bytes for each. Must not know where
- * pages come from. @see docs/parquet-format.md [PF]
+ * Pages are passed on as they come. The footer's facts are kept, a few bytes for each page. Must not know where pages come
+ * from. @see docs/parquet-format.md [PF]
  */
 import { at } from "../bytes/at.ts";
 import type { PageEncoding } from "./blosc-pages.ts";
@@ -18,22 +18,22 @@ const ENCODING = { plain: 0, rle: 3, split: 9 } as const;
 const CODEC: { readonly [codec in JoinableCodec]: number } = { snappy: 1, zstd: 6, lz4: 7 };
 const ORDER = { none: 0, ascending: 1 } as const;
 
-/** Of the package: readers of Java ignore statistics of strings where they cannot parse who wrote a file. */
+/** The package's version: Java readers ignore statistics of strings if they cannot parse a file's producer. */
 export const PRODUCER_VERSION = "0.1.0";
 
 /** A data page of one column. */
 export interface Page {
-  /** Those included that are null. */
+  /** Includes nulls. */
   readonly values: number;
   readonly rows: number;
   readonly encoding: PageEncoding;
-  /** Bytes that the body decodes to. */
+  /** Bytes of the decoded body. */
   readonly length: number;
   readonly body: Uint8Array;
   readonly statistics: ValueStatistics | undefined;
 }
 
-/** The header of a page, which says nothing of where it lies. */
+/** The header of a page. It does not depend on the page's place. */
 export function pageHeader(page: Page): Uint8Array {
   const description = new ThriftStruct()
     .i32(1, page.values)
@@ -48,7 +48,7 @@ export function pageHeader(page: Page): Uint8Array {
     .encode();
 }
 
-/** A column chunk that is being written. */
+/** A column chunk being written. */
 interface OpenChunk {
   readonly leaf: number;
   readonly codec: JoinableCodec;
@@ -58,11 +58,11 @@ interface OpenChunk {
   readonly statistics: (ValueStatistics | undefined)[];
   values: number;
   rows: number;
-  /** With headers, uncompressed. */
+  /** Uncompressed bytes, including headers. */
   length: number;
 }
 
-/** A column chunk that is written. */
+/** A finished column chunk. */
 interface DoneChunk {
   readonly start: number;
   readonly size: number;
@@ -78,7 +78,7 @@ interface RowGroup {
   readonly chunks: readonly DoneChunk[];
 }
 
-/** Writes one file. Calls return the bytes that come next. */
+/** Writes one file. Each call returns the next bytes. */
 export class ParquetFile {
   readonly #columns: readonly ColumnSchema[];
   readonly #leaves: readonly Leaf[];
@@ -96,7 +96,7 @@ export class ParquetFile {
     return MAGIC;
   }
 
-  /** Begins the column chunk of the leaf with this number in the row group. */
+  /** Begins the column chunk of leaf number `leaf` in the row group. */
   beginColumn(leaf: number, codec: JoinableCodec): void {
     this.#open = {
       ...{ leaf, codec, start: this.#offset, encodings: new Set(), locations: [], statistics: [] },
@@ -104,7 +104,7 @@ export class ParquetFile {
     };
   }
 
-  /** The header of a page; its body comes after it. */
+  /** Returns the header of a page; the caller writes the body after it. */
   page(page: Page): Uint8Array {
     const chunk = this.#chunk();
     const header = pageHeader(page);
@@ -142,7 +142,7 @@ export class ParquetFile {
         .struct(12, known === undefined ? undefined : statisticsStruct(leaf, known)),
       columnIndex: known === undefined ? undefined : columnIndex(leaf, pages, chunk.values),
       offsetIndex: new ThriftStruct().structs(1, chunk.locations).encode(),
-      // Rows are sorted by a column, not by the parts of one.
+      // Rows are sorted by a column, not by parts of one.
       isAscending: known?.isAscending === true && leaf.path.length === 1,
     });
     this.#open = undefined;
@@ -156,7 +156,7 @@ export class ParquetFile {
   /**
    * The page index and the footer, which end the file.
    *
-   * @param notText leaves of strings with values that are not UTF-8
+   * @param notText string leaves with values that are not UTF-8
    */
   end(metadata: ReadonlyMap<string, string>, notText: ReadonlySet<Leaf>): Uint8Array[] {
     const pieces: Uint8Array[] = [];
@@ -244,7 +244,7 @@ function statisticsStruct(leaf: Leaf, { nulls, least, greatest }: ValueStatistic
     .binary(6, least === undefined ? undefined : encodeBound(leaf, least));
 }
 
-/** Bounds of all pages; undefined if a page has values and no bounds. */
+/** Bounds of all pages; undefined if a page has values but no bounds. */
 function columnIndex(leaf: Leaf, pages: readonly ValueStatistics[], values: number): Uint8Array | undefined {
   const isNull = pages.map(({ least, isOpen, nulls }) => least === undefined && !isOpen && nulls > 0);
   if (values === 0 || pages.some(({ least }, i) => least === undefined && !at(isNull, i))) return undefined;

@@ -1,4 +1,7 @@
-/** Streams of blosclz become streams of lz4 that have the same matches. Knows the kernel's call; must not know chunks. @see docs/parquet-format.md [PS-06] */
+/**
+ * Converts streams of blosclz to streams of lz4 with the same matches. Knows the kernel's call; must not know chunks. @see
+ * docs/parquet-format.md [PS-06]
+ */
 
 import { at } from "../bytes/at.ts";
 import { streamFailure } from "../codec/decode/decode-block.ts";
@@ -7,11 +10,11 @@ import { align, HOST_BASE, SLACK } from "../codec/kernel-module.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { StreamPiece, TakeRoom } from "./join-streams.ts";
 
-/** The most bytes of an lz4 stream. */
+/** Most bytes of an lz4 stream. */
 const mostOf = (length: number): number => length + Math.ceil(length / 255) + 16;
 
 /**
- * Streams of lz4 that decode to what the blosclz streams decode to, in the memory that `take` gives.
+ * Returns lz4 streams with the data of the blosclz streams, in memory from `take`.
  *
  * @throws BAD_CHUNK for a stream that does not decode to its length
  */

@@ -1,9 +1,9 @@
 /**
- * Compressed streams that follow one another become one, without decompressing any: the seams alone are written again.
+ * Joins consecutive compressed streams to one without decompressing them: only the seams are rewritten.
  *
- * lz4: the last literals of a stream and the first ones of the next become one run, whose token is new. zstd: frames follow
- * one another. snappy: the lengths in front of the streams go, that of all comes first. Stored bytes become literals.
- * Knows streams; must not know Blosc or Parquet. @see docs/parquet-format.md [PS]
+ * lz4: the last literals of a stream and the first ones of the next become one run with a new token. zstd: frames follow one
+ * another. snappy: the lengths before the streams are dropped, and the total length is put first. Stored bytes become
+ * literals. Knows streams; must not know Blosc or Parquet. @see docs/parquet-format.md [PS]
  */
 
 import { joinBytes } from "../bytes/arrays.ts";
@@ -13,7 +13,7 @@ import { SuperchunkError } from "../errors.ts";
 /** Compressors whose streams can be joined. */
 export type JoinableCodec = "lz4" | "zstd" | "snappy";
 
-/** Bytes that follow those of the piece before. */
+/** Bytes that follow those of the previous piece. */
 export interface StreamPiece {
   readonly bytes: Uint8Array;
   /** True for bytes that are not compressed. */
@@ -22,17 +22,16 @@ export interface StreamPiece {
   readonly length: number;
 }
 
-/** Gives memory, with anything in it. */
+/** Returns memory, not cleared. */
 export type TakeRoom = (length: number) => Uint8Array;
 
-/** Memory of its own. */
 export const takeNew: TakeRoom = (length) => new Uint8Array(length);
 
 /**
- * One stream that decodes to what all pieces decode to, in order.
+ * Returns one stream with the data of all pieces, in order.
  *
- * @param take where the stream is put; default: memory of its own
- * @throws BAD_CHUNK if a stream's own lengths contradict one another. Distances of matches are not looked at.
+ * @param take returns memory for the stream; default: new memory
+ * @throws BAD_CHUNK if a stream's own lengths contradict one another. Distances of matches are not checked.
  */
 export function joinStreams(
   codec: JoinableCodec,
@@ -50,12 +49,11 @@ interface Lz4Outline {
   /** Literals of the first sequence. */
   readonly first: number;
   readonly firstLength: number;
-  /** Token of the last sequence, which has only literals, and these. */
+  /** Token of the last sequence, which has only literals, and the start of these. */
   readonly lastToken: number;
   readonly last: number;
 }
 
-/** Walks over the tokens of a stream. */
 function outlineLz4(bytes: Uint8Array, length: number): Lz4Outline {
   const end = bytes.length;
   let [from, decoded, first, firstLength] = [0, 0, 0, 0];
@@ -64,7 +62,7 @@ function outlineLz4(bytes: Uint8Array, length: number): Lz4Outline {
     const token = bytes[from++] as number;
     let literals = token >> 4;
     if (literals === 15) {
-      // A length that the end cuts off counts as any other: the sum is wrong then, or the walk ends beyond the end.
+      // A truncated length needs no check here: then the sum is wrong, or the walk passes the end.
       let more = 255;
       while (more === 255 && from < end) {
         more = bytes[from++] as number;
@@ -101,7 +99,7 @@ function outlineLz4(bytes: Uint8Array, length: number): Lz4Outline {
 
 function joinLz4(pieces: readonly StreamPiece[], take: TakeRoom): Uint8Array {
   const total = pieces.reduce((sum, { bytes }) => sum + bytes.length, 0);
-  // Each seam takes a token and the bytes of a length, and all lengths together no more than what they count.
+  // Each seam adds a token and a length byte; the further length bytes add at most 1/255 of the literals.
   const out = take(total + Math.ceil(total / 255) + 8 * pieces.length + 8);
   let to = 0;
   let pending: Uint8Array[] = [];
@@ -137,17 +135,17 @@ function joinLz4(pieces: readonly StreamPiece[], take: TakeRoom): Uint8Array {
   return out.subarray(0, to);
 }
 
-/** The most bytes of a block of zstd. */
+/** Most bytes of a block of zstd. */
 const ZSTD_BLOCK = 131_072;
 
-/** A frame of stored blocks, or the one that is there. */
+/** The frame itself, or a new frame of stored blocks. */
 function zstdFrame({ bytes, stored }: StreamPiece): Uint8Array {
   if (!stored) return bytes;
   const blocks = Math.max(1, Math.ceil(bytes.length / ZSTD_BLOCK));
   const out = new Uint8Array(9 + 3 * blocks + bytes.length);
   const view = new DataView(out.buffer);
   view.setUint32(0, 0xfd2f_b528, true);
-  // One segment, its size in four bytes.
+  // A single segment, with its size in four bytes.
   out[4] = 0xa0;
   view.setUint32(5, bytes.length, true);
   let to = 9;
@@ -162,7 +160,7 @@ function zstdFrame({ bytes, stored }: StreamPiece): Uint8Array {
   return out;
 }
 
-/** The length of all, and streams without theirs. */
+/** The total length, and the streams without their own. */
 function snappyParts(pieces: readonly StreamPiece[]): Uint8Array[] {
   const total = pieces.reduce((sum, { length }) => sum + length, 0);
   const size: number[] = [];
@@ -177,7 +175,7 @@ function snappyParts(pieces: readonly StreamPiece[]): Uint8Array[] {
       while (at(bytes, from) >= 128) from++;
       parts.push(bytes.subarray(from + 1));
     } else if (length > 0) {
-      // A literal of any length: the tag says that four bytes tell it, less one.
+      // A literal of any length: the tag says that its length less one follows in four bytes.
       const head = new Uint8Array(5);
       head[0] = 63 << 2;
       new DataView(head.buffer).setUint32(1, length - 1, true);

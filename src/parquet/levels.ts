@@ -1,15 +1,15 @@
-/** Repetition and definition levels: which values begin a list, and which are there. @see docs/parquet-format.md [PL] */
+/** Repetition and definition levels: which values begin a list, and which are not null. @see docs/parquet-format.md [PL] */
 
 import { joinBytes } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
 import type { Leaf } from "./schema.ts";
 
 /**
- * What comes before the values of a page: nothing for plain columns. All lists are as long as `leaf.lists` says, and a page
+ * The levels before the values of a page; empty for plain columns. All lists have the lengths in `leaf.lists`, and a page
  * begins with a row.
  *
- * @param count values, those included that are null
- * @param present of each value 1 where it is there; undefined if all are
+ * @param count number of values, including nulls
+ * @param present 1 for each value that is not null; undefined if none is null
  */
 export function pageLevels(
   leaf: Pick<Leaf, "lists" | "nullable">,
@@ -31,7 +31,7 @@ export function pageLevels(
     : joinBytes([sized(packed(repetitions(leaf.lists, count), depth)), sized(definitions)]);
 }
 
-/** Of each value the depth of the innermost list that it does not begin. */
+/** For each value the depth of the innermost list that it does not begin. */
 function repetitions(lists: readonly number[], count: number): Uint8Array {
   const levels = new Uint8Array(count);
   const sizes = lists.map((_, depth) => lists.slice(depth).reduce((product, n) => product * n, 1));
@@ -55,12 +55,12 @@ function widthOf(most: number): number {
   return 32 - Math.clz32(most);
 }
 
-/** One level, `count` times. Levels have less than eight bits. */
+/** One level, repeated `count` times. Levels have less than eight bits. */
 function runOf(level: number, count: number, most: number): Uint8Array {
   return Uint8Array.from([...varint(2 * count), ...(widthOf(most) > 0 ? [level] : [])]);
 }
 
-/** Levels in groups of eight, each level in as many bits as the highest takes. */
+/** Packs levels in groups of eight, each in as many bits as the highest level needs. */
 function packed(levels: Uint8Array, most: number): Uint8Array {
   const width = widthOf(most);
   const groups = Math.ceil(levels.length / 8);

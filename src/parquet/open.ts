@@ -1,11 +1,14 @@
-/** Parquet files of any program, through hyparquet, with values as they are stored. Knows stores; must not know what values mean. */
+/**
+ * Opens Parquet files of any program with hyparquet, which returns values as they are stored. Knows stores; must not know what
+ * values mean.
+ */
 import { gunzipSync } from "fflate";
 import { type ParquetParsers, type ParquetScan, parquetScan } from "hyparquet";
 import { decodeStreamSync, prepare } from "../codec/index.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { ReadableStore } from "../store/types.ts";
 
-/** Dates as counts, strings as bytes. */
+/** Keeps dates as counts, and strings as bytes. */
 const PARSERS: Partial<ParquetParsers> = {
   timestampFromMilliseconds: (value) => value,
   timestampFromMicroseconds: (value) => value,

@@ -1,5 +1,5 @@
 /**
- * Which column of Parquet an array of numpy becomes: its physical and logical type, and what happens to each value.
+ * Maps numpy types to Parquet columns: physical and logical type, and the conversion of each value.
  *
  * Structs are groups, sub-arrays and further dimensions are lists, complex numbers are groups of two. Dates are nullable, for
  * NaT. Knows types; must not know values or files. @see docs/parquet-format.md [PT]
@@ -27,20 +27,20 @@ export type ValueKind =
   | "fixed"
   | "text";
 
-/** What becomes of an item. */
+/** How an item is converted to a value. */
 export type Conversion =
-  /** Its bytes are the value. */
+  /** The item's bytes are the value. */
   | { readonly kind: "direct" }
-  /** A small integer becomes one of four bytes. */
+  /** A small integer is widened to four bytes. */
   | { readonly kind: "widen" }
   | { readonly kind: "bool" }
-  /** Days since 1970, from a date of a unit of a day or longer. */
+  /** Days since 1970, from a date whose unit is a day or longer. */
   | { readonly kind: "days"; readonly unit: TimeUnit; readonly scale: number }
-  /** An integer of eight bytes, multiplied. */
+  /** An eight-byte integer, multiplied. */
   | { readonly kind: "multiply"; readonly factor: bigint }
-  /** An unsigned integer of four bytes as one of eight, or divided, as a double. */
+  /** A four-byte unsigned integer, widened to eight bytes, or divided and stored as a double. */
   | { readonly kind: "price"; readonly divisor: number | undefined }
-  /** Strings of bytes, or of characters of four bytes, without the zeros that fill them up. */
+  /** Strings of bytes, or of four-byte characters, without trailing zeros. */
   | { readonly kind: "text"; readonly isUnicode: boolean };
 
 /** A logical type. */
@@ -53,22 +53,22 @@ export type Logical =
 /** A column of values in the file. */
 export interface Leaf {
   readonly path: readonly string[];
-  /** Of the items that the values come from. */
+  /** Data type of the items that the values come from. */
   readonly dtype: DType;
-  /** Where the items of a row lie in it, in the order of the values. */
+  /** Offsets of the items in a row, in the order of the values. */
   readonly offsets: readonly number[];
-  /** Bytes of an item in its row. */
+  /** Bytes of an item in a row. */
   readonly itemSize: number;
-  /** Lengths of the lists, the outermost first. */
+  /** Lengths of the lists, outermost first. */
   readonly lists: readonly number[];
-  /** True if NaT is null. */
+  /** True if NaT becomes null. */
   readonly nullable: boolean;
   readonly kind: ValueKind;
-  /** Bytes of a value in the file; undefined if they differ, and for booleans. */
+  /** Bytes of a value in the file; undefined for booleans and if values differ in length. */
   readonly width: number | undefined;
   readonly conversion: Conversion;
   readonly logical: Logical;
-  /** Why no stream of its own can be carried over, if so. */
+  /** Why no streams of this leaf can be copied; undefined if they can. */
   readonly whyConverted: string | undefined;
 }
 
@@ -77,11 +77,11 @@ export type SchemaNode =
   | { readonly name: string; readonly leaf: Leaf }
   | { readonly name: string; readonly list?: "outer" | "inner"; readonly children: readonly SchemaNode[] };
 
-/** What is chosen by the caller. */
+/** Choices of the caller. */
 export interface SchemaOptions {
-  /** `utf8` (default): numpy strings become strings; `fixed`: they stay bytes of one length, with their zeros. */
+  /** `utf8` (default): numpy strings become strings; `fixed`: they stay bytes of fixed length, including trailing zeros. */
   readonly strings?: "utf8" | "fixed" | undefined;
-  /** For uint32 of zipline: a logical type in place of the plain number. */
+  /** For uint32 of zipline: a logical type instead of the plain number. */
   readonly as?: "day" | "decimal" | "double" | undefined;
 }
 
@@ -89,17 +89,17 @@ export interface SchemaOptions {
 export interface ColumnSchema {
   readonly node: SchemaNode;
   readonly leaves: readonly Leaf[];
-  /** What is not said by its type, in words. */
+  /** Notes for the user on what the type does not show. */
   readonly notes: readonly string[];
 }
 
-/** The most values of a row. */
+/** Most values of a row. */
 const MOST_PER_ROW = 1 << 16;
 
 /**
  * The column for rows of `shape` of a dtype.
  *
- * @throws UNSUPPORTED for what Parquet has no type for
+ * @throws UNSUPPORTED for types that Parquet lacks
  */
 export function columnSchema(
   name: string,
@@ -266,7 +266,7 @@ function describeInteger(signed: boolean, size: number, { as }: SchemaOptions): 
   };
 }
 
-/** Seconds, a price in thousandths: uint32 in zipline's tables. */
+/** zipline's tables store seconds, and prices in thousandths, as uint32. */
 function describeZipline(as: NonNullable<SchemaOptions["as"]>): Described {
   const leaf = { nullable: false, width: 8 } as const;
   switch (as) {
@@ -299,7 +299,7 @@ function describeZipline(as: NonNullable<SchemaOptions["as"]>): Described {
   }
 }
 
-/** What a unit is in one that Parquet or Arrow has. */
+/** For units that Parquet and Arrow lack or have: the unit to use, and the factor. */
 const FINER: Partial<Record<TimeUnit, readonly [unit: "ms" | "us" | "ns", factor: bigint]>> = {
   h: ["ms", 3_600_000n],
   m: ["ms", 60_000n],
@@ -345,7 +345,7 @@ function describeTime(dtype: DType & { readonly kind: "datetime" | "timedelta" }
 /**
  * The elements of the schema, the root first.
  *
- * @param notText leaves of strings with values that are not UTF-8: they are bytes
+ * @param notText string leaves with values that are not UTF-8, which are stored as bytes
  */
 export function schemaElements(columns: readonly SchemaNode[], notText: ReadonlySet<Leaf>): ThriftStruct[] {
   const out = [new ThriftStruct().binary(4, "schema").i32(5, columns.length)];
@@ -365,7 +365,6 @@ export function schemaElements(columns: readonly SchemaNode[], notText: Readonly
   return out;
 }
 
-/** The number of a leaf's physical type. */
 export function physicalType({ kind }: Leaf): number {
   if (kind === "bool") return PHYSICAL.boolean;
   if (kind === "text") return PHYSICAL.bytes;
@@ -393,14 +392,14 @@ function leafElement(name: string, leaf: Leaf, isBytes: boolean): ThriftStruct {
     case "integer": {
       const { bits, signed } = logical;
       const type = new ThriftStruct().i8(1, bits).bool(2, signed);
-      // 8, 16, 32 and 64 bits, unsigned from 11 on and signed from 15 on.
+      // 8, 16, 32 and 64 bits: unsigned types have numbers from 11 on, signed types from 15 on.
       const converted = (signed ? CONVERTED.int8 : CONVERTED.uint8) + Math.log2(bits) - 3;
       return element.i32(6, converted).struct(10, new ThriftStruct().struct(10, type));
     }
     case "timestamp": {
       const field = { ms: 1, us: 2, ns: 3 }[logical.unit];
       const unit = new ThriftStruct().struct(field, new ThriftStruct());
-      // Of no time zone: the converted types of older readers would say UTC.
+      // Not UTC, so there is no converted type: in older files these all mean UTC.
       const type = new ThriftStruct().bool(1, false).struct(2, unit);
       return element.struct(10, new ThriftStruct().struct(8, type));
     }

@@ -1,8 +1,8 @@
 /**
- * The least and the greatest value of pages and column chunks, as readers skip by them.
+ * The least and the greatest value of pages and column chunks, which readers use to skip pages.
  *
- * NaN counts for nothing, and zeros are -0 as the least and +0 as the greatest, as the specification has it. Strings longer
- * than 64 bytes have no statistics. Knows values; must not know pages. @see docs/parquet-format.md [PX]
+ * NaN is ignored, and zeros count as -0 for the least and +0 for the greatest value, as the specification says. Strings
+ * longer than 64 bytes have no statistics. Knows values; must not know pages. @see docs/parquet-format.md [PX]
  */
 import { at } from "../bytes/at.ts";
 import type { Leaf, ValueKind } from "./schema.ts";
@@ -11,22 +11,22 @@ import { elementsOf, type LeafValues } from "./values.ts";
 /** A value that can be compared: 64-bit integers as bigint, the bytes of strings. */
 type Bound = number | bigint | Uint8Array;
 
-/** What is known of some values. */
+/** The facts of some values. */
 export interface ValueStatistics {
   readonly nulls: number;
-  /** True if a value is too long to be kept; then the others say nothing. */
+  /** True if a value is too long to be kept; the other members are then meaningless. */
   readonly isOpen: boolean;
-  /** Undefined without a value, with NaN only, or where the value is too long. */
+  /** Undefined if there are no values other than NaN, or one is too long. */
   readonly least: Bound | undefined;
   readonly greatest: Bound | undefined;
-  /** True if no value is less than the one before it, and all are there. */
+  /** True if no value is less than the previous one, and none is null. */
   readonly isAscending: boolean;
 }
 
-/** Longer strings are not kept. */
+/** Longest string to keep, in bytes. */
 const LONGEST = 64;
 
-/** Statistics of values; `raw` are the items where these are booleans, which are packed. */
+/** Statistics of values. `raw` has the items, which are needed for booleans because their values are packed. */
 export function statisticsOf({ kind, width }: Leaf, values: LeafValues, raw: Uint8Array): ValueStatistics {
   const { bytes, count, present, texts } = values;
   const nulls = present === undefined ? 0 : present.length - count;
@@ -77,7 +77,10 @@ function boundsOfNumbers(values: Int32Array | Uint32Array | Uint8Array): Bounds 
   return { isOpen: false, least, greatest, isAscending: rising === values.length };
 }
 
-/** How many values from the first on do not fall. To look further for one that falls costs more than all else: nothing can foretell it. */
+/**
+ * Number of leading values that do not decrease. The test is limited to these: it cannot be predicted after that, and would cost more
+ * than everything else.
+ */
 function risingNumbers(values: Int32Array | Uint32Array | Uint8Array): number {
   let before = Number.NEGATIVE_INFINITY;
   for (let i = 0; i < values.length; i++) {
@@ -94,7 +97,7 @@ function boundsOfFloats(values: Float32Array | Float64Array): Bounds {
   let greatest = rising === 0 ? Number.NEGATIVE_INFINITY : at(values, rising - 1);
   for (let i = rising; i < values.length; i++) {
     const value = values[i] as number;
-    // Most lie between. NaN does not, and is neither less nor greater.
+    // Most values are between the bounds. NaN is neither between them nor less nor greater.
     if (value >= least && value <= greatest) continue;
     if (value < least) least = value;
     if (value > greatest) greatest = value;
@@ -109,21 +112,21 @@ function boundsOfFloats(values: Float32Array | Float64Array): Bounds {
   };
 }
 
-/** How many values from the first on do not fall, and are not NaN. */
+/** Number of leading values that do not decrease and are not NaN. */
 function risingFloats(values: Float32Array | Float64Array): number {
   let before = Number.NEGATIVE_INFINITY;
   for (let i = 0; i < values.length; i++) {
     const value = values[i] as number;
-    // Of NaN nothing is true.
+    // Every comparison with NaN is false.
     if (!(value >= before)) return i;
     before = value;
   }
   return values.length;
 }
 
-/** Integers of 64 bits by their halves: bigint is slow. */
+/** 64-bit integers by halves, because bigint is slow. */
 function boundsOfLongs(halves: Uint32Array, signed: boolean): Bounds {
-  // With the sign turned round, signed halves compare as unsigned ones.
+  // With the sign bit flipped, signed halves compare like unsigned ones.
   const sign = signed ? 0x8000_0000 : 0;
   const rising = risingLongs(halves, sign);
   let [leastHigh, leastLow] = [(at(halves, 1) ^ sign) >>> 0, at(halves, 0)];
@@ -152,7 +155,7 @@ function boundsOfLongs(halves: Uint32Array, signed: boolean): Bounds {
   };
 }
 
-/** Halves of the values from the first on that do not fall. */
+/** Number of halves of the leading values that do not decrease. */
 function risingLongs(halves: Uint32Array, sign: number): number {
   let [beforeHigh, beforeLow] = [0, 0];
   for (let i = 0; i < halves.length; i += 2) {
@@ -191,7 +194,7 @@ function compareBytes(a: Uint8Array, b: Uint8Array): number {
   return a.length - b.length;
 }
 
-/** Negative, 0 or positive, as values of one leaf compare. Of -0 and 0 the former is less. */
+/** Negative, 0 or positive, in the order of the leaf's values. -0 is less than 0. */
 export function compareBounds(a: Bound, b: Bound): number {
   if (a instanceof Uint8Array && b instanceof Uint8Array) return compareBytes(a, b);
   if (a < b) return -1;
@@ -199,7 +202,7 @@ export function compareBounds(a: Bound, b: Bound): number {
   return Object.is(a, -0) && Object.is(b, 0) ? -1 : Object.is(a, 0) && Object.is(b, -0) ? 1 : 0;
 }
 
-/** Statistics of all pages of a column chunk together. */
+/** Merges the statistics of all pages of a column chunk. */
 export function mergeStatistics(pages: readonly ValueStatistics[]): ValueStatistics {
   let [nulls, isAscending, isOpen] = [0, true, false];
   let least: Bound | undefined;
@@ -218,7 +221,7 @@ export function mergeStatistics(pages: readonly ValueStatistics[]): ValueStatist
     : { nulls, isOpen, least, greatest, isAscending };
 }
 
-/** A bound as the plain encoding has it. */
+/** Encodes a bound in the plain encoding. */
 export function encodeBound({ kind, width }: Leaf, bound: Bound): Uint8Array {
   if (bound instanceof Uint8Array) return bound;
   if (kind === "bool") return Uint8Array.of(Number(bound));
@@ -232,7 +235,7 @@ export function encodeBound({ kind, width }: Leaf, bound: Bound): Uint8Array {
   return out;
 }
 
-/** The number that 16 bits stand for. */
+/** Decodes a 16-bit float. */
 export function fromHalf(bits: number): number {
   const exponent = (bits >> 10) & 31;
   const fraction = bits & 1023;
@@ -241,7 +244,7 @@ export function fromHalf(bits: number): number {
   return sign * (exponent === 0 ? fraction * 2 ** -24 : (1024 + fraction) * 2 ** (exponent - 25));
 }
 
-/** The bits of a number that {@link fromHalf} made. */
+/** Encodes a 16-bit float that {@link fromHalf} decoded. */
 function toHalf(value: number): number {
   const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0;
   const size = Math.abs(value);

@@ -1,11 +1,11 @@
-/** Thrift's compact protocol, as far as Parquet's headers and footer need it: written only. Must not know Parquet. */
+/** Writes Thrift's compact protocol, as far as Parquet's headers and footer need it. Must not know Parquet. */
 
 /** Type numbers of the compact protocol. */
 const TYPE = { true: 1, false: 2, i8: 3, i16: 4, i32: 5, i64: 6, binary: 8, list: 9, struct: 12 } as const;
 
 const TEXT = new TextEncoder();
 
-/** Bytes that grow. */
+/** A growing buffer. */
 class Output {
   #bytes = new Uint8Array(64);
   #length = 0;
@@ -42,12 +42,12 @@ class Output {
   }
 }
 
-/** 0, -1, 1, -2, … as 0, 1, 2, 3, … */
+/** Maps 0, -1, 1, -2, … to 0, 1, 2, 3, … */
 function zigzag(value: number): number {
   return value < 0 ? -2 * value - 1 : 2 * value;
 }
 
-/** A struct. Fields are added in ascending order of their numbers; those whose value is undefined are left out. */
+/** A struct. Fields are added in ascending order of their numbers; undefined ones are skipped. */
 export class ThriftStruct {
   readonly #out = new Output();
   #last = 0;
@@ -71,7 +71,7 @@ export class ThriftStruct {
     return this.#integer(field, TYPE.i32, value);
   }
 
-  /** Of at most 53 bits. */
+  /** A number of at most 53 bits. */
   i64(field: number, value: number | undefined): this {
     return this.#integer(field, TYPE.i64, value);
   }
@@ -122,7 +122,7 @@ export class ThriftStruct {
     return this;
   }
 
-  /** The struct's bytes, its end included. */
+  /** The bytes of the struct, including its end mark. */
   encode(): Uint8Array {
     const bytes = this.#out.take();
     const out = new Uint8Array(bytes.length + 1);

@@ -1,7 +1,7 @@
 /**
- * The values of a leaf as Parquet's plain encoding has them, from rows of numpy items.
+ * Converts rows of numpy items to a leaf's values in Parquet's plain encoding.
  *
- * Knows items and values; must not know pages or chunks. Machines are little-endian here, as Parquet is.
+ * Knows items and values; must not know pages or chunks. Assumes a little-endian machine; Parquet is little-endian too.
  */
 import { at } from "../bytes/at.ts";
 import { SuperchunkError } from "../errors.ts";
@@ -9,15 +9,15 @@ import type { DType } from "../format/types.ts";
 import { swapItems } from "../values/copy-items.ts";
 import type { Leaf } from "./schema.ts";
 
-/** Values of some rows. */
+/** The values of some rows. */
 export interface LeafValues {
-  /** Plain encoding, without those that are null. */
+  /** Plain encoding of the values that are not null. */
   readonly bytes: Uint8Array;
-  /** Values that are not null. */
+  /** Number of values that are not null. */
   readonly count: number;
-  /** Of each value 1 where it is there, 0 where it is null; undefined if none is null. */
+  /** 1 for each value that is not null, else 0; undefined if none is null. */
   readonly present: Uint8Array | undefined;
-  /** Of strings: each one; absent for values of one length. */
+  /** Each string; absent for values of fixed length. */
   readonly texts?: readonly Uint8Array[];
 }
 
@@ -57,7 +57,7 @@ export function bytesOf(values: ArrayBufferView): Uint8Array {
   return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 }
 
-/** What a typed array of elements of `width` bytes is made of: the bytes themselves where they lie right, else a copy. */
+/** Arguments for a typed array of elements of `width` bytes: the bytes in place if they are aligned, else a copy. */
 export function elementsOf(
   bytes: Uint8Array,
   width: number,
@@ -66,7 +66,7 @@ export function elementsOf(
   return [own.buffer as ArrayBuffer, own.byteOffset, Math.floor(own.length / width)];
 }
 
-/** The items of a leaf one after the other, little-endian. Rows that are nothing else are handed back as they are. */
+/** The items of a leaf, consecutive and little-endian. Rows that already are that are returned unchanged. */
 export function leafItems(
   { dtype, offsets, itemSize }: Leaf,
   rows: Uint8Array,
@@ -95,7 +95,7 @@ function smallIntegers(dtype: DType, items: Uint8Array): ArrayLike<number> {
   return dtype.kind === "int" ? new Int16Array(...elements) : new Uint16Array(...elements);
 }
 
-/** Eight booleans a byte, the lowest bit first. */
+/** Packs eight booleans into a byte, the first in the lowest bit. */
 export function packBits(flags: Uint8Array): Uint8Array {
   const out = new Uint8Array(Math.ceil(flags.length / 8));
   for (let i = 0; i < flags.length; i++) if (flags[i] !== 0) out[i >> 3] = at(out, i >> 3) | (1 << (i & 7));
@@ -106,7 +106,7 @@ const NAT = -(2n ** 63n);
 /** The upper half of NaT; the lower one is 0. */
 const NAT_HIGH = -0x8000_0000;
 
-/** For each date of eight bytes 1 where it is not NaT, else 0; undefined if none is NaT. */
+/** 1 for each eight-byte date that is not NaT, else 0; undefined if none is NaT. */
 export function presentOf(dates: Uint8Array): Uint8Array | undefined {
   const halves = new Int32Array(...elementsOf(dates, 4));
   const count = halves.length / 2;
@@ -168,10 +168,10 @@ function daysOf(
   return { bytes: bytesOf(out), count: out.length, present };
 }
 
-/** Days from 1970 to the first day of a month that is counted from 1970. The calendar is Gregorian before 1582 too, as numpy's. */
+/** Days from 1970 to the first day of a month counted from 1970. The calendar is Gregorian before 1582 too, as in numpy. */
 function daysOfMonth(months: number): number {
   const year = 1970 + Math.floor(months / 12);
-  // The calendar repeats after 400 years; Date knows no more than 270,000.
+  // The calendar repeats after 400 years, and Date is limited to about 270,000 years.
   const cycles = Math.floor((year - 1970) / 400);
   const date = Date.UTC(year - 400 * cycles, ((months % 12) + 12) % 12, 1);
   return date / (1000 * SECONDS_OF_DAY) + 146_097 * cycles;
@@ -220,7 +220,7 @@ function unicodeTexts(leaf: Leaf, items: Uint8Array): LeafValues {
   return textValues(texts);
 }
 
-/** Each string with its length in four bytes before it. */
+/** Each string, preceded by its length in four bytes. */
 function textValues(texts: readonly Uint8Array[]): LeafValues {
   const bytes = new Uint8Array(texts.reduce((sum, { length }) => sum + 4 + length, 0));
   const view = new DataView(bytes.buffer);

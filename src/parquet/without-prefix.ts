@@ -1,23 +1,23 @@
 /**
- * A stream without the first bytes that it decodes to, where it has these as literals: the levels of a page go, and its values stay
- * compressed. The other way round from join-streams.ts. @see docs/parquet-format.md [PR-05]
+ * Removes the first decoded bytes from a stream that begins with them as literals: the levels of a page are dropped, and its values
+ * stay compressed. The reverse of join-streams.ts. @see docs/parquet-format.md [PR-05]
  */
 
 import { isEqual, joinBytes } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
 import { type JoinableCodec, joinStreams } from "./join-streams.ts";
 
-/** The first literals of a stream, and what makes a stream of fewer of them and of what follows. */
+/** The first literals of a stream, and how a stream with fewer of them begins. */
 interface Head {
-  /** Where the literals lie. */
+  /** Start and end of the literals in the stream. */
   readonly start: number;
   readonly end: number;
-  /** What comes before literals that are left; none may be. */
+  /** The bytes before the rest of the stream, for the remaining literals; these may be empty. */
   begin(literals: Uint8Array): Uint8Array;
 }
 
 /**
- * The rest of the stream. It decodes to the rest of the bytes, or is damaged where it refers to those that are gone.
+ * The stream without the prefix. If the rest refers to the removed bytes, the result is damaged.
  *
  * @returns undefined if the stream does not begin with these bytes as literals
  */
@@ -44,14 +44,14 @@ const HEADS: { readonly [codec in JoinableCodec]: (stream: Uint8Array, length: n
       for (let more = length === 15 ? 255 : 0; more === 255 && start < stream.length; length += more)
         more = at(stream, start++);
       const begin = (literals: Uint8Array): Uint8Array => {
-        // One sequence without a match, to which this one's is added.
+        // One sequence without a match; the match of this sequence is added.
         const out = joinStreams("lz4", [{ bytes: literals, stored: true, length: literals.length }]);
         out[0] = at(out, 0) | (token & 15);
         return out;
       };
       return { start, end: start + length, begin };
     },
-    // Our own pages: a frame of one stored block for the levels.
+    // Our own pages have a frame of one stored block for the levels.
     zstd(stream, length) {
       const own = joinStreams("zstd", [{ bytes: new Uint8Array(length), stored: true, length }]);
       const start = own.length - length;
@@ -74,7 +74,7 @@ const HEADS: { readonly [codec in JoinableCodec]: (stream: Uint8Array, length: n
         count = bytes.reduceRight((sum, byte) => sum * 256 + byte, 0);
       }
       const begin = (literals: Uint8Array): Uint8Array => {
-        // As if all that follows were one piece more.
+        // Treats everything after the literals as one more piece.
         const rest = { bytes: Uint8Array.of(0), stored: false, length: total - length - literals.length };
         return joinStreams("snappy", [{ bytes: literals, stored: true, length: literals.length }, rest]);
       };
