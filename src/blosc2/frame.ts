@@ -232,10 +232,7 @@ function metalayersOf(file: FrameFile, stored: unknown): Map<string, Uint8Array>
   return found;
 }
 
-/**
- * Converts metalayers to attributes. They hold msgpack, those of variable length in Blosc2 chunks. Values that JSON cannot
- * hold are left out.
- */
+/** Converts metalayers, which hold msgpack, to attributes. Values that JSON cannot hold are left out. */
 async function attributesOf(
   layers: ReadonlyMap<string, Uint8Array>,
   variable: ReadonlyMap<string, Uint8Array>,

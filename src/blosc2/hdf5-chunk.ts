@@ -55,10 +55,7 @@ export async function frameAsBlosc1(
   return encode(whole, { typesize });
 }
 
-/**
- * Why the streams of a frame are not copied, judged by its header and not by its blocks. Undefined if they are copied, or the frame
- * is damaged.
- */
+/** Why a frame's streams are not copied, judged by its header. Undefined if they are copied, or the frame is damaged. */
 export async function whyFrameEncoded(image: Uint8Array): Promise<string | undefined> {
   const frame = await readFrame(new MemoryStore(new Map([[KEY, image]])), KEY);
   const [only] = frame?.chunks ?? [];

@@ -1,26 +1,26 @@
-/** Memory for results: what the engine does not give is an error with a code, and large memory can be got in a better way. */
+/** Memory for results. A failed allocation is an error with a code, and large memory can be prepared. */
 import { SuperchunkError } from "../errors.ts";
 
-/** Bytes of a result from which on its memory is prepared: as many as threads are started for, which takes as long. */
+/** Bytes of a result from which on its memory is prepared; below that, preparing takes as long as it saves. */
 const LARGE = 32 << 20;
 
 /**
- * Prepares memory that is still untouched, and that only its reading knows of. Must not read or write it, nor throw. What
- * it returns is called when the memory is its reader's no longer.
+ * Prepares memory that has not been touched yet and that only its reader uses. Must not read or write it, nor throw. The
+ * returned function is called when the reader gives the memory up.
  */
 export type PrepareMemory = (bytes: Uint8Array) => Promise<(() => void) | undefined>;
 
-/** Where the memory is for, and of which kind. */
+/** Kind and purpose of the memory. */
 export interface Allocation {
-  /** Of the archive, for errors. */
+  /** Path of the archive, for errors. */
   readonly path?: string | undefined;
-  /** In a `SharedArrayBuffer`. */
+  /** True for a `SharedArrayBuffer`. */
   readonly shared?: boolean | undefined;
-  /** Prepares large memory: what decodes into it knows how. */
+  /** Prepares large memory; the decoder supplies it. */
   readonly prepare?: PrepareMemory | undefined;
 }
 
-/** Room for a result. Throws `LIMIT` if the engine has none, `UNSUPPORTED` if it has no shared memory. */
+/** Allocates memory for a result. Throws `LIMIT` if the engine has none, `UNSUPPORTED` if it has no shared memory. */
 export function allocate(length: number, { path, shared = false }: Allocation = {}): Uint8Array {
   const place = path === undefined ? {} : { path };
   if (shared && typeof SharedArrayBuffer === "undefined") {
@@ -41,7 +41,10 @@ export function allocate(length: number, { path, shared = false }: Allocation = 
   }
 }
 
-/** Room for a result, which `fill` then fills from the first byte to the last. Throws as {@link allocate}, and what `fill` throws. */
+/**
+ * Allocates memory for a result, which `fill` fills from the first byte to the last. Throws as {@link allocate}, and what `fill`
+ * throws.
+ */
 export async function fillResult(
   length: number,
   allocation: Allocation,
@@ -57,25 +60,25 @@ export async function fillResult(
   return bytes;
 }
 
-/** The memory of a buffer in a new one. Views of the old one, which somebody may hold, have no elements from then on. */
+/** Moves a buffer's memory to a new buffer. Views of the old one that a caller still has become empty. */
 export function takeBack(buffer: ArrayBuffer): ArrayBuffer {
   const { transfer } = buffer as ArrayBuffer & { transfer?: () => ArrayBuffer };
   if (transfer !== undefined) return transfer.call(buffer);
   return structuredClone(buffer, { transfer: [buffer] }); // before Node 21
 }
 
-/** Memory in which one thing is made after the other: new memory takes longer to get than to fill. */
+/** Memory that is reused for one result after another: allocating takes longer than filling. */
 export class Room {
   #bytes = new Uint8Array(0);
 
-  /** So many bytes, whatever is in them; what was taken before is lost. */
+  /** Returns `length` bytes with any content. The previously taken bytes become invalid. */
   readonly take = (length: number): Uint8Array => {
     if (this.#bytes.length < length) this.#bytes = new Uint8Array(length + (length >> 3));
     return this.#bytes.subarray(0, length);
   };
 }
 
-/** Buffers that are used again: new memory costs more to get than to decode into. */
+/** Buffers for reuse: allocating memory takes longer than decoding into it. */
 
 /** Bytes that a shelf keeps. */
 const MAX_KEPT = 32 << 20;
@@ -90,7 +93,7 @@ export class BufferShelf<B extends ArrayBufferLike = ArrayBuffer> {
     this.#most = most;
   }
 
-  /** A buffer of at least that length, or undefined. Its contents are whatever they were. */
+  /** A buffer of at least that length, with any content; undefined if there is none. */
   take(length: number): B | undefined {
     const at = this.#kept.findIndex((buffer) => buffer.byteLength >= length);
     const [buffer] = at < 0 ? [] : this.#kept.splice(at, 1);
@@ -98,7 +101,7 @@ export class BufferShelf<B extends ArrayBufferLike = ArrayBuffer> {
     return buffer;
   }
 
-  /** Keeps a buffer that is free again, or drops it where there are enough. */
+  /** Keeps a free buffer, or drops it if enough are kept. */
   put(buffer: B): void {
     if (buffer.byteLength === 0 || this.#bytes + buffer.byteLength > this.#most) return;
     this.#bytes += buffer.byteLength;

@@ -1,8 +1,8 @@
 /**
- * Digests of bytes, the same in Node and in a browser: adler32 by a kernel of our own, the others through hash-wasm.
+ * Digests of bytes, the same in Node and in a browser: adler32 by our own kernel, the others by hash-wasm.
  *
- * A hasher keeps its state in its WebAssembly memory. Each digest here is one synchronous step (init, update,
- * digest), so that callers may interleave as they like.
+ * A hasher keeps its state in its WebAssembly memory. Each digest here is one synchronous step (init, update, digest), so
+ * callers may interleave.
  */
 import type { IHasher } from "hash-wasm";
 import { hex } from "../kernels/generated/adler32-kernels.ts";
@@ -20,20 +20,20 @@ export type DigestName =
   | "sha384"
   | "sha512";
 
-/** A loaded digest: bytes in, digest out, as it is stored. */
+/** A loaded digest function. It returns the digest as stored. */
 export type DigestFunction = (bytes: Uint8Array) => Uint8Array;
 
 /** Castagnoli's polynomial, reflected. */
 const CRC32C_POLYNOMIAL = 0x82f6_3b78;
 
-/** A file of hash-wasm; each has one digest, and is loaded when that is asked for. */
+/** A file of hash-wasm. Each has one digest, and is loaded on first use. */
 type Library = Promise<{ readonly default: typeof import("hash-wasm") }>;
 
 const loadCrc32 = (): Library => import("hash-wasm/dist/crc32.umd.min.js");
 
 const MAKERS: { readonly [name in Exclude<DigestName, "None">]: () => Promise<DigestFunction> } = {
   adler32: makeAdler32,
-  // hash-wasm gives the sum in network order; files have it little-endian. [FC-03]
+  // hash-wasm returns the sum in network order; files store it little-endian. [FC-03]
   crc32: async () => reversed(await (await loadCrc32()).default.createCRC32()),
   md5: async () => raw(await (await import("hash-wasm/dist/md5.umd.min.js")).default.createMD5()),
   sha1: async () => raw(await (await import("hash-wasm/dist/sha1.umd.min.js")).default.createSHA1()),
@@ -43,7 +43,7 @@ const MAKERS: { readonly [name in Exclude<DigestName, "None">]: () => Promise<Di
   sha512: async () => raw(await (await import("hash-wasm/dist/sha512.umd.min.js")).default.createSHA512()),
 };
 
-/** Digests that engines have, as they call them: faster than the library, which need not be loaded then. */
+/** Digests that engines have, by the engine's names: faster than the library, which is then not loaded. */
 const OF_ENGINE: { readonly [name in DigestName]?: string } = {
   sha1: "SHA-1",
   sha256: "SHA-256",
@@ -51,13 +51,13 @@ const OF_ENGINE: { readonly [name in DigestName]?: string } = {
   sha512: "SHA-512",
 };
 
-/** Bytes from which on the engine digests beside this thread. */
+/** Bytes from which on the engine computes the digest in another thread. */
 const LARGE = 1 << 20;
 
 const loaded = new Map<DigestName, Promise<DigestFunction>>();
 let loadedCrc32c: Promise<(pieces: readonly Uint8Array[]) => number> | undefined;
 
-/** Loads a digest once; what it resolves to is synchronous. 32-bit sums are 4 bytes little-endian, others raw. */
+/** Loads a digest once. The resulting function is synchronous. 32-bit sums are 4 bytes little-endian, others raw. */
 export function loadDigest(name: DigestName): Promise<DigestFunction> {
   const known = loaded.get(name);
   if (known !== undefined) return known;
@@ -66,34 +66,34 @@ export function loadDigest(name: DigestName): Promise<DigestFunction> {
   return made;
 }
 
-/** Takes a faster digest of the engine's, which must give the same bytes, in place of the one that is loaded. */
+/** Replaces the loaded digest with a faster one of the engine, which must return the same bytes. */
 export function registerDigest(name: Exclude<DigestName, "None">, digest: DigestFunction): void {
   loaded.set(name, Promise.resolve(digest));
 }
 
-/** The digest of `bytes`, as it is stored. */
+/** The digest of `bytes`, as stored. */
 export async function digest(name: DigestName, bytes: Uint8Array): Promise<Uint8Array> {
   const own = loaded.has(name) && bytes.length < LARGE ? undefined : OF_ENGINE[name];
-  // Pages that did not come over TLS have no `subtle`; and it refuses shared memory.
+  // Pages loaded without TLS have no `subtle`, and it refuses shared memory.
   const { subtle } = (globalThis as { crypto?: Partial<Crypto> }).crypto ?? {};
   if (own === undefined || subtle === undefined || !(bytes.buffer instanceof ArrayBuffer))
     return (await loadDigest(name))(bytes);
   return new Uint8Array(await subtle.digest(own, bytes as Uint8Array<ArrayBuffer>));
 }
 
-/** A name for what a text says: the first 16 bytes of its SHA-256, in hexadecimal digits. */
+/** A name for a text: the first 16 bytes of its SHA-256 as hexadecimal digits. */
 export async function textDigest(text: string): Promise<string> {
   return toHex((await digest("sha256", new TextEncoder().encode(text))).subarray(0, 16));
 }
 
-/** The crc32c of any bytes and, behind them, their own crc32c, little-endian: a shard index for example. */
+/** The crc32c of any bytes followed by their own little-endian crc32c, such as a shard index. */
 export const CRC32C_OF_SUMMED = 0x4867_4bc7 as const;
 
 async function makeCrc32c(): Promise<IHasher> {
   return (await loadCrc32()).default.createCRC32(CRC32C_POLYNOMIAL);
 }
 
-/** Loads crc32c, the sum at the end of a Zarr shard index; what it resolves to is synchronous. */
+/** Loads crc32c, the sum at the end of a Zarr shard index. The resulting function is synchronous. */
 function loadCrc32c(): Promise<(pieces: readonly Uint8Array[]) => number> {
   loadedCrc32c ??= makeCrc32c().then((hasher) => (pieces) => {
     hasher.init();
@@ -103,22 +103,22 @@ function loadCrc32c(): Promise<(pieces: readonly Uint8Array[]) => number> {
   return loadedCrc32c;
 }
 
-/** The crc32c of pieces, one after the other, as an unsigned number. */
+/** The crc32c of consecutive pieces, as an unsigned number. */
 export async function crc32c(...pieces: readonly Uint8Array[]): Promise<number> {
   return (await loadCrc32c())(pieces);
 }
 
-/** A crc32c of bytes that come piece by piece. */
+/** A crc32c of bytes that arrive in pieces. */
 export interface RunningCrc32c {
   update(piece: Uint8Array): void;
-  /** The sum as an unsigned number; nothing may follow. */
+  /** The sum as an unsigned number. Must be the last call. */
   digest(): number;
 }
 
-/** Hashers that are not in use: to make one takes longer than the sum of a small object. */
+/** Hashers for reuse: making one takes longer than the sum of a small object. */
 const idle: IHasher[] = [];
 
-/** A crc32c with a state of its own, for bytes that are not all there at once. */
+/** A crc32c with separate state, for bytes that arrive in pieces. */
 export async function startCrc32c(): Promise<RunningCrc32c> {
   const hasher = (idle.pop() ?? (await makeCrc32c())).init();
   return {
@@ -139,12 +139,12 @@ function reversed(hasher: IHasher): DigestFunction {
   return (bytes) => hasher.init().update(bytes).digest("binary").reverse();
 }
 
-// Adler-32 is the default of Bloscpack: most files need it, and its kernel is smaller and faster than a library.
+// Adler-32 is Bloscpack's default: most files need it, and its kernel is smaller and faster than a library.
 
-/** Bytes that the kernel has in its memory at a time. */
+/** Bytes in the kernel's memory at a time. */
 const PIECE = 65_536;
 
-/** What the WebAssembly module exports. @see src/kernels/assembly/adler32.ts */
+/** The exports of the WebAssembly module. @see src/kernels/assembly/adler32.ts */
 interface Adler32Kernel {
   readonly memory: WebAssembly.Memory;
   adler32(src: number, length: number, sum: number): number;

@@ -1,7 +1,7 @@
-/** Reads little-endian fields of stored bytes, with bounds checked. Knows no format. */
+/** Reads little-endian fields of stored bytes with bounds checks. Knows no format. */
 import { type ErrorDetails, SuperchunkError } from "../errors.ts";
 
-/** A window on bytes of a file. All positions count from the window's start; `base` is where that is in the file. */
+/** A window on bytes of a file. Positions count from the window's start; `base` is the file offset of that. */
 export class ByteReader {
   readonly bytes: Uint8Array;
   /** Key or path of the file, for messages. */
@@ -17,7 +17,6 @@ export class ByteReader {
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   }
 
-  /** Bytes in the window. */
   get length(): number {
     return this.bytes.length;
   }
@@ -47,13 +46,12 @@ export class ByteReader {
     return this.#view.getBigUint64(at, true);
   }
 
-  /** A view of `length` bytes. */
   view(at: number, length: number, field = "bytes"): Uint8Array {
     this.need(at, length, field);
     return this.bytes.subarray(at, at + length);
   }
 
-  /** Throws `TRUNCATED` unless `length` bytes are there from `at` on. */
+  /** Throws `TRUNCATED` unless there are `length` bytes from `at` on. */
   need(at: number, length: number, field: string): void {
     if (at >= 0 && length >= 0 && length <= this.length - at) return;
     const offset = this.base + at;
@@ -68,13 +66,13 @@ export class ByteReader {
   }
 }
 
-// 64-bit integers as JavaScript numbers: the one place where a bigint of a file becomes a number.
+// 64-bit integers as JavaScript numbers: the only place where a bigint of a file becomes a number.
 
 const WORD = 0x1_0000_0000;
 
 /**
- * A stored 64-bit integer as a number. Throws `BAD_FIELD` outside ±(2^53 - 1): no object is that large, so the
- * field cannot be true. `details` say which file and field.
+ * A stored 64-bit integer as a number. Throws `BAD_FIELD` outside ±(2^53 - 1): no object is that large, so the field must be
+ * wrong. `details` name the file and the field.
  */
 export function toSafeNumber(value: bigint, details: ErrorDetails): number {
   const number = Number(value);
@@ -83,8 +81,8 @@ export function toSafeNumber(value: bigint, details: ErrorDetails): number {
 }
 
 /**
- * The same from the two halves of a stored integer, for tables where a bigint for each entry would cost too
- * much: `low` unsigned, `high` signed.
+ * The same from the two halves of a stored integer, `low` unsigned and `high` signed, for tables where a bigint for each
+ * entry would be slow.
  */
 export function joinSafeNumber(low: number, high: number, details: () => ErrorDetails): number {
   const number = high * WORD + low;

@@ -1,7 +1,7 @@
-/** Writes little-endian fields into a buffer of fixed size. Knows no format; a page that only reads does not load it. */
+/** Writes little-endian fields into a buffer of fixed size. Knows no format. Pages that only read do not load it. */
 import { SuperchunkError } from "../errors.ts";
 
-/** A buffer of known length, filled field by field; what is not written is zero. */
+/** A buffer of known length, filled field by field; all other bytes are zero. */
 export class ByteWriter {
   readonly bytes: Uint8Array;
   readonly #view: DataView;
@@ -32,7 +32,6 @@ export class ByteWriter {
     this.#view.setBigInt64(at, BigInt(value), true);
   }
 
-  /** Copies bytes in. */
   put(at: number, bytes: Uint8Array): void {
     this.bytes.set(bytes, at);
   }

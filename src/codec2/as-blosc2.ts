@@ -1,7 +1,4 @@
-/**
- * Converts Blosc1 chunks to Blosc2 chunks with the same streams. Knows both headers; decodes only blocks whose filter the two formats
- * apply differently.
- */
+/** Converts Blosc1 chunks to Blosc2 with the same streams. Decodes only blocks whose filter the two formats apply differently. */
 import { joinBytes } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
 import { readBlockTable } from "../codec/decode/block-table.ts";
@@ -105,8 +102,8 @@ export function toBlosc2Sync(chunk: Uint8Array): Uint8Array {
 }
 
 /**
- * False for blocks whose element count is not a multiple of eight: Blosc1 does not filter them, Blosc2 filters all but the last few
- * elements.
+ * False for blocks of a number of elements not divisible by eight. Blosc1 does not filter these; Blosc2 filters all but the last
+ * few.
  */
 function isFilteredAlike(header: ChunkHeader, block: number): boolean {
   if (header.shuffle !== "bitshuffle") return true;

@@ -1,7 +1,4 @@
-/**
- * Checks the header of a Blosc2 chunk, and names what is not supported. Must not know any payload. @see docs/blosc2-format.md [BC-01 to
- * BC-09]
- */
+/** Checks the header of a Blosc2 chunk. Must not know any payload. @see docs/blosc2-format.md [BC-01 to BC-09] */
 import { at } from "../bytes/at.ts";
 import type { DecodeOptions } from "../codec/types.ts";
 import { SuperchunkError } from "../errors.ts";

@@ -1,7 +1,4 @@
-/**
- * Chunks of Blosc1 and Blosc2 behind one set of functions. The code for Blosc2 is loaded with the first Blosc2 chunk, so that readers
- * of Blosc1 do not load it.
- */
+/** Chunks of Blosc1 and Blosc2 behind one set of functions. The code for Blosc2 is loaded with the first Blosc2 chunk. */
 import {
   decode as decode1,
   decodeSync as decode1Sync,

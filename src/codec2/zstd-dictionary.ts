@@ -6,10 +6,7 @@ const PAGE = 65_536;
 /** ZSTD_error_memory_allocation, as a return value. */
 const NO_MEMORY = -64;
 
-/**
- * Decompresses the frames of `src` to `dst`. Returns the bytes written, or -1 if the frames are damaged or decode to too many
- * bytes. @throws LIMIT
- */
+/** Decompresses the frames of `src` to `dst`. Returns the bytes written, or -1 for damaged or too long frames. @throws LIMIT */
 export type DecompressWith = (src: Uint8Array, dst: Uint8Array, dictionary: Uint8Array) => number;
 
 let loading: Promise<DecompressWith> | undefined;

@@ -29,10 +29,7 @@ const PLAIN_PAGE = 65_536;
 /** Bytes of a page cut from a stored chunk with small blocks. */
 const STORED_PAGE = 262_144;
 
-/**
- * The Parquet codec for a chunk's streams. Streams of blosclz are converted to lz4 with the same matches. Undefined if Parquet has no
- * such codec.
- */
+/** The Parquet codec for a chunk's streams; undefined if Parquet has none. blosclz streams become lz4 with the same matches. */
 export function joinableCodec(compressor: Compressor): JoinableCodec | undefined {
   if (compressor === "blosclz") return "lz4";
   return compressor === "lz4" || compressor === "zstd" || compressor === "snappy" ? compressor : undefined;

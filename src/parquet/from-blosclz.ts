@@ -1,7 +1,4 @@
-/**
- * Converts streams of blosclz to streams of lz4 with the same matches. Knows the kernel's call; must not know chunks. @see
- * docs/parquet-format.md [PS-06]
- */
+/** Converts streams of blosclz to lz4 with the same matches. Must not know chunks. @see docs/parquet-format.md [PS-06] */
 
 import { at } from "../bytes/at.ts";
 import { streamFailure } from "../codec/decode/decode-block.ts";

@@ -1,7 +1,4 @@
-/**
- * Opens Parquet files of any program with hyparquet, which returns values as they are stored. Knows stores; must not know what
- * values mean.
- */
+/** Opens Parquet files of any program with hyparquet. Values stay as stored. Knows stores; must not know what values mean. */
 import { gunzipSync } from "fflate";
 import { type ParquetParsers, type ParquetScan, parquetScan } from "hyparquet";
 import { decodeStreamSync, prepare } from "../codec/index.ts";

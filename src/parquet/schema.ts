@@ -299,7 +299,7 @@ function describeZipline(as: NonNullable<SchemaOptions["as"]>): Described {
   }
 }
 
-/** For units that Parquet and Arrow lack or have: the unit to use, and the factor. */
+/** The unit of Parquet and Arrow for each numpy unit up to hours, and the factor of the conversion. */
 const FINER: Partial<Record<TimeUnit, readonly [unit: "ms" | "us" | "ns", factor: bigint]>> = {
   h: ["ms", 3_600_000n],
   m: ["ms", 60_000n],
@@ -399,7 +399,7 @@ function leafElement(name: string, leaf: Leaf, isBytes: boolean): ThriftStruct {
     case "timestamp": {
       const field = { ms: 1, us: 2, ns: 3 }[logical.unit];
       const unit = new ThriftStruct().struct(field, new ThriftStruct());
-      // Not UTC, so there is no converted type: in older files these all mean UTC.
+      // Without a time zone, and without a converted type: readers of the older types would assume UTC.
       const type = new ThriftStruct().bool(1, false).struct(2, unit);
       return element.struct(10, new ThriftStruct().struct(8, type));
     }

@@ -77,10 +77,7 @@ function boundsOfNumbers(values: Int32Array | Uint32Array | Uint8Array): Bounds 
   return { isOpen: false, least, greatest, isAscending: rising === values.length };
 }
 
-/**
- * Number of leading values that do not decrease. The test is limited to these: it cannot be predicted after that, and would cost more
- * than everything else.
- */
+/** Number of leading values that do not decrease. Counting further descents is slow, because they cannot be predicted. */
 function risingNumbers(values: Int32Array | Uint32Array | Uint8Array): number {
   let before = Number.NEGATIVE_INFINITY;
   for (let i = 0; i < values.length; i++) {

@@ -1,4 +1,4 @@
-/** Scans whose batches are messages of Arrow's IPC stream. */
+/** Scans that return messages of Arrow's IPC stream. */
 import { ArrowWriter } from "../arrow/record-batch.ts";
 import { columnSchema } from "../parquet/schema.ts";
 import type { ScanArray, ScanTable } from "./columns.ts";
@@ -11,7 +11,7 @@ export interface ArrowOptions extends ScanRowsOptions {
 }
 
 /**
- * The schema, a message for each batch, and the end of the stream.
+ * Yields the schema, a message for each batch, and the end of the stream.
  *
  * @throws UNSUPPORTED for a dtype without a type in Arrow, and for a string that is not UTF-8; the codes of `scan`
  */

@@ -1,11 +1,11 @@
-/** `scan`, `arrowBatches`, `oindex` and `vindex`: members of tables and arrays, whose code is loaded when it is first used. */
+/** `scan`, `arrowBatches`, `oindex` and `vindex`: members of tables and arrays whose code is loaded on first use. */
 import type { ArraySlice } from "../values/selection.ts";
 import type { ArrowOptions } from "./arrow-batches.ts";
 import type { ScanArray, ScanTable } from "./columns.ts";
 import type { Indices, OuterEntry, PickOptions } from "./pick.ts";
 import type { ScanBatch, ScanColumns, ScanRowsOptions } from "./scan.ts";
 
-/** The rows of a table, or of an array, that a filter takes. */
+/** The rows of a table or an array that match a filter. */
 export async function* scan<const Columns extends ScanColumns = readonly string[]>(
   this: ScanTable | ScanArray,
   options?: ScanRowsOptions<Columns>,
@@ -13,7 +13,7 @@ export async function* scan<const Columns extends ScanColumns = readonly string[
   yield* (await import("./scan.ts")).scanRows(this, options);
 }
 
-/** The rows of a table, or of an array, as a stream of Arrow. */
+/** The rows of a table or an array as an Arrow stream. */
 export async function* arrowBatches(
   this: ScanTable | ScanArray,
   options?: ArrowOptions,
@@ -21,7 +21,7 @@ export async function* arrowBatches(
   yield* (await import("./arrow-batches.ts")).arrowRows(this, options);
 }
 
-/** Items by lists, masks and slices, a list for each dimension. */
+/** Selects items by lists, masks and slices, one for each dimension. */
 export async function oindex(
   this: ScanArray,
   entries: readonly OuterEntry[] | null,
@@ -30,7 +30,7 @@ export async function oindex(
   return (await import("./pick.ts")).pickOuter(this, entries, options);
 }
 
-/** Items by their coordinates. */
+/** Selects items by coordinates. */
 export async function vindex(
   this: ScanArray,
   coordinates: readonly Indices[],

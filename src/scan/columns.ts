@@ -1,7 +1,7 @@
 /**
- * The columns that a scan reads, and how to know that the bytes behind a chunk are still those that were looked at.
+ * The columns of a scan, and whether the bytes of a chunk are still the same as before.
  *
- * Knows arrays by what they have in common; must not know filters. @see FORMAT.md [FI]
+ * Knows what arrays have in common; must not know filters. @see FORMAT.md [FI]
  */
 import { at } from "../bytes/at.ts";
 import { SuperchunkError } from "../errors.ts";
@@ -28,13 +28,13 @@ export interface ScanArray {
   readonly columnNames: readonly string[];
   column(name: string): ScanArray;
   getBytes(selection?: Selection | null, options?: StoreOptions): Promise<Uint8Array>;
-  /** Of archives: where chunks lie. */
+  /** For archives: the places of chunks. */
   chunkPlaces?(
     first?: number,
     end?: number,
     options?: StoreOptions,
   ): Promise<readonly { readonly key: string; readonly offset: number }[]>;
-  /** Of Zarr: the objects of the grid. */
+  /** For Zarr: the objects of the grid. */
   readonly model?: {
     readonly axes: readonly { chunkOf(item: number): number }[];
     chunkKey(position: readonly number[]): string;
@@ -47,14 +47,14 @@ export interface ScanTable {
   readonly path: string;
   readonly attrs: JsonObject;
   readonly names: readonly string[];
-  /** Undefined if the columns are not of one length. */
+  /** Undefined if the columns differ in length. */
   readonly length: number | undefined;
   column(name: string): ScanArray;
   /** The array that is shown as a table. */
   readonly array?: ScanArray;
 }
 
-/** Rows of a table. Throws `BAD_ARGUMENT` if its columns are not of one length. */
+/** Number of rows of a table. Throws `BAD_ARGUMENT` if its columns differ in length. */
 export function lengthOf({ store, path, length }: ScanTable): number {
   if (length !== undefined) return length;
   throw new SuperchunkError(
@@ -64,7 +64,7 @@ export function lengthOf({ store, path, length }: ScanTable): number {
   );
 }
 
-/** The column of an array that has no fields. */
+/** The column of an array without fields. */
 const ONLY_COLUMN = "value";
 
 /** An array as a table: its fields are the columns, or it is the column `value`. Throws `BAD_ARGUMENT`, `UNSUPPORTED`. */
@@ -88,25 +88,25 @@ export function tableOfArray(array: ScanArray): ScanTable {
   };
 }
 
-/** A column of a table, and where its values lie in the items of an array. */
+/** A column of a table, and the place of its values in the items of an array. */
 export interface ScannedColumn {
   readonly name: string;
   readonly array: ScanArray;
   readonly dtype: DType;
   /** Dimensions of a row. */
   readonly rowShape: readonly number[];
-  /** Bytes of a row of the array, and which of them are the column's. */
+  /** Bytes of a row of the array, and the offset and size of the column's part. */
   readonly rowBytes: number;
   readonly offset: number;
   readonly size: number;
-  /** Rows of a chunk, or of what is looked at together where chunks do not end on rows. */
+  /** Rows of a chunk, or of the unit that is examined together if chunks do not end at rows. */
   readonly cellRows: number;
 }
 
-/** Rows that are looked at together where chunks do not tell. */
+/** Rows that are examined together if chunks do not decide it. */
 const CELL_ROWS = 65_536;
 
-/** A column by its name. Throws `NOT_FOUND`, `UNSUPPORTED`. */
+/** The column with a name. Throws `NOT_FOUND`, `UNSUPPORTED`. */
 export function scannedColumn(table: ScanTable, name: string): ScannedColumn {
   const path = table.store.describe(table.path);
   if (!table.names.includes(name))
@@ -134,29 +134,29 @@ function isCutByRows({ chunkLength, chunkStarts }: ScanArray): boolean {
   return chunkLength !== undefined && chunkLength > 0 && chunkStarts === undefined;
 }
 
-/** What the values of a cell come from. */
+/** Where the values of a cell come from. */
 export interface CellSource {
-  /** Key of the object relative to the table, and where in it the chunk begins. */
+  /** Key of the object relative to the table, and offset of the chunk in it. */
   readonly key: string;
   readonly offset: number;
-  /** Another one whenever the bytes of the object are others. */
+  /** Changes whenever the bytes of the object change. */
   readonly stamp: string;
-  /** False if the object was written so lately that a second write could have the same stamp. */
+  /** False if the object was written so recently that a second write could have the same stamp. */
   readonly isSettled: boolean;
 }
 
-/** True if bytes are those that were looked at. */
+/** True if the bytes are still the same. */
 export function isSameSource(a: CellSource, b: CellSource): boolean {
   return a.key === b.key && a.offset === b.offset && a.stamp === b.stamp;
 }
 
-/** A file system notes times in steps of some milliseconds; an old one in steps of one or two seconds. */
+/** File systems store times in steps of some milliseconds; old ones in steps of one or two seconds. */
 const STEP_MS = 50;
 const LONG_STEP_MS = 2_500;
-/** Objects that are looked at at a time. */
+/** Objects that are examined at a time. */
 const AT_ONCE = 32;
 
-/** Says of the cells of a column what their values come from. Each object is looked at once. */
+/** Finds the sources of a column's cells. Examines each object once. */
 export class CellSources {
   readonly #column: ScannedColumn;
   readonly #root: string;
@@ -168,11 +168,11 @@ export class CellSources {
     this.#root = table.path;
   }
 
-  /** Undefined for a cell of which the store does not tell when its bytes change. */
+  /** Undefined for a cell if the store does not report changes of its bytes. */
   async of(cells: readonly number[], signal?: AbortSignal): Promise<(CellSource | undefined)[]> {
     const { store } = this.#column.array;
     const none = cells.map(() => undefined);
-    // Such a store would read everything to tell that it is unchanged.
+    // Such a store would read everything just to report that it is unchanged.
     if (cells.length === 0 || store.readsToStat === true) return none;
     this.#places ??= this.#findPlaces(signal);
     const places = await this.#places;
@@ -200,7 +200,7 @@ export class CellSources {
     if (!isCutByRows(array)) return undefined;
     if (array.chunkPlaces !== undefined) return array.chunkPlaces(0, undefined, { signal });
     const { model } = array;
-    // What shows other formats as Zarr has stores that read one version of a file.
+    // Stores that show other formats as Zarr read one version of a file.
     if (model === undefined || !/^zarr[23]$/.test(array.dialect)) return undefined;
     const [axis] = model.axes;
     if (axis === undefined || array.shape.length !== 1) return undefined;
@@ -232,7 +232,7 @@ function stampOf(
   info: ObjectInfo | undefined,
   isArchive: boolean,
 ): Pick<CellSource, "stamp" | "isSettled"> | undefined {
-  // A chunk of Zarr that is not stored has the fill value.
+  // A missing Zarr chunk has the fill value.
   if (info === undefined) return isArchive ? undefined : { stamp: "absent", isSettled: true };
   const { size, version, etag, modified } = info;
   if (etag !== undefined) return { stamp: etag, isSettled: true };
@@ -243,8 +243,8 @@ function stampOf(
 }
 
 /**
- * What else the values of a column depend on: how bytes are read, and, of an array that has commits, which rows they are.
- * The rest of what is known counts only where this is the same.
+ * What else the values of a column depend on: how bytes are read, and, for an array with commits, which rows they are. Known
+ * bounds are valid only if this is unchanged.
  */
 export function stateOf({ array, dtype, offset, cellRows }: ScannedColumn): string {
   const sizes = array.metadata["sizes"] as JsonObject | undefined;
@@ -261,7 +261,7 @@ export function rowsOfCell(cell: number, { cellRows }: ScannedColumn, rows: numb
   return Math.max(0, Math.min(rows, (cell + 1) * cellRows) - cell * cellRows);
 }
 
-/** The bytes of a column in rows that were read. */
+/** The bytes of a column in the read rows. */
 export function columnBytes(
   { rowBytes, offset, size }: ScannedColumn,
   bytes: Uint8Array,
@@ -281,7 +281,7 @@ export function columnBytes(
   return out;
 }
 
-/** The values of a column's bytes, which stay as they are. */
+/** The values of a column's bytes. The bytes are not changed. */
 export function valuesOfRows({ dtype }: ScannedColumn, bytes: Uint8Array): TypedValues {
   const isBig = "byteOrder" in dtype && dtype.byteOrder === "big";
   return toValues(isBig ? bytes.slice() : bytes, dtype);

@@ -1,5 +1,5 @@
 /**
- * Filters as callers write them, checked against the columns that they are for.
+ * Checks the filters of callers against the columns.
  *
  * Must not know chunks or tables. @see docs/questions.md
  */
@@ -45,11 +45,11 @@ const OPERATORS: ReadonlySet<string> = new Set([
   "null",
 ]);
 
-/** Which column a filter is for. */
+/** The column of a filter. */
 export interface FilteredColumn {
   readonly name: string;
   readonly dtype: DType;
-  /** Its integers are seconds since 1970, which can be given as dates. */
+  /** True if its integers are seconds since 1970, which filters may give as dates. */
   readonly isSeconds: boolean;
 }
 
@@ -112,11 +112,11 @@ export function compileCondition(
   };
 }
 
-/** A closed interval that gets narrower. Ends of integers and dates are values of the column. */
+/** A closed interval that is narrowed step by step. For integers and dates, its ends are values of the column. */
 class Interval {
   least: Comparable | undefined;
   greatest: Comparable | undefined;
-  /** Ends that do not count, where no value comes next to them: those of text. */
+  /** Excluded ends, for text, which has no next value. */
   readonly without: Comparable[] = [];
   readonly #domain: Domain;
   readonly #isWhole: boolean;
@@ -146,7 +146,7 @@ class Interval {
       this.greatest = end;
   }
 
-  /** From the least of some values to the greatest. */
+  /** Narrows to the range of the given values. */
   only(values: readonly Comparable[]): void {
     const [first, ...others] = values;
     if (first === undefined) {
@@ -157,7 +157,7 @@ class Interval {
     this.to(others.reduce((most, each) => (compareValues(each, most) > 0 ? each : most), first));
   }
 
-  /** The value at which the interval begins or ends; undefined if it goes on without end. */
+  /** The first or last value of the interval; undefined if it has no end. */
   #end(value: Comparable, isOpen: boolean, inward: 1 | -1): Comparable | undefined {
     if (typeof value === "string") {
       if (isOpen) this.without.push(value);
@@ -181,7 +181,7 @@ class Interval {
 
 const FLOAT = new DataView(new ArrayBuffer(8));
 
-/** The double next to a number that is not the last one in that direction. */
+/** The next double in a direction; the last one stays. */
 function nextFloat(value: number, direction: 1 | -1): number {
   if (value === 0) return direction * Number.MIN_VALUE;
   if (value === direction * Number.POSITIVE_INFINITY) return value;
@@ -193,7 +193,7 @@ function nextFloat(value: number, direction: 1 | -1): number {
 
 const SECONDS: DType = { kind: "datetime", itemSize: 8, byteOrder: "little", unit: "s", scale: 1 };
 
-/** A value of a filter as the column's values are compared. */
+/** Converts a filter's value for comparison with the column's values. */
 function comparableOf(column: FilteredColumn, domain: Domain, operator: string, given: unknown): Comparable {
   const { dtype } = column;
   const value = given instanceof Date && !Number.isNaN(given.getTime()) ? given.toISOString() : given;

@@ -1,5 +1,5 @@
 /**
- * The index beside a table or an array: the bounds of its chunks, and of which bytes they are.
+ * The index beside a table or an array: the bounds of its chunks, and which bytes they describe.
  *
  * Knows the file; must not know how bounds are found or used. @see FORMAT.md [FI]
  */
@@ -11,21 +11,21 @@ import type { StoreOptions } from "../store/types.ts";
 import type { CellSource, ScanTable } from "./columns.ts";
 import { type Bounds, type Comparable, compareValues } from "./predicate.ts";
 
-/** Bounds, and what they are of. */
+/** The bounds of a cell, and the bytes that they describe. */
 export interface KnownCell {
   readonly source: CellSource;
   readonly bounds: Bounds;
 }
 
-/** What is known of a column. */
+/** The indexed facts of a column. */
 export interface KnownColumn {
-  /** What the bytes mean, as {@link stateOf} tells it. */
+  /** How the bytes are read, from {@link stateOf}. */
   readonly state: string;
   /** By the number of the chunk. */
   readonly cells: Map<number, KnownCell>;
 }
 
-/** An index as it was read, or why it could not be. */
+/** The index, or the reason why it cannot be read. */
 export interface ReadIndex {
   readonly columns: ReadonlyMap<string, KnownColumn>;
   readonly damage?: SuperchunkError;
@@ -34,10 +34,10 @@ export interface ReadIndex {
 const NAME = "superchunk-index";
 const MAGIC = /^superchunk-index (\d{1,9}) ([0-9a-f]{8})\n/;
 const VERSION = 1;
-/** Bytes of the first line at most. */
+/** Most bytes of the first line. */
 const LINE = 40;
 
-/** Where the index of a table lies: in its folder, beside a file. [FI-01] */
+/** Key of a table's index: in its folder, or beside a file. [FI-01] */
 export async function indexKey(table: ScanTable, options: StoreOptions = {}): Promise<string> {
   const { path, array } = table;
   const isFolder = array?.chunkPlaces === undefined || array.columnNames.length > 0;
@@ -45,7 +45,7 @@ export async function indexKey(table: ScanTable, options: StoreOptions = {}): Pr
   return place?.key === path && path !== "" ? `${path}.${NAME}` : joinKey(path, NAME);
 }
 
-/** The index of a table; undefined if it has none. What is damaged is told, and nothing of it is used. [FI-05] */
+/** The index of a table; undefined if there is none. A damaged index is reported, and none of it is used. [FI-05] */
 export async function readIndex(
   table: ScanTable,
   options: StoreOptions = {},
@@ -168,7 +168,7 @@ function parseColumn(value: unknown, path: string): readonly [name: string, colu
   return [name, { state, cells }];
 }
 
-/** A bound as it is compared; undefined for null, and for what is none. */
+/** A stored bound for comparison; undefined for null and for invalid bounds. */
 function boundOf(stored: unknown, kind: StoredColumn["kind"]): Comparable | undefined {
   if (kind === "text") return typeof stored === "string" ? stored : undefined;
   if (kind === "integer")
@@ -186,7 +186,6 @@ function badIndex(path: string, what: string, field: string, cause?: unknown): S
   });
 }
 
-/** The bytes of an index. */
 export async function encodeIndex(columns: ReadonlyMap<string, KnownColumn>): Promise<Uint8Array> {
   const stored = [...columns].map(([name, { state, cells }]) => storedColumn(name, state, cells));
   const body = new TextEncoder().encode(`${JSON.stringify({ columns: stored })}\n`);

@@ -1,8 +1,8 @@
 /**
- * Items picked out of an array as numpy does: by lists of indices, masks, slices that go backwards, pairs of coordinates, and by
- * fields of a struct. Each chunk is decoded once, in the order in which chunks are stored.
+ * Selects items of an array as numpy does: by lists of indices, masks, backward slices, coordinates, and fields of a struct.
+ * Decodes each chunk once, in stored order.
  *
- * Knows arrays by what they have in common. @see docs/library.md
+ * Knows what arrays have in common. @see docs/library.md
  */
 import { allocate } from "../bytes/allocate.ts";
 import { at } from "../bytes/at.ts";
@@ -29,26 +29,27 @@ export interface PickOptions extends StoreOptions {
   readonly fields?: readonly string[] | undefined;
 }
 
-/** Bytes that are read for one step, about. */
+/** Approximate bytes read in one step. */
 const STEP_BYTES = 16 << 20;
-/** Steps that are read before they are needed. */
+/** Steps that are read ahead. */
 const AHEAD = 2;
 
-/** Items of one dimension that lie in the same chunks. */
+/** Items of one dimension that are in the same chunks. */
 interface Group {
   readonly from: number;
   readonly to: number;
-  /** Of each item: its distance from `from`, and its place in the result. */
+  /** For each item: its distance from `from`, and its index in the result. */
   readonly sources: Int32Array;
   readonly targets: Int32Array;
-  /** True if they follow one another in both. */
+  /** True if the items are consecutive in both. */
   readonly isRun: boolean;
 }
 
 /**
- * The items of the outer product of the entries, as `oindex` of numpy and Zarr gives them.
+ * The items of the outer product of the entries, like `oindex` of numpy and Zarr.
  *
- * @throws BAD_ARGUMENT for entries that do not fit the shape, LIMIT for more than memory holds, and the codes of reading
+ * @throws BAD_ARGUMENT for entries that do not fit the shape, LIMIT for a result that does not fit in memory, and the codes
+ * of reading
  */
 export async function pickOuter(
   array: ScanArray,
@@ -95,10 +96,11 @@ export async function pickOuter(
 }
 
 /**
- * The items at pairs of coordinates, as `vindex` of Zarr and numpy's indexing with arrays give them: for each dimension a list, all
- * of one length.
+ * The items at the given coordinates, like `vindex` of Zarr and numpy's indexing with arrays: one list for each dimension, all of
+ * the same length.
  *
- * @throws BAD_ARGUMENT for coordinates that do not fit the shape, LIMIT for more than memory holds, and the codes of reading
+ * @throws BAD_ARGUMENT for coordinates that do not fit the shape, LIMIT for a result that does not fit in memory, and the codes of
+ * reading
  */
 export async function pickPoints(
   array: ScanArray,
@@ -173,7 +175,7 @@ class Fields {
     this.itemSize = offset;
   }
 
-  /** The items of boxes, each with its box, in their order; some are read before they are needed. */
+  /** The items of each box, in the order of the boxes; some are read ahead. */
   readAll(
     boxes: Iterable<readonly Group[]>,
     signal: AbortSignal | undefined,
@@ -185,7 +187,7 @@ class Fields {
     return mapAhead(boxes, AHEAD, read, signal);
   }
 
-  /** The items of a box, C order, one after the other. */
+  /** The items of a box in C order. */
   async #read(box: readonly Group[], signal: AbortSignal): Promise<Uint8Array> {
     const selection = box.map(({ from, to }) => ({ start: from, stop: to, step: 1 }));
     const array = this.#array;
@@ -208,7 +210,7 @@ class Fields {
   }
 }
 
-/** The indices of an entry, from 0 on, and whether its dimension is dropped. */
+/** The indices of an entry, counted from 0, and whether its dimension is dropped. */
 function indicesOf(
   array: ScanArray,
   entry: OuterEntry,
@@ -240,7 +242,7 @@ function indicesOf(
   }
   const step = typeof entry === "object" && entry !== null ? ((entry as Slice).step ?? 1) : 1;
   if (step < 0 && Number.isInteger(step)) {
-    // As numpy has it: the start is the last item unless given, and a stop that is not given is before the first.
+    // As in numpy: the default start is the last item, the default stop is before the first.
     const { start, stop } = entry as Slice;
     const bound = (value: number): number =>
       Math.min(length - 1, Math.max(-1, value < 0 ? value + length : value));
@@ -256,7 +258,7 @@ function indicesOf(
   return { indices: Float64Array.from({ length: count }, (_, i) => start + i * own), dropped };
 }
 
-/** In which chunk along a dimension an item lies. */
+/** Returns a function for the chunk of an item along a dimension. */
 function chunkOf(array: ScanArray, dimension: number): (item: number) => number {
   const axis = array.model?.axes[dimension];
   if (axis !== undefined) return (item) => axis.chunkOf(item);
@@ -265,7 +267,7 @@ function chunkOf(array: ScanArray, dimension: number): (item: number) => number 
   return (item) => Math.floor(item / chunkLength);
 }
 
-/** Items by their chunks, in the order of these. Chunks that follow one another are read together, up to a limit. */
+/** Groups items by chunk, in the order of chunks. Adjacent chunks are read together, up to a limit. */
 function groupsOf(indices: Float64Array, chunk: (item: number) => number, itemBytes: number): Group[] {
   const order = Uint32Array.from(indices, (_, i) => i).sort(
     (a, b) => at(indices, a) - at(indices, b) || a - b,
@@ -289,7 +291,7 @@ function groupsOf(indices: Float64Array, chunk: (item: number) => number, itemBy
   return groups;
 }
 
-/** Points of one chunk in one dimension, in their order. */
+/** The points of one chunk in one dimension, in their order. */
 function groupOfPoints(indices: Float64Array, points: readonly number[]): Group {
   const own = points.map((point) => at(indices, point));
   const from = own.reduce((least, index) => Math.min(least, index), Number.POSITIVE_INFINITY);

@@ -1,43 +1,43 @@
 /**
- * Which values a condition takes, and which chunks it can take values of, by their bounds.
+ * Which values match a condition, and which chunks can have such values, judged by their bounds.
  *
- * NaN and NaT are null: no comparison takes them, `ne` and `nin` neither; `null: true` takes them alone. Zeros of both signs are
- * equal. Knows values of one column; must not know chunks or tables. @see FORMAT.md [FI]
+ * NaN and NaT are null: no comparison matches them, not even `ne` and `nin`; `null: true` matches only them. Zeros of both signs
+ * are equal. Knows values of one column; must not know chunks or tables. @see FORMAT.md [FI]
  */
 import type { DType } from "../format/types.ts";
 import type { TypedValues } from "../values/values.ts";
 
-/** A value as it is compared: 64-bit integers and dates as bigint, booleans as 0 and 1. */
+/** A value for comparison: 64-bit integers and dates as bigint, booleans as 0 and 1. */
 export type Comparable = number | bigint | string;
 
 /** How the values of a column compare. */
 export type Domain = "number" | "bool" | "long" | "time" | "text";
 
-/** A condition that was checked against the column's dtype: a closed interval, and values in it that count or do not. */
+/** A condition, checked against the column's dtype: a closed interval, and values in it that match or do not. */
 export interface Predicate {
   readonly domain: Domain;
   /** Undefined: no bound. */
   readonly least: Comparable | undefined;
   readonly greatest: Comparable | undefined;
-  /** Only these, where it is there. */
+  /** If defined, only these values match. */
   readonly among: ReadonlySet<Comparable> | undefined;
   readonly without: ReadonlySet<Comparable>;
-  /** Takes null alone. */
+  /** Matches only null. */
   readonly onlyNull: boolean;
-  /** No value fulfils it. */
+  /** No value matches. */
   readonly isImpossible: boolean;
 }
 
-/** What is known of the values of a chunk. */
+/** The known facts of a chunk's values. */
 export interface Bounds {
-  /** Values. */
+  /** Number of values. */
   readonly rows: number;
-  /** Of these NaN or NaT. */
+  /** Number of NaN or NaT among them. */
   readonly nulls: number;
-  /** Of those that are not null; undefined without one, and where it is not known (`isOpen`). */
+  /** Of the values that are not null; undefined if there are none, or the bounds are unknown (`isOpen`). */
   readonly least: Comparable | undefined;
   readonly greatest: Comparable | undefined;
-  /** There are values whose bounds are not known. */
+  /** True if some values have unknown bounds. */
   readonly isOpen: boolean;
 }
 
@@ -62,10 +62,10 @@ export function domainOf(dtype: DType): Domain | undefined {
   }
 }
 
-/** NaT as it is stored. */
+/** NaT as stored. */
 export const NOT_A_TIME: bigint = -(2n ** 63n);
 
-/** Negative, 0 or positive. Text compares by its characters, as numpy's does. */
+/** Negative, 0 or positive. Text compares by code points, as in numpy. */
 export function compareValues(a: Comparable, b: Comparable): number {
   if (typeof a === "string" && typeof b === "string") return compareTexts(a, b);
   return a < b ? -1 : a > b ? 1 : 0;
@@ -76,7 +76,7 @@ function compareTexts(a: string, b: string): number {
   for (let i = 0; i < end; i++) {
     const [one, other] = [a.charCodeAt(i), b.charCodeAt(i)];
     if (one === other) continue;
-    // A character beyond U+FFFF begins with a unit below U+E000.
+    // A character beyond U+FFFF begins with a code unit below U+E000.
     const [isPair, isOtherPair] = [isSurrogate(one), isSurrogate(other)];
     return isPair === isOtherPair ? one - other : isPair ? 1 : -1;
   }
@@ -87,10 +87,10 @@ function isSurrogate(unit: number): boolean {
   return unit >= 0xd800 && unit <= 0xdfff;
 }
 
-/** What a chunk can have of a condition: rows that fulfil it, rows that do not, or both. */
+/** Which rows of a chunk match: none, possibly some, or all. */
 export type Verdict = "none" | "some" | "all";
 
-/** What the bounds of a chunk say of a condition. */
+/** Judges a condition by the bounds of a chunk. */
 export function judge(predicate: Predicate, bounds: Bounds): Verdict {
   if (predicate.isImpossible || bounds.rows === 0) return "none";
   if (predicate.onlyNull) return bounds.nulls === 0 ? "none" : bounds.nulls === bounds.rows ? "all" : "some";
@@ -112,7 +112,7 @@ export function judge(predicate: Predicate, bounds: Bounds): Verdict {
   return isInside && isFree && bounds.nulls === 0 ? "all" : "some";
 }
 
-/** The values that fulfil a condition, by their index: those of `from`, or of all `count`. */
+/** Indices of the matching values: among those of `from`, or among all `count`. */
 export function selectRows(
   predicate: Predicate,
   values: TypedValues,
@@ -150,7 +150,7 @@ function intervalTester(predicate: Predicate, values: TypedValues, valueAt: Valu
   if (!("get" in values) && typeof least !== "string" && typeof greatest !== "string") {
     const from = Number(least ?? Number.NEGATIVE_INFINITY);
     const to = Number(greatest ?? Number.POSITIVE_INFINITY);
-    // False for NaN.
+    // Every comparison with NaN is false.
     return (i) => (values[i] as number) >= from && (values[i] as number) <= to;
   }
   return (i) => {
@@ -163,17 +163,17 @@ function intervalTester(predicate: Predicate, values: TypedValues, valueAt: Valu
   };
 }
 
-/** Integers of 64 bits by their halves: bigint is slow. */
+/** 64-bit integers by halves, because bigint is slow. */
 function longTester({ least, greatest, domain }: Predicate, values: BigInt64Array | BigUint64Array): Tester {
   const isSigned = values instanceof BigInt64Array;
-  // NaT is the least one.
+  // NaT is the smallest integer.
   const first = domain === "time" ? NOT_A_TIME + 1n : NOT_A_TIME;
   const [lowest, highest] = isSigned ? [first, -NOT_A_TIME - 1n] : [0n, 2n ** 64n - 1n];
   const from = typeof least === "bigint" && least > lowest ? least : lowest;
   const to = typeof greatest === "bigint" && greatest < highest ? greatest : highest;
   if (from > highest || to < lowest) return () => false;
   const words = new Uint32Array(values.buffer, values.byteOffset, 2 * values.length);
-  // With the sign turned round, signed halves compare as unsigned ones.
+  // With the sign bit flipped, signed halves compare like unsigned ones.
   const sign = isSigned ? 0x8000_0000 : 0;
   const high = (value: bigint): number => (Number((value >> 32n) & 0xffff_ffffn) ^ sign) >>> 0;
   const low = (value: bigint): number => Number(value & 0xffff_ffffn);
@@ -190,7 +190,7 @@ function longTester({ least, greatest, domain }: Predicate, values: BigInt64Arra
 
 type ValueAt = (index: number) => Comparable | undefined;
 
-/** The value at an index as it is compared; undefined for null. */
+/** The value at an index for comparison; undefined for null. */
 function comparableAt(values: TypedValues, domain: Domain): ValueAt {
   if (values instanceof BigInt64Array || values instanceof BigUint64Array)
     return (i) => {
@@ -205,10 +205,9 @@ function comparableAt(values: TypedValues, domain: Domain): ValueAt {
   };
 }
 
-/** Longer text is not kept. */
+/** Longest text to keep as a bound. */
 const LONGEST = 64;
 
-/** The bounds of some values. */
 export function boundsOf(values: TypedValues, domain: Domain): Bounds {
   const rows = values.length;
   if (values instanceof BigInt64Array || values instanceof BigUint64Array)
@@ -235,7 +234,7 @@ function boundsOfNumbers(
   let [least, greatest, nulls] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 0];
   for (let i = 0; i < values.length; i++) {
     const value = values[i] as number;
-    // Of NaN nothing is true.
+    // Every comparison with NaN is false.
     if (value >= least && value <= greatest) continue;
     if (Number.isNaN(value)) nulls++;
     else {
@@ -261,7 +260,7 @@ function boundsOfLongs(values: BigInt64Array | BigUint64Array, domain: Domain): 
   for (let i = 0; i < words.length; i += 2) {
     const low = words[i] as number;
     const high = ((words[i + 1] as number) ^ sign) >>> 0;
-    // With the sign turned round, NaT is 0.
+    // With the sign bit flipped, NaT is 0.
     if (domain === "time" && low === 0 && high === 0) {
       nulls++;
       continue;

@@ -1,9 +1,9 @@
 /**
- * Scans of a table: the rows that a filter takes, in batches.
+ * Scans of a table: the rows that match a filter, in batches.
  *
- * The columns of the filter are read first, others only for chunks with rows that were found. Chunks whose bounds say that no row
- * can be found are not read. Bounds come from the index beside the table (`superchunk index`), or from what earlier scans of the same
- * handle read; either counts only as long as the store says that the objects are the same. @see docs/questions.md
+ * The filter's columns are read first, the others only for chunks with matching rows. Chunks whose bounds exclude a match are not
+ * read. Bounds come from the index beside the table (`superchunk index`), or from earlier scans of the same handle; both are valid
+ * only as long as the store reports that the objects are unchanged. @see docs/questions.md
  */
 import { at } from "../bytes/at.ts";
 import { SuperchunkError } from "../errors.ts";
@@ -84,12 +84,12 @@ export interface ScanBatch<Columns = ScanColumns> {
   readonly columns: ScannedValues<Columns>;
 }
 
-/** Bytes of a column that are read at a time, about. */
+/** Approximate bytes of a column that are read at a time. */
 const WINDOW_BYTES = 4 << 20;
-/** Windows that are read before they are asked for. */
+/** Windows that are read ahead. */
 const AHEAD = 2;
 
-/** What is known of the columns of one handle: what its index says, and what earlier scans read. */
+/** The known facts of one handle's columns: from its index and from earlier scans. */
 interface Memory {
   readonly index: Promise<ReadIndex | undefined>;
   readonly columns: Map<string, KnownColumn>;
@@ -104,7 +104,7 @@ interface FilterColumn {
   readonly predicate: Predicate;
   readonly sources: CellSources;
   readonly remembered: Map<number, KnownCell>;
-  /** Bounds that count in this scan, by cell. */
+  /** Bounds that are valid in this scan, by cell. */
   readonly known: Map<number, Bounds>;
 }
 
@@ -118,13 +118,13 @@ interface Scan {
   readonly rows: number;
   readonly output: readonly ScannedColumn[];
   readonly filters: readonly FilterColumn[];
-  /** Rows that may be found. */
+  /** Rows that may match. */
   readonly spans: readonly Span[];
   /** Rows of a window. */
   readonly step: number;
 }
 
-/** Rows that were found, with the bytes of each column. */
+/** Matching rows, with the bytes of each column. */
 export interface ScannedBytes {
   /** Row numbers in the table. */
   readonly rows: Float64Array;
@@ -132,10 +132,10 @@ export interface ScannedBytes {
 }
 
 /**
- * The rows of a table, or of an array, that a filter takes. What is read is remembered for this very object.
+ * The rows of a table or an array that match a filter. Bounds found on the way are remembered for this object.
  *
- * @throws BAD_ARGUMENT for a filter or columns that do not fit the table; NOT_FOUND for a column that is not there; UNSUPPORTED for a
- * column that cannot be compared; the codes of reading
+ * @throws BAD_ARGUMENT for a filter or columns that do not fit the table; NOT_FOUND for an unknown column; UNSUPPORTED for a column
+ * that cannot be compared; the codes of reading
  */
 export async function* scanRows<const Columns extends ScanColumns>(
   source: ScanTable | ScanArray,
@@ -146,7 +146,7 @@ export async function* scanRows<const Columns extends ScanColumns>(
     yield { rows, length: rows.length, columns: valuesOf(columns, rows.length) as ScannedValues<Columns> };
 }
 
-/** As {@link scanRows}: the columns, and then the bytes of their rows. */
+/** Like {@link scanRows}, but returns the columns, and the bytes of their rows. */
 export async function scanBytes(
   source: ScanTable | ScanArray,
   options: ScanRowsOptions,
@@ -171,7 +171,7 @@ async function* foundRows(
 ): AsyncGenerator<ScannedBytes> {
   let left = limit;
   if (left === 0) return;
-  // Where few rows are wanted, hardly more should be read.
+  // With a limit, hardly more than the limit should be read.
   const ahead = limit === Number.POSITIVE_INFINITY ? AHEAD : 0;
   const read = (span: Span, call: AbortSignal): Promise<Found> => readWindow(scan, span, limit, call);
   for await (const { span, hits, values } of mapAhead(windowsOf(scan), ahead, read, signal)) {
@@ -190,7 +190,7 @@ async function* foundRows(
   }
 }
 
-/** Checks the options, and finds out which rows need not be read. */
+/** Checks the options, and finds the rows that need not be read. */
 async function prepare(handle: object, table: ScanTable, options: ScanRowsOptions): Promise<Scan> {
   const { filter = {}, signal, statistics = true } = options;
   const asked = options.columns ?? table.names;
@@ -251,7 +251,7 @@ function isList(columns: ScanColumns): columns is readonly string[] {
   return Array.isArray(columns);
 }
 
-/** What is known of a handle. Its index is looked for once. */
+/** The remembered facts of a handle. Its index is read once. */
 async function memoryOf(
   handle: object,
   table: ScanTable,
@@ -263,7 +263,7 @@ async function memoryOf(
   try {
     return { ...memory, found: await memory.index };
   } catch (error) {
-    // Another scan may be luckier.
+    // Another scan may succeed.
     MEMORY.delete(handle);
     throw error;
   }
@@ -282,7 +282,7 @@ function rememberedOf(
   return cells;
 }
 
-/** The rows of one column that may be found, by the bounds that still count. */
+/** The rows of one column that may match, by the bounds that are still valid. */
 async function skipCells(
   { column, predicate, sources, remembered, known }: FilterColumn,
   rows: number,
@@ -328,7 +328,7 @@ function intersect(some: readonly Span[], others: readonly Span[]): Span[] {
   return both;
 }
 
-/** Rows of a window: whole chunks of every column, where their lengths have a common multiple that is not too long. */
+/** Rows of a window: whole chunks of every column, if their lengths have a common multiple that is not too long. */
 function windowRows(columns: readonly ScannedColumn[]): number {
   const longest = Math.max(1, ...columns.map(({ cellRows }) => cellRows));
   const widest = Math.max(1, ...columns.map(({ rowBytes }) => rowBytes));
@@ -343,7 +343,7 @@ function gcd(a: number, b: number): number {
   return b === 0 ? a : gcd(b, a % b);
 }
 
-/** The rows that may be found, cut where windows end. */
+/** The rows that may match, cut at window ends. */
 function* windowsOf({ spans, step }: Scan): Generator<Span> {
   for (const { from, to } of spans)
     for (let start = from; start < to; ) {
@@ -353,7 +353,7 @@ function* windowsOf({ spans, step }: Scan): Generator<Span> {
     }
 }
 
-/** What was found in a window: rows, counted from its first, and their values by column. */
+/** Matching rows of a window, counted from its first, and their values by column. */
 interface Found {
   readonly span: Span;
   readonly hits: Uint32Array;
@@ -377,7 +377,7 @@ async function readWindow(scan: Scan, span: Span, limit: number, signal: AbortSi
   return { span, hits: found, values };
 }
 
-/** True if the bounds of all chunks say that each row fulfils the condition. */
+/** True if the bounds of all chunks show that every row matches. */
 function isAllTaken({ column, predicate, known }: FilterColumn, { from, to }: Span): boolean {
   for (let cell = Math.floor(from / column.cellRows); cell * column.cellRows < to; cell++) {
     const bounds = known.get(cell);
@@ -397,7 +397,7 @@ class WindowReader {
     this.#signal = signal;
   }
 
-  /** The rows of `from`, or all, that fulfil a condition. What is read of whole chunks is remembered. */
+  /** The rows of `from`, or of the whole window, that match a condition. Bounds of whole chunks are remembered. */
   async select(filter: FilterColumn, rows: number, from: Uint32Array | undefined): Promise<Uint32Array> {
     const { column, domain, predicate, sources, remembered, known } = filter;
     const span = this.#span;
@@ -406,7 +406,7 @@ class WindowReader {
       const end = Math.min(rows, (cell + 1) * column.cellRows);
       if (end <= span.to && !known.has(cell)) cells.push(cell);
     }
-    // Looked at before they are read: what changes in between is another source the next time.
+    // Sources are examined before reading: a change in between gives another source next time.
     const now = await sources.of(cells, this.#signal);
     const bytes = columnBytes(column, await this.#all(column), undefined);
     const values = valuesOfRows(column, bytes);
@@ -426,7 +426,7 @@ class WindowReader {
       return columnBytes(column, await this.#all(column), hits);
     const out = new Uint8Array(hits.length * column.size);
     for (let first = 0; first < hits.length; ) {
-      // Neighbouring chunks with rows that were found are read together.
+      // Adjacent chunks with matching rows are read together.
       let end = first + 1;
       const cellOf = (hit: number): number => Math.floor((this.#span.from + at(hits, hit)) / column.cellRows);
       while (end < hits.length && cellOf(end) <= cellOf(end - 1) + 1) end++;
@@ -453,7 +453,7 @@ class WindowReader {
   }
 }
 
-/** The values of some rows. */
+/** The values of rows `first` to `end`. */
 function partOf(
   column: ScannedColumn,
   bytes: Uint8Array,

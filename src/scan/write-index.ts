@@ -1,5 +1,5 @@
 /**
- * Makes the index of a table, or brings it up to date: chunks whose bounds still count are not read again.
+ * Makes or updates the index of a table. Chunks whose bounds are still valid are not read again.
  *
  * @see FORMAT.md [FI]
  */
@@ -47,9 +47,9 @@ export interface WriteIndexOptions {
   readonly onProgress?: ((progress: { readonly done: number; readonly total: number }) => void) | undefined;
 }
 
-/** Bytes that are read at a time, about. */
+/** Approximate bytes that are read at a time. */
 const WINDOW_BYTES = 16 << 20;
-/** How long an object that was written just now is waited for, in milliseconds. */
+/** Wait for an object that was written just now, in milliseconds. */
 const WAIT_MS = 60;
 const MAX_WAITS = 50;
 
@@ -59,11 +59,11 @@ interface Indexed {
   readonly domain: Domain;
   readonly count: number;
   readonly cells: Map<number, KnownCell>;
-  /** Chunks that have to be read, and what they came from before. */
+  /** Chunks to read, and their earlier sources. */
   readonly missing: Map<number, CellSource>;
 }
 
-/** What `writeIndex` of the entry does. */
+/** Implements `writeIndex` of the entry. */
 export async function writeIndex(
   source: ScanTable | ScanArray,
   options: WriteIndexOptions = {},
@@ -130,7 +130,7 @@ interface Start {
   readonly signal: AbortSignal | undefined;
 }
 
-/** Finds out which chunks have to be read. Waits for objects that were written just now. */
+/** Finds the chunks to read. Waits for objects that were written just now. */
 async function startColumn(
   table: ScanTable,
   { domain, ...column }: ScannedColumn & { readonly domain: Domain },
@@ -162,7 +162,7 @@ async function startColumn(
   return { column, domain, count, cells, missing };
 }
 
-/** Neighbouring chunks that some of the columns lack, as many as are read together. */
+/** Adjacent chunks that some columns lack, as many as are read together. */
 function* lotsOf(group: readonly Indexed[]): Generator<readonly number[]> {
   const [first] = group;
   if (first === undefined) return;
@@ -206,7 +206,7 @@ async function readLot(
   }
 }
 
-/** Takes out the chunks whose objects changed while they were read. */
+/** Removes the chunks whose objects changed while they were read. */
 async function confirm(
   table: ScanTable,
   { column, cells }: Indexed,

@@ -1,4 +1,4 @@
-/** Arrow files and streams as tables: columns of values, and lists of fixed size. Read batch by batch. */
+/** Arrow files and streams as tables: columns of values, and lists of fixed size. Reads batch by batch. */
 import type { Table } from "@uwdata/flechette";
 import { type AnyType, rawValues, readBatches } from "../arrow/read.ts";
 import { TYPE } from "../arrow/schema.ts";
@@ -64,7 +64,7 @@ async function* batchesOf(
   }
 }
 
-/** The values of a column of one batch; strings as text. */
+/** The values of a column in one batch; strings as text. */
 function valuesOf(table: Table, name: string, type: AnyType): unknown[] {
   const isText = (type.typeId as number) === TYPE.utf8;
   return table
@@ -72,7 +72,7 @@ function valuesOf(table: Table, name: string, type: AnyType): unknown[] {
     .data.flatMap((batch) => Array.from(rawValues(batch), (value) => (isText ? textOf(value) : value)));
 }
 
-/** The items of lists of fixed size, and the dimensions of a row. */
+/** The item type of lists of fixed size, and the dimensions of a row. */
 function listed(type: AnyType): readonly [item: AnyType, shape: readonly number[]] {
   const [child] = type.children ?? [];
   if ((type.typeId as number) !== TYPE.fixedList || child === undefined) return [type, []];

@@ -1,4 +1,4 @@
-/** CSV as a table: types are found by a look at all values, and values are read in a second pass. papaparse cuts the text. */
+/** CSV as a table. A first pass finds the types from all values, a second one reads the values. papaparse splits the text. */
 import Papa from "papaparse";
 import { at } from "../bytes/at.ts";
 import { SuperchunkError } from "../errors.ts";
@@ -16,10 +16,10 @@ import {
   timeOf,
 } from "./table-file.ts";
 
-/** Rows that are handed on together. */
+/** Rows that are yielded together. */
 const ROWS = 16_384;
 
-/** Pieces of a file's text, from its beginning each time. */
+/** Returns the text of a file in pieces, from its beginning at each call. */
 export type TextSource = () => AsyncIterable<Uint8Array>;
 
 /** Types that the values of a column may have in common, from the narrowest; "exact": a double has all digits. */
@@ -244,8 +244,8 @@ function lookAt(look: Look, text: string, lineOf: () => number): void {
 }
 
 /**
- * Integers, numbers, booleans, days, times, else strings. A column with empty values is not of integers or booleans, nor one of numbers
- * that would lose digits.
+ * Integers, numbers, booleans, days, times, else strings. A column with empty values is neither integer nor boolean, nor a number if
+ * doubles would lose digits.
  */
 function dtypeOf({ counts, count, hasNone, characters }: Look): DType {
   const isAll = (kind: (typeof KINDS)[number]): boolean => count > 0 && counts[kind] === count;
@@ -269,7 +269,7 @@ function reasonOf({ counts, count, odd }: Look): string | undefined {
 function parsedOf(text: string, dtype: DType): unknown {
   if (text === "") return null;
   switch (dtype.kind) {
-    // What is not such a value is refused where it is written.
+    // Values that do not parse are passed on as text, and refused when they are written.
     case "int":
     case "uint":
       return DIGITS.test(text) ? BigInt(text) : text;

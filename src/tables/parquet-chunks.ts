@@ -1,7 +1,7 @@
 /**
- * Blosc chunks from the pages of a Parquet file, without compressing anything: a page is a block with one stream.
+ * Builds Blosc chunks from the pages of a Parquet file without recompressing: a page becomes a block with one stream.
  *
- * Only where pages end where chunks do, in codecs and encodings that Blosc has. Must not know who writes the chunks.
+ * Works only if pages end where chunks do, and for codecs and encodings that Blosc has. Must not know who writes the chunks.
  * @see docs/parquet-format.md [PR]
  */
 import type { ColumnMetaData, ParquetScan } from "hyparquet";
@@ -23,7 +23,7 @@ import { pageLevels } from "../parquet/levels.ts";
 import { withoutPrefix } from "../parquet/without-prefix.ts";
 import type { ReadableStore } from "../store/types.ts";
 
-/** A chunk and the values that it holds. */
+/** A chunk and its decoded values. */
 export interface MadeChunk {
   readonly chunk: Uint8Array;
   readonly items: Uint8Array;
@@ -39,23 +39,23 @@ const CODECS = {
 const [DATA, DATA_V2] = [0, 3];
 const [PLAIN, SPLIT] = [0, 9];
 const WIDTHS: { readonly [type: string]: number } = { INT32: 4, INT64: 8, FLOAT: 4, DOUBLE: 8 };
-/** A longer column chunk is not held in memory. */
+/** Most bytes of a column chunk to hold in memory. */
 const MOST_BYTES = 256 << 20;
-/** Where no page tells where chunks end, they have about so many bytes. */
+/** Approximate chunk size in bytes if no page marks the end of a chunk. */
 const CHUNK_BYTES = 1 << 18;
 const OVERHEAD = 16;
 
 /** A page of values. */
 interface ValuePage {
-  /** In the file. */
+  /** First row in the file. */
   readonly row: number;
   readonly rows: number;
   readonly isSplit: boolean;
-  /** The stream of the values; undefined if some are null, or where they cannot be told from their levels. */
+  /** The stream of the values; undefined if some are null, or the values cannot be separated from their levels. */
   readonly body: Uint8Array | undefined;
 }
 
-/** What a page says of itself: its levels are compressed with its values, or their bytes are counted (version 2). */
+/** The facts of a page header. Levels are compressed together with the values, or (version 2) their length is given. */
 interface StoredPage {
   readonly rows: number;
   readonly decoded: unknown;
@@ -63,10 +63,10 @@ interface StoredPage {
   readonly nulls: unknown;
 }
 
-/** A column of values that may be null. */
+/** A column of nullable values. */
 const ALL_THERE = { lists: [], nullable: true } as const;
 
-/** A column whose pages may be blocks. */
+/** A column whose pages can become blocks. */
 export class PageColumn {
   readonly #column: number;
   readonly #size: number;
@@ -91,7 +91,7 @@ export class PageColumn {
     this.#size = size;
   }
 
-  /** Undefined for a column whose values Parquet has in another form than numpy. */
+  /** Undefined for a column whose values Parquet stores in another form than numpy. */
   static of(
     scan: ParquetScan,
     file: { readonly store: ReadableStore; readonly key: string },
@@ -112,14 +112,14 @@ export class PageColumn {
     return new PageColumn(scan, file, { column: index, size: width, isNullable });
   }
 
-  /** Rows after which chunks may end, as the first row group tells; undefined if its pages are not blocks. */
+  /** Rows after which chunks may end, from the first row group; undefined if its pages cannot be blocks. */
   async period(): Promise<{ readonly rows: number; readonly page: number } | undefined> {
     const pages = await this.#pages(0);
     const [first] = pages;
     if (first === undefined) return undefined;
     const short = pages.findIndex(({ rows }) => rows !== first.rows);
     const many = Math.max(1, Math.floor(CHUNK_BYTES / this.#size / first.rows));
-    // The last page of a row group may be short however chunks are cut.
+    // The last page of a row group may be short, however chunks are cut.
     if (short < 0 || short === pages.length - 1) return { rows: many * first.rows, page: first.rows };
     const last = at(pages, short);
     // A shorter page ends a chunk; a longer one belongs to the next.
@@ -127,7 +127,7 @@ export class PageColumn {
     return { rows, page: rows };
   }
 
-  /** The chunk of rows `[first, end)`; undefined if it cannot be made of pages. @throws the codes of damaged chunks */
+  /** The chunk of rows `[first, end)`; undefined if it cannot be built from pages. @throws the codes of damaged chunks */
   async chunk(first: number, end: number): Promise<MadeChunk | undefined> {
     const { row_groups: groups } = this.#scan.metadata;
     const index = this.#scan.ranges.findIndex(({ rowStart, rowEnd }) => first >= rowStart && end <= rowEnd);
@@ -149,7 +149,7 @@ export class PageColumn {
     try {
       return this.#chunkOf(pages, codec, nbytes, blocksize);
     } catch (error) {
-      // A stream may refer to the levels that it had before its values.
+      // A stream may refer to the removed levels before its values.
       if (this.#isNullable && isSuperchunkError(error, "BAD_CHUNK")) return undefined;
       throw error;
     }
@@ -165,7 +165,7 @@ export class PageColumn {
     for (const { rows, body } of pages) {
       if (body === undefined) return undefined;
       const length = rows * this.#size;
-      // A stream that is as long as its block counts as stored.
+      // Blosc takes a stream as long as its block for a stored one.
       if (body.length < length) streams.push(body);
       else if (codec.name === "snappy") return undefined;
       else streams.push(decodeStreamSync(codec.name, body, length));
@@ -178,7 +178,7 @@ export class PageColumn {
     return { chunk: joinBytes([encodeHeader({ ...head, ctbytes: nbytes + HEADER_LENGTH }), items]), items };
   }
 
-  /** The pages of a row group; none where one of them is something else than values. */
+  /** The pages of a row group; none if one of them does not hold values. */
   async #pages(index: number): Promise<readonly ValuePage[]> {
     if (this.#group?.index === index) return this.#group.pages;
     const meta = metaOf(this.#scan.metadata.row_groups[index]?.columns[this.#column]);
@@ -217,7 +217,7 @@ export class PageColumn {
     return pages;
   }
 
-  /** The stream of a page's values, without what says that all of them are there. */
+  /** The stream of a page's values, without the levels. */
   #valuesOf(
     body: Uint8Array,
     { rows, decoded, levels, nulls }: StoredPage,
@@ -232,7 +232,7 @@ export class PageColumn {
   }
 }
 
-/** The row lengths at which the chunks of all columns may be cut, so that most of them can be made; undefined for none. */
+/** The number of rows for the chunks of all columns that lets most of them be built from pages; undefined if there is none. */
 export async function chunkRowsOf(columns: readonly PageColumn[]): Promise<number | undefined> {
   const periods = (await Promise.all(columns.map((column) => column.period()))).filter(
     (period) => period !== undefined,

@@ -1,4 +1,4 @@
-/** Parquet files as tables, through hyparquet: columns of values, and lists of one length. Nested groups have no place in a column. */
+/** Parquet files as tables, read with hyparquet: columns of values, and lists of fixed length. Nested groups are not supported. */
 import { type ParquetScan, parquetSchema, type SchemaElement, type SchemaTree } from "hyparquet";
 import { SuperchunkError } from "../errors.ts";
 import { parseDType } from "../format/dtype.ts";
@@ -28,7 +28,7 @@ import {
 /** Rows that are read at a time. */
 const ROWS = 65_536;
 
-/** A column: its type, but for lengths that only its values tell. */
+/** A column and its type, without lengths that depend on the values. */
 interface FoundColumn {
   readonly name: string;
   readonly dtype: FoundType;
@@ -127,7 +127,7 @@ function* steps(
     for (let first = rowStart; first < rowEnd; first += ROWS) yield [first, Math.min(rowEnd, first + ROWS)];
 }
 
-/** Looks at the values where they tell a length: of strings the longest, of lists the only one. */
+/** Finds lengths from the values: the longest string, or the one length of lists. */
 async function measured(
   { name, dtype, isList }: FoundColumn,
   scan: ParquetScan,
@@ -216,7 +216,7 @@ function dtypeOf(element: SchemaElement, path: string): FoundType {
   }
 }
 
-/** The dtypes that this library notes in the files that it writes. */
+/** The dtypes that this library stores in the files that it writes. */
 function describedTypes(
   metadata: readonly { readonly key: string; readonly value?: string }[] | undefined,
   path: string,
@@ -234,7 +234,7 @@ function describedTypes(
   return types;
 }
 
-/** True if what was written is what is there: dates of zipline, for one, have become another type. */
+/** True if the stored dtype matches the column's type. zipline's dates, for example, have another type in Parquet. */
 function isSameKind({ kind }: DType, { dtype }: FoundColumn): boolean {
   if (dtype === "text") return kind === "bytes" || kind === "unicode";
   if (dtype === "binary") return kind === "bytes";

@@ -1,6 +1,6 @@
 /**
- * Tables in files of other formats, as rows of a struct: what `create` and `append` take. A format says what its columns are and gives
- * their values; here they become bytes. Must not know the formats. @see docs/parquet.md
+ * Tables in files of other formats, as rows of a struct, for `create` and `append`. A format module returns columns and values; this
+ * one converts them to bytes. Must not know the formats. @see docs/parquet.md
  */
 import { SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
@@ -9,10 +9,9 @@ import type { ReadableStore } from "../store/types.ts";
 import { putRow } from "../values/item-bytes.ts";
 import { elementsOf } from "../values/selection.ts";
 
-/** A dtype of structs. */
 export type StructType = DType & { readonly kind: "struct" };
 
-/** What a column of a file is, in numpy's words. */
+/** A column of a file, with its numpy type. */
 export interface TableColumn {
   readonly name: string;
   readonly dtype: DType;
@@ -20,7 +19,7 @@ export interface TableColumn {
   readonly shape: readonly number[];
 }
 
-/** Values of some rows, column by column; null and undefined if there is none. */
+/** Values of some rows, column by column; null or undefined for a missing value. */
 export interface TableRows {
   readonly length: number;
   readonly columns: readonly ArrayLike<unknown>[];
@@ -35,13 +34,13 @@ export interface TableFile {
   readonly rows: number;
   /** Notes on the types that were found. */
   readonly notes?: readonly string[];
-  /** Chunks of Blosc that are made of the file's own streams; undefined if it has none for these columns. */
+  /** Blosc chunks built from the file's own streams; undefined if there are none for these columns. */
   openChunks?(names: readonly string[]): Promise<TableChunks | undefined>;
-  /** The rows in order, of the columns with these names in their order, which alone are decoded; as often as they are asked for. */
+  /** Yields the rows in order, with the named columns in the given order. Only these are decoded. May be called repeatedly. */
   read(names: readonly string[], signal: AbortSignal | undefined): AsyncIterable<TableRows>;
 }
 
-/** Chunks of the columns of a file, which need not be compressed. */
+/** Chunks of a file's columns that need no compression. */
 export interface TableChunks {
   /** Rows of a chunk. */
   readonly rows: number;
@@ -54,17 +53,17 @@ export interface TableChunks {
   close(): Promise<void>;
 }
 
-/** Opens a store for one reading, after which it is closed, and says where in it the file is. */
+/** Opens a store for one reading, after which it is closed, and returns the path of the file in it. */
 export type OpenFile = () => Promise<{ readonly store: ReadableStore; readonly path: string }>;
 
 /** Options of opening a table. */
 export interface TableOptions {
-  /** What the columns are to become, where that is known: text is read for it, and other types need not be found. */
+  /** Types for the columns, if they are known: text is parsed for them, and other columns need no type. */
   readonly as?: StructType | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The struct of a table's rows, its fields side by side. */
+/** The struct of a table's rows. */
 export function structOf(columns: readonly TableColumn[]): StructType {
   let offset = 0;
   const fields = columns.map(({ name, dtype, shape }): Field => {
@@ -75,12 +74,12 @@ export function structOf(columns: readonly TableColumn[]): StructType {
   return { kind: "struct", itemSize: offset, byteOrder: "none", fields };
 }
 
-/** Takes chunks, and gives them to who asks for their items to be encoded. */
+/** Takes chunks, and returns them when encoding of their items is requested. */
 export interface ChunkTaker {
   offer(items: Uint8Array, chunk: Uint8Array): void;
 }
 
-/** The same rows; before each piece of them `taker` gets the chunks of the file that begin in it. */
+/** Yields the same rows. Before each piece, `taker` gets the file's chunks that begin in it. */
 export async function* offering(
   pieces: AsyncIterable<Uint8Array>,
   table: TableFile,
@@ -110,10 +109,10 @@ export async function* offering(
 }
 
 /**
- * The rows of a table as items of a struct whose fields are its columns, by their names.
+ * Yields the rows of a table as items of a struct. Columns are matched to fields by name.
  *
- * @throws BAD_ARGUMENT for a value that its field does not have, and for a null if the field has none; NOT_FOUND for a column that
- * is not there
+ * @throws BAD_ARGUMENT for a value that its field cannot hold, and for a null if the field has none; NOT_FOUND for a missing
+ * column
  */
 export async function* packedRows(
   table: TableFile,
@@ -142,7 +141,7 @@ export async function* packedRows(
   }
 }
 
-/** One of the columns. Throws `NOT_FOUND`. */
+/** The column with a name. Throws `NOT_FOUND`. */
 export function columnNamed(
   { columns, path }: Pick<TableFile, "columns" | "path">,
   name: string,
@@ -156,7 +155,7 @@ export function columnNamed(
   });
 }
 
-/** Nanoseconds of the units in which times are turned into others. */
+/** Nanoseconds of the units between which times are converted. */
 const NANOSECONDS: Partial<Record<TimeUnit, bigint>> = {
   W: 604_800_000_000_000n,
   D: 86_400_000_000_000n,
@@ -169,9 +168,9 @@ const NANOSECONDS: Partial<Record<TimeUnit, bigint>> = {
 };
 
 /**
- * How a count of the file becomes one of the field, where their units differ; undefined if values go over as they are.
+ * The conversion of a file's values to a field with another unit; undefined if values are used unchanged.
  *
- * @throws BAD_ARGUMENT if one is a time and the other is not, and where rows have other dimensions
+ * @throws BAD_ARGUMENT if only one of the two is a time, or rows have other dimensions
  */
 function turnOf(column: TableColumn, field: Field, path: string): ((value: unknown) => unknown) | undefined {
   const [from, to] = [column.dtype, field.dtype];
@@ -227,7 +226,7 @@ function putValue(
   }
 }
 
-/** What stands for a null: NaN, NaT, the empty string. Others have none, and are refused. */
+/** The value for a null: NaN, NaT, the empty string. Other types have none, and nulls are refused. */
 function nothingOf({ dtype, shape }: Field): unknown {
   if (shape.length > 0) return null;
   if (dtype.kind === "float") return Number.NaN;
@@ -237,52 +236,48 @@ function nothingOf({ dtype, shape }: Field): unknown {
 
 const TEXT = new TextDecoder();
 
-/** The bytes of a string that a file has, or the string itself, as text. */
+/** Decodes bytes as text; other values are returned unchanged. */
 export function textOf(value: unknown): unknown {
   return value instanceof Uint8Array ? TEXT.decode(value) : value;
 }
 
-/** What a column of a file is: a dtype; or strings, or bytes, whose longest one tells it. */
+/** The type of a file's column: a dtype; or text or bytes, whose length depends on the longest value. */
 export type FoundType = DType | "text" | "binary";
 
-/** Characters, or bytes, of a value. */
+/** Number of characters or bytes of a value. */
 export function textLength(value: unknown): number {
   if (typeof value === "string") return [...value].length;
   return value instanceof Uint8Array ? value.length : 0;
 }
 
-/** The dtype for what was found, where strings have at most so many characters or bytes. */
+/** The dtype of a column whose longest string has `longest` characters or bytes. */
 export function sizedType(found: FoundType, longest: number): DType {
   const length = Math.max(1, longest);
   if (found === "text") return { kind: "unicode", itemSize: 4 * length, byteOrder: "little" };
   return found === "binary" ? { kind: "bytes", itemSize: length, byteOrder: "none" } : found;
 }
 
-/** The strings that a column is to become, where that is known, so that its longest value need not be looked for. */
+/** The string type that a column will become, if it is known, so that its longest value need not be found. */
 export function knownText(as: TableOptions["as"], name: string): DType | undefined {
   const field = as?.fields.find((each) => each.name === name);
   const isText = field?.dtype.kind === "bytes" || field?.dtype.kind === "unicode";
   return isText && field.shape.length === 0 ? field.dtype : undefined;
 }
 
-/** True for a column that is to be read. */
 export function isWanted(as: TableOptions["as"], name: string): boolean {
   return as === undefined || as.fields.some((field) => field.name === name);
 }
 
-/** A number of numpy. */
 export function numberOf(kind: "int" | "uint" | "float", itemSize: number): DType {
   return { kind, itemSize, byteOrder: itemSize === 1 ? "none" : "little" };
 }
 
-/** A date or a time span of numpy. */
 export function timeOf(kind: "datetime" | "timedelta", unit: TimeUnit): DType {
   return { kind, itemSize: 8, byteOrder: "little", unit, scale: 1 };
 }
 
 export const BOOL: DType = { kind: "bool", itemSize: 1, byteOrder: "none" };
 
-/** The error for a column that has no counterpart. */
 export function noCounterpart(name: string, what: string, path: string): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",

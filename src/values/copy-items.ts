@@ -2,12 +2,12 @@ import type { ByteOrder, DType, Field } from "../format/types.ts";
 import { fieldSize, swapBytes } from "./values.ts";
 
 /**
- * Copies items between strided layouts: the one place where values of chunks move into results and back.
+ * Copies items between strided layouts: the only place where values of chunks move into results and back.
  *
- * Pure. A transposed array is only another order of strides, so that nothing is ever transposed in memory.
+ * Pure. A transposed array only has its strides in another order, so nothing is ever transposed in memory.
  */
 
-/** Items of an n-dimensional array in a buffer. `offset` and `strides` in items, one stride for each dimension. */
+/** Items of an n-dimensional array in a buffer. `offset` and `strides` are in items, one stride for each dimension. */
 export interface ItemView {
   readonly bytes: Uint8Array;
   readonly offset: number;
@@ -68,7 +68,7 @@ export function repeatItem(item: Uint8Array, bytes: Uint8Array): Uint8Array {
   return bytes;
 }
 
-/** Dimensions of one item go; neighbours that are one run in both layouts become one dimension. */
+/** Drops dimensions of one item, and merges adjacent dimensions that are one run in both layouts. */
 function mergeAxes(from: readonly number[], to: readonly number[], counts: readonly number[]): Axis[] {
   const axes = counts
     .map((count, d): Axis => ({ count, from: from[d] as number, to: to[d] as number }))
@@ -86,7 +86,7 @@ function mergeAxes(from: readonly number[], to: readonly number[], counts: reado
 
 type RunCopier = (source: number, target: number, axis: Axis) => void;
 
-/** Copies strided runs in words where size and alignment allow. Words are integers: NaN payloads stay as they are. */
+/** Copies strided runs as words if size and alignment allow it. Words are integers, so NaN payloads are kept. */
 function laneCopier(from: Uint8Array, to: Uint8Array, itemSize: number): RunCopier {
   const width = itemSize % 4 === 0 ? 4 : itemSize % 2 === 0 ? 2 : 1;
   const aligned = from.byteOffset % width === 0 && to.byteOffset % width === 0;
@@ -116,7 +116,7 @@ function lanesOf(bytes: Uint8Array, width: number): Uint8Array | Uint16Array | U
   return bytes;
 }
 
-// Turns items round between byte orders. Knows dtypes; must not know chunks.
+// Converts items between byte orders. Knows dtypes; must not know chunks.
 
 interface Lane {
   readonly at: number;
@@ -124,7 +124,7 @@ interface Lane {
   readonly length: number;
 }
 
-/** Reverses the bytes of every number of every item in place: a little-endian item becomes a big-endian one and back. */
+/** Reverses the bytes of every number of every item in place, which converts between little-endian and big-endian. */
 export function swapItems(bytes: Uint8Array, dtype: DType): Uint8Array {
   if (dtype.kind !== "struct") {
     swapBytes(bytes, widthOf(dtype));
@@ -139,7 +139,7 @@ export function swapItems(bytes: Uint8Array, dtype: DType): Uint8Array {
   return bytes;
 }
 
-/** Bytes of a number; 1 where the order means nothing. */
+/** Bytes of a number; 1 if the type has no byte order. */
 function widthOf(dtype: DType): number {
   if (dtype.kind === "struct" || dtype.byteOrder === "none") return 1;
   if (dtype.kind === "complex") return dtype.itemSize / 2;
@@ -159,20 +159,20 @@ function lanesOfItem(dtype: DType, base: number): Lane[] {
   });
 }
 
-// Items whose bytes must change on the way to Zarr: big-endian complex numbers, structs with padding or with
-// fields of both byte orders. Whole items in, whole items out. Must not know chunks or codecs.
+// Items whose bytes must change for Zarr: big-endian complex numbers, structs with padding or with fields of both byte
+// orders. Works on whole items. Must not know chunks or codecs.
 
 /** A change of every item. */
 export interface ItemTransform {
-  /** Why chunks cannot be copied, in words. */
+  /** Why chunks cannot be copied, as text. */
   readonly reason: string;
-  /** The dtype of the items that come out. */
+  /** The dtype of the transformed items. */
   readonly target: DType;
-  /** Transforms whole items; the result is fresh. */
+  /** Transforms whole items; returns a new array. */
   apply(items: Uint8Array): Uint8Array;
 }
 
-/** Bytes of an item that are copied together, reversed where they change byte order. */
+/** Bytes of an item that are copied together, reversed if they change byte order. */
 interface Run {
   readonly from: number;
   readonly to: number;
@@ -180,7 +180,7 @@ interface Run {
   readonly reverse: boolean;
 }
 
-/** Big-endian complex numbers as little-endian ones. */
+/** Converts big-endian complex numbers to little-endian ones. */
 export function swapParts(dtype: DType & { kind: "complex" }): ItemTransform {
   const half = dtype.itemSize / 2;
   const runs = [0, half].map((at): Run => ({ from: at, to: at, length: half, reverse: true }));
@@ -191,7 +191,7 @@ export function swapParts(dtype: DType & { kind: "complex" }): ItemTransform {
   };
 }
 
-/** A struct without padding; its fields little-endian where `toLittle`. */
+/** Removes the padding of a struct; with `toLittle`, also makes its fields little-endian. */
 export function packFields(
   dtype: DType & { kind: "struct" },
   toLittle: boolean,

@@ -1,12 +1,12 @@
-/** Values as stored items: the way back of `values.ts`. Knows dtypes; must not know arrays. @see FORMAT.md [FD] */
+/** Converts values to stored items: the reverse of `values.ts`. Knows dtypes; must not know arrays. @see FORMAT.md [FD] */
 import { SuperchunkError } from "../errors.ts";
 import type { DType, Field, JsonValue, TimeUnit } from "../format/types.ts";
 import { fieldSize } from "./values.ts";
 
-/** NaT, the count that numpy uses for "no date". */
+/** NaT, numpy's count for "no date". */
 const NOT_A_TIME = -(2n ** 63n);
 
-/** Writes one value as an item of the dtype, at `at`. Throws `BAD_ARGUMENT` for a value that the dtype does not have. */
+/** Writes one value as an item of the dtype, at `at`. Throws `BAD_ARGUMENT` for a value that the dtype cannot hold. */
 export function putItem(view: DataView, at: number, dtype: DType, value: unknown): void {
   const little = !("byteOrder" in dtype) || dtype.byteOrder !== "big";
   switch (dtype.kind) {
@@ -50,14 +50,14 @@ export function putItem(view: DataView, at: number, dtype: DType, value: unknown
 /** How times are stored. */
 const TIME_COUNT = { kind: "int", itemSize: 8 };
 
-/** The count of a time: text of ISO 8601 and `Date` are dates, and no lengths of time. */
+/** The count of a time. ISO 8601 text and `Date` are accepted for dates, but not for time spans. */
 function countOf(dtype: Extract<DType, { kind: "datetime" | "timedelta" }>, value: unknown): unknown {
   if (value === "NaT" || value === null) return NOT_A_TIME;
   const isDate = dtype.kind === "datetime" && (typeof value === "string" || value instanceof Date);
   return isDate ? dateCount(dtype, value) : value;
 }
 
-/** One item as bytes; a default value as stored in metadata, or nothing for zeros. Throws `BAD_ARGUMENT`. */
+/** One item as bytes. `value` is a default value as stored in metadata; nothing means zeros. Throws `BAD_ARGUMENT`. */
 export function encodeItem(dtype: DType, value: unknown): Uint8Array {
   const bytes = new Uint8Array(dtype.itemSize);
   if (value === null || value === undefined) {
@@ -107,13 +107,13 @@ function putInteger(
   else view.setUint8(at, Number(big) & 0xff);
 }
 
-/** What is as large as this or larger is rounded to infinity. */
+/** Values of at least this size round to infinity. */
 const LARGEST_SINGLE = 2 ** 128 - 2 ** 103;
 const LARGEST_HALF = 65520;
 
 function putFloat(view: DataView, at: number, size: number, little: boolean, value: unknown): void {
   const number = numberOf(value);
-  // Infinity is a value of its own, and not what a number becomes that is too large.
+  // Infinity is allowed as a value, but a finite number must not become infinity.
   const largest = size === 4 ? LARGEST_SINGLE : size === 2 ? LARGEST_HALF : Number.POSITIVE_INFINITY;
   if (Math.abs(number) >= largest && Number.isFinite(number))
     throw unfit(value, `a number that a float of ${size} bytes has, below ${largest} in size`);
@@ -130,7 +130,7 @@ function putFloat(view: DataView, at: number, size: number, little: boolean, val
     );
 }
 
-/** A number, or one of the names that JSON gives to those that it does not have; of large integers the nearest. */
+/** A number from a number, a large integer (the nearest one), or JSON's name for NaN or an infinity. */
 function numberOf(value: unknown): number {
   if (typeof value === "number") return value;
   if (typeof value === "bigint") return Number(value);
@@ -149,7 +149,7 @@ function halfBits(value: number): number {
   if (Number.isNaN(value)) return sign | 0x7e00;
   const size = Math.abs(value);
   if (size >= 65520) return sign | 0x7c00;
-  // Steps of a half: 2^-24 below 2^-14, then 2^-10 of the power of two below.
+  // Steps of a float16: 2^-24 below 2^-14, then 2^-10 of the next lower power of two.
   const exponent = Math.max(-14, Math.floor(Math.log2(size)));
   const power = size > 0 && 2 ** (exponent + 1) <= size ? exponent + 1 : exponent;
   const step = 2 ** (Math.max(-14, power) - 10);
@@ -185,7 +185,7 @@ function putBytes(view: DataView, at: number, size: number, value: unknown): voi
   target.set(source);
 }
 
-/** What follows the last character of a text. */
+/** Value of the padding after a text. */
 const PADDING = 0;
 
 function putText(view: DataView, at: number, size: number, little: boolean, value: unknown): void {
@@ -218,7 +218,7 @@ function wrongField(field: string, summary: string): SuperchunkError {
   return new SuperchunkError("BAD_ARGUMENT", summary, { field });
 }
 
-/** One value, or the default, in all places of a sub-array, as numpy spreads it. */
+/** Writes one value, or the default, to all places of a sub-array, as numpy broadcasts it. */
 function putSame(view: DataView, at: number, field: Field, value: unknown): void {
   const item = encodeItem(field.dtype, value);
   const target = new Uint8Array(view.buffer, view.byteOffset + at, fieldSize(field));
@@ -248,7 +248,7 @@ function unfit(value: unknown, expected: string): SuperchunkError {
   );
 }
 
-// Dates as a caller gives them: ISO 8601 and `Date` become the count that is stored.
+// Converts a caller's dates (ISO 8601 and `Date`) to the stored count.
 
 /** Attoseconds of a unit; years and months have no fixed number of them. */
 const ATTOSECONDS: Partial<Record<TimeUnit, bigint>> = {
@@ -280,7 +280,7 @@ export function storedTimes(dtype: DType, value: JsonValue): JsonValue {
   return typeof value === "string" && value !== "NaT" ? dateCount(dtype, value) : value;
 }
 
-/** The count of a date: text of ISO 8601, or a `Date`. Throws `BAD_ARGUMENT` for what is not a date of the dtype's unit. */
+/** The count of a date: ISO 8601 text or a `Date`. Throws `BAD_ARGUMENT` for what is not a date of the dtype's unit. */
 function dateCount(
   { unit, scale }: Extract<DType, { kind: "datetime" | "timedelta" }>,
   value: string | Date,
@@ -297,7 +297,7 @@ function dateCount(
   );
 }
 
-/** The count of a date, UTC; undefined for what is none, or lies between two counts. */
+/** The count of a UTC date; undefined for text that is not a date, or falls between two counts. */
 export function parseDate(text: string, unit: TimeUnit, scale: bigint): bigint | undefined {
   const groups = ISO.exec(text)?.groups;
   if (groups === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** What a selection of an n-dimensional array touches: pure arithmetic on shapes, strides and byte offsets. */
+/** Resolves a selection of an n-dimensional array: pure arithmetic on shapes, strides and byte offsets. */
 
 import { SuperchunkError } from "../errors.ts";
 import type {
@@ -36,7 +36,7 @@ export interface Extent {
   readonly start: number;
   readonly count: number;
   readonly step: number;
-  /** The entry was an integer: the result drops the dimension. */
+  /** True if the entry was an integer: the result drops the dimension. */
   readonly dropped: boolean;
 }
 
@@ -84,7 +84,7 @@ function resolveEntry(entry: number | Slice | null, length: number, dimension: n
     }
     return { start: index, count: 1, step: 1, dropped: true };
   }
-  // Anything else would be taken for a slice without bounds, which is all.
+  // Anything else would be taken for a slice without bounds, which means all.
   if (typeof entry !== "object" || Array.isArray(entry))
     throw badSelection(
       entry,
@@ -144,7 +144,7 @@ export function elementsOf(shape: readonly number[]): number {
   return shape.reduce((product, n) => product * n, 1);
 }
 
-/** Contiguous runs of a selection: `count` of them, each from `source` to `target`, `length` elements. */
+/** Contiguous runs of a selection: `count` runs of `length` elements, each from `source` to `target`. */
 export interface RunBatch {
   readonly source: Float64Array;
   readonly target: Float64Array;
@@ -156,8 +156,8 @@ export interface RunBatch {
 const BATCH = 4096;
 
 /**
- * The contiguous runs of a selection of a C-ordered array, in ascending order of both source and target, in batches
- * (one object, filled again each time). Trailing dimensions that are selected whole are joined into one run.
+ * The contiguous runs of a selection of a C-ordered array, in ascending order of source and target, in batches (one object,
+ * refilled for each). Trailing dimensions that are selected whole are joined to one run.
  */
 export function* runsOf(extents: readonly Extent[], shape: readonly number[]): Generator<RunBatch> {
   if (extents.some((extent) => extent.count === 0)) return;
@@ -244,7 +244,7 @@ interface Values<Data extends TypedValues, One extends Scalar> {
   readonly scalar: One;
 }
 
-/** By the names of Zarr; a float16 is read as float32, which has each of its values. */
+/** By Zarr's names. float16 is read as float32, which can hold all its values. */
 interface ValuesByName {
   readonly bool: Values<BoolArray, boolean>;
   readonly int8: Values<Int8Array, number>;
@@ -262,7 +262,7 @@ interface ValuesByName {
   readonly complex128: Values<ComplexArray, readonly [number, number]>;
 }
 
-/** The codes of numpy, without the byte order. */
+/** numpy's codes, without the byte order. */
 interface NamesByCode {
   readonly b1: "bool";
   readonly i1: "int8";
@@ -311,7 +311,7 @@ export interface ArraySlice<Types extends ValueTypes = ValueTypes> {
   readonly stride: readonly number[];
 }
 
-/** True if an entry is a slice or null, whatever the values of the others are. */
+/** True if an entry is a slice or null, whatever the other entries are. */
 type KeepsDimension<Entries extends readonly unknown[]> = true extends {
   [I in keyof Entries]: [Extract<Entries[I], number>] extends [never] ? true : false;
 }[number]
@@ -337,15 +337,15 @@ export type Selected<Entries, Types extends ValueTypes = ValueTypes> = Entries e
           : ArraySlice<Types> | Types["scalar"]
   : ArraySlice<Types>;
 
-/** What `get` returns of the values of a selection: one of them where every dimension is dropped. */
+/** The result of `get` for a selection: a scalar if every dimension is dropped. */
 export function selectedOf<S>(data: TypedValues, extents: readonly Extent[]): Selected<S> {
   const shape = extents.filter((extent) => !extent.dropped).map((extent) => extent.count);
   const isScalar = shape.length === 0 && extents.length > 0;
-  // The entries of S are those that the extents were made from.
+  // S describes the entries that the extents were made from.
   return (isScalar ? firstOf(data) : { data, shape, stride: stridesOf(shape) }) as Selected<S>;
 }
 
-/** The first of some values, which must have one. */
+/** The first value. There must be one. */
 export function firstOf(data: TypedValues): Scalar {
   const first = "get" in data ? data.get(0) : data[0];
   if (first === undefined) throw new RangeError("a selection of one value has none");

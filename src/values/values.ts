@@ -1,8 +1,8 @@
 /**
- * What JavaScript type the values of each dtype have, and how stored bytes become them.
+ * The JavaScript type of each dtype's values, and the conversion of stored bytes.
  *
- * Numbers are typed arrays in native byte order; what has no typed array gets a small container with `length`,
- * `get(i)` and iteration, over the bytes it was made from. @see FORMAT.md [FD]
+ * Numbers are typed arrays in native byte order. Types without a typed array get a small container with `length`, `get(i)`
+ * and iteration over the bytes. @see FORMAT.md [FD]
  */
 import { IS_LITTLE_ENDIAN } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
@@ -183,7 +183,7 @@ export class StructArray extends Container<StructValue> {
   }
 }
 
-/** Bytes of a field in its item, sub-array included. */
+/** Bytes of a field in its item, including the sub-array. */
 export function fieldSize(field: Field): number {
   return field.shape.reduce((product, n) => product * n, field.dtype.itemSize);
 }
@@ -193,7 +193,7 @@ function fieldValue(item: Uint8Array, field: Field): unknown {
   return nest([...toValues(bytes, field.dtype)], field.shape);
 }
 
-/** A flat list as nested lists of the given shape; the value itself where the shape is empty. */
+/** A flat list as nested lists of the given shape; the value itself if the shape is empty. */
 export function nest(flat: readonly unknown[], shape: readonly number[]): unknown {
   if (shape.length === 0) return flat[0];
   const [first = 0, ...rest] = shape;
@@ -202,8 +202,8 @@ export function nest(flat: readonly unknown[], shape: readonly number[]): unknow
 }
 
 /**
- * Values of stored items. Takes over `bytes`: what it returns is a view of them where their alignment allows,
- * and they are turned to native byte order in place. Throws `UNSUPPORTED` for Python objects and long doubles.
+ * Values of stored items. Takes over `bytes`: the result is a view of them if their alignment allows it, and they are
+ * converted to native byte order in place. Throws `UNSUPPORTED` for Python objects and long doubles.
  */
 export function toValues(bytes: Uint8Array, dtype: DType, length?: number): TypedValues {
   const little = !("byteOrder" in dtype) || dtype.byteOrder !== "big";
@@ -235,14 +235,14 @@ export function toValues(bytes: Uint8Array, dtype: DType, length?: number): Type
   }
 }
 
-/** Refuses dtypes whose values this library does not make. Throws `UNSUPPORTED`. */
+/** Refuses dtypes whose values this library cannot read. Throws `UNSUPPORTED`. */
 export function assertReadable(dtype: DType, path: string): void {
   const message = whyUnreadable(dtype);
   if (message !== undefined)
     throw new SuperchunkError("UNSUPPORTED", message, { path, field: "dtype", found: dtype.kind });
 }
 
-/** Why data of this dtype is not read, or undefined if it is. */
+/** Why this dtype cannot be read; undefined if it can. */
 export function whyUnreadable(dtype: DType): string | undefined {
   if (dtype.kind === "object") {
     return "dtype object holds Python pickles, which can run code when they are read; superchunk never reads them. Convert the column with the program that wrote it";
@@ -318,7 +318,7 @@ function numbers(bytes: Uint8Array, kind: "int" | "uint" | "float", size: number
   }
 }
 
-/** float16 as float32: exact. */
+/** Converts float16 to float32, exactly. */
 function widenHalf(halves: Uint16Array): Float32Array {
   const bits = new Uint32Array(halves.length);
   for (let i = 0; i < halves.length; i++) {

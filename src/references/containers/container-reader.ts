@@ -1,5 +1,5 @@
 /**
- * Reads what references point to, from containers that the caller has allowed, with the guards enforced.
+ * Reads the objects of references, from containers that the caller has allowed, and enforces their guards.
  *
  * Must not know the forms of references.
  */
@@ -25,7 +25,7 @@ export interface ContainerCredentials {
   readonly sessionToken?: string;
 }
 
-/** How the store of a container is reached. */
+/** Options of opening a container's store. */
 export interface ContainerOptions {
   /** Redirects of a web server to follow; default `same-origin`. */
   readonly redirects?: Redirects | undefined;
@@ -38,11 +38,11 @@ export type OpenContainer = (
   options?: ContainerOptions,
 ) => ReadableStore | Promise<ReadableStore>;
 
-/** Who may read what. */
+/** Which containers may be read, and how. */
 export interface ReaderOptions extends ContainerOptions {
   /** Names of the containers that may be read. */
   readonly authorized: ReadonlySet<string>;
-  /** By the name that containers call them. */
+  /** By the name that containers use for them. */
   readonly credentials?: Readonly<Record<string, ContainerCredentials>> | undefined;
   readonly openContainer: OpenContainer;
 }
@@ -58,8 +58,8 @@ export class ContainerReader {
   }
 
   /**
-   * The bytes of a reference. Throws `UNSAFE_PATH` outside of all containers and for one that is not authorised,
-   * `STALE` for an object that has changed, `NOT_FOUND`, `TRUNCATED`.
+   * Reads the bytes of a reference. Throws `UNSAFE_PATH` if it is outside of all containers or its container is not
+   * authorised, `STALE` for an object that has changed, `NOT_FOUND`, `TRUNCATED`.
    */
   async read(reference: StoredReference, options: StoreOptions = {}): Promise<Uint8Array> {
     const { location, offset, length, guard } = reference;
@@ -141,7 +141,7 @@ export class ContainerReader {
   }
 }
 
-/** Who may use the places of arrays. */
+/** Access to the places of arrays. */
 export interface PlaceAccess extends ContainerOptions {
   readonly containers?: Iterable<Container> | undefined;
   readonly allow?: readonly string[] | undefined;
@@ -150,8 +150,8 @@ export interface PlaceAccess extends ContainerOptions {
 }
 
 /**
- * Opens the places of arrays that lie in a container which is given, or below an address of `allow`, each once. An address of S3 in `allow` may
- * have settings (`?endpoint=`, `region=`, `anonymous=`), and is reached with what the AWS tools find.
+ * Opens places of arrays in one of the given containers, or below an address of `allow`, each once. An S3 address in `allow` may have
+ * settings (`?endpoint=`, `region=`, `anonymous=`), and uses the credentials that the AWS tools find.
  */
 export function placeOpener({
   containers: given = [],
@@ -182,7 +182,7 @@ export function placeOpener({
   };
 }
 
-/** The container of an address. Its settings are not kept with an archive: whoever opens it gives them. */
+/** The container of an address. Its settings are not stored with an archive: the reader passes them. */
 function addressed(address: string, name: string): Container {
   const [place = "", query = ""] = address.split("?");
   const prefix = place.endsWith("/") ? place : `${place}/`;
@@ -200,7 +200,7 @@ function addressed(address: string, name: string): Container {
   };
 }
 
-/** Opens containers that are read over HTTP: web servers, and public buckets through their web addresses. */
+/** Opens containers over HTTP: web servers, and public buckets through their web addresses. */
 export function openWebContainer(
   container: Container,
   credentials: ContainerCredentials | undefined,
@@ -229,10 +229,10 @@ export function openWebContainer(
   });
 }
 
-/** A bucket or a region that can be a part of a host's name, and of nothing else. */
+/** Matches a bucket or a region that can only be part of a host name. */
 const HOST_PART = /^[a-z0-9][a-z0-9._-]*$/i;
 
-/** The web address of what a container's locations begin with. Throws `BAD_ARGUMENT` for a bucket or region that is not a name. */
+/** The web address of the start of a container's locations. Throws `BAD_ARGUMENT` for an invalid bucket or region name. */
 export function webAddress({ name, prefix, location, store, region, endpoint }: Container): string {
   const place = location ?? prefix;
   if (store === "http") return place;
@@ -243,7 +243,7 @@ export function webAddress({ name, prefix, location, store, region, endpoint }: 
     ["prefix", bucket],
     ["region", region ?? "us-east-1"],
   ] as const) {
-    // Of Azure the name of a container may stand before the account's.
+    // In Azure addresses, the container's name may precede the account's.
     if (HOST_PART.test(store === "azure" ? part.replace("@", "") : part)) continue;
     throw new SuperchunkError(
       "BAD_ARGUMENT",
@@ -263,10 +263,10 @@ export function webAddress({ name, prefix, location, store, region, endpoint }: 
   );
 }
 
-/** Key of a location in its container's store. Locations on the web are encoded, keys are not. */
+/** Key of a location in its container's store. Web locations are URL-encoded, keys are not. */
 function keyIn({ prefix }: Container, location: string): string {
   const rest = location.slice(prefix.length);
-  // The location tells, and not where the objects have been moved since.
+  // Decided by the prefix of the location, even if the objects have moved.
   if (!/^https?:/.test(prefix)) return rest;
   try {
     return decodeURIComponent(rest);

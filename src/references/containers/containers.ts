@@ -1,8 +1,8 @@
 /**
- * Virtual chunk containers: where the objects that references point into lie, and who may read them.
+ * Virtual chunk containers: the places that references point into, and the names of their credentials.
  *
- * A reference's location belongs to the container with the longest prefix. Credentials are named here and never
- * kept. Must not know stores or the forms of references. @see FORMAT.md [FV-04]
+ * A location belongs to the container with the longest matching prefix. Credentials are only named here, never stored. Must
+ * not know stores or the forms of references. @see FORMAT.md [FV-04]
  */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";
@@ -58,12 +58,11 @@ const MEMBERS: readonly (keyof Container)[] = [
   "credentials",
 ];
 
-/** Containers by name, and the search for the one of a location. */
 export class Containers implements Iterable<Container> {
-  /** What the references were written from. */
+  /** The archives that the references were written from. */
   sources: readonly ReferredSource[] = [];
   readonly #byName = new Map<string, Container>();
-  /** The longest prefix first. */
+  /** Longest prefix first. */
   #ordered: readonly Container[] = [];
   #last: Container | undefined;
 
@@ -71,7 +70,7 @@ export class Containers implements Iterable<Container> {
     for (const container of containers) this.add(container);
   }
 
-  /** Adds a container. Throws `BAD_ARGUMENT` for a prefix without its final `/`, a name or a prefix that is taken. */
+  /** Adds a container. Throws `BAD_ARGUMENT` for a prefix without its final `/`, or a name or prefix that exists already. */
   add(container: Container): void {
     const checked = checkContainer(container);
     const { name, prefix } = checked;
@@ -84,8 +83,8 @@ export class Containers implements Iterable<Container> {
   }
 
   /**
-   * Changes where a container's objects lie, or how they are read; `undefined` takes a member away. Throws `NOT_FOUND` for a
-   * name that is not there.
+   * Changes the place of a container's objects, or how they are read; `undefined` removes a member. Throws `NOT_FOUND` for an
+   * unknown name.
    */
   edit(name: string, changes: ContainerChanges): void {
     const members = Object.entries({ ...this.get(name), ...changes });
@@ -93,7 +92,7 @@ export class Containers implements Iterable<Container> {
     this.#put(checkContainer(Object.fromEntries(given) as unknown as Container));
   }
 
-  /** Removes a container that no reference needs. Throws `CONFLICT` if one of `locations` does, `NOT_FOUND`. */
+  /** Removes a container that no reference needs. Throws `CONFLICT` if one of `locations` needs it, `NOT_FOUND`. */
   remove(name: string, locations: Iterable<string>): void {
     const container = this.get(name);
     for (const location of locations) {
@@ -108,7 +107,7 @@ export class Containers implements Iterable<Container> {
     this.#order();
   }
 
-  /** The container of a name. Throws `NOT_FOUND`. */
+  /** Returns the container with a name. Throws `NOT_FOUND`. */
   get(name: string): Container {
     const found = this.#byName.get(name);
     if (found !== undefined) return found;
@@ -119,16 +118,16 @@ export class Containers implements Iterable<Container> {
     );
   }
 
-  /** The container with the longest prefix of a location, if there is one. */
+  /** Returns the container with the longest prefix of a location; undefined if there is none. */
   find(location: string): Container | undefined {
-    // References follow one another in the same container: but a longer prefix may still match.
+    // Consecutive references are mostly in the same container. With several containers, a longer prefix may still match.
     if (this.#last !== undefined && this.#ordered.length === 1 && location.startsWith(this.#last.prefix))
       return this.#last;
     this.#last = this.#ordered.find(({ prefix }) => location.startsWith(prefix));
     return this.#last;
   }
 
-  /** The same. Throws `UNSAFE_PATH` for a location outside of every container, and for one that leads out of its own. */
+  /** The same. Throws `UNSAFE_PATH` for a location outside of every container, or one with parts that lead elsewhere. */
   match(location: string): Container {
     checkLocation(location);
     const found = this.find(location);
@@ -157,7 +156,7 @@ export class Containers implements Iterable<Container> {
   }
 }
 
-/** The container that a prefix gets unless told otherwise: named after its scheme, anonymous but for local files. */
+/** The default container of a prefix: named after its scheme, and anonymous except for local files. */
 export function defaultContainer(prefix: string, name?: string): Container {
   const store = storeOf(prefix);
   return {
@@ -169,7 +168,7 @@ export function defaultContainer(prefix: string, name?: string): Container {
   };
 }
 
-/** Containers as the text of their file. @see FORMAT.md [FV-03] */
+/** Formats the containers file. @see FORMAT.md [FV-03] */
 export function formatContainers(
   containers: Iterable<Container>,
   sources: readonly ReferredSource[] = [],
@@ -187,7 +186,7 @@ export function formatContainers(
   return `${stringifyJson(document, { indent: 2 })}\n`;
 }
 
-/** Containers from the text of their file. Throws `BAD_FIELD` for what no such file holds, `UNSUPPORTED` for another version. */
+/** Parses the containers file. Throws `BAD_FIELD` for invalid content, `UNSUPPORTED` for another version. */
 export function parseContainers(text: string, path: string): Containers {
   const document = parseJson(text, path) as JsonObject | null;
   if (document?.["format"] !== "superchunk-containers")
@@ -246,7 +245,7 @@ function checkContainer(container: Container): Container {
       throw badContainer(name, field, "must name a host or a bucket", url);
   }
   if (container.endpoint !== undefined && !isServer(container.endpoint))
-    // What stands there may be a password.
+    // The endpoint may contain a password, so the message does not show it.
     throw badContainer(
       name,
       "endpoint",
@@ -271,7 +270,7 @@ function isServer(endpoint: string): boolean {
   return isHttp && url.username === "" && url.password === "" && url.search === "" && url.hash === "";
 }
 
-/** Kind of store of a prefix. Throws `UNSUPPORTED` for schemes that are not read. */
+/** Kind of store of a prefix. Throws `UNSUPPORTED` for other schemes. */
 export function storeOf(prefix: string): ContainerStore {
   const scheme = schemeOf(prefix);
   const store = SCHEMES[scheme];
@@ -291,14 +290,14 @@ function badFile(path: string, field: string, reason: string, found: unknown): S
   return new SuperchunkError("BAD_FIELD", `${field} ${reason}`, { path, field, found });
 }
 
-// Locations of objects as references spell them: URLs with a scheme, without parts that lead elsewhere.
+// Locations of objects in references: URLs with a scheme, without parts that lead elsewhere.
 //
-// A location of a local file is `file://` and its path as it is: readers (fsspec 2026, Icechunk 2) take the text
-// behind it for the path, and decode nothing. Must not know stores.
+// A location of a local file is `file://` and its path, not encoded: readers (fsspec 2026, Icechunk 2) take the text after
+// `file://` as the path without decoding. Must not know stores.
 
-/** The location of an object that a store describes as a path or a URL. Throws `UNSUPPORTED` for other descriptions. */
+/** The location of an object from a store's description, a path or a URL. Throws `UNSUPPORTED` for other descriptions. */
 export function toLocation(described: string): string {
-  // Stores name objects for people: what a URL cannot hold is written in its way.
+  // Stores describe objects for people: characters that a URL cannot hold are encoded.
   if (/^https?:/.test(described))
     return checkLocation(described.replace(/[^\x21-\x7e]|["<>\\^`{|}]/gu, encodeURIComponent));
   if (hasScheme(described)) return checkLocation(described);
@@ -311,10 +310,10 @@ export function toLocation(described: string): string {
   );
 }
 
-/** A name that needs no check and no escape, whatever kind of location it is a part of. */
+/** A name that needs neither a check nor an escape in any kind of location. */
 const PLAIN_NAME = /^[A-Za-z0-9_-][A-Za-z0-9_.-]*$/;
 
-/** {@link toLocation} for many objects, of which most lie in the folder of the one before. */
+/** {@link toLocation} for many objects, most of them in the same folder as the previous one. */
 export class Locations {
   #described = "";
   #folder: string | undefined;
@@ -333,7 +332,7 @@ export class Locations {
   }
 }
 
-/** The folder that all locations have in common, with its final `/`; undefined if there is none. */
+/** The common folder of all locations, with its final `/`; undefined if there is none. */
 export function commonFolder(locations: Iterable<string>): string | undefined {
   let common: string | undefined;
   for (const location of locations) {
@@ -341,7 +340,7 @@ export function commonFolder(locations: Iterable<string>): string | undefined {
     if (common === undefined) common = folder;
     while (!location.startsWith(common)) {
       const shorter: string = common.slice(0, common.lastIndexOf("/", common.length - 2) + 1);
-      // A scheme alone, or a scheme and two slashes, is not a folder.
+      // A scheme with or without two slashes is not a folder.
       if (shorter.length <= schemeOf(location).length + 3 && !shorter.startsWith("file:///"))
         return undefined;
       common = shorter;

@@ -1,7 +1,7 @@
 /**
- * Guards: what tells that an object is still the one whose chunks were found.
+ * Guards: what shows whether an object is still the one whose chunks were found.
  *
- * Knows what a store tells of an object; must not know references' forms.
+ * Knows what a store reports about an object; must not know references' forms.
  */
 import { SuperchunkError } from "../../errors.ts";
 import { deflateZlib } from "../../format/deflate.ts";
@@ -19,10 +19,10 @@ export interface Guard {
   readonly lastModified?: number;
 }
 
-/** Objects that are looked at again at a time. */
+/** Objects that are checked again at a time. */
 const AT_ONCE = 16;
 
-/** The guard of an object. Throws `UNSUPPORTED` if its store tells neither an ETag nor a time. */
+/** The guard of an object. Throws `UNSUPPORTED` if its store reports neither an ETag nor a time. */
 export function guardOf(info: ObjectInfo, path: string): Guard {
   if (info.etag === undefined && info.modified === undefined) {
     throw new SuperchunkError(
@@ -35,12 +35,12 @@ export function guardOf(info: ObjectInfo, path: string): Guard {
   return {
     size: info.size,
     ...(info.etag === undefined ? {} : { etag: info.etag }),
-    // Icechunk 2 keeps whole seconds: rounded down, an unchanged object would be refused.
+    // Icechunk 2 stores whole seconds. If they were rounded down, an unchanged object would be refused.
     ...(info.modified === undefined ? {} : { lastModified: Math.ceil(info.modified / 1000) }),
   };
 }
 
-/** Compares an object with its guard. Throws `STALE` if it was changed since. */
+/** Compares an object with its guard. Throws `STALE` if it has changed. */
 export function checkGuard(guard: Guard, info: ObjectInfo, path: string): void {
   const refuse = (field: string, expected: unknown, found: unknown): SuperchunkError =>
     new SuperchunkError(
@@ -56,7 +56,7 @@ export function checkGuard(guard: Guard, info: ObjectInfo, path: string): void {
   }
   if (guard.lastModified !== undefined && info.modified !== undefined) {
     const modified = info.modified / 1000;
-    // Earlier is another object too, a backup that was put back say; but some stores round down. [FV-06]
+    // An earlier time also means another object, such as a restored backup, but some stores round down. [FV-06]
     const isOther = modified > guard.lastModified || modified < guard.lastModified - 1;
     if (isOther) throw refuse("last-modified", guard.lastModified, modified);
     return;
@@ -68,12 +68,12 @@ export function checkGuard(guard: Guard, info: ObjectInfo, path: string): void {
   );
 }
 
-/** Numbers that are kept of an object: a hash of its version, its size and its time. */
+/** Numbers kept of an object: a hash of its version, its size and its time. */
 const SEEN = 3;
-/** Objects whose numbers lie together: few, since most arrays have few, and never copied into something larger. */
+/** Objects whose numbers share an array: few, because most arrays have few objects, and arrays are never enlarged by copying. */
 const TOGETHER = 256;
 
-/** How an object was seen, and is compared again at the end of a scan. */
+/** Remembers the state of objects, and compares it at the end of a scan. */
 export class SeenObjects {
   readonly #store: ReadableStore;
   /** In the order in which the objects were seen: a million take 24 MB. */
@@ -85,7 +85,7 @@ export class SeenObjects {
     this.#store = store;
   }
 
-  /** Looks at an object before anything of it is read. Throws `INCOMPLETE` if it is not there. */
+  /** Notes an object before it is read. Throws `INCOMPLETE` if it does not exist. */
   async see(key: string, options: StoreOptions): Promise<ObjectInfo> {
     const info = await this.#store.stat(key, options);
     if (info === undefined) throw this.#missing(key);
@@ -93,7 +93,7 @@ export class SeenObjects {
     return info;
   }
 
-  /** Takes in how the next object was seen by who read of it. */
+  /** Notes the state of the next object, as its reader saw it. */
   note({ version, size, modified, etag }: ObjectInfo): void {
     const n = this.#count++;
     if (n % TOGETHER === 0) this.#numbers.push(new Float64Array(SEEN * TOGETHER));
@@ -101,14 +101,14 @@ export class SeenObjects {
     this.#etags.add(etag ?? "");
   }
 
-  /** ETags of the objects in the order in which they were seen; empty for those that have none. */
+  /** ETags of the objects in the order in which they were seen; empty for those without one. */
   get etags(): Iterable<string> {
     return this.#etags;
   }
 
   /**
-   * Looks again at objects, from the `n`-th seen on, whose `etags` were those. Throws `STALE` if one has changed
-   * meanwhile, or is gone.
+   * Checks objects again, starting with the `n`-th; `etags` are those seen before. Throws `STALE` if one has changed or is
+   * gone.
    */
   async seeAgain(
     n: number,
@@ -184,12 +184,11 @@ export class SeenObjects {
   }
 }
 
-/** A time in milliseconds since 1970 as text. */
 function isoTime(modified: number | undefined): string {
   return modified === undefined ? "not told" : new Date(modified).toISOString();
 }
 
-/** A hash of 53 bits: two of 32 (FNV-1a with different starts), of which the second gives the lower bits. */
+/** A 53-bit hash: two 32-bit FNV-1a hashes with different starts; the second gives the lower bits. */
 function hashVersion(text: string): number {
   let first = 0x811c9dc5;
   let second = 0x01000193;
@@ -201,15 +200,15 @@ function hashVersion(text: string): number {
   return (first >>> 0) * 2 ** 21 + (second >>> 11);
 }
 
-// Many texts that are needed once more, in order, in little memory: a million keys of files take some megabytes.
+// Many texts that are read once more, in order, in little memory: a million file keys take some megabytes.
 //
-// Must not know what the texts say.
+// Must not know what the texts mean.
 
-/** Characters of a piece, about. */
+/** Approximate number of characters of a piece. */
 const PIECE = 1 << 16;
-/** Characters that each text takes in a piece besides its own. */
+/** Further characters that each text takes in a piece. */
 const AROUND = 3;
-/** What repeats itself as keys do is soon found. */
+/** The lowest level of compression is enough for texts that are as repetitive as keys. */
 const LEVEL = 1;
 
 /** A list of texts that only grows. */
@@ -218,7 +217,6 @@ export class PackedTexts {
   #open: string[] = [];
   #characters = 0;
 
-  /** Adds a text at the end. */
   add(text: string): void {
     this.#open.push(text);
     this.#characters += text.length + AROUND;
@@ -229,14 +227,12 @@ export class PackedTexts {
     this.#characters = 0;
   }
 
-  /** Takes all texts away. */
   clear(): void {
     this.#pieces.length = 0;
     this.#open = [];
     this.#characters = 0;
   }
 
-  /** The texts, in the order in which they were added. */
   *[Symbol.iterator](): Generator<string, void, undefined> {
     const decoder = new TextDecoder();
     for (const { bytes, length } of this.#pieces)

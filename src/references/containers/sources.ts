@@ -1,5 +1,5 @@
 /**
- * What references were written from: objects whose change means that the references show what was there before.
+ * The archives that references were written from: if one has changed, the references show its earlier state.
  *
  * Knows guards; must not know references' forms. @see FORMAT.md [FV-03]
  */
@@ -8,15 +8,15 @@ import type { JsonObject, JsonValue } from "../../format/types.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import { type Guard, guardOf } from "./guard.ts";
 
-/** An object that every change of an archive replaces, as it was when references were written. */
+/** State, when the references were written, of an object that every change of an archive replaces. */
 export interface ReferredSource extends Guard {
   readonly location: string;
 }
 
-/** Name of the object in the folder of an array that each writer replaces. */
+/** The object in an array's folder that each writer replaces. */
 const SIZES = "meta/sizes";
 
-/** The object of an array in a folder, `path` its key, as it is; undefined if there is none that tells of changes. */
+/** The source for an array in the folder `path`; undefined if no object of it shows changes. */
 export async function sourceOf(
   store: ReadableStore,
   path: string,
@@ -30,7 +30,6 @@ export async function sourceOf(
   return { location: toLocation(described), ...guardOf(info, described) };
 }
 
-/** Sources as JSON. */
 export function formatSources(sources: readonly ReferredSource[]): JsonValue {
   return sources.map(({ location, size, etag, lastModified }) => ({
     location,
@@ -40,7 +39,7 @@ export function formatSources(sources: readonly ReferredSource[]): JsonValue {
   }));
 }
 
-/** Sources from JSON; none where there is nothing. Throws `BAD_FIELD`. */
+/** Sources from JSON; none for undefined. Throws `BAD_FIELD`. */
 export function parseSources(value: JsonValue | undefined, path: string): readonly ReferredSource[] {
   if (value === undefined) return [];
   const isSource = (each: JsonValue): boolean => {

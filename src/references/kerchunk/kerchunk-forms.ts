@@ -1,7 +1,8 @@
 /**
- * The two forms of kerchunk's references: JSON, version 1, from keys of a Zarr store to documents and places; and Parquet.
+ * The two forms of kerchunk's references: JSON, version 1, a map from keys of a Zarr store to documents and places; and
+ * Parquet.
  *
- * Our guards stand beside them in a member of their own, which other readers pass over. @see FORMAT.md [FV-01]
+ * Our guards are in a separate member, which other readers ignore. @see FORMAT.md [FV-01]
  */
 
 import { at } from "../../bytes/at.ts";
@@ -20,15 +21,15 @@ import { PackedTexts } from "../containers/guard.ts";
 import type { PlannedChunk, ReferencedArray, Zarr2Documents } from "../plan/plan.ts";
 import type { ReferenceItem } from "../plan/reference-stream.ts";
 
-/** Characters that are put together before they are handed on. */
+/** Characters that are collected before they are yielded. */
 const PIECE = 1 << 16;
 
 /** Version of the Zarr documents in a set of references. */
 export type ReferenceFormat = 2 | 3;
 
 /**
- * The text of a set of references, piece by piece; memory stays flat but for the guards, packed, of which there is
- * one an object.
+ * The text of a set of references, in pieces. Memory does not grow with the number of references, except for the packed
+ * guards, one for each object.
  */
 export async function* formatKerchunkJson(
   items: AsyncIterable<ReferenceItem>,
@@ -86,7 +87,7 @@ export async function* formatKerchunkJson(
   yield encoder.encode(`${text}${hasGuards ? "\n}" : ""}}\n`);
 }
 
-/** Documents of a node by their key. */
+/** Documents of a node by key. */
 function documentsOf(
   item: Extract<ReferenceItem, { kind: "group" | "array" }>,
   format: ReferenceFormat,
@@ -118,12 +119,11 @@ function documentsOf(
 
 const SHUFFLES: Readonly<Record<Shuffle, number>> = { noshuffle: 0, shuffle: 1, bitshuffle: 2 };
 
-/** The group document of Zarr v2. */
 const ZGROUP: JsonObject = { zarr_format: 2 };
 
 /**
- * The documents of an array whose Zarr v3 document is `document`. Throws `UNSUPPORTED` for what Zarr v2 cannot say:
- * a rectilinear grid, and Fortran order where items have dimensions of their own.
+ * Converts an array's Zarr v3 document to Zarr v2. Throws `UNSUPPORTED` for what Zarr v2 cannot express: a rectilinear grid,
+ * and Fortran order if items have dimensions.
  */
 function toZarr2(job: ArrayJob, document: JsonObject): Zarr2Documents {
   const grid = (document["chunk_grid"] as { readonly name: string }).name;
@@ -152,7 +152,7 @@ function toZarr2(job: ArrayJob, document: JsonObject): Zarr2Documents {
       chunks: chunkShapeOf(document),
       dtype: typeOf(job),
       compressor: { id: "blosc", cname, clevel, shuffle: SHUFFLES[shuffle], blocksize: 0 },
-      // No chunk is missing; and xarray takes a fill value for "no data", which the archive's default is not.
+      // No chunk is missing. xarray would read a fill value as "no data", which the archive's default value is not.
       fill_value: null,
       order: reversed ? "F" : "C",
       filters: null,
@@ -165,12 +165,11 @@ function toZarr2(job: ArrayJob, document: JsonObject): Zarr2Documents {
   };
 }
 
-/** Key of a chunk below its array. */
 export function zarr2ChunkKey(index: readonly number[]): string {
   return index.length === 0 ? "0" : index.join(".");
 }
 
-/** numpy's spelling of the data type that the Zarr v3 document names. */
+/** numpy's type string for the data type of the Zarr v3 document. */
 function typeOf({ type, source }: ArrayJob): JsonValue {
   if (type.original === undefined) return formatDType(source.dtype);
   const code = ORIGINALS[String(type.dataType)];
@@ -180,10 +179,10 @@ function typeOf({ type, source }: ArrayJob): JsonValue {
   return `${order}${code}`;
 }
 
-/** Data types that portable conversions make of others. */
+/** The original types behind the data types of portable conversions. */
 const ORIGINALS: Readonly<Record<string, string>> = { int64: "i8", uint32: "u4", uint8: "u1" };
 
-/** The bytes of a text. Throws `BAD_FIELD` if it is not base64. */
+/** The bytes of a base64 text. Throws `BAD_FIELD` if it is not base64. */
 export function fromBase64(text: string, path: string): Uint8Array {
   let binary: string;
   try {
@@ -196,23 +195,22 @@ export function fromBase64(text: string, path: string): Uint8Array {
   return bytes;
 }
 
-// kerchunk's references as Parquet: `.zmetadata`, and for each array files of so many rows, a row a chunk.
+// kerchunk's references as Parquet: `.zmetadata`, and for each array files with a fixed number of rows, one row for each chunk.
 //
-// Rows count the chunks of the array in C order. Guards stand in columns of their own, which other readers pass over.
-// hyparquet and hyparquet-writer do the encoding. @see FORMAT.md [FV-02]
+// Rows are in C order of the array's chunks. Guards are in separate columns, which other readers ignore. hyparquet and
+// hyparquet-writer do the encoding. @see FORMAT.md [FV-02]
 
 /** Rows of a file. */
 const RECORD_SIZE = 100_000;
-/** Rows that are encoded at a time: the encoder makes an object of each of their values. */
+/** Rows that are encoded at a time: the encoder creates an object for each of their values. */
 const ROW_GROUP = 16_384;
 
-/** Options of {@link writeKerchunkParquet}. */
 interface ParquetOptions {
   readonly recordSize?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Writes a set of references below `prefix` of a store; `.zmetadata` comes last and makes it whole. */
+/** Writes a set of references below `prefix` of a store. `.zmetadata` is written last and makes the set complete. */
 export async function writeKerchunkParquet(
   items: AsyncIterable<ReferenceItem>,
   target: WritableStore,
@@ -236,7 +234,7 @@ export async function writeKerchunkParquet(
         await rows?.add(item);
         break;
       case "object":
-        break; // rows carry their guards
+        break; // rows contain their guards
     }
   }
   await rows?.finish();
@@ -267,7 +265,7 @@ class RowFile {
   }
 }
 
-/** The rows of one array. Files are written as soon as they are full: at once, unless chunks lie in Fortran order. */
+/** The rows of one array. Files are written when they are full. In Fortran order many files stay open until the end. */
 class ArrayRows {
   readonly #records = new Map<number, RowFile>();
   /** Numbers of the files that have rows. */
@@ -312,7 +310,10 @@ class ArrayRows {
     return record;
   }
 
-  /** Writes what is not full: chunks that are not stored have rows without a place. Throws `INCOMPLETE` for other arrays. */
+  /**
+   * Writes the files that are not full. Chunks that are not stored get rows without a place. Throws `INCOMPLETE` if chunks
+   * are missing in an array that must have all.
+   */
   async finish(): Promise<void> {
     if (this.#hasHoles) {
       for (let number = 0; number * this.#size < this.#total; number++)
@@ -343,7 +344,7 @@ function fillRow(record: RowFile, at: number, chunk: PlannedChunk): void {
   record.etag[at] = guard.etag ?? null;
 }
 
-/** Chunks along each axis of an array with a regular grid. */
+/** Number of chunks along each axis of an array with a regular grid. */
 export function chunkCounts(document: JsonObject): number[] {
   const shape = document["shape"] as readonly number[];
   const grid = document["chunk_grid"] as { configuration: { chunk_shape: readonly number[] } };
@@ -363,9 +364,9 @@ async function encodeRecord(record: RowFile): Promise<Uint8Array> {
       { name: "last_modified", data: modified, type: "INT64", nullable: false, statistics: true },
       { name: "etag", data: etag, type: "STRING" },
     ],
-    // fastparquet 2026 reads parts that are not compressed as zeros.
+    // fastparquet 2026 reads uncompressed parts as zeros.
     codec: "SNAPPY",
-    // Without a count of nulls in the statistics fastparquet takes whole numbers for floats, which VirtualiZarr refuses.
+    // Without a null count in the statistics, fastparquet reads integers as floats, which VirtualiZarr refuses.
     statistics: false,
     rowGroupSize: ROW_GROUP,
   });

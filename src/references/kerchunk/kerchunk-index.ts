@@ -1,7 +1,7 @@
 /**
- * Sets of kerchunk references as they are read: what a key of the Zarr store stands for.
+ * Reads sets of kerchunk references: finds the value of a key of the Zarr store.
  *
- * Knows both forms; must not know where objects lie. Nothing that a set says is believed before it is used.
+ * Knows both forms; must not know where objects are. Everything in a set is checked before it is used.
  */
 
 import type { ColumnData } from "hyparquet";
@@ -13,7 +13,7 @@ import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { Guard } from "../containers/guard.ts";
 import { chunkCounts, fromBase64 } from "./kerchunk-forms.ts";
 
-/** A place in an object; without a length, all of it. */
+/** A place in an object; without a length, the whole object. */
 export interface StoredReference {
   readonly location: string;
   readonly offset: number;
@@ -21,15 +21,15 @@ export interface StoredReference {
   readonly guard: Guard | undefined;
 }
 
-/** What a key stands for: bytes, or where they lie. */
+/** The value of a key: bytes, or a place. */
 export type StoredValue = Uint8Array | StoredReference;
 
 /** A set of references. */
 export interface ReferenceIndex {
   find(key: string, options?: StoreOptions): Promise<StoredValue | undefined>;
-  /** Where the objects of all references lie, one for each reference. */
+  /** Locations of the objects, one for each reference. */
   locations(options?: StoreOptions): AsyncIterable<string>;
-  /** All keys; absent for a set that has no list of them. */
+  /** All keys; absent if the set has no list of them. */
   keys?(): Iterable<string>;
 }
 
@@ -43,8 +43,8 @@ interface JsonSet {
 }
 
 /**
- * A set in JSON: kerchunk's version 1, or the bare object of version 0. Throws `BAD_FIELD` for text that is none,
- * `UNSUPPORTED` for templates, which can make any number of references out of a few words.
+ * Parses a set in JSON: kerchunk's version 1, or the bare object of version 0. Throws `BAD_FIELD` for text that is neither,
+ * `UNSUPPORTED` for templates, because a short template can expand to any number of references.
  */
 export function parseKerchunkJson(text: string, path: string): ReferenceIndex {
   let set: JsonSet;
@@ -71,7 +71,7 @@ export function parseKerchunkJson(text: string, path: string): ReferenceIndex {
       found: set.version,
     });
   }
-  // In a bare object it is a key of the store.
+  // In a bare object, "guards" is a key of the store.
   const guards = set.refs === undefined ? undefined : set.guards;
   if (guards !== undefined && !isObject(guards)) throw bad(path, "guards", "guards is not an object", guards);
   return new JsonIndex(
@@ -135,10 +135,10 @@ class JsonIndex implements ReferenceIndex {
   }
 }
 
-/** Files of rows that are kept decoded. */
+/** Decoded files of rows to keep. */
 const KEPT_FILES = 8;
 
-/** A set in Parquet, below `prefix` of a store. Throws `NOT_FOUND` if there is none, `BAD_FIELD`. */
+/** Opens a set in Parquet below `prefix` of a store. Throws `NOT_FOUND` if there is none, `BAD_FIELD`. */
 export async function openKerchunkParquet(
   store: ReadableStore,
   prefix: string,
@@ -215,7 +215,7 @@ class ParquetIndex implements ReferenceIndex {
     };
   }
 
-  /** What the `.zmetadata` of a group says: its members are in no other list. */
+  /** The `.zmetadata` of a group, which is the only list of its members. */
   #consolidated(group: string): Uint8Array | undefined {
     const front = group === "" ? "" : `${group}/`;
     if (group !== "" && !Object.hasOwn(this.#metadata, joinKey(group, ".zgroup"))) return undefined;
@@ -264,7 +264,7 @@ class ParquetIndex implements ReferenceIndex {
   }
 }
 
-/** Chunks of an array along each axis; undefined if its document does not say. */
+/** Number of chunks of an array along each axis; undefined if its document does not say. */
 function gridOf({ shape, chunks }: Readonly<Record<string, unknown>>): readonly number[] | undefined {
   if (!isCounts(shape) || !isCounts(chunks) || shape.length !== chunks.length) return undefined;
   return chunkCounts({ shape, chunk_grid: { configuration: { chunk_shape: chunks } } });
@@ -275,7 +275,7 @@ function rowsIn(array: Readonly<Record<string, unknown>>): number | undefined {
   return gridOf(array)?.reduce((rows, n) => rows * n, 1);
 }
 
-/** Row of a chunk in the files of its array; undefined for what is not a chunk of it. */
+/** Row of a chunk in the files of its array; undefined if the name is not a chunk of it. */
 function rowOf(name: string, array: Readonly<Record<string, unknown>>): number | undefined {
   const grid = gridOf(array);
   if (grid === undefined) return undefined;
@@ -326,7 +326,6 @@ function bad(path: string, field: string, reason: string, found: unknown): Super
   });
 }
 
-/** The rows of one file. */
 export class ParquetRows {
   /** Rows of the file. */
   readonly count: number;
@@ -352,7 +351,7 @@ export class ParquetRows {
   }
 }
 
-/** Decodes a file. Throws `BAD_FIELD` for what is no Parquet; `path` is what messages call it. */
+/** Decodes a file. Throws `BAD_FIELD` for what is not Parquet. `path` is its name in messages. */
 export async function decodeParquetRows(bytes: Uint8Array, path: string): Promise<ParquetRows> {
   const [{ parquetRead }] = await Promise.all([import("hyparquet"), prepare("zstd")]);
   const pieces: ColumnData[] = [];

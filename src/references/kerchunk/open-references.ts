@@ -1,7 +1,7 @@
 /**
- * Sets of references as stores of zarrita's: documents from the set, chunks from where they lie.
+ * Opens sets of references as stores for zarrita: documents from the set, chunks from their places.
  *
- * Knows how a set, its containers and their stores are put together; must not know the forms of sets.
+ * Knows how a set, its containers and their stores belong together; must not know the forms of sets.
  */
 import { isEqual } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -50,7 +50,7 @@ export interface ReferenceStore {
   close(): Promise<void>;
 }
 
-/** What `openReferences` of the entry does. */
+/** Implements `openReferences` of the entry. */
 export async function openReferences(
   store: ReadableStore,
   path: string,
@@ -69,12 +69,12 @@ export async function openReferences(
   return new IndexStore(index, containers, reader);
 }
 
-/** Key of the file with the containers of references: of a set, or of a repository. */
+/** Key of the containers file of references: of a set, or of a repository. */
 export function containersKey(path: string): string {
   return `${path.replace(/\.json$/, "")}.containers.json`;
 }
 
-/** The containers kept beside references, with the version of their file; undefined if there is none. */
+/** The containers kept beside references, and the version of their file; undefined if there is none. */
 export async function keptContainers(
   store: ReadableStore,
   path: string,
@@ -90,7 +90,10 @@ export async function keptContainers(
   };
 }
 
-/** The containers of a set, and which of them may be read. Throws `NOT_FOUND` for a name in `authorize` that none has. */
+/**
+ * Joins the containers of a set with those of the caller, and decides which may be read. Throws `NOT_FOUND` for a name in
+ * `authorize` without a container.
+ */
 export function joinContainers(
   kept: Iterable<Container>,
   {
@@ -101,7 +104,7 @@ export function joinContainers(
 ): {
   readonly containers: Containers;
   readonly authorized: ReadonlySet<string>;
-  /** Signatures that stand after allowed places, by the names under which containers ask for them. */
+  /** Signatures given after allowed places, by the name that containers use for them. */
   readonly tokens: Readonly<Record<string, ContainerCredentials>>;
 } {
   const tokens: Record<string, ContainerCredentials> = {};
@@ -130,12 +133,12 @@ export function joinContainers(
 /** A place of Azure with a shared access signature. */
 const SIGNED = /^((?:az|azure|abfs):\/\/[^?#]*)\?(.+)$/is;
 
-/** The names of the containers that lie in a place; one for the whole place is added unless it is one of them. */
+/** The names of the containers in a place. Adds one for the whole place if there is none yet. */
 function allowPlace(containers: Containers, place: string): string[] {
   const prefix = place.endsWith("/") ? place : `${place}/`;
   const kept = [...containers].filter(({ endpoint }) => endpoint === undefined);
   const inside = kept.filter((each) => each.prefix.startsWith(prefix));
-  // What was moved out of the place is not in it, whatever its references say.
+  // A container that has moved out of the place is not allowed, whatever the prefix of its references.
   const names = inside
     .filter(({ location }) => location?.startsWith(prefix) !== false)
     .map(({ name }) => name);
@@ -148,20 +151,20 @@ function allowPlace(containers: Containers, place: string): string[] {
   containers.add({
     ...own,
     ...(region === undefined ? {} : { region }),
-    // A place that needs credentials, or what the AWS tools find, needs them in a part of it too.
+    // A part of a place that needs credentials, explicit or found as by the AWS tools, needs them too.
     ...(credentials === undefined ? {} : { credentials }),
     ...(around === undefined || around.anonymous === true ? {} : { anonymous: false }),
   });
   return [...names, name];
 }
 
-/** The references of a set. Throws as {@link openReferences}. */
+/** Opens the references of a set. Throws as {@link openReferences}. */
 export async function openIndex(
   store: ReadableStore,
   path: string,
   options: StoreOptions,
 ): Promise<ReferenceIndex> {
-  // A folder is not an object; stores without folders find no object there either.
+  // A folder is not an object; a store without folders finds no object there either.
   const text = path === "" ? undefined : await store.get(path, options);
   if (text === undefined) return openKerchunkParquet(store, path, options);
   return parseKerchunkJson(new TextDecoder().decode(text), store.describe(path));
@@ -210,7 +213,7 @@ class IndexStore implements ReferenceStore {
   }
 }
 
-/** The entries directly under a folder of a flat list of keys. */
+/** Entries directly under a folder, from a flat list of keys. */
 async function* listKeys(keys: Iterable<string>, folder: string): AsyncGenerator<ListEntry> {
   const front = folder === "" ? "" : `${folder}/`;
   const seen = new Set<string>();
@@ -223,7 +226,7 @@ async function* listKeys(keys: Iterable<string>, folder: string): AsyncGenerator
   }
 }
 
-/** Throws `BAD_FIELD` if what was read through the references is not what the source holds. */
+/** Throws `BAD_FIELD` if the bytes read through the references differ from the source's. */
 export function assertSame(found: Uint8Array | undefined, wanted: Uint8Array, key: string): void {
   if (isEqual(found, wanted)) return;
   throw new SuperchunkError(
@@ -235,7 +238,7 @@ export function assertSame(found: Uint8Array | undefined, wanted: Uint8Array, ke
   );
 }
 
-/** The error for a node that a set does not have; `set`: as messages name it. */
+/** The error for a node that a set does not have; `set` is its name in messages. */
 export function noNode(set: string, inside: string): SuperchunkError {
   return new SuperchunkError(
     "NOT_FOUND",

@@ -1,7 +1,7 @@
 /**
  * Writes sets of kerchunk references with their containers, and reads them back.
  *
- * Knows the order of writing: the set last of all it is made from, then the comparison with the source.
+ * Knows the order: everything that the set needs is written before the set, and then compared with the source.
  */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
@@ -56,7 +56,7 @@ export interface ReferenceResult extends ReferenceCounts {
   readonly notes: readonly string[];
 }
 
-/** What `writeKerchunk` of the entry does. */
+/** Implements `writeKerchunk` of the entry. */
 export async function writeKerchunk(
   plans: AsyncIterable<ReferencePlan>,
   target: WritableStore,
@@ -93,17 +93,17 @@ export async function writeKerchunk(
   return { ...result, notes, containers: [...containers], sampled };
 }
 
-/** True for a container that only those with its credentials read: who writes references may have others. */
+/** True for a container that needs credentials: the writer of references may not have them. */
 export function isClosed({ credentials, anonymous }: Container): boolean {
   return credentials !== undefined && anonymous !== true;
 }
 
-/** What is to be known of a result with such a container. */
+/** The note for a result with such a container. */
 export function notReadBack({ name, credentials }: Container): string {
   return `nothing was read back: container "${name}" is for those with the credentials "${credentials}"`;
 }
 
-/** Reads samples of every array through the set as it was written. */
+/** Reads samples of every array through the written set. */
 async function readBack(
   set: ReferenceSet,
   target: WritableStore,
@@ -135,7 +135,7 @@ async function readBack(
   }
 }
 
-/** Collects the pieces of a set as they pass: counts them, matches their locations with containers, keeps their arrays. */
+/** Collects the pieces of a set while they pass: counts them, matches their locations with containers, remembers their arrays. */
 export class ReferenceSet {
   readonly arrays: ReferencedArray[] = [];
   /** The containers passed that references need. */
@@ -203,14 +203,14 @@ export class ReferenceSet {
   }
 }
 
-/** Chunks of an array that are read back: the first, a middle and the last. */
+/** Chunks of an array that are read back: the first, a middle one and the last. */
 function sampledCells({ count }: ReferencedArray): readonly number[] {
   return count === 0 ? [] : [...new Set([0, count >> 1, count - 1])];
 }
 
 /**
- * Compares the first, a middle and the last chunk of every array with the source. Resolves with their number. Where
- * `onFailure` is given it is told of chunks that the source itself holds damaged.
+ * Compares the first, a middle and the last chunk of every array with the source. Resolves with their number. `onFailure`, if
+ * given, is called for chunks that are damaged in the source.
  */
 export async function sampleArrays(
   arrays: readonly ReferencedArray[],
@@ -256,7 +256,7 @@ async function assertFree(
 /** Bytes that are read at a time. */
 const WINDOW = 1 << 20;
 
-/** A store with a set of only the `wanted` keys of the set at `path`, and their guards. */
+/** A store with an excerpt of the set at `path`: only the `wanted` keys and their guards. */
 async function excerptKerchunkJson(
   store: ReadableStore,
   path: string,

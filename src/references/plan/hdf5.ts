@@ -1,5 +1,5 @@
 /**
- * Datasets of HDF5 files as references: their chunks where they lie, under the names that numcodecs has for the filters of HDF5.
+ * References to datasets of HDF5 files: the places of their chunks, and the numcodecs names of their filters.
  *
  * Knows datasets as arrays of Zarr v2, and what readers of Zarr can decode; must not know the forms in which references are written.
  */
@@ -22,14 +22,15 @@ import type {
 } from "./plan.ts";
 import { type GuardedObject, ScannedObjects } from "./scanned-objects.ts";
 
-/** Chunks that may always be stored beside references; of more, one in ten. */
+/** Number of chunks that may always be stored beside references; in larger arrays, one in ten. */
 const FEW = 4;
 
 /**
- * Plans references to what was opened of an HDF5 file: a dataset, or a group and all below it. Members of a group that cannot be referenced are in
- * `left`.
+ * Plans references to an opened part of an HDF5 file: a dataset, or a group and everything below it. Members of a group that cannot be
+ * referenced are in `left`.
  *
- * Throws `UNSUPPORTED` for a dataset whose chunks readers of Zarr cannot decode, and where a group has no other, and the codes of damage
+ * Throws `UNSUPPORTED` for a dataset whose chunks Zarr readers cannot decode, and for a group of only such datasets, and the codes of
+ * damage
  */
 export async function planHdf5References(
   root: ZarrArray | ZarrGroup,
@@ -60,7 +61,7 @@ export async function planHdf5References(
   };
 }
 
-/** Throws `UNSUPPORTED` for what was opened of Blosc2: readers of Zarr know no codec for its chunks. */
+/** The `UNSUPPORTED` error for an opened Blosc2 file: Zarr readers have no codec for its chunks. */
 export function refuseBlosc2(path: string): SuperchunkError {
   return notReferable(path, "they are chunks of Blosc2, for which readers of Zarr have no codec");
 }
@@ -73,14 +74,14 @@ function notReferable(path: string, reason: string): SuperchunkError {
   );
 }
 
-/** Why the chunks of a dataset are made when they are read. */
+/** Why the chunks of a dataset are generated when they are read; undefined if they are not. */
 async function whyMade(store: Hdf5Store, array: ZarrArray): Promise<string | undefined> {
   const object = await store.objectAt(array.path);
   if (object?.kind !== "dataset" || !object.filters.some(({ id }) => id === BLOSC2)) return undefined;
   return `they are frames of Blosc2 (filter ${BLOSC2}), for which readers of Zarr have no codec`;
 }
 
-/** The filters of a dataset in Zarr v3's words: those without a name of their own are numcodecs'. */
+/** The filters of a dataset in Zarr v3. Those without a v3 name use the names of numcodecs. */
 function codecsOf({ model, metadata }: ZarrArray): JsonObject[] {
   const filters = (metadata["filters"] ?? []) as readonly JsonObject[];
   return leafOf(model.chain).stages.map(({ v3 }, i) => {
@@ -90,14 +91,13 @@ function codecsOf({ model, metadata }: ZarrArray): JsonObject[] {
   });
 }
 
-/** How a dataset is referenced. */
 interface Hdf5Settings {
   readonly node: string;
   readonly document: JsonObject;
   readonly options: PlanOptions;
 }
 
-/** A dataset; its chunks in C order of the grid. */
+/** A dataset; its chunks are in C order of the grid. */
 class Hdf5Array implements ReferencedArray {
   readonly node: string;
   readonly document: JsonObject;
@@ -108,7 +108,7 @@ class Hdf5Array implements ReferencedArray {
   readonly #path: string;
   readonly #options: PlanOptions;
   readonly #objects: ScannedObjects;
-  /** Places in the grid of the chunks that are stored. */
+  /** Grid positions of the stored chunks. */
   readonly #positions: readonly (readonly number[])[];
 
   private constructor(array: ZarrArray, { node, document, options }: Hdf5Settings, positions: number[][]) {
@@ -119,7 +119,7 @@ class Hdf5Array implements ReferencedArray {
       zarray: {
         ...array.metadata,
         dtype: formatDType(array.dtype),
-        // xarray takes a fill value for "no data": it is named where chunks are missing only.
+        // xarray reads a fill value as "no data", so it is only set if chunks are missing.
         ...(this.hasHoles ? {} : { fill_value: null }),
       },
       zattrs: withDimensions(document, array.attrs),
@@ -147,7 +147,7 @@ class Hdf5Array implements ReferencedArray {
     return this.#positions.length;
   }
 
-  /** Why too many chunks would have to be stored beside the references; undefined for few. */
+  /** Why too many chunks would have to be stored beside the references; undefined if they are few. */
   async whyStored(): Promise<string | undefined> {
     let made = 0;
     for (let i = 0; i < this.count; i++)
@@ -166,14 +166,14 @@ class Hdf5Array implements ReferencedArray {
       const place = await this.#store.placeOf(this.#keyOf(i));
       const inline = place !== undefined && place.size <= (this.#options.inline ?? 0);
       if (place === undefined || inline) {
-        // A filter was left out of the chunk, or it is the last of values in one piece, and shorter than others.
+        // The chunk skipped a filter, or it is the last part of contiguous values, and shorter than the others.
         const reason = inline ? "inlined" : "recoded";
         counts[reason]++;
         yield { kind: "native", node, index, bytes: await this.sample(i), reason };
         continue;
       }
       const { position, size: length } = place;
-      if (position + length > size) await this.sample(i); // tells what is cut short
+      if (position + length > size) await this.sample(i); // throws the error for the missing bytes
       counts.virtual++;
       yield { kind: "virtual", node, index, location, guard, offset: position, length };
     }
@@ -198,7 +198,7 @@ class Hdf5Array implements ReferencedArray {
     return this.#objects.recheck();
   }
 
-  /** Chunks of HDF5 may lie anywhere, so that all are referenced again. */
+  /** An HDF5 file may move its chunks, so all are referenced again. */
   chunksOf(): undefined {
     return undefined;
   }
@@ -212,7 +212,7 @@ class Hdf5Array implements ReferencedArray {
   }
 }
 
-/** Attributes with the names of dimensions, as xarray has them in Zarr v2. */
+/** Attributes with the dimension names, as xarray stores them in Zarr v2. */
 function withDimensions(document: JsonObject, attrs: JsonObject): JsonObject {
   const names: JsonValue | undefined = document["dimension_names"];
   return names === undefined ? attrs : { _ARRAY_DIMENSIONS: names, ...attrs };

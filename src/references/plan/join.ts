@@ -1,8 +1,8 @@
 /**
- * Several archives as one array: their chunks one after the other along the first dimension.
+ * Joins several archives to one array, whose chunks follow one another along the first dimension.
  *
- * Regular where every chunk but the very last has the same rows; else a rectilinear grid, where that is asked for.
- * Must not know the forms in which references are written.
+ * The grid is regular if every chunk but the very last has the same number of rows; else rectilinear, if requested. Must not
+ * know the forms in which references are written.
  */
 
 import type { Archive } from "../../archive/kinds/types.ts";
@@ -35,11 +35,11 @@ import {
 import { type GuardedObject, ScannedObjects } from "./scanned-objects.ts";
 
 /**
- * Joins the plans of several archives, in their order: arrays of the same path become one. All must have the same
- * arrays, of the same type, the same further dimensions and the same codecs.
+ * Joins the plans of several archives, in their order: arrays with the same path become one. All archives must have the same
+ * arrays, with the same type, further dimensions and codecs.
  *
- * Throws `BAD_ARGUMENT` if they differ, `UNSUPPORTED` if a chunk in the middle is short and the grid is regular, or a
- * shard in the middle is not whole.
+ * Throws `BAD_ARGUMENT` if they differ, `UNSUPPORTED` if a chunk in the middle is short and the grid is regular, or a shard
+ * in the middle is not full.
  */
 export function joinPlans(plans: readonly ReferencePlan[], options: ReferenceOptions = {}): ReferencePlan {
   const [first, ...others] = plans;
@@ -70,7 +70,7 @@ export function joinPlans(plans: readonly ReferencePlan[], options: ReferenceOpt
   };
 }
 
-/** The array, which must be of an archive. Throws `UNSUPPORTED`. */
+/** The array, which must belong to an archive. Throws `UNSUPPORTED`. */
 function archiveArray(array: ReferencedArray | undefined): readonly ArchiveArray[] {
   if (array === undefined) return [];
   const { job } = array;
@@ -135,7 +135,7 @@ function joinedDocument(
   return typeof rows === "object" ? withLengths(regular, 0, rows) : regular;
 }
 
-/** Only the first dimension, and what says nothing about values, may differ. */
+/** Checks that arrays differ only in the first dimension, and in members that do not affect values. */
 function assertAlike(first: ArchiveArray, other: ArchiveArray): void {
   const { job } = other;
   const { archive, shape } = job.source;
@@ -170,7 +170,7 @@ function assertAlike(first: ArchiveArray, other: ArchiveArray): void {
   }
 }
 
-/** Members as they must agree: payloads name their own compression, which may differ from chunk to chunk. */
+/** A member of the document that must agree. Blosc's configuration is left out: each chunk names its own compression. */
 function settled({ chunkDocument }: ArrayJob, member: string): JsonObject[string] {
   const value = chunkDocument[member] ?? null;
   if (member !== "codecs") return value;
@@ -190,7 +190,7 @@ function shortInTheMiddle(arrays: readonly ArchiveArray[]): SuperchunkError {
   );
 }
 
-/** Joins arrays that agree in all but their lengths. Throws `UNSUPPORTED`, with the reason, where their shards make no grid. */
+/** Joins arrays that differ only in length. Throws `UNSUPPORTED`, with the reason, if their shards do not form a grid. */
 function joinLinked(node: string, arrays: readonly LinkedArray[]): ArchiveArray {
   const filled = arrays.filter(({ count }) => count > 0);
   const first = filled[0] ?? arrays[0];
@@ -240,7 +240,6 @@ function shardsOf({ layout }: ArrayJob): string {
   return `${capacity} ${capacity === 1 ? "chunk" : "chunks"} of ${chunk.join(" x ")} items`;
 }
 
-/** Arrays of several archives as one. */
 class JoinedArray implements ArchiveArray {
   readonly node: string;
   readonly document: JsonObject;
@@ -249,7 +248,7 @@ class JoinedArray implements ArchiveArray {
   readonly sampledBytes?: number;
   readonly #parts: readonly ArchiveArray[];
 
-  /** The `parts` have the chunks at their places in this array. */
+  /** The positions of the chunks of `parts` already refer to this array. */
   constructor(
     node: string,
     document: JsonObject,
@@ -316,17 +315,17 @@ function chunkRows(document: JsonObject): number | undefined {
   return grid.name === "regular" ? chunkShapeOf(document)[0] : undefined;
 }
 
-// Linked archives as references: one to each data file, which is a whole shard of a Zarr array.
+// References to linked archives: one for each data file, which is a whole shard of a Zarr array.
 //
 // Knows shards and their indexes; must not know the forms in which references are written. @see FORMAT.md [FL-02]
 
 const NEVER = new AbortController().signal;
 
 /**
- * Plans one reference to each data file of an archive that `superchunk link` has made a Zarr array. Every file's index
- * is compared with its chunks as `arrays[i].chunks()` goes along.
+ * Plans one reference for each data file of an archive that `superchunk link` has made a Zarr array. `arrays[i].chunks()`
+ * compares every file's index with its chunks.
  *
- * Throws `UNSUPPORTED` for what cannot be linked; the stream does for a file that is not.
+ * Throws `UNSUPPORTED` for what cannot be linked; the stream throws it for a file that is not linked.
  */
 export async function planLinkedReferences(
   archive: Archive,
@@ -351,14 +350,14 @@ export async function planLinkedReferences(
   };
 }
 
-/** The data files of one array, and where they belong. */
+/** The data files of one array, and their places in it. */
 interface LinkedFiles extends Pick<ArchiveArray, "node" | "document" | "job"> {
   readonly shards: readonly LinkedShard[];
   /** Shards of a joined array before these (default 0). */
   readonly firstShard?: number;
 }
 
-/** An array whose chunks, as references go, are shards. */
+/** An array with shards as the chunks of its references. */
 class LinkedArray implements ArchiveArray {
   readonly node: string;
   readonly document: JsonObject;
@@ -382,7 +381,7 @@ class LinkedArray implements ArchiveArray {
     this.#firstShard = firstShard;
   }
 
-  /** The same shards in an array that several are joined to, after `firstShard` others along the first dimension. */
+  /** The same shards in a joined array, after `firstShard` others along the first dimension. */
   placedAt(document: JsonObject, firstShard: number): LinkedArray {
     const { node, job } = this;
     return new LinkedArray({ node, document, job, shards: this.#shards, firstShard }, this.#options);
@@ -392,7 +391,7 @@ class LinkedArray implements ArchiveArray {
     return this.#shards.length;
   }
 
-  /** The index is at the end of a file, whatever its size. */
+  /** The index at the end of a file is sampled, whatever the file's size. */
   get sampledBytes(): number {
     return shardIndexLength(this.job.layout?.shards.capacity ?? 0);
   }
@@ -444,7 +443,7 @@ class LinkedArray implements ArchiveArray {
     return grownChunks(before, this.document, this.count, rows);
   }
 
-  /** Every shard is an object of its own. */
+  /** Every shard is a separate object. */
   async firstInObject(cell: number): Promise<number> {
     return cell;
   }

@@ -1,5 +1,5 @@
 /**
- * The chunks of one array as references: where each lies, and which are stored beside them.
+ * The chunks of one array as references: the place of each, and which are stored beside them.
  *
  * Headers are read and checked, payloads are not. Must not know the forms in which references are written.
  */
@@ -86,7 +86,7 @@ export interface ArchiveArray extends ReferencedArray {
   readonly job: ArrayJob;
 }
 
-/** Where the chunks of an archive lie in an array that several are joined to. */
+/** The place of an archive's chunks in a joined array. */
 interface JoinedPlace {
   /** Chunks of the array before them. */
   readonly firstRow: number;
@@ -96,8 +96,8 @@ interface JoinedPlace {
 }
 
 /**
- * Chunks that the state of an array had whose document is `before`, of `count` now; `rows` of a chunk along the first
- * axis, where that is how the array grows. Undefined if it is not an earlier state.
+ * Number of chunks in the state of the array whose document was `before`; `count` is the number now. `rows` is the length of
+ * a chunk along the first axis, if the array grows along it. Undefined if `before` is not an earlier state.
  */
 export function grownChunks(
   before: JsonObject,
@@ -108,7 +108,7 @@ export function grownChunks(
   const members = new Set([...Object.keys(before), ...Object.keys(now)]);
   members.delete("shape");
   members.delete("attributes");
-  members.delete("dimension_names"); // they may have the length in them
+  members.delete("dimension_names"); // may contain the length
   for (const member of members)
     if (stringifyJson(before[member] ?? null) !== stringifyJson(now[member] ?? null)) return undefined;
   const grown = now["shape"] as readonly number[];
@@ -119,16 +119,15 @@ export function grownChunks(
   return rows === undefined ? undefined : Math.ceil(at(shape, 0) / rows);
 }
 
-/** An array of one archive. */
 export class PlannedArray implements ReferencedArray {
   /** Path of its node. */
   readonly node: string;
   readonly document: JsonObject;
   readonly source: string;
   readonly job: ArrayJob;
-  /** Row of the array's grid at which this archive's chunks begin: not 0 where archives are joined. */
+  /** Row of the array's grid at which this archive's chunks begin: not 0 in joined archives. */
   readonly #firstRow: number;
-  /** Others follow in a rectilinear grid: it has no place for padding. */
+  /** True if other archives follow in a rectilinear grid, which leaves no place for padding. */
   readonly #mustFit: boolean;
   readonly #layout: JobLayout | undefined;
   readonly #options: ReferenceOptions;
@@ -148,7 +147,7 @@ export class PlannedArray implements ReferencedArray {
     this.#options = options;
     this.#firstRow = joined?.firstRow ?? 0;
     this.#mustFit = options.rectilinear === true && joined?.isLast === false;
-    // Cells of a rectilinear grid are as long as their rows.
+    // Chunks of a rectilinear grid are as long as their rows.
     const unequal = (document["chunk_grid"] as { readonly name: string }).name === "rectilinear";
     this.#layout = job.layout && {
       ...job.layout,
@@ -158,21 +157,20 @@ export class PlannedArray implements ReferencedArray {
     this.#objects = new ScannedObjects(job.source.archive.store, options);
   }
 
-  /** Chunks of this archive in the array. */
   get count(): number {
     return this.#layout?.cells.count ?? 0;
   }
 
   /**
-   * The chunks from number `first` on, in the order in which they are stored. Throws the codes of damage, and
-   * `UNSUPPORTED` for objects that have no location or nothing to guard them by.
+   * Yields the chunks from number `first` on, in stored order. Throws the codes of damage, and `UNSUPPORTED` for objects
+   * without a location or a guard.
    */
   async *chunks(counts: ReferenceCounts, first = 0): AsyncGenerator<PlannedChunk> {
     const layout = this.#layout;
     if (layout === undefined) return;
     const { signal } = this.#options;
     this.#objects.clear();
-    // Chunks come after their objects, and those of several objects may come at once.
+    // Chunks come after their objects, but several objects may be reported before their chunks.
     const objects = new Map<string, LocatedObject>();
     const onObject = (key: string, info?: ObjectInfo): Promise<void> | void => {
       if (info === undefined) return this.#objects.look(key).then((object) => void objects.set(key, object));
@@ -230,8 +228,8 @@ export class PlannedArray implements ReferencedArray {
   }
 
   /**
-   * Chunks that an earlier state of this array had, as its document says: those before are still the same chunks.
-   * Undefined if the document is that of another array, or of one that was longer.
+   * Number of chunks that an earlier state of this array had, according to its document; these are unchanged. Undefined if
+   * the document belongs to another array, or to a longer one.
    */
   chunksOf(before: JsonObject): number | undefined {
     const layout = this.#layout;
@@ -247,7 +245,7 @@ export class PlannedArray implements ReferencedArray {
     };
     if (cell <= 0) return 0;
     const wanted = await keyOf(cell);
-    // Chunks of an object follow one another.
+    // Chunks of an object are consecutive.
     let low = 0;
     let high = cell;
     while (low < high) {
@@ -321,7 +319,7 @@ export class PlannedArray implements ReferencedArray {
   }
 }
 
-/** Virtual references: what says where a chunk of a Zarr array lies in an object that was not copied. Types only. */
+/** Virtual references: the place of a Zarr array's chunk in an object that was not copied. Types only. */
 
 /** A chunk inside an object. */
 export interface ChunkReference {
@@ -362,7 +360,7 @@ export interface ReferenceCounts {
   inlined: number;
 }
 
-// What referencing an archive comprises: documents, and the chunks of each array as a stream.
+// A plan for referencing an archive: documents, and the chunks of each array as a stream.
 //
 // Knows archives and Zarr's documents; must not know the forms in which references are written.
 
@@ -376,7 +374,7 @@ export interface PlanOptions
   readonly isMember?: boolean | undefined;
 }
 
-/** A member of what is referenced that cannot be. */
+/** A member that cannot be referenced. */
 export interface LeftMember {
   readonly node: string;
   readonly source: string;
@@ -397,7 +395,7 @@ export interface ReferencePlan {
   readonly notes: readonly string[];
 }
 
-/** What `planReferences` of the entry does. */
+/** Implements `planReferences` of the entry. */
 export async function planReferences(archive: Archive, options: PlanOptions = {}): Promise<ReferencePlan> {
   requireSettled(archive);
   const { portable, dimensionNames, columns, dtype, shape, signal, isMember } = options;
@@ -422,12 +420,12 @@ export async function planReferences(archive: Archive, options: PlanOptions = {}
   };
 }
 
-/** How messages name the archive of a job. */
+/** The name in messages of a job's archive. */
 export function sourceOf({ source: { archive } }: ArrayJob): string {
   return archive.store.describe(archive.path);
 }
 
-/** Throws `UNSUPPORTED` if chunks would have to be compressed again: that is a copy, not references. */
+/** Throws `UNSUPPORTED` if chunks would have to be recompressed, because that needs a copy. */
 function assertReferable({ recodes, source: { archive } }: ArrayJob): void {
   if (recodes === undefined) return;
   throw new SuperchunkError(
@@ -437,7 +435,7 @@ function assertReferable({ recodes, source: { archive } }: ArrayJob): void {
   );
 }
 
-/** Rows of each chunk along the first axis, where that is the axis that is cut. */
+/** Rows of each chunk along the first axis, if the array is cut along it. */
 export function rowsOf({ layout, source }: ArrayJob): readonly LengthRun[] {
   if (layout === undefined || source.shape.length === 0) return [];
   const { cells, reversed } = layout;
@@ -449,7 +447,7 @@ export function rowsOf({ layout, source }: ArrayJob): readonly LengthRun[] {
   return cells.count === 1 ? [{ length: last, times: 1 }] : [whole, { length: last, times: 1 }];
 }
 
-/** True if the last chunk has fewer rows than the others: only then a regular grid does not do. */
+/** True if the last chunk has fewer rows than the others, which a regular grid does not allow. */
 function hasShortChunk({ layout, source }: ArrayJob): boolean {
   if (layout === undefined || source.shape.length === 0 || layout.cells.axis !== 0) return false;
   const { cells, reversed } = layout;

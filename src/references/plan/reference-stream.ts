@@ -1,7 +1,7 @@
 /**
  * References to many archives as one stream: documents before their chunks, objects and their guards after them.
  *
- * Knows the order of things; must not know the forms in which references are written.
+ * Knows this order; must not know the forms in which references are written.
  */
 
 import { failureOf } from "../../convert/failure.ts";
@@ -37,8 +37,8 @@ export interface StreamSettings {
 }
 
 /**
- * The pieces of all plans. Every object is compared again after the archive's chunks, so that none is guarded by what
- * it was while a writer was at work; throws `STALE` if one has changed, and `INCOMPLETE` if all archives are left out.
+ * Yields the pieces of all plans. Checks every object again after its archive's chunks, so that no guard describes a state
+ * that a writer was just changing. Throws `STALE` if one has changed, and `INCOMPLETE` if all archives were left out.
  */
 export async function* streamReferences(
   plans: AsyncIterable<ReferencePlan> | Iterable<ReferencePlan>,
@@ -95,14 +95,14 @@ async function* piecesOf(
   for (const array of arrays) for await (const object of array.recheck()) yield { kind: "object", ...object };
 }
 
-/** Bytes of the pieces of an archive that are kept until all of them are known. */
+/** Most bytes of an archive's pieces to keep until all of them are known. */
 const MOST_KEPT = 32 << 20;
-/** Bytes that a piece takes beside those of a chunk, about. */
+/** Approximate bytes of a piece besides its chunk. */
 const PIECE_BYTES = 400;
 
 /**
- * The pieces of an archive, once all of them were found; undefined if one cannot be. Those of an archive with very
- * many are looked at twice rather than kept.
+ * The pieces of an archive, once all of them were found; undefined if one cannot be found. An archive with very many pieces
+ * is read twice instead of keeping them.
  */
 async function wholePieces(
   plan: ReferencePlan,
@@ -127,7 +127,7 @@ async function wholePieces(
   return piecesOf(plan, counts, firstOf);
 }
 
-/** Every folder that a node lies in, the outermost first. */
+/** Every folder above a node, outermost first. */
 export function foldersAbove(nodes: readonly string[]): string[] {
   const folders = new Set<string>();
   for (const node of nodes) {

@@ -1,5 +1,5 @@
 /**
- * The objects that chunks are found in: where they lie, what guards them, and that they are still the same at the end.
+ * The objects that hold the chunks: their locations and guards, and the check that they have not changed at the end.
  *
  * Knows stores and guards; must not know chunks.
  */
@@ -8,7 +8,7 @@ import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
 import { Locations } from "../containers/containers.ts";
 import { type Guard, guardOf, PackedTexts, SeenObjects } from "../containers/guard.ts";
 
-/** Objects that are looked at again together, and how many such lots are asked for ahead. */
+/** Objects that are checked together, and how many such lots are requested ahead. */
 const LOT = 128;
 const LOTS_AHEAD = 4;
 
@@ -27,7 +27,7 @@ export interface GuardedObject {
   readonly guard: Guard;
 }
 
-/** An object as it was seen before its chunks were. */
+/** State of an object before its chunks were read. */
 export interface LocatedObject {
   readonly location: string;
   /** Bytes. */
@@ -35,14 +35,13 @@ export interface LocatedObject {
   readonly guard: Guard | undefined;
 }
 
-/** Objects that are looked at again together, from the `first`-th seen on. */
+/** Objects that are checked together, starting with the `first`-th seen. */
 interface Lot {
   readonly first: number;
   readonly keys: readonly string[];
   readonly etags: readonly string[];
 }
 
-/** The objects of one scan. */
 export class ScannedObjects {
   readonly #store: ReadableStore;
   readonly #options: ScanOptions;
@@ -57,19 +56,18 @@ export class ScannedObjects {
     this.#seen = new SeenObjects(store);
   }
 
-  /** Forgets every object. */
   clear(): void {
     this.#seen = new SeenObjects(this.#store);
     this.#keys.clear();
   }
 
-  /** Looks at an object before anything of it is read. Throws `INCOMPLETE` if it is not there, else as {@link note}. */
+  /** Notes an object before it is read. Throws `INCOMPLETE` if it does not exist, else as {@link note}. */
   async look(key: string): Promise<LocatedObject> {
-    const location = this.#locate(key); // what cannot be referenced is not asked for
+    const location = this.#locate(key); // before any request, because it may throw
     return this.#add(key, location, await this.#seen.see(key, { signal: this.#options.signal }));
   }
 
-  /** Takes note of what a store said of an object with its first bytes. Throws `UNSUPPORTED` for one without a location or a guard. */
+  /** Notes an object that the store described together with its first bytes. Throws `UNSUPPORTED` for one without a location or a guard. */
   note(key: string, info: ObjectInfo): LocatedObject {
     this.#seen.note(info);
     return this.#add(key, this.#locate(key), info);
@@ -81,7 +79,7 @@ export class ScannedObjects {
     return { location, size: info.size, guard };
   }
 
-  /** Looks at every object again. Throws `STALE` if one has changed meanwhile. */
+  /** Checks every object again. Throws `STALE` if one has changed. */
   async *recheck(): AsyncGenerator<GuardedObject> {
     const { guard, signal } = this.#options;
     if (guard === false) return;
@@ -98,7 +96,6 @@ export class ScannedObjects {
     }
   }
 
-  /** The objects in lots. */
   *#lots(): Generator<Lot> {
     let first = 0;
     let lot = { keys: [] as string[], etags: [] as string[] };
