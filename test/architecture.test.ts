@@ -30,7 +30,7 @@ const LAYERS = [
   ["cli"],
 ];
 
-/** Layers of one level that know one another; all others do not. */
+/** Layers of one level that know one another; no others do. */
 const NEIGHBOURS = ["edit", "open", "convert", "view", "dual", "references", "hdf5", "blosc2"];
 
 const LEVEL = new Map(LAYERS.flatMap((names, level) => names.map((name) => [name, level] as const)));
@@ -110,7 +110,7 @@ test("tests draw the same random numbers each time", () => {
   const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
     devDependencies: Record<string, string>;
   };
-  // They are published inside the package's own files, so those who install it do not install them.
+  // They are published inside the package's own files, so users do not install them.
   expect([...ofCore].filter((name) => !(name in manifest.devDependencies))).toEqual([]);
   expect(ofCore.has("commander")).toBe(false);
 });
@@ -155,7 +155,10 @@ test("no file is longer than 500 lines", () => {
   expect(long).toEqual([]);
 });
 
-/** Rooms of formats that came after these limits: they are counted by themselves, in lines, and what they hold is not part of them. */
+/**
+ * Folders of formats that came after these limits: they are counted separately, in lines, and their contents are not
+ * part of them.
+ */
 const LATER: Readonly<Record<string, number>> = {
   parquet: 1_949,
   arrow: 824,
@@ -171,9 +174,7 @@ const LATER: Readonly<Record<string, number>> = {
   places: 889,
 };
 
-/**
- * Limits that only go down: a change that lowers a figure lowers its limit here too. `bar` is what the figure is to become.
- */
+/** Limits that only go down: a change that lowers a figure also lowers its limit here. `bar` is the goal. */
 const LIMITS = {
   lines: { limit: 87_440, bar: 58_000 },
   files: { limit: 393, bar: 380 },
@@ -212,7 +213,7 @@ function wideFunctions(text: string): number {
   }).length;
 }
 
-/** The groups of files that import one another, also where only for a type (Tarjan's algorithm). */
+/** The groups of files that import one another, also for types only (Tarjan's algorithm). */
 function findCycles(): readonly (readonly string[])[] {
   const next = new Map<string, string[]>(files.map((file) => [file, []]));
   for (const { file, target } of imports)
@@ -295,10 +296,10 @@ function entryFiles(): Record<string, string> {
   );
 }
 
-/** Values that the four entries export, by name. Lower it whenever one goes; 65 is wanted. */
+/** Values that the four entries export, by name. Lower it whenever one is removed; the goal is 65. */
 const EXPORTED_VALUES = 64;
 
-/** What came after that limit: plans that many processes share, and chunks of Blosc2. */
+/** Added after that limit: plans that many processes share, and chunks of Blosc2. */
 const LATER_NAMES: readonly string[] = [
   "changedSources",
   "plan",

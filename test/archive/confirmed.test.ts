@@ -1,4 +1,4 @@
-/** Chunks of an array that others may write to: what was read together is confirmed together. */
+/** Chunks of an array that others may write to: chunks read together are confirmed together. */
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
@@ -53,7 +53,7 @@ test("a conversion asks for the newest generation once per read, not once per ch
     chunks++;
   }
   expect(chunks).toBe(CHUNKS);
-  // One for each of 8 superchunks, and where there is more than one read of it.
+  // One per superchunk of 8, plus one if there is more than one read.
   expect(asked).toBeLessThanOrEqual(16);
   await archive.close();
 });

@@ -1,6 +1,6 @@
 /**
- * Damaged archives: whatever is cut off, flipped or missing, every call ends in one error that says where, or gives
- * exactly the original values; never other values, never a hang.
+ * Damaged archives: whatever is cut off, flipped or missing, every call ends in one error that gives the place, or
+ * in exactly the original values; never in other values, never in a hang.
  */
 import { describe, expect, test } from "vitest";
 import type { Archive } from "../../src/archive/kinds/types.ts";
@@ -13,7 +13,7 @@ import { loadFolder, type MemoryArchive } from "./memory-archive.ts";
 
 const readable = loadArchives().filter((row) => !row.refuse);
 
-/** All decoded bytes, or the code of the error. Anything else that is thrown fails the test. */
+/** All decoded bytes, or the error's code. Anything else that is thrown fails the test. */
 async function outcome(store: MemoryStore, path: string): Promise<Uint8Array | string> {
   try {
     return await decodeAll(await open(store, path));
@@ -31,7 +31,7 @@ async function decodeAll(archive: Archive): Promise<Uint8Array> {
   return new Uint8Array(await new Blob(parts as Uint8Array<ArrayBuffer>[]).arrayBuffer());
 }
 
-/** The metadata objects, and the first and the last data file: the ones between are like the first. */
+/** The metadata objects, and the first and last data file: those between are like the first. */
 function oneOfEachKind(files: MemoryArchive["files"]): MemoryArchive["files"] {
   const data = files.filter(([key]) => /\.(blp|bin)$/.test(key));
   return files.filter(
@@ -39,7 +39,7 @@ function oneOfEachKind(files: MemoryArchive["files"]): MemoryArchive["files"] {
   );
 }
 
-/** Codes that damage may end in; UNSUPPORTED is a version or a dtype of the future, as far as one can tell. */
+/** Codes that damage may end in; UNSUPPORTED could be a later version or dtype. */
 const DAMAGE = [
   "BAD_MAGIC",
   "TRUNCATED",

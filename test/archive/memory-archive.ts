@@ -1,4 +1,4 @@
-/** Puts an archive of the file system into a store in memory, so that tests can damage it. */
+/** Copies an archive from the file system into a store in memory, so that tests can damage it. */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import { MemoryStore } from "../../src/store/memory.ts";

@@ -1,4 +1,4 @@
-/** Arrays whose fields lie in a folder each. */
+/** Arrays whose fields are stored in a folder each. */
 import { expect, it } from "vitest";
 import type { ArrayArchive, ArraySlice } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";

@@ -1,4 +1,4 @@
-/** Sharded Zarr arrays of the corpus, damaged: every inner chunk that can be read is in the copy, all others are named. */
+/** Sharded Zarr arrays of the corpus, damaged: every inner chunk that can be read is in the copy, and all others are named. */
 import * as fs from "node:fs";
 import { join, relative } from "node:path";
 import { expect, test } from "vitest";
@@ -51,13 +51,13 @@ test.each(arrays)(
       const { holes, rows, whole: saved } = await repairArray(damaged, key, { into, holes: "fill" });
       expect(rows).toBe(array.shape[0] ?? 1);
       expect(saved + plan.holes.length, name).toBe(array.nchunks);
-      // The damaged array, where it can be read, and the copy have the same values; the copy can be read everywhere.
+      // The damaged array, where it can be read, and the copy have the same values; all of the copy can be read.
       const copy = await openZarrArray(target, key);
       const found = await copy.getBytes();
       const bad = new Set(holes.map((hole) => hole.chunk));
       expect(bad.size, name).toBe(holes.length);
       expect((await copy.verify()).findings, name).toEqual([]);
-      // Without a checksum a changed byte may decode to other values: nothing tells then.
+      // Without a checksum a changed byte may decode to other values unnoticed.
       const isUnseen = name === "a byte of an inner chunk" && holes.length === 0;
       if (holes.length === 0 && !isUnseen)
         expect(Buffer.from(found).equals(Buffer.from(whole)), name).toBe(true);

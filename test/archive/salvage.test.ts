@@ -1,4 +1,4 @@
-/** Every archive of the corpus, damaged in every way: what is whole is saved, and all that is not is named. */
+/** Every archive of the corpus, damaged in every way: whole chunks are saved, and all others are named. */
 import * as fs from "node:fs";
 import { join, relative } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
@@ -19,12 +19,12 @@ import { MemoryStore } from "../../src/store/memory.ts";
 import { compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
 import { type Fixture, findFixture, loadArchives } from "../fixtures/manifest.ts";
 
-/** Archives of chunks; one has no values that may be read, and one was never finished. */
+/** Archives of chunks, except one whose values may not be read, and one that was never finished. */
 const archives = loadArchives().filter(
   ({ path, refuse }) => !refuse && path !== "blz-superchunk/aborted" && path !== "carray/bcolz-object",
 );
 
-/** A file's archive lies under this key. */
+/** The key of a file's archive. */
 const FILE = "archive.blp";
 
 interface Column {
@@ -79,7 +79,7 @@ async function load(fixture: Fixture): Promise<Whole> {
       bytes,
     });
   }
-  // The column whose metadata come first among the files: its storage is what is removed.
+  // The column whose metadata come first among the files: its storage is removed.
   const storage = [...image.keys()].find((name) => name.endsWith("meta/storage")) ?? "";
   const first = (leaves.find(([name]) => storage.startsWith(`${name}/`))?.[1] ??
     leaves[0]?.[1]) as ArrayArchive;
@@ -102,12 +102,12 @@ function leavesOf(archive: Archive): (readonly [string | undefined, ChunkedArchi
   return names.map((name) => [name, archive.column(name)]);
 }
 
-/** What a damage does to the archive: the objects that are left, and what cannot be known of the chunks any more. */
+/** What damage does to the archive: the objects that are left, and what can no longer be known about the chunks. */
 interface Damage {
   readonly image: ReadonlyMap<string, Uint8Array>;
-  /** The caller has to tell what the chunks hold. */
+  /** The caller has to say what the chunks hold. */
   readonly tells?: boolean;
-  /** No chunk of these files has a place any more. */
+  /** The places of this file's chunks are lost. */
   readonly unplaced?: string;
 }
 
@@ -121,7 +121,7 @@ type Kind =
   | "sizes removed"
   | "storage removed";
 
-/** The same numbers at every run. */
+/** The same numbers in every run. */
 function pick(fixture: Fixture, salt: number, length: number): number {
   let hash = salt;
   for (const letter of fixture.path) hash = (Math.imul(hash, 31) + letter.charCodeAt(0)) >>> 0;
@@ -191,13 +191,13 @@ function damageOf(kind: Kind, fixture: Fixture, whole: Whole): Damage | undefine
   }
 }
 
-/** Where a file has the offsets, as one run of bytes. */
+/** The offsets of a file, as one run of bytes. */
 function findTable(file: Uint8Array, offsets: readonly number[]): number {
   const entries = new BigInt64Array(offsets.map(BigInt));
   return Buffer.from(file).indexOf(Buffer.from(entries.buffer));
 }
 
-/** Whether a chunk is there as it was; with other bytes that decode, and no digest, nothing tells that it is not. */
+/** Whether a chunk is unchanged; if other bytes decode and there is no digest, this cannot be known. */
 async function stateOf(
   chunk: ChunkInfo,
   whole: Whole,
@@ -230,7 +230,7 @@ const KINDS: readonly Kind[] = [
   "storage removed",
 ];
 
-/** Chunks saved, and chunks that can be, of each dialect and damage. */
+/** Chunks saved, and chunks that could be, by dialect and damage. */
 const table = new Map<string, { saved: number; savable: number; archives: number }>();
 
 describe.each(KINDS)("%s", (kind) => {
@@ -262,7 +262,7 @@ describe.each(KINDS)("%s", (kind) => {
           holes: "fill",
         }));
       } catch (error) {
-        // Where nothing is left there is nothing to make a copy of.
+        // If nothing is left, there is nothing to copy.
         if (savable > 0) throw error;
         expect(isSuperchunkError(error) && error.isDamage).toBe(true);
         return;
@@ -281,7 +281,7 @@ describe.each(KINDS)("%s", (kind) => {
             ({ from, to }) => from * rowBytes < end && start < to * rowBytes && from * rowBytes <= start,
           );
           if (state === "gone") {
-            // What is behind the last chunk that is counted has no rows that could be named.
+            // Chunks after the last counted one have no rows that could be named.
             if (start < found.length) expect(isNamed, `chunk ${chunk.index} is named`).toBe(true);
             continue;
           }
@@ -468,7 +468,7 @@ test("an array of Python objects is copied file by file without decoding, and da
     { chunk: 2, from: 2, to: 3, path: expect.stringContaining("__2.blp") },
   ]);
   expect(copied).toEqual(new Map([...image, ["data/__2.blp", undefined]]));
-  // What is left says of itself that a chunk is missing, and that the objects were not read.
+  // The report itself says that a chunk is missing, and that the objects were not read.
   const { ok, findings } = await (await open(target, "o")).verify();
   expect(ok).toBe(false);
   expect(findings.map(({ code }) => code).sort()).toEqual(["INCOMPLETE", "UNSUPPORTED"]);
@@ -490,7 +490,7 @@ test("reports the order of the items if the metadata of a file are lost", async 
   const store = new MemoryStore();
   await compressBytes(new Uint8Array(values.buffer), store, FILE, { metadata: { container: "numpy" } });
   const bytes = (await store.get(FILE)) ?? new Uint8Array(0);
-  // A byte of the section behind its header of 32 bytes, which still says where the section ends.
+  // A byte of the section after its header of 32 bytes, which still gives the section's end.
   const changed = Buffer.from(bytes).indexOf("JSON") + 36;
   const damaged = new MemoryStore(
     new Map([[FILE, bytes.map((byte, i) => (i === changed ? byte ^ 0xff : byte))]]),

@@ -1,4 +1,4 @@
-/** What is said of damaged archives: the code tells what is wrong, and positions are positions in the file. */
+/** Verdicts on damaged archives: the code says what is wrong, and positions are positions in the file. */
 
 import { describe, expect, test } from "vitest";
 import type { ArrayArchive, BytesArchive } from "../../src/archive/kinds/types.ts";
@@ -116,7 +116,7 @@ describe("bytes that no program writes", () => {
         const bytes = await makeFile({ chunks: ABC, ...(spare === undefined ? {} : { spare }) });
         const offset = 32 + (spare === undefined ? 0 : 40) + 20;
         expect(bytes[offset]).toBe(2);
-        // Of stored chunks the format version means nothing.
+        // The format version of stored chunks has no meaning.
         if (at === 1) bytes[offset + 2] = 0x10;
         bytes[offset + at] = value;
         const error = await rejectionOf(textOf(bytes));
@@ -156,7 +156,7 @@ describe("bytes that no program writes", () => {
       chunks: ABC,
       section: await encodeSection({ unit: "m" }, { codec: "none", checksum: "None" }),
     });
-    plain[32 + 32] = 0x21; // "!" in place of "{"
+    plain[32 + 32] = 0x21; // "!" instead of "{"
     const error = await rejectionOf(openFile(plain));
     expect(error).toMatchObject({ code: "BAD_FIELD", details: { offset: 64 } });
     expect(error.message).toContain("not JSON at byte 64");

@@ -1,4 +1,4 @@
-/** The command as a process that is ended where it hangs, so that a hang is an outcome and not the end of the test. */
+/** The command as a process that is ended if it hangs, so that a hang is an outcome and does not block the test. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -8,20 +8,20 @@ import { repositoryRoot } from "../fixtures/manifest.ts";
 
 /** How a process ended. */
 export interface Outcome {
-  /** Exit code; undefined where a signal ended it. */
+  /** Exit code; undefined if a signal ended it. */
   readonly code: number | undefined;
-  /** True where it had to be killed because it took longer than it may. */
+  /** True if it had to be killed because it took too long. */
   readonly hung: boolean;
   readonly out: string;
   readonly err: string;
 }
 
-/** Milliseconds after which a process hangs: far more than any of these takes on a busy machine. */
+/** Milliseconds after which a process counts as hanging: far more than any of these takes on a busy machine. */
 const PATIENCE_MS = 30_000;
 
-/** What a process gets besides its arguments. */
+/** What a process gets apart from its arguments. */
 export interface RunSettings {
-  /** Input of the process, which stays open where it is undefined. */
+  /** Input of the process, which stays open if undefined. */
   readonly stdin?: string | Uint8Array | undefined;
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
@@ -41,7 +41,7 @@ export async function runProcess(
   const err: Buffer[] = [];
   child.stdout.on("data", (piece: Buffer) => out.push(piece));
   child.stderr.on("data", (piece: Buffer) => err.push(piece));
-  child.stdin.on("error", () => undefined); // it may have ended without reading
+  child.stdin.on("error", () => undefined); // it may have ended before reading
   child.stdin.end(stdin);
   let hung = false;
   const timer = setTimeout(() => {
@@ -58,7 +58,7 @@ export async function runProcess(
   };
 }
 
-/** Does something with each item, a few at a time, and returns the results in the items' order. */
+/** Runs a function on each item, a few at a time, and returns the results in the items' order. */
 export async function eachOf<T, R>(
   items: readonly T[],
   width: number,
@@ -73,7 +73,10 @@ export async function eachOf<T, R>(
   return results;
 }
 
-/** Builds what runs the command inside a process (`run` of cli/run.ts), with its workers beside it. The path of the module. */
+/**
+ * Builds a module that runs the command inside a process (`run` of cli/run.ts), with its workers next to it. Returns
+ * its path.
+ */
 export async function buildRun(folder: string): Promise<string> {
   await buildPackage(folder);
   const outfile = join(folder, "dist", "cli", "run.js");

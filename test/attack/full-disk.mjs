@@ -1,6 +1,6 @@
 /**
- * Runs every command that writes on a small disk that fills up at each place, and tells what came of it as JSON. Runs where it
- * may mount: in a namespace of its own, with the disk mounted.
+ * Runs every writing command on a small disk that fills up at each place, and prints the outcome as JSON. Runs where
+ * it may mount: in its own namespace, with the disk mounted.
  */
 import { createHash } from "node:crypto";
 import * as fs from "node:fs";
@@ -31,7 +31,7 @@ async function call(...argv) {
   return { code, out: Buffer.concat(pieces.out), err: Buffer.concat(pieces.err).toString() };
 }
 
-/** What an archive holds, as a hash; the exit code where it cannot be read. */
+/** The contents of an archive as a hash, or the exit code if it cannot be read. */
 async function contentOf(...path) {
   const { code, out } = await call("cat", at(...path), "--format", "csv");
   const attrs = await call("attrs", at(...path));
@@ -50,8 +50,8 @@ function hashOf(name) {
 }
 
 /**
- * `from`: the archive of the inputs that is copied to the disk. `argv`: the command. `again`: the same where its first run
- * failed. `to`: what it makes beside that archive, which then has to stay as it is.
+ * `from`: the archive of the inputs that is copied to the disk. `argv`: the command. `again`: the retry, if it
+ * differs. `to`: what it makes next to that archive, which must then not change.
  */
 const CASES = {
   create: { argv: ["create", at("b"), "--from", input("x.npy")], to: "b" },
@@ -117,13 +117,13 @@ const CASES = {
   },
 };
 
-/** Makes the disk as it is before the command. */
+/** Prepares the disk as it is before the command. */
 function prepare({ from }) {
   for (const left of fs.readdirSync(disk)) fs.rmSync(at(left), { recursive: true, force: true });
   if (from !== undefined) fs.cpSync(input(from), at("a"), { recursive: true, preserveTimestamps: true });
 }
 
-/** What the command is about, as a hash. */
+/** The command's subject, as a hash. */
 async function resultOf({ to, isRaw }) {
   const path = to ?? "a";
   if (!fs.existsSync(at(path))) return "absent";
@@ -140,7 +140,7 @@ function fill(free) {
   if (bytes > 0) fs.writeFileSync(at("ballast"), new Uint8Array(bytes));
 }
 
-/** Left over: what no reader and no later command would look at. */
+/** Leftovers: files that no reader and no later command would look at. */
 const leftovers = () =>
   fs
     .readdirSync(disk, { recursive: true })

@@ -1,4 +1,4 @@
-/** Every command that writes, on a disk that is full at some place of its work. */
+/** Every writing command, on a disk that gets full at some point of its work. */
 import { execFileSync, spawnSync } from "node:child_process";
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,32 +16,32 @@ beforeAll(() => {
 });
 afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
 
-/** Linux lets everyone mount in a namespace of their own, unless it is told not to. */
+/** Linux lets every user mount in their own namespace, unless it is configured not to. */
 const canMount =
   spawnSync("unshare", ["-rm", "sh", "-c", "mount -t tmpfs tmpfs /mnt"], { stdio: "ignore" }).status === 0;
 
-/** KiB that are free when the command starts: up to where all commands fit. The longest run stops at each page. */
+/** KiB that are free when the command starts: up to a size at which all commands fit. The longest run stops at each page. */
 const STEP = runsOf(0, 16, 4);
 const SIZES = STEP === 0 ? [24] : Array.from({ length: Math.ceil(144 / STEP) }, (_, i) => i * STEP);
 
-/** What the script says of one run. */
+/** What the script reports for one run. */
 interface Outcome {
   readonly name: string;
   readonly free: number;
-  /** Exit codes: with room, with little room, of `verify` after it, and of the second run with room. */
+  /** Exit codes: with space, with little space, of `verify` after it, and of the second run with space. */
   readonly whole: number;
   readonly code: number;
   readonly verified: number;
   readonly again: number;
   readonly err: string;
   readonly againErr: string;
-  /** What the archive holds, or what was made: before, with room, after the run with little room, after the second. */
+  /** Contents of the archive, or of the result: before, with space, after the run with little space, after the second. */
   readonly before: string;
   readonly after: string;
   readonly found: string;
   readonly mended: string;
   readonly isSourceKept: boolean;
-  /** Some rows are gone already: a repair says so, with 3, and until then nothing reads all of it. */
+  /** Some rows are already lost: a repair says so, with 3, and until then nothing reads all rows. */
   readonly isDamaged: boolean;
   readonly leftovers: readonly string[];
 }
@@ -69,7 +69,7 @@ test.skipIf(!canMount)(
       "done when run again": failed.filter(({ mended, after }) => mended === after).length,
     });
     expect(outcomes.flatMap(problemsOf)).toEqual([]);
-    // Many have to have met the full disk.
+    // Many runs must have met the full disk.
     expect(failed.length).toBeGreaterThan(outcomes.length / 5);
   },
 );
@@ -93,12 +93,12 @@ function problemsOf(outcome: Outcome): string[] {
     .map((problem) => `${name}, ${free} KiB free: ${problem} (${err.trim()}; ${againErr.trim()})`);
 }
 
-/** True where the archive has its old or its new contents, or nothing that passes for a result was made. */
+/** True if the archive has its old or its new contents, or nothing was made that could pass for a result. */
 function isOldOrNew({ name, found, before, after, verified, isDamaged }: Outcome): boolean {
   if (isDamaged && found === before) return true;
-  // A link that ended in the middle is reported by verify, and the next run completes it. Every value is there.
+  // An interrupted link is reported by verify, and the next run completes it. Every value is there.
   if (name === "link" && found === before) return true;
-  // "exit 1": there is something, and no archive that could be read.
+  // "exit 1": there is something, but no archive that could be read.
   if (found === "exit 1" && before === "absent") return true;
   return [before, after, "absent"].includes(found) && verified === 0;
 }

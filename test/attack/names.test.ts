@@ -1,4 +1,4 @@
-/** Names that are not UTF-8, or hold a backslash: said clearly, and no reason to leave out the others. */
+/** Names that are not UTF-8, or contain a backslash, are reported clearly, and do not affect the other archives. */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
@@ -12,7 +12,7 @@ let folder: string;
 const file = join(corpusFolder, "bloscpack-3", "array-f8.blp");
 const tree = (): string => join(folder, "tree");
 
-/** A path below the tree, with a byte after the text that is not UTF-8. */
+/** A path below the tree, with a byte at the end that is not UTF-8. */
 const latin = (start: string, end = ""): Buffer =>
   Buffer.concat([Buffer.from(join(tree(), start)), Buffer.of(0xe9), Buffer.from(end)]);
 
@@ -26,7 +26,7 @@ describe.runIf(process.platform === "linux")("names that are not UTF-8", () => {
   beforeAll(() => {
     fs.copyFileSync(file, latin("caf", ".blp"));
     fs.copyFileSync(file, join(tree(), "back\\slash.blp"));
-    // The character that stands for what is not UTF-8 is a name like others.
+    // The replacement character is a name like others.
     fs.copyFileSync(file, join(tree(), "\ufffd.blp"));
     fs.mkdirSync(latin("folder"));
     fs.writeFileSync(latin("notes", ".txt"), "text");
@@ -65,7 +65,7 @@ describe.runIf(process.platform === "linux")("names that are not UTF-8", () => {
     const { code, out } = await runCli(["verify", tree()]);
     expect(code).toBe(1);
     expect(out).toContain("6 archives: 3 ok, 3 not readable");
-    // A file that does not belong to an archive is left over, whatever its name.
+    // A file that does not belong to an archive is a leftover, whatever its name.
     expect(out).toMatch(/LEFTOVER: \S*\/data\/\\xe9\.blp/);
   });
 
@@ -80,7 +80,7 @@ describe.runIf(process.platform === "linux")("names that are not UTF-8", () => {
   });
 
   it("are given as the reason when such a path is typed", async () => {
-    // What a shell hands over, as Node.js decodes it.
+    // What a shell passes, as Node.js decodes it.
     const { code, err } = await runCli(["info", latin("caf", ".blp").toString()]);
     expect([code, err]).toMatchObject([1, expect.stringContaining("not UTF-8")]);
   });

@@ -1,4 +1,4 @@
-/** A pipe, a socket or a device where a file is expected: no command waits for its other end. */
+/** A pipe, a socket or a device in place of a file: no command waits for its other end. */
 import { type ChildProcessWithoutNullStreams, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import * as fs from "node:fs";
@@ -31,7 +31,7 @@ afterAll(async () => {
 
 const run = (...argv: string[]): Promise<Outcome> => runProcess(process.execPath, [main, ...argv]);
 
-/** What can be in a file's place. Making a device takes privileges that a test has not everywhere, so a link leads to one. */
+/** What can be in a file's place. Making a device takes privileges that a test may lack, so a link points to one. */
 const KINDS = {
   pipe: async (path: string): Promise<void> => void execFileSync("mkfifo", [path]),
   socket: async (path: string): Promise<void> => {
@@ -42,10 +42,10 @@ const KINDS = {
   "link to a device": async (path: string): Promise<void> => fs.symlinkSync("/dev/zero", path),
 } as const;
 
-/** The others take as long again, and go the same way through the code. */
+/** The others take as long again, and follow the same code path. */
 const KINDS_TRIED: readonly (keyof typeof KINDS)[] = sweep(["pipe", "socket", "link to a device"], ["pipe"]);
 
-/** A copy of an archive of the corpus, or an array made by the command, in a place of its own. */
+/** A copy of an archive of the corpus, or an array made by the command, in its own folder. */
 let places = 0;
 function copyOf(source: string): string {
   const root = join(folder, `p${places++}`, "a");
@@ -54,7 +54,7 @@ function copyOf(source: string): string {
   return root;
 }
 
-/** Puts something else in the place of a file. */
+/** Replaces a file with something else. */
 async function replace(path: string, kind: keyof typeof KINDS): Promise<void> {
   fs.rmSync(path, { recursive: true, force: true });
   await KINDS[kind](path);
@@ -153,7 +153,7 @@ describe.skipIf(process.platform === "win32")("paths that are not regular files"
 });
 
 describe.skipIf(process.platform === "win32")("a command", () => {
-  /** Starts the command, and sends SIGTERM once `waits` says that it waits. How it ended. */
+  /** Starts the command, and sends SIGTERM once `waits` says that it waits. Returns how it ended. */
   async function terminated(
     argv: readonly string[],
     waits: (child: ChildProcessWithoutNullStreams) => Promise<unknown>,
@@ -173,7 +173,7 @@ describe.skipIf(process.platform === "win32")("a command", () => {
     return { code, signal, err };
   }
 
-  /** Resolves when the command has read all that it was given, and its input stays open. */
+  /** Resolves when the command has read all its input so far; the input stays open. */
   const reads = (child: ChildProcessWithoutNullStreams): Promise<void> =>
     new Promise((resolve) => child.stdin.write(Buffer.alloc(1 << 20, "1\n"), () => resolve()));
 

@@ -1,4 +1,4 @@
-/** Power cuts under long files, which are written past the page cache: simulated from what a real process wrote and synced. */
+/** Power cuts during writes of long files, which bypass the page cache: simulated from what a real process wrote and synced. */
 
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
@@ -14,7 +14,7 @@ import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { randomFrom } from "../crash/random.ts";
 import { note, runsOf } from "./figures.ts";
 
-/** What the recorder noted: an operation with the entries before its beginning (its index) and before its end (`done`). */
+/** What the recorder saw: an operation with the number of entries before its start (its index) and before its end (`done`). */
 interface Entry {
   readonly kind: "link" | "rename" | "unlink" | "mkdir" | "write" | "truncate" | "sync" | "direct" | "moment";
   readonly file?: number;
@@ -24,13 +24,13 @@ interface Entry {
   readonly to?: string;
   readonly position?: number;
   readonly length?: number;
-  /** Where the bytes of a write are in the log. */
+  /** The position of a write's bytes in the log. */
   readonly at?: number;
   readonly text?: string;
   readonly done?: number;
 }
 
-/** Bytes that a disk writes as a whole. */
+/** Bytes that a disk writes as a unit. */
 const SECTOR = 4096;
 
 let folder: string;
@@ -39,14 +39,14 @@ beforeAll(() => {
 });
 afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
 
-/** One disk that a power cut may leave once `cut` operations have begun. */
+/** One possible disk after a power cut at which `cut` operations had begun. */
 class CutDisk {
   readonly #entries: readonly Entry[];
   readonly #bytes: Uint8Array;
   readonly #random: () => number;
 
   constructor(entries: readonly Entry[], cut: number, bytes: Uint8Array, random: () => number) {
-    // What ended later had only begun.
+    // Operations that ended later had only begun.
     this.#entries = entries
       .slice(0, cut)
       .map(({ done, ...entry }) => (done === undefined || done > cut ? entry : { ...entry, done }));
@@ -67,7 +67,7 @@ class CutDisk {
     return image;
   }
 
-  /** Names in all folders: those that were synced, and of the others as many as the disk got to, in order. */
+  /** Names in all folders: those that were synced, and of the others as many as reached the disk, in order. */
   #names(): Map<string, number | undefined> {
     const folders = new Map<string, (readonly [index: number, entry: Entry])[]>();
     for (const [i, entry] of this.#entries.entries()) {
@@ -97,7 +97,7 @@ class CutDisk {
     );
     const content = new Uint8Array(size);
     let end = 0;
-    // A disk that has nothing, something or all of what was not synced.
+    // A disk that has none, some or all of what was not synced.
     const chance = [0, 0.5, 1][Math.floor(this.#random() * 3)] ?? 0;
     for (const entry of operations) {
       const { kind, position = 0, length = 0, at = 0 } = entry;
@@ -119,7 +119,7 @@ class CutDisk {
     return content.slice(0, end);
   }
 
-  /** True where a sync that is over began after the operation had ended. */
+  /** True if a completed sync began after the operation had ended. */
   #isSynced({ done }: Entry, isOfIt: (sync: Entry) => boolean): boolean {
     if (done === undefined) return false;
     return this.#entries.some(
@@ -152,7 +152,7 @@ function areRight(bytes: Uint8Array): boolean {
   return values.every((value, row) => value === itemOf(row));
 }
 
-/** Rows of the array on a disk, undefined where there is none; fails where any of them is wrong. */
+/** Rows of the array on a disk, undefined if there is none; fails if any of them is wrong. */
 async function rowsOn(store: MemoryStore, label: string): Promise<number | undefined> {
   try {
     const archive = await open(store, "a");

@@ -1,6 +1,7 @@
 /**
- * Loaded before a program (`node --import`): notes what it writes below the folder RECORD_ROOT, when each write and sync began and
- * ended, and the bytes. From that a test makes the disks that a power cut may leave. Written to RECORD_LOG when the program ends.
+ * Loaded before a program (`node --import`): records what it writes below the folder RECORD_ROOT, when each write
+ * and sync began and ended, and the bytes. A test makes from this the disks that a power cut may leave. Written to
+ * RECORD_LOG when the program ends.
  */
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
@@ -10,11 +11,11 @@ const root = process.env["RECORD_ROOT"];
 const target = process.env["RECORD_LOG"];
 const original = { ...fs, promises: { ...fs.promises } };
 
-/** One entry for each beginning; `done` is the number of entries when it ended. */
+/** One entry for each start; `done` is the number of entries when it ended. */
 const events = [];
 const blobs = [];
 let blobSize = 0;
-/** What a file descriptor is: a file by a number of its own, or a folder. */
+/** What a file descriptor is: a file with its own number, or a folder. */
 const opened = new Map();
 const files = new Map();
 let nextFile = 0;
@@ -70,7 +71,7 @@ const link = (from, to) =>
   isInside(to) ? begin({ kind: "link", folder: dirname(to), name: to, file: fileAt(from) }) : () => undefined;
 const remove = (path) =>
   isInside(path) ? begin({ kind: "unlink", folder: dirname(path), name: path }) : () => undefined;
-/** With those above it that are missing, where they are made too. */
+/** With the missing folders above it, if they are created too. */
 const folder = (path, options) => {
   if (!isInside(path) || original.existsSync(path)) return () => undefined;
   const above = options?.recursive === true ? folder(dirname(path), options) : () => undefined;
@@ -86,7 +87,7 @@ function fileAt(path) {
   return info?.isFile() ? files.get(info.ino) : undefined;
 }
 
-/** Notes an operation around a call that is done at once, one with a callback, or one with a promise. */
+/** Records an operation around a synchronous call, one with a callback, or one with a promise. */
 const atOnce = (name, note) => {
   fs[name] = (...args) => {
     const end = note(...args);
@@ -152,7 +153,7 @@ fs.promises.open = async (path, flags, mode) => {
 };
 syncBuiltinESMExports();
 
-/** For the program: notes a moment, for example that something is durable. */
+/** For the program: records a moment, for example that something is durable. */
 globalThis.noteMoment = (text) => events.push({ kind: "moment", text });
 
 process.on("exit", () => {

@@ -1,4 +1,4 @@
-/** Writes long files past the page cache: an array that grows, and a conversion of it. Runs under power-recorder.mjs. */
+/** Writes long files that bypass the page cache: an array that grows, and a conversion of it. Runs under power-recorder.mjs. */
 const [, , path, zarr, entry] = process.argv;
 const { convert, createArray, locateTarget, open } = await import(entry);
 

@@ -1,4 +1,4 @@
-/** Sets of references that were made to get at what their reader did not allow. */
+/** Sets of references crafted to reach what their reader did not allow. */
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -39,7 +39,7 @@ afterAll(async () => {
   await other.close();
 });
 
-/** Reads a reference by a set, with one container allowed. Bytes, or the error's code. */
+/** Reads a reference through a set, with one container allowed. Returns the bytes, or the error's code. */
 async function read(
   location: string,
   container: Container,
@@ -174,7 +174,7 @@ describe("a crafted reference", () => {
     opened.length = 0;
     expect(await read(location, container, opening)).toMatch(/^(?:UNSAFE_PATH|BAD_FIELD)$/);
     expect(opened).toEqual([]);
-    // A prefix without its last slash would be that of every bucket whose name begins like this one.
+    // A prefix without its final slash would match every bucket whose name begins like this one.
     expect(await read(`${allowed}/b`, { ...container, prefix: allowed }, opening)).toBe("BAD_ARGUMENT");
   });
 

@@ -1,4 +1,4 @@
-/** `repair` killed at random moments: what was whole before it is whole after it, and the next run completes it. */
+/** `repair` killed at random moments: what was whole before stays whole, and the next run completes the repair. */
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
@@ -25,7 +25,7 @@ afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
 
 const at = (name: string): string => join(folder, name);
 
-/** Values of an array of int32, undefined where it cannot be read. */
+/** Values of an array of int32, undefined if it cannot be read. */
 async function valuesOf(path: string): Promise<Int32Array | undefined> {
   const { code, bytes } = await runCli(["cat", path, "--format", "raw"]);
   return code === 0 ? new Int32Array(new Uint8Array(bytes).buffer) : undefined;
@@ -39,7 +39,7 @@ function hashOf(path: string): string {
   return hash.digest("hex");
 }
 
-/** Runs the command and kills it some milliseconds after its start. True where it was still running. */
+/** Runs the command and kills it some milliseconds after its start. True if it was still running. */
 async function killed(argv: readonly string[], delay: number): Promise<boolean> {
   const child = spawn(process.execPath, [main, ...argv], { stdio: "ignore" });
   const timer = setTimeout(() => child.kill("SIGKILL"), delay);
@@ -66,7 +66,7 @@ async function makeDamaged(): Promise<Int32Array> {
   return values;
 }
 
-/** Rows that differ from the values before the damage, where there are as many. */
+/** Rows that differ from the values before the damage, if there are as many. */
 function wrongRows(found: Int32Array | undefined, values: Int32Array): number {
   if (found?.length !== values.length) return Number.POSITIVE_INFINITY;
   let wrong = 0;
@@ -77,7 +77,7 @@ function wrongRows(found: Int32Array | undefined, values: Int32Array): number {
 test("a repair that is killed at any moment loses no whole row, in place or into a copy", async () => {
   const values = await makeDamaged();
   const source = hashOf(at("damaged"));
-  // How long an undisturbed repair takes, with the start of Node.js.
+  // How long an undisturbed repair takes, including the start of Node.js.
   fs.cpSync(at("damaged"), at("whole"), { recursive: true });
   const started = performance.now();
   const undisturbed = await runProcess(process.execPath, [
@@ -95,7 +95,7 @@ test("a repair that is killed at any moment loses no whole row, in place or into
   const random = randomFrom(15);
   const kills = runsOf(4, 40, 300);
   const counts = { "killed in place": 0, "killed into another": 0, "repaired when killed": 0 };
-  // On a busy machine some end before they are killed: those are no proof.
+  // On a busy machine some end before they are killed, and prove nothing.
   const killsSoFar = (): number => counts["killed in place"] + counts["killed into another"];
   for (let kill = 0; kill < kills || (killsSoFar() === 0 && kill < kills + 20); kill++) {
     const isHere = kill % 2 === 0;
@@ -110,14 +110,14 @@ test("a repair that is killed at any moment loses no whole row, in place or into
     if (!isHere) {
       expect(hashOf(root), label).toBe(source);
       const partial = fs.existsSync(copy) ? await valuesOf(copy) : undefined;
-      // What opens has every row that was whole: nothing less passes for the copy.
+      // Whatever opens has every row that was whole: nothing less passes for the copy.
       if (partial !== undefined) expect(wrongRows(partial, values), label).toBeLessThanOrEqual(CHUNKLEN);
       fs.rmSync(copy, { recursive: true, force: true });
     }
     const now = await valuesOf(root);
     if (now !== undefined) counts["repaired when killed"]++;
     if (now !== undefined) expect(wrongRows(now, values), label).toBeLessThanOrEqual(CHUNKLEN);
-    // Run again it completes, whatever the first one left.
+    // A second run completes it, whatever the first one left.
     const again = await runCli(argv);
     expect([label, [0, 3].includes(again.code)], again.err).toEqual([label, true]);
     const target = isHere ? root : copy;

@@ -13,7 +13,7 @@ import { temporaryFolder } from "../folder.ts";
 import { sample } from "../scope.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
 
-/** No secret is a part of another word. */
+/** No secret is part of another word. */
 const SECRETS = ["5ecretUser", "5ecretPassword", "5ecretToken", "5ecretKey", "5ecretSession"] as const;
 const [USER, PASSWORD, TOKEN, KEY, SESSION] = SECRETS;
 
@@ -46,7 +46,7 @@ afterEach(async () => {
   await server.close();
 });
 
-/** Everything that is read from an address, and what writes beside it. */
+/** Every command that reads from an address, and those that write next to it. */
 const COMMANDS: readonly ((address: string, out: string) => string[])[] = [
   (address) => ["info", address],
   (address) => ["info", address, "--json"],
@@ -66,7 +66,7 @@ const COMMANDS: readonly ((address: string, out: string) => string[])[] = [
   (address) => ["repair", address, "--in-place"],
 ];
 
-/** What a server does besides answering. */
+/** What a server does apart from answering. */
 const TROUBLE: Readonly<Record<string, (response: ServerResponse) => boolean>> = {
   nothing: () => false,
   forbidden: (response) => Boolean(response.writeHead(403, { "x-echo": TOKEN }).end(TOKEN)),
@@ -115,7 +115,7 @@ describe("no command prints the secrets", () => {
         expectNone(await textOf(command, address), `${what} of ${name}`);
       }
     }
-    // The secrets were of use.
+    // The secrets were actually used.
     expect(server.log.some((line) => line.includes(TOKEN))).toBe(true);
     expect(server.headers.some(({ authorization }) => authorization !== undefined)).toBe(true);
   });

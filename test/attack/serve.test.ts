@@ -1,4 +1,4 @@
-/** A server under clients that ask for much and take nothing, and under more of them than it has places. */
+/** A server under clients that request much and read nothing, and under more of them than it has places. */
 import { once } from "node:events";
 import { Agent, get } from "node:http";
 import { connect, type Socket } from "node:net";
@@ -33,7 +33,7 @@ async function attack(served: ServedView, count: number, requests: number): Prom
 
 describe("a server", () => {
   it("answers requests for documents at once and for chunks soon, next to 64 clients that ask for 8 MiB and read nothing", async () => {
-    // The patience is shorter than usual, and all clients have one address here.
+    // The timeout is shorter than usual, and all clients have the same address.
     const served = await serveView(view, { limits: { patienceMs: 200 } });
     const sockets = await attack(served, 64, 1);
     try {

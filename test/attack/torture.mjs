@@ -1,6 +1,6 @@
 /**
- * `npm run torture`: the harnesses of this folder with as many runs as a night may take, and a table of their figures at
- * the end. Every seed is fixed. `npm run torture -- NAME` runs the files whose path has NAME in it.
+ * `npm run torture`: the harnesses of this folder with as many runs as fit into a night, and a table of their
+ * figures at the end. Every seed is fixed. `npm run torture -- NAME` runs the files whose path contains NAME.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";

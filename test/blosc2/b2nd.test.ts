@@ -1,4 +1,7 @@
-/** Frames that are written: every value of the source, its streams where the cuts allow, and what is encoded is said. */
+/**
+ * Frames that this library writes have every value of the source, keep its streams if the cuts allow it, and report
+ * what was encoded.
+ */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -53,7 +56,8 @@ test.each(["blosclz.b2nd", "lz4.b2nd", "lz4hc.b2nd", "zlib.b2nd", "zstd.b2nd", "
     await convert(await open(frames, name), { store: zarr, path: "" }, { to: "zarr" });
     const back = new MemoryStore();
     const report = await convert({ store: zarr, path: "" }, { store: back, path: "x.b2nd" }, { to: "b2nd" });
-    // bits of blocks that are no multiple of eight items were encoded on the way to Zarr, and are so again
+    // bits of blocks whose item count is not a multiple of eight were encoded on the way to Zarr, and are again on the
+    // way back
     const frame = await readFrame(frames, name);
     const again = await readFrame(back, "x.b2nd");
     expect(report).toMatchObject({ chunksRecoded: 0, chunksRestreamed: frame?.chunks.length });

@@ -1,4 +1,4 @@
-/** Frames by python-blosc2: every value as it was written, streams carried on as they are, and nothing but errors of ours from damage. */
+/** Frames by python-blosc2: every value as written, streams copied unchanged, and only errors of this library on damage. */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** Folders with frames and stores of Blosc2 and HDF5 files in them, as programs leave them. */
+/** Folders with frames and stores of Blosc2 and HDF5 files in them, as other programs leave them. */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ import { repositoryRoot } from "../fixtures/manifest.ts";
 
 const fixtures = join(repositoryRoot, "fixtures");
 
-/** A data set as nnU-Net leaves it, beside stores, a sparse frame and an HDF5 file. */
+/** A data set as nnU-Net leaves it, next to stores, a sparse frame and an HDF5 file. */
 function dataSet(): MemoryStore {
   const images = new Map<string, Uint8Array>();
   const add = (from: string, to: string): void => {
@@ -22,7 +22,7 @@ function dataSet(): MemoryStore {
   };
   add("blosc2/lz4.b2nd", "set/plans/case_000.b2nd");
   add("blosc2/padded.b2nd", "set/plans/case_000_seg.b2nd");
-  // Never opened: a pickle can do anything.
+  // Never opened: unpickling can run any code.
   images.set("set/plans/case_000.pkl", new TextEncoder().encode("cos\nsystem\n"));
   images.set("set/dataset.json", new TextEncoder().encode("{}"));
   add("blosc2/sparse.b2nd", "set/sparse.b2nd");
@@ -50,7 +50,7 @@ test("a folder of frames, stores and HDF5 files becomes a Zarr hierarchy with th
   const read: string[] = [];
   const watched = interceptStore(store, {
     onCall: (call, proceed) => {
-      // The first bytes of every file tell what it is.
+      // The first bytes of every file identify it.
       const { length } = (call.args[1] ?? {}) as { readonly length?: number };
       if (call.method === "get" || (call.method === "getRange" && length !== 8)) read.push(call.key);
       return proceed();
@@ -69,7 +69,7 @@ test("a folder of frames, stores and HDF5 files becomes a Zarr hierarchy with th
   expect(Object.keys(expected).length).toBeGreaterThan(8);
   expect(await sums(target)).toEqual(expected);
   expect(read.filter((key) => key.endsWith(".pkl"))).toEqual([]);
-  // And back, under the names that they had.
+  // And back, under the original names.
   const back = new MemoryStore();
   await convert({ store: target, path: "out/plans" }, { store: back, path: "plans" }, { to: "b2nd" });
   const original = await openArray(store, "set/plans/case_000.b2nd");

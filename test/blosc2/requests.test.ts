@@ -1,4 +1,4 @@
-/** How many requests it takes over HTTP to open what is of Blosc2 or HDF5, and to read an element of it. */
+/** How many requests it takes over HTTP to open Blosc2 or HDF5 data, and to read an element. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -47,7 +47,7 @@ test.each([
   await array.close();
 });
 
-/** A frame of one chunk of 4 MB that nothing makes shorter but its runs, cut into 16 x 4 blocks of 64 x 256 items of 4 bytes. */
+/** A frame of one chunk of 4 MB that only its runs shorten, cut into 16 x 4 blocks of 64 x 256 items of 4 bytes. */
 async function largeFrame(): Promise<{ readonly image: Uint8Array; readonly values: Uint32Array }> {
   const blocks = Uint32Array.from({ length: 1 << 20 }, (_, i) => Math.imul(i, 2_654_435_761) ^ (i >>> 3));
   blocks.fill(7, 0, 16_384);
@@ -88,7 +88,7 @@ test("only the needed blocks of a large chunk are read, each once", async () => 
   expect(row).toEqual(values.subarray(100 * 1024, 101 * 1024));
   expect(server.log.length).toBe(1);
   expect(bytesOf(server.log)).toBeLessThan(280_000);
-  // Much of it: as a whole, and nothing again after that.
+  // A large part: read as a whole, and nothing again after that.
   server.log.length = 0;
   const half = new Uint32Array((await array.getBytes([{ start: 0, stop: 512, step: 1 }])).slice().buffer);
   expect(half).toEqual(values.subarray(0, 512 * 1024));

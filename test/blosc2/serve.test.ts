@@ -1,4 +1,4 @@
-/** HDF5 files and what is of Blosc2 over HTTP as Zarr v3: alone, in a folder, and paths inside of a file. */
+/** HDF5 files and Blosc2 data over HTTP as Zarr v3: alone, in a folder, and by paths inside a file. */
 import { copyFileSync, cpSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

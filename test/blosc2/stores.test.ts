@@ -1,4 +1,4 @@
-/** Stores by python-blosc2: groups with their arrays, by their paths, and nothing but errors of ours from damage. */
+/** Stores by python-blosc2: groups with their arrays, by their paths, and only errors of this library on damage. */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** C2 tables of python-blosc2: groups of columns, with the values that were written; and what of them is refused. */
+/** C2 tables of python-blosc2: groups of columns, with the values that were written; and which of them are refused. */
 import { createHash } from "node:crypto";
 import { cpSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -72,7 +72,7 @@ test("refuses a table with deleted rows, and columns of variable length, and rea
   if (mixed.kind !== "group") throw new Error(mixed.kind);
   await expect(mixed.open("text")).rejects.toMatchObject({ code: "UNSUPPORTED", details: { field: "text" } });
   expect((await runCli(["cat", join(folder, "mixed.b2z/id")])).out).toMatch(/0\s+1\s+2\s+3\s+4/);
-  // Whoever names columns does not meet the others.
+  // A selection of columns avoids the unsupported ones.
   expect((await runCli(["cat", join(folder, "mixed.b2z"), "--column", "id"])).out).toMatch(
     /0\s+1\s+2\s+3\s+4/,
   );

@@ -1,4 +1,7 @@
-/** Bundles a program of this folder, which is TypeScript that Node 20 does not run, into `.cache/browser`, where packages still resolve. */
+/**
+ * Bundles a program of this folder (TypeScript, which Node 20 does not run) into `.cache/browser`, where packages
+ * still resolve.
+ */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";

@@ -1,10 +1,10 @@
-/** How the programs of this folder start Chromium, and make the scripts of its pages. */
+/** How the programs of this folder start Chromium, and build the scripts of its pages. */
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { build } from "esbuild";
 import { repositoryRoot } from "../fixtures/manifest.ts";
 
-/** Nothing of the network but what is asked for. */
+/** No network access except on request. */
 export const FLAGS = [
   "--no-sandbox",
   "--disable-gpu",
@@ -36,7 +36,7 @@ export async function bundlePage(entry: string): Promise<Uint8Array> {
   return outputFiles[0]?.contents ?? new Uint8Array(0);
 }
 
-/** Chromium's program: the one that is named in CHROMIUM, or the first in the search path. */
+/** Chromium's program: the one named in CHROMIUM, or the first in the search path. */
 export function findChromium(): string | undefined {
   const named = process.env["CHROMIUM"];
   if (named !== undefined) return named;

@@ -1,10 +1,10 @@
-/** A page in a browser, with what goes wrong in it, and what is read of it. */
+/** A page in a browser, with its errors, and what is read from it. */
 import type { Browser, Page } from "playwright-core";
 
-/** What a person may wait for. */
+/** How long a person may have to wait. */
 export const PATIENCE = { timeout: 60_000 };
 
-/** A page with what went wrong in it. */
+/** A page with its errors. */
 export interface Driven {
   readonly page: Page;
   readonly troubles: string[];
@@ -17,7 +17,7 @@ export async function newPage(browser: Browser, width = 1280): Promise<Driven> {
   const requests: string[] = [];
   page.on("pageerror", (error) => troubles.push(error.message));
   page.on("console", (message) => {
-    // An object that is not there is how a dialect is told from others.
+    // Dialects are recognized by probing for objects, so a 404 is expected.
     if (message.type() === "error" && !/404/.test(message.text())) troubles.push(message.text());
   });
   page.on("request", (request) => requests.push(request.url()));
@@ -35,7 +35,7 @@ export function cellsOf(page: Page, selector: string): Promise<string[][]> {
   );
 }
 
-/** Opens a table that is kept closed, and waits for its cells. */
+/** Opens a table that is collapsed, and waits for its cells. */
 export async function openTable(page: Page, selector: string): Promise<string[][]> {
   await page.click(`${selector} summary`);
   await page.waitForFunction(

@@ -19,7 +19,7 @@ import { checkShown } from "./page-shows.ts";
 import { checkPool } from "./pool.ts";
 import { checkListing, checkZarr } from "./zarr.ts";
 
-/** Nothing but the page's own script, WebAssembly, and requests to where it came from and to what is served. */
+/** Only the page's own script, WebAssembly, and requests to its origin and to what is served. */
 const POLICY = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'";
 const HTML =
   '<!doctype html><title>test</title><input type="file"><script type="module" src="page.js"></script>';
@@ -104,7 +104,7 @@ async function checkPage(page: Page, server: TestServer, outcome: Outcome): Prom
   }
 }
 
-/** A browser's chunk is Node's, byte for byte. */
+/** A browser's chunk is byte for byte the same as Node's. */
 async function checkRoundTrip(
   page: Page,
   cname: CompressorName,
@@ -126,7 +126,7 @@ async function checkRoundTrip(
   outcome.expect(`${name}: is the chunk that Node makes`, Buffer.compare(bytes, here), 0);
 }
 
-/** One element of a large file comes with a few small ranges. */
+/** One element of a large file takes a few small ranges. */
 async function checkElement(page: Page, server: TestServer, outcome: Outcome): Promise<void> {
   const [name, bytes] = await makeLarge();
   server.objects.set(name, bytes);
@@ -210,7 +210,7 @@ async function startServer(served: string): Promise<TestServer> {
   return server;
 }
 
-/** Prints what a page pays for parts of the library. */
+/** Prints what parts of the library cost a page. */
 async function printSizes(): Promise<void> {
   const parts = {
     "open and HttpStore": 'export { open, HttpStore } from "superchunk"',

@@ -1,6 +1,6 @@
 /**
- * What `npm run bench -- page` measures in Chromium: the first pixels of a terabyte on another server, frames of a map of a million chunks,
- * and how fast a pool decodes for zarrita with one worker and with two.
+ * What `npm run bench -- page` measures in Chromium: the first pixels of a terabyte on another server, frames of a
+ * map of a million chunks, and how fast a pool decodes for zarrita with one worker and with two.
  */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -24,7 +24,7 @@ const POOL_BYTES = Number(process.env["BENCH_POOL_BYTES"] ?? 1 << 30);
 /** Numbers by their names; times in milliseconds, speeds in GB/s. */
 export type Figures = Readonly<Record<string, number>>;
 
-/** Measures what is named: `pixels`, `frames`, `pool`; all of it without names. */
+/** Measures what is named: `pixels`, `frames`, `pool`; everything without names. */
 export async function measure(names: readonly string[]): Promise<Readonly<Record<string, Figures>>> {
   const executablePath = findChromium();
   if (executablePath === undefined) throw new Error("no Chromium found; name it in CHROMIUM");
@@ -42,9 +42,12 @@ export async function measure(names: readonly string[]): Promise<Readonly<Record
   return found;
 }
 
-/** From the start of the navigation to the frame that has the first values, each time in a browser profile without a cache. */
+/**
+ * From the start of the navigation to the frame that shows the first values, each time in a browser profile without
+ * a cache.
+ */
 async function pixels(browser: Browser): Promise<Figures> {
-  // What is served with the page is not what is looked at.
+  // The archives served with the page are not used.
   const served = await serveView(join(corpusFolder, "bloscpack-3", "array-f8.blp"), { page: "only" });
   const server = await serveVast();
   const figures: Record<string, number> = {};
@@ -154,7 +157,7 @@ async function frames(browser: Browser): Promise<Figures> {
   }
 }
 
-/** zarrita reads an array through pools of no worker, one and two, in turns. */
+/** zarrita reads an array through pools with no worker, one and two, in turns. */
 async function pool(browser: Browser): Promise<Figures> {
   const server = await startPoolServer(bundlePage);
   try {

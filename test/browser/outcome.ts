@@ -1,4 +1,4 @@
-/** Checks that were done, and what is wrong. */
+/** Checks that were made, and failures. */
 export class Outcome {
   checks = 0;
   readonly failures: string[] = [];

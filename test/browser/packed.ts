@@ -1,4 +1,7 @@
-/** The page of the package, with the files that are published: what a browser loads of it, for archives alone and for a folder of them. */
+/**
+ * The page of the package, with the published files: what a browser loads of it, for single archives and for a
+ * folder of them.
+ */
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,7 +12,7 @@ import { Outcome } from "./outcome.ts";
 import { checkView } from "./page-weights.ts";
 
 const other = (...path: readonly string[]): string => join(repositoryRoot, "fixtures", ...path);
-/** What lies in the folder that is shown: a table, arrays, and three formats with readers of their own. */
+/** Contents of the folder that is shown: a table, arrays, and three formats with their own readers. */
 const ARCHIVES = [
   [join(corpusFolder, "ctable/bcolz-daily-equities"), "daily.bcolz"],
   [join(corpusFolder, "blz-superchunk/i8-2d-crc32"), "matrix"],
@@ -19,7 +22,7 @@ const ARCHIVES = [
 ] as const;
 
 const CELLS = ".cells td:text-matches('[0-9]')";
-/** Views, what is there once they are shown, and how many compressed bytes of scripts and markup they load at most. */
+/** Views, what is present once they are shown, and how many compressed bytes of scripts and markup they load at most. */
 const VIEWS = [
   ["daily.bcolz&column=close&view=values", CELLS, 110_000],
   ["daily.bcolz&column=close&view=chunks", "[data-checked]", 110_000],
@@ -29,13 +32,13 @@ const VIEWS = [
   ["ticks.zarr&view=plot", "[data-counted]", 190_000],
   ["frame.b2nd&view=picture", "[data-drawn]", 200_000],
 ] as const;
-/** In a folder, what is in sight beside the chosen archive is opened too. */
+/** In a folder, archives in sight next to the chosen one are opened too. */
 const MOST_OF_FOLDER = 150_000;
 
 /**
- * Looks at the page that an installed package serves; resolves with what it loads too much, or wrongly.
+ * Visits the page that an installed package serves; resolves with what it loads in excess, or wrongly.
  *
- * What is given is the package's entry for Node.js.
+ * The argument is the package's entry for Node.js.
  */
 export async function checkPacked({
   create,

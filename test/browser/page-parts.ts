@@ -8,7 +8,7 @@ import type { ZarrChunk } from "superchunk/zarr";
 import { cellsOf, newPage, openTable, PATIENCE } from "./driven.ts";
 import type { Outcome } from "./outcome.ts";
 
-/** Blocks and streams are those of the chunk's bytes: they begin where it says, and leave no byte between them. */
+/** Blocks and streams match the chunk's bytes: they begin where it says, and leave no byte between them. */
 export async function checkInside(
   browser: Browser,
   url: string,
@@ -46,7 +46,7 @@ export async function checkInside(
   await page.close();
 }
 
-/** A cell for each file leads to its chunks, and files have the age that the disk tells. */
+/** A cell for each file leads to its chunks, and files show the age that the disk gives. */
 export async function checkFileCells(
   browser: Browser,
   url: string,
@@ -77,7 +77,7 @@ export async function checkFileCells(
   await page.close();
 }
 
-/** Chunks of a grid are read where they lie in the array; those without a file, and those that are not stored, are marked. */
+/** Chunks of a grid are read where they are in the array; those without a file, and those not stored, are marked. */
 export async function checkGrid(
   browser: Browser,
   url: string,
@@ -197,7 +197,7 @@ export async function checkStatistics(
   }
 }
 
-/** Of a damaged archive the statistics, the plot and the values of what is whole are shown. */
+/** For a damaged archive the statistics, the plot and the values of the whole chunks are shown. */
 export async function checkDamagedNumbers(browser: Browser, url: string, outcome: Outcome): Promise<void> {
   const { page, troubles } = await newPage(browser);
   await page.goto(`${url}#archive=broken.bcolz&column=close&view=values&statistics=open`);

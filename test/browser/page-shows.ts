@@ -1,4 +1,4 @@
-/** The page of `serve` and `view`, driven as a person does: what it shows is what the command prints. */
+/** The page of `serve` and `view`, driven as a person does: it shows what the command prints. */
 import { execFileSync, spawnSync } from "node:child_process";
 import { readdirSync, statSync } from "node:fs";
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -23,13 +23,13 @@ import {
 import { checkWeights } from "./page-weights.ts";
 import { checkVast } from "./vast.ts";
 
-/** Archives of the corpus that are shown. */
+/** Archives of the corpus to show. */
 const TABLE = "ctable/bcolz-daily-equities";
 const FOLDER = "blz-superchunk/i8-2d-crc32";
 const FILE = "bloscpack-3/array-f8.blp";
 const GRID = "zarr3-sharded/zp-i4-2d-gzip-start";
 
-/** Checks the page on archives of the corpus, a damaged one among them. */
+/** Checks the page on archives of the corpus, including a damaged one. */
 export async function checkShown(browser: Browser, outcome: Outcome): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "superchunk-shown-"));
   try {
@@ -51,7 +51,7 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       void spawnSync(process.execPath, [join(repositoryRoot, "build", "cli", "main.js"), ...args], {
         cwd: folder,
       });
-    // It ends with 3, because rows are gone.
+    // It ends with 3, because rows are lost.
     superchunk("repair", "damaged", "filled", "--holes", "fill");
     await writeFile(join(folder, "numbers.raw"), new Float64Array(1000));
     superchunk(
@@ -176,7 +176,7 @@ async function checkMap(browser: Browser, url: string, folder: string, outcome: 
   }
 }
 
-/** The rows that are copied are the values. */
+/** The copied rows are the values. */
 async function checkValues(browser: Browser, url: string, folder: string, outcome: Outcome): Promise<void> {
   const opened = await openArchive(join(folder, "daily.bcolz"));
   if (opened.kind !== "table") throw new Error("the corpus has a table here");
@@ -221,7 +221,7 @@ async function checkValues(browser: Browser, url: string, folder: string, outcom
   await page.close();
 }
 
-/** What `verify` finds is found, at the same chunk. */
+/** What `verify` finds is shown at the same chunk. */
 async function checkDamage(browser: Browser, url: string, folder: string, outcome: Outcome): Promise<void> {
   const opened = await openArchive(join(folder, "damaged"));
   const { findings } = await opened.verify();
@@ -248,7 +248,7 @@ async function checkDamage(browser: Browser, url: string, folder: string, outcom
   await page.close();
 }
 
-/** An address shows the same again, on a narrow screen and in the dark too; the browser's way back works. */
+/** An address shows the same state again, also on a narrow screen and in the dark; the browser's back button works. */
 async function checkState(browser: Browser, url: string, outcome: Outcome): Promise<void> {
   const { page, troubles } = await newPage(browser, 390);
   await page.emulateMedia({ colorScheme: "dark" });
@@ -268,7 +268,7 @@ async function checkState(browser: Browser, url: string, outcome: Outcome): Prom
   await page.waitForSelector('[data-plotted="10-50"]', PATIENCE);
   await page.goto(`${url}#archive=matrix&view=picture`);
   await page.waitForSelector("[data-drawn]", PATIENCE);
-  // A browser goes to another archive of the same page only; this one starts at the address.
+  // Chromium reloads the page only if more than the fragment changes, so this visit starts at the address.
   await page.goto(`${url}#archive=none`);
   await page.reload();
   await page.waitForSelector('text=No archive here is named "none"', PATIENCE);
@@ -278,7 +278,7 @@ async function checkState(browser: Browser, url: string, outcome: Outcome): Prom
   await page.close();
 }
 
-/** Whatever can be pressed or filled in has a name. */
+/** Every control has a name. */
 async function checkNames(browser: Browser, url: string, outcome: Outcome): Promise<void> {
   for (const view of ["overview", "chunks", "values", "plot"]) {
     const { page } = await newPage(browser);
@@ -380,7 +380,7 @@ async function checkFiles(browser: Browser, url: string, folder: string, outcome
   await page.close();
 }
 
-/** An archive of another address, named by the page's own. */
+/** An archive of another address, named in the page's own. */
 async function checkAddress(browser: Browser, url: string, outcome: Outcome): Promise<void> {
   const { page, troubles } = await newPage(browser);
   const file = `${url}__superchunk__/files/0/prices.blp`;
@@ -391,7 +391,7 @@ async function checkAddress(browser: Browser, url: string, outcome: Outcome): Pr
   await page.close();
 }
 
-/** The page as one file, opened from a disk: it reads what is chosen, and asks no one for anything. */
+/** The page as one file, opened from a disk: it reads the chosen files, and makes no requests. */
 async function checkFromDisk(browser: Browser, folder: string, outcome: Outcome): Promise<void> {
   const single = join(folder, "page.html");
   execFileSync(process.execPath, [join(repositoryRoot, "scripts", "build-page.mjs"), "--single", single]);

@@ -1,4 +1,4 @@
-/** What the page loads, compressed, for each of its views; and what it asks of an archive. */
+/** What the page loads, compressed, for each of its views; and its requests for an archive. */
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import type { Browser } from "playwright-core";
@@ -7,12 +7,12 @@ import { newPage, PATIENCE } from "./driven.ts";
 import type { Outcome } from "./outcome.ts";
 
 /**
- * Bytes of scripts and markup, and requests for the archive until its first values are there, at most. This page is the one for work on
- * it, in about 40 files; the published one has 13, which compress to 4 kB less (150 kB at most).
+ * Bytes of scripts and markup, and requests for the archive until its first values are there, at most. This page is
+ * the development build, in about 40 files; the published one has 13, which compress to 4 kB less (150 kB at most).
  */
 const MOST_BYTES = 151_000;
 const MOST_REQUESTS = 10;
-/** Views, and what is there once they are shown. */
+/** Views, and what is present once they are shown. */
 const VIEWS = [
   ["daily.bcolz&column=close&view=values", ".cells td:text-matches('[0-9]')"],
   ["daily.bcolz&view=values&statistics=open", "[data-column=id][data-counted]"],
@@ -24,8 +24,8 @@ const VIEWS = [
 ] as const;
 
 /**
- * No view of an archive loads more than the page may weigh, from another place, or with an error. Each archive is served by itself: of a
- * folder the page also opens the others, of whatever dialects they are.
+ * No view of an archive loads more than the page may weigh, from another place, or with an error. Each archive is
+ * served on its own: in a folder the page also opens the others, of whatever dialects they are.
  */
 export async function checkWeights(browser: Browser, folder: string, outcome: Outcome): Promise<void> {
   for (const [state, ready] of VIEWS) {
@@ -47,7 +47,7 @@ export async function checkWeights(browser: Browser, folder: string, outcome: Ou
   await served.close();
 }
 
-/** What a view of a served page loads of the page itself: at most so many bytes, from nowhere else, and without an error. */
+/** What a view of a served page loads of the page itself: at most this many bytes, from nowhere else, and without an error. */
 export async function checkView(
   browser: Browser,
   url: string,

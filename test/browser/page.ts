@@ -1,4 +1,4 @@
-/** What the page of the browser test does, on request of the test's main program. Bundled for the page. */
+/** What the page of the browser test does at the request of the main program. Bundled for the page. */
 import { type Archive, BlobStore, HttpStore, open, openArchive, type ReadableStore } from "superchunk";
 import { Blosc, type CompressorName, decode, decodeRange, encode, type Shuffle } from "superchunk/blosc";
 import { zarrView } from "superchunk/zarr";
@@ -7,23 +7,23 @@ import { type Strided, toCOrder } from "../view/c-order.ts";
 
 /** What the main program calls. Everything in and out is JSON. */
 export interface PageCalls {
-  /** Hashes of all values of an archive over HTTP: of itself, or of each column. */
+  /** Hashes of all values of an archive over HTTP: of the archive, or of each column. */
   hashUrl(url: string, path: string): Promise<Record<string, string>>;
   /** The hash of what zarrita fetches of an array below an address. */
   hashServed(url: string, node: ZarrNode): Promise<string>;
   /** The same through a view that the page makes of an archive over HTTP. */
   hashView(url: string, path: string, node: ZarrNode): Promise<string>;
-  /** The same of a file, or a folder, that was chosen on the page. */
+  /** The same for a file, or a folder, that was chosen on the page. */
   hashChosen(path: string): Promise<Record<string, string>>;
   /** One value of an archive over HTTP, as text. */
   readElement(url: string, path: string, index: number): Promise<string>;
-  /** Encodes a pattern; tells the chunk in hexadecimal and whether it decodes, whole and in part, to what it was. */
+  /** Encodes a pattern; returns the chunk in hexadecimal and whether it decodes correctly, in whole and in part. */
   roundTrip(
     cname: CompressorName,
     shuffle: Shuffle,
     length: number,
   ): Promise<{ chunk: string; same: boolean }>;
-  /** True where the page's policy lets no text be run as a program. */
+  /** True if the page's policy forbids running text as a program. */
   refusesEval(): boolean;
 }
 
@@ -60,7 +60,7 @@ async function hashArchive(archive: Archive): Promise<Record<string, string>> {
   return hashes;
 }
 
-/** zarrita takes what has `get`. */
+/** zarrita accepts anything with `get`. */
 interface Source {
   get(key: `/${string}`): Promise<Uint8Array | undefined>;
 }
@@ -102,7 +102,7 @@ function chosen(): ReadableStore {
   return BlobStore.fromFiles(input?.files ?? []);
 }
 
-/** Tried by the page itself: what a debugger evaluates is under no policy. */
+/** Tried by the page itself, because code that a debugger evaluates is under no policy. */
 function isEvalRefused(): boolean {
   try {
     return new Function("return false")() as boolean;

@@ -1,10 +1,13 @@
-/** What the page of the pool's test does, on request of the main program. Bundled for the page; `pool-service.ts` is its service worker. */
+/**
+ * What the page of the pool's test does at the request of the main program. Bundled for the page; `pool-service.ts`
+ * is its service worker.
+ */
 import { createPool, decode, encode, isSuperchunkError } from "superchunk/blosc";
 import * as zarr from "zarrita";
 
-/** What a reading of an array through a pool was like. */
+/** The outcome of reading an array through a pool. */
 export interface Reading {
-  /** Decoded bytes, and whether their values are those of the array. */
+  /** Decoded bytes, and whether they match the array. */
   readonly bytes: number;
   readonly same: boolean;
   /** Milliseconds from the first request to the last value. */
@@ -19,9 +22,9 @@ export interface PoolCalls {
   read(workers: number, total: number, cname?: Compressor): Promise<Reading>;
   /** Bytes of the page and its workers while 20 arrays are open and each holds a chunk. */
   memoryOfArrays(count: number): Promise<number>;
-  /** Whether a pool decodes, the code of the error that it gives, and the code that `decode` of the page gives. */
+  /** Whether a pool decodes, the code of its error, and the code of the page's `decode`. */
   tryPool(): Promise<{ readonly pool: string; readonly here: string }>;
-  /** Whether the code of the error of a damaged chunk, and the signal's reason, come through. */
+  /** Whether the code of a damaged chunk's error, and the signal's reason, arrive. */
   failures(): Promise<readonly string[]>;
   /** Whether the page's service worker decodes. */
   tryServiceWorker(): Promise<boolean>;
@@ -91,7 +94,7 @@ async function openArray(nchunks: number, cname: Compressor = "lz4"): Promise<za
 
 const codeOf = (error: unknown): string => (isSuperchunkError(error) ? error.code : String(error));
 
-/** Rounds of the event loop: after them, what a task was is known. */
+/** Turns of the event loop after which the record of a task is known. */
 async function settle(): Promise<void> {
   for (let i = 0; i < 5; i++) await new Promise((resolve) => setTimeout(resolve));
 }

@@ -1,4 +1,4 @@
-/** A pool of workers in Chromium: what the main thread is left with, memory, policies, other origins, service workers. */
+/** A pool of workers in Chromium: what remains for the main thread, memory, policies, other origins, service workers. */
 
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -9,7 +9,7 @@ import { serveObjects, type TestServer } from "../store/server.ts";
 import type { Outcome } from "./outcome.ts";
 
 const GIGABYTE = 1 << 30;
-/** Milliseconds of the processor: by the clock a task also takes long because others have the processor. */
+/** Milliseconds of processor time: by the clock a task also seems long when others use the processor. */
 const MOST_TASK = 50;
 const ARRAYS = 20;
 const MOST_MEMORY = 100e6;
@@ -17,7 +17,7 @@ const MOST_MEMORY = 100e6;
 /** Policies by the name of the page that has them. */
 const POLICIES: Readonly<Record<string, string>> = {
   "pool.html": "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'",
-  // The worker has a policy of its own: what its file is sent with.
+  // The worker has its own policy: the one that its file is sent with.
   "strict.html": "default-src 'none'; script-src 'self'; connect-src 'self'",
   "no-workers.html":
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'; worker-src 'none'",
@@ -56,7 +56,7 @@ export async function startPoolServer(bundle: (entry: string) => Promise<Uint8Ar
   return server;
 }
 
-/** All of it. How fast one and two workers are is measured by `npm run bench -- page`. */
+/** All of it. `npm run bench -- page` measures how fast one and two workers are. */
 export async function checkPool(
   browser: Browser,
   bundle: (entry: string) => Promise<Uint8Array>,
@@ -103,7 +103,7 @@ export async function checkPool(
       ["pool.html", { pool: "5000 bytes", here: "5000 bytes" }],
       ["strict.html", { pool: "5000 bytes", here: "UNSUPPORTED" }],
       ["no-workers.html", { pool: "IO", here: "5000 bytes" }],
-      // A script of another origin: a worker starts by way of a script that the page makes.
+      // A script of another origin: a worker starts through a script that the page makes.
       [`free.html?script=${other.url}/pool-page.js`, { pool: "5000 bytes", here: "5000 bytes" }],
     ] as const)
       await outcome.attempt(name, async () => {
@@ -117,17 +117,17 @@ export async function checkPool(
   }
 }
 
-/** What is used of an event of a trace; times in microseconds. */
+/** The used fields of a trace event; times in microseconds. */
 interface TraceEvent {
   readonly name: string;
   readonly pid: number;
   readonly tid: number;
   readonly ts: number;
-  /** Of the processor. */
+  /** Processor time. */
   readonly tdur?: number;
 }
 
-/** How many tasks the page's main thread had between its two marks, and how long the longest had the processor, in milliseconds. */
+/** How many tasks the page's main thread had between its two marks, and the processor time of the longest, in milliseconds. */
 function mainTasks(trace: Buffer): { readonly count: number; readonly longest: number } {
   const { traceEvents } = JSON.parse(trace.toString()) as { traceEvents: readonly TraceEvent[] };
   const [begin, end] = ["pool begins", "pool ends"].map((mark) =>

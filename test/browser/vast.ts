@@ -13,7 +13,7 @@ import type { Outcome } from "./outcome.ts";
 const [CHUNK, ROWS] = [131_072, 2 ** 37];
 const MOST_REQUESTS = 10;
 
-/** A chunk of each format, which stands for all chunks, and the documents of an array that has them. */
+/** A chunk of each format, used for all chunks, and the documents of an array that has them. */
 function makeObjects(): Map<string, Uint8Array> {
   const folder = mkdtempSync(join(tmpdir(), "superchunk-vast-"));
   const superchunk = (...args: readonly string[]): void => {
@@ -59,12 +59,12 @@ export async function serveVast(): Promise<TestServer> {
 
 declare global {
   interface Window {
-    /** Milliseconds from the start of the navigation to the frame with what was waited for. */
+    /** Milliseconds from the start of the navigation to the frame with the awaited element. */
     shownAt?: number;
   }
 }
 
-/** Notes when the first value of a table, or what a selector names, was painted. */
+/** Records when the first value of a table, or what a selector names, was painted. */
 function watchFor(selector: string): void {
   const isThere = (): boolean =>
     [...document.querySelectorAll(selector)].some(
@@ -74,7 +74,7 @@ function watchFor(selector: string): void {
     if (!isThere()) return;
     watcher.disconnect();
     requestAnimationFrame(() => {
-      // A message is taken after the frame is painted.
+      // A message is delivered after the frame is painted.
       const { port1, port2 } = new MessageChannel();
       port1.onmessage = () => {
         window.shownAt = performance.now();

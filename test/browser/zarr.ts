@@ -8,16 +8,16 @@ import type { TestServer } from "../store/server.ts";
 import type { Outcome } from "./outcome.ts";
 import type { ZarrNode } from "./page.ts";
 
-/** How many arrays there are at least, so that a loop over none does not pass. */
+/** Minimum number of arrays, so that a loop over none does not pass. */
 const LEAST_ARRAYS = 60;
 
-/** Two pages: under a strict policy with this library's Blosc, and under none with zarrita's own. */
+/** Two pages: under a strict policy with this library's Blosc, and without one with zarrita's own. */
 export interface Pages {
   readonly strict: Page;
   readonly free: Page;
 }
 
-/** Every array that zarrita has a type for: fetched from what is served, and through a view that the page makes. */
+/** Every array that zarrita has a type for: fetched from the server, and through a view that the page makes. */
 export async function checkZarr(
   { strict, free }: Pages,
   server: TestServer,
@@ -61,7 +61,7 @@ export async function checkZarr(
   outcome.expect(`enough arrays of Zarr (${count})`, count >= LEAST_ARRAYS, true);
 }
 
-/** The page for people, in a browser under the policy that it is sent with: links lead on, and nothing is blocked. */
+/** The page for people, in a browser under the policy that it is sent with: links work, and nothing is blocked. */
 export async function checkListing(browser: Browser, { url }: ServedView, outcome: Outcome): Promise<void> {
   const page = await browser.newPage();
   const complaints: string[] = [];

@@ -129,7 +129,7 @@ describe("verify", () => {
     expect(resumed.totals["codes"]).toEqual(whole.totals["codes"]);
     const { out } = await runCli(["verify", tree, "--report", report, "--resume"]);
     expect(out).toContain("4 kept from the earlier run");
-    // What was changed since is verified again: the same bytes under the same names too.
+    // Files that changed since are verified again, also if the bytes and names are the same.
     cpSync(join(tree, "a.blp"), join(tree, "a.copy"));
     renameSync(join(tree, "a.copy"), join(tree, "a.blp"));
     const again = await json(tree, "--report", report, "--resume");

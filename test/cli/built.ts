@@ -1,4 +1,4 @@
-/** The package as it is installed, built into a folder from the sources as they are. */
+/** The package as it is installed, built into a folder from the current sources. */
 import { copyFileSync, symlinkSync } from "node:fs";
 import { basename, join } from "node:path";
 import { build } from "esbuild";
@@ -12,7 +12,7 @@ export async function buildPackage(folder: string): Promise<string> {
   copyFileSync(join(repositoryRoot, "package.json"), join(folder, "package.json"));
   symlinkSync(join(repositoryRoot, "node_modules"), join(folder, "node_modules"), "junction");
   const sources = (...names: string[]): string => join(repositoryRoot, ...names);
-  // Each entry finds the workers beside it.
+  // Each entry finds the workers next to it.
   const workers = ["threads/chunk-worker", "threads/convert-worker", "fs/head-worker"].flatMap((name) =>
     ["cli", "src/node"].map((place) => ({
       in: sources("src", "node", `${name}.ts`),

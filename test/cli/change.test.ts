@@ -153,7 +153,7 @@ describe("attrs", () => {
     expect((await runCli(["attrs", at("z")])).out.replaceAll(/\s/g, "")).toBe(
       '{"whole":1.0,"list":[2.0,2],"n":3}',
     );
-    // What is not changed keeps its floats.
+    // Unchanged attributes keep their floats.
     expect((await runCli(["attrs", at("z"), "--set", "n=4"])).code).toBe(0);
     expect((await runCli(["attrs", at("z"), "--set", "n=3"])).code).toBe(0);
     expect(readFileSync(at("z/zarr.json"), "utf8").replaceAll(/\s/g, "")).toBe(document);

@@ -184,9 +184,9 @@ describe("ls", () => {
         ),
       ).toHaveLength(1);
     }
-    // 11 arrays of Zarr, and the 5 groups that three of them lie in.
+    // 11 arrays of Zarr, and the 5 groups that contain three of them.
     expect(lines).toHaveLength(1 + loadArchives().length + 16);
-    // The aborted write is the one that cannot be told the size of.
+    // The size of an aborted write cannot be known.
     expect(lines.filter((line) => line.startsWith("DAMAGED"))).toEqual([expect.stringContaining("aborted")]);
     expect(code).toBe(3);
   });

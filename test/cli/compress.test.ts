@@ -1,4 +1,4 @@
-/** `compress` and `append`, on what bloscpack and bcolz wrote and on what they would. */
+/** `compress` and `append`, on files that bloscpack and bcolz wrote, compared with what they would write. */
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";

@@ -1,4 +1,4 @@
-/** `convert` as a user runs it; what Zarr readers make of the result is tested with the bridge and the readers. */
+/** `convert` as a user runs it; the tests of the bridge and the readers check what Zarr readers make of the result. */
 import { cpSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -63,7 +63,7 @@ describe("cat", () => {
     async ({ fixture, name, values }) => {
       const { code, bytes } = await runCli(["cat", fixture.file, "--format", "raw", "--column", name]);
       expect(code).toBe(0);
-      // The rows of a column that the shortest one does not have are not the table's.
+      // Rows of a column past the shortest one are not the table's.
       expect(sha256(bytes)).toBe(values.sha256);
     },
   );

@@ -1,4 +1,4 @@
-/** `docs/damage.md`: every command of it runs, one after the other, and ends with the exit code that the page gives. */
+/** `docs/damage.md`: every command in it runs, one after the other, and ends with the exit code that the page gives. */
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

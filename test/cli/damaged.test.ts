@@ -1,4 +1,4 @@
-/** `--damaged` of the commands that read: what is whole comes out, what is not is listed, and the exit code says so. */
+/** `--damaged` of the commands that read: whole chunks are output, others are listed, and the exit code says so. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** An empty operand, as an unset variable of a shell gives it. */
+/** An empty operand, as an unset shell variable gives it. */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, it } from "vitest";

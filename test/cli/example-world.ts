@@ -1,4 +1,4 @@
-/** Files of the names that the examples of the help use, each as its example needs it. */
+/** Files with the names that the examples of the help use, each as its example needs it. */
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseDType } from "../../src/format/dtype.ts";
@@ -8,7 +8,7 @@ import { runCli } from "./harness.ts";
 
 const ROWS = 3000;
 
-/** Makes them in an empty folder; what lies at an absolute path of an example lies below `data` and `archive`. */
+/** Creates them in an empty folder; absolute paths of an example are moved below `data` and `archive`. */
 export async function makeWorld(folder: string): Promise<void> {
   const at = (name: string): string => join(folder, name);
   const run = async (...argv: readonly string[]): Promise<void> => {
@@ -73,7 +73,7 @@ export async function makeWorld(folder: string): Promise<void> {
     await run("containers", at("bundles.json"), "--set", name, "--prefix", `s3://${name}/`);
 }
 
-/** What an example makes has to be away: its last operand, or for `create` its first, or what `blpk` names by itself. */
+/** The outputs of an example must not exist: its last operand, or for `create` its first, or what `blpk` names itself. */
 export function clearTargets(command: string, operands: readonly string[], folder: string): void {
   const [first = "", ...others] = operands;
   const last = others.at(-1);

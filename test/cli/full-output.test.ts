@@ -1,4 +1,4 @@
-/** What is printed to a full disk: an error that says so, and blames no archive. */
+/** Printing to a full disk: an error that says so, and blames no archive. */
 import { PassThrough, Writable } from "node:stream";
 import { expect, it } from "vitest";
 import { run } from "../../cli/run.ts";

@@ -13,9 +13,9 @@ export interface RunResult {
 export interface RunSettings {
   /** stdout and stderr say that they are terminals. */
   readonly terminal?: boolean;
-  /** Of the terminal; default 100. */
+  /** Width of the terminal; default 100. */
   readonly columns?: number;
-  /** Verdicts are coloured; default false. */
+  /** Whether verdicts are coloured; default false. */
   readonly hasColour?: boolean;
   readonly stdin?: Uint8Array;
   readonly signal?: AbortSignal;
@@ -53,7 +53,7 @@ class Capture extends Writable implements TerminalStream {
   }
 
   override _write(piece: Buffer, _encoding: string, done: () => void): void {
-    // A copy: the writer may use the bytes again once they are taken.
+    // A copy, because the writer may reuse the bytes once they are taken.
     this.#pieces.push(Buffer.from(piece));
     done();
   }

@@ -1,4 +1,4 @@
-/** The examples of every command's help run as they stand there, each on files of its own. */
+/** The examples of every command's help run as printed, each on its own files. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
@@ -31,7 +31,7 @@ const PROGRAMS = {
   parallel: 'while read -r k; do superchunk run plan.json --task "$k/50" > /dev/null || exit; done',
 } as const;
 
-/** Codes that an example may end with besides 0: rows that are gone; a package that this system cannot load. */
+/** Codes that an example may end with other than 0: lost rows; a package that this system cannot load. */
 const codesOf = (line: string): readonly number[] =>
   line.startsWith("superchunk repair") ? [0, 3] : /icechunk/.test(line) ? [0, 1] : [0];
 
@@ -72,7 +72,7 @@ afterAll(async () => {
   await s3.close();
 });
 
-/** Starts the server of queues, if there is one here; test/interop/queue.ts has one always. */
+/** Starts the server of queues, if one is installed; test/interop/queue.ts always has one. */
 async function startRedis(): Promise<void> {
   const port = new URL(web.url).port;
   queue = `redis://127.0.0.2:${port}`;
@@ -87,7 +87,7 @@ async function startRedis(): Promise<void> {
   });
 }
 
-/** The line with the places of this machine in place of those that it names. */
+/** The line with this machine's places instead of those that it names. */
 function localLine(line: string): string {
   const open = line.startsWith("superchunk serve") && !line.includes("--port") ? `${line} --port 0` : line;
   const ending =
@@ -130,7 +130,8 @@ describe.skipIf(process.platform === "win32")("the help", () => {
     rmSync(work, { recursive: true, force: true });
     const local = localLine(line);
     mkdirSync(work);
-    // Only what the line names (containers and lists: also what these are of): to copy all takes longer than the example.
+    // Only what the line names (for containers and lists also what they refer to): copying everything takes longer than
+    // the example.
     for (const each of readdirSync(template))
       if (local.includes(each) || name === "containers" || local.includes("list.txt"))
         cpSync(join(template, each), join(work, each), { recursive: true });

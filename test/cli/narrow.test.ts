@@ -10,7 +10,7 @@ let folder = "";
 beforeAll(() => {
   folder = temporaryFolder();
 });
-/** What a command prints on a terminal of so many columns, none of whose lines is wider. */
+/** What a command prints on a terminal of so many columns; no line is wider. */
 async function shownIn(columns: number, argv: readonly string[]): Promise<string> {
   const { out } = await runCli(argv, { terminal: true, columns });
   expect(out.split("\n").filter((line) => textWidth(line) > columns)).toEqual([]);

@@ -1,4 +1,4 @@
-/** What lies beside archives, or is only a part of one: told for what it is. */
+/** Files next to archives, or only a part of one, are reported as what they are. */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -66,7 +66,7 @@ describe("a link back to a folder that contains it", () => {
     await runCli(["create", join(tree, "a"), "--dtype", "<i4", "--shape", "10"]);
     if (isGroup) await runCli(["convert", tree, join(folder, "group")]);
     const path = isGroup ? join(folder, "group") : tree;
-    // Consolidated metadata would tell the members, and no folder would be listed.
+    // Consolidated metadata would give the members, and no folder would be listed.
     if (isGroup) writeFileSync(join(path, "zarr.json"), `{"zarr_format": 3, "node_type": "group"}`);
     symlinkSync(".", join(path, "self"));
     const listed = await runCli(["ls", path]);

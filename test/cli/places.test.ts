@@ -1,4 +1,4 @@
-/** The command on arrays whose superchunks lie in several folders, and in S3. */
+/** The command on arrays whose superchunks are stored in several folders, and in S3. */
 import {
   cpSync,
   existsSync,
@@ -34,7 +34,7 @@ afterAll(async () => {
   await s3.close();
 });
 
-/** Runs a command that has to succeed; what it prints as JSON. */
+/** Runs a command that must succeed; returns its JSON. */
 async function done(...argv: readonly string[]): Promise<Record<string, unknown>> {
   const { code, out, err } = await runCli([...argv, "--json"]);
   expect([code, err]).toEqual([0, expect.any(String)]);
@@ -203,7 +203,7 @@ test("superchunks are written to a place in S3, read back and moved", async () =
   expect(await valuesOf(root, allow)).toEqual([...ramp(100)]);
   await done("resize", root, "50", "--allow", ...allow);
   expect(await valuesOf(root, allow)).toEqual([...ramp(50)]);
-  // The endpoint is given by who opens it, and not kept.
+  // The endpoint is given when opening, and not stored.
   const named = [cold, `s3://${s3.bucket}/slow?endpoint=${s3.endpoint}&region=us-east-1`];
   expect(await valuesOf(root, named)).toEqual([...ramp(50)]);
 });
@@ -267,7 +267,7 @@ test("plans to verify, virtualize and repair keep what is allowed", async () => 
     const plan = join(folder, `${work}${more.length}.json`);
     const made = ["plan", root, to, "-o", plan, "--for", work, ...more];
     expect(await runCli(made)).toMatchObject({ code: 0 });
-    // The processes that run it are told nothing more.
+    // The processes that run it get no further settings.
     await runCli(["run", plan]);
     return (await runCli(["finish", plan])).code;
   };
@@ -347,7 +347,7 @@ test("several writers append together, and a repaired copy has the whole superch
   await Promise.all([append(), append()]);
   const values = (await valuesOf(root, [cold])) as number[];
   const sorted = (some: readonly number[]): number[] => [...some].sort((a, b) => a - b);
-  // Full superchunks of the two come in turns.
+  // Full superchunks alternate between the two.
   expect(values.slice(0, 100)).toEqual([...ramp(100)]);
   expect(sorted(values.slice(100))).toEqual(sorted([...ramp(100), ...ramp(100)]));
   const [id = ""] = readdirSync(cold);
@@ -421,7 +421,7 @@ test("the guides' commands about places run as typed, and do what the guides say
   );
   const [block = "", ...others] = examplesWith("docs/many-machines.md", "--place");
   expect([others.length, block.match(/0\.\.99/g)]).toEqual([0, ["0..99"]]);
-  // Ten superchunks stand for a hundred.
+  // Ten superchunks instead of a hundred.
   const commands = commandsIn(here(block, folder).replace("0..99", "0..9"));
   expect(commands).toHaveLength(4);
   const outputs: string[] = [];
@@ -488,7 +488,7 @@ test("a copied folder is read but never written; a moved folder stays the owner 
   const moved = join(folder, "moved");
   renameSync(root, moved);
   expect((await append(moved)).code).toBe(0);
-  // As to another disk: another inode, at another path.
+  // As if to another disk: another inode, at another path.
   const other = join(folder, "other");
   cpSync(moved, other, { recursive: true });
   rmSync(moved, { recursive: true });

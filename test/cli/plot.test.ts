@@ -1,4 +1,4 @@
-/** `cat --plot` and the samples of `info`: what is drawn is what the values are. */
+/** `cat --plot` and the samples of `info`: the drawing matches the values. */
 import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
@@ -44,7 +44,7 @@ beforeAll(async () => {
 const show = async (...args: readonly string[]): Promise<string> =>
   (await runCli(["cat", ...args, "--plot"])).out;
 
-/** The dots of lines of Braille, by column: the rows that have one, from the bottom. */
+/** The dots of Braille lines, by column: the rows that have one, from the bottom. */
 function dotsOf(lines: readonly string[], columns: number): number[][] {
   const bits = [
     [0x40, 0x04, 0x02, 0x01],
@@ -73,7 +73,7 @@ describe("an envelope", () => {
 
       const ranges = columns.map((range) => range ?? [Number.NaN, Number.NaN]);
       expect([envelope.least, envelope.greatest]).toEqual([Math.min(...values), Math.max(...values)]);
-      // Of few values a column has one; else it has all that lie in it.
+      // If there are few values each column has one; otherwise it has all that fall into it.
       const ofAll = [Math.min(...ranges.map(([low]) => low)), Math.max(...ranges.map(([, high]) => high))];
       expect(ofAll).toEqual([Math.min(...values), Math.max(...values)]);
     },

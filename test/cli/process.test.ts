@@ -1,4 +1,4 @@
-/** The command as a process of its own: pipes, signals, exit codes as a shell sees them. */
+/** The command as a separate process: pipes, signals, exit codes as a shell sees them. */
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { once } from "node:events";
 import {
@@ -55,7 +55,7 @@ async function end(child: ChildProcessWithoutNullStreams): Promise<Ended> {
   return { code, out, err };
 }
 
-/** The array `carray/blz-f8` again and again: `times` x 700 rows, its chunk files linked. */
+/** The array `carray/blz-f8` repeated: `times` x 700 rows, its chunk files linked. */
 function repeatArray(name: string, times: number): string {
   const source = join(corpusFolder, "carray", "blz-f8");
   const root = join(folder, name);
@@ -97,7 +97,7 @@ describe("the process", () => {
       cpSync(join(corpusFolder, "bloscpack-3", "array-f8.blp"), join(tree, `${i}.blp`));
     const destination = join(folder, "many.zarr");
     const { code, out, err } = await end(start("convert", tree, destination, "--jobs", "4"));
-    // Threads that do not start would be told there.
+    // Threads that do not start would be reported there.
     expect(err).not.toContain("thread");
     expect(out).toContain("110 archives converted");
     expect(code).toBe(0);
@@ -145,7 +145,7 @@ describe("the process", () => {
   it("leaves no temporary file and nothing that looks complete if stopped during a conversion, and --resume continues", async () => {
     const source = repeatArray("source", 1000);
     const target = join(folder, "out.zarr");
-    // Who watches from outside may sleep until all is done: it is the process itself that sends it once it has begun.
+    // An observer outside may sleep until everything is done, so the process itself sends the signal once it has begun.
     const watch = join(folder, "watch.mjs");
     writeFileSync(
       watch,

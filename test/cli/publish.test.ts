@@ -14,7 +14,7 @@ async function makeFolder(): Promise<string> {
 }
 
 test.each([
-  // Rows that a reader of Zarr sees when the next piece is asked for; pieces end inside of rows.
+  // Rows that a reader of Zarr sees when the next piece is requested; pieces end inside rows.
   ["flush", [0, 2, 5, 8]],
   ["full", [0, 0, 4, 8]],
   ["0.000001", [0, 2, 5, 8]],

@@ -1,4 +1,4 @@
-/** Rows that came in small pieces, of many lengths, become large chunks again: from the command, through Zarr and back. */
+/** Rows that arrived in small pieces, of many lengths, become large chunks again: by the command, through Zarr and back. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";

@@ -1,4 +1,4 @@
-/** What reaches a terminal: aligned, within its width where that can be, and without a character of an archive that steers it. */
+/** What reaches a terminal is aligned, within its width if possible, and without control characters from an archive. */
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";

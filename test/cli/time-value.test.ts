@@ -1,4 +1,4 @@
-/** Dates as they are typed. */
+/** Dates as users type them. */
 
 import { describe, expect, it } from "vitest";
 import { formatDatetime } from "../../cli/values/cell-text.ts";

@@ -1,4 +1,4 @@
-/** The tutorial of arrays: every command of it runs, one block after the other, and prints what it says. */
+/** The tutorial of arrays: every command in it runs, one block after the other, and prints what it shows. */
 import { execFile } from "node:child_process";
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
@@ -11,7 +11,7 @@ import { buildPackage } from "./built.ts";
 
 interface Block {
   readonly script: string;
-  /** What it prints, both streams in order; undefined where the tutorial does not show it. */
+  /** What it prints, both streams in order; undefined if the tutorial does not show it. */
   readonly shown: string | undefined;
 }
 
@@ -32,7 +32,7 @@ beforeAll(async () => {
   writeFileSync(start, `#!/bin/sh\nexec "${process.execPath}" "${command}" "$@"\n`);
   chmodSync(start, 0o755);
 });
-/** Runs a script as a user would; resolves with what it prints, or rejects where a command fails. */
+/** Runs a script as a user would; resolves with its output, or rejects if a command fails. */
 function runScript(script: string): Promise<string> {
   const path = [join(folder, "bin"), dirname(process.execPath), process.env["PATH"]].join(delimiter);
   return new Promise((resolve, reject) => {
@@ -53,7 +53,7 @@ describe.skipIf(process.platform === "win32")("docs/tutorial-arrays.md", () => {
 
   it("every block runs and prints what is shown, and together they leave the array that the tutorial describes", async () => {
     for (const [i, { script, shown }] of blocks.entries()) {
-      // Where the folder lies is another place on every machine.
+      // The folder's path differs on every machine.
       const printed = (await runScript(script)).replaceAll(work, "/home/me");
       if (shown === undefined)
         expect([i + 1, printed]).toEqual([i + 1, expect.not.stringContaining("error")]);

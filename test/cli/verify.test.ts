@@ -1,4 +1,4 @@
-/** What `verify` says of archives with objects that belong to nobody. */
+/** What `verify` reports for archives with objects that belong to nothing. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, it } from "vitest";

@@ -1,4 +1,4 @@
-/** Inputs and paths that are something else than a command takes: each is one error that says what to do. */
+/** Inputs and paths of the wrong kind: each is one error that says what to do. */
 import { execFileSync } from "node:child_process";
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -16,7 +16,7 @@ import { runCli } from "./harness.ts";
 const rows = loadFixtures("zarr3-sharded", "zarr3-transformer", "zarr3-rectilinear").filter(
   (row): row is ArrayFixture => row.kind === "array",
 );
-/** Of a transformer hierarchy the array has no folder of its own. */
+/** The array of a transformer hierarchy has no folder of its own. */
 const pathOf = (row: ArrayFixture): string => join(row.file, row.arrayPath);
 const sha256 = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
 
@@ -53,7 +53,7 @@ describe.each(rows)("$path", (row) => {
     });
     const { chunk_shape: chunkShape, shard_shape: shardShape, chunk_grid: grid } = row.chunks;
     const chunks = found["chunks"] as Record<string, unknown>;
-    // The producer's configuration has the dimensions as they are stored; ours is the array's.
+    // The producer's configuration gives the dimensions as stored; ours gives the array's.
     const isTransposed = row.notes.includes("transpose");
     const turned = [...((chunkShape ?? []) as readonly number[])].reverse();
     if (chunkShape !== undefined) expect(chunks["chunkShape"]).toEqual(isTransposed ? turned : chunkShape);

@@ -1,4 +1,4 @@
-/** Chunks put together by hand, right or wrong. */
+/** Chunks built by hand, right or wrong. */
 
 export interface ChunkParts {
   readonly version?: number;
@@ -8,7 +8,7 @@ export interface ChunkParts {
   readonly nbytes?: number;
   readonly blocksize?: number;
   readonly ctbytes?: number;
-  /** For each block its streams; each is stored behind its length. */
+  /** The streams of each block; each is stored after its length. */
   readonly blocks?: readonly (readonly Uint8Array[])[];
   /** Physical order of the blocks. */
   readonly order?: readonly number[];
@@ -23,7 +23,7 @@ export const FLAGS = {
   memcpyed: 2,
 } as const;
 
-/** A chunk of these parts; what is not given is computed so that the chunk is right. */
+/** A chunk of these parts; missing ones are computed so that the chunk is right. */
 export function makeChunk(parts: ChunkParts): Uint8Array {
   const blocks = parts.blocks ?? [];
   const order = parts.order ?? blocks.map((_, i) => i);
@@ -50,7 +50,7 @@ export function makeChunk(parts: ChunkParts): Uint8Array {
   return chunk;
 }
 
-/** The error that `work` throws; fails the test where it returns. */
+/** The error that `work` throws; fails the test if it returns. */
 export function errorOf(work: () => unknown): unknown {
   try {
     work();

@@ -1,4 +1,4 @@
-/** Data to encode: the same as fixtures/blosc/make-encode-reference.py makes, byte for byte. */
+/** Data to encode: byte for byte what fixtures/blosc/make-encode-reference.py makes. */
 
 const WORDS: readonly string[] = (
   "open high low close volume price the of and to a in that is was he for it with as his on be at by i this " +
@@ -6,7 +6,7 @@ const WORDS: readonly string[] = (
   "who will more no if out so said what up its about into than them can only other new some could"
 ).split(" ");
 
-/** Bytes of a linear congruential generator: nothing that could be compressed. */
+/** Bytes of a linear congruential generator: incompressible. */
 export function makeNoise(length: number, seed: number): Uint8Array<ArrayBuffer> {
   let state = seed;
   return new Uint8Array(length).map(() => {

@@ -1,4 +1,4 @@
-/** Chunks that are encoded where they are to lie: the same as elsewhere, and nothing else is touched. */
+/** Chunks encoded directly into their place: the same bytes as elsewhere, and nothing else is touched. */
 import { beforeAll, expect, test } from "vitest";
 import { encodePlaces } from "../../src/codec/encode/encode-kernel.ts";
 import { type CompressorName, encodeInto, encodeSync, prepareEncode } from "../../src/codec/index.ts";
@@ -6,7 +6,7 @@ import { DATA, makeNoise } from "./encode-data.ts";
 
 const COMPRESSORS: readonly CompressorName[] = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];
 const LENGTH = 1 << 20;
-/** Bytes that a kernel may touch behind a chunk's room. */
+/** Bytes that a kernel may touch after a chunk's place. */
 const SLACK = 64;
 
 const untouched = new Uint8Array(LENGTH).fill(0xa5);
@@ -32,7 +32,7 @@ test.each(COMPRESSORS)(
         const options = { cname, shuffle, typesize: 8 };
         const expected = encodeSync(data, options);
         places.forEach((place, i) => {
-          // At an odd place, in the middle of other bytes.
+          // At an odd offset, in the middle of other bytes.
           place.fill(0xa5);
           const at = 65_537 + i;
           const room = place.subarray(at, at + data.length + 16);

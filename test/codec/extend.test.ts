@@ -7,7 +7,7 @@ import { DATA } from "./encode-data.ts";
 import { listProducers, readFixtureChunks } from "./fixture-chunks.ts";
 import { COMPRESSORS, makeTexture, options, textures } from "./textures.ts";
 
-/** Both, one behind the other. */
+/** Both, one after the other. */
 function joined(data: Uint8Array, added: Uint8Array): Uint8Array {
   const both = new Uint8Array(data.length + added.length);
   both.set(data);

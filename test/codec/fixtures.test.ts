@@ -83,7 +83,7 @@ describe.each(producers)("chunks of %s", (producer) => {
 });
 
 describe("c-blosc's own compatibility set", () => {
-  // Not part of the project: read where it lies beside it.
+  // Not part of the project: read if it exists next to it.
   const folder = new URL("../../../shared/c-blosc-compat/", import.meta.url);
   const names = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(".cdata")) : [];
 

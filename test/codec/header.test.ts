@@ -5,7 +5,7 @@ import { errorOf, FLAGS, makeChunk } from "./chunk-maker.ts";
 
 const stream = new Uint8Array([0x1f, 1, 0, 0, 0x50, 1, 2, 3, 4, 5]);
 
-/** A right header with room behind it: 2 blocks of 64 elements of 4 bytes, lz4. */
+/** A valid header with space after it: 2 blocks of 64 elements of 4 bytes, lz4. */
 function rightChunk(parts: Parameters<typeof makeChunk>[0] = {}): Uint8Array {
   return makeChunk({
     flags: FLAGS.lz4 | 1,

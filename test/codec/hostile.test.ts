@@ -137,13 +137,16 @@ describe("stream lengths", () => {
   });
 
   test("that are cut off by the end of the block are BAD_CHUNK", () => {
-    // Two streams are due (split), one is there.
+    // Two streams are expected (split), one is there.
     const chunk = makeChunk({ flags: FLAGS.lz4, typesize: 2, nbytes: 256, blocks: [[new Uint8Array(128)]] });
     expect(errorOf(() => decodeSync(chunk))).toMatchObject({ code: "BAD_CHUNK" });
   });
 });
 
-/** Streams that must be refused; `nbytes` is what the header promises, never the length of the stream: that is stored bytes. */
+/**
+ * Streams that must be refused; `nbytes` is what the header claims, never the length of the stream: that would mean
+ * stored bytes.
+ */
 const BAD_STREAMS: [
   what: string,
   compressor: keyof typeof FLAGS | "blosclz",
@@ -192,14 +195,14 @@ const BAD_STREAMS: [
 
 test.each(BAD_STREAMS)("%s in a stream of %s is BAD_CHUNK", (_what, compressor, stream, nbytes) => {
   const error = errorOf(() => decodeSync(chunkOf(compressor, stream, nbytes)));
-  // What is impossible by its size alone is seen before the stream is.
+  // Impossible sizes are detected before the stream is.
   expect(error).toMatchObject({
     code: stream.length === 0 ? expect.stringMatching(/BAD_CHUNK|BAD_FIELD/) : "BAD_CHUNK",
   });
 });
 
 describe("lengths that overflow 32 bits", () => {
-  // c-blosc adds 255 for each of these to an int32 and writes far outside of its output (its report 405).
+  // c-blosc adds 255 for each of these to an int32 and writes far outside its output (its report 405).
   const run = new Uint8Array(8_500_000).fill(0xff);
 
   test("in a BloscLZ match are refused", () => {
@@ -234,7 +237,7 @@ describe("memory", () => {
           blocks: [[five], [five], [five], [five]],
         });
         expect(errorOf(() => decodeSync(chunk))).toMatchObject({ code: "BAD_FIELD" });
-        // A remote reader has the head only, so that the claimed ctbytes proves nothing; the block's bytes do.
+        // A remote reader has only the start, so the claimed ctbytes proves nothing; the block's bytes do.
         const head = chunk.slice(0, 32);
         new DataView(head.buffer).setUint32(12, 0x7fff_ffff, true);
         const range = { firstBlock: 0, endBlock: 1, offset: 32, length: 9 };
@@ -261,7 +264,7 @@ describe("memory", () => {
       for (const cname of ["blosclz", "lz4", "snappy", "zlib", "zstd"] as const) {
         await prepareEncode(cname);
         const flags = cname === "blosclz" ? 0 : FLAGS[cname];
-        // One block that is the whole chunk, and several of which the last one alone is asked for.
+        // One block that is the whole chunk, and several of which only the last is read.
         for (const blocks of [[[five]], [[five], [five], [five], [five]]]) {
           const chunk = makeChunk({ flags, nbytes: 0x7fff_0000, blocksize: 0x2000_0000, blocks });
           if (blocks.length === 1) new DataView(chunk.buffer).setUint32(8, 0x7fff_0000, true);

@@ -15,7 +15,7 @@ function makeBytes(length: number, seed: number, spread: number): Uint8Array {
   });
 }
 
-/** Long repeats at many distances, between them noise. */
+/** Long repeats at many distances, with noise between them. */
 function makeRepeats(length: number, seed: number): Uint8Array {
   const out = makeBytes(length, seed, 256);
   let state = seed;
@@ -40,7 +40,7 @@ const DATA: [name: string, data: Uint8Array][] = [
   ["ascending", new Uint8Array(Uint32Array.from({ length: 50_000 }, (_, i) => i * 3).buffer)],
 ];
 
-/** One block, one stream, no filter: what the kernel makes of the stream alone. */
+/** One block, one stream, no filter: the output of the kernel for the stream alone. */
 function decodeStream(flag: number, stream: Uint8Array, nbytes: number): Uint8Array {
   return decodeSync(makeChunk({ flags: flag | FLAGS.notSplit, nbytes, blocks: [[stream]] }));
 }
@@ -146,8 +146,9 @@ describe("zstd streams of every level are decoded", async () => {
 
 describe("LZ matches of every distance and length are decoded", () => {
   /**
-   * What a match of this distance and length gives after `distance` bytes 1, 2, 3, …, all behind a run of zeros. The run
-   * makes the streams shorter than what they decode to: one of the same length would be taken for stored bytes.
+   * The output of a match of this distance and length after `distance` bytes 1, 2, 3, …, all after a run of zeros.
+   * The run makes the streams shorter than what they decode to: one of the same length would be taken for stored
+   * bytes.
    */
   function expected(zeros: number, distance: number, length: number, tail: number): Uint8Array {
     const out = new Uint8Array(zeros + distance + length + tail);
@@ -211,7 +212,7 @@ describe("filters are undone for every typesize", () => {
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 63, 64, 65, 127, 128, 255],
   );
   const counts = [1, 8, 15, 16, 17, 40, 128, 136, 137];
-  /** Of these sizes longer blocks too: their rows are taken in longer pieces, the last of which overlap. */
+  /** For these sizes longer blocks too: their rows are processed in longer pieces, the last of which overlap. */
   const longCounts = [512, 520, 1032];
   const isAlsoLong = (typesize: number): boolean => [1, 2, 3, 4, 5, 8, 12, 16, 63, 64].includes(typesize);
 

@@ -122,7 +122,7 @@ test("the input survives when the memory must grow to decode", () => {
   const decoded = lease.decode();
   expect(decoded.length).toBe(20_000_000);
   expect(decoded.every((byte) => byte === 0)).toBe(true);
-  // Again: the memory is large enough now.
+  // Again, now that the memory is large enough.
   expect(lease.decodeRange(19_999_999, 1)).toEqual(new Uint8Array(1));
   lease.release();
 });

@@ -3,7 +3,7 @@ import { decodeRangeSync, decodeSync } from "../../src/codec/index.ts";
 import type { SuperchunkError } from "../../src/errors.ts";
 import { errorOf, FLAGS, makeChunk } from "./chunk-maker.ts";
 
-/** What the block format's text says, a byte at a time: the decoded bytes, or the kernel's error for what is wrong. */
+/** The block format's specification, one byte at a time: the decoded bytes, or the kernel's error. */
 function decodeByTheText(stream: readonly number[], nbytes: number): number[] | number {
   const out: number[] = [];
   let at = 0;
@@ -37,7 +37,7 @@ function decodeByTheText(stream: readonly number[], nbytes: number): number[] | 
   return -1;
 }
 
-/** Numbers below a limit, the same ones each time. */
+/** Numbers below a limit, the same in each run. */
 function makeDraw(seed: number): (limit: number) => number {
   let state = seed;
   return (limit) => {
@@ -52,7 +52,7 @@ function lengthBytes(length: number): number[] {
     : [...new Array<number>(Math.floor((length - 15) / 255)).fill(255), (length - 15) % 255];
 }
 
-/** A stream of short and long literals and matches, near and far, with how many bytes it decodes to. */
+/** A stream of short and long literals and matches, near and far, with the number of bytes it decodes to. */
 function makeStream(draw: (limit: number) => number): { stream: number[]; nbytes: number } {
   const stream: number[] = [];
   let nbytes = 0;
@@ -61,7 +61,7 @@ function makeStream(draw: (limit: number) => number): { stream: number[]; nbytes
     for (let i = 0; i < literals; i++) stream.push(draw(256));
     nbytes += literals;
   };
-  // As of text: runs of sequences without literals, whose matches are short.
+  // As in text: runs of sequences without literals, with short matches.
   const bare = draw(3) === 0;
   for (let i = 1 + draw(bare ? 200 : 60); i > 0; i--) {
     const isBare = bare && nbytes > 0 && draw(40) > 0;
@@ -86,7 +86,7 @@ function decode(stream: readonly number[], nbytes: number): number[] | number {
   }
 }
 
-/** What a chunk's decoder has to say of a stream that the text decodes so. */
+/** What a chunk's decoder must report for a stream with this outcome. */
 function expected(decoded: number[] | number, nbytes: number): number[] | number {
   return typeof decoded === "number" || decoded.length === nbytes ? decoded : decoded.length;
 }
@@ -114,7 +114,7 @@ test("a damaged stream gives the error that a byte-by-byte reader finds", () => 
     if (kind === 0) stream[at] = draw(256);
     else if (kind === 1) stream.length = at;
     const room = kind === 2 ? nbytes + draw(80) - 40 : nbytes;
-    // A stream as long as the block is stored; what none of so few bytes decodes to is seen before the stream is.
+    // A stream as long as the block is stored; a stream too short for the block is rejected before it is decoded.
     if (room < 1 || stream.length === room || stream.length < 5 || stream.length * 255 < room) continue;
     const right = expected(decodeByTheText(stream, room), room);
     if (String(decode(stream, room)) !== String(right)) expect.fail(`stream ${i}: not ${right}`);

@@ -23,7 +23,7 @@ beforeAll(async () => {
   }
 });
 
-/** What the data are after the edits, made byte by byte. */
+/** The data after the edits, computed byte by byte. */
 function edited(data: Uint8Array, edits: readonly ByteEdit[]): Uint8Array {
   const out = data.slice();
   for (const { at, bytes, length = bytes.length } of edits)
@@ -102,7 +102,7 @@ describe("for any chunk, settings and edits", () => {
 const settings = { cname: "lz4", clevel: 5, shuffle: "shuffle", typesize: 8 } as const;
 const prices = DATA.prices?.(4 << 20) ?? new Uint8Array(0);
 
-/** Compressed bytes of a block of a chunk whose blocks lie in order. */
+/** Compressed bytes of a block of a chunk whose blocks are in order. */
 function blockOf(chunk: Uint8Array, block: number): Uint8Array {
   const view = new DataView(chunk.buffer, chunk.byteOffset, chunk.length);
   const { nblocks } = info(chunk);

@@ -1,4 +1,4 @@
-/** Blocks that are cut into a stream for each byte of an element, some of them stored, some compressed. */
+/** Blocks cut into one stream per byte of an element, some stored, some compressed. */
 import { describe, expect, test } from "vitest";
 import { decodeRangeSync, decodeSync, info, leaseDecoder } from "../../src/codec/index.ts";
 import { errorOf, FLAGS, makeChunk } from "./chunk-maker.ts";
@@ -14,7 +14,7 @@ function makeBytes(length: number, seed: number): Uint8Array {
   });
 }
 
-/** Bytes of `count` elements as the filter puts them. */
+/** Bytes of `count` elements as the filter arranges them. */
 function filterBytes(data: Uint8Array, filter: Filter, typesize: number): Uint8Array {
   const count = Math.floor(data.length / typesize);
   if (filter === "noshuffle" || (filter === "bitshuffle" && count % 8 !== 0)) return data;
@@ -33,7 +33,7 @@ function filterBytes(data: Uint8Array, filter: Filter, typesize: number): Uint8A
   return out;
 }
 
-/** LZ4 that holds the bytes as literals: longer than they are, so that it cannot be taken for stored ones. */
+/** LZ4 that holds the bytes as literals: longer than the bytes, so that it cannot be taken for stored ones. */
 function compress(bytes: Uint8Array): Uint8Array {
   const runs = new Array<number>(Math.floor((bytes.length - 15) / 255)).fill(255);
   return Uint8Array.from([0xf0, ...runs, (bytes.length - 15) % 255, ...bytes]);

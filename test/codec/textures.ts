@@ -8,13 +8,13 @@ import { makeNoise } from "./encode-data.ts";
 export const COMPRESSORS: readonly CompressorName[] = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];
 export const SHUFFLES: readonly Shuffle[] = ["noshuffle", "shuffle", "bitshuffle"];
 
-/** What shapes data: how many byte values there are, how often bytes repeat what was `period` bytes before. */
+/** What shapes data: how many byte values there are, and how often bytes repeat those `period` bytes before. */
 export interface Texture {
   readonly length: number;
   readonly seed: number;
   readonly values: number;
   readonly period: number;
-  /** Of 256 bytes, how many repeat. */
+  /** How many of 256 bytes repeat. */
   readonly repeats: number;
 }
 

@@ -1,4 +1,4 @@
-/** Whole zstd streams, short ones by WebAssembly and long ones by the engine's own zstd where it has one. */
+/** Whole zstd streams, short ones by WebAssembly and long ones by the engine's own zstd if it has one. */
 import { expect, test } from "vitest";
 import { decode, decodeStream, encode, encodeZstdStream } from "../../src/codec/index.ts";
 

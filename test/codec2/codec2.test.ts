@@ -1,4 +1,7 @@
-/** Chunks by python-blosc2: decoded as it decodes them, carried to Blosc1 and back, and nothing but errors of ours from damage. */
+/**
+ * Chunks by python-blosc2: decoded as it decodes them, converted to Blosc1 and back, and only errors of this library
+ * on damage.
+ */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -83,7 +86,7 @@ test("blocks with a single filter that Blosc1 knows keep their streams", async (
     const blocks = await blocksAsBlosc1(chunk, STREAM_ENCODER);
     expect(blocks.every((block) => block?.isCopied)).toBe(true);
     const one = await toBlosc1(chunk);
-    // Runs of one byte, which Blosc1 does not have, take some bytes more.
+    // Runs of one byte, which Blosc1 does not have, take a few bytes more.
     expect((await toBlosc2(one)).length).toBeLessThan(chunk.length + 100);
   }
 });

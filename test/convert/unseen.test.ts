@@ -1,4 +1,4 @@
-/** What was not compared is not shown, whatever the target; what is made leaves a receipt. */
+/** Data that were not compared are not shown, whatever the target; every object leaves a receipt. */
 
 import { describe, expect, test } from "vitest";
 import { findArchives } from "../../src/archive/open/discover.ts";
@@ -20,7 +20,7 @@ async function makeArchive(): Promise<ConvertSource> {
   return open(store, "a");
 }
 
-/** The same values as Zarr v2, whose chunks go over as they are stored. */
+/** The same values as Zarr v2, whose chunks are copied as stored. */
 async function makeZarr(): Promise<ConvertSource> {
   const store = new MemoryStore();
   const document = { zarr_format: 2, shape: [1000], chunks: [100], dtype: "<f8", order: "C", fill_value: 0 };
@@ -36,7 +36,7 @@ const VISIBLE =
 
 interface Watched {
   readonly store: WritableStore;
-  /** Keys that became visible, in their order, among `read`, where values were read back. */
+  /** Keys that became visible, in their order, and `read` where values were read back. */
   readonly events: string[];
 }
 
@@ -46,7 +46,7 @@ function damage(read: unknown): void {
   if (bytes !== undefined && bytes.length > 200) bytes[150] = (bytes[150] ?? 0) ^ 0x55;
 }
 
-/** A destination that says what becomes visible, and that may give back other bytes than it was given. */
+/** A destination that records what becomes visible, and that can return bytes other than it was given. */
 function watch(inner: MemoryStore, isDamaged: boolean): Watched {
   const events: string[] = [];
   const store = interceptStore(inner, {

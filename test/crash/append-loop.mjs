@@ -1,6 +1,6 @@
 /**
- * Appends to an array and flushes, again and again; tells each acknowledged length on stdout. Killed by its parent. With
- * "in-place" it also sets all values to the negative of what they are, in place. Fewer than `most` rows at a time.
+ * Appends to an array and flushes, again and again; prints each acknowledged length on stdout. Killed by its parent.
+ * With "in-place" it also negates all values in place. Fewer than `most` rows at a time.
  */
 
 const [, , path, entry, modify, most = "37"] = process.argv;

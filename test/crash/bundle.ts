@@ -17,7 +17,10 @@ export async function bundleLibrary(outfile: string): Promise<void> {
   await build({ ...common, stdin: { contents, resolveDir: sources, loader: "ts" }, outfile });
 }
 
-/** Bundles what writes arrays in folders (`write`), or what edits anything (`edit`), which starts sooner than the whole library. */
+/**
+ * Bundles the part that writes arrays in folders (`write`), or that edits anything (`edit`), which starts faster
+ * than the whole library.
+ */
 export async function bundleWriting(outfile: string, name: "write" | "edit" = "write"): Promise<void> {
   await build({ ...common, entryPoints: [`${sources}/node/${name}.ts`], outfile });
 }

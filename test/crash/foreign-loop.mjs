@@ -1,6 +1,6 @@
 /**
- * Appends to what another program's format holds, and cuts it, again and again; tells on stdout the length that it is about
- * to reach, and when it has. Row i holds the number i. Killed by its parent.
+ * Appends to an archive in another program's format, and cuts it, again and again; prints on stdout the length that
+ * it is about to reach, and when it has reached it. Row i holds the number i. Killed by its parent.
  */
 
 const [, , folder, entry, kind] = process.argv;

@@ -1,6 +1,6 @@
 /**
- * Fills a small disk with every kind of archive that grows, makes it read-only, and takes the archive's folder away; tells
- * what came of it as JSON. Runs where it may mount: in a namespace of its own.
+ * Fills a small disk with every kind of archive that grows, makes it read-only, and removes the archive's folder;
+ * prints the outcome as JSON. Runs where it may mount: in its own namespace.
  */
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
@@ -72,7 +72,7 @@ const KINDS = {
   },
 };
 
-/** Rows that are there, all of them right, nothing wrong with the archive. */
+/** Number of rows, after checking that they are right and that nothing is wrong with the archive. */
 async function look(open) {
   const archive = await open();
   const found = await archive.readBytes(0, archive.nbytes);
@@ -108,7 +108,7 @@ for (const [kind, { make, append, open }] of Object.entries(KINDS)) {
   rows += 1500;
   const afterFree = { expected: rows, ...(await look(open)) };
 
-  await store.close(); // a file that is open for writing keeps its disk from becoming read-only
+  await store.close(); // an open file prevents its disk from becoming read-only
   execFileSync("mount", ["-o", "remount,ro", disk]);
   const readOnly = await codeOf(() => append(rows, 10));
   const whileReadOnly = { expected: rows, ...(await look(open)) };

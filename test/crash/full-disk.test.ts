@@ -11,7 +11,7 @@ let folder: string;
 beforeAll(() => {
   folder = temporaryFolder();
 });
-/** Linux lets everybody mount in a namespace of his own, unless it is told not to. */
+/** Linux lets every user mount in their own namespace, unless it is configured not to. */
 const canMount =
   spawnSync("unshare", ["-rm", "sh", "-c", "mount -t tmpfs tmpfs /mnt"], { stdio: "ignore" }).status === 0;
 

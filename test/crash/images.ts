@@ -1,4 +1,4 @@
-/** What is on a disk, and what an archive on it says. */
+/** The contents of a disk, and what an archive on it says. */
 import { expect } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
@@ -23,7 +23,7 @@ export async function imageOf(store: MemoryStore, folder = ""): Promise<Image> {
   return image;
 }
 
-/** All that an array says to its reader. */
+/** Everything that an array shows its reader. */
 export interface Contents {
   readonly shape: readonly number[];
   readonly columns: readonly string[];
@@ -41,9 +41,9 @@ export async function contentsOf(array: ArrayArchive): Promise<Contents> {
 }
 
 /**
- * The law of crashes: a reader of the image sees exactly one of `allowed`, without writing; recovery by the next writer
- * changes nothing that is read, leaves nothing over, and a second one changes nothing at all. Gives what was read. `openPlaces` opens the
- * places of the array, which are parts of the image too.
+ * The law of crashes: a reader of the image sees exactly one of `allowed`, without writing; recovery by the next
+ * writer changes nothing that is read and leaves no leftovers, and a second recovery changes nothing at all. Returns
+ * what was read. `openPlaces` opens the places of the array, which are parts of the image too.
  */
 export async function checkImage(
   image: Image,

@@ -1,4 +1,4 @@
-/** Real processes, killed at random moments of changing what bcolz and bloscpack read. */
+/** Real processes, killed at random moments while changing archives that bcolz and bloscpack read. */
 
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -27,7 +27,7 @@ beforeAll(async () => {
   entry = join(folder, "superchunk.mjs");
   await bundleLibrary(entry);
 });
-/** What the loop said before it died: the rows that it had, and those that it was about to have. */
+/** What the loop printed before it died: the rows that it had, and those that it was about to have. */
 interface Said {
   readonly done: number;
   readonly doing: number;
@@ -52,7 +52,7 @@ const doubles = (count: number, first = 0): Buffer =>
 const INT = parseDType("<i4", "");
 const FLOAT = parseDType("<f8", "");
 
-/** The rows that are there: by our reader, which finds nothing wrong, and by the rules of the other program. */
+/** The existing rows: by our reader, which finds nothing wrong, and by the rules of the other program. */
 type Look = (store: FileStore, path: string) => Promise<number>;
 
 const lookAtCarray: Look = async (store, path) => {
@@ -71,7 +71,7 @@ const lookAtTable: Look = async (store, path) => {
     id: Buffer.from(await table.column("id").getBytes()).toString("hex"),
     price: Buffer.from(await table.column("price").getBytes()).toString("hex"),
   };
-  // Columns that are longer than the others are all that a kill may leave.
+  // A kill may at most leave columns that are longer than the others.
   const errors = (await table.verify()).findings.filter(({ severity }) => severity === "error");
   for (const { code, message } of errors) {
     expect(code).toBe("INCOMPLETE");
@@ -147,7 +147,7 @@ test.each(KINDS)(
     await make(store);
     const random = randomFrom(7);
     let seen = 0;
-    // On a busy machine some are killed before they change anything: those are no proof.
+    // On a busy machine some are killed before they change anything, and prove nothing.
     for (let kill = 0; kill < KILLS || seen <= KILLS / 10; kill++) {
       const { done, doing } = await changeAndKill(path, kind, random() * 40);
       const rows = await look(store, path);

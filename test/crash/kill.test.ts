@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 const loop = fileURLToPath(new URL("./append-loop.mjs", import.meta.url));
 
-/** Runs the loop until it is killed, some time after its first word; the rows that it acknowledged. */
+/** Runs the loop until it is killed, some time after its first output; returns the rows that it acknowledged. */
 async function acknowledgedRows(
   path: string,
   delay: number,
@@ -52,13 +52,13 @@ test.each([
     await array.close();
     const random = randomFrom(1);
     let total = 0;
-    // On a busy machine many are killed before they have done anything: those are no proof.
+    // On a busy machine many are killed before they have done anything, and prove nothing.
     for (let kill = 0; kill < kills || total <= kills; kill++) {
       const acknowledged = await acknowledgedRows(path, random() * 40, modify);
       const reader = (await open(path, { threads: 0 })) as ArrayArchive;
       const rows = reader.shape[0] ?? 0;
       expect(rows).toBeGreaterThanOrEqual(acknowledged);
-      // At most one append was on its way.
+      // At most one append was under way.
       expect(rows - acknowledged).toBeLessThan(37);
       const bytes = await reader.getBytes();
       const values = new Int32Array(bytes.buffer, bytes.byteOffset, rows);
@@ -69,7 +69,7 @@ test.each([
       await reader.close();
       total = rows;
     }
-    // The lock of the dead is taken over, and what they left is removed.
+    // The lock of the dead process is taken over, and what it left is removed.
     const writer = await openWritable(path, { threads: 0 });
     await writer.compact();
     expect((await writer.verify()).findings).toEqual([]);

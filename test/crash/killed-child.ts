@@ -2,8 +2,8 @@
 import { spawn } from "node:child_process";
 
 /**
- * Runs a script of Node and kills it `delay` ms after its first word. What it said, without a line that was not finished.
- * Throws where it ended by itself.
+ * Runs a script of Node and kills it `delay` ms after its first output. Returns its output, without an unfinished
+ * line. Throws if it ended by itself.
  */
 export function runAndKill(argv: readonly string[], delay: number): Promise<string> {
   const child = spawn(process.execPath, argv, { stdio: ["ignore", "pipe", "pipe"] });

@@ -1,4 +1,4 @@
-/** A power cut before every step of operations on an array whose superchunks lie in several places. */
+/** A power cut before every step of operations on an array whose superchunks are stored in several places. */
 import { expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";

@@ -1,7 +1,7 @@
 /** Other numbers for all tests: `SEED=7 npx vitest run test/crash test/dual`. */
 export const SEED: number = Number(process.env["SEED"] ?? 0);
 
-/** Random numbers from 0 up to 1 that a seed makes again (mulberry32). */
+/** Random numbers from 0 up to 1, determined by a seed (mulberry32). */
 export function randomFrom(seed: number): () => number {
   let state = (seed + Math.imul(SEED, 0x9e3779b1)) >>> 0;
   return () => {

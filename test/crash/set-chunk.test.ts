@@ -38,7 +38,7 @@ const CHANGES = [
   { index: 1, bytes: data("zeros", 0) }, // smaller: in its slot
   { index: 1, bytes: data("ramp", 9) }, // in the slot's reserve
   { index: 2, bytes: data("noise", 1) }, // larger: to the end
-  { index: 3, bytes: data("noise", 2) }, // the last one, which has room behind it no more
+  { index: 3, bytes: data("noise", 2) }, // the last one, which has no more space after it
   { index: 2, bytes: data("ramp", 3) },
 ] as const;
 
@@ -63,7 +63,7 @@ test("[F1.4-01] a chunk that was moved or has reserve makes the file version 4, 
   expect((await store.get(KEY))?.[4]).toBe(3);
   expect(await read(store)).toBe(expected());
   const walked = (await store.get(KEY)) ?? new Uint8Array(0);
-  // Back to back, with nothing behind: what a walk without the offsets finds.
+  // Back to back, with nothing after them: what a walk without the offsets finds.
   const view = new DataView(walked.buffer);
   let at = 32 + 6 * 8;
   for (let i = 0; i < 4; i++) {
@@ -101,7 +101,7 @@ test("a power cut before any step leaves the old or the new chunk", async () => 
         expect((await archive.verify()).findings, label).toEqual([]);
         expect(counted.counts.writes, label).toBe(0);
         seen.add(found);
-        // The next change finishes the interrupted one.
+        // The next change completes the interrupted one.
         const next = new MemoryStore(after);
         await setChunk(next, KEY, 0, data("zeros", 0));
         const zeroed = Buffer.from(found, "base64");

@@ -1,4 +1,7 @@
-/** One of several writers: appends its own numbers from `first` on and flushes, again and again; tells each flushed number. Killed by its parent. */
+/**
+ * One of several writers: appends its own numbers from `first` on and flushes, again and again; prints each flushed
+ * number. Killed by its parent.
+ */
 
 const [, , path, entry, first] = process.argv;
 const { edit } = await import(entry);

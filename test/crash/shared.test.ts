@@ -26,7 +26,7 @@ test("[FG-17] [FG-18] after processes that share an array are killed, the acknow
   const path = join(folder, "shared");
   await (await create(path, { dtype: "<i4", chunkLength: 16, superchunkLength: 8, threads: 0 })).close();
   const random = randomFrom(3);
-  /** Of each process: its first number, and the one after its last acknowledged. */
+  /** For each process: its first number, and the one after its last acknowledged. */
   const lives: { first: number; end: number }[] = [];
   for (let round = 0; round < ROUNDS || lives.every(({ first, end }) => first === end); round++) {
     await Promise.all(

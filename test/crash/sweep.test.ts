@@ -44,7 +44,7 @@ const PLAIN: Start = {
   },
 };
 
-/** Ended inside a full superchunk, whose name cannot be used anew. */
+/** Ended inside a full superchunk, whose name cannot be reused. */
 const SHRUNK: Start = {
   ...PLAIN,
   before: async (array) => {
@@ -92,7 +92,7 @@ const LONG: Start = {
   },
 };
 
-/** The same, with room behind each chunk. */
+/** The same, with room after each chunk. */
 const RESERVED: Start = { ...LONG, options: { ...LONG.options, reserve: "50%" } };
 
 /** Changed in place before: chunks were moved, and have reserve. */
@@ -265,7 +265,7 @@ test("a power cut during recovery leaves the same rows, whatever is being recove
   }
 });
 
-/** True where the power went on the way. */
+/** True if the power failed on the way. */
 async function runUntilPowerCut(
   store: VolatileStore,
   operation: Operation,

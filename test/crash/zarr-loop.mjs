@@ -1,6 +1,7 @@
 /**
- * Changes all shards of a Zarr array, again and again, and prints which round it is about to write and which is written.
- * Its parent kills it; what the process before it left is repaired first, by the library's own means.
+ * Changes all shards of a Zarr array, again and again, and prints the round that it is about to write and the one
+ * that is written. Its parent kills it; what the process before it left is repaired first, with the library's own
+ * functions.
  */
 
 const [, , folder, entry, mode, threads] = process.argv;

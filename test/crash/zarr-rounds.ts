@@ -1,6 +1,6 @@
 /**
- * What the array of `zarr-loop.mjs` holds: in round r chunk r % CHUNKS of each shard gets values of that round, the others keep
- * those that they have. Round 0 wrote all.
+ * The contents of the array of `zarr-loop.mjs`: in round r chunk r % CHUNKS of each shard gets values of that round,
+ * and the others keep theirs. Round 0 wrote all.
  */
 
 export const SHARDS = 4 as const;
@@ -8,7 +8,7 @@ export const SHARDS = 4 as const;
 export const CHUNKS = 4 as const;
 export const ITEMS = 32_768 as const;
 
-/** Values of a chunk of the array that were written in a round: no two alike, the first one tells the round. */
+/** Values of a chunk of the array written in a round: no two alike, and the first one gives the round. */
 export function chunkOf(round: number, chunk: number): Int32Array<ArrayBuffer> {
   const items = Int32Array.from({ length: ITEMS }, (_, i) =>
     Math.imul(chunk * ITEMS + i + 1 + Math.imul(round, 7919), 0x9e3779b1),
@@ -17,12 +17,12 @@ export function chunkOf(round: number, chunk: number): Int32Array<ArrayBuffer> {
   return items;
 }
 
-/** The round in which a chunk was last written, when a shard is in a round. */
+/** The round in which a chunk was last written, given the round of its shard. */
 function writtenIn(round: number, chunk: number): number {
   return Math.max(0, round - ((((round - chunk) % CHUNKS) + CHUNKS) % CHUNKS));
 }
 
-/** All items of a shard that is in a round. */
+/** All items of a shard in a given round. */
 export function shardOf(round: number, shard: number): Int32Array<ArrayBuffer> {
   const items = new Int32Array(CHUNKS * ITEMS);
   for (let chunk = 0; chunk < CHUNKS; chunk++)
@@ -30,14 +30,14 @@ export function shardOf(round: number, shard: number): Int32Array<ArrayBuffer> {
   return items;
 }
 
-/** All items of an array whose shards are all in a round. */
+/** All items of an array whose shards are all in the same round. */
 export function itemsOf(round: number): Int32Array<ArrayBuffer> {
   const items = new Int32Array(SHARDS * CHUNKS * ITEMS);
   for (let shard = 0; shard < SHARDS; shard++) items.set(shardOf(round, shard), shard * CHUNKS * ITEMS);
   return items;
 }
 
-/** The round that a shard is in: the last one in which any of its chunks was written. */
+/** The round of a shard: the last one in which any of its chunks was written. */
 export function roundOf(items: Int32Array, shard: number): number {
   const rounds = Array.from({ length: CHUNKS }, (_, chunk) => items[(shard * CHUNKS + chunk) * ITEMS] ?? -1);
   return Math.max(...rounds);

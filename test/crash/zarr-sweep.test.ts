@@ -1,4 +1,7 @@
-/** The power is cut at every step of a writer of a Zarr array: what was promised to be durable is there, and nothing wrong. */
+/**
+ * The power is cut at every step of a writer of a Zarr array: what was promised to be durable is there, and nothing
+ * is wrong.
+ */
 import { expect, test } from "vitest";
 import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
@@ -11,12 +14,12 @@ import { VolatileStore } from "../store/volatile.ts";
 import { randomFrom } from "./random.ts";
 
 const [ITEMS, SHARD, CHUNK, FILL] = [768, 256, 64, -1];
-/** A chunk whose bytes did not all reach the disk is known by its sum. */
+/** A chunk whose bytes did not all reach the disk is detected by its checksum. */
 const spec = {
   ...{ shape: [ITEMS], dataType: "int32", chunkShape: [CHUNK], shardShape: [SHARD], fillValue: FILL },
   codecs: [{ name: "bytes", configuration: { endian: "little" } }, { name: "crc32c" }],
 };
-/** What is set, from an item on; every second one is flushed. A shard of fill values is deleted. */
+/** What is set, from a first item on; every second write is flushed. A shard of fill values is deleted. */
 const SETS: readonly (readonly [start: number, count: number, value: number])[] = [
   ...([
     [0, 768, 1],
@@ -34,7 +37,7 @@ const SETS: readonly (readonly [start: number, count: number, value: number])[] 
   ] as const),
 ];
 
-/** What each item may be after a power cut: what it was when it was last made durable, or anything set since. */
+/** What each item may be after a power cut: its value when it was last made durable, or any value set since. */
 class Allowed {
   readonly #items = Array.from({ length: ITEMS }, () => [FILL]);
 
@@ -51,7 +54,7 @@ class Allowed {
   }
 }
 
-/** Writes until the power goes. */
+/** Writes until the power fails. */
 async function write(store: VolatileStore, strategy: ShardStrategy, allowed: Allowed): Promise<void> {
   const array = await openZarrWriter(store, "a", { strategy });
   for (const [i, change] of SETS.entries()) {
@@ -65,7 +68,7 @@ async function write(store: VolatileStore, strategy: ShardStrategy, allowed: All
   }
 }
 
-/** Items of a shard; undefined where it is damaged. */
+/** Items of a shard; undefined if it is damaged. */
 async function readShard(store: MemoryStore, shard: number): Promise<Int32Array | undefined> {
   const range = [{ start: shard * SHARD, stop: (shard + 1) * SHARD, step: 1 }];
   try {
@@ -76,7 +79,7 @@ async function readShard(store: MemoryStore, shard: number): Promise<Int32Array 
   }
 }
 
-/** True where a shard has an index again; its chunks may be damaged all the same. */
+/** True if a shard has an index again; its chunks may still be damaged. */
 async function recover(store: MemoryStore, shard: number): Promise<boolean> {
   try {
     return (await recoverShard(await openZarrWriter(store, "a"), [shard])).dropped > 0;

@@ -8,7 +8,7 @@ import { compressArray } from "../../../src/write/bloscpack/bloscpack-write.ts";
 import type { ZarrArray } from "../../../src/zarr/read/array.ts";
 import { openZarr, openZarrArray } from "../../../src/zarr/read/open.ts";
 import { createZarr, type ZarrSpecification } from "../../../src/zarr/write/create.ts";
-/** Blosc chunks of Zarr arrays go over byte for byte; what cannot is made anew, with the same values. */
+/** Blosc chunks of Zarr arrays are copied byte for byte; those that cannot be are recoded, with the same values. */
 import { convert } from "../../../src/zarr.ts";
 import { planOne } from "../to-zarr/plan-one.ts";
 import { corpusStore, openFixture, sha256 } from "../to-zarr/read-back.ts";
@@ -235,7 +235,7 @@ test.each(["bcolz", "blz"] as const)(
 
 test("[FA-08] chunks whose typesize bcolz does not expect are recoded for it, the plan says why, and recode: false refuses", async () => {
   const { store, array } = await makeArray(rows);
-  // bcolz 1.2 looks up rows by the typesize of the dtype: with another one in the chunk a slice of it is wrong.
+  // bcolz 1.2 looks up rows by the typesize of the dtype: if the chunk has another one, a slice of it is wrong.
   await convert(array, { store, path: "source" }, { to: "bloscpack" });
   const blp = await open(store, "source");
   if (blp.kind !== "array") throw new TypeError(blp.kind);

@@ -1,4 +1,4 @@
-/** Every archive of the corpus is converted into every format of the way back, and read again: the values are the same. */
+/** Every archive of the corpus is converted into every archive format, and read again: the values are the same. */
 
 import { describe, expect, test } from "vitest";
 import type { Archive, ArrayArchive } from "../../../src/archive/kinds/types.ts";
@@ -92,7 +92,7 @@ function compareArrays(source: ArrayArchive, back: ArrayArchive, format: Convert
   if (source.columnNames.length === 0) expect(formatDType(back.dtype)).toEqual(formatDType(source.dtype));
   if (format !== "bloscpack" && source.fillValue !== undefined && source.columnNames.length === 0)
     expect(back.fillValue).toEqual(
-      // blz 0.6 keeps one for a row of a 2-D array.
+      // blz 0.6 keeps one per row of a 2-D array.
       format === "blz" && Array.isArray(source.fillValue) ? source.fillValue[0] : source.fillValue,
     );
 }

@@ -28,7 +28,7 @@ beforeEach(async () => {
   file = join(source, "data", "__1__.bin");
   const bytes = readFileSync(file);
   const headers = [...bytes.keys()].filter((at) => bytes[at] === 2 && bytes.readUInt32LE(at + 4) === 400);
-  // The middle one of three: all behind its header and its table of one block.
+  // The middle one of three: everything after its header and its table of one block.
   bytes.fill(0xff, (headers[1] ?? 0) + 24, headers[2]);
   writeFileSync(file, bytes);
 });
@@ -82,7 +82,7 @@ it("converted to Zarr among others, damage is reported with file and chunk, leav
   const one = await runCli(["convert", source, out, "--verify"]);
   expect(one.code).toBe(3);
   expect(one.err).toContain(`${file}: chunk 1: `);
-  // No document is there that would pass for a Zarr array: only what --resume goes on with.
+  // No document is there that would pass for a Zarr array: only what --resume continues from.
   expect(readdirSync(out).sort()).toEqual([".superchunk-convert.json", "c"]);
   const { code, err } = await runCli(["convert", join(folder, "many"), out, "--verify", "--overwrite"]);
   expect(code).toBe(3);

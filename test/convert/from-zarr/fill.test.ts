@@ -1,4 +1,4 @@
-/** The fill value of a Zarr array is the default value of the archive that it becomes, whatever its document's spelling, and comes back. */
+/** The fill value of a Zarr array becomes the default value of the archive, whatever its spelling, and comes back. */
 
 import { expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";

@@ -1,4 +1,4 @@
-/** Several sources come back side by side: trees, tables, failures at the end, and a broken-off run is gone on with. */
+/** Several sources come back next to one another: trees, tables, failures at the end, and an interrupted run is resumed. */
 
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -40,7 +40,7 @@ const specification: ZarrSpecification = {
   fillValue: 3,
 };
 
-/** Groups of groups: a table, an array beside it, and one of another length. */
+/** Groups of groups: a table, an array next to it, and one of another length. */
 async function makeHierarchy(): Promise<MemoryStore> {
   const store = new MemoryStore();
   const group = (extra: object = {}): Uint8Array => json({ zarr_format: 3, node_type: "group", ...extra });

@@ -1,4 +1,4 @@
-/** Archives that became Zarr come back: values, attributes and fill values are those of the archive. */
+/** Archives that became Zarr come back: values, attributes and fill values match the archive. */
 
 import * as fs from "node:fs";
 import { join } from "node:path";

@@ -126,7 +126,7 @@ test("minute bars have their minutes, and state their scale", async () => {
   const minutes = Array.from({ length: rows }, (_, i) => (at(opens, Math.floor(i / 10)) + (i % 10)) * 60_000);
   expect(await columnOf(store, "out.parquet", "minute")).toEqual(minutes);
   expect((await columnOf(store, "out.parquet", "close"))[1]).toBe(1.001);
-  // Without a calendar the table is as it lies.
+  // Without a calendar the table is as stored.
   await put("m/metadata.json", { ohlc_ratio: 100 });
   await convert(from, { store, path: "plain.parquet" }, { to: "parquet", verify: true });
   expect((await columnOf(store, "plain.parquet", "close")).length).toBe(rows);

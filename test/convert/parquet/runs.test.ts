@@ -1,4 +1,7 @@
-/** Parquet files come about as every target's: planned, compared before they have their name, refused where they must be. */
+/**
+ * Parquet files are made like those of every target: planned, compared before they get their name, refused where
+ * they must be.
+ */
 import { parquetReadObjects } from "hyparquet";
 import { expect, test } from "vitest";
 import { encode } from "../../../src/codec/index.ts";
@@ -62,7 +65,7 @@ test("the comparison finds a changed value, and the file does not get its name",
   const whole = (await store.get("a.parquet")) ?? new Uint8Array(0);
   const at = Buffer.from(whole).indexOf(Buffer.from(Float64Array.of(123 / 3).buffer));
   expect(at).toBeGreaterThan(0);
-  // A store that gives back another byte than was written, as a failing disk does.
+  // A store that returns a byte other than the written one, as a failing disk does.
   const failing = new Proxy(store, {
     get(target, name) {
       const found: unknown = Reflect.get(target, name);
@@ -99,7 +102,7 @@ test.each([undefined, [3000]])("streams of Zarr arrays are copied, in shards of 
   await store.put("z/zarr.json", new TextEncoder().encode('{"zarr_format":3,"node_type":"group"}'));
   await (await make("z/whole", { codecs: codecOf("zstd", 8) })).set(null, values);
   await (await make("z/other", { codecs: codecOf("blosclz", 8), chunkShape: [500] })).set(null, values);
-  // Chunks 1 and 4 alone are stored.
+  // Only chunks 1 and 4 are stored.
   const holes = await make("z/holes", {});
   await holes.set([{ start: 600, stop: 1200, step: 1 }], values.subarray(600, 1200));
   await holes.set([{ start: 2400, stop: 2500, step: 1 }], values.subarray(2400, 2500));

@@ -1,4 +1,4 @@
-/** Arrays of all dtypes, compressors and cuts become Parquet with the same values: streams are carried over where they can be. */
+/** Arrays of all dtypes, compressors and cuts become Parquet with the same values: streams are copied where possible. */
 import { readFile } from "node:fs/promises";
 import { parquetMetadataAsync, readColumnIndex, readOffsetIndex } from "hyparquet";
 import { describe, expect, test } from "vitest";
@@ -43,7 +43,7 @@ async function metadataOf(store: MemoryStore) {
   };
 }
 
-/** Values that go up, with some noise in the lower bytes. */
+/** Increasing values, with some noise in the lower bytes. */
 function bytesOf(count: number): Uint8Array {
   let state = 7;
   const values = BigInt64Array.from({ length: count }, (_, i) => {
@@ -97,13 +97,13 @@ describe.each(COMPRESSORS)("%s", (cname) => {
           { dtype, shape: [own.length / size], encode },
           { parquet },
         );
-        // DuckDB does not read bytes of a fixed length that are split.
+        // DuckDB does not read byte-stream-split fixed-length bytes.
         const isFixed = /f2|V/.test(dtype);
         const isDirect = /^[<|](?:[iu][48]|f|M8\[ns|m8|V)/.test(dtype) && !(isFixed && shuffle === "shuffle");
         const isKept = isDirect && shuffle !== "bitshuffle" && cname !== "zlib";
         const { chunksRestreamed: carried = 0, chunksRecoded } = result;
         expect([dtype, carried + chunksRecoded]).toEqual([dtype, 3]);
-        // Stored chunks go over from any compressor.
+        // Stored chunks are copied from any compressor.
         if (isKept && parquet.compatible !== true) expect([dtype, carried]).toEqual([dtype, 3]);
       }
     }

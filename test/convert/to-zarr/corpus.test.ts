@@ -18,7 +18,7 @@ import { documentAt, openFixture, readWithZarrita, sha256 } from "./read-back.ts
 const archives = loadArchives();
 const readable = archives.filter(({ refuse }) => !refuse);
 
-/** Data types that zarrita knows, when all else is asked for as numbers. */
+/** Data types that zarrita knows, with all others requested as numbers. */
 function isBig(dtype: FixtureDType | null): boolean {
   return typeof dtype === "string" && dtype.startsWith(">");
 }

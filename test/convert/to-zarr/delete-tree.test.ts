@@ -1,4 +1,4 @@
-/** Emptying the place of an older conversion. */
+/** Emptying the destination of an older conversion. */
 import { expect, test } from "vitest";
 import { deleteTree } from "../../../src/convert/run/destination.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
@@ -6,7 +6,7 @@ import type { ListEntry } from "../../../src/store/types.ts";
 
 const KEEP = "z/c/0/0/500";
 
-/** 2,501 objects in one folder, one beside it, one in a folder further below, and one elsewhere. */
+/** 2,501 objects in one folder, one next to it, one in a folder further below, and one elsewhere. */
 async function fill<T extends MemoryStore>(store: T): Promise<T> {
   for (let i = 0; i <= 2500; i++) await store.put(`z/c/0/0/${i}`, Uint8Array.of(1));
   for (const key of ["z/zarr.json", "z/c/0/0/below/1", "other/1"]) await store.put(key, Uint8Array.of(1));

@@ -1,4 +1,7 @@
-/** Dimensions have names by every route: xarray opens no Zarr v3 array without, and dimensions of one name have one length there. [FE-10] */
+/**
+ * Dimensions have names by every route: xarray opens no Zarr v3 array without, and dimensions with one name have one
+ * length there. [FE-10]
+ */
 
 import { expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";

@@ -15,7 +15,7 @@ import fc from "../../property.ts";
 const product = (values: readonly number[]): number => values.reduce((total, n) => total * n, 1);
 const shapes = fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLength: 4 });
 
-/** Flat C-order index of every item of a box, kept to the array. */
+/** Flat C-order index of every item of a box, clipped to the array. */
 function itemsInBox(shape: readonly number[], from: readonly number[], size: readonly number[]): number[] {
   let found = [0];
   shape.forEach((extent, axis) => {

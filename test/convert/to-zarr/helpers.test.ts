@@ -1,4 +1,4 @@
-/** Very many sources, of which helpers convert their share: the result is the same as without them. */
+/** Very many sources, of which helpers convert a share: the result is the same as without helpers. */
 import { cpSync, readdirSync, readFileSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -14,7 +14,7 @@ import { temporaryFolder } from "../../folder.ts";
 const COUNT = 104;
 const DAMAGED = ["050.blp", "099.blp"];
 let tree: string;
-/** The same tree by one thread. */
+/** The same tree converted by one thread. */
 let alone: string;
 let expected: ConvertResult;
 
@@ -31,7 +31,7 @@ beforeAll(async () => {
   expected = await run(alone, undefined);
 });
 
-/** Helpers of this thread, with stores of their own; `wrap` changes what they do. */
+/** Helpers in this thread, with separate stores; `wrap` changes what they do. */
 function helpersInto(
   to: string,
   wrap: (helper: Helper) => Helper | undefined,
@@ -59,7 +59,7 @@ function contents(path: string): Map<string, string> {
   return new Map(names.map((name) => [name.slice(path.length), readFileSync(name, "latin1")]));
 }
 
-/** What is the same whoever converted. */
+/** What does not depend on who converted. */
 function factsOf({ seconds: _, entries, ...rest }: ConvertResult): unknown {
   const plain = entries.map(({ result, ...entry }) => {
     const { seconds: __, verified: ___, ...facts } = { seconds: 0, verified: false, ...result };

@@ -1,4 +1,4 @@
-/** Archives joined where their chunks are off the borders of one grid: what is copied all the same, and what is told. */
+/** Archives joined where their chunks are off the borders of one grid: what is still copied, and what is reported. */
 
 import { describe, expect, it } from "vitest";
 import type { Archive } from "../../../src/archive/kinds/types.ts";
@@ -14,7 +14,7 @@ import { documentAt } from "./read-back.ts";
 
 const RECTILINEAR = { grid: "rectilinear" } as const;
 
-/** Archives of int32 rows of `width` items that count on from one to the next. */
+/** Archives of int32 rows of `width` items that continue counting from one to the next. */
 async function archivesOf(
   parts: readonly { readonly rows: number; readonly chunk: number }[],
   width = 1,
@@ -33,7 +33,7 @@ async function archivesOf(
   return { archives, values };
 }
 
-/** Payloads of all chunks, one archive behind the other. */
+/** Payloads of all chunks, one archive after the other. */
 async function chunksOf(archives: readonly Archive[]): Promise<Uint8Array[]> {
   const chunks: Uint8Array[] = [];
   for (const archive of archives) {

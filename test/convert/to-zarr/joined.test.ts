@@ -1,4 +1,4 @@
-/** Several archives converted to one array: values one behind the other, chunks copied where the grid allows it. */
+/** Several archives converted to one array: values one after the other, chunks copied where the grid allows it. */
 
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
@@ -15,7 +15,7 @@ import { temporaryFolder } from "../../folder.ts";
 import { putBloscpack, putCarray } from "./make-archive.ts";
 import { documentAt, openFixture, readWithZarrita, sha256 } from "./read-back.ts";
 
-/** Archives of int32 that count on from one to the next, in chunks of 4 rows unless told otherwise. */
+/** Archives of int32 that continue counting from one to the next, in chunks of 4 rows by default. */
 async function archivesOf(
   counts: readonly number[],
   settings: { readonly rows?: readonly number[]; readonly dtype?: string } = {},

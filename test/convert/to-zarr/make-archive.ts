@@ -1,4 +1,4 @@
-/** Archives made for tests: what the corpus has no sample of. */
+/** Archives made for tests: kinds that the corpus has no sample of. */
 import { encode } from "../../../src/codec/index.ts";
 import type { EncodeOptions } from "../../../src/codec/types.ts";
 import { encodeHeader, encodeSection } from "../../../src/format/encode-file.ts";

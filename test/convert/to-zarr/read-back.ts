@@ -34,7 +34,7 @@ export async function documentAt(store: ReadableStore, key: string): Promise<Rec
   return parseExactJson(new TextDecoder().decode(bytes)) as Record<string, unknown>;
 }
 
-/** The values of an array as bytes in C order, as zarrita reads them; `big`: turned to big-endian. */
+/** The values of an array as bytes in C order, as zarrita reads them; `big`: converted to big-endian. */
 export async function readWithZarrita(store: ReadableStore, path: string, big = false): Promise<Uint8Array> {
   const array = await zarr.open.v3(zarr.root(zarritaStore(store)).resolve(path), { kind: "array" });
   // zarrita 0.7.5 cannot select from a dimension without items.

@@ -1,4 +1,4 @@
-/** `grid: rectilinear`: what is short stays short, is copied as it lies, and comes back. */
+/** `grid: rectilinear`: short chunks stay short, are copied as they are, and come back. */
 
 import { expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
@@ -100,7 +100,7 @@ test("chunks of many lengths in the middle come back as superchunks of one lengt
 test("rows of a last chunk that do not count are cut off, not copied", async () => {
   const store = new MemoryStore();
   await putCarray(store, "c", numbers(20), 8, { dtype: "uint16", shape: [20] });
-  // As after a resize in bcolz: the last chunk still holds the rows that are gone.
+  // As after a resize in bcolz: the last chunk still holds the removed rows.
   const sizes = new TextDecoder().decode((await store.get("c/meta/sizes")) ?? new Uint8Array());
   await store.put(
     "c/meta/sizes",

@@ -75,7 +75,7 @@ describe("a conversion that dies", () => {
   it("is completed without writing the finished shards again", async () => {
     const { archive } = await makeSource();
     const target = new MemoryStore();
-    // At the document, behind the record and four shards.
+    // At the document, after the record and four shards.
     await dieAt(archive, target, 6);
     await target.delete("out/c/1");
     const result = await convert(
@@ -287,7 +287,7 @@ describe("failures during conversion", () => {
       const outcome: unknown = await verifyConversion(archive, target, "out").catch(
         (error: unknown) => error,
       );
-      // A changed bit that changes no value (an unused header bit, padding) is no difference.
+      // A changed bit that changes no value (an unused header bit, padding) makes no difference.
       if (!(outcome instanceof Error)) await expect(readWithZarrita(target, "out")).resolves.toEqual(values);
       else expect(isSuperchunkError(outcome)).toBe(true);
     }

@@ -16,7 +16,7 @@ async function collect(pieces: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
 describe("a shard index", () => {
   it("is offset and nbytes as uint64 little-endian, all ones if absent, then the crc32c", async () => {
     const bytes = await encodeShardIndex([{ offset: 0, nbytes: 0x0102 }, undefined]);
-    // crc32c by google-crc32c 1.9.0 of the 32 bytes in front of it.
+    // crc32c by google-crc32c 1.9.0 of the preceding 32 bytes.
     expect(Buffer.from(bytes).toString("hex")).toBe(
       `${"00".repeat(8)}0201${"00".repeat(6)}${"ff".repeat(16)}85e36e23`,
     );

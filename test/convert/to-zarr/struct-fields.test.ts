@@ -1,4 +1,4 @@
-/** Structs with sub-arrays, for which Zarr has no data type, become groups with an array for each field. */
+/** Structs with sub-arrays, for which Zarr has no data type, become groups with one array per field. */
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
@@ -47,7 +47,7 @@ async function put(
   return store;
 }
 
-/** The values of an array that was made, in C order, and its shape. */
+/** The values of a created array, in C order, and its shape. */
 async function valuesAt(store: MemoryStore, path: string): Promise<{ shape: unknown; values: unknown[] }> {
   const array = await openZarrArray(store, path);
   const { data } = (await array.get()) as { data: ArrayLike<unknown> };

@@ -133,7 +133,7 @@ describe("a folder of archives", () => {
         kind: failAt % 4 === 1 ? "crash" : "crash-after",
         counts: "writes",
       });
-      // A dead process is an I/O error to each archive: only the store's death tells.
+      // Each archive sees a dead process as an I/O error: only the store knows that it died.
       await convert({ store: source, path: "in" }, { store: faulty.store, path: "out" }).catch(
         () => undefined,
       );

@@ -1,4 +1,7 @@
-/** What zipline's bars mean travels in CF's words, the stored numbers stay, and on the way back nothing of it is left. [FE-11] */
+/**
+ * What zipline's bars mean is written in CF's terms, the stored numbers do not change, and on the way back all of it
+ * is removed. [FE-11]
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -30,7 +33,7 @@ test("daily bars have their days as a time and their assets as coordinates, and 
   expect(at("")).toMatchObject({ coordinates: "day id", calendar_name: "XNYS" });
   expect(at("day")).toEqual(TIME);
   expect(at("id")).toEqual({ long_name: "sid" });
-  // Nothing says of daily bars how many units a price is.
+  // Nothing gives the unit of prices in daily bars.
   expect(at("close")).toEqual({});
   await convertPaths(join(folder, "daily.zarr"), join(folder, "back"), { to: "bcolz" });
   expect(JSON.parse(readFileSync(join(folder, "back", "__attrs__"), "utf8"))).toEqual(
@@ -38,7 +41,7 @@ test("daily bars have their days as a time and their assets as coordinates, and 
   );
 });
 
-/** Minute bars as zipline lays them out; the asset 7 has a ratio of its own. */
+/** Minute bars in zipline's layout; the asset 7 has its own ratio. */
 async function makeMinutes(metadata: unknown): Promise<MemoryStore> {
   const store = new MemoryStore();
   const values = new Uint8Array(Uint32Array.from({ length: 20 }, (_, i) => 1000 + i).buffer);
