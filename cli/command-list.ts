@@ -1,11 +1,10 @@
-/** The commands, each loaded only where it is called for: starting up is most of what a short command takes. */
+/** The commands. Each is loaded only when it is called, because starting up takes most of the time of a short command. */
 import type { Command } from "commander";
 import type { Context } from "./context.ts";
 
-/** Adds a command to the program. */
 type AddCommand = (program: Command, context: Context) => void;
 
-/** By name, in the order in which the help shows them. */
+/** By name, in the order of the help. */
 const COMMANDS: ReadonlyMap<string, () => Promise<AddCommand>> = new Map([
   ["info", async () => (await import("./commands/info.ts")).addInfo],
   ["ls", async () => (await import("./commands/ls.ts")).addLs],
@@ -41,20 +40,19 @@ const COMMANDS: ReadonlyMap<string, () => Promise<AddCommand>> = new Map([
   ["completion", async () => (await import("./completion.ts")).addCompletion],
 ]);
 
-/** The names, in that order. */
 export const COMMAND_NAMES: readonly string[] = [...COMMANDS.keys()];
 
-/** True for the name of a command, in full. */
+/** True for the full name of a command. */
 export function isCommand(name: string): boolean {
   return COMMANDS.has(name);
 }
 
-/** The command that tells of all others. */
+/** The command that needs all others. */
 const TELLS_ALL = "completion";
 
 /**
- * The command that the first argument names, and none for the version; all of them where it names none or one that tells of them
- * all: for the help, or to find what was meant.
+ * Loads the command that the first argument names, and none for the version. Loads all commands if it names none, or the one
+ * that needs all: for the help, or to suggest a name.
  */
 export async function loadCommands(first: string | undefined): Promise<readonly AddCommand[]> {
   if (first === "--version" || first === "-V") return [];

@@ -1,11 +1,10 @@
-/** `superchunk completion`: what a shell needs to complete commands and options. */
+/** `superchunk completion`: prints what a shell needs to complete commands and options. */
 import { Argument, type Command, type Option } from "commander";
 import type { Context } from "./context.ts";
 
 const SHELLS = ["bash", "zsh", "fish"] as const;
 type Shell = (typeof SHELLS)[number];
 
-/** Adds `completion SHELL`. */
 export function addCompletion(program: Command, context: Context): void {
   program
     .command("completion")
@@ -31,10 +30,9 @@ const SCRIPTS: Readonly<Record<Shell, (commands: readonly Command[]) => string>>
   fish: fishScript,
 };
 
-/** The name of an option as it is typed. */
+/** The name of an option as users type it. */
 const typed = ({ long, short }: Option): string => long ?? short ?? "";
 
-/** A text between single quotes. */
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
 function bashScript(commands: readonly Command[]): string {
@@ -69,7 +67,7 @@ complete -o filenames -F _superchunk superchunk
 }
 
 function zshScript(commands: readonly Command[]): string {
-  // Colons and brackets end what is described.
+  // Colons and brackets would end the description.
   const described = (text: string): string => text.replaceAll(/[[\]:]/g, " ");
   const names = commands.map(
     (each) => `    ${quoted(`${each.name()}:${described(each.summary() || each.description())}`)}`,

@@ -1,15 +1,15 @@
-/** What every command gets: its streams, and where it leaves its exit code. */
+/** The context of a command: its streams, and its exit code. */
 import { type JsonValue, stringifyJson } from "../src/index.ts";
 import { describeFailure, EXIT, inCommandWords } from "./failure.ts";
 import { type Io, Output } from "./output/output.ts";
 import { printable } from "./values/cell-text.ts";
 
-/** Settings that an address of S3 may have after its `?`. Whatever else stands there may be a token. */
+/** Settings that may follow the `?` of an S3 address. Anything else there may be a token. */
 const S3_SETTINGS: ReadonlySet<string> = new Set(["endpoint", "region", "anonymous"]);
 
 /**
- * Takes secrets out of what is printed: user and password, and the query, of each address among the arguments. Commands
- * name archives as they were typed, and a log must not have the key to them.
+ * Removes secrets from printed text: user, password and query of each address among the arguments. Commands name archives as
+ * typed, and a log must not contain their credentials.
  */
 function hiderOf(argv: readonly string[]): (text: string) => string {
   const secrets = new Map<string, string>();
@@ -28,7 +28,7 @@ function hiderOf(argv: readonly string[]): (text: string) => string {
       ...(query.length < 2 || isOpen ? [] : [[query, "?…"] as const]),
     ];
     if (hidden.length === 0) continue;
-    // As it was typed, as JSON has it in strings, and as a URL spells it.
+    // As typed, as JSON strings contain it, and as URLs encode it.
     for (const [secret, shown] of hidden)
       for (const form of [secret, JSON.stringify(secret).slice(1, -1), encodeURI(secret), decodedOr(secret)])
         secrets.set(form, shown);
@@ -53,13 +53,13 @@ function decodedOr(text: string): string {
 /** One run of the command. */
 export class Context {
   readonly io: Io;
-  /** Takes the secrets of the arguments out of a text for people. */
+  /** Removes the secrets of the arguments from text for people. */
   readonly hide: (text: string) => string;
   readonly out: Output;
   readonly signal: AbortSignal;
   /** 0 until something is noted. */
   exitCode: number = EXIT.done;
-  /** What `--allow` says. */
+  /** The value of `--allow`. */
   allow: readonly string[] | undefined;
 
   constructor(io: Io, argv: readonly string[] = []) {
@@ -74,12 +74,12 @@ export class Context {
     this.exitCode = Math.max(this.exitCode, exitCode);
   }
 
-  /** A line for people on stderr. */
+  /** Prints a line for people on stderr. */
   message(text: string): void {
     this.io.stderr.write(`superchunk: ${printable(this.hide(inCommandWords(text)))}\n`);
   }
 
-  /** The one line of an error on stderr. */
+  /** Prints the one-line form of an error on stderr. */
   failure(error: unknown): void {
     this.message(describeFailure(error));
   }

@@ -1,5 +1,5 @@
 /**
- * What an error means to the one who typed the command: one line, and an exit code.
+ * Converts an error for the user of the command: one line, and an exit code.
  *
  * 0 done, 1 failed, 2 wrong use, 3 stored bytes contradict themselves or their checksums, 130 and 143 interrupted. @see FORMAT.md [FX-01]
  */
@@ -8,13 +8,13 @@ import { resolve } from "node:path";
 import { CommanderError } from "commander";
 import { type ErrorCode, SuperchunkError } from "../src/index.ts";
 
-/** Exit codes of the command, but for those of signals. */
+/** Exit codes of the command, except those of signals. */
 export const EXIT = { done: 0, failed: 1, wrongUse: 2, damaged: 3 } as const;
 
-/** Given as the reason when a signal ends the work. */
+/** The abort reason when a signal ends the work. */
 export class Interruption extends Error {
   override readonly name = "Interruption";
-  /** 128 and the signal's number, as shells count. */
+  /** 128 plus the signal's number, as in shells. */
   readonly exitCode: number;
 
   constructor(signal: "SIGINT" | "SIGTERM") {
@@ -35,7 +35,7 @@ export interface JsonFailure {
   readonly found?: unknown;
 }
 
-/** The exit code for an error: see the head of this file. */
+/** The exit code for an error; see the top of this file. */
 export function exitCodeOf(error: unknown): number {
   if (error instanceof Interruption) return error.exitCode;
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.wrongUse;
@@ -44,12 +44,12 @@ export function exitCodeOf(error: unknown): number {
   return error.code === "BAD_ARGUMENT" ? EXIT.wrongUse : EXIT.failed;
 }
 
-/** What stands before an archive in a list of several where it is one that failed. */
+/** The word before a failed archive in a list of several. */
 export function stateOf({ isDamage }: SuperchunkError): "DAMAGED" | "FAILED" {
   return isDamage ? "DAMAGED" : "FAILED";
 }
 
-/** The error in one line, without a line break at its end. */
+/** The error as one line, without a line break. */
 export function describeFailure(error: unknown): string {
   const { code, message } = toJsonFailure(error);
   const text =
@@ -57,7 +57,7 @@ export function describeFailure(error: unknown): string {
   return text.replace(/\s*[\r\n]+\s*/g, " ").trim();
 }
 
-/** The error with its place as fields. `expected` and `found` are given as JSON can hold them. */
+/** The error with its place as fields. `expected` and `found` are converted to JSON. */
 export function toJsonFailure(error: unknown): JsonFailure {
   if (error instanceof SuperchunkError) {
     const { path, offset, chunk, field, expected, found } = error.details;
@@ -85,10 +85,10 @@ export function toJsonFailure(error: unknown): JsonFailure {
   return { code: "INTERNAL", message: error instanceof Error ? error.message : String(error) };
 }
 
-/** Options of the library that its messages name, as `{holes: "fill"}`, and that the command has too. */
+/** Library options in messages, such as `{holes: "fill"}`, that the command has too. */
 const OPTIONS = /\{(allow|chunklen|damaged|dtype|fill|holes|scan|shape)(?:: (true|"[^"]*"))?\}/g;
 
-/** A message of the library with its options as those of the command: `--holes fill`. */
+/** Rewrites library options in a message as command options: `--holes fill`. */
 export function inCommandWords(message: string): string {
   return message.replace(OPTIONS, (_, name: string, value = "true") => {
     const text = String(value);
@@ -96,7 +96,7 @@ export function inCommandWords(message: string): string {
   });
 }
 
-/** The message of an error of the archive at `path`, in words of the command, without that path before it. */
+/** The message of an error of the archive at `path`, in the command's words, without that path before it. */
 export function messageAt(path: string, { message }: SuperchunkError): string {
   const text = inCommandWords(message);
   const root = [path, resolve(path)].find(
@@ -113,7 +113,7 @@ export function plain(value: unknown): unknown {
   return value;
 }
 
-/** `out/report: read-only file system (EROFS in open)`, of `EROFS: read-only file system, open 'out/report'`. */
+/** Formats `EROFS: read-only file system, open 'out/report'` as `out/report: read-only file system (EROFS in open)`. */
 function systemText({ message, code, path }: SystemError): string {
   const [, text, doing] = /^\w+: (.*), (\w+)(?: '.*)?$/.exec(message) ?? [];
   return text === undefined

@@ -1,14 +1,14 @@
 #!/usr/bin/env node
-/** The command `superchunk`: ties one run to this process, its streams and its signals. */
+/** The command `superchunk`: connects one run to this process, its streams and its signals. */
 import { setMaxListeners } from "node:events";
 import * as nodeModule from "node:module";
 import { addAbortSignal } from "node:stream";
 
-// Node.js 22.8 and later keeps what it compiled for the next start: so it must hear of it before the rest is loaded.
+// Node.js 22.8 and later caches compiled code for the next start. This must be enabled before the rest is loaded.
 if ("enableCompileCache" in nodeModule && typeof nodeModule.enableCompileCache === "function")
   nodeModule.enableCompileCache();
 
-// Dozens of archives are opened ahead, each of which hears of an abort; that is not a leak.
+// Dozens of archives are opened ahead, and each listens for an abort. This is not a leak.
 setMaxListeners(1000);
 
 const typed = process.argv.slice(2);
@@ -24,20 +24,21 @@ async function main(): Promise<void> {
     import("./output/output.ts"),
   ]);
 
-  // The SDK for S3 prints ten lines at every command on versions of Node.js that it is going to leave. Its users cannot act on them.
+  // The S3 SDK prints ten lines at every command on versions of Node.js that it will stop supporting. Users of the command cannot
+  // act on them.
   process.env["AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED"] ??= "true";
 
   const controller = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.on(signal, () => {
       const reason = new Interruption(signal);
-      // A user who presses Ctrl-C twice does not want to wait for the cleaning up.
+      // A user who presses Ctrl-C twice does not want to wait for the cleanup.
       if (controller.signal.aborted) process.exit(reason.exitCode);
       controller.abort(reason);
     });
   }
   process.stderr.on("error", () => {});
-  // What waits for more input is ended by the signal too; the error that it gets is not another one to report.
+  // The signal also ends reads of stdin. The resulting error need not be reported as well.
   addAbortSignal(controller.signal, process.stdin).on("error", () => {});
 
   process.exitCode = await run(typed, {

@@ -39,13 +39,13 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
   }
 }
 
-/** For `help` with a word that is not a command: the word alone, so that the answer is the command that was meant. */
+/** For `help` with an unknown command: the word alone, so that the answer suggests the command that was meant. */
 function misspelt([first, word = "", ...others]: readonly string[]): readonly string[] | undefined {
   const isWord = first === "help" && others.length === 0 && /^\w{2,}$/.test(word);
   return isWord && word !== "help" && !isCommand(word) ? [word] : undefined;
 }
 
-/** Help and version end as an exception, with what was asked for not yet handed to the system. */
+/** After help or version, which commander reports as an exception, the output must still be flushed. */
 async function finishHelp(argv: readonly string[], context: Context): Promise<number> {
   try {
     await context.out.flush();
@@ -65,7 +65,7 @@ async function reportFailure(error: unknown, argv: readonly string[], context: C
   if (argv.includes("--json")) await reportJson(error, context);
 }
 
-/** What ends a command that was interrupted, and what goes on with it. */
+/** The message for an interrupted command, and how to continue. */
 function interruptedText([name = "", ...argv]: readonly string[]): string {
   const isResumable = name === "convert" || (name === "verify" && argv.includes("--report"));
   const instead = argv.includes("--overwrite") ? " instead of --overwrite" : "";
@@ -83,13 +83,13 @@ async function reportJson(error: unknown, context: Context): Promise<void> {
   }
 }
 
-/** The parser's complaint, which may have several lines, as one, and which help to look at. */
+/** The parser's message as one line, and the command that shows the help. */
 function usageLine(text: string, { commands }: Command): string {
   const line = text
     .trim()
     .replace(/^error: (?:command-argument )?/, "")
     .replace(/\s*\n\s*/g, " ");
-  // Where one was named, no other command is there.
+  // If a command was named, only that one is loaded.
   const [named] = commands.length === 1 ? commands : [];
   const help = named === undefined ? "superchunk --help" : `superchunk ${named.name()} --help`;
   return `superchunk: ${line.endsWith(".") || line.endsWith(")") ? line : `${line}.`} See "${help}".`;

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 
-/** `version` of the package's own `package.json`, wherever the command runs from. */
+/** `version` in the package's own `package.json`, from wherever the command runs. */
 export function readVersion(): string {
   const path = createRequire(import.meta.url).resolve("superchunk/package.json");
   const found: unknown = JSON.parse(readFileSync(path, "utf8"));

@@ -1,4 +1,4 @@
-/** Appending to a Bloscpack file, as `blpk append` does. */
+/** Appends to a Bloscpack file, like `blpk append`. */
 
 import {
   type ArrayArchive,
@@ -31,7 +31,7 @@ export interface FileFlags extends BloscFlags {
   readonly json?: boolean;
 }
 
-/** Appends an input to the file at a path, or says what that would do, and tells it. */
+/** Appends an input to the file at a path, or says what that would do, and prints the result. */
 export async function appendToFile(
   archive: ArrayArchive | BytesArchive,
   path: string,
@@ -59,7 +59,7 @@ export async function appendToFile(
   await report(path, result, flags, context);
 }
 
-/** Bytes of an input; what comes as a stream cannot be asked. Throws `BAD_ARGUMENT`. */
+/** Bytes of an input. Throws `BAD_ARGUMENT` for a stream, whose length is unknown. */
 export function lengthOf({ name, size }: Input): number {
   if (size !== undefined) return size;
   throw new SuperchunkError("BAD_ARGUMENT", "--dry-run needs an input whose length is known; give a file", {
@@ -82,7 +82,7 @@ async function optionsOf(input: Input, flags: FileFlags, context: Context): Prom
   };
 }
 
-/** The metadata in a JSON file. Throws `NOT_FOUND`, and damage. */
+/** Reads metadata from a JSON file. Throws `NOT_FOUND`, and the codes of damage. */
 export async function readMetadata(file: string): Promise<JsonInput> {
   return parseJson(await readWhole(file), file, { floats: "typed" });
 }

@@ -1,4 +1,4 @@
-/** Rows of an input for what they are appended to: bytes that fit, or the fields of a structured `.npy` for columns. */
+/** Converts inputs to rows for an append: bytes that fit, or the fields of a structured `.npy` for columns. */
 
 import {
   type ArrayArchive,
@@ -16,10 +16,10 @@ import { cutPieces, openRows, openTableRows } from "../input/rows-input.ts";
 import { countItems } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
 
-/** Items picked apart at once. */
+/** Items that are split into columns at a time. */
 const BATCH_ITEMS = 8192;
 
-/** Refuses a `.npy` file whose rows are others than the array's. Throws `BAD_ARGUMENT`. */
+/** Refuses a `.npy` file whose rows differ from the array's. Throws `BAD_ARGUMENT`. */
 export function checkRows(input: Input, dtype: DType, rowShape: readonly number[]): void {
   const { npy } = input;
   if (npy === undefined) return;
@@ -34,7 +34,6 @@ export function checkRows(input: Input, dtype: DType, rowShape: readonly number[
   });
 }
 
-/** Bytes of a row. */
 export function rowBytesOf(dtype: DType, rowShape: readonly number[]): number {
   return countItems(rowShape) * dtype.itemSize;
 }
@@ -44,19 +43,18 @@ function describeRows(dtype: DType, rowShape: readonly number[]): string {
   return rowShape.length === 0 ? text : `${text} in [${rowShape.join(", ")}]`;
 }
 
-/** Rows for the columns of a table. */
 export interface ColumnInputs {
-  /** For every column its bytes. */
+  /** The bytes of every column. */
   readonly data: Readonly<Record<string, AsyncIterable<Uint8Array>>>;
   /** Rows of all columns. Throws `BAD_ARGUMENT` if they differ. */
   rows(): number;
   /** See {@link Input}. */
   carry(target: CarryTarget): Promise<StreamCarrier | undefined>;
-  /** Wipes the progress bar. */
+  /** Clears the progress bar. */
   finish(): void;
 }
 
-/** One column's input, and how its bytes are taken out of it. */
+/** The input of one column, and the place of its values in it. */
 interface ColumnInput {
   readonly name: string;
   readonly input: Input;
@@ -65,8 +63,8 @@ interface ColumnInput {
 }
 
 /**
- * The bytes for every column: of one structured `.npy`, or of inputs given as `NAME=FILE`. Throws `BAD_ARGUMENT` for what
- * does not fit.
+ * The bytes of every column, from one structured `.npy`, or from inputs given as `NAME=FILE`. Throws `BAD_ARGUMENT` for
+ * inputs that do not fit.
  */
 export async function columnInputs(
   inputs: readonly string[],
@@ -112,7 +110,6 @@ function checkNames(found: readonly ColumnInput[], columns: ReadonlyMap<string, 
   );
 }
 
-/** The columns of a table as fields. */
 function structOf(columns: ReadonlyMap<string, Pick<ArrayArchive, "dtype" | "shape">>): DType {
   const fields = [...columns].map(([name, { dtype, shape }]) => [name, formatDType(dtype), shape.slice(1)]);
   return parseDType(fields as JsonValue, "columns");
@@ -179,7 +176,7 @@ function rowsOf(found: readonly ColumnInput[]): number {
   );
 }
 
-/** The bytes of a column: all of its input, or one field of all items. */
+/** The bytes of a column: its whole input, or one field of all items. */
 async function* bytesOf(
   { input, field, rowBytes: itemSize }: ColumnInput,
   onBytes: (bytes: number) => void,

@@ -1,4 +1,4 @@
-/** Runs `convert`: hands what is typed to the library, and prints what became of it. */
+/** Runs `convert`: passes the arguments to the library, and prints the result. */
 import { resolve } from "node:path";
 import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
 import { convert, planConversion } from "../../src/node/index.ts";
@@ -16,7 +16,7 @@ import {
 import { noteFailures } from "../output/failed-archives.ts";
 import { startProgress } from "../output/progress.ts";
 
-/** Options of `convert` that only Zarr v3 has a use for. */
+/** Options of `convert` that only apply to Zarr v3. */
 const ZARR_ONLY = {
   shardSize: "--shard-size",
   chunksPerShard: "--chunks-per-shard",
@@ -27,7 +27,7 @@ const ZARR_ONLY = {
   jobs: "--jobs",
 } as const satisfies Partial<Record<keyof ConvertFlags, string>>;
 
-/** Options of `convert` that hierarchies of the older transformer have no use for. */
+/** Options of `convert` that do not apply to hierarchies of the older transformer. */
 const NOT_TRANSFORMER = {
   shardSize: "--shard-size",
   grid: "--grid",
@@ -43,21 +43,21 @@ const NOT_TRANSFORMER = {
   report: "--report",
 } as const satisfies Partial<Record<keyof ConvertFlags, string>>;
 
-/** Options of `convert` that only Parquet has a use for. */
+/** Options of `convert` that only apply to Parquet. */
 const PARQUET_ONLY = {
   statistics: "--statistics",
   compatible: "--compatible",
   partition: "--partition",
 } as const satisfies Partial<Record<keyof ConvertFlags, string>>;
 
-/** Options of `convert` that only Parquet and Arrow have a use for. */
+/** Options of `convert` that only apply to Parquet and Arrow. */
 const TABLES_ONLY = {
   strings: "--strings",
   zipline: "--zipline",
   prices: "--prices",
 } as const satisfies Partial<Record<keyof ConvertFlags, string>>;
 
-/** Converts, or with `--dry-run` plans, one source, or several and whole trees, as typed. */
+/** Converts one source, or several and whole trees; with `--dry-run` only plans. */
 export async function convertTo(
   paths: readonly string[],
   destination: string,
@@ -103,7 +103,7 @@ async function report(
 ): Promise<void> {
   const { to, json } = flags;
   const [first, ...others] = done.entries;
-  // One source is named as it was typed; what was found in a folder by its own path.
+  // A single source is named as typed; archives found in a folder by their own paths.
   const isOne = to === "zarr" && first?.node === "";
   const source = isOne || to !== "zarr" ? paths.join(", ") : paths.map(fullPath).join(", ");
   const result = isOne ? { ...done, entries: [{ ...first, path: source }, ...others] } : done;
@@ -119,7 +119,7 @@ function fullPath(path: string): string {
   return isAddress(path) ? path : resolve(path);
 }
 
-/** Refuses what the format has no use for. Throws `BAD_ARGUMENT`. */
+/** Refuses options that do not apply to the format. Throws `BAD_ARGUMENT`. */
 export function checkConversion(paths: readonly string[], flags: ConvertFlags): void {
   const { to } = flags;
   if (to !== "parquet")

@@ -1,11 +1,11 @@
-/** What `run`, `work` and `status` do with a queue. BullMQ is loaded where one is named. */
+/** The queue part of `run`, `work` and `status`. Loads BullMQ only if a queue is named. */
 import type { QueueStatus } from "../../src/queue/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../failure.ts";
 import { formatCount, formatPlural } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
 
-/** Where the queue is: the address that was typed; user and password may be in the environment, where no list of processes shows them. */
+/** The queue's typed address. User and password may be in the environment, where lists of processes do not show them. */
 export function queueAt(url: string): {
   readonly url: string;
   readonly username?: string;
@@ -19,7 +19,7 @@ export function queueAt(url: string): {
   };
 }
 
-/** Puts what is left of a plan into a queue. */
+/** Puts the remaining tasks of a plan into a queue. */
 export async function runQueued(
   location: string,
   flags: { readonly queue: string; readonly retryFailed?: boolean; readonly json?: boolean },
@@ -36,13 +36,13 @@ export async function runQueued(
   );
 }
 
-/** What a queue knows of a plan. */
+/** The state of a plan in a queue. */
 export async function statusOfQueue(id: string, url: string): Promise<QueueStatus> {
   const { queueStatus } = await import("../../src/queue/index.ts");
   return queueStatus(id, queueAt(url));
 }
 
-/** Facts of a queue for people, and its dead letters a line each. */
+/** Facts of a queue for people, and its dead letters, one per line. */
 export function queueFacts({ finish, left, waiting, active, delayed, workers, dead }: QueueStatus): {
   readonly facts: string[][];
   readonly letters: string[];
@@ -64,12 +64,12 @@ export function queueFacts({ finish, left, waiting, active, delayed, workers, de
   };
 }
 
-/** Ends `status` with 1 where dead letters wait for a person. */
+/** Makes `status` exit with 1 if there are dead letters, which need attention. */
 export function noteDead({ dead }: QueueStatus, context: Context): void {
   if (dead.length > 0) context.note(EXIT.failed);
 }
 
-/** The options of `work` as they are typed. */
+/** The options of `work`. */
 export interface WorkFlags {
   readonly queue: string;
   readonly concurrency?: number;
@@ -79,7 +79,7 @@ export interface WorkFlags {
   readonly json?: boolean;
 }
 
-/** Runs the tasks of a queue until it is asked to end. */
+/** Runs the tasks of a queue until it is asked to stop. */
 export async function workQueued(flags: WorkFlags, context: Context): Promise<void> {
   const { work } = await import("../../src/queue/index.ts");
   const { queue, json = false, ...own } = flags;
@@ -96,7 +96,7 @@ export async function workQueued(flags: WorkFlags, context: Context): Promise<vo
   });
   const { done, failed } = result;
   const words = `${formatPlural(done, "task")} done${failed > 0 ? `, ${formatPlural(failed, "attempt")} failed` : ""}`;
-  // Being asked to end is how a worker ends; but nothing goes to stdout after a signal.
+  // A worker normally ends by a signal, but nothing goes to stdout after one.
   if (context.signal.aborted) return context.message(words);
   if (json) return context.json(result);
   await context.out.line(words);

@@ -1,14 +1,14 @@
-/** Archives of a batch that another thread verifies. */
+/** Verifies archives of a batch in another thread. */
 import { type VerifiedArchive, verifyInThread } from "../../src/node/index.ts";
 import type { NamedArchive } from "../input/tree.ts";
 
-/** Archives after which another thread is worth its start. */
+/** Number of archives from which on another thread pays off. */
 const WORTH = 128;
 
-/** Verifies an archive in another thread; undefined if it is the caller's. */
+/** Verifies an archive in another thread; undefined if the caller should verify it. */
 export type VerifyAway = (named: NamedArchive, signal: AbortSignal) => Promise<VerifiedArchive | undefined>;
 
-/** For a batch with so many archives under way, of which one is always the caller's. */
+/** For a batch with `jobs` archives under way, one of which is always the caller's. */
 export function verifyAway(jobs: number): VerifyAway {
   let [seen, away] = [0, 0];
   return async ({ inFolder }, signal) => {

@@ -1,5 +1,5 @@
 /**
- * Verifies many archives: found while others are verified, several at a time, told in their order, noted in a record.
+ * Verifies many archives: finds more while it verifies, several at a time, reports them in order, and writes a record.
  *
  * Knows how a batch runs; must not know what is printed.
  */
@@ -14,9 +14,9 @@ import { archivesUnder, type NamedArchive, realPathOf } from "../input/tree.ts";
 import { isAddress } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
 
-/** Archives under way where nothing else is asked for. */
+/** Default number of archives under way. */
 export const JOBS = 4;
-/** Archives that are found before those in front of them are verified. */
+/** Most archives to find before the ones ahead of them are verified. */
 const AHEAD = 10_000;
 
 /** A line of the record. */
@@ -25,13 +25,13 @@ export interface RecordLine {
   readonly ok: boolean;
   readonly dialect: string | null;
   readonly codes: readonly string[];
-  /** Not all of it was checked. */
+  /** True if not all of it was checked. */
   readonly partly: boolean;
-  /** Its files as they were; see {@link stampOf}. */
+  /** State of its files; see {@link stampOf}. */
   readonly files: string | undefined;
 }
 
-/** One archive of a batch: its outcome, that it was reached before by another path, or what an earlier run noted. */
+/** One archive of a batch: its outcome, the other path by which it was already reached, or the line of an earlier run. */
 export type BatchItem<T> =
   | { readonly kind: "outcome"; readonly outcome: T; readonly files?: string | undefined }
   | { readonly kind: "same"; readonly path: string; readonly as: string }
@@ -44,17 +44,17 @@ export interface Batch<T> {
   readonly context: Context;
   /** Places that references may read. */
   readonly allow?: readonly string[] | undefined;
-  /** What an earlier run noted, by path; undefined if nothing is noted. */
+  /** Lines of an earlier run, by path; undefined if no record is written. */
   readonly kept: ReadonlyMap<string, RecordLine> | undefined;
-  /** Verifies what lies at an archive; `alone`: nothing else is under way, and it may show its own progress. */
+  /** Verifies an archive. `alone`: no other is under way, and this one may show its own progress. */
   verify(named: NamedArchive, alone: boolean): Promise<T>;
-  /** What is wrong with the set of references at a path, as a whole. */
+  /** Checks the set of references at a path as a whole. */
   verifySet?(path: string): Promise<T | undefined>;
-  /** What belongs to a path that is not an archive itself. */
+  /** Checks what belongs to a path but is not an archive itself. */
   verifyPath(path: string): Promise<T | undefined>;
 }
 
-/** Runs a batch. What is yielded is in the order in which the archives are found. */
+/** Runs a batch. Yields items in the order in which the archives are found. */
 export async function* runBatch<T>(batch: Batch<T>): AsyncGenerator<BatchItem<T>> {
   const { context } = batch;
   const queue: Promise<BatchItem<T>>[] = [];
@@ -85,7 +85,7 @@ export async function* runBatch<T>(batch: Batch<T>): AsyncGenerator<BatchItem<T>
         const item = running.then(
           (outcome): BatchItem<T> => ({ kind: "outcome", outcome, files: each.files }),
         );
-        item.catch(() => undefined); // thrown where it is its turn
+        item.catch(() => undefined); // thrown when its turn comes
         queue.push(item);
       }
       found++;
@@ -114,7 +114,7 @@ export async function* runBatch<T>(batch: Batch<T>): AsyncGenerator<BatchItem<T>
         const label = item.kind === "outcome" ? "" : item.kind;
         bar.onProgress?.({ done, total: Math.max(found, done + 1), label: isComplete ? label : "…" });
       }
-      // A line that is printed must not end up behind the bar.
+      // The progress bar must be cleared before a line is printed.
       yield item;
     }
     await walking;
@@ -134,7 +134,7 @@ type Named<T> =
       readonly files?: string | undefined;
     };
 
-/** The archives at all paths; one that two paths lead to is told once, and then named. */
+/** Finds the archives at all paths. If two paths lead to the same archive, it is verified once, and the second path only names it. */
 async function* namedOnce<T>(batch: Batch<T>): AsyncGenerator<Named<T>> {
   const { paths, context, kept } = batch;
   const places = new Map<string, string>();
@@ -143,7 +143,7 @@ async function* namedOnce<T>(batch: Batch<T>): AsyncGenerator<Named<T>> {
     let seen = false;
     for await (const named of archivesUnder(path, { signal: context.signal, allow: batch.allow })) {
       seen ||= named.path === path;
-      // The arrays of a group follow it; that its document was read is all that there is to verify of it.
+      // Only the group's arrays, which follow it, need verifying: its document has just been read.
       if (named.group !== undefined) continue;
       const place = realPathOf(named.path);
       const first = places.get(place);
@@ -152,7 +152,7 @@ async function* namedOnce<T>(batch: Batch<T>): AsyncGenerator<Named<T>> {
         continue;
       }
       places.set(place, named.path);
-      // Before anything is read: what changes meanwhile is verified by the next run.
+      // The state before reading: an archive that changes during the run is verified again by the next run.
       const files = kept && stampOf(named.path);
       const line = kept?.get(named.path);
       if (line !== undefined && line.files === files) yield { path: named.path, kept: line };
@@ -166,10 +166,7 @@ async function* namedOnce<T>(batch: Batch<T>): AsyncGenerator<Named<T>> {
   }
 }
 
-/**
- * What tells whether the files of an archive were changed: how many there are, their bytes, and when the last of them was changed.
- * Undefined for what lies elsewhere.
- */
+/** The state of an archive's files: their number, total bytes, and time of the last change. Undefined for archives elsewhere. */
 function stampOf(path: string): string | undefined {
   if (isAddress(path)) return undefined;
   const [own, ...below] = filesAt(path);
@@ -179,7 +176,7 @@ function stampOf(path: string): string | undefined {
   return `${files.length} files, ${bytes} bytes, ${new Date(Math.max(0, ...files.map(({ ctimeMs }) => ctimeMs))).toISOString()}`;
 }
 
-/** What is at a path and below it; nothing where nothing is, as for a node inside of a file. */
+/** The path and everything below it; empty if it does not exist, like a node inside of a file. */
 function filesAt(path: string): Stats[] {
   try {
     const own = statSync(path);
@@ -195,7 +192,7 @@ function neverOpened(): Promise<never> {
   return Promise.reject(new RangeError("it is verified already"));
 }
 
-/** Lets so many calls run at a time. */
+/** Limits the number of calls that run at a time. */
 function makeGate(limit: number): <T>(act: () => Promise<T>) => Promise<T> {
   let free = limit;
   const waiting: (() => void)[] = [];
@@ -212,7 +209,7 @@ function makeGate(limit: number): <T>(act: () => Promise<T>) => Promise<T> {
   };
 }
 
-/** A record of outcomes: JSON, one to a line, written as they come. */
+/** A record of outcomes: JSON Lines, written one by one. */
 export interface BatchRecord {
   readonly kept: ReadonlyMap<string, RecordLine>;
   add(line: JsonValue): Promise<void>;
@@ -220,9 +217,9 @@ export interface BatchRecord {
 }
 
 /**
- * Opens the record at `path`: a new one, or with `resume` the one of an earlier run, whose torn last line is cut off.
+ * Creates the record at `path`, or with `resume` opens the one of an earlier run and removes its incomplete last line.
  *
- * @throws BAD_ARGUMENT for a file that is not such a record: nothing of it is changed
+ * @throws BAD_ARGUMENT for a file that is not such a record; the file is not changed
  */
 export async function openRecord(path: string, resume: boolean): Promise<BatchRecord> {
   const kept = new Map<string, RecordLine>();
@@ -233,7 +230,7 @@ export async function openRecord(path: string, resume: boolean): Promise<BatchRe
       const line = parseLine(text);
       const length = Buffer.byteLength(text) + 1;
       const { size } = await stat(path);
-      // Only the last line may be torn: the process was killed while it wrote it.
+      // Only the last line may be incomplete, if the process was killed while it wrote it.
       if (line === undefined && end + length <= size) throw notRecord(path);
       if (line === undefined || end + length > size) break;
       kept.set(line.path, line);

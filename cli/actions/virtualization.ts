@@ -1,4 +1,4 @@
-/** Runs `virtualize`: from flags to the library, from results to lines and JSON. */
+/** Runs `virtualize`: converts flags to library options, and results to lines and JSON. */
 
 import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
 import { type FoundEntry, type VirtualizeResult, virtualize } from "../../src/node/index.ts";
@@ -9,16 +9,15 @@ import { writeReport } from "../output/convert-report.ts";
 import { noteFailures, tellFailures } from "../output/failed-archives.ts";
 import { printable } from "../values/cell-text.ts";
 
-/** What `virtualize --to` takes. */
 export type ReferenceForm = "icechunk" | "kerchunk" | "kerchunk-parquet";
 
-/** The options of `virtualize` as they are typed. */
+/** The options of `virtualize`. */
 export interface TypedVirtualizeFlags {
   readonly to?: ReferenceForm;
   readonly zarrFormat?: "2" | "3";
   readonly grid: "regular" | "rectilinear";
   readonly inline?: number;
-  /** `--no-guard` makes it false. */
+  /** False for `--no-guard`. */
   readonly guard: boolean;
   readonly update?: boolean;
   readonly concat?: boolean;
@@ -35,14 +34,14 @@ export interface TypedVirtualizeFlags {
   readonly json?: boolean;
 }
 
-/** The same with a form, which the destination's name gives where none is typed. */
+/** The same with a form: the typed one, or the one that the destination's name implies. */
 interface VirtualizeFlags extends TypedVirtualizeFlags {
   readonly to: ReferenceForm;
 }
 
 /**
- * Writes references to the archives of the typed paths: in the form that is typed, else the one that the destination's name says,
- * else an Icechunk repository, or, where Icechunk does not work, a kerchunk set.
+ * Writes references to the archives: in the form that is typed, else the one that the destination's name implies, else an
+ * Icechunk repository, or, if Icechunk cannot be loaded, a kerchunk set.
  */
 export async function virtualizeTo(
   sources: readonly string[],
@@ -56,7 +55,7 @@ export async function virtualizeTo(
     await writeForm(sources, destination, { ...flags, to: "icechunk" }, context);
   } catch (error) {
     const isMissing = isSuperchunkError(error, "UNSUPPORTED") && error.details.field === ICECHUNK;
-    // Commits are Icechunk's alone.
+    // Only Icechunk has commits.
     if (!isMissing || flags.update === true || flags.message !== undefined) throw error;
     const set = `${destination.replace(/\/+$/, "").replace(/\.icechunk$/, "")}.json`;
     context.message(
@@ -66,10 +65,10 @@ export async function virtualizeTo(
   }
 }
 
-/** The package, as its absence is told. */
+/** The package name, which is the field of the error if it is missing. */
 const ICECHUNK = "@earthmover/icechunk";
 
-/** The form that a destination's name says. */
+/** The form that a destination's name implies. */
 export function formNamed(destination: string): ReferenceForm | undefined {
   if (/\.json$/i.test(destination)) return "kerchunk";
   return /\.parq(?:uet)?\/?$/i.test(destination) ? "kerchunk-parquet" : undefined;
@@ -133,7 +132,7 @@ function checkFlags(flags: VirtualizeFlags): void {
     );
 }
 
-/** What `--report` tells of each archive. */
+/** The entries of `--report`. */
 function entriesOf(
   entries: readonly FoundEntry[],
   status: "referenced" | "left out",

@@ -1,4 +1,4 @@
-/** Opening an array of superchunks to change it, giving up what was begun where that fails, and moving superchunks. */
+/** Opens an array of superchunks for changes and abandons them on failure; moves superchunks. */
 
 import { type ArrayArchive, type MoveChoice, type Moved, SuperchunkError } from "../../src/index.ts";
 import { type Editable, type EditPathOptions, edit, openArchive } from "../../src/node/index.ts";
@@ -6,7 +6,7 @@ import type { Context } from "../context.ts";
 import { formatPlural, formatSize } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
 
-/** Opens an array of superchunks to be read. Throws `UNSUPPORTED` for other archives, and the codes of opening. */
+/** Opens an array of superchunks for reading. Throws `UNSUPPORTED` for other archives, and the codes of opening. */
 export async function openRoot(path: string, context: Context): Promise<ArrayArchive> {
   const archive = await openArchive(path, { signal: context.signal, allow: context.allow });
   if (archive.dialect === "blz-superchunk" && archive.kind === "array") return archive;
@@ -19,11 +19,11 @@ export async function openRoot(path: string, context: Context): Promise<ArrayArc
 }
 
 /**
- * Works with what lies at a path, open for editing; where the work fails, what waits is given up. Superfluous files that
- * could not be removed are told on stderr, and that the Zarr view of a linked array is not that of the array any more.
+ * Opens the array at a path for editing and runs `work`; if that fails, abandons pending changes. Warns on stderr about
+ * superfluous files that could not be removed, and if the Zarr view of a linked array is out of date.
  *
- * @throws UNSUPPORTED for other archives; CONFLICT if another writer holds the lock, unless `breakLock`;
- * UNSUPPORTED to modify in place where the store cannot
+ * @throws UNSUPPORTED for other archives; CONFLICT if another writer holds the lock, unless `breakLock`; UNSUPPORTED to
+ * modify in place if the store cannot
  */
 export async function withRoot<T>(
   path: string,
@@ -47,7 +47,7 @@ export async function withRoot<T>(
   }
 }
 
-/** Moves superchunks to a place: the last one, unless another is named. */
+/** Moves superchunks to a place: by default to the last one. */
 export async function moveTo(
   array: Editable,
   to: string | undefined,
@@ -73,7 +73,6 @@ export async function moveTo(
   }
 }
 
-/** What was moved, in words. */
 export function movedText({ superchunks, bytes }: Moved): string {
   return `${formatPlural(superchunks, "superchunk")} (${formatSize(bytes)}) moved`;
 }

@@ -1,4 +1,4 @@
-/** `superchunk append`: bytes or rows after those of a Bloscpack file, an array or a table. */
+/** `superchunk append`: appends bytes or rows to a Bloscpack file, an array or a table. */
 
 import { type Command, Option } from "commander";
 import {
@@ -19,7 +19,6 @@ import { allowOption, findAt } from "../input/opening.ts";
 import { drawnRows, openAppendedRows, openTableRows, tellCarried } from "../input/rows-input.ts";
 import { formatPlural } from "../input/units.ts";
 
-/** Adds `append PATH INPUT...`. */
 export function addAppend(program: Command, context: Context): void {
   const command = program
     .command("append")
@@ -140,7 +139,7 @@ async function append(
   }
 }
 
-/** Brings the index up to date where there is one. Without that it covers only the earlier rows, so a failure costs speed alone. */
+/** Updates an existing index. Without that it covers only the earlier rows, so a failure only costs speed. */
 async function keepIndex(path: string, context: Context): Promise<void> {
   const { signal } = context;
   try {
@@ -157,7 +156,7 @@ async function keepIndex(path: string, context: Context): Promise<void> {
   }
 }
 
-/** Refuses the addresses where nothing can be written. Throws `READ_ONLY`. */
+/** Refuses addresses that cannot be written to. Throws `READ_ONLY`. */
 function checkWritable(path: string): void {
   if (/^https?:\/\//i.test(path))
     throw new SuperchunkError("READ_ONLY", "nothing can be written to http(s):// addresses", { path });
@@ -165,13 +164,12 @@ function checkWritable(path: string): void {
 
 // Arrays and tables that are folders.
 
-/** Options of an append to a folder. */
 interface FolderFlags {
   readonly bytes?: boolean;
   readonly breakLock?: boolean;
-  /** Of an array of superchunks: when rows of a stream become visible. */
+  /** For an array of superchunks: when rows of a stream become visible. */
   readonly publish?: PublishPolicy;
-  /** Of an array of superchunks: others append at the same time. */
+  /** For an array of superchunks: others append at the same time. */
   readonly shared?: boolean;
   /** Seconds. */
   readonly lease?: number;
@@ -201,7 +199,7 @@ async function appendToArray(
   const { chunkLength } = archive;
   const target = chunkLength === undefined || shared === true ? undefined : { chunkLength, length: before };
   const carrier = target && (await table?.carry?.(target));
-  // Rows without bytes are counted by the header alone.
+  // Rows without bytes are counted from the header.
   const empty = rowBytes === 0 ? (input.npy?.shape[0] ?? 0) : 0;
   let rows: number;
   let taken = 0;
@@ -212,7 +210,7 @@ async function appendToArray(
     }
   };
   if (flags.dryRun === true) rows = before + (rowBytes === 0 ? empty : lengthOf(input) / rowBytes);
-  // The Zarr view shows what is flushed: flushes come in time by themselves.
+  // The Zarr view shows flushed rows; flushes happen often enough by themselves.
   else
     rows = await withRoot(
       path,
@@ -231,7 +229,7 @@ async function appendToArray(
         return array.length;
       },
     );
-  // Others may have appended too.
+  // Others may have appended rows as well.
   await report(
     path,
     rows,
@@ -242,7 +240,7 @@ async function appendToArray(
   tellAppended(carrier, flags, context);
 }
 
-/** Appends rows to a table: of one structured `.npy`, or of a file for each column. */
+/** Appends rows to a table, from one structured `.npy` or from one file for each column. */
 async function appendToColumns(
   table: TableArchive,
   path: string,
@@ -294,7 +292,7 @@ async function report(
   );
 }
 
-/** Options that mean nothing to a folder must not be taken silently. Throws `BAD_ARGUMENT`. */
+/** Refuses options that do not apply to folders, instead of ignoring them. Throws `BAD_ARGUMENT`. */
 function refuseFileOptions(path: string, flags: object): void {
   const common = ["allow", "bytes", "breakLock", "dryRun", "json"];
   for (const name of ["publish", "shared", "lease"] as const)

@@ -14,7 +14,6 @@ interface AttrsFlags {
   readonly json?: boolean;
 }
 
-/** Adds `attrs PATH`. */
 export function addAttrs(program: Command, context: Context): void {
   program
     .command("attrs")

@@ -1,4 +1,4 @@
-/** Commands that write what can be made again beside the data: `superchunk index` bounds of chunks, `superchunk consolidate` metadata. */
+/** Commands that write derived data beside the data: `superchunk index` bounds of chunks, `superchunk consolidate` metadata. */
 import type { Command } from "commander";
 import { type IndexReport, SuperchunkError, writeIndex } from "../../src/index.ts";
 import { consolidate, open } from "../../src/node/index.ts";
@@ -8,7 +8,6 @@ import { formatPlural } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";
 
-/** Adds `consolidate GROUP`. */
 export function addConsolidate(program: Command, context: Context): void {
   program
     .command("consolidate")
@@ -39,7 +38,6 @@ interface IndexFlags {
   readonly json?: boolean;
 }
 
-/** Adds `index PATH…`. */
 export function addIndex(program: Command, context: Context): void {
   program
     .command("index")

@@ -1,4 +1,4 @@
-/** `superchunk cat`: the values of an archive. */
+/** `superchunk cat`: prints the values of an archive. */
 import { type Command, Option } from "commander";
 import {
   type BytesArchive,
@@ -51,7 +51,6 @@ interface CatOptions {
   readonly damaged?: Damaged;
 }
 
-/** Adds `cat PATH`. */
 export function addCat(program: Command, context: Context): void {
   program
     .command("cat")
@@ -189,7 +188,10 @@ async function printArchive(
   }
 }
 
-/** True if `--column` names fields of the rows, as those of a table of PyTables. @throws BAD_ARGUMENT if these cannot be chosen so */
+/**
+ * True if `--column` names fields of the rows, as in a table of PyTables. @throws BAD_ARGUMENT if fields cannot be selected together
+ * with the other options
+ */
 function hasFields(archive: Subject, { column, slice, tail }: CatOptions): boolean {
   if (column === undefined || archive.kind !== "array" || columnNamesOf(archive).length > 0) return false;
   if (archive.dtype.kind !== "struct" || archive.shape.length !== 1) return false;
@@ -201,18 +203,18 @@ function hasFields(archive: Subject, { column, slice, tail }: CatOptions): boole
   );
 }
 
-/** The columns that `--plot` draws: those that were named, else all that hold numbers. */
+/** The columns that `--plot` draws: those named, else all numeric ones. */
 function plotted(archive: Subject, options: CatOptions, context: Context): ValueSource[] {
   const path = archive.store.describe(archive.path);
   const isNamed = options.column !== undefined;
   if (options.where === undefined && !hasFields(archive, options))
     return drawable(select(choose(archive, options.column), sliceOf(options)), path, isNamed);
   const found = drawable(findRows(archive, "text", options, context), path, isNamed);
-  // What is not drawn is not read.
+  // Only drawn columns are read.
   return findRows(archive, "text", { ...options, column: found.map(({ name }) => name) }, context);
 }
 
-/** The columns of the rows that fulfil conditions. */
+/** The columns of the rows that match the conditions. */
 function findRows(archive: Subject, format: Format, options: CatOptions, context: Context): ValueSource[] {
   if (format === "npy" || format === "raw") {
     const message = `--where prints text, csv, json, ndjson, arrow or parquet, not ${format}`;
@@ -225,7 +227,7 @@ function findRows(archive: Subject, format: Format, options: CatOptions, context
   return foundSources(scan.columns.map(faceOf), (long) => source.scan({ ...scan, ...long }));
 }
 
-/** The scan that options ask for. Throws `BAD_ARGUMENT` for plain bytes. */
+/** The scan for the options. Throws `BAD_ARGUMENT` for plain bytes. */
 function scanOf(
   archive: Subject,
   { where = [], column, head, damaged }: CatOptions,
@@ -254,7 +256,7 @@ function scanOf(
   return { source: archive, scan, faceOf };
 }
 
-/** What a scan names as columns: those of a table, the fields of a struct, or the values of an array. */
+/** The columns of a scan: those of a table, the fields of a struct, or the values of an array. */
 function columnFaces(archive: Exclude<Subject, BytesArchive>): {
   readonly names: readonly string[];
   faceOf(name: string): {
@@ -288,7 +290,7 @@ function columnFaces(archive: Exclude<Subject, BytesArchive>): {
   return { names, faceOf };
 }
 
-/** Columns that were chosen of something that has more. */
+/** Some columns of a table or group. */
 interface ChosenColumns extends Pick<Subject, "store" | "path"> {
   readonly kind: "columns";
   readonly names: readonly string[];
@@ -316,7 +318,7 @@ function choose(archive: Subject, columns: readonly string[] | undefined): Chose
   };
 }
 
-/** The rows that `--slice`, `--head` or `--tail` choose, as a slice. */
+/** The rows of `--slice`, `--head` or `--tail` as a slice. */
 function sliceOf({ slice, head, tail }: CatOptions): string | undefined {
   if (head !== undefined) return `:${head}`;
   return tail === undefined ? slice : `-${tail}:`;
@@ -348,7 +350,7 @@ function sourcesOf(archive: Chosen, slice: string | undefined): ValueSource[] {
   }
   const [rows] = resolveSelection(selectionOf(archive, slice, 1), [length]);
   if (rows === undefined) return [];
-  // One row of a table is printed as a table of one row; columns longer than the shortest are cut.
+  // A single row of a table is printed as a table of one row; columns longer than the shortest are cut.
   const stop = rows.count === 0 ? rows.start : rows.start + (rows.count - 1) * rows.step + 1;
   const part: Selection = [{ start: rows.start, stop, step: rows.step }];
   return archive.names.map((name) => arraySource(name, archive.column(name), part));
@@ -359,14 +361,13 @@ function selectionOf(archive: Chosen, slice: string | undefined, ndim: number): 
   return parseSliceOption(slice, ndim, archive.store.describe(archive.path));
 }
 
-/** How {@link printBytes} prints. */
 interface BytesOptions {
   readonly slice: string | undefined;
-  /** Only text is printed: the bytes were not asked for, and the output is for a terminal. */
+  /** Refuses to print bytes that are not text: they were not requested explicitly, and the output is a terminal. */
   readonly guard: boolean;
 }
 
-/** The selected items as they are stored, for `npy` behind its header. */
+/** Prints the stored bytes of the selected items, for `npy` after its header. */
 async function printBytes(
   archive: ReadableArray | BytesArchive,
   format: "npy" | "raw",
@@ -385,7 +386,7 @@ async function printBytes(
         "these bytes are not text, and could control the terminal; redirect them (> FILE), print them with --format text, or force it with --format raw",
         { path: archive.store.describe(archive.path), field: "format" },
       );
-    // Behind the first read, so that what cannot be read at all prints nothing.
+    // Printed after the first read, so that nothing is printed if nothing can be read.
     if (header !== undefined) await context.out.bytes(header);
     header = undefined;
     await context.out.bytes(piece);
@@ -393,7 +394,7 @@ async function printBytes(
   if (header !== undefined) await context.out.bytes(header);
 }
 
-/** True for bytes that are not text for a terminal: control characters other than tabs and the ends of lines, of UTF-8 too. */
+/** True for bytes that could control a terminal: control characters other than tabs and line ends, also those encoded in UTF-8. */
 function isSteering(bytes: Uint8Array): boolean {
   return bytes.some((byte, i) => {
     if (byte < 32) return byte !== 9 && byte !== 10 && byte !== 13;

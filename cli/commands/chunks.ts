@@ -1,4 +1,4 @@
-/** `superchunk chunks`: where every chunk of an archive lies and how it is compressed. */
+/** `superchunk chunks`: lists the place and compression of every chunk of an archive. */
 import type { Command } from "commander";
 import {
   type AbsentChunk,
@@ -28,7 +28,6 @@ interface ChunksOptions {
   readonly json?: boolean;
 }
 
-/** Adds `chunks PATH`. */
 export function addChunks(program: Command, context: Context): void {
   program
     .command("chunks")
@@ -71,7 +70,7 @@ Examples:
         } catch (error) {
           if (!(error instanceof SuperchunkError)) throw error;
           if (part.path === undefined) {
-            await list?.end(); // what was listed until then is told, and can be parsed
+            await list?.end(); // prints what was listed so far, as complete JSON
             throw error;
           }
           context.note(exitCodeOf(error));
@@ -87,7 +86,7 @@ Examples:
     });
 }
 
-/** What has chunks, and how it is named where there is more than one of it. */
+/** An array with chunks, and its name if there are several. */
 interface Part {
   readonly path: string | undefined;
   readonly column: string | undefined;
@@ -95,14 +94,14 @@ interface Part {
   readonly error?: SuperchunkError;
 }
 
-/** All that a path stands for. What cannot be opened among others is noted, and does not hide them. */
+/** All arrays at or under a path. One that cannot be opened is noted, and the others are still listed. */
 async function* partsUnder(
   path: string,
   { column, allow }: ChunksOptions,
   context: Context,
 ): AsyncGenerator<Part> {
   for await (const named of archivesUnder(path, { signal: context.signal, allow })) {
-    // The arrays of a group follow it, unless one of them was named.
+    // The group's arrays follow it, unless a column was named.
     if (named.group !== undefined && column === undefined) continue;
     const name = named.path === path ? undefined : named.path;
     let archive: Subject;
@@ -125,7 +124,7 @@ async function* partsUnder(
   }
 }
 
-/** The archive itself, or its columns, which have the chunks. Throws `BAD_ARGUMENT` for a column of what has none. */
+/** The archive itself, or its columns, which have the chunks. Throws `BAD_ARGUMENT` for a column of an archive without columns. */
 function partsOf(archive: Subject, column: string | undefined): Omit<Part, "path">[] {
   const names = columnNamesOf(archive);
   if (archive.kind === "bytes" || (archive.kind === "array" && names.length === 0)) {
@@ -143,8 +142,8 @@ function columnParts(name: string, archive: ReadableArray): Omit<Part, "path">[]
 }
 
 /**
- * The chunks that do not exist, and read as the fill value. An archive has none: one whose file is gone is damage, so
- * all are looked at, and the first that is not there is the error.
+ * The chunks that do not exist and read as the fill value. In an archive a missing file is damage: all chunks are checked,
+ * and the first missing one is the error.
  */
 async function* missingOf(
   archive: BytesArchive | ReadableArray,
@@ -176,7 +175,7 @@ async function printJson(
   }
 }
 
-/** The chunks; of an object in another place than the archive's folder with its address in place of its key. */
+/** The chunks. If an object is not in the archive's folder, its address replaces its key. */
 async function* listed(
   archive: BytesArchive | ReadableArray,
   signal: AbortSignal,
@@ -237,7 +236,7 @@ async function printLines(
   if (table === undefined) await out.line("no chunks");
 }
 
-/** A character for each chunk. One that cannot be read is marked, and does not hide those after it. */
+/** Prints a character for each chunk. One that cannot be read is marked, and those after it are still shown. */
 async function printMap(archive: BytesArchive | ReadableArray, context: Context): Promise<void> {
   const { out, signal } = context;
   const { nchunks } = archive;
@@ -256,7 +255,7 @@ async function printMap(archive: BytesArchive | ReadableArray, context: Context)
       const bad = Math.max(next, error.details.chunk ?? next);
       map.add({ index: bad });
       next = bad + 1;
-      // Only archives can be listed from a chunk on.
+      // Only archives can be listed from a given chunk on.
       if (!("encodedChunks" in archive)) break;
     }
   }
@@ -266,7 +265,7 @@ async function printMap(archive: BytesArchive | ReadableArray, context: Context)
   await out.line(`${stateOf(failure)}  ${failure.code}: ${printable(inCommandWords(failure.message))}`);
 }
 
-/** Which chunks are not there, and what they would hold. */
+/** Prints which chunks do not exist, and the rows they would hold. */
 async function printMissing(archive: BytesArchive | ReadableArray, { out, signal }: Context): Promise<void> {
   const index = Math.max(5, String(archive.nchunks).length);
   let count = 0;

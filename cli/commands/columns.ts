@@ -29,9 +29,8 @@ interface ColumnsFlags {
   readonly json?: boolean;
 }
 
-/** Adds `columns PATH`. */
 export function addColumns(program: Command, context: Context): void {
-  // Of several options, in the order in which they were typed.
+  // Changes of all options, in the order typed.
   const changes: ColumnChange[] = [];
   const collect = (parse: (text: string) => ColumnChange) => (text: string) => void changes.push(parse(text));
   program
@@ -148,15 +147,14 @@ async function printList(list: readonly ColumnFacts[], context: Context): Promis
   for (const line of alignRows(rows, new Set(), context.out.columns)) await context.out.line(line);
 }
 
-// Changes of columns as they are typed, and what they do.
+// Changes of columns, as typed and as carried out.
 
-/** One change, as typed. */
 type ColumnChange =
   | { readonly kind: "add"; readonly name: string; readonly file: string | undefined }
   | { readonly kind: "rename"; readonly name: string; readonly to: string }
   | { readonly kind: "delete"; readonly name: string };
 
-/** What new columns are where no file tells it. */
+/** Type and value of new columns that have no file. */
 interface NewColumnFlags {
   readonly dtype?: DType;
   readonly dflt?: JsonValue;
@@ -178,19 +176,19 @@ function parseRenamed(text: string): ColumnChange {
   return { kind: "rename", name, to };
 }
 
-/** A change in words. */
+/** Describes a change. */
 function describeChange(change: ColumnChange): string {
   return change.kind === "rename"
     ? `rename "${change.name}" to "${change.to}"`
     : `${change.kind} "${change.name}"`;
 }
 
-/** A new column whose values have been opened. */
+/** A new column with its opened values. */
 interface OpenedColumn {
   readonly dtype: DType;
   /** Shape of one value. */
   readonly shape: readonly number[];
-  /** Absent where all values are the default. */
+  /** Undefined if all values are the default. */
   readonly values: AsyncIterable<Uint8Array> | undefined;
 }
 
@@ -250,7 +248,7 @@ async function openColumn(
   return { dtype: npy.dtype, shape, values: drawnRows(input, { ...target, rowBytes }, context) };
 }
 
-/** Tells another number of rows before anything is written, where it is known. */
+/** Reports a wrong number of rows before anything is written, if the number is known. */
 function checkRows({ name }: Input, found: number, expected: number): void {
   if (found === expected) return;
   throw new SuperchunkError("BAD_ARGUMENT", `there are ${found} rows, but ${expected} in the other columns`, {

@@ -1,4 +1,4 @@
-/** `superchunk compact`: the plain layout of an array, and other settings on request. */
+/** `superchunk compact`: restores the plain layout of an array, with other settings on request. */
 
 import type { Command } from "commander";
 import {
@@ -24,7 +24,6 @@ interface CompactFlags extends CutFlags {
   readonly json?: boolean;
 }
 
-/** Adds `compact ROOT`. */
 export function addCompact(program: Command, context: Context): void {
   const command = program
     .command("compact")
@@ -104,7 +103,7 @@ async function compact(root: string, flags: CompactFlags, context: Context): Pro
     );
 }
 
-/** Shows how far it is: by bytes while all is encoded again, then by chunks. */
+/** Shows progress: in bytes while everything is recompressed, then in chunks. */
 async function work(
   changes: ChunkSettings,
   context: Context,
@@ -127,7 +126,7 @@ async function work(
   }
 }
 
-/** What it cost that the array is a Zarr array as well. */
+/** The cost of keeping the array a Zarr array too. */
 function describeCosts({ bytes }: MirrorCosts): string {
   return bytes === 0
     ? ""

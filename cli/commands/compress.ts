@@ -44,7 +44,6 @@ interface CompressFlags extends BloscFlags {
   readonly force?: boolean;
 }
 
-/** Adds `compress FILE [OUT]`. */
 export function addCompress(program: Command, context: Context): void {
   const command = program
     .command("compress")

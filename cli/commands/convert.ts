@@ -1,4 +1,4 @@
-/** `superchunk convert`: archives into another format. */
+/** `superchunk convert`: converts archives to another format. */
 
 import { type Command, Option } from "commander";
 import { type DamageReport, SuperchunkError } from "../../src/index.ts";
@@ -23,7 +23,7 @@ const TARGETS: readonly ConvertFormat[] = [
   "b2nd",
 ];
 
-/** The options that decide what a conversion makes, and of what. */
+/** The options that decide what a conversion reads and writes. */
 export function addConversionOptions(command: Command): Command {
   return command
     .addOption(
@@ -93,10 +93,9 @@ export function addConversionOptions(command: Command): Command {
     .addOption(allowOption());
 }
 
-/** Flags as they are typed. */
 export type TypedConvertFlags = Omit<ConvertFlags, "reading" | "gone">;
 
-/** The sources, the destination, and the flags with what their destination's name says. Throws `BAD_ARGUMENT` if one is missing. */
+/** The sources, the destination, and the flags, completed from the destination's name. Throws `BAD_ARGUMENT` if one is missing. */
 export function readConversion(
   paths: readonly string[],
   typed: TypedConvertFlags,
@@ -119,7 +118,6 @@ export function readConversion(
   return { sources, destination, flags: { ...typed, to, reading, gone } };
 }
 
-/** Adds `convert SRC… DST`. */
 export function addConvert(program: Command, context: Context): void {
   const command = program
     .command("convert")
@@ -177,7 +175,7 @@ Examples:
     });
 }
 
-/** Formats by the end of a name. */
+/** Formats by file name extension. */
 const NAMED: ReadonlyMap<string, ConvertFlags["to"]> = new Map([
   ["parquet", "parquet"],
   ["pq", "parquet"],
@@ -194,7 +192,7 @@ const NAMED: ReadonlyMap<string, ConvertFlags["to"]> = new Map([
 const VIA_B2ND = 'write .b2nd (a DST that ends in ".b2nd"), which python-blosc2 opens';
 const VIA_ZIP = 'write Zarr (a DST that ends in ".zarr"), and pack it: zip -0 -r DST.zip DST';
 const VIA_ZARR = 'write Zarr (a DST that ends in ".zarr"), from which xarray writes it';
-/** What to do where a name asks for a format that is not written. */
+/** Advice for a name with the extension of a format that cannot be written. */
 const UNWRITTEN: ReadonlyMap<string, string> = new Map([
   ["csv", "superchunk cat SRC --format csv prints it"],
   ["tsv", "superchunk cat SRC --format csv prints it with commas"],
@@ -215,7 +213,7 @@ const UNWRITTEN: ReadonlyMap<string, string> = new Map([
   ["zip", VIA_ZIP],
 ]);
 
-/** The format that the name of a destination asks for. Throws `UNSUPPORTED` for one that is not written. */
+/** The format that a destination's name implies. Throws `UNSUPPORTED` for one that cannot be written. */
 function formatNamed(destination: string): ConvertFlags["to"] {
   const ending = /\.([a-z0-9]+)\/*(?:\?.*)?$/i.exec(destination)?.[1]?.toLowerCase() ?? "";
   const advice = UNWRITTEN.get(ending);

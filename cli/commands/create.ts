@@ -1,4 +1,4 @@
-/** `superchunk create`: a new array of superchunks, from a `.npy` file or a table, from raw bytes, or empty. */
+/** `superchunk create`: makes an array of superchunks from a `.npy` file or a table, from raw bytes, or empty. */
 
 import { type Command, Option } from "commander";
 import {
@@ -70,16 +70,15 @@ interface CreateFlags extends CutFlags {
   readonly json?: boolean;
 }
 
-/** What the array is to be, and where its rows come from. */
+/** The new array, and the source of its rows. */
 interface Plan {
   readonly dtype: DType;
   readonly rowShape: readonly number[];
-  /** Rows that there have to be; undefined: as many as come. */
+  /** Required number of rows; undefined: any. */
   readonly rows: number | undefined;
   readonly input: Input | undefined;
 }
 
-/** Adds `create ROOT`. */
 export function addCreate(program: Command, context: Context): void {
   const command = program
     .command("create")
@@ -196,7 +195,7 @@ async function create(root: string, flags: CreateFlags, context: Context): Promi
   tellCarried(carrier, context);
 }
 
-/** The compressed streams of a table that are taken over, unless the caller says how chunks are made. */
+/** Takes over the compressed streams of a table, unless the caller sets how chunks are compressed. */
 async function carrierOf(
   plan: Plan | undefined,
   { chunklen, codec, clevel, shuffle, optimize, as }: CreateFlags,
@@ -205,7 +204,7 @@ async function carrierOf(
   return isChosen || as === "carray" ? undefined : plan?.input?.carry?.();
 }
 
-/** Refuses what does not apply to what is created. Throws `BAD_ARGUMENT`. */
+/** Refuses options that do not apply to what is created. Throws `BAD_ARGUMENT`. */
 function checkFlags(root: string, flags: CreateFlags): void {
   if (root === "")
     throw wrong("root", "the name of the folder to make is empty; give one, or . for this folder");
@@ -231,10 +230,10 @@ function checkFlags(root: string, flags: CreateFlags): void {
   if (given !== undefined) throw wrong(given, `the option for ${given} does not apply to what is created`);
 }
 
-/** The rows that are made, as the library takes them. */
+/** The rows, as the library takes them. */
 interface NewRows {
   readonly options: Pick<CreatePathOptions, "dtype" | "shape" | "data" | "expectedLength">;
-  /** Wipes a progress bar. */
+  /** Clears the progress bar. */
   finish?(): void;
 }
 
@@ -255,12 +254,12 @@ async function arrayRows(
     const known = isCounted ? Math.floor((input.size ?? 0) / rowBytes) : rows;
     return { options: { dtype, shape: [0, ...rowShape], data, ...expected(known) } };
   }
-  // Rows without bytes are counted by the header alone.
+  // Rows without bytes are counted from the header.
   for await (const _ of data);
   return { options: { dtype, shape: [input.npy?.shape[0] ?? rows ?? 0, ...rowShape] } };
 }
 
-/** The same bytes; an error at their end where there are not as many rows as were announced. */
+/** The same bytes. Throws at their end if the number of rows is not the expected one. */
 async function* counted(
   pieces: AsyncIterable<Uint8Array>,
   { rows, input }: Plan,
@@ -280,7 +279,7 @@ async function* counted(
   );
 }
 
-/** Columns: of a structured `.npy`, of a file for each, or of default values. */
+/** Columns from a structured `.npy`, from one file each, or with default values. */
 async function columnRows(
   plan: Plan | undefined,
   flags: CreateFlags & { readonly carrier: StreamCarrier | undefined },
@@ -306,7 +305,7 @@ function expected(rows: number | undefined): { readonly expectedLength?: number 
   return rows === undefined || rows === 0 ? {} : { expectedLength: rows };
 }
 
-/** The struct that the files for columns make. */
+/** The struct type of the files for columns. */
 async function structOf(columns: readonly string[], context: Context): Promise<DType> {
   const fields: JsonValue[] = [];
   for (const text of columns) {
@@ -366,7 +365,7 @@ function optionsOf(flags: CreateFlags, chunkLength?: number): Omit<CreatePathOpt
   return { ...common, ...lengths, columns, zarr, places, placeBy };
 }
 
-/** Prints what was made; the writer of an array of superchunks knows more of it than a reader. */
+/** Prints what was made. The writer of an array of superchunks has more facts than a reader. */
 async function report(
   root: string,
   made: Editable,

@@ -1,4 +1,4 @@
-/** `superchunk decompress`: what `blpk decompress` does, for every dialect. */
+/** `superchunk decompress`: like `blpk decompress`, for every dialect. */
 
 import { randomUUID } from "node:crypto";
 import { createWriteStream } from "node:fs";
@@ -28,7 +28,6 @@ interface DecompressOptions {
   readonly damaged?: Damaged;
 }
 
-/** Adds `decompress FILE [OUT]`. */
 export function addDecompress(program: Command, context: Context): void {
   program
     .command("decompress")
@@ -53,13 +52,13 @@ Examples:
       if (file !== "-") return decompress(file, file, target, options, context);
       const spooled = join(tmpdir(), `superchunk-${randomUUID()}.blp`);
       try {
-        // Offsets point back and forth in the file: it has to lie somewhere before it can be read.
+        // Offsets point back and forth in the file, so it must be stored before it can be read.
         await pipeline(context.io.stdin, createWriteStream(spooled, { flags: "wx", mode: 0o600 }), {
           signal: context.signal,
         });
         await decompress(spooled, "stdin", target, options, context);
       } catch (error) {
-        // Who gave stdin knows nothing of the file that it was kept in.
+        // The user does not know the temporary file, so the error names stdin.
         if (!isSuperchunkError(error) || !error.details.path?.endsWith(basename(spooled))) throw error;
         throw new SuperchunkError(error.code, error.summary, { ...error.details, path: "stdin" });
       } finally {
@@ -116,7 +115,7 @@ function withBytes(archive: Readable, shown: string): ReadableArray | BytesArchi
   );
 }
 
-/** Writes `out` whole or not at all. */
+/** Writes `out` completely or not at all. */
 async function publish(
   archive: ReadableArray | BytesArchive,
   out: string,

@@ -1,4 +1,4 @@
-/** `superchunk info`: what an archive is. */
+/** `superchunk info`: shows what an archive is. */
 import { type Command, Option } from "commander";
 import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
 import { isLinked } from "../../src/node/index.ts";
@@ -16,7 +16,6 @@ interface InfoOptions {
   readonly json?: boolean;
 }
 
-/** Adds `info PATH`. */
 export function addInfo(program: Command, context: Context): void {
   program
     .command("info")
@@ -66,31 +65,31 @@ Examples:
     });
 }
 
-/** What is at the path; undefined for a folder of archives, which are summed up. */
+/** Opens the archive at the path; for a folder of archives, prints totals and returns undefined. */
 async function openOrSum(path: string, options: InfoOptions, context: Context): Promise<Subject | undefined> {
   try {
     return await openPath(path, { signal: context.signal, allow: options.allow, skipUnreadable: true });
   } catch (error) {
-    // A folder that is an archive, and has something in it that is not read, is an error of that.
+    // If the folder is itself an archive with unsupported content, its error is reported.
     const isOther = isSuperchunkError(error, "UNSUPPORTED") && error.details.found === "none of them";
     if (!isOther || !(await isFolder(path))) throw error;
     const { listTotals } = await import("./ls.ts");
     try {
       await listTotals(path, options, context);
     } catch (failure) {
-      // Without any archive, what the folder may be instead is worth more.
+      // Without any archive in it, the first error says more.
       throw isSuperchunkError(failure, "NOT_FOUND") ? error : failure;
     }
     return undefined;
   }
 }
 
-/** True for an archive on this machine: references lead anywhere. */
+/** True for an archive on this machine; references may lead anywhere. */
 function isHere(path: string): boolean {
   return !isAddress(path) && !/\.json(?:\/|$)/.test(path) && !isReferences(path);
 }
 
-/** Samples of the columns of numbers, or of an array. What is damaged has none, and says so. */
+/** Samples of an array or of numeric columns. A damaged column has a failure instead. */
 async function samplesOf(archive: Subject, signal: AbortSignal): Promise<ColumnSample[]> {
   if (archive.kind === "bytes") return [];
   const sampler = new Sampler();

@@ -1,4 +1,4 @@
-/** `superchunk link` and `superchunk unlink`: an archive as a Zarr array where it lies, and back. */
+/** `superchunk link` and `superchunk unlink`: make an archive a Zarr array in place, and undo that. */
 
 import { type Command, Option } from "commander";
 import { parseDType } from "../../src/index.ts";
@@ -37,7 +37,6 @@ interface LinkFlags {
   readonly json?: boolean;
 }
 
-/** Adds `link PATH [DST]`. */
 export function addLink(program: Command, context: Context): void {
   program
     .command("link")
@@ -127,7 +126,7 @@ async function printResult(plan: LinkPlan | LinkResult, dry: boolean, context: C
   context.message(`in Python: ${openingZarr(plan.destination, zarrShapeOf(nodes))}`);
 }
 
-/** Of an array that keeps itself a Zarr array no files are told. */
+/** For a live array, no files are counted. */
 function summary(plan: LinkPlan | LinkResult, dry: boolean): string {
   const { destination, files, added, done, kind } = plan;
   if (done) return `${printable(destination)} is a Zarr array already, and right`;
@@ -145,7 +144,6 @@ interface UnlinkFlags {
   readonly json?: boolean;
 }
 
-/** Adds `unlink PATH`. */
 export function addUnlink(program: Command, context: Context): void {
   program
     .command("unlink")

@@ -1,4 +1,4 @@
-/** `superchunk ls`: the archives under a folder, a line each. */
+/** `superchunk ls`: lists the archives under a folder, one per line. */
 
 import { type Command, Option } from "commander";
 import { isSuperchunkError, SuperchunkError, stringifyJson } from "../../src/index.ts";
@@ -22,7 +22,6 @@ interface LsOptions {
   readonly missing?: boolean;
 }
 
-/** Adds `ls PATH`. */
 export function addLs(program: Command, context: Context): void {
   program
     .command("ls")
@@ -69,7 +68,7 @@ async function list(path: string, options: LsOptions, context: Context): Promise
       places.add(place);
     }
     const found = await describe(each, settings, context);
-    // Where nothing is there is an error, and no table.
+    // A path that does not exist is an error, not a table.
     if (each.path === path && isSuperchunkError(each.error, "NOT_FOUND")) throw each.error;
     if (totals !== undefined) totals.add(found as ListedFacts);
     else if (array !== undefined) await array.add(found);
@@ -89,7 +88,7 @@ async function list(path: string, options: LsOptions, context: Context): Promise
   else for (const line of totals.lines(context.out.columns)) await context.out.line(line);
 }
 
-/** What `ls --totals` prints of a folder of archives. Throws `NOT_FOUND` if there is none. */
+/** Prints `ls --totals` for a folder of archives. Throws `NOT_FOUND` if there are none. */
 export function listTotals(
   path: string,
   options: Pick<LsOptions, "allow" | "json">,
@@ -131,22 +130,22 @@ function csvCells(facts: ListedFacts): string[] {
   return [path, dialect, kind, type, shape?.join("x") ?? "", ...numbers, codec ?? "", code];
 }
 
-/** A line, and its last part, which stands below where the terminal is too narrow. */
+/** A line, and its last part, which moves to a line below on narrow terminals. */
 type Line = readonly [first: string, last: string];
 
-/** Columns before what stands below its line. */
+/** Indent of a part that moved below its line. */
 const INDENT = 2;
 
 /** How a line is printed. */
 interface LineSettings {
   readonly forPeople: boolean;
-  /** Tell how many chunks are missing. */
+  /** Count missing chunks. */
   readonly missing: boolean;
-  /** Read a header to tell the codec. */
+  /** Read a header to find the codec. */
   readonly withCodec: boolean;
 }
 
-/** What is printed for one archive, or for the reason why it cannot be opened. */
+/** What is printed for an archive, or for the reason why it cannot be opened. */
 async function describe(named: NamedArchive, settings: LineSettings, context: Context): Promise<unknown> {
   const { path, group } = named;
   const { forPeople, missing, withCodec } = settings;
@@ -182,7 +181,7 @@ async function describe(named: NamedArchive, settings: LineSettings, context: Co
   }
 }
 
-/** A group: it is the arrays in it that have dtypes and sizes. */
+/** A group: its arrays have the dtypes and sizes. */
 async function describeNodes(
   path: string,
   group: ZarrGroup,
@@ -204,7 +203,7 @@ async function describeNodes(
   return { path, dialect, kind: "group", ...blank, nodes };
 }
 
-/** The compressor of the first chunk; of a table that of its first column. Null without chunks. */
+/** The compressor of the first chunk; for a table, that of its first column. Null without chunks. */
 async function codecOf(archive: Subject, signal: AbortSignal): Promise<string | null> {
   if (archive.kind === "group") return null;
   if (archive.kind !== "table") return (await archive.summary({ signal })).cname ?? null;
@@ -212,7 +211,7 @@ async function codecOf(archive: Subject, signal: AbortSignal): Promise<string | 
   return first === undefined ? null : ((await archive.column(first).summary({ signal })).cname ?? null);
 }
 
-/** Chunks that do not exist; null for archives, where that is damage, which only a look at every chunk finds. */
+/** Number of chunks that do not exist. Null for archives: there a missing chunk is damage, which is found only by checking every chunk. */
 async function countMissing(archive: Subject, signal: AbortSignal): Promise<number | null> {
   if (archive.kind !== "array" || archive.countMissing === undefined) return null;
   return archive.countMissing({ signal });

@@ -1,4 +1,4 @@
-/** `superchunk place`: in which places the superchunks of an array lie; adds and removes places, and moves superchunks. */
+/** `superchunk place`: shows the places of an array's superchunks; adds and removes places, and moves superchunks. */
 import { type Command, InvalidArgumentError } from "commander";
 import { type Editable, type PlaceInfo, type PlaceRule, SuperchunkError } from "../../src/index.ts";
 import { movedText, moveTo, withRoot } from "../actions/writable-root.ts";
@@ -20,7 +20,6 @@ interface PlaceFlags {
   readonly json?: boolean;
 }
 
-/** Adds `place ROOT`. */
 export function addPlace(program: Command, context: Context): void {
   program
     .command("place")
@@ -110,7 +109,7 @@ async function printPlaces(
   for (const line of alignRows(rows, new Set(), context.out.columns)) await context.out.line(line);
 }
 
-/** The first few runs of superchunks. */
+/** The first few ranges of superchunks. */
 function spansText(spans: PlaceInfo["spans"]): string {
   const shown = spans.slice(0, 4).map(([first, last]) => (first === last ? `${first}` : `${first}..${last}`));
   return shown.join(", ") + (spans.length > shown.length ? ", …" : "");

@@ -44,7 +44,6 @@ import { addConversionOptions, readConversion, type TypedConvertFlags } from "./
 import { printRepairs } from "./repair.ts";
 import { printReport } from "./verify.ts";
 
-/** Adds `plan SRC… DST -o PLAN`. */
 export function addPlan(program: Command, context: Context): void {
   const command = program
     .command("plan")
@@ -109,14 +108,14 @@ type OtherWork = "verify" | "virtualize" | "repair";
 
 const HOLES: readonly HolePolicy[] = ["fill", "drop", "cut"];
 
-/** Options of conversions that other work has too. */
+/** Options of conversions that also apply to other kinds of plan. */
 const OWN_OPTIONS: { readonly [work in OtherWork]: readonly string[] } = {
   verify: ["allow"],
   virtualize: ["allow", "portable", "column", "dimensionNames"],
   repair: ["allow", "holes", "scan"],
 };
 
-/** Plans what is not a conversion. Throws `BAD_ARGUMENT` for options of conversions. */
+/** Plans work other than conversions. Throws `BAD_ARGUMENT` for options of conversions. */
 function planWork(
   paths: readonly string[],
   {
@@ -209,7 +208,6 @@ interface RunFlags {
   readonly json?: boolean;
 }
 
-/** Adds `run PLAN`. */
 export function addRun(program: Command, context: Context): void {
   program
     .command("run")
@@ -285,7 +283,6 @@ async function run(location: string, flags: RunFlags, context: Context): Promise
   await context.out.line(words.join(", "));
 }
 
-/** Adds `work --queue URL`. */
 export function addWork(program: Command, context: Context): void {
   program
     .command("work")
@@ -315,7 +312,6 @@ Examples:
     .action((flags: WorkFlags) => workQueued(flags, context));
 }
 
-/** Adds `finish PLAN`. */
 export function addFinish(program: Command, context: Context): void {
   program
     .command("finish")
@@ -358,12 +354,12 @@ Examples:
         noteFailures(result.entries, context);
         tellDamage(damage, (made.options as Pick<ConvertFlags, "damaged">).damaged, context);
         if (flags.json === true) return await context.json({ plan: location, finished: "now", ...result });
-        // What the plan was made with.
+        // Options that the plan was made with.
         const asked = { to: "zarr", ...made.options } as Pick<ConvertFlags, "to" | "grid">;
         await printResult(result, { destination: made.to, flags: asked }, context);
       } catch (error) {
         if (!isSuperchunkError(error, "INCOMPLETE") || error.details.field !== "tasks") throw error;
-        // Nothing is damaged: there is more to do.
+        // Not a failure of the data: some tasks are not done yet.
         context.note(EXIT.failed);
         context.message(error.message);
         if (flags.json === true)
@@ -374,10 +370,9 @@ Examples:
     });
 }
 
-/** Milliseconds between two looks. */
+/** Milliseconds between updates. */
 const WATCH_EVERY = 2000;
 
-/** Adds `status PLAN`. */
 export function addStatus(program: Command, context: Context): void {
   program
     .command("status")

@@ -1,6 +1,6 @@
 /**
- * `superchunk virtualize` and `containers`: references to archives, which show them as Zarr without a copy, and the places that
- * references depend on, listed and edited without touching the references.
+ * `superchunk virtualize` and `containers`: write references that show archives as Zarr without a copy; list and edit the
+ * places that references point into, without rewriting the references.
  */
 
 import { type Command, Option } from "commander";
@@ -18,7 +18,6 @@ import { printable } from "../values/cell-text.ts";
 
 const TARGETS: readonly ReferenceForm[] = ["icechunk", "kerchunk", "kerchunk-parquet"];
 
-/** Adds `virtualize SRC… DST`. */
 export function addVirtualize(program: Command, context: Context): void {
   program
     .command("virtualize")
@@ -109,10 +108,8 @@ interface ContainersFlags {
   readonly json?: boolean;
 }
 
-/** What `--set` takes. */
 const MEMBERS = ["prefix", "location", "region", "endpoint", "anonymous", "credentials"] as const;
 
-/** Adds `containers REFS`. */
 export function addContainers(program: Command, context: Context): void {
   program
     .command("containers")
@@ -171,14 +168,14 @@ async function containers(path: string, flags: ContainersFlags, context: Context
   const { out } = context;
   const lines = alignRows(rows);
   const isNarrow = out.columns !== undefined && lines.some((line) => textWidth(line) > (out.columns ?? 0));
-  // A prefix is long: with how it is reached below it, two containers are still told apart.
+  // Prefixes are long. On narrow terminals the other facts go below the name, so that containers can still be told apart.
   const shown = isNarrow
     ? rows.flatMap(([name = "", ...rest]) => [name, ...rest.map((each) => `  ${each}`)])
     : lines;
   for (const line of shown) await out.line(line);
 }
 
-/** Credentials and no credentials exclude one another: what is typed takes the other away. */
+/** Credentials and anonymous access exclude each other: setting one removes the other. */
 function changesOf({
   prefix,
   location,

@@ -1,4 +1,4 @@
-/** `superchunk repair`: what is whole of a damaged archive, in a copy or, an array of superchunks, where it lies. */
+/** `superchunk repair`: saves the undamaged part of an archive, in a copy, or for an array of superchunks in place. */
 import { type Command, Option } from "commander";
 import {
   type ErrorCode,
@@ -39,7 +39,6 @@ interface RepairFlags {
   readonly json?: boolean;
 }
 
-/** Adds `repair PATH [DST]`. */
 export function addRepair(program: Command, context: Context): void {
   program
     .command("repair")
@@ -158,7 +157,7 @@ async function repair(
   }
 }
 
-/** The holes because of which nothing was done, if that is what the error says. */
+/** The holes that stopped the repair, if that is what the error reports. */
 function refusedHoles(error: unknown): Pick<RepairReport, "holes" | "policies"> | undefined {
   if (!isSuperchunkError(error, "INCOMPLETE") || error.details.field !== "holes") return undefined;
   const { found, expected } = error.details;
@@ -177,7 +176,7 @@ function refusalText(holes: readonly Hole[], policies: readonly HolePolicy[]): s
   return `${chunks} missing or damaged, with ${formatPlural(rows, "row")}. Nothing was written: --holes ${policies.map((policy) => POLICIES[policy]).join(", ")}`;
 }
 
-/** A line of the report of a plan to repair. */
+/** A line of the report of a repair plan. */
 type RepairLine = { readonly path: string } & (
   | { readonly status: "whole" }
   | { readonly status: "refused"; readonly holes: number }
@@ -189,7 +188,7 @@ type RepairLine = { readonly path: string } & (
   | { readonly status?: undefined; readonly error: { readonly code: ErrorCode; readonly message: string } }
 );
 
-/** Says what became of each archive of a plan to repair. */
+/** Prints the result for each archive of a repair plan. */
 export async function printRepairs(
   report: readonly JsonObject[],
   { json }: { readonly json?: boolean },
@@ -229,7 +228,7 @@ export async function printRepairs(
   await context.out.line(`${formatPlural(lines.length, "archive")}: ${words.join(", ")}`);
 }
 
-/** A value as JSON; text that is not JSON stands for itself. */
+/** Parses a JSON value; other text is taken as a string. */
 function parseValue(text: string | undefined): JsonValue | undefined {
   if (text === undefined) return undefined;
   try {

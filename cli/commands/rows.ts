@@ -1,4 +1,4 @@
-/** `superchunk resize` and `superchunk delete`: rows cut off the end, put behind it, or taken out of the middle. */
+/** `superchunk resize` and `superchunk delete`: cut off rows, append default rows, or delete rows in the middle. */
 import { type Command, InvalidArgumentError } from "commander";
 import type { DeletePlan, Editable, ResizePlan } from "../../src/index.ts";
 import { withRoot } from "../actions/writable-root.ts";
@@ -15,7 +15,6 @@ interface ResizeFlags {
   readonly json?: boolean;
 }
 
-/** Adds `resize PATH ROWS`. */
 export function addResize(program: Command, context: Context): void {
   program
     .command("resize")
@@ -88,13 +87,12 @@ interface DeleteFlags {
   readonly json?: boolean;
 }
 
-/** Rows as typed: bounds that are absent, or count from the end. */
+/** A typed range; bounds may be absent, or count from the end. */
 interface RowRange {
   readonly start: number | null;
   readonly stop: number | null;
 }
 
-/** Adds `delete ROOT --rows A:B`. */
 export function addDelete(program: Command, context: Context): void {
   program
     .command("delete")
@@ -146,7 +144,7 @@ async function removeFrom(
 ): Promise<{ readonly plan: DeletePlan; readonly bytesWritten: number }> {
   const [start, end] = boundsOf(flags.rows, array.length);
   const plan = await array.planDelete(start, end);
-  // Whoever waits is to know for what.
+  // A user who waits should know why.
   if (plan.rowsRewritten > 0 && context.io.stderr.isTTY === true)
     context.message(`${root}: ${describeDeletion(plan, "is to be", "are to be")}`);
   const bar = startProgress(context.io, "delete from", { name: root });
@@ -158,7 +156,7 @@ async function removeFrom(
   return { plan, bytesWritten: array.bytesWritten };
 }
 
-/** `one` and `many` are the verb for one row and for another number of them. */
+/** `one` and `many`: the verb for one row and for several. */
 function describeDeletion(plan: DeletePlan, one: string, many: string): string {
   const { start, end, rowsDeleted, rowsRewritten, nbytesRewritten } = plan;
   const which = rowsDeleted === 0 ? "" : rowsDeleted === 1 ? ` (${start})` : ` (${start} to ${end - 1})`;

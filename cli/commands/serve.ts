@@ -1,4 +1,4 @@
-/** `superchunk serve`: archives as Zarr over HTTP, as they lie there; `superchunk view`: the page that shows them in a browser. */
+/** `superchunk serve`: serves archives as Zarr over HTTP without copying them; `superchunk view`: the page that shows them in a browser. */
 import { spawn } from "node:child_process";
 
 import { type Command, InvalidArgumentError } from "commander";
@@ -31,7 +31,6 @@ interface ViewFlags {
   readonly open: boolean;
 }
 
-/** Adds `serve PATH...`. */
 export function addServe(program: Command, context: Context): void {
   program
     .command("serve")
@@ -64,7 +63,6 @@ Examples:
     .action((paths: string[], flags: ServeFlags) => serve(paths, flags, context));
 }
 
-/** Adds `view PATH...`. */
 export function addView(program: Command, context: Context): void {
   program
     .command("view")
@@ -113,7 +111,7 @@ async function view(paths: readonly string[], flags: ViewFlags, context: Context
   }
 }
 
-/** Has the system open an address, where it can; the address was printed for the other case. */
+/** Opens an address in the system's browser if it can; otherwise the user has the printed address. */
 function openBrowser(url: string): void {
   const [program, ...args] =
     process.platform === "darwin"
@@ -153,14 +151,14 @@ async function serve(paths: readonly string[], flags: ServeFlags, context: Conte
     await context.out.flush();
     await untilAborted(signal);
   } catch (error) {
-    // Ctrl-C in the middle of these lines is not a failure either.
+    // Ctrl-C while these lines are printed is not a failure either.
     if (!signal.aborted) throw error;
   } finally {
     await served.close();
   }
 }
 
-/** Throws `UNSUPPORTED` if nothing that would be served can be read: the user would not look for the reason here. */
+/** Throws `UNSUPPORTED` if nothing served can be read, because the user would not see the reason here. */
 function assertReadable(nodes: readonly ViewNode[]): void {
   const below = nodes.slice(1);
   const [first] = below;
@@ -171,14 +169,14 @@ function assertReadable(nodes: readonly ViewNode[]): void {
   });
 }
 
-/** The first group that can be read, of what lies at the address. */
+/** The first readable group below the address. */
 function firstGroup(nodes: readonly ViewNode[]): ViewNode | undefined {
   return nodes
     .slice(1)
     .find(({ kind, source, error }) => kind === "group" && source !== undefined && error === undefined);
 }
 
-/** What to paste into the programs that read it; `isTree`: the first group has groups in it. */
+/** Lines to paste into programs that read it. `isTree`: the first group contains groups. */
 function pasteLines(
   url: string,
   nodes: readonly ViewNode[],
@@ -190,7 +188,7 @@ function pasteLines(
   const address = (node: ViewNode | undefined): string =>
     node === undefined ? url : `${url}${node.path.split("/").map(encodeURIComponent).join("/")}`;
   const first = address(array ?? group);
-  // A table alone has a name below the address; what lies in further folders is a tree.
+  // A single table has a name below the address; arrays in further folders form a tree.
   const isTable = archives === 1 && group !== undefined && !isTree;
   const isFlat = group === undefined && readable.every(({ source }) => source !== undefined);
   const dataset = isTable ? address(group) : url;
@@ -226,7 +224,7 @@ function pasteLines(
   return [...lines, "", "Ctrl-C ends it."];
 }
 
-/** Ctrl-C is how a server is ended: no failure. */
+/** A server normally ends with Ctrl-C, which is not a failure. */
 function untilAborted(signal: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));

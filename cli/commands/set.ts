@@ -1,4 +1,4 @@
-/** `superchunk set`: other values for a part of an array. */
+/** `superchunk set`: changes a part of the values of an array. */
 import type { Command } from "commander";
 import {
   type Editable,
@@ -19,7 +19,7 @@ import { cutPieces, drawnRows, openRows } from "../input/rows-input.ts";
 import { parseSliceOption } from "../input/slice-text.ts";
 import { countItems, formatPlural, formatSize } from "../input/units.ts";
 
-/** Where values are set: an array, or nowhere. */
+/** The array to change, or a stand-in that writes nothing. */
 type SetTarget = Pick<Editable, "dtype" | "shape"> & {
   set(selection: Selection, values: Uint8Array | readonly unknown[]): Promise<void>;
 };
@@ -34,10 +34,9 @@ interface SetFlags {
   readonly json?: boolean;
 }
 
-/** Bytes of values that are set at once. */
+/** Bytes of values that are set at a time. */
 const BATCH_BYTES = 4 << 20;
 
-/** Adds `set ROOT [INPUT]`. */
 export function addSet(program: Command, context: Context): void {
   program
     .command("set")
@@ -127,14 +126,13 @@ function describe(
   return `${formatPlural(valuesSet, "value")} would be set, and ${chunks} ${how}`;
 }
 
-/** One value for all that is selected, as a list of one. Text needs no quotes where the dtype is text. */
+/** One value for the whole selection, as a list of one. If the dtype is text, the value needs no quotes. */
 function oneValue({ dtype }: Pick<SetTarget, "dtype">, text: string): readonly unknown[] {
   const parsed = parseValue(text);
   const isText = dtype.kind === "unicode" || dtype.kind === "bytes";
   return [isText && typeof parsed !== "string" ? text : parsed];
 }
 
-/** Names the array in errors. */
 async function naming<T>(path: string, work: Promise<T>): Promise<T> {
   try {
     return await work;
@@ -143,7 +141,7 @@ async function naming<T>(path: string, work: Promise<T>): Promise<T> {
   }
 }
 
-/** What is selected, which must be within the shape. Throws `BAD_ARGUMENT`, naming the array. */
+/** Parses a selection, which must be within the shape. Throws `BAD_ARGUMENT`, naming the array. */
 function parseWithin(text: string, shape: readonly number[], path: string): Selection {
   const selection = parseSliceOption(text, shape.length, path);
   try {
@@ -154,7 +152,7 @@ function parseWithin(text: string, shape: readonly number[], path: string): Sele
   }
 }
 
-/** Sets the selected values to those of the input, some rows at a time. */
+/** Sets the selected values from the input, some rows at a time. */
 async function setFrom(
   array: SetTarget,
   selection: Selection,
@@ -190,7 +188,7 @@ async function setFrom(
   if (done * rowBytes !== wanted) throw otherNumber(input, wanted, itemSize);
 }
 
-/** Refuses a `.npy` file of another dtype or shape; one single value fits everywhere. */
+/** Refuses a `.npy` file of another dtype or shape. A single value fits everywhere. */
 function checkValues(array: SetTarget, extents: readonly Extent[], input: Input): void {
   const { npy, name, size } = input;
   const wanted = extents.flatMap(({ count, dropped }) => (dropped ? [] : [count]));

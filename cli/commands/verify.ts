@@ -1,4 +1,4 @@
-/** `superchunk verify`: everything that is stored, checked. */
+/** `superchunk verify`: checks everything that is stored. */
 
 import type { Command } from "commander";
 import {
@@ -35,33 +35,32 @@ interface VerifyOptions {
   readonly onlyDamaged?: boolean;
 }
 
-/** What all archives together came to. */
+/** Sums over all archives. */
 interface Totals {
   archives: number;
   damaged: number;
   failed: number;
-  /** Sound, with a Zarr view that is out of date. */
+  /** Undamaged, but with a Zarr view that is out of date. */
   behind: number;
-  /** Sound as far as it was checked, which is not all. */
+  /** No damage found, but not everything could be checked. */
   partly: number;
-  /** Links that lead out of the folder: neither archives nor damage. */
+  /** Links out of the folder, which count neither as archives nor as damage. */
   notFollowed: number;
   chunks: number;
   digests: number;
   nbytes: number;
   cbytes: number;
   warnings: number;
-  /** Archives that another path led to already. */
+  /** Archives that another path already led to. */
   same: number;
   /** Archives that an earlier run verified. */
   kept: number;
   /** Archives by dialect. */
   dialects: Record<string, number>;
-  /** Archives by the code of an error in them. */
+  /** Archives by error code. */
   codes: Record<string, number>;
 }
 
-/** Adds `verify PATH…`. */
 export function addVerify(program: Command, context: Context): void {
   program
     .command("verify")
@@ -137,12 +136,12 @@ Examples:
     });
 }
 
-/** A line of the report, with what tells a later run that the archive was changed. */
+/** A line of the report, with the state of the files for a later run. */
 function withFiles(line: JsonValue, files: string | undefined): JsonValue {
   return files === undefined ? line : { ...(line as JsonObject), files };
 }
 
-/** The exit code, and what all archives together came to. */
+/** Sets the exit code and prints the sums. */
 async function conclude(totals: Totals, { quiet, json }: VerifyOptions, context: Context): Promise<void> {
   const { damaged, failed, behind, partly } = totals;
   if (damaged > 0) context.note(EXIT.damaged);
@@ -153,7 +152,7 @@ async function conclude(totals: Totals, { quiet, json }: VerifyOptions, context:
   else for (const line of summaryLines(totals)) await context.out.line(line);
 }
 
-/** Prints the report of a plan as `verify` prints what it finds, with what can be saved of damaged archives. */
+/** Prints the report of a plan like `verify`, with advice on salvage for damaged archives. */
 export async function printReport(
   lines: readonly JsonObject[],
   options: { readonly json?: boolean },
@@ -172,7 +171,7 @@ export async function printReport(
   await conclude(totals, options, context);
 }
 
-/** What a line of a report says. */
+/** Converts a line of a report to an outcome. */
 function outcomeOf({ path, dialect, error, notFollowed, ...report }: JsonObject): Outcome {
   const failed = (notFollowed ?? error) as
     | { readonly code: ErrorCode; readonly message: string; readonly found?: unknown }
@@ -187,7 +186,7 @@ function outcomeOf({ path, dialect, error, notFollowed, ...report }: JsonObject)
   };
 }
 
-/** Of no archive. */
+/** The sums before the first archive. */
 const NOTHING: Totals = {
   archives: 0,
   damaged: 0,
@@ -254,9 +253,9 @@ interface Outcome {
   readonly dialect: string | undefined;
   readonly report: VerifyReport | undefined;
   readonly error: SuperchunkError | undefined;
-  /** True if the error is that a link is not followed. */
+  /** True if the error is that a link was not followed. */
   readonly isUnfollowed?: boolean;
-  /** What can be saved, where it is damaged. */
+  /** Advice on salvage, if it is damaged. */
   readonly advice?: SalvageAdvice | undefined;
 }
 
@@ -270,7 +269,7 @@ async function withAdvice(outcome: Outcome, alone: boolean, context: Context): P
     : outcome;
 }
 
-/** A file that is linked elsewhere has its Zarr view in a folder that is not an archive of its own. */
+/** Verifies a Zarr view that is linked to a file elsewhere; its folder is not an archive itself. */
 async function verifyLinkedPath(path: string, context: Context): Promise<Outcome | undefined> {
   const linked = await verifyLinkAt(path, { signal: context.signal });
   if (linked === undefined) return undefined;
@@ -278,7 +277,7 @@ async function verifyLinkedPath(path: string, context: Context): Promise<Outcome
   return { path, dialect: "zarr3", report: withLink(nothing, linked), error: undefined };
 }
 
-/** A set of references that were written before their sources were changed; undefined for others. */
+/** Outcome for a set of references that is older than a change of its sources; undefined for others. */
 async function verifySources(
   path: string,
   allow: readonly string[] | undefined,
@@ -336,10 +335,10 @@ async function verifyHere(named: NamedArchive, alone: boolean, context: Context)
   }
 }
 
-/** What was found of the archive, and of the Zarr array that it is as well. */
+/** The findings about the archive, and about the Zarr array that it also is. */
 function withLink(report: VerifyReport, linked: readonly Finding[]): VerifyReport {
-  // Behind the chunk of a linked carray file stands its index.
-  // What the archive says of its view by one look, the view itself says after many.
+  // The index is stored after the chunk of a linked carray file. What the archive reports of its view after a quick look is
+  // replaced by the full check of the view.
   const own = report.findings.filter(({ code }) => code !== "TRAILING" && code !== "BEHIND");
   const isRight = linked.every(({ severity }) => severity !== "error");
   return { ...report, ok: report.ok && isRight, findings: [...own, ...linked] };
@@ -373,12 +372,12 @@ function codesOf(report: VerifyReport | undefined, error: SuperchunkError | unde
   return wrong.map(({ code }) => code);
 }
 
-/** True if the archive is sound, and its Zarr view shows what was there before, or some of it. */
+/** True if the archive is undamaged, but its Zarr view shows an earlier state. */
 function isBehind({ findings }: VerifyReport): boolean {
   return findings.some(({ code }) => code === "BEHIND");
 }
 
-/** Columns of a state, and of what stands before a line that belongs to the one above it. */
+/** Width of the state word, and of the indent of continuation lines. */
 const STATE = 9;
 
 function outcomeLines(outcome: Outcome, columns: number | undefined): string[] {
@@ -404,14 +403,14 @@ function verdictLines(
   return [...foldLine(`${wordOf(report)}  ${name}`, facts, STATE, columns), ...findingLines(report.findings)];
 }
 
-/** The verdict, as wide as the others. */
+/** The verdict, padded to the common width. */
 function wordOf(report: VerifyReport): string {
   if (!report.ok) return "DAMAGED";
   if (isBehind(report)) return "BEHIND ";
   return report.unchecked === undefined ? "ok     " : "PARTLY ";
 }
 
-/** Objects that do not belong to an archive may be many: more than this are told in one line. */
+/** Most objects that do not belong to an archive to name; more are reported in one line. */
 const NAMED = 5;
 
 function findingLines(findings: readonly Finding[]): string[] {
@@ -456,7 +455,7 @@ function plainFinding(finding: Finding): Record<string, unknown> {
   };
 }
 
-/** The summary; of several archives also how many there are of each dialect, and with which errors. */
+/** The summary; for several archives also their numbers by dialect and by error. */
 function summaryLines(totals: Totals): string[] {
   const counts = (of: Readonly<Record<string, number>>): string =>
     Object.entries(of)

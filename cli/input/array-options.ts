@@ -1,4 +1,4 @@
-/** Options that choose how an array of superchunks is cut and compressed, and where it lies. Knows text only. */
+/** Options for chunks, compression and places of an array of superchunks. Knows text only. */
 
 import { resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
@@ -16,14 +16,14 @@ import type { PublishPolicy } from "../../src/node/index.ts";
 import { type BloscFlags, bloscSettings, CHECKSUMS, CODECS, integerOf, SHUFFLES } from "./blosc-options.ts";
 import { isAddress, parseCount } from "./units.ts";
 
-/** What the options say; absent where the user chose none. */
+/** The options; a member is absent if the user did not set it. */
 export interface CutFlags extends Omit<BloscFlags, "typesize"> {
   readonly chunklen?: number;
   readonly superchunklen?: number;
   readonly checksum?: ChecksumName;
 }
 
-/** What `--help` says is taken where the user chose none. */
+/** Defaults that `--help` shows. */
 export interface CutDefaults {
   readonly chunklen: string;
   readonly superchunklen: string;
@@ -33,7 +33,6 @@ export interface CutDefaults {
   readonly shuffle: string;
 }
 
-/** Adds `--chunklen`, `--superchunklen`, `--checksum`, `--clevel`, `--codec`, `--shuffle`, `--no-shuffle`. */
 export function addCutOptions(command: Command, defaults: CutDefaults): Command {
   return command
     .option("--chunklen <rows>", `rows per chunk (default: ${defaults.chunklen})`, parseCount)
@@ -55,7 +54,7 @@ export function addCutOptions(command: Command, defaults: CutDefaults): Command 
     .addOption(new Option("-s, --no-shuffle", "use no filter"));
 }
 
-/** The same as the library takes it; undefined for what the user chose none. */
+/** The same as library settings; undefined for options that the user did not set. */
 export function cutSettings(flags: CutFlags): ChunkSettings {
   const { clevel, cname, shuffle } = bloscSettings(flags);
   const isChosen = clevel !== undefined || cname !== undefined || shuffle !== undefined;
@@ -82,7 +81,7 @@ export function parseShape(text: string): readonly number[] {
   throw new InvalidArgumentError("Expected a whole number of rows, 0 or more, or a shape such as 1000,3.");
 }
 
-/** A dtype as numpy spells it: `<f8`, `int32`, or the list of fields as JSON. Throws commander's `InvalidArgumentError`. */
+/** A dtype in numpy's notation: `<f8`, `int32`, or the list of fields as JSON. Throws commander's `InvalidArgumentError`. */
 export function parseDTypeText(text: string): DType {
   try {
     return parseDType(text.trimStart().startsWith("[") ? parseJson(text, "--dtype") : text, "--dtype");
@@ -94,7 +93,6 @@ export function parseDTypeText(text: string): DType {
   }
 }
 
-/** What `--publish` says, in the help. */
 export const PUBLISH_HELP =
   "make rows of a stream visible before its end: flush (as they come), full (with each full superchunk), or every so many SECONDS";
 
@@ -108,10 +106,10 @@ export function parsePublish(text: string): PublishPolicy {
 
 // Places of arrays.
 
-/** An address, with a name before it or without. */
+/** An address, with or without a name. */
 export type GivenPlace = string | StoredPlace;
 
-/** Adds `[NAME=]ADDRESS` to those before it; a folder gets its whole path. */
+/** Adds a typed `[NAME=]ADDRESS`; a folder is made absolute. */
 export function collectPlace(text: string, before: readonly GivenPlace[] = []): readonly GivenPlace[] {
   const [, name, prefix] = /^([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)$/.exec(text) ?? [];
   const addressOf = (place: string): string => (isAddress(place) ? place : `file://${resolve(place)}/`);
@@ -120,12 +118,11 @@ export function collectPlace(text: string, before: readonly GivenPlace[] = []): 
   return [...before, given];
 }
 
-/** The address of a place as it was given. */
 export function addressIn(place: GivenPlace): string {
   return typeof place === "string" ? place : place.prefix;
 }
 
-/** The option `--place-by`; `front` is put before its description. */
+/** The option `--place-by`; `front` precedes its description. */
 export function placeByOption(front = ""): Option {
   return new Option(
     "--place-by <rule>",
@@ -133,7 +130,7 @@ export function placeByOption(front = ""): Option {
   ).choices(["round", "size", "tier"]);
 }
 
-/** Milliseconds of the units that {@link parseAge} takes. */
+/** Milliseconds of the units in {@link parseAge}. */
 const UNITS: ReadonlyMap<string, number> = new Map([
   ["s", 1000],
   ["m", 60_000],

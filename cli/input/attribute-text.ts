@@ -1,4 +1,4 @@
-/** Attributes and values as they are typed. Knows text only. */
+/** Parses typed attributes and values. Knows text only. */
 
 import { InvalidArgumentError } from "commander";
 import {
@@ -12,14 +12,14 @@ import {
 /** An attribute as typed: `1.0` stays a float. */
 export type Attribute = readonly [name: string, value: JsonInput];
 
-/** Adds `NAME=JSON` to those before. Throws commander's `InvalidArgumentError`. */
+/** Adds a typed `NAME=JSON`. Throws commander's `InvalidArgumentError`. */
 export function collectAttribute(text: string, before: readonly Attribute[] = []): readonly Attribute[] {
   const at = text.indexOf("=");
   if (at < 1) throw new InvalidArgumentError("Expected NAME=JSON, such as scale=0.01.");
   return [...before, [text.slice(0, at), orText(text.slice(at + 1), text.slice(0, at))]];
 }
 
-/** A value as JSON; what is no JSON is text. Throws `BAD_ARGUMENT` for a float beyond the largest. */
+/** A JSON value; other text is taken as a string. Throws `BAD_ARGUMENT` for a float beyond the largest. */
 export function parseValue(text: string): JsonValue {
   const value = orText(text, "value");
   return typeof value === "string" ? value : parseJson(text, "value");

@@ -1,10 +1,10 @@
-/** Options of commands that compress, with the letters that `blpk` gives them. */
+/** Options of commands that compress, with the same letters as in `blpk`. */
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { ChecksumName, CompressorName, CountOrFactor, Reserve, Shuffle } from "../../src/index.ts";
 import { parseSize } from "./units.ts";
 
-/** What the options say; absent where the user chose none. */
+/** The options; a member is absent if the user did not set it. */
 export interface BloscFlags {
   readonly typesize?: number;
   readonly clevel?: number;
@@ -13,9 +13,7 @@ export interface BloscFlags {
   readonly shuffle?: Shuffle | boolean;
 }
 
-/** Compressors that can be chosen. */
 export const CODECS = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"] as const;
-/** Checksums that can be chosen. */
 export const CHECKSUMS: readonly ChecksumName[] = [
   "None",
   "adler32",
@@ -27,10 +25,8 @@ export const CHECKSUMS: readonly ChecksumName[] = [
   "sha384",
   "sha512",
 ];
-/** Filters that can be chosen. */
 export const SHUFFLES = ["noshuffle", "shuffle", "bitshuffle"] as const;
 
-/** Adds `--typesize`, `--clevel`, `--codec`, `--shuffle`, `--no-shuffle`. */
 export function addBloscOptions(command: Command, defaults: string): Command {
   return command
     .option("-t, --typesize <bytes>", `bytes per element, 1 to 255 (default: ${defaults})`, integerOf(1, 255))
@@ -40,7 +36,7 @@ export function addBloscOptions(command: Command, defaults: string): Command {
     .addOption(new Option("-s, --no-shuffle", "use no filter"));
 }
 
-/** The same as the library takes it. */
+/** The same as library settings. */
 export function bloscSettings({ typesize, clevel, codec, shuffle }: BloscFlags): {
   readonly typesize: number | undefined;
   readonly clevel: number | undefined;
@@ -74,7 +70,7 @@ export function parseReserve(text: string): Reserve {
   }
 }
 
-/** An integer of a range, for an option. */
+/** Parses an integer from a range. */
 export function integerOf(least: number, most: number): (text: string) => number {
   return (text) => {
     const value = Number(text);

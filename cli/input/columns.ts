@@ -1,15 +1,15 @@
-/** What `--column` means for each kind of archive. */
+/** The meaning of `--column` for each kind of archive. */
 
 import { SuperchunkError } from "../../src/index.ts";
 import type { Subject } from "./opening.ts";
 
-/** Names of the columns that lie apart: of a table, an array with column folders, a group; else none. */
+/** Names of separately stored columns: of a table, an array with column folders, or a group; else none. */
 export function columnNamesOf(archive: Subject): readonly string[] {
   if (archive.kind === "table" || archive.kind === "group") return archive.names;
   return archive.kind === "array" ? archive.columnNames : [];
 }
 
-/** The error for `--column` with something that has no columns. */
+/** The error for `--column` if there are no columns. */
 export function noColumns(archive: Subject): SuperchunkError {
   return new SuperchunkError(
     "BAD_ARGUMENT",

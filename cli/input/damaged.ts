@@ -1,15 +1,14 @@
-/** The option `--damaged` of commands that read, and what they say of what is gone. */
+/** The option `--damaged` of commands that read, and the report of lost data. */
 import { Option } from "commander";
 import type { DamageReport, Hole, OpenOptions } from "../../src/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../failure.ts";
 import { formatPlural } from "./units.ts";
 
-/** What is read where a chunk is missing or damaged. */
+/** What to do at a missing or damaged chunk. */
 export const DAMAGED = ["stop", "skip", "fill"] as const;
 export type Damaged = (typeof DAMAGED)[number];
 
-/** The option, to be added to a command. */
 export function damagedOption(): Option {
   return new Option(
     "--damaged <how>",
@@ -19,7 +18,7 @@ export function damagedOption(): Option {
     .default("stop");
 }
 
-/** Options of opening, which collect what is gone in `reports`. */
+/** Options of opening, which collect the lost data in `reports`. */
 export function readingDamaged(
   damaged: Damaged | undefined,
   reports: DamageReport[],
@@ -27,7 +26,7 @@ export function readingDamaged(
   return { damaged, onDamage: (report) => void reports.push(report) };
 }
 
-/** Says what is gone of each archive, and notes exit code 3 where anything is. */
+/** Reports the lost data of each archive, and notes exit code 3 if there are any. */
 export function tellDamage(
   reports: readonly DamageReport[],
   damaged: Damaged | undefined,

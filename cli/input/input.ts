@@ -1,4 +1,4 @@
-/** What a command is given to write into an archive: a file or stdin, bytes or a `.npy` file. */
+/** Inputs of commands that write into an archive: a file or stdin, bytes or a `.npy` file. */
 
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
@@ -7,25 +7,24 @@ import { type NpyHeader, SuperchunkError } from "../../src/index.ts";
 import { type CarryTarget, locate, type NpyFile, openNpy, type StreamCarrier } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 
-/** An input that can be read. */
 export interface Input {
-  /** As messages name it. */
+  /** Name in messages. */
   readonly name: string;
-  /** What a `.npy` file says of its values; undefined for plain bytes. */
+  /** Header of a `.npy` file; undefined for plain bytes. */
   readonly npy: NpyHeader | undefined;
-  /** Bytes of the values, where they are known. */
+  /** Bytes of the values, if known. */
   readonly size: number | undefined;
-  /** The values' bytes; of a file as often as they are asked for. */
+  /** The bytes of the values. May be called repeatedly for a file. */
   pieces(): AsyncIterable<Uint8Array>;
-  /** Of a table whose columns lie apart: one of them by itself. */
+  /** For a table with separate columns: the input of one column. */
   field?(name: string): Input;
-  /** Of a table: its compressed streams, for what is made of it, or what it is appended to. */
+  /** For a table: takes over its compressed streams for the target that is created or appended to. */
   carry?(target?: CarryTarget): Promise<StreamCarrier | undefined>;
 }
 
 const READ_BYTES = 1 << 20;
 
-/** Refuses an empty path: it would be the current folder, and usually comes from an empty variable. Throws `BAD_ARGUMENT`. */
+/** Refuses an empty path: it would mean the current folder, and usually comes from an empty variable. Throws `BAD_ARGUMENT`. */
 export function refuseEmptyPath(path: string): void {
   if (path !== "") return;
   throw new SuperchunkError("BAD_ARGUMENT", "the path is empty; give one, or . for the current folder", {
@@ -34,12 +33,11 @@ export function refuseEmptyPath(path: string): void {
   });
 }
 
-/** `--files-from LIST`. */
 export function filesFromOption(): Option {
   return new Option("--files-from <list>", "read paths from a file, one per line; - is stdin");
 }
 
-/** The paths in the list of `--files-from`; none without it. Empty lines are left out. Throws `NOT_FOUND`. */
+/** The paths in the list of `--files-from`, without empty lines; none without the option. Throws `NOT_FOUND`. */
 export async function readFilesFrom(list: string | undefined, context: Context): Promise<string[]> {
   if (list === undefined) return [];
   const pieces: Uint8Array[] = [];
@@ -49,7 +47,7 @@ export async function readFilesFrom(list: string | undefined, context: Context):
   return lines.filter((line) => line !== "");
 }
 
-/** The error for a command that was given no path. */
+/** The error for a command without paths. */
 export function noPaths(command: string): SuperchunkError {
   return new SuperchunkError(
     "BAD_ARGUMENT",
@@ -58,7 +56,10 @@ export function noPaths(command: string): SuperchunkError {
   );
 }
 
-/** Opens a file, or stdin for `-`. A name that ends in `.npy` is an array, unless `asBytes`. Throws `NOT_FOUND`, `BAD_ARGUMENT` for what is not a file, and damage. */
+/**
+ * Opens a file, or stdin for `-`. A `.npy` file is read as an array, unless `asBytes`. Throws `NOT_FOUND`, `BAD_ARGUMENT` for what is not
+ * a file, and the codes of damage.
+ */
 export async function openInput(name: string, asBytes: boolean, context: Context): Promise<Input> {
   if (name === "-") return { name: "stdin", npy: undefined, size: undefined, pieces: () => context.io.stdin };
   refuseEmptyPath(name);
@@ -67,7 +68,7 @@ export async function openInput(name: string, asBytes: boolean, context: Context
     const info = await stat(name);
     if (info.isDirectory())
       throw new SuperchunkError("BAD_ARGUMENT", "the input is a folder; give a file", { path: name });
-    // A pipe has no length, and can be read only once, from its beginning.
+    // A pipe has no length and can be read only once, from its beginning.
     if (!info.isFile())
       throw new SuperchunkError(
         "BAD_ARGUMENT",
@@ -89,7 +90,7 @@ export async function openInput(name: string, asBytes: boolean, context: Context
   };
 }
 
-/** A `.npy` file as an input: its values as they are stored, or in C order. */
+/** A `.npy` file as an input, with its values in stored order or in C order. */
 export function inputOf(file: NpyFile, order: "stored" | "C", signal?: AbortSignal): Input {
   const { name, nbytes: size, dtype, shape, dataAt } = file;
   return {
@@ -100,7 +101,7 @@ export function inputOf(file: NpyFile, order: "stored" | "C", signal?: AbortSign
   };
 }
 
-/** A small file as a whole. Throws `NOT_FOUND`, and `BAD_ARGUMENT` for what is not a file. */
+/** Reads a small file. Throws `NOT_FOUND`, and `BAD_ARGUMENT` for what is not a file. */
 export async function readWhole(name: string): Promise<Uint8Array> {
   const { store, path } = await locate(name);
   try {

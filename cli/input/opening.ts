@@ -1,4 +1,4 @@
-/** Opens what a typed path or address stands for: an archive, or a Zarr array or group, also inside of a hierarchy. */
+/** Opens a typed path or address: an archive, or a Zarr array or group, also inside of a hierarchy. */
 import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
@@ -27,17 +27,17 @@ export type Found =
   | { readonly archive: Archive; readonly node?: never }
   | { readonly node: ZarrArray | ZarrGroup; readonly archive?: never };
 
-/** What commands look at: of a group all arrays below it are open. */
+/** What commands work with. A group is opened with all arrays below it. */
 export type Subject = BytesArchive | ReadableArray | ReadableTable | GroupArrays;
 
-/** Of a group, what cannot be read is left out, and is among its warnings. */
+/** For a group: arrays that cannot be read are skipped, with a warning. */
 interface SubjectOptions {
   readonly skipUnreadable?: boolean;
 }
 
-/** Opens what is there; its `close()` releases the store. Throws `NOT_FOUND`, `UNSUPPORTED`, and the codes of damage. */
+/** Opens a path; `close()` of the result releases the store. Throws `NOT_FOUND`, `UNSUPPORTED`, and the codes of damage. */
 export async function openPath(path: string, options: OpenAnyOptions & SubjectOptions): Promise<Subject> {
-  // Whoever names columns does not ask for the others.
+  // A user who names columns does not need the others.
   const { skipUnreadable = options.columns !== undefined, ...settings } = options;
   const opened = await open(path, settings);
   try {
@@ -58,7 +58,7 @@ function isZarr(opened: Readable): opened is ZarrArray | ZarrGroup {
   return opened.dialect.startsWith("zarr") || opened.dialect === "hdf5" || opened.dialect === "blosc2";
 }
 
-/** True for a folder of the file system; false for files, URLs and what is not there. */
+/** True for a folder of the file system; false for files, URLs and paths that do not exist. */
 export async function isFolder(path: string): Promise<boolean> {
   if (/^https?:\/\//i.test(path)) return false;
   return stat(path).then(
@@ -67,25 +67,25 @@ export async function isFolder(path: string): Promise<boolean> {
   );
 }
 
-/** True for what can be a set of references by its name, or what is in its folder. */
+/** True if a path can be a set of references, by its name or the content of its folder. */
 export function mayBeReferences(path: string): boolean {
   const isNamed = /\.(?:json|parq|icechunk)\/*(?:\?.*)?$/i.test(path);
   return isNamed || isReferences(path) || existsSync(`${path}.containers.json`);
 }
 
-/** What is to be known of references that were written before their sources were changed. */
+/** The warning for references that are older than a change of their sources. */
 export function behindText(changed: readonly string[]): string {
   const [first = ""] = changed;
   const others = changed.length > 1 ? ` and ${changed.length - 1} more` : "";
   return `the references are out of date: readers get what was there before a change of ${first}${others}; "superchunk virtualize" with --update writes them again`;
 }
 
-/** True for a folder that is a set of references, kerchunk's in Parquet or an Icechunk repository, or in the first of these. */
+/** True for a folder that is a set of references (Parquet form of kerchunk, or an Icechunk repository), or is inside of a kerchunk set. */
 export function isReferences(path: string): boolean {
   const has = (folder: string, name: string): boolean => existsSync(join(folder, name));
   if (has(path, "snapshots") && (has(path, "repo") || has(path, "refs"))) return true;
   for (let folder = resolve(path); ; folder = dirname(folder)) {
-    // A group of Zarr v2 has such a document too, and one of its own.
+    // A group of Zarr v2 has this document too, but also its own.
     if (has(folder, ".zmetadata")) return !has(folder, ".zgroup") && !has(folder, ".zarray");
     if (folder === dirname(folder)) return false;
   }

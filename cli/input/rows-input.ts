@@ -1,6 +1,6 @@
 /**
- * Rows to write into an array: a `.npy` file or stdin, or raw bytes of a dtype that is told. Always in C order: values in
- * Fortran order are turned as they are read.
+ * Rows to write into an array: a `.npy` file or stdin, or raw bytes of a given dtype. Always in C order: values in Fortran
+ * order are transposed while they are read.
  */
 
 import { open } from "node:fs/promises";
@@ -13,8 +13,9 @@ import { type Input, inputOf, openInput } from "./input.ts";
 import { formatPlural } from "./units.ts";
 
 /**
- * Opens a file, or stdin for `-`. Stdin is a `.npy` file, and a file is where its name ends so, unless `asBytes`; one that
- * begins so under another name is refused, whose header would become rows. Throws `NOT_FOUND`, `BAD_ARGUMENT` and damage.
+ * Opens a file, or stdin for `-`. Stdin is read as `.npy`, and a file if its name ends in `.npy`, unless `asBytes`. A `.npy`
+ * file with another name is refused, because its header would become rows. Throws `NOT_FOUND`, `BAD_ARGUMENT` and the codes
+ * of damage.
  */
 export async function openRows(name: string, asBytes: boolean, context: Context): Promise<Input> {
   if (name === "-" && !asBytes) return openNpyRows(context.io.stdin, context, "stdin");
@@ -26,9 +27,10 @@ export async function openRows(name: string, asBytes: boolean, context: Context)
 }
 
 /**
- * The rows of a Parquet, Arrow or CSV file, by its name, as those of a structured `.npy` file; undefined for every other name.
+ * The rows of a Parquet, Arrow or CSV file, recognized by its name, like those of a structured `.npy` file; undefined for
+ * every other name.
  *
- * @param as what the rows are to become; undefined: what the file has, which is told
+ * @param as type of the resulting rows; undefined: the file's own type, which is reported
  */
 export async function openTableRows(
   name: string,
@@ -52,7 +54,7 @@ export async function openTableRows(
   };
 }
 
-/** Says how many chunks were made of the streams of a file. */
+/** Reports how many chunks were built from the streams of a file. */
 export function tellCarried(carrier: StreamCarrier | undefined, context: Context): void {
   if (carrier === undefined) return;
   const { copied, recoded } = carrier.encoder;
@@ -61,7 +63,7 @@ export function tellCarried(carrier: StreamCarrier | undefined, context: Context
   );
 }
 
-/** The same, but stdin is a `.npy` file only where it begins as one, and else raw rows. */
+/** The same, but stdin is read as raw rows unless it begins like a `.npy` file. */
 export async function openAppendedRows(name: string, asBytes: boolean, context: Context): Promise<Input> {
   if (name !== "-" || asBytes) return openRows(name, asBytes, context);
   const { head, all } = await readHead(context.io.stdin);
@@ -71,8 +73,8 @@ export async function openAppendedRows(name: string, asBytes: boolean, context: 
 }
 
 /**
- * The same for raw rows of a dtype that was given: what begins as a `.npy` file is refused, whose header would become rows.
- * Throws `NOT_FOUND` and `BAD_ARGUMENT`.
+ * The same for raw rows of a given dtype. Refuses a `.npy` file, because its header would become rows. Throws `NOT_FOUND` and
+ * `BAD_ARGUMENT`.
  */
 export async function openRawRows(name: string, context: Context): Promise<Input> {
   if (name === "-") {
@@ -106,14 +108,14 @@ function refuseNpy(head: Uint8Array, path: string, why: string): void {
   });
 }
 
-/** What a `.npy` file begins with. */
+/** The magic bytes of a `.npy` file. */
 const MAGIC = Buffer.from([0x93, ...Buffer.from("NUMPY")]);
 
 function isNpy(head: Uint8Array): boolean {
   return MAGIC.equals(head.subarray(0, MAGIC.length));
 }
 
-/** The first bytes of a file; fewer where it is shorter. */
+/** The first bytes of a file; fewer if it is shorter. */
 async function readStart(name: string): Promise<Uint8Array> {
   const file = await open(name);
   try {
@@ -124,7 +126,7 @@ async function readStart(name: string): Promise<Uint8Array> {
   }
 }
 
-/** The first bytes of a stream, and all of it, which can be read once. */
+/** The first bytes of a stream, and the whole stream, which can be read once. */
 async function readHead(
   stream: AsyncIterable<Uint8Array>,
 ): Promise<{ readonly head: Uint8Array; readonly all: AsyncIterable<Uint8Array> }> {
@@ -144,7 +146,7 @@ async function readHead(
   return { head, all: all() };
 }
 
-/** Bytes in pieces of `length`, the last one shorter. */
+/** Cuts bytes into pieces of `length`; the last one may be shorter. */
 export async function* cutPieces(
   pieces: AsyncIterable<Uint8Array>,
   length: number,
@@ -159,20 +161,20 @@ export async function* cutPieces(
   if (rest.length > 0) yield rest;
 }
 
-/** Where rows go, for messages and progress. */
+/** The target of rows, for messages and progress. */
 export interface RowsTarget {
   readonly rowBytes: number;
-  /** What the bar says. */
+  /** Verb of the progress bar. */
   readonly verb: string;
   readonly name?: string;
-  /** What has become of it all where the rows are not whole: "nothing was appended". */
+  /** What happened if the rows are incomplete: "nothing was appended". */
   readonly outcome: string;
 }
 
 /**
- * The bytes of whole rows, with a progress bar where their number is known, until the command is interrupted.
+ * The bytes of whole rows, with a progress bar if their number is known, until the command is interrupted.
  *
- * @throws BAD_ARGUMENT if the bytes end inside a row: at once where their number is known
+ * @throws BAD_ARGUMENT if the bytes end inside a row: immediately if their number is known
  */
 export function drawnRows(input: Input, target: RowsTarget, context: Context): AsyncGenerator<Uint8Array> {
   checkWhole(input, input.size ?? 0, target);

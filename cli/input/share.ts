@@ -1,4 +1,4 @@
-/** Which share of a plan a process runs: typed, or said by a scheduler. */
+/** The share of a plan that a process runs: typed, or set by a scheduler. */
 import { InvalidArgumentError } from "commander";
 import { SuperchunkError } from "../../src/index.ts";
 
@@ -8,7 +8,7 @@ export interface Share {
   readonly n: number;
 }
 
-/** The share that is typed, or that a scheduler says; undefined for all. Throws `BAD_ARGUMENT` if it says only half of it. */
+/** The share that is typed or set by a scheduler; undefined for all tasks. Throws `BAD_ARGUMENT` if only half of it is set. */
 export function shareOf(
   { task, shares }: { readonly task?: Share | undefined; readonly shares?: number | undefined },
   env: Readonly<Record<string, string | undefined>>,
@@ -59,7 +59,6 @@ export function shareOf(
   );
 }
 
-/** A typed share. */
 export function parseShare(text: string): Share {
   const [, k, n] = /^(\d+)\/(\d+)$/.exec(text) ?? [];
   const share = { k: Number(k), n: Number(n) };

@@ -1,4 +1,4 @@
-/** numpy's slice syntax, as `--slice` takes it. Knows text only. */
+/** Parses numpy's slice syntax for `--slice`. Knows text only. */
 
 import { InvalidArgumentError } from "commander";
 import { type Selection, type Slice, SuperchunkError } from "../../src/index.ts";
@@ -7,8 +7,8 @@ import { formatPlural } from "./units.ts";
 const INTEGER = /^[+-]?\d+$/;
 
 /**
- * A selection from `3`, `-1`, `0:10`, `::2`, `0:10,3`, `:,1:`, `...,0`; brackets around it are allowed.
- * An ellipsis stands for as many whole dimensions as are missing to `ndim`. Throws commander's `InvalidArgumentError`.
+ * A selection from `3`, `-1`, `0:10`, `::2`, `0:10,3`, `:,1:`, `...,0`; brackets around it are allowed. An ellipsis stands
+ * for all dimensions that are missing to `ndim`. Throws commander's `InvalidArgumentError`.
  */
 export function parseSelection(text: string, ndim: number): Selection {
   const bare = text
@@ -31,7 +31,7 @@ export function parseSelection(text: string, ndim: number): Selection {
   return [...entries.slice(0, at), ...Array<null>(ndim - entries.length).fill(null), ...entries.slice(at)];
 }
 
-/** The same for the option of a command that has opened the archive at `path`. Throws `BAD_ARGUMENT`, naming it. */
+/** The same after the archive at `path` was opened. Throws `BAD_ARGUMENT`, naming the path. */
 export function parseSliceOption(text: string, ndim: number, path: string): Selection {
   try {
     return parseSelection(text, ndim);

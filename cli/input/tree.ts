@@ -1,4 +1,4 @@
-/** Which archives a path given on the command line stands for: itself, or all that lie under a folder. */
+/** The archives of a typed path: itself, or all under a folder. */
 
 import { realpathSync } from "node:fs";
 import { join } from "node:path";
@@ -16,22 +16,25 @@ import type { ZarrGroup } from "../../src/zarr.ts";
 import { type Found, findAt, isFolder, isReferences, openPath, type Subject } from "./opening.ts";
 import { isS3Address } from "./units.ts";
 
-/** What a path stands for: an archive, a Zarr array, or a Zarr group, which the nodes in it follow. */
+/** An archive, a Zarr array, or a Zarr group, which is followed by the nodes in it. */
 export interface NamedArchive {
-  /** How to name it: as typed, and below that. */
+  /** Name: the path as typed, and the path below that. */
   readonly path: string;
   /** Set for a group: it has no chunks of its own. */
   readonly group?: ZarrGroup;
-  /** Set where it is known already why it cannot be opened. */
+  /** Set if it is already known to be unreadable. */
   readonly error?: unknown;
-  /** How errors name it. */
+  /** Name in errors. */
   readonly where?: string;
-  /** The folder that it was found in, and its key there. */
+  /** The searched folder, and the key in it. */
   readonly inFolder?: { readonly root: string; readonly key: string };
   open(options: OpenOptions): Promise<Subject>;
 }
 
-/** The archives and Zarr nodes at or under `path`. A file is taken at its word. Throws `NOT_FOUND` if there is none. */
+/**
+ * Finds the archives and Zarr nodes at or under `path`. A path to a file is yielded without looking. Throws `NOT_FOUND` if
+ * there are none.
+ */
 export async function* archivesUnder(
   path: string,
   options: { readonly signal: AbortSignal; readonly allow?: readonly string[] | undefined },
@@ -54,7 +57,8 @@ export async function* archivesUnder(
       const named = nameFound(
         found.path === "" ? path : join(path, found.path),
         found,
-        // Where an archive closes the store, the others open their files again. Its root keeps links from leading out of the folder.
+        // Each archive may close its store, so it opens the files again. The store's root is kept, so that links cannot lead out of
+        // the folder.
         (options) => openIn(store, found.path, { openPlace, ...options }),
         store.describe(found.path),
       );
@@ -67,7 +71,7 @@ export async function* archivesUnder(
   }
 }
 
-/** A file, or an address that cannot be listed: an archive, or a Zarr node with what it tells of its members. */
+/** A file, or an address that cannot be listed: an archive, or a Zarr node and the members that it lists. */
 async function* archiveOrNodes(path: string, opening: OpenAnyOptions): AsyncIterable<NamedArchive> {
   let found: Found;
   try {
@@ -91,7 +95,7 @@ async function* archiveOrNodes(path: string, opening: OpenAnyOptions): AsyncIter
   }
 }
 
-/** The archives at or under an address of S3, which tells folders by what is listed there. */
+/** The archives at or under an S3 address. Folders are recognized by listing. */
 async function* archivesInBucket(address: string, opening: OpenAnyOptions): AsyncIterable<NamedArchive> {
   const { signal } = opening;
   const { store, path } = await locate(address);
@@ -111,7 +115,7 @@ async function* archivesInBucket(address: string, opening: OpenAnyOptions): Asyn
   }
 }
 
-/** What is not a folder of its own: a node of a hierarchy of the older transformer. Throws `NOT_FOUND` if there is none. */
+/** A node of an older transformer's hierarchy, which is not a folder. Throws `NOT_FOUND` if there is none. */
 async function* nodesInside(address: string, opening: OpenAnyOptions): AsyncIterable<NamedArchive> {
   for await (const named of archiveOrNodes(address, opening)) {
     if (named.error !== undefined) throw noArchive(address);
@@ -119,7 +123,7 @@ async function* nodesInside(address: string, opening: OpenAnyOptions): AsyncIter
   }
 }
 
-/** A Zarr node is open already, in a store that outlives it; an archive is opened when it is asked for. */
+/** A Zarr node is already open, in a store that outlives it; an archive is opened on request. */
 function nameFound(
   path: string,
   { group, array, error }: FoundReadable,
@@ -142,21 +146,21 @@ function noArchive(path: string): SuperchunkError {
 }
 
 /**
- * True if what was found at `where` (as messages name it) is a link out of the searched folder, or in a circle, which is not
- * followed: then nothing is known to be wrong with any archive.
+ * True if the object at `where` (its name in messages) is a link out of the searched folder or a loop, which is not followed.
+ * This is not an error of an archive.
  */
 export function isUnfollowed(error: unknown, where: string): error is SuperchunkError {
   return isSuperchunkError(error, "UNSAFE_PATH") && error.details.path === where;
 }
 
-/** Says in a few words of a link that it is not followed, and why. */
+/** Says briefly why a link is not followed. */
 export function unfollowedText({ details: { found } }: SuperchunkError): string {
   return typeof found === "string"
     ? `a link out of the folder, to ${found}: not followed`
     : "a link that forms a loop: not followed";
 }
 
-/** The path without links; as it is for an address, and for a node in a file. */
+/** The path with links resolved; unchanged for an address, and for a node in a file. */
 export function realPathOf(path: string): string {
   try {
     return realpathSync.native(path);

@@ -1,5 +1,5 @@
 /**
- * Numbers as people read and write them: sizes, shapes, ratios, durations, counts.
+ * Numbers for people: sizes, shapes, ratios, durations, counts.
  *
  * Knows text only; must not know archives.
  */
@@ -20,7 +20,7 @@ export function formatSize(bytes: number): string {
   return `${value.toFixed(digits)} ${UNITS[unit] ?? ""}`;
 }
 
-/** A size as the exact number with a human unit behind it: `1,268,776 bytes (1.21 MiB)`. */
+/** The exact size, followed by a rounded one: `1,268,776 bytes (1.21 MiB)`. */
 export function formatExactSize(bytes: number): string {
   const exact = `${formatCount(bytes)} ${bytes === 1 ? "byte" : "bytes"}`;
   return bytes < 1024 ? exact : `${exact} (${formatSize(bytes)})`;
@@ -37,8 +37,8 @@ export function formatPlural(count: number, noun: string): string {
 }
 
 /**
- * Uncompressed bytes by stored bytes with two digits, in six characters at most: large ones with fewer digits, and from a
- * hundred thousand on as powers of ten, `1.4e12`. `-` where nothing is stored.
+ * Uncompressed bytes divided by stored bytes, with two decimals and at most six characters: large ratios have fewer decimals,
+ * and from a hundred thousand on they are powers of ten, `1.4e12`. `-` if nothing is stored.
  */
 export function formatRatio(nbytes: number, cbytes: number): string {
   if (nbytes === 0 || cbytes <= 0) return "-";
@@ -47,12 +47,12 @@ export function formatRatio(nbytes: number, cbytes: number): string {
   return ratio < 99999.5 ? ratio.toFixed(0) : ratio.toExponential(1).replace("+", "");
 }
 
-/** Uncompressed by stored bytes for JSON; null if nothing is stored. */
+/** Uncompressed divided by stored bytes, for JSON; null if nothing is stored. */
 export function ratioOf(nbytes: number, cbytes: number): number | null {
   return cbytes > 0 ? Number((nbytes / cbytes).toFixed(4)) : null;
 }
 
-/** How long something took: `48 ms`, `1.73 seconds`. */
+/** A duration: `48 ms`, `1.73 seconds`. */
 export function formatDuration(seconds: number): string {
   return seconds < 0.0995 ? `${(seconds * 1000).toFixed(0)} ms` : `${seconds.toFixed(2)} seconds`;
 }
@@ -83,7 +83,7 @@ const SIZE_UNITS: Readonly<Record<string, number>> = {
   tb: 1000 ** 4,
 };
 
-/** Bytes of `128MiB`, `1.5G`, `4096`, `100MB` (1000s). Throws commander's `InvalidArgumentError`. */
+/** Bytes of `128MiB`, `1.5G`, `4096`, `100MB` (units of 1000). Throws commander's `InvalidArgumentError`. */
 export function parseSize(text: string): number {
   const match = /^(\d+(?:\.\d+)?)\s*([a-z]*)$/i.exec(text.trim());
   const unit = SIZE_UNITS[(match?.[2] ?? "?").toLowerCase()];
@@ -103,7 +103,6 @@ export function parseCount(text: string): number {
   return count;
 }
 
-/** Values of a shape. */
 export function countItems(shape: readonly number[]): number {
   return shape.reduce((product, length) => product * length, 1);
 }
@@ -113,7 +112,6 @@ export function isAddress(path: string): boolean {
   return /^[a-z][a-z0-9+.-]+:\/\//i.test(path);
 }
 
-/** True for an address in S3. */
 export function isS3Address(path: string): boolean {
   return /^s3:\/\//i.test(path);
 }
@@ -127,7 +125,7 @@ export function parseShape(text: string): readonly number[] {
   return shape.map(Number);
 }
 
-/** Typed names with commas between. */
+/** Typed names, separated by commas. */
 export function parseNames(text: string): readonly string[] {
   const names = text.split(",").map((name) => name.trim());
   if (names.includes("")) throw new InvalidArgumentError("Expected names with commas between.");

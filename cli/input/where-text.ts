@@ -1,4 +1,4 @@
-/** Conditions as `--where` takes them: `close > 100`, `day between 2015-01-01 and 2015-12-31`, `name in ('a', b)`, `time is null`. */
+/** Parses conditions of `--where`: `close > 100`, `day between 2015-01-01 and 2015-12-31`, `name in ('a', b)`, `time is null`. */
 import { InvalidArgumentError } from "commander";
 import { type DType, type FilterCondition, type FilterValue, SuperchunkError } from "../../src/index.ts";
 
@@ -8,13 +8,13 @@ interface Literal {
   readonly isQuoted: boolean;
 }
 
-/** A condition that was parsed; which type its values have, the column says. */
+/** A parsed condition. The column decides the type of its values. */
 export interface Where {
   readonly column: string;
   readonly operator: keyof FilterCondition;
-  /** Of `null` none. */
+  /** Empty for `null`. */
   readonly values: readonly Literal[];
-  /** Of `null`. */
+  /** For `null`: whether it asks for null or for all else. */
   readonly isNull: boolean;
   /** As it was typed. */
   readonly text: string;
@@ -111,7 +111,7 @@ export function parseWhere(text: string): Where {
   throw new InvalidArgumentError(`a comparison is missing after the column "${name.text}"; ${EXPECTED}`);
 }
 
-/** The values of `(a, b)`, with which the condition ends. */
+/** The values of `(a, b)`, which ends the condition. */
 function listAt(tokens: readonly Token[], first: number, valueAt: (i: number) => Literal): Literal[] {
   const isSign = (i: number, sign: string): boolean => tokens[i]?.isSign === true && tokens[i].text === sign;
   const last = tokens.length - 1;
@@ -128,7 +128,7 @@ function listAt(tokens: readonly Token[], first: number, valueAt: (i: number) =>
   return values;
 }
 
-/** The condition for a column of a dtype. Throws `BAD_ARGUMENT` for values that are not of its kind. */
+/** The condition for a column of a dtype. Throws `BAD_ARGUMENT` for values of another kind. */
 export function conditionOf({ operator, values, isNull, text }: Where, dtype: DType): FilterCondition {
   const [first, last] = values.map((literal) => typedValue(literal, dtype, text));
   if (operator === "null") return { null: isNull };
@@ -152,7 +152,7 @@ function typedValue({ text, isQuoted }: Literal, dtype: DType, condition: string
       return !isQuoted && /^[+-]?\d{7,}$/.test(text) ? BigInt(text) : text;
     default:
   }
-  // The days of zipline are numbers that can be given as dates.
+  // zipline's days are numbers that can be given as dates.
   if (/^\d{4}-\d\d/.test(text)) return text;
   if (isQuoted || !NUMBER.test(text)) throw badValue(condition, text, "a number", "numbers");
   if (/inf/i.test(text)) return text.startsWith("-") ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;

@@ -1,10 +1,10 @@
-/** What `info` and `ls` tell of an archive, as the JSON that they print. Field names are API. */
+/** The facts of an archive that `info` and `ls` print, as JSON. Field names are API. */
 import type { JsonObject, JsonValue, OpenOptions, ReadableArray, ReadableSummary } from "../../src/index.ts";
 import type { Subject } from "../input/opening.ts";
 import { ratioOf } from "../input/units.ts";
 import { jsonDType } from "./layout.ts";
 
-/** How chunks are cut and compressed: `nchunks`, `chunkLength` or `chunkBytes`, `cname`, `clevel`, `shuffle`, `typesize`. */
+/** Size and compression of chunks: `nchunks`, `chunkLength` or `chunkBytes`, `cname`, `clevel`, `shuffle`, `typesize`. */
 export type ChunkFacts = Omit<ReadableSummary, "checksum">;
 
 /** One column of a table, or of an array with column folders; one array of a group. */
@@ -22,8 +22,8 @@ export interface ColumnFacts {
 }
 
 /**
- * An archive as `info --json` prints it. `shape` is the length for bytes and the number of rows for tables, and for groups
- * that are like tables; empty for others.
+ * An archive as `info --json` prints it. `shape` is the length for bytes, and the number of rows for tables and for groups
+ * that are like tables; empty for other groups.
  */
 export interface ArchiveFacts {
   readonly path: string;
@@ -35,22 +35,22 @@ export interface ArchiveFacts {
   readonly chunks: ChunkFacts | null;
   /** Uncompressed bytes. */
   readonly nbytes: number;
-  /** Bytes that the archive takes, headers and metadata included. */
+  /** Stored bytes of the archive, including headers and metadata. */
   readonly cbytes: number;
   /** `nbytes / cbytes`; null if nothing is stored. */
   readonly ratio: number | null;
   readonly checksum: string | null;
   readonly fillValue: JsonValue;
-  /** Of Zarr arrays that have names. */
+  /** For Zarr arrays with dimension names. */
   readonly dimensionNames?: readonly (string | null)[];
   readonly attrs: JsonObject;
   readonly columns: readonly ColumnFacts[] | null;
   readonly warnings: readonly string[];
-  /** What else the archive is, where it lies: `zarr3` where it is linked. */
+  /** What else the archive is in place: `zarr3` if it is linked. */
   readonly views?: readonly string[];
 }
 
-/** Everything that `info` tells; reads metadata, and one chunk header of each array. */
+/** Collects all facts for `info`. Reads metadata, and one chunk header of each array. */
 export async function describeArchive(
   path: string,
   archive: Subject,
@@ -154,7 +154,7 @@ async function describeColumn(
   };
 }
 
-/** The summary without the checksum, which has a field of its own. */
+/** The summary without the checksum, which has a separate field. */
 function chunksOf({ checksum: _, ...chunks }: ReadableSummary): ChunkFacts {
   return chunks;
 }

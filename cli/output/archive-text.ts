@@ -1,4 +1,4 @@
-/** What `info` prints for people: an aligned block of facts, exact numbers beside human units. */
+/** The text of `info`: an aligned block of facts, with exact numbers and rounded ones. */
 
 import { type DType, JsonFloat, type JsonInput, stringifyJson } from "../../src/index.ts";
 import { formatCount, formatExactSize, formatPlural, formatSize } from "../input/units.ts";
@@ -8,7 +8,7 @@ import type { Sample } from "../values/sample.ts";
 import type { ArchiveFacts, ChunkFacts, ColumnFacts } from "./archive-facts.ts";
 import { alignRows, shapeText } from "./layout.ts";
 
-/** The lines of `info PATH`, for a terminal of so many columns. */
+/** The lines of `info PATH`, for a terminal of the given width. */
 export function infoLines(facts: ArchiveFacts, terminal?: number): string[] {
   const rows: string[][] = [
     ["path", printable(facts.path)],
@@ -34,11 +34,11 @@ export function infoLines(facts: ArchiveFacts, terminal?: number): string[] {
   return lines;
 }
 
-/** Characters that an attribute gets, and attributes that are shown. */
+/** Most characters of an attribute, and most attributes, to show. */
 const ATTRIBUTE = 160;
 const ATTRIBUTES = 40;
 
-/** The attributes, the long ones cut; `--json` and `attrs` have all of them. */
+/** The attributes; long ones are cut. `--json` and `attrs` show them completely. */
 function attributeRows({ attrs }: ArchiveFacts): string[][] {
   const names = Object.keys(attrs);
   let isCut = names.length > ATTRIBUTES;
@@ -59,7 +59,7 @@ function storedText({ cbytes, ratio }: ArchiveFacts): string {
   return `${formatExactSize(cbytes)}${ratio === null || ratio === 0 ? "" : `, ratio ${ratio.toFixed(2)}`}`;
 }
 
-/** What only Zarr has: shards, unequal chunks, codecs. */
+/** Facts that only Zarr has: shards, unequal chunks, codecs. */
 function zarrRows({ shardShape, nshards, chunkShapes, codecs }: ChunkFacts): string[][] {
   return [
     ...(shardShape === undefined
@@ -70,7 +70,7 @@ function zarrRows({ shardShape, nshards, chunkShapes, codecs }: ChunkFacts): str
   ];
 }
 
-/** A shape of chunks: rows where there is nothing else. */
+/** A shape of chunks; as rows if it has one dimension. */
 function rowsText(shape: readonly number[]): string {
   const [rows] = shape;
   return rows !== undefined && shape.length === 1 ? formatPlural(rows, "row") : shapeText(shape);
@@ -109,9 +109,9 @@ function compact(value: JsonInput): string {
   return typeof value === "string" ? printable(value) : printable(stringifyJson(value));
 }
 
-// A line of bars for each column of numbers.
+// A line of bars for each numeric column.
 
-/** A column with what was read of it, or why nothing could be. */
+/** A column with its sample, or the reason why there is none. */
 export interface ColumnSample {
   readonly name: string;
   readonly dtype: DType;
@@ -120,7 +120,7 @@ export interface ColumnSample {
   readonly failure?: string;
 }
 
-/** The lines, with what was read for them; none where there is nothing to draw. */
+/** One line for each sample; none if there is nothing to draw. */
 export function sampleLines(samples: readonly ColumnSample[]): string[] {
   if (samples.length === 0) return [];
   const rows = samples.map(({ name, dtype, nchunks, sample, failure }) => {

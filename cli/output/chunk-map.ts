@@ -1,12 +1,12 @@
 /**
- * The chunks of an archive as a block of shades: how much of the bytes is left of each, and what is missing or damaged.
+ * The chunks of an archive as a block of shades: the compressed share of each, and which are missing or damaged.
  *
  * Knows characters; must not know archives.
  */
 
-/** Characters of a map, at most: of more chunks, several share one. */
+/** Most characters of a map; with more chunks, several share one. */
 const MOST_CELLS = 2400;
-/** The shade of a chunk of whose bytes at least this share is left. */
+/** The shade of a chunk whose compressed share is at least this. */
 const SHADES: readonly (readonly [share: number, shade: string])[] = [
   [0.75, "█"],
   [0.5, "▓"],
@@ -16,7 +16,6 @@ const SHADES: readonly (readonly [share: number, shade: string])[] = [
 const MISSING = "·";
 const DAMAGED = "×";
 
-/** What is known of a chunk. */
 export interface MapCell {
   readonly index: number;
   /** Uncompressed and stored bytes; absent for a chunk that cannot be read. */
@@ -53,7 +52,7 @@ export class ShadeMap {
     }
   }
 
-  /** The map, and what its characters mean: of those that it has. */
+  /** The map, and a legend of the characters in it. */
   lines(): string[] {
     const shades = Array.from({ length: this.#cells }, (_, cell) => this.#shadeOf(cell));
     const rows: string[] = [];

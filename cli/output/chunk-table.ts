@@ -1,18 +1,18 @@
 /**
- * The table of an archive's chunks: lines of widths that are known before the second chunk is, so that a million of them can be
- * printed as they come. Knows terminals; must not know archives.
+ * The table of an archive's chunks. Column widths are known before the second chunk, so a million chunks can be printed one by
+ * one. Knows terminals; must not know archives.
  */
 import type { ReadableChunk } from "../../src/index.ts";
 import { formatRatio } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
 import { fitEnd, padEnd, padStart, textWidth } from "./text-width.ts";
 
-/** What is known of all chunks. */
+/** The facts of all chunks. */
 export interface ChunkTableFacts {
   readonly nchunks: number;
-  /** Decoded bytes of all; no offset is expected to have more digits. */
+  /** Decoded bytes of all chunks; offsets are assumed to have no more digits. */
   readonly nbytes: number;
-  /** Columns of the terminal; without one nothing is narrowed. */
+  /** Columns of the terminal; undefined: no limit. */
   readonly columns?: number | undefined;
 }
 
@@ -23,12 +23,12 @@ interface Column {
   readonly cell: (chunk: ReadableChunk) => string;
 }
 
-/** Columns below which the end of a file's name says too little. */
+/** Columns below which the end of a file name says too little. */
 const CUT_FILE = 12;
-/** Digits of a digest in a line of its own. */
+/** Digits of a digest on a separate line. */
 const DIGEST_LINE = 64;
 
-/** Where the file and the digest of a chunk are told: in its line (the file's name up to a width), or in lines of their own. */
+/** Where the file (its name up to a width) and the digest of a chunk are printed: on the chunk's line, or on separate ones. */
 interface Layout {
   readonly isTight: boolean;
   readonly file: number | undefined;
@@ -40,7 +40,7 @@ export class ChunkTable {
   readonly #layout: Layout;
   #file: string | undefined;
 
-  /** `first` is the first chunk that is listed. */
+  /** `first`: the first chunk of the list. */
   constructor(first: ReadableChunk, facts: ChunkTableFacts) {
     this.#layout = chooseLayout(first, facts);
     this.#columns = columnsOf(first, facts, this.#layout);
@@ -50,7 +50,7 @@ export class ChunkTable {
     return joinCells(this.#columns, ({ name }) => name);
   }
 
-  /** The lines of a chunk: one, where all fits in it. */
+  /** The lines of a chunk: one, if everything fits. */
   lines(chunk: ReadableChunk): readonly string[] {
     const { file, hasDigest } = this.#layout;
     const lines = [joinCells(this.#columns, ({ cell }) => cell(chunk))];
@@ -79,7 +79,7 @@ function chooseLayout(first: ReadableChunk, facts: ChunkTableFacts): Layout {
   return { isTight: true, file: undefined, hasDigest: false };
 }
 
-/** Columns that the header and the first chunk take. */
+/** Width of the header and of the first chunk's line. */
 function widthOf(first: ReadableChunk, facts: ChunkTableFacts, layout: Layout): number {
   const columns = columnsOf(first, facts, layout);
   return columns.reduce((total, { width, cell }) => total + 2 + Math.max(width, textWidth(cell(first))), -2);
@@ -92,9 +92,9 @@ function columnsOf(first: ReadableChunk, facts: ChunkTableFacts, layout: Layout)
     isTight ? Math.max(...needed) : wide;
   const start = Math.max(5, (digits + 1) * (first.start?.length ?? 0));
   const offset = Math.max(lengthOf(first.offset), lengthOf(facts.nbytes));
-  // A chunk that does not compress is stored with its header.
+  // An incompressible chunk is stored with its header.
   const stored = lengthOf(first.nbytes + 16);
-  // Behind a first chunk that did not compress others come that did, in a way that it does not tell.
+  // If the first chunk is stored, later ones may have a filter that it does not show.
   const filter = first.memcpyed === true ? 9 : textWidth(first.shuffle ?? "");
   return [
     { name: "chunk", width: Math.max(5, digits), isRight: true, cell: ({ index }) => String(index) },

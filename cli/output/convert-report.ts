@@ -1,4 +1,4 @@
-/** What `convert` prints and writes: plans, results, the report. */
+/** Prints and writes the plans, results and reports of `convert`. */
 
 import { writeFile } from "node:fs/promises";
 import {
@@ -29,7 +29,7 @@ import { JsonArray } from "./json-array.ts";
 import { alignRows, shapeText } from "./layout.ts";
 import { openingZarr } from "./opening-lines.ts";
 
-/** The options of `convert` as they are typed. */
+/** The options of `convert`. */
 export interface ConvertFlags {
   readonly to: ConvertFormat;
   readonly shardSize?: number;
@@ -40,17 +40,17 @@ export interface ConvertFlags {
   readonly shape?: readonly number[];
   readonly dimensionNames?: readonly string[];
   readonly column?: readonly string[];
-  /** `--no-recode` makes it false. */
+  /** False for `--no-recode`. */
   readonly recode: boolean;
   readonly statistics?: "pages" | "none";
   readonly compatible?: boolean;
   readonly strings?: "utf8" | "fixed";
-  /** `--no-zipline` makes it false. */
+  /** False for `--no-zipline`. */
   readonly zipline?: boolean;
   readonly prices?: "raw" | "decimal" | "double";
   readonly partition?: "symbol" | "year";
   readonly damaged?: Damaged;
-  /** What `--damaged` means for opening, and what was found gone. */
+  /** Opening options for `--damaged`, and the lost data found. */
   readonly reading: Pick<OpenAnyOptions, "damaged" | "onDamage" | "allow">;
   readonly allow?: readonly string[];
   readonly gone: readonly DamageReport[];
@@ -64,7 +64,7 @@ export interface ConvertFlags {
   readonly json?: boolean;
 }
 
-/** The library's options. Throws `BAD_ARGUMENT` for a dtype that cannot be read. */
+/** The library's options. Throws `BAD_ARGUMENT` for an invalid dtype. */
 export function toOptions(flags: ConvertFlags, context: Context): ConvertPathOptions {
   const { to, shardSize, chunksPerShard, grid, portable, shape, dimensionNames, column } = flags;
   const { recode, verify, resume, overwrite, jobs } = flags;
@@ -89,7 +89,7 @@ export function toOptions(flags: ConvertFlags, context: Context): ConvertPathOpt
   };
 }
 
-/** What is gone of the sources, as a member of what `--json` prints; nothing where nothing is. */
+/** The lost data of the sources as a member for `--json`; absent if there are none. */
 export function damageOf({ gone }: ConvertFlags): { readonly damage?: readonly DamageReport[] } {
   return gone.length === 0 ? {} : { damage: gone };
 }
@@ -107,14 +107,14 @@ function readDType(text: string): DType {
   }
 }
 
-/** The one line that a conversion ends with, and above it what is worth knowing. */
+/** Prints the final line of a conversion, after its notes. */
 export async function printResult(
   result: ConvertResult,
   { destination, flags: { to } }: { readonly destination: string; readonly flags: Pick<ConvertFlags, "to"> },
   context: Context,
 ): Promise<void> {
   const { notes, renamed, failures, converted, failed } = result;
-  // What was found in a folder has a path there.
+  // Archives found in a folder have a path below the destination.
   const isMany = to === "zarr" && result.entries[0]?.node !== "";
   if (isMany) {
     if (notes.length > 0) context.message(`${formatPlural(notes.length, "note")}: --json lists them`);
@@ -136,7 +136,7 @@ export async function printResult(
     const left = failures.length > 0 ? `, ${formatPlural(failures.length, "array")} not converted` : "";
     await context.out.line(`${zarrLine(result)}${left}`);
   } else await context.out.line(`converted ${otherWords(result, to).join(", ")}`);
-  // Settings behind an address are not zarr-python's.
+  // zarr-python does not understand the settings of an S3 address.
   if (to !== "zarr" || result.arrays === 0 || destination.includes("?")) return;
   const { groups } = result;
   const shape = isMany || groups > 1 ? "tree" : groups === 1 ? "dataset" : "array";
@@ -144,7 +144,7 @@ export async function printResult(
   context.message(`in Python: ${openingZarr(destination, shape, isRectilinear)}`);
 }
 
-/** The notes, those that say the same of many columns in one line. */
+/** The notes; those that say the same of many columns are joined. */
 function joinNotes(notes: readonly string[]): readonly string[] {
   const reasonOf = (note: string): string => note.replace(/^.*?: /, "");
   const alike = new Map(notes.map((note) => [reasonOf(note), note]));
@@ -193,12 +193,12 @@ function otherWords(result: ConvertResult, to: ConvertFlags["to"]): readonly str
   ];
 }
 
-/** Writes what became of each archive. */
+/** Writes the result for each archive. */
 export async function writeReport(path: string, archives: readonly unknown[]): Promise<void> {
   await writeFile(path, `${stringifyJson({ archives } as unknown as JsonValue, { indent: 2 })}\n`);
 }
 
-/** What `--dry-run` prints. Refusals are noted as failures: the conversion would end with one. */
+/** Prints the plans of `--dry-run`. A refused archive counts as a failure, because the conversion would fail. */
 export async function printPlans(
   entries: AsyncIterable<PlanEntry>,
   destination: string,
@@ -253,7 +253,7 @@ function dataTypeText({ dataType }: PlannedArray): string {
   return printable(typeof name === "string" ? name : stringifyJson(dataType));
 }
 
-/** `copy    22.1 MiB  prices.blp -> /prices.blp`, with the reason for all that is not copied. */
+/** `copy    22.1 MiB  prices.blp -> /prices.blp`, with the reason for everything that is not copied. */
 function planLine({ path, node, plan, code, message }: PlanEntry): string {
   const names = `${printable(path)} -> /${printable(node)}`;
   if (plan === undefined)
@@ -266,7 +266,7 @@ function planLine({ path, node, plan, code, message }: PlanEntry): string {
   return `${action.padEnd(7)} ${formatSize(plan.nbytes).padStart(10)}  ${names}${why}`;
 }
 
-/** Plans of files and folders, one after the other, in a table. */
+/** Prints the plans of files and folders in a table. */
 async function printColumnPlans(
   entries: AsyncIterable<PlanEntry>,
   destination: string,

@@ -1,13 +1,13 @@
-/** What is told of archives that failed where others did not: lines on stderr, and the exit code. */
+/** Reports archives that failed while others did not: lines on stderr, and the exit code. */
 import { type ErrorCode, SuperchunkError } from "../../src/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../failure.ts";
 import { formatCount } from "../input/units.ts";
 
-/** Failures that are told on stderr; the others are in the report only. */
+/** Most failures to print on stderr; the report has all of them. */
 const FAILURES_TOLD = 20;
 
-/** Tells failures a line each; `what` says what did not happen, for example `not converted`. */
+/** Prints one line per failure; `what` says what did not happen, for example `not converted`. */
 export function tellFailures(
   failures: readonly { readonly path: string; readonly code?: ErrorCode; readonly message?: string }[],
   what: string,
@@ -19,12 +19,12 @@ export function tellFailures(
   if (untold > 0) context.message(`and ${formatCount(untold)} more ${what}: --report or --json lists them`);
 }
 
-/** A message with its place before it, where it does not begin with that. */
+/** A message, preceded by its path unless it begins with that. */
 export function withPlace(path: string, message: string): string {
   return message.startsWith(path) ? message : `${path}: ${message}`;
 }
 
-/** Ends the command with the code of the failures. */
+/** Sets the exit code for the failures. */
 export function noteFailures(entries: readonly { readonly code?: ErrorCode }[], context: Context): void {
   for (const { code } of entries) {
     if (code !== undefined) context.note(new SuperchunkError(code, "").isDamage ? EXIT.damaged : EXIT.failed);

@@ -1,8 +1,8 @@
-/** A JSON array printed while its members come. */
+/** Prints a JSON array member by member. */
 import { type JsonValue, stringifyJson } from "../../src/index.ts";
 import type { Output } from "./output.ts";
 
-/** Prints `[`, a member to a line, `]`. */
+/** Prints `[`, one member per line, `]`. */
 export class JsonArray {
   readonly #out: Output;
   #count = 0;
@@ -11,13 +11,13 @@ export class JsonArray {
     this.#out = out;
   }
 
-  /** Prints one member; returns a promise only where it has to be waited for. */
+  /** Prints one member. Returns a promise only if the caller must wait. */
   add(member: unknown): Promise<void> | undefined {
     const separator = this.#count++ === 0 ? "[\n" : ",\n";
     return this.#out.text(separator + stringifyJson(member as JsonValue));
   }
 
-  /** Prints the end of the array; `[]` where there was no member. */
+  /** Prints the end of the array; `[]` if it has no members. */
   async end(): Promise<void> {
     await this.#out.line(this.#count === 0 ? "[]" : "\n]");
   }

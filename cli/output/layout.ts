@@ -1,15 +1,15 @@
-/** Lines for people: aligned blocks, dtypes, shapes. Knows text; must not know where it comes from. */
+/** Lines for people: aligned blocks, dtypes, shapes. Knows text; must not know its source. */
 
 import { type DType, formatDType, type JsonValue } from "../../src/index.ts";
 import { printable } from "../values/cell-text.ts";
 import { padEnd, padStart, textWidth } from "./text-width.ts";
 
-/** Columns for names in a table that is too wide for its terminal; longer ones get a line of their own. */
+/** Columns for names in a table that is too wide for its terminal; longer names go on a separate line. */
 const SHORT_NAME = 12;
 
 /**
- * Rows of cells as lines, every column as wide as its widest cell; columns in `right` are flush right. Where the lines would be
- * wider than `columns`, a long first cell stands on a line of its own, and the others below it in their places.
+ * Aligns rows of cells; every column is as wide as its widest cell, and those in `right` are flush right. If the lines would be
+ * wider than `columns`, a long first cell goes on a separate line above the others.
  */
 export function alignRows(
   rows: readonly (readonly string[])[],
@@ -36,10 +36,7 @@ export function alignRows(
   });
 }
 
-/**
- * Two parts of a line; where they are wider than the `columns` of a terminal together, the second one stands on a line of its own,
- * `indent` columns in.
- */
+/** Joins two parts of a line. If they are wider than `columns`, the second goes on the next line, indented by `indent`. */
 export function foldLine(
   first: string,
   second: string,
@@ -50,7 +47,7 @@ export function foldLine(
   return textWidth(whole) > columns ? [first, `${" ".repeat(indent)}${second}`] : [whole];
 }
 
-/** A dtype in numpy's spelling; a structured one as its fields, `{id: <u4, v: <f4 x 3}`. */
+/** A dtype in numpy's notation; a struct as its fields, `{id: <u4, v: <f4 x 3}`. */
 function dtypeText(dtype: DType): string {
   if (dtype.kind !== "struct") return String(formatDType(dtype));
   const fields = dtype.fields.map(({ name, dtype: inner, shape }) => {
@@ -60,7 +57,7 @@ function dtypeText(dtype: DType): string {
   return `{${fields.join(", ")}}`;
 }
 
-/** A dtype for a narrow column: a structured one as the number of its fields. */
+/** A dtype for a narrow column: a struct as its number of fields. */
 export function shortDType(dtype: DType): string {
   return dtype.kind === "struct" ? `struct(${dtype.fields.length})` : dtypeText(dtype);
 }

@@ -1,15 +1,15 @@
-/** The line that opens the Zarr that a command made, in Python. */
+/** The line of Python that opens the Zarr that a command made. */
 
-/** What lies at a place, for xarray: a single array, a group of arrays, or a hierarchy with groups in it. */
+/** What xarray finds at a place: a single array, a group of arrays, or a hierarchy of groups. */
 export type ZarrShape = "array" | "dataset" | "tree";
 
-/** What a hierarchy with these nodes is, by their paths below its root. */
+/** The shape of a hierarchy, from the paths of its nodes. */
 export function zarrShapeOf(nodes: readonly string[]): ZarrShape {
   if (nodes.every((node) => node === "")) return "array";
   return nodes.some((node) => node.includes("/")) ? "tree" : "dataset";
 }
 
-/** The line of Python that opens Zarr: a table is a dataset, a folder a tree; xarray opens no array without a group. */
+/** The line of Python that opens Zarr: a table as a dataset, a folder as a tree. xarray cannot open an array without a group. */
 export function openingZarr(place: string, shape: ZarrShape, isRectilinear = false): string {
   const first = isRectilinear ? 'import zarr; zarr.config.set({"array.rectilinear_chunks": True}); ' : "";
   const at = JSON.stringify(place);

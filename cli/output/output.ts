@@ -1,5 +1,5 @@
 /**
- * Where the command writes, and how: with backpressure, and quietly when the other end of a pipe goes away.
+ * Output of the command: with backpressure, and a quiet end when the reader of a pipe goes away.
  *
  * Knows streams; must not know archives.
  */
@@ -11,13 +11,13 @@ import { SuperchunkError } from "../../src/index.ts";
 /** A stream that may be a terminal. */
 export type TerminalStream = Writable & { readonly isTTY?: boolean; readonly columns?: number };
 
-/** What a run of the command reads from, writes to, and is stopped by. */
+/** Input, output and abort signal of a run. */
 export interface Io {
   readonly stdin: Readable;
   readonly stdout: TerminalStream;
   readonly stderr: TerminalStream;
   readonly signal: AbortSignal;
-  /** Takes secrets out of a text for people. */
+  /** Removes secrets from text for people. */
   readonly hide?: (text: string) => string;
   /** Verdicts are coloured on stdout (default false). */
   readonly hasColour?: boolean;
@@ -31,18 +31,18 @@ export class ClosedPipe extends Error {
 const BUFFERED = 1 << 16;
 
 /**
- * What `printable` escapes too, but for line ends and tabs: text for people has none of it. JSON may have the later ones as they are,
- * and CSV all: data that is to come out as it is, but not on a terminal.
+ * Characters that `printable` escapes, except for line ends and tabs. Text for people contains none of them. JSON may contain the
+ * later ones, and CSV any: such data is printed unchanged, but not on a terminal.
  */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
 const STEERING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;
 
-/** As JSON has it in strings. */
+/** Escapes a character as in JSON strings. */
 function escapeJson(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
-/** True if verdicts are coloured: NO_COLOR and FORCE_COLOR decide, else whether it is a terminal that shows colour. */
+/** True if verdicts are coloured: decided by NO_COLOR and FORCE_COLOR, else by whether the terminal shows colour. */
 export function showsColour(
   isTerminal: boolean,
   environment: Readonly<Record<string, string | undefined>>,
@@ -52,7 +52,7 @@ export function showsColour(
   return isTerminal && NO_COLOR === "" && TERM !== "dumb";
 }
 
-/** Colours of verdicts: what is damaged stands out. */
+/** Colours of verdicts. */
 const COLOURS: ReadonlyMap<string, string> = new Map([
   ["DAMAGED", "1;31"],
   ["FAILED", "1;31"],
@@ -63,7 +63,7 @@ const COLOURS: ReadonlyMap<string, string> = new Map([
   ["LINK", "2"],
 ]);
 
-/** Writes text in pieces of about 64 kB and bytes at once, and waits where the stream asks for it. */
+/** Writes text in pieces of about 64 kB, and bytes immediately. Waits when the stream asks for it. */
 export class Output {
   readonly #stream: TerminalStream;
   readonly #signal: AbortSignal;
@@ -75,7 +75,7 @@ export class Output {
   #pending = "";
   #failure: Error | undefined;
 
-  /** Printing ends with the reason of `signal` once that is aborted. `hide` takes secrets out of text. */
+  /** Printing throws the reason of `signal` after an abort. `hide` removes secrets from text. */
   constructor({
     stdout: stream,
     signal,
@@ -92,12 +92,12 @@ export class Output {
     });
   }
 
-  /** Columns of the terminal; undefined if there is none, or where it does not tell. */
+  /** Columns of the terminal; undefined if there is none, or its width is unknown. */
   get columns(): number | undefined {
     return (this.isTerminal && this.#stream.columns) || undefined;
   }
 
-  /** Prints text; returns a promise only where it has to be waited for. What would steer a terminal is escaped on one. */
+  /** Prints text. Returns a promise only if the caller must wait. On a terminal, control characters are escaped. */
   text(text: string): Promise<void> | undefined {
     this.started = true;
     const open = this.#hide(text);
@@ -105,12 +105,11 @@ export class Output {
     return this.#pending.length >= BUFFERED ? this.flush() : undefined;
   }
 
-  /** Prints a line. */
   line(text: string): Promise<void> | undefined {
     return this.text(`${text}\n`);
   }
 
-  /** Prints a line whose first word stands out where colour is shown. */
+  /** Prints a line, with its first word coloured if colour is shown. */
   verdict(text: string): Promise<void> | undefined {
     const [word = ""] = /^\S+/.exec(text) ?? [];
     const colour = this.#hasColour ? (COLOURS.get(word) ?? "") : "";
@@ -121,14 +120,14 @@ export class Output {
     return this.line(text.slice(word.length));
   }
 
-  /** Prints bytes. They are not needed any more once the promise resolves. */
+  /** Prints bytes. The caller may reuse them once the promise resolves. */
   async bytes(bytes: Uint8Array): Promise<void> {
     this.started = true;
     await this.flush();
     if (bytes.length > 0) await this.#write(bytes);
   }
 
-  /** Resolves when all that was printed has been handed to the system. */
+  /** Resolves when everything printed has been passed to the system. */
   async flush(): Promise<void> {
     const text = this.#pending;
     this.#pending = "";
@@ -141,14 +140,14 @@ export class Output {
       if (this.#failure !== undefined) fail(this.#failure);
       else this.#stream.write(piece, (error) => (error ? fail(error) : resolve()));
     });
-    // Reads of small chunks and writes to a pipe may all be synchronous: without a turn of the event loop now and
-    // then, no signal would ever be seen.
+    // Reads of small chunks and writes to a pipe may all be synchronous. Without a turn of the event loop now and then,
+    // signals would never arrive.
     await setImmediate();
     this.#signal.throwIfAborted();
   }
 }
 
-/** Says of an error that it was in printing; the archive is not to blame. */
+/** Marks an error as one of printing, so that the archive is not blamed. */
 function explain(error: Error): Error {
   const code = "code" in error ? String(error.code) : error.message;
   const details = { path: "stdout", cause: error };

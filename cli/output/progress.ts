@@ -1,8 +1,8 @@
 /**
- * A progress bar with rate and time left, on a terminal's stderr only.
+ * A progress bar with rate and time left, only on stderr of a terminal.
  *
- * Of the libraries for it, cli-progress (3.12, the last release in 2023) brings a chain of packages for the width of
- * strings, and ora (eight dependencies) draws spinners: these lines do what is needed.
+ * Written here because cli-progress (3.12, last released in 2023) depends on a chain of packages for string widths, and ora
+ * (eight dependencies) draws spinners.
  */
 import type { Progress } from "../../src/index.ts";
 import { formatClock, formatSize } from "../input/units.ts";
@@ -10,29 +10,29 @@ import { printable } from "../values/cell-text.ts";
 import type { Io } from "./output.ts";
 import { fitEnd, textWidth } from "./text-width.ts";
 
-/** What `done` and `total` count. */
+/** The unit of `done` and `total`. */
 export type ProgressUnit = "bytes" | "archives" | "chunks" | "rows";
 
 /** A bar under way. */
 export interface ProgressBar {
-  /** To be given to the library as `onProgress`; undefined if nothing is to be drawn. */
+  /** Callback for the library's `onProgress`; undefined if nothing is drawn. */
   readonly onProgress: ((progress: Progress) => void) | undefined;
-  /** Wipes the bar. Harmless to call twice. */
+  /** Clears the bar. May be called twice. */
   finish(): void;
 }
 
 const REDRAW_MS = 100;
 const BAR = 24;
 
-/** What is done is counted in, and to what it is done. */
+/** The unit and the name of a bar. */
 export interface BarAbout {
   /** Default bytes. */
   readonly unit?: ProgressUnit;
-  /** A path as it was typed, or another name. */
+  /** A typed path, or another name. */
   readonly name?: string;
 }
 
-/** A bar on stderr where that is a terminal that can redraw a line, else one that does nothing. */
+/** A bar on stderr if that is a terminal that can redraw a line, else one that does nothing. */
 export function startProgress(io: Io, verb: string, about: BarAbout = {}): ProgressBar {
   const now = (): number => performance.now();
   const dumb = process.env["TERM"] === "dumb" || process.env["CI"] !== undefined;
@@ -48,7 +48,7 @@ export function startProgress(io: Io, verb: string, about: BarAbout = {}): Progr
       if (time - drawn < REDRAW_MS && progress.done < progress.total) return;
       drawn = time;
       visible = true;
-      // A terminal without a size says 0.
+      // A terminal of unknown size reports 0.
       const { label } = progress;
       const open = label === undefined ? progress : { ...progress, label: hide(label) };
       const line = drawBar(verb, open, (time - begun) / 1000, io.stderr.columns || 80, shown);
@@ -61,12 +61,12 @@ export function startProgress(io: Io, verb: string, about: BarAbout = {}): Progr
   };
 }
 
-/** Columns that a name gets before other words go. */
+/** Columns reserved for a name before other words are dropped. */
 const NAME = 16;
 
 /**
- * One state of the bar, in less than the columns of the terminal. Where they are few the time left goes, then the rate, then the
- * bar itself; names are cut at their front, so that of a path the file stays.
+ * One state of the bar, in less than the terminal's width. If space is short, the time left is dropped, then the rate, then the
+ * bar itself. Names are cut at the front, so that the file name remains.
  */
 export function drawBar(
   verb: string,
@@ -90,7 +90,7 @@ export function drawBar(
   const choices = [[bar, percent, speed, left], [bar, percent, speed], [bar, percent], [percent]];
   const words =
     choices.find((each) => joinWords([verb, ...each]).length + needed <= room) ?? choices.at(-1) ?? [];
-  // What is left is for the names; of two each gets half, or what the other does not take.
+  // The rest is for the names. Of two, each gets half, or what the other does not need.
   const spaces = (name === "" ? 0 : 1) + (label === "" ? 0 : 2);
   const rest = Math.max(0, room - joinWords([verb, ...words]).length - spaces);
   const half = Math.floor(rest / 2);

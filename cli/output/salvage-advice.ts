@@ -1,4 +1,4 @@
-/** What `verify` says after a damaged archive: what of it can be saved, and by which command. */
+/** The advice of `verify` after a damaged archive: what can be saved, and by which command. */
 import { isSuperchunkError } from "../../src/index.ts";
 import { repairArray } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
@@ -7,21 +7,20 @@ import { formatCount, formatPlural } from "../input/units.ts";
 import type { Io } from "./output.ts";
 import { startProgress } from "./progress.ts";
 
-/** What can be saved of an archive. */
 export interface SalvageAdvice {
-  /** Chunks that are whole; null if too little is known of the archive to look for them. */
+  /** Number of undamaged chunks; null if too little of the archive is known to look for them. */
   readonly whole: number | null;
-  /** Chunks that are missing or damaged. */
+  /** Number of missing or damaged chunks. */
   readonly gone: number;
-  /** What to run; absent where no chunk is whole. */
+  /** Command to run; absent if all chunks are damaged. */
   readonly command?: string;
   /** One sentence, without the command. */
   readonly text: string;
 }
 
 /**
- * Looks through a damaged archive, which reads all of it again; undefined if nothing of it has to be repaired, or nothing
- * can be. `io`: where a bar is drawn; undefined if another one is.
+ * Reads a damaged archive again to find what can be saved; undefined if nothing needs repair, or nothing can be saved. `io`:
+ * where to draw a progress bar; undefined if another one is shown.
  */
 export async function adviseOnSalvage(
   path: string,
@@ -60,7 +59,7 @@ export async function adviseOnSalvage(
   }
 }
 
-/** A path as a shell takes it. */
+/** Quotes a path for a shell. */
 function quoted(path: string): string {
   return /^[\w./:+@%=,-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }

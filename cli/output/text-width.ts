@@ -1,29 +1,29 @@
 /**
- * How many columns of a terminal text takes, and text that is cut to them.
+ * The width of text in terminal columns, and text cut to a width.
  *
- * Knows characters; must not know what the text says. Of the libraries for it, string-width brings two packages with tables
- * that Node.js has: what is wide is one pattern here, and characters that belong together are found by Intl.Segmenter.
+ * Knows characters; must not know what the text means. Written here because string-width depends on two packages with tables
+ * that Node.js has: one pattern finds wide characters, and Intl.Segmenter finds grapheme clusters.
  */
 import { printable } from "../values/cell-text.ts";
 
 const ASCII = /^[\x20-\x7e]*$/;
-/** Combining marks, and what is not seen. */
+/** Combining marks and invisible characters. */
 const NARROW = /^[\p{Mn}\p{Me}\p{Cf}]/u;
-/** Characters of East Asia in their full width (Unicode Standard Annex 11), and emoji. */
+/** Full-width characters of East Asia (Unicode Standard Annex 11), and emoji. */
 const WIDE =
   /^(?:\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\ufe10-\ufe19\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{16fe0}-\u{18aff}\u{1b000}-\u{1b2ff}\u{20000}-\u{3fffd}])/u;
-/** Asks for the picture of a character that may be a sign as well. */
+/** Requests the emoji form of a character. */
 const AS_PICTURE = "\ufe0f";
 
 let segmenter: Intl.Segmenter | undefined;
 
-/** The characters of a text as people count them. */
+/** The graphemes of a text. */
 function charactersOf(text: string): string[] {
   segmenter ??= new Intl.Segmenter(undefined, { granularity: "grapheme" });
   return Array.from(segmenter.segment(text), ({ segment }) => segment);
 }
 
-/** Columns that a text takes which is {@link printable}. */
+/** Width of a {@link printable} text in columns. */
 export function textWidth(text: string): number {
   if (ASCII.test(text)) return text.length;
   return charactersOf(text).reduce((sum, each) => sum + widthOf(each), 0);
@@ -34,12 +34,12 @@ function widthOf(character: string): number {
   return WIDE.test(character) || character.includes(AS_PICTURE) ? 2 : 1;
 }
 
-/** A text with spaces behind it, so that it takes `width` columns; a wider one as it is. */
+/** Pads a text at the end to `width` columns; a wider one is returned unchanged. */
 export function padEnd(text: string, width: number): string {
   return text + " ".repeat(Math.max(0, width - textWidth(text)));
 }
 
-/** The same with the spaces before it. */
+/** Pads a text at the start. */
 export function padStart(text: string, width: number): string {
   return " ".repeat(Math.max(0, width - textWidth(text))) + text;
 }
@@ -47,8 +47,8 @@ export function padStart(text: string, width: number): string {
 const CUT = "...";
 
 /**
- * The end of a text, printable, in at most `width` columns, with dots for what is cut off: of a path its last parts. Neither
- * a character nor an escape that stands for one is cut in two.
+ * The end of a text, printable, in at most `width` columns, with dots for the removed part: of a path, the last parts remain.
+ * Graphemes and escapes are not split.
  */
 export function fitEnd(text: string, width: number): string {
   const whole = printable(text);

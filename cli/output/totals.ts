@@ -1,10 +1,10 @@
-/** Sums over many archives: by dialect, by dtype, by codec. Knows what `ls --json` says of an archive; must not know archives. */
+/** Sums over many archives: by dialect, by dtype, by codec. Knows the entries of `ls --json`; must not know archives. */
 import type { JsonValue } from "../../src/index.ts";
 import { stringifyJson } from "../../src/index.ts";
 import { formatCount, formatPlural, formatRatio, formatSize, ratioOf } from "../input/units.ts";
 import { alignRows } from "./layout.ts";
 
-/** What is said of an archive. */
+/** An entry of `ls --json`. */
 export interface ListedFacts {
   readonly path: string;
   readonly dialect?: string;
@@ -28,7 +28,7 @@ interface Sum {
 const KEYS = ["dialect", "dtype", "codec"] as const;
 type Key = (typeof KEYS)[number];
 
-/** Adds up what is listed. Groups are not counted: the arrays in them are. */
+/** Adds up entries. Groups are not counted, but the arrays in them are. */
 export class Totals {
   readonly #all: Sum = { archives: 0, nbytes: 0, cbytes: 0 };
   readonly #by: Readonly<Record<Key, Map<string, Sum>>> = {
@@ -39,7 +39,7 @@ export class Totals {
   readonly #errors = new Map<string, number>();
   #same = 0;
 
-  /** Counts an archive that was added by another path. */
+  /** Counts an archive that was already added by another path. */
   addSame(): void {
     this.#same++;
   }
@@ -94,7 +94,7 @@ export class Totals {
     return [...alignRows([...rows, cellsOf("all", this.#all)], right, columns), ...same, ...errors];
   }
 
-  /** The largest first. */
+  /** Largest first. */
   #sorted(key: Key): (readonly [string, Sum])[] {
     return [...this.#by[key]].sort(([, a], [, b]) => b.nbytes - a.nbytes);
   }

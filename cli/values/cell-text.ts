@@ -1,15 +1,15 @@
 /**
- * One value as a cell of `cat --format text` and `csv`, and the cells that a row of an array has.
+ * One value as a cell of `cat --format text` and `csv`, and the cells of a row.
  *
  * Knows dtypes and text; must not know archives or streams.
  */
 import type { DType, TimeUnit } from "../../src/index.ts";
 
-// Dates and time spans as numpy prints them. Knows datetime64's units; must not know archives.
+// Dates and time spans in numpy's format. Knows datetime64's units; must not know archives.
 
 const NOT_A_TIME = -(2n ** 63n);
 
-/** Units below a day: how many make a day, and digits behind the second's point. */
+/** Units below a day: number per day, and decimals of the second. */
 const PARTS: Partial<Record<TimeUnit, { readonly perDay: bigint; readonly digits: number }>> = {
   h: { perDay: 24n, digits: -2 },
   m: { perDay: 1440n, digits: -1 },
@@ -39,7 +39,7 @@ const NAMES: Readonly<Record<TimeUnit, string>> = {
   generic: "generic time units",
 };
 
-/** ISO 8601 to the precision of the unit, `2020-01-31T09:30:00.000000000`; `NaT`; the count without a unit. */
+/** ISO 8601 in the precision of the unit, `2020-01-31T09:30:00.000000000`; `NaT`; the plain count for the generic unit. */
 export function formatDatetime(stored: bigint, unit: TimeUnit, scale: number): string {
   if (stored === NOT_A_TIME) return "NaT";
   const count = stored * BigInt(scale);
@@ -56,7 +56,7 @@ export function formatDatetime(stored: bigint, unit: TimeUnit, scale: number): s
   return `${formatDays(floorDivide(count, part.perDay))}T${formatTime(time, part.digits)}`;
 }
 
-/** The count and its unit in words, `5 nanoseconds`; `NaT`. */
+/** The count and the name of its unit, `5 nanoseconds`; `NaT`. */
 export function formatTimedelta(stored: bigint, unit: TimeUnit, scale: number): string {
   return stored === NOT_A_TIME ? "NaT" : `${stored * BigInt(scale)} ${NAMES[unit]}`;
 }
@@ -70,7 +70,7 @@ function formatTime(time: bigint, digits: number): string {
   return digits === 0 ? clock : `${clock}.${pad(time % second, digits)}`;
 }
 
-/** The proleptic Gregorian date of a day counted from 1970-01-01, by eras of 400 years that start in March. */
+/** The proleptic Gregorian date of a day counted from 1970-01-01. Uses eras of 400 years that start in March. */
 function formatDays(day: bigint): string {
   const shifted = day + 719_468n;
   const era = floorDivide(shifted, 146_097n);
@@ -108,8 +108,8 @@ export interface CellColumn {
 }
 
 /**
- * The cells of an item of `dtype` with the dimensions `shape`: one for each element, and of a struct one for each
- * field. Names are joined with dots: `v.0`, `leg.price`.
+ * The cells of an item of `dtype` with the dimensions `shape`: one for each element, and for a struct one for each field.
+ * Names are joined with dots: `v.0`, `leg.price`.
  */
 export function cellColumns(prefix: string, dtype: DType, shape: readonly number[]): CellColumn[] {
   const [length, ...rest] = shape;
@@ -132,7 +132,7 @@ function isNumeric(dtype: DType): boolean {
   return dtype.kind !== "bytes" && dtype.kind !== "unicode" && dtype.kind !== "void";
 }
 
-/** Adds the cells of one value, as values are read (nested lists for sub-arrays, objects for structs). */
+/** Adds the cells of one value (nested lists for sub-arrays, objects for structs). */
 export function pushCells(value: unknown, dtype: DType, shape: readonly number[], cells: string[]): void {
   if (shape.length > 0) {
     for (const part of value as readonly unknown[]) pushCells(part, dtype, shape.slice(1), cells);
@@ -142,7 +142,7 @@ export function pushCells(value: unknown, dtype: DType, shape: readonly number[]
   } else cells.push(formatValue(value, dtype));
 }
 
-/** One plain value as text: numbers in their shortest exact form, dates as ISO 8601, raw bytes in hexadecimal. */
+/** A plain value as text: numbers in their shortest exact form, dates as ISO 8601, raw bytes in hexadecimal. */
 export function formatValue(value: unknown, dtype: DType): string {
   if (typeof value === "number")
     return dtype.kind === "float" ? formatFloat(value, dtype.itemSize) : String(value);
@@ -160,7 +160,7 @@ export function formatValue(value: unknown, dtype: DType): string {
   return String(value);
 }
 
-/** The shortest decimal that reads back as the same value at its own precision; `nan`, `inf`, `-inf`. */
+/** The shortest decimal that reads back as the same value in its own precision; `nan`, `inf`, `-inf`. */
 export function formatFloat(value: number, itemSize: number): string {
   if (Number.isNaN(value)) return "nan";
   if (!Number.isFinite(value)) return value > 0 ? "inf" : "-inf";
@@ -174,8 +174,8 @@ export function formatFloat(value: number, itemSize: number): string {
 }
 
 /**
- * Text with control characters as escapes, so that no stored string can steer a terminal, break a line, or turn the direction
- * of what follows.
+ * Escapes control characters, so that no stored string can control a terminal, break a line, or change the direction of the
+ * following text.
  */
 export function printable(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for

@@ -14,18 +14,18 @@ import { type RowBatch, readBatches, type ValueList, type ValueSource } from "./
 
 // `cat --format text`: lines for people. Knows layout; must not know archives.
 
-/** Rows at the head and at the tail where a terminal gets an excerpt, and the number of rows that is printed whole. */
+/** Rows at each end of an excerpt on a terminal, and the most rows that are printed completely. */
 const EXCERPT = { edge: 20, whole: 100 } as const;
 
 /** Options of {@link printText}. */
 export interface TextOptions extends LongOptions {
-  /** Print the first and last rows only, where there are many. */
+  /** Print only the first and last rows, if there are many. */
   readonly excerpt: boolean;
   /** Print the names of the columns first. */
   readonly header: boolean;
 }
 
-/** One line a row, columns aligned as far as the first rows tell; more than two dimensions as blocks of lines. */
+/** Prints one line per row. The first rows decide the column widths. More than two dimensions are printed as blocks of lines. */
 export async function printText(
   out: Output,
   sources: readonly ValueSource[],
@@ -72,7 +72,7 @@ async function eachRange(
   await print(rows - EXCERPT.edge, rows);
 }
 
-/** Rows whose cells are in memory at a time: of narrow rows a batch has a million. */
+/** Rows whose cells are in memory at a time; a batch of narrow rows has a million. */
 const ROWS_AT_ONCE = 4096;
 
 /** The cells of each row of a batch, some thousand rows at a time. */
@@ -119,7 +119,7 @@ function align(cells: readonly string[], columns: readonly CellColumn[], widths:
   return padded.join("  ").trimEnd();
 }
 
-/** A line for each row of the last dimension, and an empty line after each plane. */
+/** Prints a line for each row of the last dimension, and an empty line after each plane. */
 async function printBlocks(out: Output, source: ValueSource, options: TextOptions): Promise<void> {
   const width = (source.shape.at(-1) ?? 0) * cellColumns("", source.dtype, []).length;
   const plane = source.shape.at(-2) ?? 1;
@@ -147,8 +147,8 @@ async function printPlanes(
 // `cat --format csv`: RFC 4180 quoting, a header, lines that end with a line feed.
 
 /**
- * One line a row under a header. Columns of a table have their names; a single array has the column `value`, or the
- * indices of its second dimension. Throws `BAD_ARGUMENT` for one array of more than two dimensions.
+ * Prints one line per row under a header. Columns of a table have their names; a single array has the column `value`, or the
+ * indices of its second dimension. Throws `BAD_ARGUMENT` for an array of more than two dimensions.
  */
 export async function printCsv(
   out: Output,
@@ -167,7 +167,7 @@ export async function printCsv(
   let begun = false;
   const rows = Math.min(...sources.map((source) => source.rows));
   for await (const batch of readBatches(sources, 0, rows, options)) {
-    // Behind the first read, so that what cannot be read at all prints nothing.
+    // Printed after the first read, so that nothing is printed if nothing can be read.
     if (!begun) await out.line(header);
     begun = true;
     const count = batch.end - batch.first;
@@ -190,9 +190,9 @@ function headerOf(source: ValueSource): string[] {
   return names.map((name) => (name === "" ? "value" : name));
 }
 
-// `cat --format json`: one array, streamed, a row to a line.
+// `cat --format json`: one array, streamed, one row per line.
 
-/** The values of one array as nested lists of its shape; a scalar as it is. */
+/** Prints the values of an array as nested lists of its shape; a scalar as a plain value. */
 export async function printJson(out: Output, source: ValueSource, options: LongOptions): Promise<void> {
   if (source.shape.length === 0) {
     const list = await source.read(0, 1, options);
@@ -202,7 +202,7 @@ export async function printJson(out: Output, source: ValueSource, options: LongO
   await printRows(out, [source], { ...options, ...ARRAY }, rowOf([source]));
 }
 
-/** Rows as JSON, one to a line: of a table as objects (`records`), of one array as values. A scalar is one line. */
+/** Prints rows as JSON Lines: of a table as objects (`records`), of an array as values. A scalar is one line. */
 export async function printNdjson(
   out: Output,
   sources: readonly ValueSource[],
@@ -214,7 +214,7 @@ export async function printNdjson(
   await printRows(out, sources, { ...options, ...LINES }, toText);
 }
 
-/** The rows of a table as objects, `{"column": value}`, columns in their order (which objects of JavaScript do not keep). */
+/** Prints the rows of a table as objects, `{"column": value}`, in column order (which JavaScript objects do not keep). */
 export async function printJsonRecords(
   out: Output,
   sources: readonly ValueSource[],
@@ -260,12 +260,12 @@ function jsonText(value: PlainJson): string {
   return JSON.stringify(value);
 }
 
-/** What stands around rows. */
+/** The text around rows. */
 interface Frame {
   readonly begin: string;
   readonly between: string;
   readonly end: string;
-  /** In place of all that, where there are no rows. */
+  /** The whole text if there are no rows. */
   readonly empty: string;
 }
 

@@ -10,11 +10,11 @@ import { padStart } from "../output/text-width.ts";
 import { formatValue, printable } from "./cell-text.ts";
 import { readBatches, type ValueSource } from "./value-source.ts";
 
-/** Runs of values that are kept, at most: when there are as many, each two become one. */
+/** Most runs of values to keep; when there are as many, pairs are merged. */
 const MOST_RUNS = 4096;
-/** Characters of a plot where the output is not a terminal, and at most. */
+/** Width of a plot in characters if the output is not a terminal, and the largest width. */
 const [USUAL_WIDTH, MOST_WIDTH] = [80, 200];
-/** A character of Braille has two dots beside one another and four above one another: their bits, by column, upwards. */
+/** A Braille character has two columns of four dots: their bits, by column, upwards. */
 const DOTS: readonly (readonly number[])[] = [
   [0x40, 0x04, 0x02, 0x01],
   [0x80, 0x20, 0x10, 0x08],
@@ -28,15 +28,15 @@ export function canDraw({ dtype, rowShape }: Pick<ValueSource, "dtype" | "rowSha
   return isNumber && itemSize <= 8 && rowShape.length === 0;
 }
 
-/** The least and the greatest value of runs of values that follow one another, however many come. */
+/** The least and the greatest value of each run of consecutive values, for any number of values. */
 export class Envelope {
   readonly #low = new Float64Array(MOST_RUNS);
   readonly #high = new Float64Array(MOST_RUNS);
   #perRun = 1;
-  /** Values that were added, and those of them that are not finite. */
+  /** Number of values, and of those that are not finite. */
   count = 0;
   missing = 0;
-  /** As they were added; undefined if no value is finite. */
+  /** Unconverted; undefined if no value is finite. */
   least: number | bigint | undefined;
   greatest: number | bigint | undefined;
 
@@ -71,7 +71,7 @@ export class Envelope {
     this.#perRun *= 2;
   }
 
-  /** The envelope as so many columns of dots, from left to right; undefined for columns without a value. Few values are joined by lines. */
+  /** The envelope as `width` columns of dots, from left to right; undefined for columns without a value. Few values are joined by lines. */
   columns(width: number): (readonly [low: number, high: number] | undefined)[] {
     const runs = Math.ceil(this.count / this.#perRun);
     if (runs < width) return this.#joined(runs, width);
@@ -100,7 +100,7 @@ export class Envelope {
   }
 }
 
-/** Lines of Braille: what lies between the least and the greatest value of each column of dots, joined from column to column. */
+/** Lines of Braille: the range of each column of dots, joined from column to column. */
 export function drawEnvelope(envelope: Envelope, width: number, height: number): string[] {
   const [least, greatest] = [Number(envelope.least), Number(envelope.greatest)];
   const top = 4 * height - 1;
@@ -129,7 +129,7 @@ export function drawEnvelope(envelope: Envelope, width: number, height: number):
   );
 }
 
-/** Values as bars of eighths of a line's height; a blank where there is none. */
+/** Values as bars in steps of an eighth of a line; a blank for a missing value. */
 export function sparkline(values: readonly number[]): string {
   const known = values.filter(Number.isFinite);
   const [least, greatest] = [Math.min(...known), Math.max(...known)];
@@ -141,14 +141,14 @@ export function sparkline(values: readonly number[]): string {
     .join("");
 }
 
-/** A value of a column as people read it: counts with separators, six digits of a fraction, dates. */
+/** A value for people: counts with separators, fractions with six digits, dates. */
 export function scaleText(value: number | bigint, dtype: DType): string {
   if (dtype.kind === "datetime" || dtype.kind === "timedelta") return formatValue(value, dtype);
   if (typeof value === "bigint" || Number.isSafeInteger(value)) return formatCount(value);
   return String(Number(value.toPrecision(6)));
 }
 
-/** A plot of each source, one below the other, as wide as the terminal. Throws `BAD_ARGUMENT` if there are no numbers. */
+/** Prints a plot of each source, one below the other, as wide as the terminal. Throws `BAD_ARGUMENT` if there are no numbers. */
 export async function printPlots(
   out: Output,
   sources: readonly ValueSource[],
@@ -192,7 +192,7 @@ class Plot {
     this.#head = [printable(name), count === 0 ? "no rows" : gaps].filter((part) => part !== "").join("  ");
   }
 
-  /** Characters that the labels take. */
+  /** Width of the labels in characters. */
   get margin(): number {
     return Math.max(this.#top.length, this.#bottom.length);
   }
@@ -208,7 +208,7 @@ class Plot {
   }
 }
 
-/** Which rows are shown, below all plots. */
+/** The range of rows, below all plots. */
 function axisLines(count: number, origin: ValueSource["origin"], width: number): string[] {
   const { first, step } = origin ?? { first: 0, step: 1 };
   const [left, right] = [formatCount(first), formatCount(first + step * (count - 1))];
@@ -222,16 +222,16 @@ function axisLines(count: number, origin: ValueSource["origin"], width: number):
   ];
 }
 
-/** A value as a number that can be compared; NaN for none. */
+/** A value as a comparable number; NaN for NaT. */
 export function numberOf(value: unknown): number | bigint {
   if (typeof value === "bigint") return value === NOT_A_TIME ? Number.NaN : value;
   return Number(value);
 }
 
-/** What stands for no date; as an integer it is drawn as none, too. */
+/** NaT as stored; it is drawn as missing in integer columns too. */
 const NOT_A_TIME = -(2n ** 63n);
 
-/** The sources that can be drawn. Throws `BAD_ARGUMENT` for a column that was named and cannot be, and where none can be. */
+/** The sources that can be drawn. Throws `BAD_ARGUMENT` for a named column that cannot, and if none can. */
 export function drawable(sources: readonly ValueSource[], path: string, isNamed: boolean): ValueSource[] {
   const found = sources.filter(canDraw);
   const [first] = isNamed ? sources.filter((source) => !canDraw(source)) : found.length === 0 ? sources : [];

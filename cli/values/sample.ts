@@ -1,5 +1,5 @@
 /**
- * A few values of a column, for the small lines of `info`: some chunks from the first to the last, and never more.
+ * A few values of a column for the small lines of `info`: some chunks from the first to the last, with a fixed limit.
  *
  * Knows how much is read; must not know how it is printed.
  */
@@ -7,20 +7,18 @@ import type { LongOptions, ReadableArray } from "../../src/index.ts";
 import { canDraw, Envelope, numberOf } from "./plot.ts";
 import { arraySource } from "./value-source.ts";
 
-/** Chunks that are read of a column, and rows of all of them: of more, each so many. */
+/** Chunks to read of a column, and rows to use in all; of more, every n-th is used. */
 const CHUNKS = 8;
 const ROWS = 1 << 16;
-/** Bytes that are decoded of a column, and of all columns of an archive. */
+/** Most bytes to decode of a column, and of all columns of an archive. */
 const COLUMN_BYTES = 8 << 20;
 const ALL_BYTES = 64 << 20;
-/** Numbers of a sample. */
 const POINTS = 16;
 
-/** What was read of a column. */
 export interface Sample {
-  /** Means of parts of what was read, in the order of the rows; NaN for a part without a number. */
+  /** Means of the parts of the sample, in row order; NaN for a part without numbers. */
   readonly means: readonly number[];
-  /** Of what was read; undefined if no number was read. */
+  /** Of the sample; undefined if it has no numbers. */
   readonly least: number | bigint | undefined;
   readonly greatest: number | bigint | undefined;
   readonly rows: number;
@@ -28,11 +26,11 @@ export interface Sample {
   readonly chunks: number;
 }
 
-/** Takes samples of columns, until as much was read as may be of one archive. */
+/** Takes samples of columns until the limit for one archive is reached. */
 export class Sampler {
   #left = ALL_BYTES;
 
-  /** A sample of a column of numbers; undefined for others, and where it would read too much. */
+  /** A sample of a numeric column; undefined for others, or if it would exceed the limit. */
   async take(column: ReadableArray, options: LongOptions): Promise<Sample | undefined> {
     const { shape, nchunks, chunkLength, chunkBytes } = column;
     if (shape.length !== 1 || column.columnNames.length > 0) return undefined;
@@ -40,7 +38,7 @@ export class Sampler {
     if (!canDraw(source) || chunkLength === undefined || chunkLength === 0 || source.rows === 0)
       return undefined;
     const most = Math.floor(Math.min(COLUMN_BYTES, this.#left) / Math.max(1, chunkBytes));
-    // Powers of two, so that each chunk gives as many numbers as the others.
+    // Powers of two, so that each chunk contributes the same number of values.
     const chunks = [CHUNKS, 4, 2, 1].find((count) => count <= Math.min(most, nchunks));
     if (chunks === undefined) return undefined;
     this.#left -= chunks * chunkBytes;
@@ -67,7 +65,7 @@ export class Sampler {
   }
 }
 
-/** The means of so many equal parts; of fewer values, each. */
+/** The means of `parts` equal parts; if there are fewer values, the values themselves. */
 function meansOf(values: readonly (number | bigint)[], parts: number): number[] {
   const count = Math.min(parts, values.length);
   return Array.from({ length: count }, (_, part) => {

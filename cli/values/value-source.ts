@@ -1,5 +1,5 @@
 /**
- * Selected values, row by row: a common face of arrays, columns and plain bytes for the formats of `cat`.
+ * Selected values, row by row: a common interface of arrays, columns and plain bytes for the formats of `cat`.
  *
  * Knows selections and how much to read at once; must not know any output format.
  */
@@ -26,18 +26,18 @@ export interface ValueSource {
   /** Shape of the selected values; `[]` for a scalar. */
   readonly shape: readonly number[];
   readonly rows: number;
-  /** Where the rows lie in their array: row `i` is its row `first + step * i`. Absent where conditions find them. */
+  /** The place of the rows in their array: row `i` is its row `first + step * i`. Absent for rows found by conditions. */
   readonly origin?: { readonly first: number; readonly step: number };
   /** Dimensions of a row. */
   readonly rowShape: readonly number[];
   readonly rowBytes: number;
-  /** How many rows are well read together. */
+  /** Number of rows to read together. */
   readonly batchRows: number;
   /** The values of rows `[first, end)`, flat, in C order. */
   read(first: number, end: number, options: LongOptions): Promise<ValueList>;
   /** The same as bytes, in stored byte order. */
   readBytes(first: number, end: number, options: LongOptions): Promise<Uint8Array>;
-  /** Where only some rows are wanted, which are yet to be found: these, of all sources that are read together. */
+  /** If conditions select the rows: yields the matching rows of all sources that are read together. */
   readonly found?: (options: LongOptions) => AsyncIterable<RowBatch>;
 }
 
@@ -47,9 +47,9 @@ export interface ValueList {
   at(index: number): unknown;
 }
 
-/** Bytes of values that are read together where chunks do not ask for more. */
+/** Bytes of values that are read together, unless chunks need more. */
 const BATCH_BYTES = 1 << 20;
-/** Rows are read by whole chunks up to this size, so that no chunk is decoded twice. */
+/** Up to this size, rows are read by whole chunks, so that no chunk is decoded twice. */
 const CHUNK_BYTES = 8 << 20;
 
 const UINT8: DType = { kind: "uint", itemSize: 1, byteOrder: "none" };
@@ -156,7 +156,7 @@ export interface RowBatch {
   readonly lists: readonly ValueList[];
 }
 
-/** Reads rows of several sources side by side, in batches that keep memory flat. */
+/** Reads rows of several sources side by side, in batches of bounded memory. */
 export async function* readBatches(
   sources: readonly ValueSource[],
   first: number,
@@ -167,7 +167,7 @@ export async function* readBatches(
   if (found !== undefined) return yield* found(options);
   const batch = Math.max(1, Math.min(...sources.map((source) => source.batchRows)));
   for (let at = first; at < end; ) {
-    // Batches end on multiples, so that those of a source cut in chunks end on its chunks.
+    // Batches end at multiples of their size, so that they end at chunk ends.
     const stop = Math.min(end, at - (at % batch) + batch);
     const lists = await Promise.all(
       sources.map((source) => source.read(at, stop, { signal: options.signal })),
@@ -178,7 +178,7 @@ export async function* readBatches(
   }
 }
 
-/** The bytes of a source, in batches that keep memory flat. */
+/** The bytes of a source, in batches of bounded memory. */
 export async function* readByteBatches(source: ValueSource, options: LongOptions): AsyncIterable<Uint8Array> {
   for (let at = 0; at < source.rows; ) {
     const end = Math.min(source.rows, at + source.batchRows);
