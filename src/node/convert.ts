@@ -13,24 +13,52 @@ import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { type Mount, MountedStore } from "../store/mounted.ts";
 import { findMembership, type Membership } from "./hierarchy.ts";
 import {
+  checkOptions,
   isAddress,
   isS3Address,
   type Location,
   locate,
   locateTarget,
+  type OptionKinds,
   refuseEmptyPath,
-  refuseUnknown,
   type WritableLocation,
 } from "./locate.ts";
 import { open, placeOpener } from "./open.ts";
 import { helpersFor } from "./threads/convert-helpers.ts";
 import { decoderOf, encoderOf, type ThreadOptions } from "./threads/threads.ts";
 
-/** Names of the options of {@link convert}. */
-const KNOWN =
-  "allow blosc chunksPerShard columns concat damaged dimensionNames directMemory dtype encoder grid jobs onDamage onProgress onReceipt openPlace overwrite parquet portable recode resume shape shardSize signal skipFailed threads to verify workerUrl".split(
-    " ",
-  );
+/** The options of {@link convert}. */
+const OPTIONS: OptionKinds<ConvertPathOptions> = {
+  allow: "other",
+  blosc: "other",
+  chunksPerShard: "other",
+  columns: "other",
+  concat: "boolean",
+  damaged: "other",
+  dimensionNames: "other",
+  directMemory: "boolean",
+  dtype: "other",
+  encoder: "other",
+  grid: "other",
+  jobs: "count",
+  onDamage: "function",
+  onProgress: "function",
+  onReceipt: "function",
+  openPlace: "other",
+  overwrite: "boolean",
+  parquet: "other",
+  portable: "boolean",
+  recode: "boolean",
+  resume: "boolean",
+  shape: "other",
+  shardSize: "other",
+  signal: "signal",
+  skipFailed: "boolean",
+  threads: "count",
+  to: "other",
+  verify: "boolean",
+  workerUrl: "other",
+};
 
 /** Options of `convert` for paths and addresses. */
 export interface ConvertPathOptions extends ConvertOptions, ThreadOptions {
@@ -54,7 +82,7 @@ export async function convert(
   destination: string,
   options: ConvertPathOptions = {},
 ): Promise<ConvertResult> {
-  refuseUnknown(options, KNOWN);
+  checkOptions(options, OPTIONS);
   const { source, close } = await findSources(sources, destination, options);
   try {
     const target = locateDestination(destination, options);
@@ -92,6 +120,7 @@ export async function* planConversion(
   destination: string,
   options: ConvertPathOptions = {},
 ): AsyncGenerator<PlanEntry> {
+  checkOptions(options, OPTIONS);
   const { source, close } = await findSources(sources, destination, options);
   try {
     const { path, store } = locateDestination(destination, options);

@@ -16,11 +16,12 @@ import { statIfThere } from "./fs/fs-open.ts";
 import { acquireLock, type LockOptions } from "./fs/lock.ts";
 import {
   addressOf,
+  checkOptions,
   closeOnFailure,
   isS3Address,
   locateTarget,
+  type OptionKinds,
   refuseEmptyPath,
-  refuseUnknown,
   type WritableLocation,
 } from "./locate.ts";
 import { accessOf } from "./open.ts";
@@ -33,6 +34,68 @@ export interface EditPathOptions extends EditOptions, LockOptions, ThreadOptions
 
 /** Options of {@link create}. */
 export interface CreatePathOptions extends CreateOptions, LockOptions, ThreadOptions, MirrorPathOptions {}
+
+/** The options of {@link create} and {@link edit}. */
+const OPTIONS: OptionKinds<EditPathOptions & CreatePathOptions> = {
+  allow: "other",
+  attrs: "other",
+  blosc: "other",
+  breakLock: "boolean",
+  cachedEntries: "count",
+  checksum: "other",
+  chunkLength: "other",
+  chunkOrder: "other",
+  chunkShape: "other",
+  codecs: "other",
+  columns: "other",
+  compressor: "other",
+  concurrency: "count",
+  containers: "other",
+  credentials: "other",
+  customCodecs: "other",
+  data: "other",
+  decoder: "other",
+  dimensionNames: "other",
+  directMemory: "boolean",
+  dtype: "other",
+  encoder: "other",
+  expectedLength: "other",
+  fillValue: "other",
+  format: "other",
+  immutable: "boolean",
+  kind: "other",
+  lock: "other",
+  looksAtAll: "boolean",
+  maxGap: "count",
+  maxUnused: "other",
+  mirror: "other",
+  mirrorCosts: "other",
+  modify: "other",
+  onProgress: "function",
+  openContainer: "other",
+  openPlace: "other",
+  optimize: "other",
+  overwrite: "boolean",
+  ownPlaces: "other",
+  placeBy: "other",
+  places: "other",
+  publish: "other",
+  readOnly: "boolean",
+  redirects: "other",
+  reserve: "other",
+  shape: "other",
+  shardShape: "other",
+  shardWriter: "other",
+  shared: "other",
+  signal: "signal",
+  specification: "other",
+  strategy: "other",
+  superchunkLength: "other",
+  threads: "count",
+  workerUrl: "other",
+  writeEmptyChunks: "boolean",
+  zarr: "boolean",
+};
 
 /**
  * Opens an archive or Zarr node at a path or an `s3:` address for editing. `close` or `await using` releases the lock.
@@ -51,6 +114,7 @@ export function edit(
 export function edit(path: string, options?: EditPathOptions): Promise<Editable>;
 export async function edit(path: string, options: EditPathOptions = {}): Promise<Editable> {
   refuseEmptyPath(path);
+  checkOptions(options, OPTIONS);
   const location = locateEdited(path);
   const edited = await closeOnFailure(
     location.store,
@@ -65,12 +129,6 @@ export async function edit(path: string, options: EditPathOptions = {}): Promise
   return edited;
 }
 
-/** Names of the options of {@link create}. */
-const KNOWN =
-  "allow attrs blosc breakLock cachedEntries checksum chunkLength chunkOrder chunkShape codecs columns compressor concurrency containers credentials customCodecs data decoder dimensionNames directMemory dtype encoder expectedLength fillValue format immutable kind lock looksAtAll maxGap maxUnused mirror mirrorCosts modify onProgress openContainer openPlace optimize overwrite placeBy places publish readOnly redirects reserve shape shardShape shardWriter signal specification strategy superchunkLength threads workerUrl writeEmptyChunks zarr".split(
-    " ",
-  );
-
 /**
  * Creates an array, a table, a file or a group at a path or an `s3:` address, and opens it for editing.
  *
@@ -83,7 +141,7 @@ export function create(
 export function create(path: string, options: CreatePathOptions): Promise<Editable>;
 export async function create(path: string, options: CreatePathOptions = {}): Promise<Editable> {
   refuseEmptyPath(path);
-  refuseUnknown(options, KNOWN);
+  checkOptions(options, OPTIONS);
   const isFile = options.format === "bloscpack";
   const isNode = options.format === "zarr" && !isS3Address(path);
   const location = isFile

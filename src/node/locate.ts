@@ -159,19 +159,33 @@ export function refuseEmptyPath(location: unknown): void {
   });
 }
 
-/** Refuses options that are not among `known`: without types, a slip would be passed over. Throws `BAD_ARGUMENT`. */
-export function refuseUnknown(options: unknown, known: readonly string[]): void {
+/** What the value of an option is; `other` values are checked by their user. */
+type OptionKind = "boolean" | "count" | "function" | "signal" | "other";
+
+/** Every option of a call. The compiler compares the names with the type of the options. */
+export type OptionKinds<Options> = Readonly<Record<keyof Options, OptionKind>>;
+
+/** Refuses options that are not among `known`, and values of another kind: without types, a slip would pass. Throws `BAD_ARGUMENT`. */
+export function checkOptions(options: unknown, known: Readonly<Record<string, OptionKind>>): void {
   if (typeof options !== "object" || options === null) throw badArgument("options", options, "an object");
   for (const [name, value] of Object.entries(options)) {
-    if (value === undefined || known.includes(name)) continue;
-    const start = name.slice(0, 4).toLowerCase();
-    const near = known.filter((each) => each.toLowerCase().startsWith(start));
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      `unknown option "${name}"; ${near.length > 0 ? `did you mean ${near.join(" or ")}?` : `there are ${known.join(", ")}`}`,
-      { field: name, found: value },
-    );
+    if (value === undefined) continue;
+    const kind = Object.hasOwn(known, name) ? known[name] : undefined;
+    if (kind === undefined) throw unknownOption(name, value, Object.keys(known));
+    if (kind === "boolean" && typeof value !== "boolean") throw badArgument(name, value, "true or false");
+    if (kind === "count" && !(typeof value === "number" && value >= 0))
+      throw badArgument(name, value, "a number of 0 or more");
+    if (kind === "function" && typeof value !== "function") throw badArgument(name, value, "a function");
+    if (kind === "signal" && typeof value?.throwIfAborted !== "function")
+      throw badArgument(name, value, "an AbortSignal");
   }
+}
+
+function unknownOption(name: string, found: unknown, known: readonly string[]): SuperchunkError {
+  const start = name.slice(0, 4).toLowerCase();
+  const near = known.filter((each) => each.toLowerCase().startsWith(start));
+  const advice = near.length > 0 ? `did you mean ${near.join(" or ")}?` : `there are ${known.join(", ")}`;
+  return new SuperchunkError("BAD_ARGUMENT", `unknown option "${name}"; ${advice}`, { field: name, found });
 }
 
 /** Refuses the name of a file that cannot be a key. Throws `BAD_ARGUMENT`. */

@@ -25,11 +25,13 @@ import type { GroupArrays } from "../zarr/read/group.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import {
   addressOf,
+  checkOptions,
   closeOnFailure,
   isS3Address,
   type Location,
   locate,
   locateBeside,
+  type OptionKinds,
   refuseEmptyPath,
   setAbove,
 } from "./locate.ts";
@@ -45,6 +47,31 @@ export interface OpenArrayPathOptions<Name extends string = string>
   extends OpenArrayOptions<Name>,
     ThreadOptions {}
 
+/** The options of {@link open}. */
+const OPTIONS: OptionKinds<OpenPathOptions> = {
+  allow: "other",
+  authorize: "other",
+  blosc: "other",
+  cachedEntries: "count",
+  columns: "other",
+  concurrency: "count",
+  containers: "other",
+  credentials: "other",
+  customCodecs: "other",
+  damaged: "other",
+  decoder: "other",
+  directMemory: "boolean",
+  immutable: "boolean",
+  maxGap: "count",
+  onDamage: "function",
+  openContainer: "other",
+  openPlace: "other",
+  signal: "signal",
+  threads: "count",
+  verify: "boolean",
+  workerUrl: "other",
+};
+
 /**
  * Opens anything at a path, or at an `http(s):` or `s3:` address: an archive, a Zarr array or group of any version (also a node inside a
  * hierarchy of zarr 2.13 to 2.18), a set of kerchunk references. Its `close()` releases the store too.
@@ -55,6 +82,7 @@ export interface OpenArrayPathOptions<Name extends string = string>
  */
 export async function open(location: string, options: OpenPathOptions = {}): Promise<Readable> {
   refuseEmptyPath(location);
+  checkOptions(options, OPTIONS);
   useNativeDigests();
   const decoder = await decoderFor(options);
   const settings: OpenAnyOptions = { ...options, ...accessOf(options), decoder };
@@ -87,6 +115,7 @@ export async function open(location: string, options: OpenPathOptions = {}): Pro
  * @throws UNSUPPORTED for Zarr and anything else that is not an archive; and as {@link open}
  */
 export async function openArchive(location: string, options: OpenPathOptions = {}): Promise<Archive> {
+  checkOptions(options, OPTIONS);
   useNativeDigests();
   const decoder = await decoderFor(options);
   const { store, path } = await locate(location);

@@ -251,8 +251,8 @@ export async function openTable(
 }
 
 /** Options with which of a table only the column is opened that is asked for. */
-export function withColumn<O extends OpenArrayOptions>(options: O): O {
-  return options.column === undefined ? options : { ...options, columns: [options.column] };
+export function withColumn({ column, dtype: _, ...options }: OpenArrayOptions): OpenAnyOptions {
+  return column === undefined ? options : { ...options, columns: [column] };
 }
 
 /** An array that can be followed while a writer appends to it. */

@@ -289,6 +289,9 @@ it.each([
   [{ compressor: { name: "lz4" } }, /compressor is \{"name":"lz4"\}; expected an object with cname/],
   [{ compressor: { cname: "lz5" } }, /cname is "lz5", but must be one of blosclz/],
   [{ chunkLen: 8 }, /unknown option "chunkLen"; did you mean chunkLength/],
+  [{ zarr: "yes" }, /zarr is yes, expected true or false/],
+  [{ threads: -1 }, /threads is -1, expected a number of 0 or more/],
+  [{ signal: 5 }, /signal is 5, expected an AbortSignal/],
 ])("a mistake in what is to be created is refused, not ignored: %j", async (slip, message) => {
   const path = join(temporaryFolder(), "x");
   const error = await rejectionOf(createAt(path, { dtype: "<f8", ...slip } as never));

@@ -1,11 +1,12 @@
 /** `open`: one call for whatever holds arrays, by path and in a store, with the values that their producers wrote. */
 
 import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
 import { expect, test } from "vitest";
 import { open as openIn, openTable as openTableIn, slice } from "../../src/index.ts";
-import { FileStore, open, openArray, openTable } from "../../src/node/index.ts";
+import { convert, edit, FileStore, open, openArray, openTable } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
 import { runCli } from "../cli/harness.ts";
@@ -174,4 +175,25 @@ test("opening an archive in a page loads neither Zarr nor references nor writers
   );
   expect(files.length).toBeGreaterThan(20);
   expect(files.filter((file) => /src\/(zarr|references|view|write|convert|dual)\//.test(file))).toEqual([]);
+});
+
+test("open, edit and convert refuse an unknown option, and a value of another type, by name", async () => {
+  const destination = join(makeFolder(), "made");
+  const calls = (options: never): Promise<unknown>[] => [
+    open(TABLE, options),
+    edit(TABLE, options),
+    convert(TABLE, destination, options),
+  ];
+  for (const [options, message] of [
+    [{ verfy: true }, /unknown option "verfy"/],
+    [{ directMemory: "yes" }, /directMemory is yes, expected true or false/],
+    [{ threads: -1 }, /threads is -1, expected a number of 0 or more/],
+    [{ signal: 5 }, /signal is 5, expected an AbortSignal/],
+  ] as [never, RegExp][])
+    for (const call of calls(options))
+      await expect(call).rejects.toMatchObject({
+        code: "BAD_ARGUMENT",
+        message: expect.stringMatching(message),
+      });
+  expect(existsSync(destination)).toBe(false);
 });
