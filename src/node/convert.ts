@@ -19,7 +19,6 @@ import {
   type Location,
   locate,
   locateTarget,
-  type OptionKinds,
   refuseEmptyPath,
   type WritableLocation,
 } from "./locate.ts";
@@ -28,37 +27,8 @@ import { helpersFor } from "./threads/convert-helpers.ts";
 import { decoderOf, encoderOf, type ThreadOptions } from "./threads/threads.ts";
 
 /** The options of {@link convert}. */
-const OPTIONS: OptionKinds<ConvertPathOptions> = {
-  allow: "other",
-  blosc: "other",
-  chunksPerShard: "other",
-  columns: "other",
-  concat: "boolean",
-  damaged: "other",
-  dimensionNames: "other",
-  directMemory: "boolean",
-  dtype: "other",
-  encoder: "other",
-  grid: "other",
-  jobs: "count",
-  onDamage: "function",
-  onProgress: "function",
-  onReceipt: "function",
-  openPlace: "other",
-  overwrite: "boolean",
-  parquet: "other",
-  portable: "boolean",
-  recode: "boolean",
-  resume: "boolean",
-  shape: "other",
-  shardSize: "other",
-  signal: "signal",
-  skipFailed: "boolean",
-  threads: "count",
-  to: "other",
-  verify: "boolean",
-  workerUrl: "other",
-};
+const OPTIONS =
+  "allow blosc chunksPerShard columns concat damaged dimensionNames directMemory dtype encoder grid jobs onDamage onProgress onReceipt openPlace overwrite parquet portable recode resume shape shardSize signal skipFailed threads to verify workerUrl";
 
 /** Options of `convert` for paths and addresses. */
 export interface ConvertPathOptions extends ConvertOptions, ThreadOptions {

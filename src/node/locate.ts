@@ -159,26 +159,33 @@ export function refuseEmptyPath(location: unknown): void {
   });
 }
 
-/** What the value of an option is; `other` values are checked by their user. */
-type OptionKind = "boolean" | "count" | "function" | "signal" | "other";
+/** Options that are true or false, and those that are numbers of 0 or more, in every call that has them. */
+const BOOLEANS = words(
+  "breakLock concat directMemory immutable looksAtAll overwrite portable readOnly recode resume skipFailed verify writeEmptyChunks zarr",
+);
+const COUNTS = words("cachedEntries concurrency jobs maxGap threads");
 
-/** Every option of a call. The compiler compares the names with the type of the options. */
-export type OptionKinds<Options> = Readonly<Record<keyof Options, OptionKind>>;
-
-/** Refuses options that are not among `known`, and values of another kind: without types, a slip would pass. Throws `BAD_ARGUMENT`. */
-export function checkOptions(options: unknown, known: Readonly<Record<string, OptionKind>>): void {
+/**
+ * Refuses options that are not among `known`, names separated by spaces, and values of another type: without types, a slip would pass.
+ * Throws `BAD_ARGUMENT`.
+ */
+export function checkOptions(options: unknown, known: string): void {
   if (typeof options !== "object" || options === null) throw badArgument("options", options, "an object");
   for (const [name, value] of Object.entries(options)) {
     if (value === undefined) continue;
-    const kind = Object.hasOwn(known, name) ? known[name] : undefined;
-    if (kind === undefined) throw unknownOption(name, value, Object.keys(known));
-    if (kind === "boolean" && typeof value !== "boolean") throw badArgument(name, value, "true or false");
-    if (kind === "count" && !(typeof value === "number" && value >= 0))
+    if (!words(known).includes(name)) throw unknownOption(name, value, words(known));
+    if (BOOLEANS.includes(name) && typeof value !== "boolean")
+      throw badArgument(name, value, "true or false");
+    if (COUNTS.includes(name) && !(typeof value === "number" && value >= 0))
       throw badArgument(name, value, "a number of 0 or more");
-    if (kind === "function" && typeof value !== "function") throw badArgument(name, value, "a function");
-    if (kind === "signal" && typeof value?.throwIfAborted !== "function")
+    if (name === "signal" && typeof value?.throwIfAborted !== "function")
       throw badArgument(name, value, "an AbortSignal");
+    if (/^on[A-Z]/.test(name) && typeof value !== "function") throw badArgument(name, value, "a function");
   }
+}
+
+function words(text: string): string[] {
+  return text.split(" ");
 }
 
 function unknownOption(name: string, found: unknown, known: readonly string[]): SuperchunkError {

@@ -31,7 +31,6 @@ import {
   type Location,
   locate,
   locateBeside,
-  type OptionKinds,
   refuseEmptyPath,
   setAbove,
 } from "./locate.ts";
@@ -48,29 +47,8 @@ export interface OpenArrayPathOptions<Name extends string = string>
     ThreadOptions {}
 
 /** The options of {@link open}. */
-const OPTIONS: OptionKinds<OpenPathOptions> = {
-  allow: "other",
-  authorize: "other",
-  blosc: "other",
-  cachedEntries: "count",
-  columns: "other",
-  concurrency: "count",
-  containers: "other",
-  credentials: "other",
-  customCodecs: "other",
-  damaged: "other",
-  decoder: "other",
-  directMemory: "boolean",
-  immutable: "boolean",
-  maxGap: "count",
-  onDamage: "function",
-  openContainer: "other",
-  openPlace: "other",
-  signal: "signal",
-  threads: "count",
-  verify: "boolean",
-  workerUrl: "other",
-};
+const OPTIONS =
+  "allow authorize blosc cachedEntries columns concurrency containers credentials customCodecs damaged decoder directMemory immutable maxGap onDamage openContainer openPlace signal threads verify workerUrl";
 
 /**
  * Opens anything at a path, or at an `http(s):` or `s3:` address: an archive, a Zarr array or group of any version (also a node inside a

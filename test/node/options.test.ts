@@ -1,0 +1,143 @@
+/** The options of the functions that take a path: each function knows every option of its type. */
+import { expect, test } from "vitest";
+import { type ConvertPathOptions, convert } from "../../src/node/convert.ts";
+import { type CreatePathOptions, create, type EditPathOptions, edit } from "../../src/node/edit.ts";
+import { type OpenPathOptions, open } from "../../src/node/open.ts";
+import { temporaryFolder } from "../folder.ts";
+
+/** Every name of the options of a function. The compiler compares them with the type. */
+type Names<Options> = Readonly<Record<keyof Options, 0>>;
+
+const OPEN: Names<OpenPathOptions> = {
+  allow: 0,
+  authorize: 0,
+  blosc: 0,
+  cachedEntries: 0,
+  columns: 0,
+  concurrency: 0,
+  containers: 0,
+  credentials: 0,
+  customCodecs: 0,
+  damaged: 0,
+  decoder: 0,
+  directMemory: 0,
+  immutable: 0,
+  maxGap: 0,
+  onDamage: 0,
+  openContainer: 0,
+  openPlace: 0,
+  signal: 0,
+  threads: 0,
+  verify: 0,
+  workerUrl: 0,
+};
+
+const CONVERT: Names<ConvertPathOptions> = {
+  allow: 0,
+  blosc: 0,
+  chunksPerShard: 0,
+  columns: 0,
+  concat: 0,
+  damaged: 0,
+  dimensionNames: 0,
+  directMemory: 0,
+  dtype: 0,
+  encoder: 0,
+  grid: 0,
+  jobs: 0,
+  onDamage: 0,
+  onProgress: 0,
+  onReceipt: 0,
+  openPlace: 0,
+  overwrite: 0,
+  parquet: 0,
+  portable: 0,
+  recode: 0,
+  resume: 0,
+  shape: 0,
+  shardSize: 0,
+  signal: 0,
+  skipFailed: 0,
+  threads: 0,
+  to: 0,
+  verify: 0,
+  workerUrl: 0,
+};
+
+const EDIT: Names<EditPathOptions & CreatePathOptions> = {
+  allow: 0,
+  attrs: 0,
+  blosc: 0,
+  breakLock: 0,
+  cachedEntries: 0,
+  checksum: 0,
+  chunkLength: 0,
+  chunkOrder: 0,
+  chunkShape: 0,
+  codecs: 0,
+  columns: 0,
+  compressor: 0,
+  concurrency: 0,
+  containers: 0,
+  credentials: 0,
+  customCodecs: 0,
+  data: 0,
+  decoder: 0,
+  dimensionNames: 0,
+  directMemory: 0,
+  dtype: 0,
+  encoder: 0,
+  expectedLength: 0,
+  fillValue: 0,
+  format: 0,
+  immutable: 0,
+  kind: 0,
+  lock: 0,
+  looksAtAll: 0,
+  maxGap: 0,
+  maxUnused: 0,
+  mirror: 0,
+  mirrorCosts: 0,
+  modify: 0,
+  onProgress: 0,
+  openContainer: 0,
+  openPlace: 0,
+  optimize: 0,
+  overwrite: 0,
+  ownPlaces: 0,
+  placeBy: 0,
+  places: 0,
+  publish: 0,
+  readOnly: 0,
+  redirects: 0,
+  reserve: 0,
+  shape: 0,
+  shardShape: 0,
+  shardWriter: 0,
+  shared: 0,
+  signal: 0,
+  specification: 0,
+  strategy: 0,
+  superchunkLength: 0,
+  threads: 0,
+  workerUrl: 0,
+  writeEmptyChunks: 0,
+  zarr: 0,
+};
+
+test.each([
+  ["open", OPEN, (path: string, options: never) => open(path, options)],
+  ["convert", CONVERT, (path: string, options: never) => convert(path, "new", options)],
+  ["edit", EDIT, (path: string, options: never) => edit(path, options)],
+  ["create", EDIT, (path: string, options: never) => create(path, options)],
+] as const)("%s knows each option of its type", async (_, names, call) => {
+  const folder = temporaryFolder();
+  for (const name of Object.keys(names)) {
+    // None of them takes such a value, or finds anything to open or to convert.
+    const message = await call(`${folder}/${name}`, { [name]: Symbol("none") } as never).then(
+      () => "",
+      (error: Error) => error.message,
+    );
+    expect(message).not.toMatch(/unknown option/);
+  }
+});
