@@ -1,4 +1,4 @@
-/** The examples of a document, as they are typed: blocks of JavaScript as modules, lines of shell as commands. */
+/** The examples of a document, as typed: blocks of JavaScript as modules, lines of shell as commands. */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -88,7 +88,7 @@ export async function runModule(code: string): Promise<Record<string, unknown>> 
   }
 }
 
-/** The lines of a block that call the command: what stands behind its name, without the remark. */
+/** The lines of a block that call the command: the part after its name, without the comment. */
 export function commandsIn(block: string): readonly string[] {
   return [...block.matchAll(/^(?:npx )?superchunk (.*?)(?: +#.*)?$/gm)].map(([, words = ""]) => words);
 }
@@ -104,9 +104,12 @@ export async function runCommand(words: string, folder: string): Promise<RunResu
   }
 }
 
-/** What the compiler says of modules, by their names, as a user with the strictest settings has it; nothing where all is well. */
+/**
+ * The compiler's messages for modules, by their names, with the strictest settings a user may have; nothing if there
+ * are none.
+ */
 export function compileModules(files: Readonly<Record<string, string>>, more: object = {}): string {
-  // Inside of the repository, so that packages are found.
+  // Inside the repository, so that packages are found.
   const folder = mkdtempSync(join(repositoryRoot, "node_modules", ".types-"));
   const compilerOptions = {
     target: "es2022",

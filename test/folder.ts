@@ -12,14 +12,14 @@ function remove(folder: string): void {
   made.delete(folder);
 }
 
-/** A new, empty folder. It goes after the test that asks for it, or with the process where a hook of a file asks. */
+/** A new, empty folder. It is removed after the test that requests it, or with the process if a file's hook requests it. */
 export function temporaryFolder(): string {
   const folder = mkdtempSync(join(realpathSync(tmpdir()), "superchunk-test-"));
   made.add(folder);
   try {
     onTestFinished(() => remove(folder));
   } catch {
-    // Not in a test: it goes with the process.
+    // Outside a test it is removed with the process.
   }
   return folder;
 }

@@ -53,7 +53,7 @@ test("a conversion asks for the newest generation once per read, not once per ch
     chunks++;
   }
   expect(chunks).toBe(CHUNKS);
-  // One per superchunk of 8, plus one if there is more than one read.
+  // One for each of 8 superchunks, and one for each further read of the same one.
   expect(asked).toBeLessThanOrEqual(16);
   await archive.close();
 });

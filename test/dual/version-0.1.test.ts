@@ -23,7 +23,7 @@ function treesOf(name: string): { readonly before?: Tree; readonly after: Tree }
   return JSON.parse(fs.readFileSync(join(fixtures, `${name}.json`), "utf8"));
 }
 
-/** Makes the files of a tree, in a folder that is gone after the test. */
+/** Creates the files of a tree, in a folder that is removed after the test. */
 function layOut(tree: Tree): string {
   const root = temporaryFolder();
   for (const [name, { folder, mode, base64, same, leadsTo }] of Object.entries(tree)) {
@@ -40,7 +40,7 @@ function layOut(tree: Tree): string {
   return root;
 }
 
-/** Every file and folder: mode and bytes, or where it leads. */
+/** Every file and folder: mode and bytes, or its target. */
 function contents(root: string): Record<string, string> {
   const found: Record<string, string> = {};
   for (const name of fs.readdirSync(root, { recursive: true, encoding: "utf8" })) {
@@ -80,7 +80,7 @@ async function zarrValues(
   return Array.from(new viewTypes[type](new Uint8Array(Buffer.concat(pieces)).buffer));
 }
 
-/** Of the bytes that bloscpack was given, as the corpus has it. */
+/** Of the bytes that bloscpack was given, as in the corpus. */
 const ORIGINAL = "cb3e95b7c6ad2f972ee70ae62c6e6c7672193f248e2dc8a6f99c4414d012f086";
 
 function sha256Of(values: readonly number[]): string {
@@ -114,9 +114,9 @@ test.each(["hard", "symbolic", "copy"] as const)(
     const root = layOut(after);
     const target = join(root, "a.zarr");
     expect(await verifyLinkAt(target)).toEqual([]);
-    // What was asked for is in the record: the same is asked again without a word.
+    // The record has the requested kind, so linking again uses the same one.
     expect((await link(join(root, "a.blp"), target, { kind })).done).toBe(true);
-    // A symbolic link leads out of the folder, which this library's stores do not follow.
+    // A symbolic link points out of the folder, which this library's stores do not follow.
     if (kind !== "symbolic") expect(sha256Of(await zarrValues(target, "int16"))).toBe(ORIGINAL);
     await unlink(target);
     expect(contents(root)).toEqual(contentsOf(before));

@@ -1,4 +1,4 @@
-/** The same verbs mean the same for every format: compared with a model in memory, and read by `open`. */
+/** The verbs mean the same for every format: compared with a model in memory, and read by `open`. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -21,7 +21,7 @@ import { rejectionOf } from "../write/foreign-support.ts";
 const FORMATS = ["blz", "bcolz", "zarr", "bloscpack"] as const;
 const SMALL = { chunkLength: 8 } as const;
 
-/** All values of an array that is closed, as its reader sees them. */
+/** All values of a closed array, as its reader sees them. */
 async function valuesOf(store: MemoryStore, path = "a"): Promise<unknown[]> {
   const isZarr = (await store.stat(`${path}/zarr.json`)) !== undefined;
   const archive = isZarr ? await openZarrArray(store, path) : ((await open(store, path)) as ArrayArchive);
@@ -33,13 +33,13 @@ async function valuesOf(store: MemoryStore, path = "a"): Promise<unknown[]> {
 async function made(format: (typeof FORMATS)[number], options: Partial<CreateOptions> = {}) {
   const store = new MemoryStore();
   const { fillValue, ...rest } = options;
-  // A Bloscpack file has no default value: what it grows by is zeros.
+  // A Bloscpack file has no default value: it grows by zeros.
   const fill = format === "bloscpack" ? {} : { fillValue };
   const array = await create(store, "a", { format, dtype: "int32", ...SMALL, ...rest, ...fill });
   return { store, array };
 }
 
-/** True where the change went through, false where the disk died on the way. */
+/** True if the change completed, false if the disk died on the way. */
 async function tryChange(
   disk: VolatileStore,
   path: string,
@@ -109,7 +109,7 @@ describe.each(FORMATS)("%s", (format) => {
   it("a new row shape keeps the values that both shapes have", async () => {
     const { store, array } = await made(format, { shape: [0, 3], fillValue: 9 });
     await array.append(Int32Array.from({ length: 60 }, (_, i) => i));
-    // Zarr keeps its chunks, and writes those again that the new edge cuts.
+    // Zarr keeps its chunks, and rewrites those that the new edge cuts.
     expect(await array.planResize([20, 2])).toEqual({
       shapeBefore: [20, 3],
       shape: [20, 2],
@@ -423,7 +423,7 @@ describe("zarr", () => {
         expect(copied?.[0]).toBeLessThanOrEqual(own.shape[0] ?? 0);
         await (await edit(store, "g/x")).close();
         expect((await documents(store)).consolidated_metadata.metadata["g/x"]?.shape).toEqual(own.shape);
-        // What was left over does not show once the array grows.
+        // Removed values do not reappear when the array grows.
         const again = await edit(store, "g/x");
         const [rows = 0, columns = 0] = again.shape;
         await again.resize([rows + 9, columns]);

@@ -1,4 +1,4 @@
-/** Whole archives in which one thing was changed: what opening, reading and verifying each of them says. */
+/** Whole archives with one thing changed: what opening, reading and verifying each of them reports. */
 import { describe, expect, test } from "vitest";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { type OpenAnyOptions, open, type Readable } from "../../src/open/open.ts";
@@ -23,7 +23,7 @@ async function codeOfReading(store: MemoryStore, path: string, options: OpenAnyO
   });
 }
 
-/** The code of the first error that `verify` finds, or that opening throws; `ok` where there is none. */
+/** The code of the first error that `verify` finds, or that opening throws; `ok` if there is none. */
 async function codeOfVerifying(store: MemoryStore, path: string, options: OpenAnyOptions): Promise<string> {
   return codeOf(async () => {
     const { findings } = await (await open(store, path, options)).verify();
@@ -51,19 +51,19 @@ export function storeOf(objects: Objects): MemoryStore {
   );
 }
 
-/** The bytes with others at a place. */
+/** The bytes with others at an offset. */
 export function patched(bytes: Uint8Array, at: number, change: string): Uint8Array {
   const copy = bytes.slice();
   copy.set(hex(change), at);
   return copy;
 }
 
-/** What is opened of objects: a file by its name, else the root. */
+/** What to open: a file by its name, otherwise the root. */
 function pathOf(objects: Objects): string {
   return ["a.blp", "refs.json"].find((name) => name in objects) ?? "";
 }
 
-/** Opens, reads and verifies each; the codes that the cases name are what both ways end in. */
+/** Opens, reads and verifies each; both must end in the codes that the cases name. */
 export function testCases(
   groups: readonly (readonly [name: string, cases: readonly Case[]])[],
   options: OpenAnyOptions = {},
@@ -79,7 +79,7 @@ export function testCases(
   });
 }
 
-/** The same of archives in which nothing was changed. */
+/** The same for archives in which nothing was changed. */
 export function testWhole(
   whole: readonly (() => Objects | Promise<Objects>)[],
   options: OpenAnyOptions = {},

@@ -1,6 +1,6 @@
 /**
  * Decodes the bytes of FORMAT.md's dumps with the library, to the names and values that annotations must have.
- * Fields come in the order of their bytes, so that a dump which leaves one out is caught.
+ * Fields come in the order of their bytes, so that a dump that leaves one out is caught.
  */
 
 import { type DigestName, digest } from "../../src/bytes/checksum.ts";
@@ -79,7 +79,7 @@ export async function describeDump({ kind, rest, bytes, notes }: HexDump): Promi
     case "shard":
       return plain(await shardFields(bytes));
     case "damaged":
-      // The annotations only name the fields; what counts is the error.
+      // The annotations only name the fields; the error is what is tested.
       return plain(
         notes.map((note) => [note.length, note.name, note.value]),
         damage(bytes, rest),

@@ -1,4 +1,7 @@
-/** FORMAT.md, docs/writing.md and others with rules: every annotation of a dump is what the library decodes, and every rule has a test. */
+/**
+ * FORMAT.md, docs/writing.md and other documents with rules: every annotation of a dump is what the library decodes,
+ * and every rule has a test.
+ */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -9,7 +12,7 @@ import { describeDump } from "./dump-fields.ts";
 import { parseDumps } from "./hexdump.ts";
 
 const text = readFileSync(join(repositoryRoot, "FORMAT.md"), "utf8");
-/** Rules apart from the format: of our writers, of values in JavaScript, and of the command's JSON. */
+/** Rules outside the format: for our writers, for values in JavaScript, and for the command's JSON. */
 const writing = ["writing.md", "library.md", "command.md"]
   .map((name) => readFileSync(join(repositoryRoot, "docs", name), "utf8"))
   .join("\n");
@@ -106,7 +109,7 @@ describe("rules", () => {
   });
 });
 
-/** Tests of rules that take a writer at work, objects that change, or a command. */
+/** Tests of rules that need a writer at work, objects that change, or a command. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   "FR-04": "format/rules-journal.test.ts",
   "FG-05": "format/rules-layout.test.ts",
@@ -124,7 +127,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "FV-06": "references/guards.test.ts",
 };
 
-/** Texts of all TypeScript files under a folder, but this one. */
+/** Texts of all TypeScript files under a folder, except this one. */
 function readTests(folder: string): string[] {
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".ts") && !name.endsWith("format-md.test.ts"))

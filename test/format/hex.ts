@@ -1,7 +1,7 @@
-/** Bytes of tests as annotated hex, and what a failing call threw. */
+/** Bytes of tests as annotated hex, and the error of a failing call. */
 import { isSuperchunkError, type SuperchunkError } from "../../src/errors.ts";
 
-/** Bytes written as hexadecimal pairs; white space and `# comments` do not count. */
+/** Bytes written as hexadecimal pairs; white space and `# comments` are ignored. */
 export function hex(text: string): Uint8Array {
   const digits = text.replace(/#.*$/gm, "").replace(/\s+/g, "");
   if (!/^(?:[\da-f]{2})*$/i.test(digits)) throw new Error(`not hexadecimal: ${digits}`);
@@ -18,7 +18,7 @@ export function utf8(text: string): Uint8Array {
   return new TextEncoder().encode(text);
 }
 
-/** The error of this library that `call` throws; fails where it throws nothing, or anything else. */
+/** The error of this library that `call` throws; fails if it throws nothing, or anything else. */
 export function errorOf(call: () => unknown): SuperchunkError {
   let result: unknown;
   try {

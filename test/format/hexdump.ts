@@ -4,20 +4,20 @@
  */
 import { hex } from "./hex.ts";
 
-/** One dump: what it is said to be, its bytes, and its annotations in order. */
+/** One dump: its kind, its bytes, and its annotations in order. */
 export interface HexDump {
   /** Line of FORMAT.md where the block starts, from 1. */
   readonly line: number;
   readonly kind: string;
-  /** Words behind the kind. */
+  /** Words after the kind. */
   readonly rest: string;
   readonly bytes: Uint8Array;
   readonly notes: readonly DumpNote[];
-  /** What `# name = value` lines behind the bytes say of the whole. */
+  /** What `# name = value` lines after the bytes say about the whole. */
   readonly results: ReadonlyMap<string, string>;
 }
 
-/** One annotated field: where it starts, how long it is, what it is said to be. */
+/** One annotated field: its offset, its length, and its annotation. */
 export interface DumpNote {
   readonly at: number;
   readonly length: number;
@@ -27,7 +27,7 @@ export interface DumpNote {
 
 const LINE = /^([\da-f]{4}) {2}((?:[\da-f]{2} )*[\da-f]{2}) +\|(.{8})\|(?: {2}(\S.*))?$/;
 
-/** All dumps of a text. Throws where a line is not one of a dump, or the offsets do not follow one another. */
+/** All dumps of a text. Throws if a line does not belong to a dump, or the offsets do not follow one another. */
 export function parseDumps(text: string): HexDump[] {
   const lines = text.split("\n");
   const dumps: HexDump[] = [];
@@ -48,7 +48,7 @@ export function parseDumps(text: string): HexDump[] {
   return dumps;
 }
 
-/** JSON as it is, with one annotation for all of it. */
+/** Plain JSON, with one annotation for all of it. */
 function parseText(text: string, note: string): Pick<HexDump, "bytes" | "notes" | "results"> {
   const bytes = new TextEncoder().encode(text);
   const [name = "", value = ""] = split(note);
@@ -90,7 +90,7 @@ function toPrintable(byte: number): string {
   return byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : ".";
 }
 
-/** `name = value`, or a name alone. */
+/** `name = value`, or only a name. */
 function split(note: string): string[] {
   const at = note.indexOf(" = ");
   return at < 0 ? [note, ""] : [note.slice(0, at), note.slice(at + 3)];

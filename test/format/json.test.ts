@@ -32,7 +32,7 @@ it("[FJ-10] a document read as plain numbers is written with the floats that it 
   expect(value["a"]).toBe(1);
   expect(stringifyJson(value)).toBe(text.replace("1e300", "1e+300"));
   expect(stringifyJson(value["b"] as JsonValue, { python: true })).toBe('[1.0, 1, {"c": -0.0, "d": 2.5}]');
-  // What takes the place of a float is what it is.
+  // A value that replaces a float keeps its own type.
   value["a"] = 2;
   expect(stringifyJson({ ...value })).toMatch(/^{"a":2,"b":\[1\.0,1/);
   expect(stringifyJson(parse('{"a": 1.0, "a": 1}'))).toBe('{"a":1}');

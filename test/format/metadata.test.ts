@@ -60,7 +60,7 @@ describe("sections that bloscpack wrote", () => {
       const { value, header } = await decodeSection(section, path, 32);
       const { checksum, level, maxMetaSize } = header;
       const written = await encodeSection(value, { checksum, level, maxMetaSize });
-      // bloscpack 0.3.0 wrote its JSON with spaces, so its meta-size is another.
+      // bloscpack 0.3.0 wrote its JSON with spaces, so its meta-size differs.
       if (fixture.producer === "bloscpack 0.3.0") written.set(section.subarray(12, 16), 12);
       expect(toHex(written) === toHex(section)).toBe(true);
     },
@@ -188,13 +188,13 @@ describe("damage", () => {
       const textEnd = 32 + whole.header.metaCompSize;
       const digestAt = 32 + whole.header.maxMetaSize;
       for (let byte = 0; byte < section.length; byte++) {
-        // The level, the user's codec bytes and the zeros of the room are not read.
+        // The level, the user's codec bytes and the padding zeros are not read.
         const free = byte === 11 || (byte >= 24 && byte < 32) || (byte >= textEnd && byte < digestAt);
         for (const mask of [1, 0x80]) {
           const bytes = section.slice();
           bytes[byte] = (bytes[byte] ?? 0) ^ mask;
           const outcome = await decodeSection(bytes, path, 32).catch((error: unknown) => error);
-          // Another checksum number may be none, which leaves nothing to compare but moves the section's end.
+          // Another checksum number may mean none, which leaves nothing to compare but moves the section's end.
           if (byte === 9 && !isSuperchunkError(outcome))
             expect(outcome).toMatchObject({ header: { checksum: "None" } });
           else if (free) expect(outcome).toMatchObject({ value: whole.value });

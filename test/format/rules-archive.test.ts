@@ -19,7 +19,7 @@ describe("files", () => {
   it("[F1.3-02] without raw JSON, bytes 24 to 31 count spare offsets", async () => {
     expect(await textOf(await makeFile({ chunks: ABC, spare: 3 }))).toBe("abcdefghij");
     const bytes = await makeFile({ chunks: ABC });
-    bytes[24] = 7; // means nothing where there are no offsets
+    bytes[24] = 7; // has no meaning without offsets
     expect(await textOf(bytes)).toBe("abcdefghij");
   });
 

@@ -105,7 +105,7 @@ describe("blocks", () => {
     expect(header("20", "10", "00 08 00 00").split).toBe(true);
     expect(header("20", "11", "00 10 00 00").split).toBe(false);
     expect(errorOf(() => header("20", "03", "00 02 00 00")).code).toBe("BAD_FIELD");
-    // Whole blocks are split, the short last one is not: both ways round decode.
+    // Whole blocks are split, the short last one is not: both ways decode.
     const data = Uint8Array.from({ length: 300_002 }, (_, i) => (i >> 3) & 255);
     const chunk = await encode(data, { cname: "lz4", typesize: 2, blocksize: 4096 });
     expect(decodeHeader(chunk).split).toBe(true);

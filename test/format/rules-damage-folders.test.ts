@@ -1,4 +1,4 @@
-/** Rules of FORMAT.md about folders, on whole arrays and tables in which one thing was changed. */
+/** Rules of FORMAT.md about folders, on whole arrays and tables with one thing changed. */
 
 import { encodeHeader } from "../../src/format/encode-file.ts";
 import { headerOfVersion1 } from "../../src/format/header.ts";

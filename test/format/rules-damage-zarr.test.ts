@@ -1,4 +1,4 @@
-/** Rules of FORMAT.md about Zarr and references, on whole nodes in which one thing was changed. */
+/** Rules of FORMAT.md about Zarr and references, on whole nodes with one thing changed. */
 import { gzipSync } from "node:zlib";
 import { crc32c } from "../../src/bytes/checksum.ts";
 import { encodeShardIndex } from "../../src/zarr/read/shard-index.ts";
@@ -60,7 +60,7 @@ const sharded = async (
   "c/0": change(await shard(entries)),
   "c/1": await shard(),
 });
-/** A shard with half an entry absent, and a crc32c that is right. */
+/** A shard with a half-absent entry, and a valid crc32c. */
 const halfAbsent = async (): Promise<Objects> => {
   const bytes = patched(await shard(), 4, "ff ff ff ff ff ff ff ff");
   const sum = new DataView(new ArrayBuffer(4));
@@ -78,7 +78,7 @@ const version2 = (members: object, chunk: Uint8Array): Objects => ({
 });
 
 const PROTOCOL = "https://purl.org/zarr/spec/protocol/core/3.0";
-/** The older transformer's hierarchy with one array of eight bytes, four chunks of two in each of its shards. */
+/** The older transformer's hierarchy with one array of eight bytes, four chunks of two in each shard. */
 const hierarchy = async (entry: object, array: object, files: Objects = {}): Promise<Objects> => {
   const pairs = await encodeShardIndex(ENTRIES, [2], {
     location: "end",

@@ -1,4 +1,4 @@
-/** Rules of FORMAT.md about files, on whole files in which one thing was changed. */
+/** Rules of FORMAT.md about files, on whole files with one thing changed. */
 import { expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
@@ -38,7 +38,7 @@ const START = 24;
 const TWICE: FileParts = { chunks: [BLOCKS, BLOCKS], spare: 0, chunkSize: 256, lastChunk: 256 };
 /** A file of two such chunks, changed at byte `at` of the first. */
 const blocks = (at: number, bytes: string) => file(TWICE, 48 + at, bytes);
-/** Two blocks of 8 bytes, each one stored stream, which take more room than the bytes as they are. */
+/** Two blocks of 8 bytes, each one stored stream, which take more space than the raw bytes. */
 const LONG = hex(`02 01 10 01  10 00 00 00  08 00 00 00  30 00 00 00  18 00 00 00  24 00 00 00
   08 00 00 00  00 01 02 03 04 05 06 07  08 00 00 00  08 09 0a 0b 0c 0d 0e 0f`);
 /** Four blocks of 257 bytes that would be split into elements of two. */
@@ -228,7 +228,7 @@ const JOURNALS: readonly Case[] = [
   ["[FR-01]", "a hole past the end of the file", () => journaled((bytes) => bytes, 4096), "BAD_FIELD"],
 ];
 
-/** What a reader must accept: the same files with what other programs write. */
+/** What a reader must accept: the same files with variations that other programs write. */
 const ACCEPTED: readonly Case[] = [
   [
     "[F1.2-04]",

@@ -212,7 +212,7 @@ describe("carrays and tables", () => {
     expect(await jsonOf(table.column("x"))).toEqual([...utf8("abc")]);
     expect(table.column("y").shape).toEqual([3, 2]);
     expect(await jsonOf(table.column("y"))).toEqual([...utf8("123456")]);
-    // The same where only the longer column is opened.
+    // The same if only the longer column is opened.
     const part = await open(store, "", { columns: ["x"] });
     if (part.kind !== "table") throw new Error("not a table");
     expect([part.names, part.length]).toEqual([["x"], 3]);
@@ -230,7 +230,7 @@ describe("carrays and tables", () => {
         new MemoryStore([["__rootdirs__", utf8(JSON.stringify({ names: names(count) }))]]),
       );
       expect((await rejectionOf(open(store))).code).toBe(code);
-      // After the first column that is missing, no further one is opened.
+      // After the first missing column, no further one is opened.
       expect([count, counts.reads > 10, counts.reads < 500]).toEqual([count, looks, true]);
     }
     const store = new MemoryStore();

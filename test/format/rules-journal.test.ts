@@ -1,4 +1,4 @@
-/** The rules of FORMAT.md about journals, and its dumps of a superchunk and a journal beside what is really written. */
+/** The rules of FORMAT.md about journals, and its dumps of a superchunk and a journal compared with what is really written. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -31,7 +31,7 @@ async function smallArray(): Promise<MemoryStore> {
   return store;
 }
 
-/** Passes the first calls of a store on as long as `isOver` is false, and fails from then on. */
+/** Passes calls of a store on as long as `isOver` is false, and fails from then on. */
 function stopping(store: MemoryStore, isOver: (method: string, key: string) => boolean) {
   let hasStopped = false;
   const interceptor: Interceptor = {
@@ -59,7 +59,7 @@ it("[FR-01] the dumps of a superchunk and of its journal match what is written",
   expect(toHex(journal?.bytes ?? new Uint8Array(0))).toBe(toHex(put));
 });
 
-/** The array with "wxyz" committed in place of "abcd", and nothing of it written yet. */
+/** The array with "wxyz" committed in place of "abcd", but not written yet. */
 async function interrupted(): Promise<{ store: MemoryStore; journal: string }> {
   const store = await smallArray();
   let puts = 0;
@@ -89,7 +89,7 @@ it("[FG-12] [FG-13] a committed journal counts at once, for readers that write n
   expect(await store.get(key)).toBeUndefined();
   expect(await textOf(store)).toBe("wxyzef");
   expect(new TextDecoder().decode((await store.get(KEY))?.subarray(72, 76))).toBe("wxyz");
-  // A leftover, which no layout names.
+  // A leftover that no layout names.
   await store.put(key, bytes);
   await (await openWritable(store, "")).close();
   expect(await store.get(key)).toBeUndefined();

@@ -24,7 +24,7 @@ const FACTS = { shape: [10], nbytes: 10, cbytes: 100 };
 const storage = (revision: number) =>
   `{"dtype": "uint8", "chunklen": 4, "superchunk": {"version": 1, "superchunklen": 3, "revision": ${revision}, "readFeatures": ["layout"]}}`;
 
-/** Bytes of `meta/sizes` with some of the layout changed. */
+/** Bytes of `meta/sizes` with part of the layout changed. */
 const sizesOf = (changes: Partial<StoredLayout> = {}): Uint8Array =>
   encodeSizes(FACTS, { ...LAYOUT, ...changes });
 

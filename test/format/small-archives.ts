@@ -36,10 +36,10 @@ export interface FileParts {
   readonly chunkSize?: number;
   readonly lastChunk?: number;
   readonly nchunks?: number;
-  /** Spare offsets; without it there are none at all. */
+  /** Spare offsets; if undefined, there are no offsets at all. */
   readonly spare?: number;
   readonly section?: Uint8Array;
-  /** Zero bytes behind each digest. */
+  /** Zero bytes after each digest. */
   readonly reserve?: number;
   /** Physical order of the chunks. */
   readonly order?: readonly number[];

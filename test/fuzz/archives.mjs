@@ -1,4 +1,4 @@
-/** Random archives of every kind that can be written, with the bytes that they hold, which nothing here reads back. */
+/** Random archives of every kind that can be written, with the bytes that they hold, without reading them back. */
 import { compressBytes, edit, parseDType } from "superchunk";
 import { createArray } from "../../build/src/write/array/create.js";
 import { createCarray, createTable } from "../../build/src/write/bcolz/bcolz-create.js";
@@ -78,7 +78,7 @@ function putItem(item, dtype, below) {
   } else for (let i = 0; i < item.length; i++) item[i] = below(256);
 }
 
-/** Attributes that must survive every way. */
+/** Attributes that must survive every conversion. */
 export function randomAttributes({ below, pick }) {
   if (below(2) === 0) return {};
   return pick([{ unit: "m" }, { n: 1, deep: { list: [1, "two", null, true] } }, { ü: "é", empty: {} }]);
@@ -102,7 +102,7 @@ export function toFortran(bytes, shape, itemSize) {
   return out;
 }
 
-/** An array at a key of a store, of a random kind unless one is given: what it holds, and what made it. */
+/** An array at a key of a store, of a random kind unless one is given; returns what it holds, and how it was made. */
 export async function makeArchive(
   store,
   path,
@@ -218,7 +218,7 @@ function randomDefault(dtype, choices) {
   }
 }
 
-/** Other values for some rows, in the array and in what it is known to hold. */
+/** Changes some rows, in the array and in its expected values. */
 export async function setRows(array, values, choices) {
   const { below } = choices;
   const { dtype, rowShape, rows } = values;

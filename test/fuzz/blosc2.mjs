@@ -1,10 +1,11 @@
 /**
- * Mutation fuzzing of Blosc2 and HDF5: `node test/fuzz/blosc2.mjs [--of chunks,frames,hdf5] [--iterations N | --seconds S] [--seed N]
- * [--python PATH] [--save FOLDER]`.
+ * Mutation fuzzing of Blosc2 and HDF5: `node test/fuzz/blosc2.mjs [--of chunks,frames,hdf5] [--iterations N |
+ * --seconds S] [--seed N] [--python PATH] [--save FOLDER]`.
  *
- * Damages chunks and frames of python-blosc2 (metadata of frames more often than what is in them), and structures of HDF5 files, half of them with
- * checksums that are right again. Decoding must give exactly nbytes, the same in parts, or a SuperchunkError, in little time and memory. Where a
- * Python with blosc2, h5py and hdf5plugin is given, it decodes them too: where both accept, the values must be the same.
+ * Damages chunks and frames of python-blosc2 (metadata of frames more often than their contents), and structures of
+ * HDF5 files, half of them with corrected checksums. Decoding must give exactly nbytes, the same in parts, or a
+ * SuperchunkError, in little time and memory. If a Python with blosc2, h5py and hdf5plugin is given, it decodes them
+ * too: where both accept, the values must be the same.
  */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -37,15 +38,15 @@ const { values: options } = parseArgs({
 });
 const BATCH = 1000;
 const TOO_SLOW_MS = 2000;
-/** Of memory that is taken beside what the garbage collector has: no header may make more. */
+/** Memory outside the garbage collector's heap: no header may cause more. */
 const TOO_MUCH = 1 << 30;
 /** A batch of the reference takes a second or two. */
 const REFERENCE_MS = 15_000;
 const KINDS = ["chunks", "frames", "hdf5"];
-/** What python-blosc2 would allocate on the word of a header. */
+/** What python-blosc2 would allocate because a header claims it. */
 const MAX_NBYTES = 1 << 22;
 const ANSWER = 20;
-/** Its first form of bytedelta leaves bytes as they were. */
+/** Its first form of bytedelta left bytes unchanged. */
 const OLD_BYTEDELTA = 34;
 const FRAMES = [
   "blosclz",
@@ -72,7 +73,7 @@ const frames = FRAMES.map((name) => ({
   kind: 1,
   bytes: Uint8Array.from(readFileSync(new URL(`${name}.b2nd`, folder))),
 }));
-// Three chunks for each frame: a frame takes longer.
+// Three chunks per frame: a frame takes longer.
 const originals = [...chunks, ...frames, ...files].filter(({ kind }) =>
   options.of.split(",").includes(KINDS[kind]),
 );
@@ -109,7 +110,7 @@ while (counts.mutated < limit && performance.now() < until) {
 }
 report();
 
-/** What we make of it: its digest, or the error; undefined where python-blosc2 promises nothing of the bytes. */
+/** Our result: its digest, or the error; undefined if python-blosc2 promises nothing about the bytes. */
 async function decodeOurs(kind, bytes) {
   const begin = process.cpuUsage();
   let result;

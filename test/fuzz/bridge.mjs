@@ -1,7 +1,8 @@
 /**
- * Fuzzing of the bridge to Zarr: `node test/fuzz/bridge.mjs [conversions|way-back|links|damage]… [--seconds S] [--seed N]`.
+ * Fuzzing of the bridge to Zarr: `node test/fuzz/bridge.mjs [conversions|way-back|links|damage]… [--seconds S]
+ * [--seed N]`.
  *
- * What is tried is in the files beside this one.
+ * The targets are in the files next to this one.
  */
 import { fuzzConversions, fuzzWayBack } from "./conversions.mjs";
 import { fuzzDamage } from "./damage.mjs";

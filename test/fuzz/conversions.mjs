@@ -1,4 +1,4 @@
-/** Random archives to Zarr and back: at every stop the values, types and attributes are those that went in. */
+/** Random archives to Zarr and back: after every step the values, types and attributes are the original ones. */
 
 import { isDeepStrictEqual } from "node:util";
 import { MemoryStore, open, parseDType } from "superchunk";
@@ -8,10 +8,10 @@ import { makeArchive, makeTable } from "./archives.mjs";
 import { makeZarr2, makeZarr3 } from "./zarr-arrays.mjs";
 import { choicesFrom } from "./zarr-chains.mjs";
 
-/** What a format, or Zarr v3, has no place for: told, never done halfway. */
+/** What a format, or Zarr v3, cannot hold: reported, never done halfway. */
 const REFUSED = ["UNSUPPORTED", "LIMIT"];
 
-/** One archive, or table, through several conversions. Throws where anything is not what it was. */
+/** One archive, or table, through several conversions. Throws if anything differs. */
 export async function fuzzConversions(seed) {
   const choices = choicesFrom(seed);
   const store = new MemoryStore();
@@ -159,7 +159,7 @@ async function compareNpy(store, key, values) {
   assertSame("npy", toLittle(bytes.subarray(10 + header), dtype), toLittle(values.bytes, values.dtype));
 }
 
-/** A node, or an archive, is what it was made of. */
+/** A node, or an archive, must match what it was made from. */
 export async function compare(what, node, values, layout = {}) {
   if (Array.isArray(values)) {
     for (const column of values) {
@@ -187,7 +187,7 @@ export async function compare(what, node, values, layout = {}) {
   }
   const { shape } = values;
   if (values.columns !== undefined && node.columnNames?.length > 0 && node.shape.length < shape.length) {
-    // What was a group in between has rows of one dimension, and the others in its fields.
+    // A group in between has rows of one dimension, and the others in its fields.
     for (const field of values.dtype.fields)
       await compare(`${what}, field ${field.name}`, node.column(field.name), fieldOf(values, field), layout);
     return;

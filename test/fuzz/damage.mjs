@@ -1,4 +1,7 @@
-/** Damaged archives of every kind given to the command: right values, or an error that says where, and nothing else changed. */
+/**
+ * Damaged archives of every kind given to the command: right values, or an error that gives the place, and nothing
+ * else changed.
+ */
 
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,10 +19,10 @@ import { makeZarr2, makeZarr3 } from "./zarr-arrays.mjs";
 import { choicesFrom } from "./zarr-chains.mjs";
 import { encodeDocument, mutateDocument } from "./zarr-documents.mjs";
 
-/** Of a command: time of the processor, and memory more than ever before. */
+/** Of a command: processor time, and memory beyond any earlier peak. */
 const MAX_MS = 5000;
 const MAX_GROWTH = 300 << 20;
-/** Values are asked for up to here; a document may well speak of more, all of it the fill value. */
+/** Values are requested up to this number; a document may claim more, all of it the fill value. */
 const MAX_NBYTES = 1 << 22;
 const NAME = "subject";
 const KINDS = [
@@ -46,7 +49,7 @@ export async function fuzzDamage(seed) {
   }
 }
 
-/** An archive of a kind at `home`/subject; false where the kind has no place for what was drawn. */
+/** An archive of a kind at `home`/subject; false if the kind cannot hold what was drawn. */
 async function makeSubject(home, kind, choices) {
   const store = new FileStore(home);
   try {
@@ -79,7 +82,7 @@ async function makeSubject(home, kind, choices) {
   }
 }
 
-/** Damages one file below a folder, documents more often than data; says what it did. */
+/** Damages one file below a folder, documents more often than data; returns a description. */
 function damage(home, choices) {
   const { below, pick } = choices;
   const files = fs
@@ -132,7 +135,7 @@ function documentAt(path) {
   }
 }
 
-/** Other bytes for a file, where it lies or as a new file of the name. */
+/** Other bytes for a file, in place or as a new file with the name. */
 function replace(path, bytes, choices) {
   const { mode } = fs.statSync(path);
   fs.chmodSync(path, 0o644);
@@ -167,7 +170,7 @@ async function readSubject(subject, folder, steps, choices) {
       const { code, errors } = await reading("convert", subject, out, "--to", to, ...more);
       if (code !== 0) {
         const left = fs.readdirSync(folder).filter((name) => !beside.includes(name));
-        // Of many, the good ones are there, and the damaged ones told.
+        // With many archives, the good ones are there, and the damaged ones reported.
         if (errors.startsWith("superchunk: not converted: ")) continue;
         if (left.length > 0 && !isUnfinished(out) && (await check(["cat", out])).code === 0)
           throw new Error(
@@ -191,14 +194,14 @@ async function readSubject(subject, folder, steps, choices) {
   steps.push(`${first} ${options.join(" ")} ends with ${code}`);
   if (code === 0) return;
   const after = snapshot(home);
-  // A mirror says that it is being brought up to date before anything else, and that stays where it cannot be done.
+  // A mirror first reports that it is being brought up to date, and that report remains if it cannot be done.
   const state = join(NAME, "meta", "zarr");
   if (first === "link" && before[state] !== undefined && after[state] !== undefined)
     after[state] = before[state];
   assertEqual(`after a refused ${first}`, after, before);
 }
 
-/** What `--resume` goes on with, or a hierarchy without its root: nothing that looks finished. */
+/** Files from which `--resume` continues, or a hierarchy without its root: nothing that looks complete. */
 function isUnfinished(out) {
   const has = (name) => fs.existsSync(join(out, name));
   return has(".superchunk-convert.json") && !has("zarr.json");
@@ -214,7 +217,7 @@ function hasStructs(...texts) {
   return texts.some((text) => text.includes("{"));
 }
 
-/** Runs the command. Throws where it fails in a way that is no answer. */
+/** Runs the command. Throws if it fails without a proper error. */
 async function check(argv) {
   const begin = process.cpuUsage();
   const { maxRSS } = process.resourceUsage();

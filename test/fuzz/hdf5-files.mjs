@@ -1,4 +1,4 @@
-/** Small HDF5 files for the fuzzer: damaged where their structures are, and read. */
+/** Small HDF5 files for the fuzzer: damaged in their structures, and read. */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { hashOf } from "../../build/src/hdf5/file.js";
@@ -50,7 +50,7 @@ function sumsOf(bytes) {
   return sums;
 }
 
-/** Damages a file in a part that is not empty; every second time its checksums are right again. */
+/** Damages a file in a part that is not empty; every second time its checksums are corrected. */
 export function mutateFile(bytes, sums, mutate) {
   const out = Uint8Array.from(bytes);
   // The mutator draws the numbers, so that a seed gives the same mutations.
@@ -74,14 +74,14 @@ export function mutateFile(bytes, sums, mutate) {
   return below(20) === 0 ? out.subarray(0, below(out.length)) : out;
 }
 
-/** Values of the dataset, with its shape in front as int64; nothing where they are more than the limit. */
+/** Values of the dataset, with its shape in front as int64; nothing if they exceed the limit. */
 export async function decodeFile(bytes, maxNbytes) {
   const array = await openArray(new MemoryStore(new Map([["f.h5", bytes]])), "f.h5/x");
   if (array.nbytes > maxNbytes || array.shape.includes(0)) return { nbytes: 0, digest: "", isOpen: true };
   const shape = new Uint8Array(BigInt64Array.from(array.shape, BigInt).buffer);
   const values = await array.getBytes();
   const digest = createHash("sha256").update(shape).update(values).digest("hex").slice(0, 32);
-  // h5py shows zeros after the end of a text that zero bytes end; here are the bytes that are stored.
+  // h5py shows zeros after the end of a zero-terminated text; here are the stored bytes.
   return { nbytes: shape.length + values.length, digest, isOpen: hasText(array.dtype) };
 }
 

@@ -11,7 +11,7 @@ import { makeArchive, makeTable, randomItems, setRows } from "./archives.mjs";
 import { compare } from "./conversions.mjs";
 import { choicesFrom } from "./zarr-chains.mjs";
 
-/** One archive in a folder of its own. Throws where a view is wrong, or a byte is not as before. */
+/** One archive in its own folder. Throws if a view is wrong, or a byte has changed. */
 export async function fuzzLinks(seed) {
   const choices = choicesFrom(seed);
   const folder = fs.mkdtempSync(join(tmpdir(), "superchunk-fuzz-"));
@@ -32,7 +32,7 @@ export async function fuzzLinks(seed) {
   }
 }
 
-/** An archive: where it is, where its Zarr view is to be, and what it holds. */
+/** An archive: its path, the path of its Zarr view, and its contents. */
 async function makePlace(folder, choices) {
   const { below, pick } = choices;
   const store = new FileStore(folder);
@@ -83,7 +83,7 @@ async function linkRounds(place, choices, steps) {
   }
 }
 
-/** Changes leave the view as it was; linked again it shows them. */
+/** Changes leave the view unchanged; linking again shows them. */
 async function changeLinked(place, choices, steps, how) {
   const shown = { ...place.values };
   for (let n = 1 + choices.below(3); n > 0; n--) await change(place, choices, steps);
@@ -171,7 +171,7 @@ async function change(place, choices, steps) {
 
 async function checkBoth(place, what) {
   await checkArchive(place);
-  // From above, for symbolic links of a file lead out of its view.
+  // From above, because symbolic links of a file lead out of its view.
   const store = new FileStore(place.folder);
   try {
     const node = await openZarrIn(store, relative(place.folder, place.view));
@@ -202,7 +202,7 @@ function assertPlain({ path }) {
   if (left.length > 0) throw new Error(`unlinking leaves ${left.join(", ")}`);
 }
 
-/** What is below a path, or at it: of files a hash of the bytes, of all but links the permissions. */
+/** What is below a path, or at it: a hash of the bytes of files, and the permissions of everything but links. */
 export function snapshot(path) {
   const found = {};
   const visit = (at) => {
@@ -219,7 +219,7 @@ export function snapshot(path) {
   return found;
 }
 
-/** Throws where one snapshot is not the other. */
+/** Throws if the snapshots differ. */
 export function assertEqual(what, found, wanted) {
   for (const name of new Set([...Object.keys(found), ...Object.keys(wanted)])) {
     if (found[name] === wanted[name]) continue;

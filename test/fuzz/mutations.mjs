@@ -1,4 +1,4 @@
-/** Damage, by a seeded generator: the same seed gives the same mutations. */
+/** Damage from a seeded generator: the same seed gives the same mutations. */
 import { randomNumbers } from "../../bench/samples.mjs";
 
 const INTERESTING_BYTES = [0x00, 0x01, 0x0f, 0x10, 0x1f, 0x20, 0x7f, 0x80, 0xe0, 0xf0, 0xfe, 0xff];
@@ -12,7 +12,7 @@ export function makeMutator(seed) {
   const below = (n) => Math.floor(random() * n);
   const pick = (list) => list[below(list.length)];
 
-  /** The header and the table of block starts decide most, so they are hit more often. */
+  /** The header and the table of block starts matter most, so they are hit more often. */
   const place = (length) => (random() < 0.3 ? below(Math.min(length, 40)) : below(length));
 
   const ways = [
@@ -63,7 +63,7 @@ export function makeMutator(seed) {
   };
 }
 
-/** The chunk with a ctbytes that is its length: else most of what was cut or put in would be refused for that alone. */
+/** The chunk with a ctbytes that is its length: otherwise most cuts and insertions would be refused for that alone. */
 function withSize(buffer) {
   const chunk = Uint8Array.from(buffer);
   if (chunk.length >= 16) new DataView(chunk.buffer).setUint32(12, chunk.length, true);

@@ -1,11 +1,11 @@
-/** libblosc, in a process of its own: on damaged chunks it may crash. */
+/** libblosc, in a separate process: damaged chunks may crash it. */
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
 const SCRIPT = fileURLToPath(new URL("reference.py", import.meta.url));
 const ANSWER = 20;
 
-/** What libblosc is, or undefined where this Python has none. */
+/** The version of libblosc, or undefined if this Python has none. */
 export function describeReference(python) {
   const program =
     "import blosc; print('python-blosc', blosc.__version__, 'with c-blosc', blosc.blosclib_version)";
@@ -13,7 +13,7 @@ export function describeReference(python) {
   return status === 0 ? stdout.trim() : undefined;
 }
 
-/** What libblosc makes of each chunk: { nbytes, digest }, "refused" or "crashed". */
+/** The result of libblosc for each chunk: { nbytes, digest }, "refused" or "crashed". */
 export function decodeByReference(python, chunks) {
   const answers = [];
   while (answers.length < chunks.length) {

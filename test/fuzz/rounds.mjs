@@ -1,11 +1,11 @@
 /**
  * Rounds of fuzzing: `[TARGET]… [--seconds S] [--seed N] [--round SEED]`.
  *
- * Each round is made from its seed alone, which is printed where it fails; `--round` does that one again.
+ * Each round depends only on its seed, which is printed on failure; `--round` repeats one.
  */
 import { parseArgs } from "node:util";
 
-/** More memory than this was taken on the word of a document. */
+/** More memory than this means it was allocated because a document claims it. */
 const MAX_RSS = 1 << 30;
 const MAX_FAILURES = 10;
 

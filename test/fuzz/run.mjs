@@ -1,10 +1,11 @@
 /**
- * Mutation fuzzing of chunk decoding: `node test/fuzz/run.mjs [--iterations N | --seconds S] [--seed N] [--python PATH]
- * [--library MODULE] [--save FOLDER]`.
+ * Mutation fuzzing of chunk decoding: `node test/fuzz/run.mjs [--iterations N | --seconds S] [--seed N] [--python
+ * PATH] [--library MODULE] [--save FOLDER]`.
  *
- * Damages chunks of real producers, and longer ones of our own. Decoding must give exactly nbytes, the same twice, or a SuperchunkError, in little time,
- * and must leave the bytes around the result alone. Where a Python with python-blosc is given, libblosc decodes them too:
- * where both accept, the bytes must be the same; where only we refuse, the report counts which law was broken.
+ * Damages chunks of real producers, and longer ones of our own. Decoding must give exactly nbytes, the same twice,
+ * or a SuperchunkError, in little time, and must not touch the bytes around the result. If a Python with
+ * python-blosc is given, libblosc decodes them too: where both accept, the bytes must be the same; where only we
+ * refuse, the report counts which law was broken.
  */
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -27,7 +28,7 @@ const blosc = await import(options.library);
 const BATCH = 4000;
 /** A chunk of a fixture decodes in microseconds. */
 const TOO_SLOW_MS = 2000;
-/** What python-blosc would allocate on the word of a header. */
+/** What python-blosc would allocate because a header claims it. */
 const MAX_NBYTES = 1 << 24;
 
 const reference = options.python === undefined ? undefined : describeReference(options.python);
@@ -59,7 +60,7 @@ while (counts.chunks < limit && performance.now() < until) {
 
 report();
 
-/** What we make of the chunk: its digest, or the error. */
+/** Our result for the chunk: its digest, or the error. */
 function decodeOurs(chunk) {
   const begin = process.cpuUsage();
   let result;
@@ -75,13 +76,13 @@ function decodeOurs(chunk) {
     result = { error };
     counts.refused++;
   }
-  // Time of the processor, not of the clock: the machine may be busy with something else.
+  // Processor time, not elapsed time: the machine may be busy.
   const taken = process.cpuUsage(begin).user / 1000;
   if (taken > TOO_SLOW_MS) fail(chunk, `took ${taken.toFixed(0)} ms`);
   return result;
 }
 
-/** Decodes a part, into the middle of a buffer: the same bytes, and nothing around them. */
+/** Decodes a part, into the middle of a buffer: the same bytes, and nothing around them changes. */
 function checkAgain(chunk, out) {
   const from = out.length >> 1;
   const length = Math.min(out.length - from, 100);
@@ -94,7 +95,7 @@ function checkAgain(chunk, out) {
 }
 
 function compare(batch) {
-  // libblosc reads what a header promises, so that only chunks that keep their lengths may be given to it.
+  // libblosc reads what a header claims, so only chunks that keep their lengths may be given to it.
   const fit = batch.filter(({ chunk }) => chunk.length >= 16 && nbytesOf(chunk) <= MAX_NBYTES);
   const answers = decodeByReference(
     options.python,
@@ -164,7 +165,7 @@ function readOriginals() {
   return chunks;
 }
 
-/** Chunks of our own with longer streams than the fixtures have: all parts of zstd's and zlib's formats are in them. */
+/** Our own chunks with longer streams than the fixtures have: they use all parts of zstd's and zlib's formats. */
 async function makeOriginals() {
   const chunks = [];
   for (const sample of [...Object.values(SAMPLES), ...Object.values(EXTREMES)]) {

@@ -1,4 +1,4 @@
-/** Random Zarr arrays with values that are known: of version 2 byte by byte, of version 3 by random writes. */
+/** Random Zarr arrays with known values: version 2 byte by byte, version 3 by random writes. */
 
 import { deflateSync } from "node:zlib";
 import { encode } from "superchunk/blosc";

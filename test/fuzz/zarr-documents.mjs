@@ -1,4 +1,7 @@
-/** Documents of all versions with members that nobody writes: right values or an error with a code, in little memory and time. */
+/**
+ * Documents of all versions with members that no program writes: right values or an error with a code, in little
+ * memory and time.
+ */
 
 import { MemoryStore } from "superchunk";
 import { openZarr } from "../../build/src/zarr/read/open.js";
@@ -46,7 +49,7 @@ const STRUCT = {
   },
 };
 
-/** Where documents of each kind lie, what else is there, and which one is changed. */
+/** The location of documents of each kind, the other objects, and which one is changed. */
 const KINDS = [
   (choices) => ({ key: "a/zarr.json", document: randomDocument(choices) }),
   (choices) => ({
@@ -72,7 +75,7 @@ function groupOf(metadata) {
   return { zarr_format: 3, node_type: "group", attributes: {}, consolidated_metadata: consolidated };
 }
 
-/** JSON that is no value of JavaScript. */
+/** JSON that is not a JavaScript value. */
 class Raw {
   constructor(text) {
     this.text = text;
@@ -143,7 +146,10 @@ const VALUES = [
   ...[Array(1000).fill(1), LITTLE, CRC, sharding([1, 1], [LITTLE])],
 ];
 
-/** Changes a document in one to three places, and does with it what can be done. Throws what is no SuperchunkError. */
+/**
+ * Changes a document in one to three places, and does everything possible with it. Throws anything that is not a
+ * SuperchunkError.
+ */
 export async function fuzzDocuments(seed) {
   const choices = choicesFrom(seed);
   const { key, document, others = {}, path = "a" } = choices.pick(KINDS)(choices);
@@ -209,7 +215,7 @@ async function orRefused(work) {
   }
 }
 
-/** A copy of a document with one to three members changed, gone, doubled or exchanged. */
+/** A copy of a document with one to three members changed, removed, doubled or exchanged. */
 export function mutateDocument(document, choices) {
   const { below, pick } = choices;
   const copy = structuredClone(document);
@@ -249,7 +255,7 @@ function toText(value) {
   return `{${Object.entries(value).map(([name, member]) => `${JSON.stringify(name)}:${toText(member)}`)}}`;
 }
 
-/** A document as bytes, also with what no value of JavaScript says. */
+/** A document as bytes, including JSON that no JavaScript value expresses. */
 export function encodeDocument(document) {
   return new TextEncoder().encode(toText(document));
 }

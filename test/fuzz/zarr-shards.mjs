@@ -1,4 +1,4 @@
-/** Damaged shards: what is read is right or an error, and no write loses what was whole or makes damage look right. */
+/** Damaged shards: every read is right or an error, and no write loses what was whole or makes damage look right. */
 
 import { MemoryStore } from "superchunk";
 import { openZarrArray } from "superchunk/zarr";
@@ -10,7 +10,7 @@ const KEY = "c/0/0";
 /** Bytes of the entries of a shard of two by two. */
 const ENTRIES = 64;
 
-/** Damages a shard in one way, and tries every reader and writer on it. Throws where one does wrong. */
+/** Damages a shard in one way, and tries every reader and writer on it. Throws if one is wrong. */
 export async function fuzzShards(seed) {
   const choices = choicesFrom(seed);
   const { pick } = choices;
@@ -42,7 +42,7 @@ export async function fuzzShards(seed) {
   await store.put(KEY, damage.bytes);
   try {
     const found = await readAll(store, cells);
-    // Without a sum over it an entry may name another chunk, which no reader can know.
+    // Without a checksum an entry may name another chunk, which no reader can detect.
     const isNoticed = !damage.isInIndex || indexCodecs.length > 1;
     for (const [i, cell] of found.entries())
       if (isNoticed && cell !== undefined && cell !== right[i])
@@ -59,7 +59,7 @@ export async function fuzzShards(seed) {
   }
 }
 
-/** The inner chunks of all shards, cut off at the array's end; those of the damaged shard first. */
+/** The inner chunks of all shards, clipped at the array's end; those of the damaged shard first. */
 function cellsOf() {
   const cells = [];
   for (let row = 0; row < ROWS; row += 4)
@@ -128,7 +128,7 @@ function damageOf(whole, index, { below, pick }) {
   }
 }
 
-/** A write that fails changes nothing; one that does not changes what it was to change, and damage stays damage. */
+/** A failed write changes nothing; a successful one changes what it should, and damage stays damage. */
 async function tryWriting(damaged, cells, before, strategy, job, { below, pick }) {
   const store = new MemoryStore();
   for await (const key of keysOf(damaged, "")) await store.put(key, await damaged.get(key));

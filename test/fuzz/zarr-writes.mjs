@@ -1,11 +1,11 @@
-/** Random writes, several at once, into random arrays: every reader sees what an array in memory has. */
+/** Random writes, several concurrently, into random arrays: every reader sees what an array in memory has. */
 
 import { MemoryStore } from "superchunk";
 import { openZarrArray } from "superchunk/zarr";
 import { openZarrWriter } from "../../build/src/zarr/write/create.js";
 import { choicesFrom, randomDocument } from "./zarr-chains.mjs";
 
-/** One array with some rounds of writes. Throws where a value is wrong. */
+/** One array with some rounds of writes. Throws if a value is wrong. */
 export async function fuzzWrites(seed) {
   const choices = choicesFrom(seed);
   const { below, pick } = choices;
@@ -18,7 +18,7 @@ export async function fuzzWrites(seed) {
     writeEmptyChunks: below(3) === 0,
   };
   const writer = await openZarrWriter(memory, "a", settings);
-  // Knows of the other's writes by the objects' versions alone, and cannot write into objects.
+  // Learns of the other's writes only by the objects' versions, and cannot write into objects.
   const other = await openZarrWriter(withoutRanges(memory), "a", settings);
   const readers = [writer, other];
   for (const cachedEntries of [0, 1, undefined]) {
@@ -88,7 +88,7 @@ function itemsOf(selection, shape) {
   return items;
 }
 
-/** While writers are at work every item is the old one or the new one; `fixed` may cost the reader an error. */
+/** While writers are at work every item is the old one or the new one; `fixed` may give the reader an error. */
 async function readBetween(reader, before, after) {
   let data;
   try {
@@ -114,7 +114,7 @@ async function compare(reader, model, choices) {
     if (part[i] !== model[item]) throw new Error(`item ${item} of a part is ${part[i]}, not ${model[item]}`);
 }
 
-/** Stored and missing chunks together are the grid, each item once; and all of it verifies. */
+/** Stored and missing chunks together are the grid, each item once; and everything verifies. */
 async function compareListing(array, length) {
   let listed = 0;
   for (const chunks of [array.listChunks(), array.listMissing()]) {

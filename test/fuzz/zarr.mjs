@@ -1,7 +1,7 @@
 /**
  * Fuzzing of Zarr arrays: `node test/fuzz/zarr.mjs [writes|shards|documents]… [--seconds S] [--seed N]`.
  *
- * What is tried is in the files beside this one.
+ * The targets are in the files next to this one.
  */
 import { runTargets } from "./rounds.mjs";
 import { fuzzDocuments } from "./zarr-documents.mjs";

@@ -60,6 +60,6 @@ test("info of a file with some unreadable datasets shows the others, and gives t
   expect(out).toMatch(/^warning +.*h5py-latest\.h5\/lzf: its chunks are written with filter 32000/m);
   expect(out).toMatch(/^warning +.*elsewhere: it is a link to another file/m);
   expect(out).toMatch(/^g\/blosc-lz4 +<f8 +50 x 50 +12 +lz4 shuffle/m);
-  // A struct is told in one word there.
+  // A struct is shown in one word there.
   expect(out).toMatch(/^table +struct\(4\) +50 /m);
 });

@@ -1,4 +1,4 @@
-/** HDF5 files by h5py and PyTables: every value as the program that wrote it says, and nothing wrong from damaged ones. */
+/** HDF5 files by h5py and PyTables: every value as the program wrote it, and no wrong value from damaged ones. */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -177,7 +177,7 @@ describe("damage", () => {
     "table",
   ];
 
-  /** Reads what there is; damage must be told by an error of this library, in bounded time and memory. */
+  /** Reads everything; damage must give an error of this library, in bounded time and memory. */
   async function readAll(
     file: string,
     image: Uint8Array,
@@ -241,12 +241,12 @@ describe("damage", () => {
     for (let i = 0; i < sweep(2000, 60); i++) {
       const copy = image.slice();
       for (let changes = 0; changes < 4; changes++) copy[next(16_384)] = next(256);
-      await readAll(file, copy); // throws what is not told as damage
+      await readAll(file, copy); // throws if it is not reported as damage
     }
     expect(await readAll(file, image)).toEqual({ wrong: [], told: 0 });
   });
 
-  /** A file of the fuzzer's with other bytes at a place, relative to the `nth` of a signature. */
+  /** A file of the fuzzer with other bytes at an offset relative to the `nth` signature. */
   function changed(
     name: string,
     at: { readonly text: string; readonly offset: number },

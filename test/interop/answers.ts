@@ -1,4 +1,4 @@
-/** What peers are asked, and what they answer. */
+/** Jobs for peers, and their answers. */
 import type { ExactJson, FixtureDType } from "../fixtures/manifest.ts";
 
 /** One call of the draft's store interface, values in hexadecimal. */
@@ -8,18 +8,18 @@ export type StoreCall =
   | readonly ["erase", key: string]
   | readonly ["erasePrefix", prefix: string];
 
-/** What a peer is asked to read. Paths are absolute. */
+/** What a peer should read. Paths are absolute. */
 export interface Job {
   readonly path: string;
   /** Type in which the values are hashed, spelled as in the manifest; absent for plain bytes and groups. */
   readonly dtype?: FixtureDType;
   /** A column of the table at the path. */
   readonly column?: string;
-  /** The path is a group with an array for each field of the type: its values are to be joined. */
+  /** The path is a group with one array per field of the type: its values are to be joined. */
   readonly fields?: boolean;
   /** Array in the store at the path. */
   readonly arrayPath?: string;
-  /** List all that is below a group, or the columns of a table. */
+  /** List everything below a group, or the columns of a table. */
   readonly group?: boolean;
   /** Bytes of the file at the path that hold a Blosc chunk, or the data to encode as one; of a carray the rows to be read. */
   readonly offset?: number;
@@ -33,7 +33,7 @@ export interface Job {
   };
   /** File that the chunk is written to. */
   readonly to?: string;
-  /** What a writer is to make, or to do with what is at the path. */
+  /** What a writer should make, or do with what is at the path. */
   readonly make?:
     | "zarr"
     | "version 2"
@@ -56,7 +56,7 @@ export interface Job {
   readonly rows?: number;
   /** JSON text of a Bloscpack file's metadata. */
   readonly metadata?: string;
-  /** How bloscpack packs metadata that come in the place of others. */
+  /** How bloscpack packs metadata that replace others. */
   readonly newMetadata?: { readonly codec: string; readonly level: number };
   /** Settings of a Bloscpack file, as bloscpack names them. */
   readonly settings?: {
@@ -79,7 +79,7 @@ export interface Job {
   /** Calls of a transformer's store, and parts of values that are to be read after them: key, start, length. */
   readonly calls?: readonly StoreCall[];
   readonly parts?: readonly (readonly [key: string, start: number, length: number])[];
-  /** How long an array is to be read, again and again. */
+  /** How long to read an array, again and again. */
   readonly seconds?: number;
   /** Fill value that the array must have. */
   readonly fill?: ExactJson;
@@ -93,7 +93,7 @@ export type Answer =
       readonly sha256: string;
       readonly attrs: ExactJson;
     }
-  /** Written, and not read back. */
+  /** Written, but not read back. */
   | { readonly kind: "done" }
   | { readonly kind: "group"; readonly members: readonly string[]; readonly attrs: ExactJson }
   | { readonly kind: "error"; readonly error: string };

@@ -14,7 +14,7 @@ import { repositoryRoot } from "../fixtures/manifest.ts";
 import type { PeerName } from "./peers.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
 
-/** Who writes the corpus. */
+/** The program that writes the corpus. */
 const WRITERS: Readonly<Record<string, PeerName>> = {
   2: "python-blosc2 2",
   3: "python-blosc2 3",
@@ -115,7 +115,7 @@ export const blosc2: Suite = {
   },
 };
 
-/** Carries the corpus of each version to Zarr, and says how many of its chunks went over with their streams. */
+/** Converts the corpus of each version to Zarr, and reports how many of its chunks kept their streams. */
 async function carryCorpus({ checks, folder, peer }: SuiteContext): Promise<void> {
   for (const [version, name] of Object.entries(WRITERS)) {
     const writer = peer(name);

@@ -1,4 +1,4 @@
-/** Counts what was proven and what was not, and says so. */
+/** Counts what was proved and what was not, and reports it. */
 import { isDeepStrictEqual } from "node:util";
 import type { Answer } from "./answers.ts";
 
@@ -7,13 +7,13 @@ export class Checks {
   passed = 0;
   failed = 0;
 
-  /** Passes where both are deeply equal. The name says what was proven, or what was not. */
+  /** Passes if both are deeply equal. The name says what was proved, or what was not. */
   equal(name: string, found: unknown, expected: unknown): void {
     if (isDeepStrictEqual(found, expected)) this.passed++;
     else this.fail(name, `expected ${show(expected)}, found ${show(found)}`);
   }
 
-  /** Passes where the answer has these values. */
+  /** Passes if the answer has these values. */
   values(name: string, answer: Answer, expected: { shape: readonly number[]; sha256: string | null }): void {
     if (answer.kind === "error") this.fail(name, answer.error);
     else if (answer.kind !== "values") this.fail(name, `found no values but "${answer.kind}"`);
@@ -25,7 +25,7 @@ export class Checks {
       );
   }
 
-  /** Passes where the answer is an error: a reader that is said not to take something must really refuse it. */
+  /** Passes if the answer is an error: a reader listed as unable to read something must really refuse it. */
   refused(name: string, answer: Answer): void {
     if (answer.kind === "error") this.passed++;
     else this.fail(name, "was read; the table of what readers do not take is out of date");

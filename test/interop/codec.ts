@@ -1,7 +1,8 @@
 /**
- * Chunks that we encode, or replace bytes in, are decoded by c-blosc, and chunks that c-blosc encodes are decoded by us.
+ * Chunks that we encode, or replace bytes in, are decoded by c-blosc, and chunks that c-blosc encodes are decoded by
+ * us.
  *
- * Over compressors, shuffles, type sizes, lengths and kinds of data. python-blosc has no snappy; Debian's c-blosc,
+ * Covers compressors, shuffles, type sizes, lengths and kinds of data. python-blosc has no snappy; Debian's c-blosc,
  * which not every machine has, does.
  */
 import { createHash } from "node:crypto";
@@ -24,7 +25,7 @@ const COMPRESSORS: readonly CompressorName[] = ["blosclz", "lz4", "lz4hc", "snap
 /** In the order of their numbers in c-blosc. */
 const SHUFFLES: readonly Shuffle[] = ["noshuffle", "shuffle", "bitshuffle"];
 const TYPE_SIZES = [1, 2, 3, 4, 8, 16, 255];
-/** About the least that is compressed, blocks that do not end on items, several blocks with a short last one. */
+/** Around the minimum that is compressed, blocks that do not end on items, several blocks with a short last one. */
 const LENGTHS = [0, 1, 15, 127, 128, 4096, 100_003];
 /** Long enough that every compressor has several blocks at any level. */
 const LONG = 4_194_304 + 24;
@@ -147,7 +148,7 @@ async function proveDecoder({ checks, folder, peer }: SuiteContext, cases: reado
   }
 }
 
-/** python-blosc has no snappy; a chunk that is merely stored needs none. */
+/** python-blosc has no snappy, but a stored chunk needs none. */
 function refuses(name: PeerName, { settings }: Case, chunk: Uint8Array | undefined): boolean {
   const isStored = ((chunk?.[2] ?? 0) & 2) !== 0;
   return name === "python-blosc" && settings.cname === "snappy" && !isStored;
@@ -175,7 +176,7 @@ function listCases(): Case[] {
     for (const shuffle of SHUFFLES) {
       for (const typesize of TYPE_SIZES) {
         for (const length of LENGTHS) {
-          // Levels take turns, level 0 (which only stores) among them.
+          // Levels alternate, including level 0 (which only stores).
           const clevel = [5, 1, 9, 0, 7][cases.length % 5] ?? 5;
           for (const kind of ["prices", "random", "zeros"] as const)
             add({ cname, clevel, shuffle, typesize }, kind, length);
@@ -189,7 +190,7 @@ function listCases(): Case[] {
 
 /** Kinds of data, the same in each run. */
 const DATA = {
-  /** A float64 that wanders: what the archives of this world hold. */
+  /** A float64 random walk, as typical archives hold. */
   prices(length: number): Uint8Array {
     const values = new Float64Array(Math.ceil(length / 8));
     const next = randomNumbers(length);

@@ -1,4 +1,4 @@
-/** Many commands of the built `superchunk`, in one process of the Node that is given. */
+/** Many commands of the built `superchunk`, in one process of the given Node. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { repositoryRoot } from "../fixtures/manifest.ts";
@@ -14,7 +14,7 @@ export interface Printed {
 
 const script = join(repositoryRoot, "test", "interop", "run-commands.mjs");
 
-/** Runs them one after another; where the process does not come to its end, all of them have failed with its last words. */
+/** Runs them one after another; if the process does not finish, all of them have failed with its last output. */
 export async function runCommands(
   { program, args }: NodeCommand,
   folder: string,

@@ -1,4 +1,4 @@
-/** Archives joined where a short chunk lies in the middle, read by every reader of Zarr v3 that knows the grid. */
+/** Archives joined where a short chunk is in the middle, read by every reader of Zarr v3 that knows the grid. */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { createArray } from "../../src/node/write.ts";

@@ -44,7 +44,7 @@ export const convert: Suite = {
   },
 };
 
-/** Every archive by a command of its own. */
+/** One command per archive. */
 async function convertEach({ checks, folder }: SuiteContext): Promise<Converted[]> {
   const waiting = [...loadArchives().entries()];
   const converted: Converted[] = [];
@@ -68,7 +68,7 @@ async function convertEach({ checks, folder }: SuiteContext): Promise<Converted[
   return converted;
 }
 
-/** All archives by one command, into one hierarchy: those that cannot be converted do not keep the others back. */
+/** All archives by one command, into one hierarchy: those that cannot be converted do not stop the others. */
 async function convertTogether(
   { checks, folder, peer }: SuiteContext,
   name: string,
@@ -80,7 +80,7 @@ async function convertTogether(
   const report = join(folder, `${name}.json`);
   const sources = dialects.map((dialect) => join(corpusFolder, dialect));
   const result = await runCommand("convert", ...args, "--report", report, ...sources, root);
-  // One of those that are refused is damaged.
+  // One of the refused ones is damaged.
   if (result.code !== 3) checks.fail(`convert all (${name})`, lastLines(result));
   const refused = rows.filter(({ refuse }) => refuse).map(({ path }) => path);
   checks.equal(
@@ -124,7 +124,7 @@ async function readValues(
       path: join(each.root, ...values.node.split("/")),
       dtype: values.dtype,
       fields: values.fields,
-      // Where types change, fill values do too: they are a matter of the bridge's own tests.
+      // If types change, fill values do too: the bridge's own tests cover them.
       ...(name === "zarr-python" && values.fill !== undefined && !each.portable ? { fill: values.fill } : {}),
     })),
   );
@@ -144,7 +144,7 @@ async function readValues(
   }
 }
 
-/** True where an array, or one of a group's, has a rectilinear grid. */
+/** True if an array, or one of a group's, has a rectilinear grid. */
 async function hasUnequalChunks(path: string): Promise<boolean> {
   if ((await readFile(join(path, "zarr.json"), "utf8")).includes('"rectilinear"')) return true;
   for (const entry of await readdir(path, { withFileTypes: true })) {
@@ -155,7 +155,7 @@ async function hasUnequalChunks(path: string): Promise<boolean> {
   return false;
 }
 
-/** What the conversion says of zipline's daily bars beside their own attributes: exactly this, and of no other archive. */
+/** The attributes that the conversion adds to zipline's daily bars: exactly these, and to no other archive. */
 const MEANING = Object.entries({
   standard_name: "time",
   units: "seconds since 1970-01-01",
@@ -189,7 +189,7 @@ function checkAttributes(
   checks.equal(`${what}: attributes`, found, attrs);
 }
 
-/** Tables and nested arrays are groups that list their columns and tell their order. */
+/** Tables and nested arrays are groups that list their columns in order. */
 async function readGroups({ checks, peer }: SuiteContext, converted: readonly Converted[]): Promise<void> {
   const groups = converted.flatMap((each) => {
     const columns = expectColumns(each.row);

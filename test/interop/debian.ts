@@ -1,9 +1,9 @@
-/** Libraries from Debian's archive, unpacked into a folder: nothing is installed, no rights are needed. */
+/** Libraries from Debian's archive, unpacked into a folder: nothing is installed, no privileges are needed. */
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { lastLines, runProgram } from "./program.ts";
 
-/** Unpacks packages into `folder/debian`. Resolves with the reason where that is not possible. */
+/** Unpacks packages into `folder/debian`. Resolves with the reason if that is impossible. */
 export async function unpackDebian(packages: readonly string[], folder: string): Promise<string | undefined> {
   const downloads = join(folder, "packages");
   await mkdir(downloads, { recursive: true });

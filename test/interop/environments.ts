@@ -18,22 +18,22 @@ import { findPython, type Python } from "./pythons.ts";
 export interface EnvironmentRecipe {
   /** Also the name of `requirements/NAME.txt`. */
   readonly name: string;
-  /** Versions of Python that serve, the best first. */
+  /** Suitable versions of Python, the best first. */
   readonly pythons: readonly string[];
-  /** `requirements/NAME.txt` of what must be there before the rest is built. */
+  /** `requirements/NAME.txt` of what must be installed before the rest is built. */
   readonly build?: string;
   /** Debian packages whose libraries it needs. */
   readonly debian?: readonly string[];
 }
 
-/** An environment that is there. */
+/** An available environment. */
 export interface Environment {
   readonly executable: string;
   /** Variables that its programs need. */
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** Why an environment cannot be had. */
+/** Why an environment is not available. */
 export interface Absent {
   readonly absent: string;
 }
@@ -43,7 +43,7 @@ export const cacheFolder: string = join(repositoryRoot, ".cache", "interop");
 
 const interopFolder = join(repositoryRoot, "test", "interop");
 
-/** Makes an environment, or finds it made. Resolves with the reason where that is not possible. */
+/** Makes an environment, or finds it. Resolves with the reason if that is impossible. */
 export async function prepareEnvironment(recipe: EnvironmentRecipe): Promise<Environment | Absent> {
   const python = await findPython(recipe.pythons);
   if (python === undefined) {
@@ -59,7 +59,7 @@ export async function prepareEnvironment(recipe: EnvironmentRecipe): Promise<Env
     await mkdir(folder, { recursive: true });
     const failure = await build(recipe, python, folder, env);
     if (failure !== undefined) return { absent: failure };
-    // Written last: an environment whose making was broken off has none, and is made anew.
+    // Written last: an environment whose creation was interrupted has none, and is made again.
     await writeFile(ready, `Python ${python.version}\n`);
   }
   return { executable: executableOf(folder), env };

@@ -2,7 +2,7 @@
 import type { ExactJson, Fixture, FixtureDType, FixtureValues } from "../fixtures/manifest.ts";
 import { kindOf } from "./support.ts";
 
-/** An array, or a group with an array for each field, below the root of a conversion. */
+/** An array, or a group with one array per field, below the root of a conversion. */
 export interface ExpectedValues {
   /** Path below the root of the conversion; empty for the root. */
   readonly node: string;
@@ -12,11 +12,11 @@ export interface ExpectedValues {
   /** True for a group with an array for each field. */
   readonly fields: boolean;
   readonly attrs: { readonly [key: string]: ExactJson };
-  /** Fill value, where the archive has a default value. */
+  /** Fill value, if the archive has a default value. */
   readonly fill: ExactJson | undefined;
 }
 
-/** What must be found of an archive that was converted to the types that all readers take, or to the exact ones. */
+/** What must be found of an archive that was converted to portable types, or to the exact ones. */
 export function expectValues(row: Fixture, portable: boolean): ExpectedValues[] {
   const each = (
     node: string,
@@ -27,7 +27,7 @@ export function expectValues(row: Fixture, portable: boolean): ExpectedValues[] 
     sha256: values.sha256,
     fields,
     attrs: node === "" ? row.attrs : {},
-    // An array of default values is one for each column of a row; Zarr has one for all.
+    // An array of default values has one for each column of a row; Zarr has one for all.
     fill: Array.isArray(row.dflt) ? undefined : row.dflt,
     ...(portable ? toPortable(values) : { dtype: values.dtype, shape: values.shape }),
   });
@@ -46,7 +46,7 @@ export function expectColumns(row: Fixture): readonly string[] | undefined {
   return isNested(row) && typeof row.dtype !== "string" ? row.dtype?.map(([name]) => name) : undefined;
 }
 
-/** A structured type that the dialect stores as a folder for each field. */
+/** A structured type that the dialect stores as one folder per field. */
 function isNested({ dialect, dtype }: Fixture): boolean {
   return dialect === "blz-superchunk" && dtype !== null && typeof dtype !== "string";
 }

@@ -1,7 +1,7 @@
 /**
  * The producers themselves read the fixtures, and find what the manifest says.
  *
- * Proves the fixtures, and the readers with which the other suites judge.
+ * Proves the fixtures, and the readers that the other suites rely on.
  */
 import { existsSync } from "node:fs";
 import { cp, mkdir } from "node:fs/promises";
@@ -17,7 +17,7 @@ const BLZ_ARCHIVES = {
   "ctable/blz-btable": "knows no bparams, which blz writes in place of cparams",
 };
 
-/** Who reads which dialect, and which archives of it one does not read, with the reason. */
+/** Which reader reads which dialect, and which archives of it one does not read, with the reason. */
 const READERS: readonly {
   readonly peer: PeerName;
   readonly dialects: readonly FixtureDialect[];
@@ -101,7 +101,7 @@ async function readAll(
   }
 }
 
-/** bcolz wants the `data` folder of an empty array, and git keeps no empty folders: a copy with it. */
+/** bcolz requires the `data` folder of an empty array, and git keeps no empty folders: a copy with it. */
 async function restoreFolders({ folder }: SuiteContext, row: Fixture): Promise<Fixture> {
   if (row.dialect !== "carray" || existsSync(join(row.file, "data"))) return row;
   const file = join(folder, basename(row.file));
@@ -130,7 +130,7 @@ function listReadings(row: Fixture): Reading[] {
   return [{ row, job: { path: row.file, group: true } }, ...columns];
 }
 
-/** bloscpack's numpy reader hands out no metadata: an array has none but those that describe it. */
+/** bloscpack's numpy reader returns no metadata: an array has only those that describe it. */
 function hasAttributes({ dialect, kind }: Fixture): boolean {
   return !(dialect === "bloscpack-3" && kind === "array");
 }

@@ -1,4 +1,4 @@
-/** Files that bloscpack and we make alike. */
+/** Files that bloscpack and we write identically. */
 
 import { CHECKSUM_NAMES } from "../../src/format/checksums.ts";
 import type { JsonValue } from "../../src/format/types.ts";
@@ -42,7 +42,7 @@ export function listFiles(): FileCase[] {
       data: someBytes(9999),
       options: { clevel: 0, chunkSize: 1000, maxAppChunks },
     });
-  // Not null: to bloscpack that is no metadata.
+  // Not null: to bloscpack that means no metadata.
   const metadata: JsonValue[] = [
     {},
     [],

@@ -1,4 +1,4 @@
-/** Carrays and tables of bcolz's own making that we change in every way, as bcolz sees them afterwards. */
+/** Carrays and tables made by bcolz that we change in every way, as bcolz sees them afterwards. */
 
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ import type { SuiteContext } from "./suite.ts";
 const ROWS = 75;
 const rows = someBytes(8 * ROWS);
 
-/** What bcolz reads after rows were cut off and default values put behind them, and attributes set, changed and removed. */
+/** What bcolz reads after rows were cut off and default values appended, and attributes set, changed and removed. */
 export async function shareChanges(
   context: SuiteContext,
   name: Extract<PeerName, "bcolz-zipline" | "bcolz 1.2.1">,

@@ -1,4 +1,4 @@
-/** Data and settings with which bloscpack and bcolz are tried. */
+/** Data and settings with which bloscpack and bcolz are tested. */
 import { createHash } from "node:crypto";
 import { parseDType } from "../../src/format/dtype.ts";
 import type { DType, JsonValue } from "../../src/format/types.ts";

@@ -1,4 +1,4 @@
-/** [FL-07] A linked archive that was changed: its Zarr view is that of before, whole, until it is linked again. */
+/** [FL-07] A linked archive that changed: its Zarr view shows the old state, whole, until it is linked again. */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";

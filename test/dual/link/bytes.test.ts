@@ -65,7 +65,7 @@ test("[FL-03] shards are read-only hard links, or of the requested kind", async 
   const copied = copyOf(source);
   await link(copied, undefined, { kind: "copy" });
   expect(snapshot(join(copied, "data"))).toEqual(snapshot(join(source, "data")));
-  // Nobody writes into a file with an index: the data file, or the copy that alone has it.
+  // No program writes into a file with an index: the data file, or the copy if only that has the index.
   expect(fs.statSync(join(symbolic, "data", "__1__.bin")).mode & 0o222).toBe(0);
   const copy = fs.statSync(join(copied, "c", "0", "0"));
   expect(copy.mode & 0o222).toBe(0);
@@ -162,7 +162,7 @@ test("[FL-01] files whose chunks are not contiguous, or whose count is wrong, ar
   expect((await link(await createRoot([8, 4]))).files).toMatchObject([{ chunks: 2 }, { chunks: 1 }]);
 });
 
-/** A root of the BLZ document with a superchunk for each number of rows, of four a chunk. */
+/** A root of the BLZ document with one superchunk per given number of rows, in chunks of four. */
 async function createRoot(lengths: readonly number[]): Promise<string> {
   const root = join(temporaryFolder(), "root");
   fs.mkdirSync(join(root, "data"), { recursive: true });

@@ -1,4 +1,4 @@
-/** The commands `link` and `unlink`, and what `verify` and `info` tell of a linked archive. */
+/** The commands `link` and `unlink`, and what `verify` and `info` report for a linked archive. */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

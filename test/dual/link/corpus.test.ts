@@ -1,4 +1,4 @@
-/** Every archive of the corpus is linked, read as Zarr and as what it was, verified, and unlinked; or refused. */
+/** Every archive of the corpus is linked, read as Zarr and in its own format, verified, and unlinked; or refused. */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -11,7 +11,7 @@ import { copyOf, hashOfZarr, sha256, snapshot } from "./support.ts";
 const KINDS = ["hard", "symbolic", "copy"] as const;
 type LinkKind = (typeof KINDS)[number];
 
-/** Why archives are refused, by the part of the message that says it. */
+/** Why archives are refused, by the part of the message that gives the reason. */
 const REFUSED: Readonly<Record<string, string>> = {
   "bloscpack-3/array-f4-3d-fortran.blp": "chunks of 1024 bytes do not end on rows of the shape [7,9,11]",
   "blz-superchunk/f8-streamed": "its header does not say how many chunks it has",
@@ -87,7 +87,7 @@ describe.each(rows)("$path", (row) => {
       for (const column of columnsOf(root)) {
         const hash = await hashOfArchive(row.file, column);
         expect(await hashOfArchive(copy, column)).toBe(hash);
-        // A link out of the folder is followed by other readers only.
+        // Only other readers follow a link out of the folder.
         if (kind !== "symbolic" || !isFile)
           expect(await hashOfZarr(root, column ?? "", bigEndianSize(row))).toBe(hash);
       }

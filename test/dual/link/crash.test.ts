@@ -1,4 +1,4 @@
-/** Linking and unlinking that is broken off at every step, and what other programs do to linked files. */
+/** Linking and unlinking interrupted at every step, and what other programs do to linked files. */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -15,7 +15,7 @@ import { copyOf, hashOfZarr, sha256, snapshot, temporaryFolder } from "./support
 
 class Outage extends Error {}
 
-/** A site whose every change counts, and from the given one on fails; a write that fails has written a half. */
+/** A site that counts every change, and fails from the given one on; a write that fails has written half. */
 function failingSite(root: string, steps: number): { site: LinkSite; left: () => number } {
   let left = steps;
   const tick = (): void => {
@@ -105,7 +105,7 @@ describe.each(ROOTS)("%s, %s", (path) => {
         if (!(error instanceof Outage)) throw error;
       }
       expect(await hashOf(copy)).toBe(hash);
-      // What is visible as Zarr is right.
+      // Whatever is visible as Zarr is right.
       const whole = await open(source);
       for (const node of arraysIn(copy)) {
         const column = node === "" ? whole : whole.kind === "array" ? whole.column(node) : undefined;
@@ -163,7 +163,7 @@ describe("changes by other programs", () => {
     await expect(unlink(copy)).rejects.toMatchObject({ code: "CONFLICT", details: { path: file } });
     expect(snapshot(copy)).toEqual(linked);
     expect(await verifyLinkAt(copy)).toMatchObject([{ severity: "warning", code: "LINK" }]);
-    // Copies leave the data files alone, so they need not be the archive's own.
+    // Copies do not change the data files, so these need not be the archive's own.
     const other = copyOf(source);
     fs.linkSync(join(other, "data", "__2__.bin"), join(temporaryFolder(), "backup.bin"));
     await link(other, undefined, { kind: "copy" });
@@ -189,7 +189,7 @@ describe("changes by other programs", () => {
     const original = fs.readFileSync(file);
     const root = `${file}.zarr`;
     await link(file, root);
-    // Overwrites behind the last chunk, as an append does, without a new chunk in the header.
+    // Overwrites the bytes after the last chunk, as an append does, without a new chunk in the header.
     fs.chmodSync(file, 0o644);
     const handle = fs.openSync(file, "r+");
     fs.writeSync(handle, Buffer.alloc(8, 0xaa), 0, 8, original.length);
@@ -282,7 +282,7 @@ test("[FL-04] after a failed sync, linking again writes every index before a doc
       return async (...args: Parameters<DualFiles["writeTail"]>): Promise<void> => {
         await real.writeTail(...args);
         wrote.push(args[0].key);
-        if (fails) throw new Outage(); // the bytes look right, and may never reach the disk
+        if (fails) throw new Outage(); // the bytes look right, but may never reach the disk
       };
     },
   });
@@ -299,7 +299,7 @@ test("[FL-04] after a failed sync, linking again writes every index before a doc
       .sort(),
   );
   expect(await verifyLinkAt(root)).toEqual([]);
-  // Of a link that was finished, nothing is written again.
+  // Nothing of a finished link is written again.
   expect((await link(root)).done).toBe(true);
 });
 

@@ -1,4 +1,4 @@
-/** A link takes the sizes of chunks from the offsets; what their headers say decides all the same. */
+/** A link takes the sizes of chunks from the offsets, but still checks them against the headers. */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";

@@ -1,4 +1,4 @@
-/** Data files that got other names since they were linked, as compacting gives them. */
+/** Data files that got other names after they were linked, as compacting renames them. */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -7,7 +7,10 @@ import { createArray, openWritable } from "../../../src/node/write.ts";
 import type { WritableArray } from "../../../src/write/array/writable-array.ts";
 import { hashOfZarr, sha256, snapshot, temporaryFolder } from "./support.ts";
 
-/** All values are set, which gives every superchunk a name of its own; linked; and compacted, which renames the last one. */
+/**
+ * All values are set, which gives every superchunk a new name; then it is linked, and compacted, which renames the
+ * last one.
+ */
 async function makeChanged(root: string): Promise<Int32Array> {
   const change = async (work: (array: WritableArray) => Promise<unknown>): Promise<void> => {
     const array = await openWritable(root);
@@ -45,7 +48,7 @@ test("[FL-05] after unlinking, files that were renamed have their original bytes
   const before = snapshot(linked);
   await link(root);
   const at = (n: number): string => join(linked, `__${n}__.bin`);
-  // The first goes, and each of the others gets the name of the one before it.
+  // The first is removed, and each of the others gets the name of the one before it.
   fs.renameSync(at(2), at(1));
   fs.renameSync(at(3), at(2));
   await unlink(root);

@@ -1,4 +1,4 @@
-/** Records of links that somebody made up: nothing is cut off, and no permission given, on their word alone. */
+/** Forged records of links: nothing is cut off, and no permission given, because a record says so. */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -11,7 +11,7 @@ import { copyOf, temporaryFolder } from "./support.ts";
 
 const RECORD = "superchunk-link.json";
 
-/** A folder whose record says that linking added the last `tail` bytes of a file elsewhere. */
+/** A folder whose record claims that linking added the last `tail` bytes of a file elsewhere. */
 async function makeUp(
   victim: string,
   tail: number,

@@ -1,4 +1,4 @@
-/** Copies of archives to link, and what they were before. */
+/** Copies of archives to link, and their original state. */
 import { createHash } from "node:crypto";
 import * as fs from "node:fs";
 import { basename, join, relative } from "node:path";
@@ -15,7 +15,7 @@ export function copyOf(path: string): string {
   return copy;
 }
 
-/** Every file and folder below a path: mode, and the hash of its bytes, or where it leads. */
+/** Every file and folder below a path: mode, and the hash of its bytes, or its target. */
 export function snapshot(path: string): Record<string, string> {
   const found: Record<string, string> = {};
   const visit = (at: string): void => {
@@ -36,7 +36,7 @@ export function sha256(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
-/** Hash of all values of a Zarr array; those of `size` bytes turned around. */
+/** Hash of all values of a Zarr array, byte-swapped in units of `size` bytes. */
 export async function hashOfZarr(root: string, node = "", size = 1): Promise<string> {
   const array = await openZarrArray(new FileStore(root), node);
   const hash = createHash("sha256");

@@ -1,6 +1,6 @@
 /**
- * Readers that hold documents and indexes of any age, beside a writer that does anything: schedules drawn from a seed.
- * `SCHEDULES=300 npx vitest run test/dual/live/any-age` runs more of them.
+ * Readers that hold documents and indexes of any age, next to a writer that does anything: schedules drawn from a
+ * seed. `SCHEDULES=300 npx vitest run test/dual/live/any-age` runs more of them.
  */
 import { expect, test, vi } from "vitest";
 import { isSuperchunkError, SuperchunkError } from "../../../src/errors.ts";
@@ -45,7 +45,7 @@ const POLICIES: readonly PublishPolicy[] = [
 
 class Outage extends Error {}
 
-/** Something that a writer does, the same each time. */
+/** A writer's action, the same each time. */
 interface Step {
   readonly name: string;
   run(array: WritableArray): Promise<void>;
@@ -61,7 +61,7 @@ class Schedule {
   policy: PublishPolicy = "flush";
   /** Changes that the writer makes before the power is cut. */
   left: number = Number.POSITIVE_INFINITY;
-  /** True where only one of them fails then, and the writer goes on. */
+  /** True if only one of them fails, and the writer continues. */
   isFault = false;
   #value = 0;
 
@@ -103,7 +103,7 @@ class Schedule {
     return [{ node: "", width: shape.slice(1).reduce((product, n) => product * n, 1) }];
   }
 
-  /** Rows for the array, told to the readers. */
+  /** New rows for the array, announced to the readers. */
   #rows(array: WritableArray, first: number, count: number): unknown {
     const columns = this.#nodes(array).map(({ node, width }) => {
       const values = this.#values(count * width);
@@ -207,7 +207,7 @@ class Schedule {
     };
   }
 
-  /** Takes a step; what other readers could mistake is refused. */
+  /** Takes a step; a change that other readers could mistake is refused. */
   async take(step: Step, array = this.array): Promise<void> {
     try {
       await step.run(array);
@@ -221,14 +221,14 @@ class Schedule {
     this.array = await openWatched(this.root, this.tick, this.policy);
   }
 
-  /** Sees to it that all is shown. */
+  /** Makes sure that everything is shown. */
   async showAll(): Promise<void> {
     if (this.policy === "flush" && this.below(2) === 0) return this.array.flush();
     await this.array.close();
     await this.openAgain();
   }
 
-  /** What rows had to be read on the way: the step is taken in a copy first, which nobody looks at. */
+  /** Values that rows may have during the step: the step is first taken in a copy without readers. */
   async noteOutcome(step: Step): Promise<void> {
     const copy = copyOf(this.root);
     const other = await openWatched(copy, async () => undefined);
@@ -237,7 +237,7 @@ class Schedule {
     this.readers.note(await blzValues(copy));
   }
 
-  /** Lets the disk fail once in a step; the writer goes on. */
+  /** Lets the disk fail once during a step; the writer continues. */
   async fail(step: Step): Promise<void> {
     await this.array.flush();
     await this.noteOutcome(step);
@@ -254,7 +254,7 @@ class Schedule {
     if (this.below(2) === 0) await this.array.flush();
   }
 
-  /** Cuts the power in a step, perhaps also while the next writer begins. */
+  /** Cuts the power during a step, perhaps also while the next writer begins. */
   async cut(step: Step): Promise<void> {
     await this.array.flush();
     await this.noteOutcome(step);

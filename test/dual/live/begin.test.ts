@@ -14,7 +14,7 @@ import { closeStores, ramp, temporaryFolder, watchedFolder } from "./support.ts"
 const OPTIONS = { dtype: "<i4", chunklen: 4, superchunklen: 3, threads: 0 } as const;
 const VALUES = [...ramp(0, 2), 7, 7, ...ramp(4, 27)];
 
-/** Two full superchunks, one of them changed, and a rest; 31 rows. */
+/** Two full superchunks, one of them changed, and a remainder; 31 rows. */
 async function makePlain(): Promise<string> {
   const root = join(temporaryFolder(), "array");
   const array = await createArray(root, OPTIONS);
@@ -175,7 +175,7 @@ test.each([false, true])(
     expect(plan.notes.join()).toContain(`${places} superchunks would be rewritten`);
     expect(plan).toMatchObject({ files: [], done: false, kind: "hard" });
     const size = made.concat(Object.keys(after).filter((key) => /(^|\/)c\/3$/.test(key)));
-    // Holes take no room.
+    // Holes take no disk space.
     const written = size.reduce((sum, key) => sum + fs.statSync(join(root, key)).blocks * 512, 0);
     expect(plan.added / written).toBeGreaterThan(0.75);
     expect(plan.added / written).toBeLessThan(1.25);

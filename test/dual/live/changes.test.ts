@@ -1,4 +1,4 @@
-/** What an array that keeps itself a Zarr array shows, costs, refuses, and how it becomes a plain one. */
+/** What an array that keeps itself a Zarr array shows, costs and refuses, and how it becomes a plain one. */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -162,7 +162,7 @@ describe("[FY-02] [FY-04] a separate shard file", () => {
     const shard = join(root, "c", "0");
     expect(headOf(shard)).toEqual(["superchunk shard", 1]);
     const [first, second, padded] = await indexOf(shard);
-    // A chunk of 16 bytes that cannot be compressed, with header and digest: three of them behind header and offsets.
+    // A chunk of 16 bytes that cannot be compressed, with header and digest: three of them after header and offsets.
     expect(padded?.offset).toBeGreaterThanOrEqual(32 + 3 * 8 + 3 * (16 + 16 + 4));
     await array.append(ramp(10, 2));
     await array.close();
@@ -506,7 +506,7 @@ describe("[FY-09] other chunks and columns", () => {
     expect(fs.readdirSync(root).sort()).toEqual(["data", "meta", "w"]);
   });
 
-  /** 30 rows, and a folder in the place of a shard, so that other chunks cannot be shown. */
+  /** 30 rows, and a folder in place of a shard, so that other chunks cannot be shown. */
   async function makeStuck(): Promise<{ root: string; array: WritableArray; free: () => void }> {
     const root = join(temporaryFolder(), "array");
     const array = await createArray(root, OPTIONS);

@@ -1,4 +1,4 @@
-/** How chunks are cut where the caller says no length: by the rows expected, and by what the array is for. */
+/** How chunks are cut if the caller gives no length: by the rows expected, and by the purpose of the array. */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -9,7 +9,7 @@ import { temporaryFolder } from "./support.ts";
 const MIB = 1 << 20;
 const KIB = 1 << 10;
 
-/** Bytes of an inner chunk, as `zarr.json` says it. */
+/** Bytes of an inner chunk, according to `zarr.json`. */
 function chunkBytes(root: string): number {
   const { codecs } = JSON.parse(fs.readFileSync(join(root, "zarr.json"), "utf8")) as {
     codecs: [{ configuration: { chunk_shape: [number] } }];

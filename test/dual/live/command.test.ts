@@ -1,4 +1,4 @@
-/** `create --zarr`, and what the other commands make of such an array. */
+/** `create --zarr`, and what the other commands do with such an array. */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -78,7 +78,7 @@ test("[FY-12] a view that a killed set left between two states is BEHIND until t
   fs.writeFileSync(raw, new Uint8Array(ramp(0, 30).buffer));
   const cut = ["--dtype", "<i4", "--chunklen", "4", "--superchunklen", "3"];
   expect((await runCli(["create", root, "--zarr", "--from", raw, ...cut])).code).toBe(0);
-  // What a kill leaves between two shards: the first as it was, the second as it is, and a state that shows no commit.
+  // What a kill leaves between two shards: the first old, the second new, and a state that shows no commit.
   const shard = join(root, "c/0");
   const before = fs.readFileSync(shard);
   expect((await runCli(["set", root, "--slice", "0:24", "--value", "-7"])).code).toBe(0);

@@ -1,6 +1,6 @@
 /**
- * A reader of Zarr v3 arrays that knows nothing of superchunks: it reads a document, then indexes, then opens the paths
- * again. What is missing is the fill value to it, as in all readers. Written for these tests alone.
+ * A reader of Zarr v3 arrays that knows nothing of superchunks: it reads a document, then indexes, then opens the
+ * paths again. It reads missing objects as the fill value, like all readers. Written only for these tests.
  */
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ export interface Document {
   readonly codecs: readonly [{ readonly configuration: { readonly chunk_shape: readonly number[] } }];
 }
 
-/** Bytes of a path that an index led to. */
+/** Bytes of a path that an index pointed to. */
 export interface Range {
   readonly shard: string;
   readonly offset: number;
@@ -28,11 +28,11 @@ export interface Reading {
   readonly rowItems: number;
   readonly fill: number;
   readonly chunkRows: number;
-  /** For every inner chunk of the shape its place, or undefined. */
+  /** The place of every inner chunk of the shape, or undefined. */
   readonly chunks: readonly (Range | undefined)[];
 }
 
-/** Throws where there is none. */
+/** Throws if there is none. */
 export function readDocument(root: string): Document {
   return JSON.parse(fs.readFileSync(join(root, "zarr.json"), "utf8")) as Document;
 }
@@ -43,7 +43,7 @@ export interface ShardReading extends Reading {
   readonly first: number;
 }
 
-/** Reads the index of each shard of a document that was read at some time; those that cannot be read are left out. */
+/** Reads the index of each shard of an earlier document; those that cannot be read are left out. */
 export async function beginShards(root: string, document: Document): Promise<ShardReading[]> {
   const { rows, shardRows, tail } = shapeOf(document);
   const readings: ShardReading[] = [];
@@ -59,8 +59,8 @@ export async function beginShards(root: string, document: Document): Promise<Sha
 }
 
 /**
- * The values by a document that was read at some time, everything else now: undefined where an index or a chunk cannot be
- * read, the fill value where there is no shard or no chunk.
+ * The values by an earlier document, with everything else as it is now: undefined if an index or a chunk cannot be
+ * read, the fill value if there is no shard or no chunk.
  */
 export async function readByDocument(root: string, document: Document): Promise<(number | undefined)[]> {
   const { rows, rowItems } = shapeOf(document);
@@ -72,7 +72,7 @@ export async function readByDocument(root: string, document: Document): Promise<
   return values;
 }
 
-/** Reads the document and the indexes. Throws where a shard has no right index. */
+/** Reads the document and the indexes. Throws if a shard has no valid index. */
 export async function beginReading(root: string, document = readDocument(root), from = 0): Promise<Reading> {
   const { rows, tail, shardRows, chunkRows, rowItems } = shapeOf(document);
   const capacity = shardRows / chunkRows;
@@ -118,12 +118,12 @@ async function readIndex(
   });
 }
 
-/** The bytes that a range has now: fewer behind the end of the file. */
+/** The bytes that a range has now: fewer past the end of the file. */
 export function readRange(root: string, range: Range): Uint8Array {
   return readPart(join(root, range.shard), () => range);
 }
 
-/** A part of a file, which its size may tell: shards have long holes. */
+/** Part of a file, using its size: shards have long holes. */
 function readPart(path: string, partOf: (size: number) => Omit<Range, "shard">): Buffer {
   const file = fs.openSync(path, "r");
   try {
@@ -140,7 +140,7 @@ export function readAt(file: number, { offset, nbytes }: Omit<Range, "shard">): 
   return bytes.subarray(0, fs.readSync(file, bytes, 0, nbytes, offset));
 }
 
-/** The values, as numbers of int32, where the paths are opened only now; undefined where a chunk cannot be decoded. */
+/** The values, as numbers of int32, if the paths are opened only now; undefined if a chunk cannot be decoded. */
 export async function finishReading(root: string, reading: Reading): Promise<(number | undefined)[]> {
   const { rows, rowItems, fill, chunkRows, chunks } = reading;
   const values: (number | undefined)[] = [];
@@ -151,7 +151,7 @@ export async function finishReading(root: string, reading: Reading): Promise<(nu
   return values.slice(0, rows * rowItems);
 }
 
-/** As readers of parts of chunks do, it does not look whether the chunk is as long as the document says. */
+/** Like readers of parts of chunks, it does not check whether the chunk is as long as the document says. */
 async function readChunk(root: string, range: Range | undefined): Promise<Int32Array | undefined> {
   if (range === undefined) return undefined;
   try {
@@ -162,7 +162,7 @@ async function readChunk(root: string, range: Range | undefined): Promise<Int32A
   }
 }
 
-/** All values. Throws where one cannot be read. */
+/** All values. Throws if one cannot be read. */
 export async function readForeign(root: string): Promise<number[]> {
   const values = await finishReading(root, await beginReading(root));
   return values.map((value, i) => {

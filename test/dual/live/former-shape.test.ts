@@ -1,4 +1,4 @@
-/** Readers that hold the document of an earlier time, while rows go and come again. */
+/** Readers that hold an earlier document, while rows are removed and appended again. */
 import { expect, test } from "vitest";
 import { verifyLinkAt } from "../../../src/node/index.ts";
 import { createArray } from "../../../src/node/write.ts";
@@ -16,7 +16,7 @@ function rows(first: number, count: number, times: number): Int32Array {
   return Int32Array.from({ length: count }, (_, i) => (first + i) * 100 + times);
 }
 
-/** Rows that a reader takes for others; errors are none. */
+/** Rows that a reader mistakes for others; errors do not count. */
 function wrongRows(values: readonly (number | undefined)[]): number[] {
   return values.flatMap((value, row) =>
     value !== undefined && Math.floor(value / 100) !== row ? [row] : [],
@@ -91,8 +91,8 @@ test.each(sample([1, 2, 3], 1))(
         read += values.length;
         failed += values.filter((value) => value === undefined).length;
         const wrong = wrongRows(values);
-        // Whoever shrinks by whole shards and appends again ends in a chunk of which nobody knows what was behind; it may
-        // lie behind the last one, after another shrink.
+        // Shrinking by whole shards and appending again ends in a chunk whose earlier contents are unknown; after
+        // another shrink it may be past the last one.
         for (const row of wrong) expect([values[row], row >= array.length]).toEqual([FILL, true]);
         expect(new Set(wrong.map((row) => Math.floor(row / CHUNK))).size).toBeLessThan(2);
       }

@@ -47,7 +47,7 @@ const resize =
   (array) =>
     array.resize(rows);
 
-/** Every way in which rows come, change and go. */
+/** Every way in which rows are appended, changed and removed. */
 const EACH_STEP: readonly (readonly [string, Step])[] = [
   ["append less than a chunk", append(1, 3)],
   ["append over chunks", append(2, 7)],
@@ -70,7 +70,7 @@ const EACH_STEP: readonly (readonly [string, Step])[] = [
   ["append again", append(9, 26)],
 ];
 
-/** A step that does the same each time that it is taken on the same array. */
+/** A step that does the same each time on the same array. */
 function drawStep(random: () => number): readonly [string, Step] {
   const [kind, a, b, value] = [random(), random(), random(), Math.floor(random() * 1000)];
   if (kind < 0.4) {
@@ -114,7 +114,7 @@ async function blzValues(root: string): Promise<number[]> {
   }
 }
 
-/** True where each value of `now` is one that the array had at its place before or after, and its length too. */
+/** True if each value of `now` is one that the array had at that position before or after, and its length too. */
 function isOneOf(
   now: readonly (number | undefined)[],
   states: readonly (readonly number[])[],
@@ -127,7 +127,7 @@ function isOneOf(
   );
 }
 
-/** Options, and how many steps of a writer lie between two power cuts. */
+/** Options, and the number of writer steps between two power cuts. */
 const SHAPES: readonly (readonly [string, Partial<CreateOptions>, number])[] = [
   ["rows of values", {}, sweep(11, 149)],
   ["rows with two dimensions", { shape: [0, 2, 1], chunklen: 2, superchunklen: 2 }, 131],
@@ -141,7 +141,7 @@ describe.each(SHAPES)("%s", (_name, options, stride) => {
     const root = temporaryFolder();
     const readings: { readonly reading: Reading; readonly state: number }[] = [];
     const states: number[][] = [[]];
-    /** Every byte range that was ever led to, with what it held. */
+    /** Every byte range that an index ever pointed to, with its contents. */
     const known = new Map<string, { range: Range; bytes: Uint8Array }>();
     let looks = 0;
     const look = async (): Promise<void> => {
@@ -165,7 +165,7 @@ describe.each(SHAPES)("%s", (_name, options, stride) => {
     };
     const array = await createWatched(root, look, options);
     for (const [name, step] of STEPS) {
-      // The readers of the step before finish while this one goes on: at its end.
+      // The readers of the previous step finish during this one: at its end.
       await look();
       const begun = readings.splice(0);
       await step(array);
@@ -228,7 +228,7 @@ describe.each(SHAPES)("%s", (_name, options, stride) => {
   });
 });
 
-/** What a step makes of the array. */
+/** The effect of a step on the array. */
 async function outcomeOf(source: string, step: Step): Promise<number[]> {
   const root = copyOf(source);
   const array = await openWatched(root, async () => undefined);

@@ -19,7 +19,7 @@ describe.each(["full", { everySeconds: 3600 }] as const)("[FY-01] publish: %j", 
     await array.close();
     const again = await openWritable(root, { threads: 0, publish });
     await again.append(ramp(36, 1));
-    await again.flush(); // the first time of publication is now
+    await again.flush(); // the first publication is due now
     return again;
   };
 

@@ -1,4 +1,4 @@
-/** Foreign readers of every age beside a writer, and what they may find. */
+/** Foreign readers of every age next to a writer, and what they may find. */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
@@ -16,13 +16,13 @@ import {
   type ShardReading,
 } from "./foreign-reader.ts";
 
-/** Readings that are begun and not finished, and files that are held open, at most. */
+/** Maximum number of unfinished reads, and of files held open. */
 const KEPT_READINGS = 200;
 const KEPT_FILES = 100;
-/** Readers read ranges that lie this close to one another as one, and take what a shorter file gives for both. */
+/** Readers merge ranges that are this close, and use what a shorter file gives for both. */
 const JOINED_BYTES = 1 << 20;
 
-/** The values of each Zarr array that the array is, by its path below. */
+/** The values of each of the array's Zarr arrays, by its path below the array. */
 export async function blzValues(root: string): Promise<Map<string, readonly number[]>> {
   const array = await open(new FileStore(root), "");
   try {
@@ -38,7 +38,7 @@ export async function blzValues(root: string): Promise<Map<string, readonly numb
   }
 }
 
-/** Paths of the Zarr arrays that the root's document tells of; undefined where there is none. */
+/** Paths of the Zarr arrays that the root's document names; undefined if there is none. */
 export function shownNodes(root: string): readonly string[] | undefined {
   if (!fs.existsSync(join(root, "zarr.json"))) return undefined;
   const document = JSON.parse(fs.readFileSync(join(root, "zarr.json"), "utf8")) as {
@@ -49,7 +49,7 @@ export function shownNodes(root: string): readonly string[] | undefined {
     : Object.keys(document.consolidated_metadata.metadata);
 }
 
-/** All that is shown as Zarr. Throws where a value cannot be read. */
+/** Everything that is shown as Zarr. Throws if a value cannot be read. */
 export async function zarrValues(root: string): Promise<Map<string, readonly number[]> | undefined> {
   const nodes = shownNodes(root);
   if (nodes === undefined) return undefined;
@@ -74,8 +74,8 @@ interface Finding {
 }
 
 /**
- * Readers that looked at some time: each document, each index with what it told. With `random` some of them read on while the
- * writer is at work: a document of any age, an index that is as old or younger, and then a chunk.
+ * Readers of earlier states: each document, and each index with what it gave. With `random` some of them continue
+ * while the writer is at work: a document of any age, an index as old or younger, and then a chunk.
  */
 export class Readers {
   readonly #root: string;
@@ -89,7 +89,7 @@ export class Readers {
   /** All values that a row of a node ever had. */
   readonly #had = new Map<string, Set<number>[]>();
   looks = 0;
-  /** Values behind the last row that are the fill value, although rows were there once. */
+  /** Values after the last row that are the fill value, although rows were there once. */
   lost = 0;
 
   constructor(root: string, random?: () => number) {
@@ -100,7 +100,7 @@ export class Readers {
     });
   }
 
-  /** Takes note of values that readers may find, from a place on. */
+  /** Records values that readers may find, from a row on. */
   note(values: ReadonlyMap<string, Iterable<number>>, first = 0): void {
     for (const [node, items] of values) {
       const had = this.#had.get(node) ?? [];
@@ -113,7 +113,7 @@ export class Readers {
     }
   }
 
-  /** Begins to read, and checks that no byte range was used anew, and no file that had a name. */
+  /** Begins to read, and checks that no byte range was reused, and no file under the same name. */
   async look(): Promise<void> {
     this.looks++;
     const random = this.#random;
@@ -130,7 +130,7 @@ export class Readers {
     }
   }
 
-  /** Some of a list, or all where nothing is drawn. */
+  /** Some of a list, or all if nothing is drawn. */
   #draw<T>(list: readonly T[], count: number): readonly T[] {
     const random = this.#random;
     if (random === undefined || list.length <= count) return list;
@@ -149,7 +149,7 @@ export class Readers {
           this.#ranges.set(key, { node, range, bytes: readRange(folder, range).slice() });
       }
     }
-    // The oldest stay as long as any others.
+    // The oldest are kept as long as any others.
     while (this.#random !== undefined && this.#begun.length > KEPT_READINGS)
       this.#begun.splice(Math.floor(this.#random() * this.#begun.length), 1);
   }
@@ -190,8 +190,8 @@ export class Readers {
   }
 
   /**
-   * Finishes what was begun, by the documents and indexes of then: every value is one that the row had, or an error; or the fill
-   * value at the end of one chunk [FY-11]. The values that were right.
+   * Finishes earlier reads, by the documents and indexes of that time: every value is one that the row had, or an
+   * error; or the fill value at the end of one chunk [FY-11]. Returns the values that were right.
    */
   async check(label: string): Promise<number> {
     this.#checkRanges();
@@ -230,8 +230,9 @@ export class Readers {
   }
 
   /**
-   * Reads by documents of any age, while no writer is at work: what is there now is seen as it is now, or is an error to those
-   * who hold the document of other chunks; the rest is what {@link check} allows, behind the last row alone.
+   * Reads by documents of any age, while no writer is at work: what is there now is seen as it is now, or is an
+   * error to readers with the document of other chunks; the rest is what {@link check} allows, only past the last
+   * row.
    */
   async checkNow(label: string, now: ReadonlyMap<string, readonly number[]>): Promise<void> {
     for (const { node, document } of this.#draw([...this.documents.values()], 10)) {

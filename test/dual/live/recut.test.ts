@@ -1,4 +1,7 @@
-/** [FY-09] Other chunks and other columns of arrays that are Zarr arrays as well: foreign readers at every step, and power cuts. */
+/**
+ * [FY-09] Other chunks and other columns of arrays that are also Zarr arrays: foreign readers at every step, and
+ * power cuts.
+ */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -108,7 +111,7 @@ describe.each(CASES)("%s", (_name, options, steps) => {
     const array = await createWatched(root, () => readers.look(), options);
     for (const [name, step] of steps) {
       await readers.look();
-      // While the step goes on rows have the values of before or after.
+      // During the step rows have the values of before or after.
       const copy = copyOf(root);
       const other = await openWatched(copy, nothing);
       await step(other);
@@ -229,7 +232,7 @@ test("with random chunks, rows and settings both views are right after each step
   expect(sorted(await zarrValues(root))).toEqual(sorted(await blzValues(root)));
 });
 
-/** Folders with a document, the root's as "". */
+/** Folders with a document; the root is "". */
 function documentsIn(root: string): readonly string[] {
   const below = fs.readdirSync(root).filter((name) => fs.existsSync(join(root, name, "zarr.json")));
   return [...below, ...(fs.existsSync(join(root, "zarr.json")) ? [""] : [])].sort();

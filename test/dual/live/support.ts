@@ -1,4 +1,4 @@
-/** Arrays that are Zarr arrays as well, written step by step. */
+/** Arrays that are also Zarr arrays, written step by step. */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { liveViews } from "../../../src/dual/live.ts";
@@ -18,7 +18,7 @@ const FILE_CHANGES = ["setMode", "replace"];
 
 const opened: WritableStore[] = [];
 
-/** Closes the files of all folders that were watched. */
+/** Closes the files of all watched folders. */
 export async function closeStores(): Promise<void> {
   for (const store of opened.splice(0)) await store.close?.();
 }
@@ -89,7 +89,7 @@ export function copyOf(source: string): string {
   return root;
 }
 
-/** Copies have the same hard links as what they were copied from. */
+/** Copies have the same hard links as the original. */
 function relink(source: string, copy: string): void {
   const names = new Map<number, string>();
   for (const path of fs.readdirSync(source, { recursive: true, encoding: "utf8" }).sort()) {
@@ -103,7 +103,7 @@ function relink(source: string, copy: string): void {
   }
 }
 
-/** True for an error of the kind that stands for a power cut, also where it is the cause of another. */
+/** True for an error of the kind that stands for a power cut, also if it is the cause of another. */
 export function isOutage(error: unknown, kind: new () => Error): boolean {
   if (error instanceof kind) return true;
   return error instanceof Error && isOutage(error.cause, kind);

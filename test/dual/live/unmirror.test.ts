@@ -1,4 +1,4 @@
-/** Taking the Zarr view of an array away, whatever its documents and its state say. */
+/** Removing the Zarr view of an array, whatever its documents and its state say. */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -15,7 +15,7 @@ async function made(): Promise<string> {
   const root = join(temporaryFolder(), "array");
   const dtype = [
     ["a", "<i4"],
-    ["c", "<i4"], // lies in data/c, which in a node would be its shards
+    ["c", "<i4"], // stored in data/c, which in a node would be its shards
   ];
   const array = await createArray(root, { dtype, chunklen: 2, superchunklen: 2, zarr: true, threads: 0 });
   await array.append(ROWS.map((i) => [i, i * 7]));
@@ -78,7 +78,7 @@ const FOREIGN = {
   attributes: {},
 };
 
-/** Puts a Zarr array of somebody else's below an array, named in the consolidated metadata; every file of it. */
+/** Puts another program's Zarr array below an array, named in the consolidated metadata; returns its files. */
 function putForeign(root: string, name: string): () => readonly Buffer[] {
   const folder = join(root, name);
   fs.mkdirSync(join(folder, "c"), { recursive: true });
