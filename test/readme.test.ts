@@ -1,4 +1,4 @@
-/** The README, block by block and command by command, as it stands there, on real archives. */
+/** The README, block by block and command by command, as written, on real archives. */
 import { cpSync, existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -67,11 +67,11 @@ test("the commands in its text and tables run too, with archives for SRC, ROOT a
   ]);
   expect((await runCommand("convert daily_equities.bcolz prices.zarr", folder)).code).toBe(0);
   for (const words of inline) {
-    // `serve` ends by Ctrl-C alone; test/cli/help-examples.test.ts runs it.
+    // `serve` ends only on Ctrl-C; test/cli/help-examples.test.ts runs it.
     if (words.startsWith("serve ")) continue;
     const [, choice = ""] = / --to (\S+)/.exec(words) ?? [];
     for (const format of choice.split(/\\?\|/)) {
-      // Icechunk is a package that not every system can load; test/references has it.
+      // Icechunk is a package that not every system can load; test/references covers it.
       if (format === "icechunk") continue;
       if (words.startsWith("link "))
         cpSync(findFixture("blz-superchunk/f8-default").file, join(folder, "ROOT"), { recursive: true });

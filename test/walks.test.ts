@@ -1,4 +1,4 @@
-/** How many source files take part in the most common calls: what somebody has to read to follow one of them. */
+/** How many source files take part in the most common calls: what has to be read to follow one of them. */
 import { cpSync } from "node:fs";
 import { Session } from "node:inspector/promises";
 import { join, relative } from "node:path";
@@ -24,7 +24,7 @@ async function walkOf(work: () => Promise<unknown>): Promise<string[]> {
   await work();
   const { result } = await session.post("Profiler.takePreciseCoverage");
   await session.post("Profiler.stopPreciseCoverage");
-  // Vitest reads exported names through short functions without a name.
+  // Vitest reads exported names through short anonymous functions.
   const isOurs = ({ functionName, ranges: [own] }: (typeof result)[number]["functions"][number]): boolean =>
     own !== undefined && own.count > 0 && !(functionName === "" && own.endOffset - own.startOffset < 60);
   const called = result.filter(({ functions }) => functions.some(isOurs));
@@ -32,7 +32,10 @@ async function walkOf(work: () => Promise<unknown>): Promise<string[]> {
   return [...new Set(files.filter((file) => file.startsWith("src/")))].sort();
 }
 
-/** Limits only go down, but for one file that decodes a part of a large block, and in Zarr one that pauses between reads. Wanted are 18 for a carray, 25 for an array of superchunks, 20 for Zarr. */
+/**
+ * Limits only go down, except for one file that decodes a part of a large block, and in Zarr one that pauses between
+ * reads. The goals are 18 for a carray, 25 for an array of superchunks, 20 for Zarr.
+ */
 test.each([
   ["array", undefined, 29],
   ["carray", "bcolz", 24],
@@ -52,7 +55,7 @@ test.each([
   await archive.close();
 });
 
-/** Limits only go down; 60 is wanted for each. */
+/** Limits only go down; the goal is 60 for each. */
 test("a conversion to Zarr and a link load no more files than before", async () => {
   for (const name of ["first", "second"])
     cpSync(join(folder, "array"), join(folder, name), { recursive: true });

@@ -1,7 +1,7 @@
 /**
- * What we write in the formats of bloscpack and bcolz is what they write, and they go on with it.
+ * What we write in the formats of bloscpack and bcolz is what they write, and they can continue with it.
  *
- * Files are compared byte for byte where the chunks are equal; that they are is sure for level 0, which only stores.
+ * Files are compared byte for byte where the chunks are equal; this is certain for level 0, which only stores.
  */
 
 import { copyFile, cp, readFile, writeFile } from "node:fs/promises";
@@ -101,7 +101,7 @@ async function compareFiles({ checks, folder, peer }: SuiteContext): Promise<voi
   }
 }
 
-/** Header, metadata section and the length of the table must be equal; all of it where the chunks are. */
+/** Header, metadata section and the length of the table must be equal; everything where the chunks are. */
 async function compareTwo(
   checks: Checks,
   name: string,
@@ -176,7 +176,7 @@ async function compareAppends({ checks, folder, peer }: SuiteContext): Promise<v
   }
 }
 
-/** What becomes of metadata in an append, and the arguments by which bloscpack does it. */
+/** What happens to metadata in an append, and the arguments with which bloscpack does it. */
 const NEW_METADATA: readonly {
   readonly before: JsonInput;
   readonly after: JsonInput;
@@ -238,7 +238,7 @@ const ITEM_TYPES: readonly FixtureDType[] = [
   "<m8[D]",
 ];
 
-/** Arrays of ours that bcolz reads, appends to and trims, and we again. */
+/** Arrays of ours that bcolz reads, appends to and trims, and then we do. */
 async function shareArrays(
   { checks, folder, peer }: SuiteContext,
   name: (typeof BCOLZ)[number],
@@ -320,7 +320,7 @@ async function shareArrays(
   }
 }
 
-/** A table of ours that bcolz reads, appends to, trims and gives a column, and we again. */
+/** A table of ours that bcolz reads, appends to, trims and adds a column to, and then we do. */
 async function shareTable(
   { checks, folder, peer }: SuiteContext,
   name: (typeof BCOLZ)[number],

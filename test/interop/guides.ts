@@ -1,6 +1,6 @@
 /**
- * The guides of views and references, as they are typed: every block of shell, Python and JavaScript in them runs, one after
- * the other, on archives of the names that they use.
+ * The guides of views and references, as typed: every block of shell, Python and JavaScript in them runs, one after
+ * the other, on archives with the names that they use.
  */
 
 import { spawn } from "node:child_process";
@@ -20,7 +20,7 @@ import type { Suite, SuiteContext } from "./suite.ts";
 
 const TABLE = join(corpusFolder, "ctable", "bcolz-daily-equities");
 
-/** A daily table of zipline, a folder, that the quant's walk goes through too. */
+/** A daily table of zipline, a folder, which is also used for the quant's walk. */
 const OWN_TABLE = process.env["SUPERCHUNK_DAILY_TABLE"];
 
 /** A block of a guide. */
@@ -77,7 +77,7 @@ export const guides: Suite = {
   },
 };
 
-/** The README's line of Python; test/readme.test.ts runs all else that is in it. */
+/** The README's line of Python; test/readme.test.ts runs everything else in it. */
 async function checkReadme(world: World): Promise<void> {
   const text = await readFile(join(repositoryRoot, "README.md"), "utf8");
   const [, line = ""] = /in Python, `(zarr\.open[^`]+)`/.exec(text) ?? [];
@@ -169,7 +169,7 @@ async function fillBucket(s3: TestS3, archive: string): Promise<void> {
     region: "us-east-1",
     credentials: CREDENTIALS,
   });
-  // s3rver lists no folder in which there are only folders.
+  // s3rver does not list a folder that contains only folders.
   const file = await readFile(join(corpusFolder, "bloscpack-3", "array-f8.blp"));
   await new S3Store({
     bucket: s3.bucket,
@@ -184,7 +184,10 @@ async function fillBucket(s3: TestS3, archive: string): Promise<void> {
   for (const key of keys) await store.put(key, new Uint8Array(await readFile(join(archive, key))));
 }
 
-/** Runs the blocks of a guide, or of one section; prints how long each took. Servers that one starts are there for those after it. */
+/**
+ * Runs the blocks of a guide, or of one section; prints how long each took. Servers that a block starts stay up for
+ * later blocks.
+ */
 async function runGuide(name: string, world: World, count: number, only?: string): Promise<void> {
   const { checks } = world.context;
   const text = await readFile(join(repositoryRoot, "docs", name), "utf8");
@@ -261,7 +264,7 @@ async function mustEnd(what: string, running: ReturnType<typeof runProgram>): Pr
   return done.stdout;
 }
 
-/** Starts `superchunk serve`; resolves when it says where. The lot of its address is in the guide. */
+/** Starts `superchunk serve`; resolves when it prints its address. The port of its address is in the guide. */
 function startServer(line: string, { work, env }: World): Promise<() => Promise<void>> {
   const child = spawn("sh", ["-c", `exec ${line}${/--port/.test(line) ? "" : " --port 0"}`], {
     cwd: work,
@@ -317,7 +320,7 @@ async function runScript(text: string, id: number, { node, work, env }: World): 
   const rest = body.replace(/^import .*$/gm, "");
   const values = rest.includes("const { data }") ? 'process.stdout.write([...data].join(","));\n' : "";
   const file = join(work, `block-${id}.mjs`);
-  // A block that goes on with what another imported stands by itself.
+  // A block that uses another block's imports becomes self-contained.
   const own =
     imports.length > 0
       ? imports

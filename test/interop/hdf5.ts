@@ -37,7 +37,8 @@ export const hdf5: Suite = {
       );
       const { dtype, nchunks } = array;
       await array.close();
-      // Zarr has no struct with a sub-array in it, and a folder for each of thousands of chunks proves nothing more.
+      // Zarr has no struct with a sub-array in it, and one folder for each of thousands of chunks would prove nothing
+      // more.
       if (dtype.kind === "struct" || nchunks > 2000) continue;
       const root = join(folder, "zarr", key);
       await convert(join(path, key), root, { verify: true });

@@ -1,5 +1,5 @@
 /**
- * Processes of a plan that are killed at random, for `KILL_SECONDS` (default 20): how many, and what is left then.
+ * Processes of a plan that are killed at random, for `KILL_SECONDS` (default 20): how many, and what remains then.
  *
  * Knows how processes are found and killed; must not know which scheduler starts them.
  */
@@ -13,9 +13,9 @@ import type { SuiteContext } from "./suite.ts";
 
 /** For how long. */
 const SECONDS = Number(process.env["KILL_SECONDS"] ?? 20);
-/** Milliseconds between two kills, at most. */
+/** Maximum milliseconds between two kills. */
 const LONGEST_PAUSE = 3000;
-/** Kills of one plan, at most: it has to end, too. */
+/** Maximum kills of one plan: it has to end, too. */
 const MOST_KILLS = 12;
 
 /** How the tasks of a plan are run. */
@@ -23,9 +23,9 @@ export interface Runner {
   readonly name: string;
   /** Words of the command line of every process that may be killed. */
   words(plan: string): readonly string[];
-  /** Begins; called again where tasks are left. */
+  /** Starts the processes; called again if tasks are left. */
   begin(plan: string): Promise<void>;
-  /** True as long as processes are wanted; starts those that are missing. */
+  /** True as long as processes are needed; starts the missing ones. */
   goesOn(plan: string): Promise<boolean>;
 }
 
@@ -38,8 +38,8 @@ interface Kills {
 }
 
 /**
- * Runs one plan after the other until the time is over, and kills processes of it, `finish` among them. Each result must be that of
- * one `convert`, no task may be lost or left, and `finish` once more must have nothing to do.
+ * Runs one plan after the other until the time is over, and kills processes of it, `finish` included. Each result
+ * must match one `convert`, no task may be lost or left, and a second `finish` must have nothing to do.
  */
 export async function killAtRandom(
   context: SuiteContext,
@@ -85,7 +85,7 @@ interface Killing {
   readonly kills: Kills;
 }
 
-/** Runs the tasks until each has its receipt, and kills processes meanwhile. */
+/** Runs the tasks until each has its receipt, killing processes meanwhile. */
 async function killTasks(runner: Runner, plan: string, { world, random, kills }: Killing): Promise<void> {
   for (let killed = 0; ; ) {
     kills.begun++;
@@ -94,7 +94,7 @@ async function killTasks(runner: Runner, plan: string, { world, random, kills }:
       await wait(random() * LONGEST_PAUSE);
       if (killed >= MOST_KILLS) continue;
       const running = await processesWith(runner.words(plan));
-      // Now and then the power of the whole machine.
+      // Now and then all processes at once, as if the machine lost power.
       const chosen =
         random() < 0.2 ? running : running.slice(Math.floor(random() * running.length)).slice(0, 1);
       for (const pid of chosen) if (kill(pid)) killed++;
@@ -141,7 +141,7 @@ function kill(pid: number): boolean {
   }
 }
 
-/** Processes of Node.js on whose command line all words are. */
+/** Processes of Node.js whose command line contains all words. */
 async function processesWith(words: readonly string[]): Promise<number[]> {
   const found: number[] = [];
   for (const name of await readdir("/proc")) {

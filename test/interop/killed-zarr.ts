@@ -1,7 +1,7 @@
 /**
- * What a writer of ours leaves of a Zarr array when it is killed, as the readers of Zarr see it: of each shard what was there
- * before the change that it died in, or after it; or, of shards that are written into, an error. After an append
- * `recoverShard` mends that.
+ * What one of our writers leaves of a Zarr array when it is killed, as the readers of Zarr see it: each shard is as
+ * before the change that it died in, or as after it; or, for shards written in place, an error. After an append
+ * `recoverShard` repairs that.
  */
 import { createHash } from "node:crypto";
 import { cp, mkdir, readFile, rm, truncate, writeFile } from "node:fs/promises";
@@ -21,13 +21,13 @@ import { repositoryRoot } from "../fixtures/manifest.ts";
 import type { SuiteContext } from "./suite.ts";
 
 export const ZARR_READERS = ["zarr-python", "zarrs", "tensorstore"] as const;
-/** `whole`: every shard is given whole, and with threads they write it. */
+/** `whole`: every shard is given whole, and with threads the threads write it. */
 const MODES = ["whole", "rewrite", "append", "fixed"] as const;
 type Mode = (typeof MODES)[number];
-/** Processes that are killed, of each kind; and milliseconds after which they are, at most. */
+/** Number of killed processes of each kind; and the maximum milliseconds before the kill. */
 const [KILLS, MAX_DELAY] = [5, 150];
 
-/** A chunk of which only a part was written is known by its sum. */
+/** A partly written chunk is detected by its checksum. */
 const SPEC = {
   ...{ shape: [SHARDS * CHUNKS * ITEMS], dataType: "int32", chunkShape: [ITEMS] },
   ...{ shardShape: [CHUNKS * ITEMS], fillValue: -1 },
@@ -94,7 +94,7 @@ async function makeEntry(folder: string): Promise<string> {
   return entry;
 }
 
-/** Lets one process after the other go on where the one before it was killed, and copies what each left. */
+/** Lets one process after the other continue where the previous one was killed, and copies what each left. */
 async function killMany(root: string, entry: string, mode: Mode, threads: number): Promise<Left[]> {
   const folder = join(root, "array");
   await mkdir(folder);
@@ -117,7 +117,7 @@ async function killMany(root: string, entry: string, mode: Mode, threads: number
   return left;
 }
 
-/** An append that was certainly broken off: by a file that is cut in the middle of what it added. */
+/** An append that was certainly interrupted: a file that is cut in the middle of the added bytes. */
 async function cutAppend(root: string): Promise<Left> {
   const folder = join(root, "cut");
   const store = new FileStore(folder);
@@ -130,7 +130,7 @@ async function cutAppend(root: string): Promise<Left> {
   return { path: folder, rounds: [0, 1] };
 }
 
-/** Reads the array shard by shard: each is in one of the rounds. False where it is damaged, which only some may be. */
+/** Reads the array shard by shard: each is in one of the rounds. False if it is damaged, which only some may be. */
 async function proveOurs(
   { checks }: SuiteContext,
   what: string,
@@ -156,7 +156,7 @@ async function proveOurs(
   return true;
 }
 
-/** All items; undefined where they are damaged. */
+/** All items; undefined if they are damaged. */
 async function readAll(path: string): Promise<Int32Array | undefined> {
   const store = new FileStore(path);
   try {
@@ -169,7 +169,7 @@ async function readAll(path: string): Promise<Int32Array | undefined> {
   }
 }
 
-/** The readers have the values that we have, or an error where we have one. */
+/** The readers have the same values as we have, or an error where we have one. */
 async function proveForeign(
   { checks, peer }: SuiteContext,
   what: string,

@@ -1,7 +1,7 @@
 /**
- * What a writer of ours leaves in bcolz's formats when it is killed, as bcolz sees it: the rows that were there before the
- * operation that it died in, or those after it. Nothing of ours puts the folders in order before bcolz opens them. The same of
- * Zarr arrays, in `killed-zarr.ts`.
+ * What one of our writers leaves in bcolz's formats when it is killed, as bcolz sees it: the rows before the
+ * operation that it died in, or those after it. Nothing of ours repairs the folders before bcolz opens them.
+ * `killed-zarr.ts` does the same for Zarr arrays.
  */
 import { createHash } from "node:crypto";
 import { cp, mkdir, writeFile } from "node:fs/promises";
@@ -19,13 +19,13 @@ import type { Suite, SuiteContext } from "./suite.ts";
 const BCOLZ = ["bcolz-zipline", "bcolz 1.2.1"] as const;
 /** Processes that are killed, of each kind. */
 const KILLS = 30;
-/** Milliseconds after which they are, at most. */
+/** Maximum milliseconds before the kill. */
 const MAX_DELAY = 40;
 
 /** A folder as a killed process left it. */
 interface Left {
   readonly path: string;
-  /** Rows that it had said to be there, and rows that it was about to have. */
+  /** Rows that it had printed as existing, and rows that it was about to have. */
   readonly done: number;
   readonly doing: number;
 }
@@ -34,7 +34,7 @@ interface Kind {
   readonly name: "carray" | "ctable";
   readonly dtype: FixtureDType;
   readonly make: (store: FileStore) => Promise<unknown>;
-  /** The bytes of so many rows. */
+  /** The bytes of the given number of rows. */
   readonly bytesOf: (rows: number) => Uint8Array;
 }
 
@@ -92,7 +92,7 @@ export const killed: Suite = {
   },
 };
 
-/** Lets one process after the other go on where the one before it was killed, and copies what each left. */
+/** Lets one process after the other continue where the previous one was killed, and copies what each left. */
 async function killMany(kind: Kind, folder: string, entry: string): Promise<Left[]> {
   const path = join(folder, kind.name);
   await mkdir(path);

@@ -1,6 +1,6 @@
 /**
- * A linked file that bloscpack appends to: it overwrites the index without an error. Linking again gives the file an index for
- * what it is now, for every reader.
+ * A linked file that bloscpack appends to: it overwrites the index without an error. Linking again gives the file an
+ * index of its new contents, for every reader.
  */
 import { createHash } from "node:crypto";
 import { chmodSync, writeFileSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
- * Archives that are linked: the programs that wrote their formats read them as before, every reader of Zarr reads the same
- * values, and nothing is left of it after `unlink`.
+ * Archives that are linked: the programs that wrote their formats read them as before, every reader of Zarr reads
+ * the same values, and `unlink` leaves no trace.
  */
 import { createHash } from "node:crypto";
 import { cpSync, existsSync, lstatSync, readdirSync, readFileSync } from "node:fs";
@@ -14,7 +14,7 @@ import { lastLines } from "./program.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
 import { findRefusal, zarrReaders } from "./support.ts";
 
-/** What cannot be linked, as the tests of `link` say why. */
+/** What cannot be linked, with the reasons that the tests of `link` give. */
 const REFUSED: ReadonlySet<string> = new Set([
   "bloscpack-3/array-f4-3d-fortran.blp",
   "blz-superchunk/f8-streamed",
@@ -63,7 +63,7 @@ async function linkOne({ checks }: SuiteContext, folder: string, row: Fixture): 
   return undefined;
 }
 
-/** Names, modes and bytes of all that lies at a path. */
+/** Names, modes and bytes of everything at a path. */
 function fingerprint(path: string): string {
   const hash = createHash("sha256");
   const visit = (at: string): void => {
@@ -152,7 +152,7 @@ interface Reading {
   readonly copy: Job;
 }
 
-/** A linked archive reads as the one that is not, also where its own program refuses both. */
+/** A linked archive reads like the unlinked one, also if its own program refuses both. */
 async function compareReads(
   { checks, peer }: SuiteContext,
   name: "bloscpack" | "bcolz-zipline",

@@ -1,6 +1,6 @@
 /**
- * Readers of Zarr in a loop, while an array that keeps itself a Zarr array is appended to, changed, shrunk and compacted, also
- * to other chunks: they get right values or errors, and never a wrong value.
+ * Readers of Zarr in a loop, while an array that keeps itself a Zarr array is appended to, changed, shrunk and
+ * compacted, also to other chunks: they get right values or errors, and never a wrong value.
  */
 import { join } from "node:path";
 import { verifyLinkAt } from "../../src/node/index.ts";
@@ -9,7 +9,7 @@ import type { ChunkSettings } from "../../src/write/layout/settings.ts";
 import type { Suite } from "./suite.ts";
 
 const READERS = ["zarr-python, looping", "zarrs, looping", "tensorstore, looping"] as const;
-/** For which each of them reads. */
+/** How long each of them reads. */
 const SECONDS = Number(process.env["LIVE_SECONDS"] ?? 7);
 const MAX_ROWS = 20_000;
 
@@ -53,7 +53,7 @@ export const live: Suite = {
   },
 };
 
-/** Other chunks, as many in a shard as no others. */
+/** Other chunk lengths, each with a unique number of chunks per shard. */
 const CUTS: readonly ChunkSettings[] = [
   { chunkLength: 500, superchunkLength: 4 },
   { chunkLength: 300, superchunkLength: 6, compressor: { cname: "zstd" } },
@@ -61,12 +61,12 @@ const CUTS: readonly ChunkSettings[] = [
   { compressor: { cname: "lz4", shuffle: "noshuffle" } },
 ];
 
-/** Values of rows that were set so many times. */
+/** Values of rows that were set the given number of times. */
 function rows(first: number, count: number, times: number): BigInt64Array {
   return BigInt64Array.from({ length: count }, (_, i) => BigInt((first + i) * 1000 + times));
 }
 
-/** Opens the array, changes it a few times, and closes it. The next number of the sequence. */
+/** Opens the array, changes it a few times, and closes it. Returns the next number of the sequence. */
 async function changeSome(path: string, seed: number): Promise<number> {
   let random = seed;
   const below = (limit: number): number => {
@@ -86,7 +86,7 @@ async function changeSome(path: string, seed: number): Promise<number> {
     } else if (kind === 8) await array.resize(length - below(length));
     else await array.compact(below(2) === 0 ? {} : CUTS[below(CUTS.length)]);
     await array.flush();
-    // Readers of the same machine get their turn.
+    // Gives readers on the same machine their turn.
     await new Promise((resolve) => setImmediate(resolve));
   }
   await array.close();

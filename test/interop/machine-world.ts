@@ -1,4 +1,4 @@
-/** A folder of archives whose conversion many processes share, and what one `convert` makes of it. */
+/** A folder of archives that many processes convert together, and what one `convert` makes of it. */
 import { chmod, cp, mkdir, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { corpusFolder, repositoryRoot } from "../fixtures/manifest.ts";
@@ -52,7 +52,7 @@ async function bytesOf(folder: string): Promise<Record<string, string>> {
   return bytes;
 }
 
-/** Checks that a destination is what one `convert` made; says which files are not. */
+/** Checks that a destination is what one `convert` made; reports which files are not. */
 export async function checkResult(
   { checks }: SuiteContext,
   world: MachineWorld,

@@ -1,6 +1,6 @@
 /**
- * The files of docs/machines, as their users run them: GNU parallel with a hundred shares, also where processes are killed, and
- * the script of Slurm, by Slurm itself. Each result is that of one `convert`, byte for byte.
+ * The files of docs/machines, as their users run them: GNU parallel with a hundred shares, also with killed
+ * processes, and the Slurm script, run by Slurm itself. Each result matches one `convert` byte for byte.
  */
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -69,7 +69,7 @@ async function checkParallel(context: SuiteContext, world: MachineWorld): Promis
   await checkResult(context, world, "parallel");
 }
 
-/** All processes of a run are killed several times; what then runs the plan again does what is left. */
+/** All processes of a run are killed several times; another run of the plan then does the rest. */
 async function checkKilled(context: SuiteContext, world: MachineWorld): Promise<void> {
   const { checks } = context;
   const plan = await planned(world, "killed");
@@ -93,7 +93,7 @@ async function checkKilled(context: SuiteContext, world: MachineWorld): Promise<
 
 const SCRIPT = join(MACHINES, "slurm.sh");
 
-/** As docs/many-machines.md says it: an array, and `finish` when it has ended. */
+/** As docs/many-machines.md describes: an array, and `finish` when it has ended. */
 async function checkSlurm(context: SuiteContext, world: MachineWorld, slurm: Slurm): Promise<void> {
   const { checks } = context;
   const plan = await planned(world, "slurm");
@@ -107,7 +107,7 @@ async function checkSlurm(context: SuiteContext, world: MachineWorld, slurm: Slu
   await checkResult(context, world, "slurm");
 }
 
-/** What the script asks for and this machine may not have. */
+/** Settings that the script asks for and this machine may not have. */
 const HERE = ["--cpus-per-task=1", "--mem=0"];
 
 function slurmRunner(world: MachineWorld, slurm: Slurm): Runner {

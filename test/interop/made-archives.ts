@@ -1,4 +1,4 @@
-/** Archives made by this library for readers of Zarr: what the corpus, being of other programs, has no sample of. */
+/** Archives made by this library for readers of Zarr: kinds that the corpus, written by other programs, has no sample of. */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { parseDType } from "../../src/format/dtype.ts";
@@ -43,7 +43,7 @@ export async function makeArchives(folder: string): Promise<readonly MadeArchive
     await array.append(data);
     await array.close();
   });
-  // Chunks of 64 bytes end inside of rows of 20: they are recompressed.
+  // Chunks of 64 bytes end inside rows of 20: they are recompressed.
   await add("unaligned.blp", "<i4", [9, 5], (data) =>
     compressArray({ dtype: type("<i4"), shape: [9, 5], data }, store, "unaligned.blp", { chunkSize: 64 }),
   );

@@ -51,7 +51,7 @@ const SUITES: readonly Suite[] = [
   queue,
 ];
 
-/** Runs the named suites, or all. Resolves with the exit code: 0 where every check passed, 1, or 2 for wrong use. */
+/** Runs the named suites, or all. Resolves with the exit code: 0 if every check passed, 1, or 2 for wrong usage. */
 export async function main(names: readonly string[]): Promise<number> {
   const unknown = names.filter((name) => !SUITES.some((suite) => suite.name === name));
   if (unknown.length > 0) {
@@ -81,7 +81,7 @@ export async function main(names: readonly string[]): Promise<number> {
     console.log(
       `${suite.name}: ${passed} passed, ${checks.failed - before.failed} failed, ${seconds(started)}`,
     );
-    // A suite that looked at nothing proves nothing.
+    // A suite that checked nothing proves nothing.
     if (passed === 0) checks.fail(`suite ${suite.name}`, "no check passed");
   }
   console.log(`${checks.passed} passed, ${checks.failed} failed`);

@@ -1,4 +1,4 @@
-/** The unit tests of the native codec, with the libblosc that python-blosc brings: most machines have none of their own. */
+/** The unit tests of the native codec, with the libblosc that python-blosc includes: most machines have none. */
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { repositoryRoot } from "../fixtures/manifest.ts";
 import { cacheFolder } from "./environments.ts";
 import type { Suite } from "./suite.ts";
 
-/** Fewer say that the library was not found, and the tests were skipped. */
+/** Fewer mean that the library was not found, and the tests were skipped. */
 const LEAST_TESTS = 20;
 
 export const native: Suite = {

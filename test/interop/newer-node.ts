@@ -1,7 +1,7 @@
 /**
- * This Node with a newer C library, where the system's is too old for Icechunk's native code (glibc 2.38).
+ * This Node with a newer C library, if the system's is too old for Icechunk's native code (glibc 2.38).
  *
- * Debian 13's packages are unpacked into the cache, with lists of their own; nothing is installed.
+ * Debian 13's packages are unpacked into the cache, with their own lists; nothing is installed.
  */
 import { existsSync } from "node:fs";
 import { mkdir, readdir, writeFile } from "node:fs/promises";
@@ -12,13 +12,13 @@ import { lastLines, runProgram } from "./program.ts";
 
 const PACKAGES = ["libc6", "libstdc++6", "libgcc-s1"];
 
-/** A program, and what comes in front of the script, with which Icechunk's package loads. */
+/** A program, and the arguments before the script, with which Icechunk's package loads. */
 export interface NodeCommand {
   readonly program: string;
   readonly args: readonly string[];
 }
 
-/** Finds or makes a Node that loads Icechunk's package. Resolves with the reason where there is none. */
+/** Finds or makes a Node that loads Icechunk's package. Resolves with the reason if there is none. */
 export async function findNodeForIcechunk(): Promise<NodeCommand | Absent> {
   const own: NodeCommand = { program: process.execPath, args: [] };
   if (await loads(own)) return own;

@@ -1,4 +1,4 @@
-/** Tables and arrays that became Parquet or Arrow are read by their readers, with the values of their producers. */
+/** Tables and arrays that became Parquet or Arrow are read by readers of these formats, with their producers' values. */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import type { CompressorName, Shuffle } from "../../src/codec/types.ts";
@@ -171,7 +171,7 @@ async function corpusJobs(folder: string): Promise<ParquetJob[]> {
   return jobs;
 }
 
-/** The tables of the corpus as a server makes files of them. Days of zipline are dates there, and are left out. */
+/** The tables of the corpus as a server shows them as files. Days of zipline are dates there, and are left out. */
 function servedJobs(url: string): ParquetJob[] {
   return loadArchives().flatMap((row) => {
     if (row.refuse || row.kind !== "table") return [];
@@ -209,7 +209,7 @@ export const parquet: Suite = {
         const job = jobs[i];
         if (job === undefined) continue;
         const { shape, sha256 } = job;
-        // fastparquet reads plain pages alone, and turns types into others: what it takes must be right all the same.
+        // fastparquet reads only plain pages, and turns types into others: what it accepts must still be right.
         if (name === "fastparquet" && answer.kind === "error") refused++;
         else
           checks.values(`${name} reads ${job.path.slice(folder.length + 1)} ${job.column}`, answer, {

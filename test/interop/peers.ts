@@ -1,5 +1,5 @@
 /**
- * The programs that we are compared with, and how each is asked.
+ * The programs that we are compared with, and how each is run.
  *
  * To add one: a recipe with its `requirements/NAME.txt`, a reader in `readers/`, and an entry here.
  */
@@ -12,7 +12,7 @@ import { readWithZarrita } from "./zarrita.ts";
 
 const ZARR: EnvironmentRecipe = { name: "zarr", pythons: ["3.12", "3.13"] };
 
-/** Needs a compiler and Debian's libraries, which not every machine has; its fork reads nearly all the same. */
+/** Needs a compiler and Debian's libraries, which not every machine has; its fork reads almost the same. */
 const BCOLZ: EnvironmentRecipe = {
   name: "bcolz",
   pythons: ["3.7"],
@@ -33,7 +33,7 @@ const PARQUET: EnvironmentRecipe = { name: "parquet", pythons: ["3.12", "3.13"] 
 const HDF5: EnvironmentRecipe = { name: "hdf5", pythons: ["3.12", "3.13", "3.11"] };
 
 interface Peer {
-  /** Undefined where it runs in this process. */
+  /** Undefined if it runs in this process. */
   readonly recipe?: EnvironmentRecipe;
   readonly reader?: readonly string[];
   /** A run with CI=true passes without it. */
@@ -84,20 +84,20 @@ export type PeerName = keyof typeof PEERS;
 /** Names of all peers. */
 export const peerNames: readonly PeerName[] = Object.keys(PEERS) as PeerName[];
 
-/** A peer that is there. */
+/** An available peer. */
 export interface ReadyPeer {
   readonly name: PeerName;
   /** Reads all jobs in one process; answers in the order of the jobs. */
   read(jobs: readonly Job[]): Promise<Answer[]>;
 }
 
-/** A peer that is not there, and why. */
+/** A missing peer, and why. */
 export interface AbsentPeer extends Absent {
   readonly name: PeerName;
   readonly optional: boolean;
 }
 
-/** Makes the peers ready, those of different environments at the same time. */
+/** Makes the peers ready, those of different environments concurrently. */
 export async function preparePeers(names: readonly PeerName[]): Promise<(ReadyPeer | AbsentPeer)[]> {
   const environments = new Map<EnvironmentRecipe, Promise<Environment | Absent>>();
   return Promise.all(
@@ -139,7 +139,7 @@ async function askReader(
     const said = parseExactJson(line) as unknown as RawAnswer;
     answers.set(said.id, toAnswer(said));
   }
-  // A reader that crashed has answered for none of the jobs that followed.
+  // A reader that crashed has not answered any of the jobs that followed.
   return jobs.map(
     (_, id) => answers.get(id) ?? { kind: "error", error: `no answer from ${script}, ${lastLines(result)}` },
   );

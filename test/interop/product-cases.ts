@@ -1,8 +1,8 @@
 /**
  * The full product of data type, dimensions, inner codecs, index location, nesting and edges.
  *
- * Small arrays, for there are thousands of them: two shards, the first of them missing, with missing inner chunks in the
- * second. Larger ones, and those of a kind, are in `zarr-matrix.ts`.
+ * Small arrays, because there are thousands: two shards, the first missing, with missing inner chunks in the second.
+ * Larger ones, and special kinds, are in `zarr-matrix.ts`.
  */
 import type { JsonValue } from "../../src/format/types.ts";
 import type { ZarrSpecification } from "../../src/zarr/write/create.ts";
@@ -61,11 +61,11 @@ const CHAINS: Readonly<Record<string, (size: number, dimensions: number) => read
 interface Edges {
   readonly name: string;
   readonly shape: readonly number[];
-  /** Items before this place along the last but one dimension (the only one of one) are the fill value. */
+  /** Items before this position along the second-to-last dimension (the only one of one) are the fill value. */
   readonly missing: number;
 }
 
-/** Shard, inner chunk, and the chunk in that where it is a shard itself, by number of dimensions. */
+/** Shard, inner chunk, and the chunk in that if it is a shard itself, by number of dimensions. */
 const SHAPES: readonly {
   readonly edges: readonly Edges[];
   readonly shard: readonly number[];
@@ -104,8 +104,8 @@ const SHAPES: readonly {
 
 /**
  * All cases: the product of everything but the index's checksum, which alternates such that any five of the other
- * settings meet in all their combinations both with it and without. Which fill value, where the index of a shard in
- * a shard is, and whether an array without dimensions has its item or the fill value, come in turn.
+ * settings meet in all their combinations both with it and without. The fill value, the index location of a shard in
+ * a shard, and whether an array without dimensions has its item or the fill value, alternate.
  */
 export function listProduct(): ProductCase[] {
   const cases: ProductCase[] = [];
@@ -125,8 +125,8 @@ export function listProduct(): ProductCase[] {
 }
 
 /**
- * What is not there of arrays with dimensions: combinations of all six settings, or of five of them both with the
- * index's checksum and without.
+ * Combinations missing from arrays with dimensions: of all six settings, or of five of them both with the index's
+ * checksum and without.
  */
 export function listMissing(cases: readonly ProductCase[]): string[] {
   const names = ["dtype", "dimensions", "codecs", "indexLocation", "isNested", "edges"] as const;

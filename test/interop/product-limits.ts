@@ -1,6 +1,6 @@
 /**
- * What other programs cannot do of the product, in one table: tried with the versions in `requirements/` and
- * `package.json`. Every run asks for it all the same, so that no entry outlives its reason.
+ * What other programs cannot do of the product, in one table: tested with the versions in `requirements/` and
+ * `package.json`. Every run tries it anyway, so that no entry outlives its reason.
  */
 import type { PeerName } from "./peers.ts";
 import type { ProductCase, ProductSettings } from "./product-cases.ts";
@@ -45,7 +45,7 @@ const LIMITS: readonly Limit[] = [
   },
 ];
 
-/** Why a program cannot do a case, or undefined where it must. */
+/** Why a program cannot do a case, or undefined if it must. */
 export function findLimit(
   peer: PeerName,
   does: "reading" | "writing",

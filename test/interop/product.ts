@@ -34,7 +34,7 @@ export const product: Suite = {
     );
     const run = new Product(context, cases);
     await run.write();
-    // Each program runs in a process of its own, and most of the time is theirs.
+    // Each program runs in a separate process, and most of the time is theirs.
     await Promise.all([
       ...PROGRAMS.flatMap((program) => [run.proveWriting(program), run.proveReading(program)]),
       run.proveZarrita(),
@@ -42,7 +42,7 @@ export const product: Suite = {
   },
 };
 
-/** What a case was found to be: its values' hash, or why there are none. */
+/** The outcome of a case: its values' hash, or why there are none. */
 type Found = { readonly sha256: string } | { readonly error: string };
 
 class Product {
@@ -126,7 +126,7 @@ class Product {
     return join(this.#context.folder, name);
   }
 
-  /** Checks what a program did of every case, and tells what it cannot do. */
+  /** Checks what a program did in every case, and reports what it cannot do. */
   #judge(program: Program | "zarrita", does: "reading" | "writing", found: readonly Found[]): void {
     const { checks } = this.#context;
     const said = `${program} ${does === "reading" ? "reads what we write" : "writes what we read"}`;

@@ -4,23 +4,23 @@ import { createServer } from "node:net";
 
 /** What a program did. */
 export interface ProgramResult {
-  /** Exit code; null where a signal ended it or it could not be started. */
+  /** Exit code; null if a signal ended it or it could not be started. */
   readonly code: number | null;
   readonly stdout: string;
-  /** Its messages; why it could not be started, where that is so. */
+  /** Its messages, or why it could not be started. */
   readonly stderr: string;
 }
 
 export interface ProgramOptions {
   readonly input?: string;
-  /** Variables beside those of this process. */
+  /** Variables added to those of this process. */
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** Ends it after so many seconds (default 300). */
+  /** Kills it after so many seconds (default 300). */
   readonly timeoutSeconds?: number;
 }
 
-/** Runs a program to its end. Never rejects: a program that is missing has code null. */
+/** Runs a program to its end. Never rejects: a missing program has code null. */
 export function runProgram(
   program: string,
   args: readonly string[],
@@ -59,7 +59,7 @@ function text(pieces: readonly Buffer[]): string {
   return Buffer.concat(pieces).toString("utf8");
 }
 
-/** A port of this machine that no program has. */
+/** A free port of this machine. */
 export function freePort(): Promise<number> {
   return new Promise((resolve) => {
     const server = createServer().listen(0, "127.0.0.1", () => {

@@ -1,4 +1,4 @@
-/** Finds the Pythons that a machine has: on the path, of pyenv, of uv. */
+/** Finds the Pythons of a machine: on the path, of pyenv, of uv. */
 import { existsSync, readdirSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";

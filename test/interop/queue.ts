@@ -1,6 +1,6 @@
 /**
- * Plans through BullMQ on a real Redis: workers that are killed, stopped and ended, a server that dies and comes back, dead letters.
- * Each result is that of one `convert`, byte for byte.
+ * Plans through BullMQ on a real Redis: workers that are killed, paused and stopped, a server that dies and comes
+ * back, dead letters. Each result matches one `convert` byte for byte.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -14,7 +14,7 @@ import { addHard, checkResult, type MachineWorld, makeMachineWorld } from "./mac
 import { freePort, lastLines, runProgram } from "./program.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
 
-/** What the server needs from Debian's archive where it is not installed. */
+/** What the server needs from Debian's archive if it is not installed. */
 const PACKAGES = [
   ...["redis-server", "redis-tools", "libjemalloc2", "liblua5.1-0", "liblzf1", "libatomic1"],
   ...["lua-cjson", "lua-bitop"],
@@ -63,7 +63,7 @@ async function findRedis(): Promise<RedisProgram | { readonly absent: string }> 
   return failure === undefined ? found : { absent: failure };
 }
 
-/** A server on loopback that keeps what it was told on disk. */
+/** A server on loopback that persists its data. */
 class Redis {
   readonly port: number;
   readonly #found: RedisProgram;
@@ -112,7 +112,7 @@ class Redis {
   }
 }
 
-/** A worker under way. */
+/** A running worker. */
 interface RunningWorker {
   readonly child: ChildProcess;
   readonly ended: Promise<{ readonly code: number | null; readonly text: string }>;
@@ -123,7 +123,7 @@ function startWorker(
   { url }: Redis,
   ...more: readonly string[]
 ): RunningWorker {
-  // The shell gives its place to the command, so that a signal comes to it.
+  // The shell replaces itself with the command, so that signals reach it.
   const line = `exec superchunk work --queue ${url} --stalled-after 2 --concurrency 2 ${more.join(" ")}`;
   const child = spawn("sh", ["-c", line], { cwd: folder, env: { ...process.env, ...env } });
   let text = "";
@@ -163,7 +163,7 @@ async function statusOf(world: MachineWorld, plan: string, { url }: Redis): Prom
   return JSON.parse(stdout) as Status;
 }
 
-/** Resolves once so many tasks have a receipt. */
+/** Resolves once the given number of tasks have a receipt. */
 async function untilDone(world: MachineWorld, plan: string, redis: Redis, count: number): Promise<Status> {
   for (;;) {
     const status = await statusOf(world, plan, redis);
@@ -204,7 +204,7 @@ async function checkKilled(context: SuiteContext, world: MachineWorld, redis: Re
   await checkResult(context, world, "killed");
 }
 
-/** A worker that hangs loses its tasks; when it goes on, after the plan was finished, nothing of it is left. */
+/** A worker that hangs loses its tasks; when it resumes after the plan was finished, it leaves nothing. */
 async function checkStopped(context: SuiteContext, world: MachineWorld, redis: Redis): Promise<void> {
   const { checks } = context;
   const plan = await enqueued(world, redis, "stopped");
@@ -221,7 +221,7 @@ async function checkStopped(context: SuiteContext, world: MachineWorld, redis: R
   await checkResult(context, world, "stopped");
 }
 
-/** SIGTERM lets tasks end: nothing is active then, and nothing has failed. */
+/** SIGTERM lets tasks finish: then nothing is active, and nothing has failed. */
 async function checkEnded(context: SuiteContext, world: MachineWorld, redis: Redis): Promise<void> {
   const { checks } = context;
   const plan = await enqueued(world, redis, "ended");
@@ -236,7 +236,7 @@ async function checkEnded(context: SuiteContext, world: MachineWorld, redis: Red
   await checkResult(context, world, "ended");
 }
 
-/** An archive that is gone for a while becomes a dead letter; the plan waits for it. */
+/** An archive that is missing for a while becomes a dead letter; the plan waits for it. */
 async function checkDead(context: SuiteContext, world: MachineWorld, redis: Redis): Promise<void> {
   const { checks } = context;
   const plan = await enqueued(world, redis, "dead");
@@ -257,7 +257,7 @@ async function checkDead(context: SuiteContext, world: MachineWorld, redis: Redi
   await checkResult(context, world, "dead");
 }
 
-/** Two workers, each of which is started again when it is gone. */
+/** Two workers, each of which is restarted when it has died. */
 function queueRunner(world: MachineWorld, redis: Redis): Runner {
   const workers: RunningWorker[] = [];
   return {

@@ -1,4 +1,4 @@
-/** What Python and JavaScript read by the lines that `virtualize` prints. */
+/** What Python and JavaScript read with the lines that `virtualize` prints. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { repositoryRoot } from "../fixtures/manifest.ts";
@@ -14,7 +14,7 @@ export interface Question {
   readonly lines?: string | undefined;
   readonly virtualizarr?: string | undefined;
   readonly names: readonly string[];
-  /** As which of numpy's dtypes Python hashes them; little-endian without. */
+  /** The numpy dtypes as which Python hashes them; little-endian if absent. */
   readonly dtypes?: Readonly<Record<string, string>>;
 }
 
@@ -26,7 +26,7 @@ export interface Answer {
 
 const readers = join(repositoryRoot, "test", "interop", "readers");
 
-/** Runs lines of Python. What the environment ends with stands for answers that are missing. */
+/** Runs lines of Python. The environment's last messages replace missing answers. */
 export async function askPython(python: Environment, questions: readonly Question[]): Promise<Answer[]> {
   const result = await runProgram(python.executable, [join(readers, "references.py")], {
     input: JSON.stringify(questions),
@@ -71,7 +71,7 @@ export function linesIn({ out }: Printed): OpeningLines {
   return (JSON.parse(out) as { open: OpeningLines }).open;
 }
 
-/** Checks that both languages read these arrays by the lines: shape and sha256 by name. */
+/** Checks that both languages read these arrays with the lines: shape and sha256 by name. */
 export async function checkLines(
   { checks, folder }: SuiteContext,
   node: NodeCommand,
@@ -96,7 +96,7 @@ export async function checkLines(
   checks.equal(`${label}: JavaScript`, inNode?.values ?? inNode?.error, wanted);
 }
 
-/** Runs `virtualize` for each of the sets, and checks what is read by the lines that it prints. */
+/** Runs `virtualize` for each of the sets, and checks what is read with the lines that it prints. */
 export async function checkSets(
   context: SuiteContext,
   node: NodeCommand,

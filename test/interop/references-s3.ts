@@ -1,6 +1,7 @@
 /**
- * Icechunk in S3, with its real package and an S3-compatible server on loopback: what the command writes is read by Icechunk in
- * Python and through `openReferences`; objects that change are refused by name; of two writers one is told of the other.
+ * Icechunk in S3, with its real package and an S3-compatible server on loopback: what the command writes is read by
+ * Icechunk in Python and through `openReferences`; objects that change are refused by name; one of two writers gets
+ * the conflict.
  */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -18,13 +19,16 @@ import type { SuiteContext } from "./suite.ts";
 const TABLE = "ctable/bcolz-daily-equities";
 const REGION = "us-east-1";
 
-/** What readers find in the environment: credentials, and nothing of the server, which the lines themselves tell. */
+/** What readers find in the environment: credentials, but not the server, which the lines themselves give. */
 const VARIABLES = {
   AWS_ACCESS_KEY_ID: CREDENTIALS.accessKeyId,
   AWS_SECRET_ACCESS_KEY: CREDENTIALS.secretAccessKey,
 };
 
-/** Writes to a repository in S3, reads it in both languages, changes what it refers to, and lets two write at once. */
+/**
+ * Writes to a repository in S3, reads it in both languages, changes what it refers to, and lets two writers write
+ * concurrently.
+ */
 export async function checkIcechunkInS3(
   context: SuiteContext,
   node: NodeCommand,
@@ -149,7 +153,7 @@ async function checkContainers(
   });
 }
 
-/** What became of a writer, or for each node whether a reader gets what its archive holds. */
+/** The outcome of a writer, or for each node whether a reader gets what its archive holds. */
 interface Written {
   readonly code?: string;
   readonly message?: string;

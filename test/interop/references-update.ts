@@ -1,6 +1,6 @@
 /**
- * An archive that grows, followed by `virtualize --update`: commits at the cost of what is new, read by Icechunk in Python
- * and through `openReferences`.
+ * An archive that grows, followed by `virtualize --update`: commits cost only what is new, and are read by Icechunk
+ * in Python and through `openReferences`.
  */
 import { createHash } from "node:crypto";
 import { readdir, utimes } from "node:fs/promises";
@@ -43,7 +43,7 @@ export async function checkUpdates(
     await open.close();
     rows += count;
   };
-  // Days, and what must be referenced anew: chunks of the last file as it was, and those behind it.
+  // Days, and what must be referenced again: chunks of the last file as it was, and those after it.
   const days = [
     { grown: 95, virtual: 9, padded: 1, kept: 0 },
     { grown: 100, virtual: 19 - 8, padded: 1, kept: 8 },
@@ -80,7 +80,7 @@ export async function checkUpdates(
   const sha256 = createHash("sha256").update(new Uint8Array(values.buffer)).digest("hex");
   const [inPython] = await askPython(python, [{ id: 0, names: ["growing"], lines: anew.open.Python }]);
   checks.equal(`${label}: Python`, inPython?.values ?? inPython?.error, { growing: [[rows], sha256] });
-  // A backup that was put back with its times: Icechunk refuses later times alone, as the guide says.
+  // A backup restored with its times: Icechunk refuses only later times, as the guide says.
   const earlier = new Date(Date.now() - 3_600_000);
   for (const name of await readdir(join(source, "data")))
     await utimes(join(source, "data", name), earlier, earlier);

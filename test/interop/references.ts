@@ -1,6 +1,6 @@
 /**
- * Virtual references as their readers find them: the lines that the command prints are run in Python and JavaScript, and
- * give the producers' values; VirtualiZarr reads the kerchunk sets; Icechunk refuses a source that has changed.
+ * Virtual references as their readers find them: the printed lines are run in Python and JavaScript, and give the
+ * producers' values; VirtualiZarr reads the kerchunk sets; Icechunk refuses a source that has changed.
  */
 import { createHash } from "node:crypto";
 import { cp, readFile, truncate, unlink, utimes } from "node:fs/promises";
@@ -141,7 +141,7 @@ async function checkOwnReader(
   }
 }
 
-/** The hash of the values of an npy file of version 1, in the byte order of the dtype: Zarr v3 has no other than the machine's. */
+/** The hash of the values of an npy file of version 1, in the byte order of the dtype: Zarr v3 has only the machine's. */
 function hashOfNpy(file: Buffer, dtype: string): string {
   const start = 10 + file.readUInt16LE(8);
   const values = Buffer.from(file.subarray(start));
@@ -149,19 +149,19 @@ function hashOfNpy(file: Buffer, dtype: string): string {
   return createHash("sha256").update(values).digest("hex");
 }
 
-/** zarrita knows numbers of up to eight bytes, and booleans; float16 only where the engine does, and no array without rows. */
+/** zarrita knows numbers of up to eight bytes, and booleans; float16 only if the engine does, and no array without rows. */
 function isForZarrita(wanted: Case["wanted"]): boolean {
   return Object.values(wanted).every(
     ({ dtype, shape }) => !shape.includes(0) && /^(?:<[iu][248]|<f[48]|\|[iub]1|[iub]1)$/.test(dtype),
   );
 }
 
-/** The arrays of a fixture that Python's readers have a type for, by name; undefined where there are none. */
+/** The arrays of a fixture that Python's readers have a type for, by name; undefined if there are none. */
 function wantedOf(row: Fixture): Readonly<Record<string, Wanted>> | undefined {
   if (row.refuse || row.optional || row.kind === "bytes") return undefined;
   if (row.kind === "array") {
     const { dtype, shape, sha256, path } = row;
-    // Snappy, and cuts that are not on rows, are for convert.
+    // Snappy, and cuts that are not on rows, need convert.
     if (typeof dtype !== "string" || /snappy|3d-fortran/.test(path)) return undefined;
     return { [basename(path).replace(/\.[^.]+$/, "")]: { dtype, shape, sha256 } };
   }
@@ -180,7 +180,7 @@ interface Job {
   readonly target: string;
   readonly args: readonly string[];
   readonly wanted: Readonly<Record<string, Wanted>>;
-  /** What is done to the source afterwards; then reading must fail. */
+  /** A change to the source afterwards, after which reading must fail. */
   readonly change?: () => Promise<void>;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Runs many commands of the built `superchunk` in one process: `run-commands.mjs RESULTS`, the arguments of each as a
- * JSON list on stdin. What each printed goes into the file RESULTS, where nothing that native code prints gets.
+ * Runs many commands of the built `superchunk` in one process: `run-commands.mjs RESULTS`, the arguments of each as
+ * a JSON list on stdin. Output goes into the file RESULTS, where nothing that native code prints can mix in.
  */
 import { writeFileSync } from "node:fs";
 import { PassThrough } from "node:stream";

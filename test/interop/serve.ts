@@ -1,5 +1,6 @@
 /**
- * Every archive of the corpus, and some that this library made, are served by the command and read over HTTP by every reader of Zarr v3, as it lies there.
+ * Every archive of the corpus, and some that this library made, are served by the command and read over HTTP by
+ * every reader of Zarr v3, without a conversion.
  *
  * The values must be those of the manifest, in each reader that has the data type; the others must refuse.
  */
@@ -14,7 +15,7 @@ import type { PeerName } from "./peers.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
 import { findRefusal, kindOf, type ZarrReader } from "./support.ts";
 
-/** Who reads over HTTP, and by whose table of data types it is judged. */
+/** Which readers read over HTTP, and whose table of data types applies. */
 const READERS: readonly { readonly peer: PeerName; readonly like: ZarrReader }[] = [
   { peer: "zarr-python over HTTP", like: "zarr-python" },
   { peer: "xarray over HTTP", like: "zarr-python" },
@@ -43,7 +44,7 @@ export const serve: Suite = {
   },
 };
 
-/** Serves the corpus, and what the arguments name, by the command. */
+/** Serves the corpus, and what the arguments name, with the command. */
 async function startServer(
   args: readonly string[],
 ): Promise<{ readonly url: string; stop(): Promise<number | null> }> {

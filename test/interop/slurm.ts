@@ -1,4 +1,4 @@
-/** Slurm on this machine: one controller and one node, without rights, and without munge. */
+/** Slurm on this machine: one controller and one node, without privileges, and without munge. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
@@ -13,7 +13,7 @@ const PACKAGES = [
   ...["slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins"],
   ...["libhwloc15", "liblua5.1-0", "libyaml-0-2", "libjson-c5", "libmunge2"],
 ];
-/** Jobs at a time. */
+/** Concurrent jobs. */
 const SLOTS = 2;
 const START_SECONDS = 60;
 
@@ -24,7 +24,7 @@ export interface SlurmPrograms {
   readonly libraries: string;
 }
 
-/** Slurm's programs, or why they are not there. */
+/** Slurm's programs, or why they are missing. */
 export async function findSlurm(): Promise<SlurmPrograms | { readonly absent: string }> {
   if (process.platform !== "linux") return { absent: "Slurm runs on Linux" };
   const folder = join(cacheFolder, "slurm");
@@ -39,7 +39,7 @@ export async function findSlurm(): Promise<SlurmPrograms | { readonly absent: st
 
 /** A cluster of this machine, until it is stopped. */
 export class Slurm {
-  /** What its commands need of the environment. */
+  /** What its commands need in the environment. */
   readonly env: Readonly<Record<string, string>>;
   readonly #usr: string;
   readonly #services: readonly ChildProcess[];
@@ -50,7 +50,7 @@ export class Slurm {
     this.#services = services;
   }
 
-  /** Starts the cluster. Throws where it does not come up. */
+  /** Starts the cluster. Throws if it does not come up. */
   static async start({ usr, libraries }: SlurmPrograms, folder: string): Promise<Slurm> {
     await mkdir(join(folder, "state"), { recursive: true });
     await mkdir(join(folder, "spool"), { recursive: true });
@@ -60,7 +60,7 @@ export class Slurm {
     const settings = {
       ...{ ClusterName: "superchunk", SlurmctldHost: `${node}(127.0.0.1)` },
       ...{ SlurmUser: username, SlurmdUser: username, PluginDir: plugins },
-      // Nothing but this machine, and this user, reaches it.
+      // Only this machine, and this user, can reach it.
       ...{ AuthType: "auth/none", CredType: "cred/none", MpiDefault: "none" },
       ...{
         ProctrackType: "proctrack/pgid",
@@ -78,7 +78,7 @@ export class Slurm {
     const machine = `NodeName=${node} NodeAddr=127.0.0.1 CPUs=${SLOTS} RealMemory=1000 State=UNKNOWN`;
     const partition = `PartitionName=main Nodes=${node} Default=YES MaxTime=INFINITE State=UP`;
     const file = join(folder, "slurm.conf");
-    // The node may have fewer processors than jobs at a time.
+    // The node may have fewer processors than concurrent jobs.
     await writeFile(
       file,
       `${[...lines, "SlurmdParameters=config_overrides", machine, partition].join("\n")}\n`,
@@ -91,7 +91,7 @@ export class Slurm {
       spawn(join(usr, "sbin", program), args, { env: { ...process.env, ...env }, stdio: "ignore" });
     const stepd = join(usr, "sbin", "slurmstepd-wlm");
     const services = [start("slurmctld-wlm", "-D"), start("slurmd-wlm", "-D", "-N", node, "-d", stepd)];
-    for (const service of services) service.once("error", () => undefined); // told by what follows
+    for (const service of services) service.once("error", () => undefined); // reported by what follows
     const slurm = new Slurm(usr, env, services);
     for (let tries = START_SECONDS; ; tries--) {
       const found = await slurm.run("sinfo", ["--noheader", "--format=%T"]);

@@ -11,7 +11,7 @@ export interface SuiteContext {
   readonly folder: string;
 }
 
-/** Checks that need other programs. To add one: a file of its own, and its entry in `main.ts`. */
+/** Checks that need other programs. To add one: a separate file, and its entry in `main.ts`. */
 export interface Suite {
   /** One word, by which it can be chosen on the command line. */
   readonly name: string;

@@ -1,7 +1,8 @@
 /**
- * Every superchunk that we write, opened by bloscpack: plain ones, with spare offsets, after appends and merges, patches, and
- * those of columns. bloscpack must refuse version 4, where only the offsets say where chunks are, and reads the file again once it
- * is compacted. The reference reader opens the arrays themselves, with their layouts, patches and journals.
+ * Every superchunk that we write, opened by bloscpack: plain ones, with spare offsets, after appends and merges,
+ * patches, and those of columns. bloscpack must refuse version 4, where only the offsets say where chunks are, and
+ * reads the file again once it is compacted. The reference reader opens the arrays themselves, with their layouts,
+ * patches and journals.
  */
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
@@ -26,7 +27,7 @@ export const superchunks: Suite = {
   },
 };
 
-/** How an array came to be. */
+/** How an array was made. */
 interface History {
   readonly name: string;
   readonly options: CreateOptions;
@@ -80,7 +81,7 @@ const HISTORIES: readonly History[] = [
     options: { ...PLAIN, checksum },
     play: (array: WritableArray) => append(array, 777),
   })),
-  // Not snappy, which the Blosc that bloscpack comes with was built without.
+  // Without snappy, which bloscpack's Blosc was built without.
   ...(["blosclz", "lz4hc", "zlib", "zstd"] as const).map((cname) => ({
     name: `compressor ${cname}`,
     options: { ...PLAIN, cparams: { cname } },
@@ -162,7 +163,7 @@ async function compareArray({ checks, peer }: SuiteContext, root: string, name: 
     checks.values(`the reference reader reads ${name}`, answer, { shape, sha256: sha256(bytes) });
 }
 
-/** All superchunks of a root, read alone by both; version 4 only by us. The versions. */
+/** All superchunks of a root, each read by both; version 4 only by us. Returns the versions. */
 async function compareFiles(
   { checks, peer }: SuiteContext,
   root: string,
@@ -188,7 +189,7 @@ async function compareFiles(
   return versions;
 }
 
-/** A stream says what it knows: of a known length bloscpack reads it; of an unknown one it finds nothing. */
+/** A stream records what it knows: bloscpack reads one of known length, and finds nothing in one of unknown length. */
 async function shareStreams({ checks, folder, peer }: SuiteContext): Promise<void> {
   const store = new FileStore(folder);
   const data = new Uint8Array(ramp(0, 5000).buffer);

@@ -1,8 +1,8 @@
 /**
- * What readers of Zarr v3 do not take of what is converted to it, in one table.
+ * What readers of Zarr v3 do not accept of converted arrays, in one table.
  *
- * Tried with the versions in `requirements/` and `package.json`. The suites check that each of these really
- * errors, so that no entry outlives its reason.
+ * Tested with the versions in `requirements/` and `package.json`. The suites check that each of these really errors,
+ * so that no entry outlives its reason.
  */
 import type { FixtureDType } from "../fixtures/manifest.ts";
 
@@ -11,7 +11,7 @@ export const zarrReaders = ["zarr-python", "zarrs", "tensorstore", "zarrita"] as
 
 export type ZarrReader = (typeof zarrReaders)[number];
 
-/** Kinds of numpy types, as far as readers tell them apart. */
+/** Kinds of numpy types, as far as readers distinguish them. */
 export type TypeKind = "number" | "complex" | "time" | "bytes" | "unicode" | "struct";
 
 const REFUSED: Readonly<Record<ZarrReader, readonly TypeKind[]>> = {
@@ -24,7 +24,7 @@ const REFUSED: Readonly<Record<ZarrReader, readonly TypeKind[]>> = {
 /** zarrita 0.7.5 fails on an array without items: `Input contains an empty iterator`. */
 const REFUSES_EMPTY: readonly ZarrReader[] = ["zarrita"];
 
-/** Why a reader does not take an array, or undefined where it does. */
+/** Why a reader does not accept an array, or undefined if it does. */
 export function findRefusal(
   reader: ZarrReader,
   { dtype, shape, fields }: { dtype: FixtureDType; shape: readonly number[]; fields: boolean },

@@ -75,7 +75,7 @@ export function makeItems(dtype: string, count: number): Uint8Array {
   });
 }
 
-/** What we write is read by zarr 2.18, and what it writes to an array of ours by us. */
+/** What we write is read by zarr 2.18, and what it writes into an array of ours is read by us. */
 export async function proveTransformerArrays({ checks, folder, peer }: SuiteContext): Promise<void> {
   const zarr2 = peer("zarr 2.18");
   if (zarr2 === undefined) return;
@@ -91,7 +91,7 @@ export async function proveTransformerArrays({ checks, folder, peer }: SuiteCont
     const array = await createTransformerArray(ourStore, "", `g/${i}`, spec);
     if (i % 3 > 0) await array.setBytes(null, bytes);
     else {
-      // Some in two parts, the second of which changes shards that are there.
+      // Some in two parts, the second of which changes existing shards.
       const [rows = 1] = spec.shape;
       const cut = Math.floor(rows / 2);
       const at = (cut * bytes.length) / rows;

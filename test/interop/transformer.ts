@@ -34,7 +34,7 @@ export async function proveTransformerExport({ checks, folder, peer }: SuiteCont
   }
 }
 
-/** The calls of the draft's store: what one of us keeps, lists and erases, the other finds, in the same shards. */
+/** The calls of the draft's store: what one of us stores, lists and erases, the other finds, in the same shards. */
 export async function proveTransformerCalls({ checks, folder, peer }: SuiteContext): Promise<void> {
   const zarr2 = peer("zarr 2.18");
   if (zarr2 === undefined) return;

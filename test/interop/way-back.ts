@@ -1,4 +1,4 @@
-/** Zarr arrays that came back are read by the programs whose formats they came back in, with the values of their producers. */
+/** Converted Zarr arrays are read by the programs of the formats that they became, with the values of their producers. */
 
 import { createHash } from "node:crypto";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ const READERS = [
   ["bloscpack", "bloscpack"],
 ] as const satisfies readonly (readonly ["bcolz" | "bloscpack", PeerName])[];
 
-/** Typesizes of chunks of 8-byte items by which bcolz would find wrong rows, were the chunks copied. */
+/** Typesizes of chunks of 8-byte items with which bcolz would find wrong rows if the chunks were copied. */
 const ODD = [1, 4, 16] as const;
 /** Rows that are read, in two chunks. */
 const PART = { offset: 1983, length: 31 } as const;

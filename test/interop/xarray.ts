@@ -1,6 +1,6 @@
 /**
- * What every command makes is opened in Python by the very line that the command prints: tables as datasets, folders as trees, arrays
- * by themselves; by dask in the chunks of the array; the values are those of the archives.
+ * What every command makes is opened in Python with the line that the command prints: tables as datasets, folders as
+ * trees, arrays on their own; by dask in the chunks of the array; the values are those of the archives.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -15,7 +15,7 @@ import type { Suite, SuiteContext } from "./suite.ts";
 
 const COMMAND = join(repositoryRoot, "build", "cli", "main.js");
 
-/** What the lines open is summed up the same way: nodes with their dimensions, and the sum of one column or array. */
+/** What the lines open is summarized the same way: nodes with their dimensions, and the sum of one column or array. */
 const SUM = `
 import numpy, warnings
 def total(name, values):
@@ -93,7 +93,7 @@ export const xarray: Suite = {
         served.stop();
       }
     }
-    // A folder with unequal chunks in it: zarr-python reads none of it unless it is told to.
+    // A folder with unequal chunks in it: zarr-python reads none of it unless configured to.
     await cp(join(corpusFolder, "zarr3-rectilinear"), join(work, "uneven"), { recursive: true });
     const uneven = await printed(world, ["convert", "uneven", "uneven.zarr"]);
     context.checks.equal(
@@ -101,7 +101,7 @@ export const xarray: Suite = {
       (await runPython(world, uneven)).split("\n")[0],
       "DataTree",
     );
-    // These change what they are given, so they come last.
+    // These change their inputs, so they come last.
     for (const source of ["daily.bcolz", "array"])
       await check(world, source, `link ${source}`, await printed(world, ["link", source]), answers);
     const made = ["create", "made", "--dtype", "<f8", "--shape", "1000,2", "--zarr"];
@@ -115,7 +115,7 @@ export const xarray: Suite = {
   },
 };
 
-/** Every route to one source must say the same; single arrays have a name in reference sets, where xarray wants a group. */
+/** Every route to one source must give the same; single arrays have a name in reference sets, where xarray expects a group. */
 async function check(
   world: World,
   source: string,
@@ -149,7 +149,7 @@ async function printed({ work, node }: World, args: readonly string[]): Promise<
   return found;
 }
 
-/** A server, and the line for xarray that it prints. */
+/** A server, and the xarray line that it prints. */
 async function serve({ work }: World, source: string): Promise<{ readonly line: string; stop(): void }> {
   const server = spawn(process.execPath, [COMMAND, "serve", source, "--port", "0"], {
     cwd: work,

@@ -36,17 +36,17 @@ export const zarrArrays: Suite = {
   },
 };
 
-/** A case of the product, not of those of a kind. */
+/** A case of the product, not one of the special kinds. */
 function isOfProduct({ name }: MatrixCase): boolean {
   return /^\d-d,/.test(name);
 }
 
-/** zarrs 0.2 swaps the parts of big-endian complex numbers (of which `product-limits.ts` tells): it is not asked. */
+/** zarrs 0.2 swaps the parts of big-endian complex numbers (see `product-limits.ts`), so it is not used. */
 function isFaulty(reader: Reader, { isBigComplex }: MatrixCase): boolean {
   return reader === "zarrs" && isBigComplex;
 }
 
-/** Why a reader does not take an array. */
+/** Why a reader does not accept an array. */
 function refusalOf(reader: Reader, { isRectilinear, isExtension }: MatrixCase): string | undefined {
   if (isExtension && reader !== "zarr-python") return "it has no such type";
   return reader === "tensorstore" && isRectilinear ? "it has no unequal chunks" : undefined;

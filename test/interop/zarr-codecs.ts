@@ -17,7 +17,7 @@ export function zstd(level: number, checksum = false): JsonValue {
   return { name: "zstd", configuration: { level, checksum } };
 }
 
-/** The order that turns the dimensions of an inner chunk by one. */
+/** The order that rotates the dimensions of an inner chunk by one. */
 export function turned(dimensions: number): JsonValue {
   const order = Array.from({ length: dimensions }, (_, d) => (d + 1) % dimensions);
   return { name: "transpose", configuration: { order } };

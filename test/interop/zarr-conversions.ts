@@ -1,7 +1,7 @@
 /**
  * Zarr that becomes Zarr v3, and shards that several workers filled: read by the readers of Zarr v3.
  *
- * The sources are what zarr 2.18 wrote: arrays of version 2, and those of its storage transformer in the corpus.
+ * The sources were written by zarr 2.18: arrays of version 2, and those of its storage transformer in the corpus.
  */
 import { createHash } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
@@ -25,7 +25,7 @@ import { makeItems } from "./transformer-arrays.ts";
 
 const READERS = ["zarr-python", "zarrs", "tensorstore"] as const;
 
-/** An array of Zarr v3, and what is in it. */
+/** An array of Zarr v3, and its contents. */
 interface Made {
   readonly name: string;
   readonly path: string;
@@ -112,7 +112,7 @@ async function convertVersion2({ checks, folder, peer }: SuiteContext): Promise<
   return made;
 }
 
-/** A shard whose slots were written from the last to the first, some of them not; then the same without its gaps. */
+/** A shard whose slots were written from the last to the first, some not at all; then the same without its gaps. */
 async function fillReserved({ folder }: SuiteContext): Promise<Made[]> {
   const made: Made[] = [];
   const slots = [15, 12, 11, 9, 6, 5, 3, 0];

@@ -1,6 +1,6 @@
 /**
- * Kinds of Zarr arrays that are written by one program and read by another, in several steps too: every two settings
- * meet in some case. All combinations, of smaller arrays, are in `product-cases.ts`.
+ * Kinds of Zarr arrays that are written by one program and read by another, also in several steps: every two
+ * settings meet in some case. All combinations, of smaller arrays, are in `product-cases.ts`.
  */
 import type { JsonValue } from "../../src/format/types.ts";
 import type { ZarrSpecification } from "../../src/zarr/write/create.ts";
@@ -23,7 +23,7 @@ export interface MatrixCase {
   readonly facets: readonly string[];
 }
 
-/** Pairs of two facets that no case has together. */
+/** Pairs of two facets that no case combines. */
 export function listUncovered(cases: readonly MatrixCase[]): string[] {
   const seen = new Set<string>();
   const values: Set<string>[] = [];
@@ -55,7 +55,7 @@ const CHAINS: Readonly<Record<string, (size: number, dimensions: number) => read
   "zstd, crc32c": () => [LITTLE, zstd(1), CRC],
 };
 
-/** Where an array ends: within chunks and shards, or with a shard. */
+/** Where an array ends: inside chunks and shards, or with a shard. */
 const EDGES = ["edges within chunks", "whole shards"] as const;
 type Edges = (typeof EDGES)[number];
 
@@ -73,8 +73,8 @@ const SHAPES = [
 ] as const;
 
 /**
- * All cases: the full product of dimensions, codecs, index locations, nesting and edges, with data types in turn such that each
- * meets each of the others, and some of a kind.
+ * All cases: the full product of dimensions, codecs, index locations, nesting and edges, with data types alternating
+ * such that each meets each of the others, and some special kinds.
  */
 export function listMatrix(): MatrixCase[] {
   const cases: MatrixCase[] = [];

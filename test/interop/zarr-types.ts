@@ -1,4 +1,4 @@
-/** Data types of Zarr arrays, numpy's beside Zarr's, and made-up values of each. */
+/** Data types of Zarr arrays, numpy's next to Zarr's, and made-up values of each. */
 import type { JsonValue } from "../../src/format/types.ts";
 
 /** numpy's types, and the data types of Zarr v3 that every reader of it has. */
@@ -19,7 +19,7 @@ export const TYPES: Readonly<Record<string, string>> = {
   "<c16": "complex128",
 };
 
-/** Data types beyond the specification's own, which zarr-python alone has. */
+/** Data types outside the specification, which only zarr-python has. */
 export const EXTENSIONS: Readonly<Record<string, JsonValue>> = {
   "|S5": { name: "null_terminated_bytes", configuration: { length_bytes: 5 } },
   "<U3": { name: "fixed_length_utf32", configuration: { length_bytes: 12 } },

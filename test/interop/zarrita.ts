@@ -47,7 +47,7 @@ async function readArray(path: string, dtype: FixtureDType | undefined): Promise
 
 async function readValues(array: zarr.Array<zarr.DataType>, type: ItemType): Promise<ReadValues> {
   if (array.dtype !== type.name) throw new TypeError(`values are ${array.dtype}, not ${type.name}`);
-  // Of an array without dimensions `get` gives the value alone, without its bytes.
+  // For an array without dimensions `get` returns only the value, without its bytes.
   const { data, shape, stride } = await (array.shape.length === 0 ? array.getChunk([]) : zarr.get(array));
   // All types of TYPES have their values in one buffer, zarrita's own array of bool included.
   const { buffer, byteOffset, byteLength } = data as Uint8Array;

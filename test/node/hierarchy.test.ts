@@ -1,4 +1,7 @@
-/** What is converted into a Zarr group is a member of it: groups in between are made, and the metadata of those above list it. */
+/**
+ * What is converted into a Zarr group becomes a member of it: groups in between are created, and the metadata of
+ * those above list it.
+ */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -41,7 +44,7 @@ test("groups above list what is converted into them, and missing ones are create
     const { consolidated_metadata: _, ...own } = documentAt(join(root, node));
     expect(document).toMatchObject(own);
   }
-  // What is replaced leaves nothing of it.
+  // A replaced node leaves nothing behind.
   await convert(array, join(root, "more", "deep", "t"), { overwrite: true });
   expect(Object.keys(listed(root))).toEqual([...before, "more", "more/deep", "more/deep/t"].sort());
 });

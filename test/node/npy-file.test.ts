@@ -1,4 +1,4 @@
-/** `.npy` files by path and as streams: what they say, and their values in C order. */
+/** `.npy` files by path and as streams: their headers, and their values in C order. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";

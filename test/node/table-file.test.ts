@@ -20,7 +20,7 @@ const FILES = [
   ...["lz4.feather", "zstd.feather", "uncompressed.feather", "stream.arrows", "polars.arrow"],
 ];
 
-/** What an archive has for a value of the file. */
+/** The archive's value for a value of the file. */
 function stored(name: string, value: unknown): unknown {
   if (value === null) return name === "f8" ? Number.NaN : name === "nano" ? -(2n ** 63n) : "";
   const isTime = name === "day" || name === "time" || name === "nano" || name === "u8";

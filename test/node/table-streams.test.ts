@@ -26,7 +26,7 @@ function writeTable(folder: string): string {
     noise ^= noise << 13;
     noise ^= noise >>> 17;
     noise ^= noise << 5;
-    // No NaN, whose bits JavaScript does not keep.
+    // No NaN, whose bits JavaScript does not preserve.
     bytes.writeUInt32LE(noise & 0x3fff_ffff, at + 20);
     bytes.writeBigInt64LE(BigInt(row) * 86_400_000n, at + 24);
   }
@@ -58,7 +58,7 @@ test.each([
   expect((await runCli(["create", at("a.bcolz"), "--as", "ctable", "--from", table, ...how])).code).toBe(0);
   await convert(at("a.bcolz"), at("t.parquet"), { to: "parquet" });
   const wanted = await valuesOf(at("a.bcolz"));
-  // Incompressible blocks of snappy are stored otherwise, and are compressed again.
+  // Incompressible blocks of snappy are stored differently, and are compressed again.
   const said =
     codec === "snappy" ? /[4-9] chunks made .* \d+ compressed/ : /[5-9] chunks made .* 0 compressed/;
   for (const as of codec === "zstd" ? [[], ["--as", "ctable"]] : [["--as", "ctable"]]) {
@@ -103,8 +103,8 @@ async function expectForeign(path: string): Promise<void> {
   expect(day).toEqual(BigInt64Array.from({ length: FOREIGN }, (_, k) => BigInt(Math.floor(k / 400))));
 }
 
-// Three chunks each of 32,768 rows: the last of `close` has nulls. In the file of zstd (version 2) levels lie outside of the streams; in
-// the others a stream of `day` begins with a match into them, so that its chunk is compressed again.
+// Three chunks of 32,768 rows each: the last of `close` has nulls. In the zstd file (version 2) levels are outside the
+// streams; in the others a stream of `day` begins with a match into them, so its chunk is compressed again.
 test.each([
   ["lz4", 7],
   ["snappy", 7],
@@ -149,7 +149,7 @@ test.each(sample(CUTS, 1))(
       0,
       expect.stringMatching(/25 chunks made of .* 0 compressed/) as string,
     ]);
-    // Pages of 1024 rows fit after 1024 too: the first ones fill the last chunk up, and then two are a chunk.
+    // Pages of 1024 rows fit after 1024 too: the first ones fill the last chunk, and then two make a chunk.
     await runCli([
       "create",
       at("small.bcolz"),
@@ -181,7 +181,7 @@ test.each(sample(CUTS, 1))(
       }
       expect((await runCli(["verify", at(name)])).code).toBe(0);
     }
-    // Another codec than the archive's does not come in.
+    // Streams of a codec other than the archive's are not copied.
     const other = codec === "lz4" ? "zstd" : "lz4";
     await runCli(["create", at("d"), ...as, "--from", table, "--chunklen", "2048", "--codec", other]);
     await runCli(["resize", at("d"), "0"]);

@@ -1,4 +1,4 @@
-/** Readers follow writers: rows come as they are committed, whatever the format. */
+/** Readers follow writers: rows arrive as they are committed, whatever the format. */
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { create, edit } from "../../src/edit/edit.ts";

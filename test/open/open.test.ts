@@ -1,4 +1,4 @@
-/** `open`: one call for whatever holds arrays, by path and in a store, with the values that their producers wrote. */
+/** `open`: one call for everything that holds arrays, by path and in a store, with the values that their producers wrote. */
 
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -104,7 +104,7 @@ test("another kind, a missing column or another dtype is refused, with what ther
   const loose = new MemoryStore();
   await loose.put("readme.json", json({ name: "no references" }));
   await expect(openIn(loose, "readme.json")).rejects.toMatchObject({ code: "UNSUPPORTED" });
-  // Only a name says that what begins like JSON, and is not, is damaged.
+  // Only a name can show that a file that begins like JSON, but is not, is damaged.
   for (const name of ["cut.json", "notes.txt"]) await loose.put(name, new TextEncoder().encode("{ not JSON"));
   await expect(openIn(loose, "cut.json")).rejects.toMatchObject({ code: "BAD_FIELD" });
   await expect(openIn(loose, "notes.txt")).rejects.toMatchObject({ code: "UNSUPPORTED" });
@@ -124,7 +124,7 @@ test.each(["kerchunk", "kerchunk-parquet"])(
     if (group.kind !== "group") throw new TypeError(group.kind);
     expect((await group.members()).sort()).toEqual([...(await openTable(TABLE)).names].sort());
     await group.close();
-    // Nothing is read that nobody authorised.
+    // Nothing is read that was not authorized.
     const closed = await openArray(set, { column: "close" });
     await expect(closed.get()).rejects.toMatchObject({ code: "UNSAFE_PATH" });
   },

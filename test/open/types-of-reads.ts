@@ -1,4 +1,4 @@
-/** What reads return, as types. Compiled, never run: `types.test.ts` compiles it with the settings that users have. */
+/** What reads return, as types. Compiled, never run: `types.test.ts` compiles it with users' settings. */
 
 import type { BoolArray, ComplexArray, TypedValues } from "superchunk";
 import { type ArraySlice, type Readable, type Scalar, slice } from "superchunk";

@@ -1,11 +1,11 @@
-/** What a user compiles with the strictest settings: the types of reads, and every example of the documents. */
+/** What a user compiles with the strictest settings: the types of reads, and every example in the documents. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { compileModules, readExamples } from "../examples.ts";
 import { repositoryRoot } from "../fixtures/manifest.ts";
 
-/** What examples take from those before them. */
+/** What examples use from earlier ones. */
 const CONTEXT = `import type { MemoryStore } from "superchunk";
 import type { openReferences as open } from "superchunk/node";
 import type { WritableZarrArray } from "superchunk/zarr";
@@ -19,7 +19,7 @@ declare global {
   const secretAccessKey: string;
 }`;
 
-/** What bundlers and packages that are not installed here declare. */
+/** Declarations for bundlers and packages that are not installed here. */
 const DECLARED = `declare module "*.wasm" {
   const module: WebAssembly.Module;
   export default module;
@@ -43,7 +43,7 @@ test("reads have the types that their selections and data types imply, and all e
       "types-of-reads.ts": types,
     }),
   ).toBe("");
-  // The gate sees what is wrong.
+  // The check detects errors.
   const wrong = types.replace("same<typeof price, number>(true)", "same<typeof price, bigint>(true)");
   expect(compileModules({ "wrong.ts": wrong })).toContain("wrong.ts");
 });

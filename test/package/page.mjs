@@ -1,4 +1,4 @@
-/** What a page does with the package, for bundlers: reads a table that lies in memory. */
+/** What a page does with the package, for bundlers: reads a table in memory. */
 import { MemoryStore, open } from "superchunk";
 import { decode, encode } from "superchunk/blosc";
 import { zarrView } from "superchunk/zarr";

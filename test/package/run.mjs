@@ -1,8 +1,8 @@
 /**
- * Tries the package as its users do: `npm run test:package`.
+ * Tests the package as its users use it: `npm run test:package`.
  *
- * Packs what `npm run package` made, looks at what is in it, installs it in an empty folder, and uses it there with each
- * runtime, bundler and TypeScript that it says it works with. Values are compared with the hashes of the fixtures.
+ * Packs what `npm run package` made, inspects it, installs it in an empty folder, and uses it there with each
+ * runtime, bundler and TypeScript that it claims to support. Values are compared with the hashes of the fixtures.
  */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -27,7 +27,7 @@ import { findNode } from "../../scripts/tools/node-binary.mjs";
 import { load as loadProgram } from "../browser/bundle.mjs";
 import { weighPages } from "./weigh.mjs";
 
-/** At most so much is published. */
+/** Maximum published size. */
 const MOST_FILES = 150;
 const MOST_BYTES = 3_000_000;
 
@@ -60,13 +60,13 @@ function equal(found, expected, what) {
     throw new Error(`${what}: expected ${JSON.stringify(expected)}, found ${JSON.stringify(found)}`);
 }
 
-/** Without the long lines of code that runtimes print beside an error. */
+/** Without the long lines of code that runtimes print next to an error. */
 function shorten(text) {
   const lines = text.split("\n").map((line) => (line.length > 300 ? `${line.slice(0, 300)} …` : line));
   return lines.slice(0, 40).join("\n");
 }
 
-/** Runs a program in the folder of the user; what it prints. */
+/** Runs a program in the user's folder; returns its output. */
 function run(program, args, options = {}) {
   const { status, stdout, stderr, error } = spawnSync(program, args, {
     cwd: folder,
@@ -168,7 +168,7 @@ const files = Object.fromEntries(
     ]),
 );
 
-/** What a bundle of `page.mjs` makes of the table, as hashes. */
+/** The hashes that a bundle of `page.mjs` computes for the table. */
 async function checkPage(bundle) {
   const { readTable } = await import(pathToFileURL(bundle).href);
   const { columns, view } = await readTable(files);
@@ -177,7 +177,7 @@ async function checkPage(bundle) {
   equal(view, "function", "zarrView");
 }
 
-/** A bundler makes a file of its own for the workers of a pool. */
+/** A bundler writes a separate file for the workers of a pool. */
 function checkWorker(outDir) {
   const texts = readdirSync(outDir, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -215,7 +215,10 @@ await check("Vite", async () => {
   checkWorker(outDir);
 });
 
-/** Most that a page loads, compressed, in kB: as Vite builds it, and with the files of the package as they are. README has the former. */
+/**
+ * The most that a page loads, compressed, in kB: as Vite builds it, and with the files of the package as they are.
+ * README has the former.
+ */
 const MOST = {
   decode: { built: 21, plain: 42 },
   "a .blp": { built: 58.5, plain: 64.2 },

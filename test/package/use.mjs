@@ -1,4 +1,4 @@
-/** What a user does with the package in Node.js, Deno and Bun: `use.mjs ARCHIVES`, values to the output as JSON. */
+/** What a user does with the package in Node.js, Deno and Bun: `use.mjs ARCHIVES`, which prints values as JSON. */
 import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
 
-/** How each file says that it was loaded. */
+/** How each file reports that it was loaded. */
 const BANNER = "(globalThis.pieces??=[]).push(import.meta.url);";
 
 const OPEN = (url) => `import { HttpStore, open } from "${url("index")}";
@@ -22,7 +22,7 @@ const PAGES = {
   zarrView: (url) => `import { zarrView } from "${url("zarr")}"; globalThis.view = zarrView;`,
 };
 
-/** Answers requests for the files of `archives`, as a server does that knows ranges. */
+/** Answers requests for the files of `archives`, like a server that supports ranges. */
 export function answerFrom(archives) {
   return async (url, { method = "GET", headers = {} } = {}) => {
     const file = join(archives, new URL(url).pathname);

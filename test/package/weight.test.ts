@@ -1,6 +1,6 @@
 /**
- * What a page loads of the sources, minified and compressed, as Vite builds it: only what it uses. run.mjs weighs the published files,
- * which are fewer, and README states its figures.
+ * What a page loads of the sources, minified and compressed, as Vite builds it: only what it uses. run.mjs weighs
+ * the published files, which are fewer, and README gives its figures.
  */
 import { execFile } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
@@ -29,7 +29,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-/** How each piece says that it was loaded. */
+/** How each piece reports that it was loaded. */
 const BANNER = "(globalThis.pieces??=[]).push(import.meta.url);";
 
 /** The bundler of Vite, which comes with Vitest. */

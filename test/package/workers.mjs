@@ -1,4 +1,7 @@
-/** What a program of Cloudflare's Workers does with the package: decodes chunks of every compressor, and encodes with all but zstd. */
+/**
+ * What a program of Cloudflare's Workers does with the package: decodes chunks of every compressor, and encodes with
+ * all but zstd.
+ */
 import { decode, encode } from "superchunk/blosc";
 
 const hash = async (bytes) =>
@@ -6,7 +9,7 @@ const hash = async (bytes) =>
     byte.toString(16).padStart(2, "0"),
   ).join("");
 
-/** Compiles the smallest module there is: what the host refuses. */
+/** Compiles the smallest possible module, which the host refuses. */
 const compiles = () => WebAssembly.compile(Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0)).then(() => true);
 
 export default {

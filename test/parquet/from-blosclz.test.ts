@@ -7,7 +7,7 @@ import { sweep } from "../scope.ts";
 
 beforeAll(() => prepareEncode("lz4"));
 
-/** What BloscLZ's source says, a byte at a time; undefined where the stream is damaged. */
+/** BloscLZ's algorithm, one byte at a time; undefined if the stream is damaged. */
 function decodeBlosclz(stream: Uint8Array, length: number): Uint8Array | undefined {
   const out: number[] = [];
   let at = 0;
@@ -29,7 +29,7 @@ function decodeBlosclz(stream: Uint8Array, length: number): Uint8Array | undefin
   }
 }
 
-/** What the text of lz4's block format says, its rules for the end of a block included. */
+/** The specification of lz4's block format, including its rules for the end of a block. */
 function decodeLz4(stream: Uint8Array, length: number): Uint8Array {
   const out: number[] = [];
   let at = 0;

@@ -1,4 +1,4 @@
-/** The least and the greatest of values, and whether they rise, are those that sorting tells. */
+/** Minimum and maximum of values, and whether they are sorted, match what sorting gives. */
 import { expect, test } from "vitest";
 import type { Leaf, ValueKind } from "../../src/parquet/schema.ts";
 import { statisticsOf } from "../../src/parquet/statistics.ts";

@@ -1,4 +1,4 @@
-/** Arrays whose superchunks lie in several places. */
+/** Arrays whose superchunks are stored in several places. */
 import { describe, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
@@ -28,7 +28,7 @@ async function metaOf(store: MemoryStore): Promise<{ sizes: JsonObject; declared
   };
 }
 
-/** Keys of the superchunks, wherever they lie. */
+/** Keys of the superchunks, in whatever place. */
 async function superchunksIn(store: MemoryStore): Promise<string[]> {
   return [...(await imageOf(store)).keys()].filter((key) => key.endsWith(".bin")).sort();
 }
@@ -201,7 +201,7 @@ describe("reading", () => {
       { from: 0, to: 16 },
       { from: 64, to: 80 },
     ]);
-    // The copy is one folder.
+    // The copy is a single folder.
     expect([...((await ((await open(repaired)) as ArrayArchive).get()).data as Int32Array)]).toEqual([
       ...ramp(16, 48),
     ]);
@@ -398,7 +398,7 @@ describe("writing", () => {
     for (const folder of ["data", `cold/${id}`, `slow/${id}`])
       expect(before.filter((key) => key.startsWith(folder)).length).toBeGreaterThan(2);
     expect(await valuesOf(store)).toEqual([...ramp(0, 176)]);
-    // What a writer has put under a number of its own, and not committed yet.
+    // What a writer has stored under its own number, and not committed yet.
     const reserved = ((await metaOf(store)).sizes["layout"] as { writers: [string, number][] }).writers;
     const pending = `cold/${id}/__${reserved[0]?.[1]}__.bin`;
     await store.put(pending, new Uint8Array(3));
@@ -406,7 +406,7 @@ describe("writing", () => {
     expect(await superchunksIn(store)).toEqual([...before, pending].sort());
     await one.close();
     await two.close();
-    // One that others have moved meanwhile is found where it lies now.
+    // A superchunk that others have moved meanwhile is found in its new place.
     const third = await openShared(store, "", { openPlace });
     const alone = await openWritable(store, "", { openPlace });
     await alone.moveSuperchunks("slow", { superchunks: [0, 3] });
@@ -427,7 +427,7 @@ describe("writing", () => {
   });
 });
 
-/** Every superchunk is named by the last commit, where it lies. */
+/** The last commit names every superchunk, with its place. */
 async function nothingLeft(store: MemoryStore): Promise<void> {
   const before = await superchunksIn(store);
   const writer = await openWritable(store, "", { openPlace: placesIn(store) });
@@ -452,7 +452,7 @@ test("if two writers move the same superchunks one gets CONFLICT, and no committ
   await one.abandon();
   await back.close();
   expect(await valuesOf(store)).toEqual([...ramp(0, 80)]);
-  // What the slower ones had put, the next writer removes.
+  // The next writer removes what the slower ones had stored.
   await (await openWritable(store, "", { openPlace })).abandon();
   await nothingLeft(store);
 });

@@ -1,4 +1,4 @@
-/** A part of a store as a store of its own, and arrays whose places are such parts. */
+/** A part of a store as a separate store, and arrays whose places are such parts. */
 import type { OpenPlace } from "../../src/places/placed-store.ts";
 import type { WritableStore } from "../../src/store/types.ts";
 

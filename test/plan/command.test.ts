@@ -1,4 +1,4 @@
-/** `superchunk plan`, `run`, `finish` and `status` as they are typed, and the share that a scheduler says. */
+/** `superchunk plan`, `run`, `finish` and `status` as typed, and the share that a scheduler gives. */
 import { cp, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";

@@ -1,4 +1,4 @@
-/** docs/many-machines.md: its sum is right, and the files to copy are what their schedulers take. */
+/** docs/many-machines.md: its calculation is right, and the files to copy are valid for their schedulers. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -118,7 +118,7 @@ it("the Kubernetes Jobs have the fields that a Job has", () => {
   };
   const { args } = spec.template.spec.containers[0];
   expect(args[args.indexOf("--shares") + 1]).toBe(`${spec.completions}`);
-  // Kubernetes takes the limit for each index in indexed Jobs alone.
+  // Kubernetes accepts the limit per index only in indexed Jobs.
   expect(spec.completionMode).toBe("Indexed");
   expect(spec.maxFailedIndexes).toBeLessThanOrEqual(spec.completions);
 });
@@ -137,6 +137,6 @@ it("the definition for AWS Batch is JSON with what a container needs", () => {
     },
     retryStrategy: { attempts: expect.any(Number) as number },
   });
-  // A job that waits for the array is told to Batch by the number of that array.
+  // A job that waits for the array is given to Batch with the number of that array.
   expect(fileOf("aws-batch.sh")).toContain('--depends-on "jobId=$run"');
 });

@@ -1,4 +1,4 @@
-/** Plans of references and of repairs: in shares the same as one process makes, and killed or doubled work harms nothing. */
+/** Plans of references and of repairs: shares make the same as one process, and killed or duplicated work does no harm. */
 import { appendFile, cp, mkdir, open, readdir, readFile, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { expect, it } from "vitest";
@@ -9,7 +9,7 @@ import { temporaryFolder } from "../folder.ts";
 
 const SOUND = ["ctable/bcolz-daily-equities", "carray/bcolz-f8-chunks", "carray/blz-f8"];
 
-/** A folder with archives of several kinds; with `damaged` two of which the middle is overwritten. */
+/** A folder with archives of several kinds; with `damaged` the middle of two of them is overwritten. */
 async function makeTree(damaged: boolean): Promise<{ readonly folder: string; readonly data: string }> {
   const folder = temporaryFolder();
   const data = join(folder, "data");
@@ -127,7 +127,7 @@ it("repairs in shares write copies of damaged archives only, with a report; a se
   expect(await valuesOf(at("saved/damaged.blp"))).toEqual(await valuesOf(at("one/damaged.blp")));
   expect((await runCli(["verify", at("saved")])).code).toBe(0);
   expect((await readdir(folder)).filter((name) => name.startsWith("."))).toEqual([]);
-  // Once more says the same.
+  // A second run reports the same.
   const again = await runCli(["finish", at("plan.json")]);
   expect([again.code, again.out]).toEqual([3, ended.out]);
 });

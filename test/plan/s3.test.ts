@@ -90,7 +90,7 @@ it("folders, which S3 cannot rename, appear whole at their destination: conversi
   ] as const) {
     for (const to of [`s3://${s3.bucket}/${name}`, join(folder, name)]) {
       const planned = await plan(data, to, options);
-      // Twice at the same time: each makes all of it.
+      // Twice concurrently: each makes everything.
       const runs = await Promise.all([runTasks(planned), runTasks(planned)]);
       expect(runs.flatMap(({ failures }) => failures)).toEqual([]);
       await finish(planned);
@@ -101,7 +101,7 @@ it("folders, which S3 cannot rename, appear whole at their destination: conversi
     ];
     const keys = (await keysOf(wanted)).sort();
     expect(keys.length).toBeGreaterThan(5);
-    // The server leaves out folders in which only folders lie, but not in a listing of all.
+    // The server omits folders that contain only folders, but not in a listing of everything.
     const listed = await (await fetch(`${s3.endpoint}/${s3.bucket}?list-type=2&prefix=${name}`)).text();
     expect([...listed.matchAll(/<Key>(.*?)<\/Key>/g)].map(([, key]) => key).sort()).toEqual(
       keys.map((key) => `${name}/${key}`),

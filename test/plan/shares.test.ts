@@ -1,4 +1,4 @@
-/** Plans that many processes share: the result is that of one `convert`, byte for byte, whatever happens to the processes. */
+/** Plans that many processes share: the result matches one `convert` byte for byte, whatever happens to the processes. */
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import type { ConvertOptions } from "../../src/convert/pipeline.ts";
@@ -157,7 +157,7 @@ describe("a scheduler that delays, duplicates, reorders and kills", () => {
     const options = isTree ? { to: (["zarr", "bcolz", "npy"] as const)[(seed >> 1) % 3] } : ARRAY_OPTIONS;
     const target = new MemoryStore();
     const job = await planOf(source, target, options);
-    // A process that hangs at one of its calls until another has ended the plan, and then goes on.
+    // A process that hangs at one of its calls until another has finished the plan, and then continues.
     let goOn: () => void = () => undefined;
     const finished = new Promise<void>((resolve) => {
       goOn = resolve;
@@ -166,7 +166,7 @@ describe("a scheduler that delays, duplicates, reorders and kills", () => {
     const hangs = async (): Promise<void> => (--calls === 0 ? finished : undefined);
     const zombie = runShared(unreliable(job, random, hangs), { worker: "zombie" }).catch(() => undefined);
     const shares = 2 + Math.floor(random() * 4);
-    // Every share is given out once, and some again, while the first is still under way.
+    // Every share is given out once, and some again, while the first is still running.
     const orders = Array.from({ length: shares * 2 }, () => 1 + Math.floor(random() * shares));
     await Promise.all(
       orders.map((k, i) =>
@@ -181,13 +181,13 @@ describe("a scheduler that delays, duplicates, reorders and kills", () => {
     const wanted = await straight(source, options);
     goOn();
     await zombie;
-    // What it left, if it died then, goes with the next end; what is there is never another.
+    // What it left, if it died then, is removed by the next finish; what is there never differs.
     expect(await objectsOf(target)).toMatchObject(wanted);
     await finishShared(job);
     expect(await objectsOf(target)).toEqual(wanted);
   });
 
-  /** The same job in a process whose calls take their time, and which may die at any of them. */
+  /** The same job in a process whose calls take time, and which may die at any of them. */
   function unreliable(
     job: SharedJob,
     random: () => number,
@@ -239,7 +239,7 @@ it("a process that takes the destination while another has created files under i
   const source = await makeTree();
   const target = new MemoryStore();
   const job = await planOf(source, target, { to: "npy" });
-  // The first process has put the record, and looks what is there, when the second one has run its share.
+  // The first process has written the record, and looks at what is there, when the second one has run its share.
   const slow = interceptStore(target, {
     onCall: async (call, proceed) => {
       const result = await proceed();

@@ -1,4 +1,4 @@
-/** Plans to verify: in shares the same report, words and exit code as one `verify`. */
+/** Plans to verify: in shares the same report, text and exit code as one `verify`. */
 import { cp, open, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -54,12 +54,12 @@ it("three shares and finish give the same report as one verify, in text and exit
   expect(ended.code).toBe(3);
   expect(ended.out.split("\n").sort()).toEqual(straight.out.split("\n").sort());
   const wanted = linesOf(await readFile(at("straight.jsonl"), "utf8"))
-    // What can be saved is said when the report is printed. Shares need no stamp of the files: the plan has their fingerprints.
+    // The report says what can be saved. Shares need no stamp of the files: the plan has their fingerprints.
     .map(({ salvage: _, files: _stamp, ...line }) => line as Line)
     .sort(byPath);
   expect(wanted.length).toBeGreaterThan(10);
   expect(linesOf(await readFile(at("report.jsonl"), "utf8")).sort(byPath)).toEqual(wanted);
-  // Once more is the same, and nothing is left beside the report.
+  // A second run gives the same, and nothing is left next to the report.
   const again = await runCli(["finish", at("plan.json")]);
   expect([again.code, again.out]).toEqual([ended.code, ended.out]);
   expect((await runCli(["status", at("plan.json"), "--json"])).out).toContain('"finished"');

@@ -1,4 +1,7 @@
-/** A pool of workers gives what the calls without it give, errors included. In Node.js the workers are threads; test/browser has those of Chromium. */
+/**
+ * A pool of workers gives what the calls without it give, errors included. In Node.js the workers are threads;
+ * test/browser has those of Chromium.
+ */
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { isDeepStrictEqual } from "node:util";
@@ -22,7 +25,7 @@ const COMPRESSORS = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"] as con
 const pattern = (length: number, seed = 1): Uint8Array<ArrayBuffer> =>
   Uint8Array.from({ length }, (_, i) => Math.imul(i + seed, i) >>> 9);
 
-/** Compared as text of their bytes: to compare items one by one takes seconds. */
+/** Compared as text of their bytes: comparing items one by one takes seconds. */
 const text = (arrays: readonly Uint8Array[]): readonly string[] =>
   arrays.map((bytes) => Buffer.from(bytes).toString("latin1"));
 const same = (found: readonly Uint8Array[], expected: readonly Uint8Array[]): boolean =>

@@ -10,7 +10,7 @@ import { temporaryFolder } from "../folder.ts";
 
 const ID = "0123456789abcdef0123456789abcdef";
 
-/** An address at which nobody listens. */
+/** An address at which no server listens. */
 async function nobody(): Promise<string> {
   const port = await new Promise<number>((resolve) => {
     const server = createServer().listen(0, "127.0.0.1", () => {

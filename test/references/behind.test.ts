@@ -1,4 +1,4 @@
-/** References that were written before their archive was changed: who says so, and how they are brought up to date. */
+/** References that were written before their archive changed: which commands report it, and how they are updated. */
 import { cp, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -8,7 +8,7 @@ import { runCli } from "../cli/harness.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
 
-/** Gives what a writer wrote last a time that no guard of before takes for its own. */
+/** Gives the last written file a time that no earlier guard takes for its own. */
 async function age(root: string): Promise<void> {
   const later = new Date(Date.now() + 60_000);
   await utimes(join(root, "meta", "sizes"), later, later);
@@ -43,7 +43,7 @@ describe.each(["set.json", "set.parq"])("%s, after the archive changed", (name) 
     expect([verified.code, verified.out]).toEqual([1, expect.stringContaining("BEHIND")]);
     expect(await behind()).toEqual([`file://${root}/meta/sizes`]);
     expect((await runCli(["containers", set])).err).toContain("the references are out of date");
-    // Who edits a container does not make it forget.
+    // Editing a container does not make the set forget.
     await setContainer(set, "more", { prefix: "https://example.org/", anonymous: true });
     expect(await behind()).toHaveLength(1);
 

@@ -1,4 +1,4 @@
-/** `superchunk virtualize` as it is typed: what it prints, what it refuses, and what can be read afterwards. */
+/** `superchunk virtualize` as typed: what it prints, what it refuses, and what can be read afterwards. */
 import { cp, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";

@@ -1,4 +1,4 @@
-/** `superchunk containers`: the places that a set depends on, edited without a look at its references. */
+/** `superchunk containers`: the places that a set depends on, edited without reading its references. */
 import { cp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";

@@ -30,7 +30,7 @@ async function referTo(path: string): Promise<ReferenceStore | string> {
     });
     return await openReferences(store, "set.json", { containers, openContainer });
   } catch (error) {
-    // Chunks that must be recompressed are no references: convert is for them.
+    // Chunks that must be recompressed cannot be referenced: convert handles them.
     if (isSuperchunkError(error, "UNSUPPORTED")) return error.message;
     throw error;
   }

@@ -1,4 +1,4 @@
-/** Archives that cannot be referenced among others that can: left out and told of, and never half there. */
+/** Archives that cannot be referenced among others that can: left out and reported, and never half there. */
 import { cp, mkdir, readFile, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";

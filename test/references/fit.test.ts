@@ -1,4 +1,4 @@
-/** Chunks whose length is not that of their rows: one rule says what becomes of them, in references as in copies. */
+/** Chunks whose length is not that of their rows: one rule decides what happens to them, in references as in copies. */
 import { describe, expect, it } from "vitest";
 import { open } from "../../src/archive/open/open.ts";
 import { decode } from "../../src/codec/index.ts";

@@ -1,4 +1,4 @@
-/** Guards and references that lie: what has changed, ended or is elsewhere is refused, and never shown as values. */
+/** Guards and references that do not match: what has changed, ended or is elsewhere is refused, and never shown as values. */
 import { cp, readFile, stat, truncate, unlink, utimes, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -152,7 +152,7 @@ describe("a scan", () => {
     let now: ObjectInfo = info;
     store.stat = async () => now;
     const objects = new ScannedObjects(store, { locate: (key) => `https://host.invalid/${key}` });
-    // More than are looked at together, so that each is compared with what was seen of itself.
+    // More than are examined together, so that each is compared with its own earlier state.
     for (let i = 0; i < 600; i++) await objects.look(`file ${i}`);
     now = { ...info, version: "2", ...change };
     await expect(objects.recheck().next()).rejects.toMatchObject({
@@ -245,7 +245,7 @@ describe("a set from another source", () => {
   it("reads a location that the caller allows, by the caller's container or those stored next to the set [FV-04]", async () => {
     const bytes = new Uint8Array((await readFile(file)).subarray(0, 4));
     const refs = { x: [`file://${file}`, 0, 4] };
-    /** What is read with containers beside the set, and places that are allowed; or the error's code. */
+    /** What is read with containers next to the set, and allowed places; or the error's code. */
     const read = async (kept: readonly object[], allow: readonly string[]): Promise<unknown> => {
       const store = new MemoryStore();
       const put = (key: string, value: object) =>
@@ -265,7 +265,7 @@ describe("a set from another source", () => {
     expect(await read([local], [above])).toEqual(bytes);
     // The container is wider than what is allowed of it.
     expect(await read([{ ...local, prefix: above }], [place])).toEqual(bytes);
-    // Not by a name that begins alike, and not where the set's own containers say that the place is elsewhere now.
+    // Not by a name with the same beginning, and not if the set's own containers say that the place has moved.
     expect(await read([], [`${place.slice(0, -2)}/`])).toBe("UNSAFE_PATH");
     expect(await read([{ ...local, location: "file:///elsewhere/" }], [place])).toBe("UNSAFE_PATH");
     expect(await read([local], [])).toBe("UNSAFE_PATH");

@@ -1,4 +1,4 @@
-/** References from and through HTTP: what servers do wrong is a clear error, and secrets stay where they belong. */
+/** References from and through HTTP: server errors are clear errors, and secrets are not disclosed. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { inspect } from "node:util";
@@ -31,7 +31,7 @@ beforeEach(async () => {
 });
 afterEach(() => server.close());
 
-/** A set with one reference, and who reads it. */
+/** A set with one reference, and its reader. */
 async function setOf(
   reference: readonly [offset: number, length: number],
   { guard, credentials, ...rest }: SetOptions = {},
@@ -221,7 +221,7 @@ describe("credentials of a container on a web server", () => {
       const error = await failure(store.get("/x"));
       expect([error.code, error.details.found]).toEqual(["IO", status]);
       expect(error.message).toContain("access denied; check the credentials");
-      // Whatever a log makes of it: message, details, stack and causes.
+      // Everything a log could contain: message, details, stack and causes.
       expect(inspect(error, { depth: 20, showHidden: true })).not.toContain("5ecret");
     },
   );

@@ -1,9 +1,12 @@
-/** Icechunk without its native code: what is said where that is missing, and who wins where two writers commit. */
+/** Icechunk without its native code: the message if that is missing, and which of two writers wins. */
 import type * as Icechunk from "@earthmover/icechunk";
 import { describe, expect, it } from "vitest";
 import { Draft, explainMissing } from "../../src/node/icechunk/icechunk.ts";
 
-/** Branches as Icechunk has them: a session flushes snapshots that no branch shows, and a branch moves only from where it is said to be. */
+/**
+ * Branches as Icechunk has them: a session flushes snapshots that no branch shows, and a branch moves only from its
+ * expected position.
+ */
 class Branches {
   readonly heads = new Map([["main", "s0"]]);
   #snapshots = 0;

@@ -1,4 +1,4 @@
-/** Linked archives as references: one to each file, read as the shards that they are. */
+/** Linked archives as references: one per file, read as the shards that they are. */
 
 import { cp, readFile, stat, truncate } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** References to archives in S3, and sets that lie there: with credentials by name, which nobody is shown. */
+/** References to archives in S3, and sets stored there: with credentials by name, which are never shown. */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { inspect } from "node:util";
@@ -207,7 +207,7 @@ describe("a container in S3", () => {
       "kerchunk",
       "--overwrite",
     ];
-    // The command has what AWS tools find, and not the credentials of that name.
+    // The command has what AWS tools find, but not the credentials of that name.
     const { code, err } = await runCli([...args, "--containers", containers]);
     expect([code, err]).toEqual([
       0,

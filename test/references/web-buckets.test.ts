@@ -1,4 +1,7 @@
-/** Buckets that are read through their web interfaces, and containers within containers: who is asked, and who may be read. */
+/**
+ * Buckets that are read through their web interfaces, and containers within containers: which server is asked, and
+ * what may be read.
+ */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { inspect } from "node:util";
@@ -49,7 +52,7 @@ async function failure(reading: Promise<unknown>): Promise<SuperchunkError> {
   throw new Error(`no error of ours: ${String(error)}`);
 }
 
-/** A bucket, reached through the server on loopback in place of its own web address. */
+/** A bucket, reached through the server on loopback instead of its own web address. */
 const buckets: readonly (readonly [string, Pick<Container, "prefix" | "store">])[] = [
   ["gs://", { prefix: "gs://bucket/", store: "gcs" }],
   ["az://", { prefix: "az://bucket/", store: "azure" }],

@@ -1,4 +1,7 @@
-/** The index of bounds: it makes scans skip, and never makes them miss a row, whatever has happened to it or to the table. */
+/**
+ * The index of bounds: it makes scans skip chunks, and never makes them miss a row, whatever has happened to it or
+ * to the table.
+ */
 import { cpSync, existsSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
@@ -32,7 +35,7 @@ const indexOf = (kind: string): string =>
 async function copyOf(kind: string): Promise<string> {
   const copy = join(temporaryFolder(), "copy");
   cpSync(paths[kind] ?? "", copy, { recursive: true });
-  // A copy has other inodes, so that its index covers nothing.
+  // A copy has other inodes, so its index covers nothing.
   expect((await runCli(["index", copy])).err).toBe("");
   return copy;
 }
@@ -77,13 +80,13 @@ describe("an index", () => {
     expect(JSON.parse(one.out)).toMatchObject({ columns: ["close"], chunks: 16, read: 16 });
     const two = await runCli(["index", copy, "--column", "big", "--json"]);
     expect(JSON.parse(two.out)).toMatchObject({ columns: ["big"], read: 16 });
-    // What it knew of the first one stays.
+    // What it knew about the first one stays.
     expect(JSON.parse((await runCli(["index", copy, "--json"])).out)).toMatchObject({ chunks: 96, read: 64 });
     expect(await runCli(["index", copy, "--column", "price"])).toMatchObject({ code: 1 });
   });
 });
 
-/** An index with other bytes behind its first line. */
+/** An index with other bytes after its first line. */
 async function sealed(body: string): Promise<string> {
   const sum = (await crc32c(new TextEncoder().encode(body))).toString(16).padStart(8, "0");
   return `superchunk-index 1 ${sum}\n${body}`;
@@ -99,7 +102,7 @@ describe("a damaged index is not used", () => {
     whole = readFileSync(join(copy, "superchunk-index"), "latin1");
   });
 
-  /** The code with which it is refused; the scan gives all rows. */
+  /** Returns the code with which it is refused; the scan gives all rows. */
   async function codeOf(text: string): Promise<string | undefined> {
     writeFileSync(join(copy, "superchunk-index"), text, "latin1");
     const plan = await planOf(copy);
@@ -186,7 +189,7 @@ describe("a damaged index is not used", () => {
 });
 
 describe("an index that is out of date covers nothing that has changed", () => {
-  /** Rows with volumes above all that the table had. */
+  /** Rows with volumes above all in the table. */
   const above = async (path: string): Promise<number[]> =>
     (await scanPath(path, { filter: { volume: { gt: 5000 } }, columns: [] })).rows;
 
@@ -245,7 +248,7 @@ describe("an index that is out of date covers nothing that has changed", () => {
     const { store, path } = await loadFolder(paths["ctable"] ?? "");
     const table = await openIn(new Changing(store, "volume/data/__3.blp") as never, path);
     if (table.kind !== "table") throw new Error(table.kind);
-    // A store that only reads cannot hold an index.
+    // A read-only store cannot hold an index.
     await expect(writeIndex(table)).rejects.toMatchObject({ code: "READ_ONLY" });
     const own = await openIn(store, path);
     if (own.kind !== "table") throw new Error(own.kind);
@@ -271,7 +274,7 @@ describe("an index that is out of date covers nothing that has changed", () => {
   });
 });
 
-/** A store that only reads. */
+/** A read-only store. */
 class Changing {
   readonly #store: MemoryStore;
   readonly key: string;

@@ -8,7 +8,7 @@ import { makeTables, ROWS, VALUES } from "./tables.ts";
 
 const SHAPE = [70, 6, 5] as const;
 const COUNT = SHAPE[0] * SHAPE[1] * SHAPE[2];
-/** The value at a place says where that is. */
+/** The value at a position encodes the position. */
 const valueAt = (i: number, j: number, k: number): number => (i * SHAPE[1] + j) * SHAPE[2] + k;
 
 let arrays: Readonly<Record<string, string>> = {};

@@ -1,4 +1,4 @@
-/** `scan`: the rows that a filter takes, from every kind of table, against plain loops over the values that were stored. */
+/** `scan`: the rows that a filter selects, from every kind of table, against plain loops over the stored values. */
 import { copyFileSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";

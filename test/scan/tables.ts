@@ -11,7 +11,7 @@ export const ROWS = 1000;
 
 const NAT = -(2n ** 63n);
 
-/** Column by column what the tables hold, as it is compared: null for NaN and NaT. */
+/** The contents of the tables column by column, for comparison: null for NaN and NaT. */
 export const VALUES = {
   close: Array.from({ length: ROWS }, (_, i) =>
     i % 97 === 5 ? null : Math.round(1000 * Math.sin(i / 40)) / 4,

@@ -7,11 +7,11 @@ afterEach(() => {
   vi.resetModules();
 });
 
-/** Steps of reading that are enough, and turns in which they must be done. */
+/** Read steps that are enough, and turns in which they must be done. */
 const STEPS = 5;
 const TURNS = 2000;
 
-/** Reads in many steps beside a calculation that only gives way; the steps that were done in its turns. */
+/** Reads in many steps next to a calculation that only yields; returns the steps done in its turns. */
 async function stepsBeside(giveWay: () => Promise<void> | undefined): Promise<number> {
   let steps = 0;
   let isOver = false;

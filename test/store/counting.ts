@@ -1,7 +1,7 @@
 /**
- * A store that counts what is asked of it: for tests of economy.
+ * A store that counts its calls: for tests of economy.
  *
- * Knows calls and bytes; must not know what they are for.
+ * Knows calls and bytes; must not know their purpose.
  */
 import type { ObjectInfo, ReadableStore } from "../../src/store/types.ts";
 import {
@@ -12,7 +12,7 @@ import {
   type Wrapped,
 } from "../../src/store/wrappers/intercept.ts";
 
-/** What was asked so far; changes as it goes on. */
+/** Counts so far; they change as calls are made. */
 export interface StoreCounts {
   /** Calls that reached the store, failed ones and listings too. */
   requests: number;

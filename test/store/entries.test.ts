@@ -1,4 +1,4 @@
-/** What lies at a key is told, or the error of looking: never nothing because looking failed. */
+/** What is at a key is reported, or the error of looking: never absence because looking failed. */
 import { expect, test } from "vitest";
 import { assertFree } from "../../src/dual/documents.ts";
 import { SuperchunkError } from "../../src/errors.ts";

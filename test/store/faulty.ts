@@ -1,7 +1,7 @@
 /**
- * A store that fails where it is told to: the ground of crash sweeps.
+ * A store that fails on request: the basis of crash sweeps.
  *
- * Knows calls; must not know what they are for.
+ * Knows calls; must not know their purpose.
  */
 import { type ErrorCode, SuperchunkError } from "../../src/errors.ts";
 import type { ReadableStore, WritableStore } from "../../src/store/types.ts";
@@ -33,7 +33,7 @@ export interface FaultPlan {
   readonly counts?: "writes" | "reads" | "all";
 }
 
-/** A store that fails, and how far it came. */
+/** A store that fails, and its progress. */
 export interface FaultyStore<S extends ReadableStore> {
   readonly store: Wrapped<S>;
   /** Calls counted so far: below `failAt` at the end of a sweep, when nothing failed any more. */
@@ -57,7 +57,7 @@ export function withFaults<S extends ReadableStore>(store: S, plan: FaultPlan): 
     isDead = true;
     return fail("IO", call, "the process is dead");
   };
-  /** True where this is the call to fail. */
+  /** True if this is the call to fail. */
   const arrive = (call: StoreCall): boolean => {
     if (isDead) throw fail("IO", call, "the process is dead");
     if (counts !== "all" && isWriting(call.method) !== (counts === "writes")) return false;

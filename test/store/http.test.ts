@@ -333,7 +333,7 @@ describe("the HTTP store", () => {
   describe("redirects", () => {
     const key = { headers: { "x-key": "secret" } };
 
-    /** A fetch that answers by URL: an address to redirect to, or bytes. Notes what was asked, with `x-key` where sent. */
+    /** A fetch that answers by URL: an address to redirect to, or bytes. Records each request, with `x-key` if sent. */
     function makeFetch(answers: Readonly<Record<string, string | Uint8Array<ArrayBuffer>>>): {
       readonly asked: string[];
       readonly fetch: typeof globalThis.fetch;

@@ -1,4 +1,4 @@
-/** Programs for tests that need a process of their own. */
+/** Programs for tests that need a separate process. */
 import * as fs from "node:fs";
 import { build } from "esbuild";
 

@@ -1,4 +1,4 @@
-/** A loopback HTTP server for tests: objects from a map, ranges, and whatever goes wrong with servers. */
+/** A loopback HTTP server for tests: objects from a map, ranges, and everything that can go wrong with servers. */
 import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";

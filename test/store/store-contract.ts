@@ -1,6 +1,4 @@
-/**
- * What every store promises, as tests: the reading half for all, the writing half for those that can.
- */
+/** What every store promises, as tests: the reading half for all, the writing half for those that can write. */
 import { describe, expect, it } from "vitest";
 import type { ListEntry, ReadableStore, WritableStore } from "../../src/store/types.ts";
 
@@ -38,7 +36,7 @@ export const BAD_KEYS: readonly string[] = [
 /** How the contract gets a store, and what it lacks by its nature. */
 export interface ReadingSubject {
   readonly store: ReadableStore;
-  /** False where the medium has no listing: then `list` throws UNSUPPORTED. */
+  /** False if the medium has no listing: then `list` throws UNSUPPORTED. */
   readonly lists: boolean;
   dispose?(): Promise<void>;
 }
@@ -229,7 +227,7 @@ export function describeReading(name: string, open: () => Promise<ReadingSubject
   });
 }
 
-/** A store with every capability but the one that only networks need. */
+/** A store with every capability except the one that only networks need. */
 export type FullStore = Required<
   Omit<
     WritableStore,
@@ -248,7 +246,7 @@ export type FullStore = Required<
   >
 >;
 
-/** How the writing half gets an empty store: `S` tells with which capabilities. */
+/** How the writing half gets an empty store: `S` gives its capabilities. */
 export interface WritingSubject<S extends WritableStore = FullStore> {
   readonly store: S;
   dispose?(): Promise<void>;
@@ -277,7 +275,7 @@ export function describeWriting(name: string, open: () => Promise<WritingSubject
   describeCapabilities(name, open);
 }
 
-/** What every store that writes promises. */
+/** What every writable store promises. */
 export function describePutting(name: string, open: () => Promise<WritingSubject<WritableStore>>): void {
   const withStore = makeWithStore(open);
 

@@ -1,8 +1,8 @@
 /**
- * A store in memory that loses power where it is told to: what was not synced may then be there, be gone, or be torn.
+ * A store in memory that loses power on request: what was not synced may then be there, be missing, or be torn.
  *
- * Knows what file systems promise: a synced object stays; a new name is sure once its folder is synced; else anything goes,
- * in any order, but for single sectors. Must not know what is stored.
+ * Knows what file systems promise: a synced object stays; a new name is durable once its folder is synced; otherwise
+ * anything can happen, in any order, except that single sectors are whole. Must not know what is stored.
  */
 import { SuperchunkError } from "../../src/errors.ts";
 import { splitKey } from "../../src/store/key.ts";
@@ -23,21 +23,21 @@ const SECTOR = 512;
 
 /** When the power goes. */
 export interface PowerCut {
-  /** The step before which it goes, from 1; Infinity for never. */
+  /** The step before which it fails, from 1; Infinity for never. */
   readonly failAt: number;
-  /** Chooses what becomes of what was not synced: numbers from 0 up to 1. */
+  /** Chooses what happens to unsynced data: numbers from 0 up to 1. */
   readonly random: () => number;
 }
 
-/** What may become of one key. */
+/** The possible states of one key. */
 interface Unsure {
-  /** Bytes that it may have, in the order in which it got them; undefined: no object. */
+  /** Its possible contents, in the order in which they were written; undefined: no object. */
   readonly states: (Uint8Array | undefined)[];
   /** The data themselves are not synced: any mixture of sectors of the last two states. */
   isTorn: boolean;
 }
 
-/** Objects in memory, and what of them would survive. */
+/** Objects in memory, and which of them would survive. */
 export class VolatileStore implements WritableStore {
   readonly #cut: PowerCut;
   readonly #visible: MemoryStore;
@@ -59,12 +59,12 @@ export class VolatileStore implements WritableStore {
     return this.#steps;
   }
 
-  /** True once the power went. */
+  /** True once the power has failed. */
   get isDead(): boolean {
     return this.#isDead;
   }
 
-  /** What is on the disk if the power goes now. */
+  /** What is on the disk if the power fails now. */
   image(): Map<string, Uint8Array> {
     const image = new Map(this.#durable);
     for (const [key, unsure] of this.#unsure) {
@@ -166,7 +166,7 @@ export class VolatileStore implements WritableStore {
     this.#live("");
   }
 
-  /** The power goes before this step has an effect. */
+  /** The power fails before this step has an effect. */
   #step(key: string): void {
     this.#live(key);
     if (++this.#steps < this.#cut.failAt) return;
@@ -209,7 +209,7 @@ export class VolatileStore implements WritableStore {
     const { random } = this.#cut;
     const chosen = states[Math.min(states.length - 1, Math.floor(random() * states.length))];
     if (!isTorn || chosen === undefined) return chosen;
-    // Each sector may be of any time, and what was added at the end may be cut off.
+    // Each sector may be of any time, and bytes added at the end may be cut off.
     const longest = states.reduce((most, state) => Math.max(most, state?.length ?? 0), 0);
     const torn = new Uint8Array(longest);
     for (let at = 0; at < longest; at += SECTOR) {

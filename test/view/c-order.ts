@@ -7,7 +7,7 @@ export interface Strided {
   readonly stride: readonly number[];
 }
 
-/** The items in C order; each turned round where they are wanted with the other byte order. */
+/** The items in C order; byte-swapped if the other byte order is requested. */
 export function toCOrder({ data, shape, stride }: Strided, reversed: boolean): Uint8Array<ArrayBuffer> {
   const size = data.byteLength / data.length || 1;
   const source = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);

@@ -1,4 +1,4 @@
-/** Every archive of the corpus, read through a view as it lies there, has the values that its producer wrote. */
+/** Every archive of the corpus, read through a view without a conversion, has the values that its producer wrote. */
 
 import { describe, expect, it } from "vitest";
 import * as zarr from "zarrita";
@@ -147,7 +147,7 @@ async function allNodes(view: ZarrView): Promise<{ path: string }[]> {
   return found;
 }
 
-/** A group's document without those of its nodes, which are compared on their own. */
+/** A group's document without those of its nodes, which are compared separately. */
 function withoutInner({
   consolidated_metadata,
   ...document
@@ -156,7 +156,7 @@ function withoutInner({
   return { ...document, members: Object.keys(metadata) };
 }
 
-/** A document with what sharding changes taken out. */
+/** A document without what sharding changes. */
 function unsharded(document: Record<string, unknown>): unknown {
   return JSON.parse(asText(document), (key, value: unknown) => {
     if (key === "chunk_grid") return null;

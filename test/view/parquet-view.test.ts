@@ -1,4 +1,4 @@
-/** A Parquet file that is made while it is read is the file that a conversion writes, byte for byte and in any part. */
+/** A Parquet file that is made while it is read matches the file that a conversion writes, byte for byte and in any part. */
 import { describe, expect, test } from "vitest";
 import { open } from "../../src/archive/open/open.ts";
 import { joinBytes } from "../../src/bytes/arrays.ts";

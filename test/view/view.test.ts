@@ -235,12 +235,12 @@ describe("a tree", () => {
       new Float64Array((await decode((await view.get("/a/c/1")) ?? new Uint8Array())).slice().buffer);
     expect(await chunk()).toEqual(values.slice(100, 200));
     const clock = vi.spyOn(performance, "now").mockReturnValue(performance.now() + 2000);
-    // Documents are believed for a second.
+    // Documents are trusted for a second.
     expect((await documentOf(view, "a"))["shape"]).toEqual([250]);
     clock.mockRestore();
     expect(await readThroughView(view, "a", "<f8")).toEqual(bytes);
     await putCarray(store, "t/a", bytes.subarray(0, 880), 100, { dtype: "float64", shape: [110] });
-    // The chunk that shrank contradicts the metadata that were read before: they are read again.
+    // The chunk that shrank contradicts the metadata read before, so they are read again.
     expect((await chunk()).subarray(0, 10)).toEqual(values.slice(100, 110));
     expect((await documentOf(view, "a"))["shape"]).toEqual([110]);
   });

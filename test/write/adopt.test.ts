@@ -1,4 +1,4 @@
-/** Arrays of superchunks that another program wrote, opened for writing. */
+/** Another program's arrays of superchunks, opened for writing. */
 import { describe, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";

@@ -141,7 +141,7 @@ test("growing reports progress, and changes nothing if it is aborted", async () 
   const told: number[] = [];
   await array.resize(43, { onProgress: ({ done, total }) => told.push(done, total) });
   expect([told.at(-2), told.at(-1)]).toEqual([148, 160]);
-  expect(told.length / 2).toBe(5); // once for each superchunk
+  expect(told.length / 2).toBe(5); // once per superchunk
   expect((await rowsOf(array)).slice(2)).toEqual([3, ...Array.from({ length: 40 }, () => 7)]);
   await array.close();
 });

@@ -1,6 +1,6 @@
 /**
- * Changes an array in every way, so many times, and on until its stdin ends; tells on stdout after each change the generation
- * and the hash of the rows that a model in memory has. Random numbers come from a seed.
+ * Changes an array in every way, a given number of times, and then until its stdin ends; prints on stdout after each
+ * change the generation and the hash of the rows that a model in memory has. Random numbers come from a seed.
  */
 import { createHash } from "node:crypto";
 

@@ -1,4 +1,4 @@
-/** Columns whose names differ in nothing but case or composition, on stores that take such names for one, and on others. */
+/** Columns whose names differ only in case or composition, on stores that treat such names as one, and on others. */
 import { expect, test } from "vitest";
 import type { ArrayArchive, ArraySlice } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
@@ -8,7 +8,7 @@ import type { WritableStore } from "../../src/store/types.ts";
 import { createArray } from "../../src/write/array/create.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
 
-/** Takes names for one as the file systems of macOS do. */
+/** Treats names as one like the file systems of macOS. */
 function ignoringCase(store: WritableStore): WritableStore {
   const fold = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(fold);

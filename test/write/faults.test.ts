@@ -1,4 +1,4 @@
-/** Storage that fails, other writers, features of the future. */
+/** Failing storage, other writers, features of later versions. */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -37,7 +37,7 @@ async function started(): Promise<MemoryStore> {
   return store;
 }
 
-/** Undefined where the opening itself failed, as planned. */
+/** Undefined if opening itself failed, as planned. */
 async function openDespite(store: WritableStore, kind: string): Promise<WritableArray | undefined> {
   try {
     return await openWritable(store, "");
@@ -47,7 +47,7 @@ async function openDespite(store: WritableStore, kind: string): Promise<Writable
   }
 }
 
-/** Runs a step; where it fails as planned, once more. */
+/** Runs a step; if it fails as planned, once more. */
 async function insist(step: () => Promise<unknown>, kind: string): Promise<void> {
   try {
     await step();
@@ -254,7 +254,7 @@ test("[FG-10] a name is reused only after the start of an epoch that does not na
     const sizes = JSON.parse(new TextDecoder().decode(await memory.get("meta/sizes"))) as JsonObject;
     return parseLayout(sizes, "")?.epoch ?? -1;
   };
-  /** The epoch in which each name was made last. */
+  /** The epoch in which each name was last written. */
   const made = new Map<string, number>();
   for await (const { name } of memory.list("data")) made.set(`data/${name}`, await epochOf());
   let reused = 0;
@@ -300,7 +300,7 @@ test("opening an array of many superchunks reads three files", async () => {
   ]);
 });
 
-/** Works as a user who may not write everywhere, and owns the folder; root gives up its rights for that. */
+/** Works as a user who owns the folder and may not write everywhere; root drops its privileges for that. */
 async function asNobody(folder: string, work: () => Promise<void>): Promise<void> {
   if (process.getuid?.() !== 0) return work();
   const nobody = 65534;

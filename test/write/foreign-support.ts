@@ -1,4 +1,4 @@
-/** What the tests of this folder share. */
+/** Helpers for the tests of this folder. */
 
 import type { LongOptions } from "../../src/archive/kinds/types.ts";
 import { edit } from "../../src/edit/edit.ts";
@@ -7,7 +7,7 @@ import type { JsonObjectInput } from "../../src/format/types.ts";
 import type { WritableStore } from "../../src/store/types.ts";
 import type { AttributeChanges, Editable } from "../../src/write/editable.ts";
 
-/** Bytes that tell their places: no two thousand in a row are alike. */
+/** Bytes that encode their positions: no two thousand in a row are alike. */
 export function numbered(length: number, from = 0): Uint8Array {
   return Uint8Array.from({ length }, (_, i) => ((i + from) * 7 + ((i + from) >> 8)) & 0xff);
 }
@@ -19,7 +19,7 @@ export async function collect(pieces: AsyncIterable<Uint8Array>): Promise<Uint8A
   return new Uint8Array(Buffer.concat(parts));
 }
 
-/** The error of a promise that must fail with one of ours. */
+/** The error of a promise that must fail with an error of this library. */
 export async function rejectionOf(
   promise: Promise<unknown>,
 ): Promise<SuperchunkError & { readonly code: ErrorCode }> {
@@ -32,13 +32,13 @@ export async function rejectionOf(
   throw new Error("nothing was thrown");
 }
 
-/** Rows there are, and rows that came. */
+/** Existing rows, and added rows. */
 export interface Changed {
   readonly rows: number;
   readonly rowsAppended: number;
 }
 
-/** Opens, changes and closes; what failed is given up. */
+/** Opens, changes and closes; a failed change is abandoned. */
 export async function changed(
   store: WritableStore,
   path: string,

@@ -1,4 +1,4 @@
-/** Files that are open when functions that take paths are done. */
+/** Files that are open after functions that take paths have returned. */
 
 import { readdirSync, readlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -26,7 +26,7 @@ function openFiles(): string[] {
       const path = readlinkSync(`/proc/self/fd/${fd}`);
       return path.startsWith(folder) ? [path] : [];
     } catch {
-      return []; // that of the listing itself
+      return []; // the descriptor of the listing itself
     }
   });
 }

@@ -1,4 +1,4 @@
-/** Arrays whose chunks are changed where they lie. */
+/** Arrays whose chunks are changed in place. */
 import { describe, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";

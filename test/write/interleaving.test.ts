@@ -1,4 +1,4 @@
-/** One writer and readers, at every step of each other, by random schedules. */
+/** One writer and readers, interleaved at every step, by random schedules. */
 import { expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
@@ -17,7 +17,7 @@ class Scheduler {
   readonly #random: () => number;
   readonly #waiting: { readonly actor: number; readonly go: () => void }[] = [];
   #running = 0;
-  /** Who goes on as long as the burst lasts: others then sleep through whole operations of his. */
+  /** The actor that continues for the length of a burst: the others then sleep through whole operations. */
   #favourite = 0;
   #burst = 0;
   #held: Promise<void> = Promise.resolve();
@@ -27,13 +27,13 @@ class Scheduler {
     this.#random = random;
   }
 
-  /** Nobody has a turn before this is done. */
+  /** No actor has a turn before this is done. */
   hold(work: Promise<void>): Promise<void> {
     this.#held = work;
     return work;
   }
 
-  /** Waits for the turn of the caller. */
+  /** Waits for the caller's turn. */
   turn(actor: number): Promise<void> {
     return new Promise((resolve) => {
       this.#waiting.push({ actor, go: resolve });
@@ -51,7 +51,7 @@ class Scheduler {
         });
     }
     while (this.#running > 0) {
-      // All actors come to their next call, or to their end.
+      // Waits until all actors reach their next call, or their end.
       await new Promise(setImmediate);
       await this.#held;
       if (--this.#burst <= 0) {

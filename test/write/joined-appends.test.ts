@@ -1,4 +1,4 @@
-/** Appends whose caller does not wait for each: few operations, and the order in which all was asked for. */
+/** Appends whose caller does not wait for each: few operations, in the order of the calls. */
 import { expect, test } from "vitest";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { createArray } from "../../src/write/array/create.ts";
@@ -16,7 +16,7 @@ test("a hundred thousand rows appended one by one take few operations, and stay 
   const row = Int32Array.of(0);
   const given = new Set<Promise<void>>();
   for (let i = 0; i < 100_000; i++) {
-    // The memory is the caller's again at once.
+    // The memory belongs to the caller again at once.
     row[0] = i;
     given.add(array.append(row));
   }
@@ -62,7 +62,7 @@ test("rows that are wrong or come too late are refused on their own", async () =
   await expect(cut).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
   await expect(late).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
   await Promise.all([...good, after, closing]);
-  // The whole row before the cut one was taken.
+  // The whole row before the cut one was accepted.
   expect((await valuesOf(await reopened(array))).length).toBe(202);
 });
 

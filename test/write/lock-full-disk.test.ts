@@ -1,4 +1,4 @@
-/** A lock that cannot be written leaves nothing behind, least of all a lock that nobody holds. */
+/** A lock that cannot be written leaves nothing behind, least of all a lock without a holder. */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";

@@ -35,7 +35,7 @@ test("takes a lock in folders that do not exist yet, given by a relative path", 
   expect(fs.existsSync(path)).toBe(false);
 });
 
-/** Writes a lock file as another holder would, from what this process writes. */
+/** Writes a lock file as another holder would, derived from what this process writes. */
 async function forge(path: string, changes: object): Promise<void> {
   const lock = await acquireLock(path);
   const mine = JSON.parse(fs.readFileSync(path, "utf8"));
@@ -43,7 +43,7 @@ async function forge(path: string, changes: object): Promise<void> {
   fs.writeFileSync(path, JSON.stringify({ ...mine, token: "other", ...changes }));
 }
 
-/** A process number that nobody has. */
+/** A process number that no process has. */
 function deadPid(): number {
   for (let pid = 4_000_000; ; pid--) {
     try {

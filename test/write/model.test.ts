@@ -1,4 +1,4 @@
-/** Random operations on an array, beside a model of it in memory. */
+/** Random operations on an array, next to a model of it in memory. */
 
 import { expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
@@ -191,7 +191,7 @@ async function play(settings: Settings, operations: readonly Operation[]): Promi
         expect(Buffer.from(await array.getBytes()).toString("hex")).toBe(model.bytes());
         break;
       case "crash": {
-        // Everything is committed, then the power goes a few steps into the next change.
+        // Everything is committed, then the power fails a few steps into the next change.
         await array.flush();
         await array.abandon();
         const random = randomFrom(operation.seed);

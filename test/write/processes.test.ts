@@ -1,4 +1,4 @@
-/** A writer and a reader in two processes: what the reader gets is what the writer says that there was. */
+/** A writer and a reader in two processes: the reader gets what the writer reports as existing. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ import { SEED } from "../crash/random.ts";
 import { temporaryFolder } from "../folder.ts";
 import { sweep } from "../scope.ts";
 
-/** Steps of the writer, at least: it goes on until the reader has seen enough of them, however slow that is. */
+/** Minimum number of writer steps: it continues until the reader has seen enough of them, however slow that is. */
 const STEPS = sweep(150, 50);
 const GENERATIONS = 6;
 
@@ -27,7 +27,7 @@ beforeAll(async () => {
 });
 const loop = fileURLToPath(new URL("./changing-loop.mjs", import.meta.url));
 
-/** What the writer told, by generation, and how it ended. */
+/** What the writer printed, by generation, and how it ended. */
 interface Writer {
   readonly told: Map<number, string>;
   readonly isDone: () => boolean;
@@ -61,7 +61,7 @@ function watch(child: ChildProcess): Writer {
   return { told, isDone: () => isDone, stop: () => void child.stdin?.end(), ended };
 }
 
-/** The rows, by one way of reading or another; undefined where they are gone. */
+/** The rows, by one way of reading or another; undefined if they are gone. */
 async function hashOf(array: ArrayArchive, way: number): Promise<string | undefined> {
   const hash = createHash("sha256");
   try {
@@ -86,7 +86,7 @@ test.each(["patch", "in-place"] as const)(
     const writer = watch(spawn(process.execPath, argv, { stdio: "pipe" }));
     const read: { readonly generation: number; readonly hash: string }[] = [];
     let array = (await open(path, { threads: 0 })) as ArrayArchive;
-    // Rows that are found anew in a later generation stay those of the one that was opened.
+    // Rows that are found again in a later generation are those of the opened one.
     let opened = array.generation ?? -1;
     const moveOn = async (): Promise<void> => {
       await array.refresh?.();

@@ -12,7 +12,7 @@ function segmentOf(number: number, nbytes: number): Segment {
   };
 }
 
-/** A publisher of which nothing is published until `finish` says so, and the order of what happened. */
+/** A publisher that publishes nothing until `finish` says so, and the order of events. */
 function startPublisher(): { publisher: Publisher; events: string[]; finish(number: number): void } {
   const ends = new Map<number, () => void>();
   const events: string[] = [];
@@ -26,7 +26,7 @@ function startPublisher(): { publisher: Publisher; events: string[]; finish(numb
   return { publisher, events, finish: (number) => ends.get(number)?.() };
 }
 
-/** Lets every promise that can settle do so. */
+/** Lets every promise settle that can. */
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 test("one full superchunk, but not two, is being written while the next one is made", async () => {

@@ -1,4 +1,4 @@
-/** Arrays of which a change in place was interrupted, broken besides or not. */
+/** Arrays with an interrupted change in place, also damaged or not. */
 import { beforeAll, describe, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
@@ -18,7 +18,7 @@ const CHUNK = 32;
 /** Rows by files: superchunks of 4 chunks, the last of one whole and one short chunk. */
 const FILE = 4 * CHUNK;
 const before: readonly number[] = Array.from({ length: ROWS }, (_, i) => i);
-/** Every fifth row set to what no compressor makes smaller: of every chunk, the short last one included. */
+/** Every fifth row set to values that no compressor makes smaller: in every chunk, the short last one included. */
 const after = before.map((row) => (row % 5 === 0 ? Math.imul(row + 1, 0x9e3779b1) : row));
 
 async function valuesOf(store: MemoryStore, path = ""): Promise<number[]> {
@@ -28,7 +28,7 @@ async function valuesOf(store: MemoryStore, path = ""): Promise<number[]> {
   return [...data];
 }
 
-/** What a power cut leaves between the commit that names the journal and the one that does not any more. */
+/** What a power cut leaves between the commit that names the journal and the one that no longer does. */
 const pending: Image[] = [];
 
 beforeAll(async () => {

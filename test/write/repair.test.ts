@@ -1,4 +1,4 @@
-/** Arrays that another program broke. */
+/** Arrays that another program damaged. */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -131,7 +131,7 @@ describe.each(BROKEN)("%s", (name, rows, problem, damage) => {
         cuts++;
       }
       const store = new MemoryStore(dying.image());
-      // What was removed last may be back; the next writer removes it again.
+      // What was removed last may reappear; the next writer removes it again.
       if (!isDone) await repairArray(store, "", { holes: "cut" });
       await (await openWritable(store, "")).close();
       await expectRows(store, "", rows, isDone);
@@ -222,7 +222,7 @@ test("other writers' folders, without a layout, are repaired with the values tha
       (await mended.verify()).findings.filter(({ code }) => code !== "TYPESIZE"),
       root,
     ).toEqual([]);
-    // One was never finished: its chunks are whole, its offsets were not written.
+    // One was never finished: its chunks are whole, but its offsets were not written.
     if (root.includes("aborted")) continue;
     const [found, expected] = [await mended.getBytes(), await original.getBytes()];
     expect(Buffer.from(found).equals(Buffer.from(expected)), root).toBe(true);

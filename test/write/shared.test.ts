@@ -1,4 +1,4 @@
-/** Several writers of one array: what was acknowledged is there once, whoever is killed, delayed, or loses answers. */
+/** Several writers of one array: acknowledged rows are there once, whichever writer is killed, delayed, or loses answers. */
 import { expect, test } from "vitest";
 import { open } from "../../src/archive/open/open.ts";
 import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
@@ -16,7 +16,7 @@ import { sweep } from "../scope.ts";
 
 const SEEDS = sweep(600, 6);
 
-/** What a run of writers did, added up over all. */
+/** The actions of the writers in a run, added up. */
 const totals = { commits: 0, killed: 0, lost: 0, late: 0, failed: 0, givenBack: 0 };
 
 /** A clock that only tests move; pauses let others go on. */
@@ -35,7 +35,10 @@ function clockOf(random: () => number): Clock & { at: number } {
 
 const turn = (): Promise<void> => new Promise(setImmediate);
 
-/** A store as one writer has it: calls take their time, fail, lose their answers, or arrive after the writer thought them lost. */
+/**
+ * A store as one writer sees it: calls take time, fail, lose their answers, or arrive after the writer considered
+ * them lost.
+ */
 function shaky(
   store: MemoryStore,
   random: () => number,
@@ -180,7 +183,7 @@ async function play(seed: number, places: readonly (typeof COLD)[]): Promise<voi
     expect(own, "rows of one writer in their order").toEqual([...own].sort((a, b) => a - b));
   }
 
-  // What is left over goes: reservations with the next commit after their lease, files with the next writer who is alone.
+  // Leftovers are removed: reservations with the next commit after their lease, files by the next single writer.
   clock.at += 3000 * lease;
   totals.givenBack += (await layoutOf(store)).writers?.filter(({ count }) => count > 0).length ?? 0;
   const last = await openShared(store, "", { clock, openPlace });
@@ -219,7 +222,7 @@ test("[FG-18] a single writer leaves what others have reserved until the reserva
   await store.put(key, new Uint8Array(3));
   await (await openWritable(store, "")).close();
   expect(await store.stat(key)).toBeDefined();
-  // Its time passes: the files go, and it reserves again for the rows that it has.
+  // Its lease expires: the files are removed, and it reserves again for the rows that it has.
   clock.at -= 3_600_000;
   await writer.append(Int32Array.of(3, 4));
   await writer.flush();

@@ -186,7 +186,7 @@ test("columns are read without the others, added, renamed and deleted, each in o
   await array.addColumn({ name: "d", dtype: parseDType("|u1", ""), fillValue: 9, shape: [2] });
   await array.renameColumn("b", "text");
   await array.deleteColumn("a");
-  // The generation that was opened had a column that is gone.
+  // The opened generation had a column that was removed.
   await expect(reader.column("a").get()).rejects.toMatchObject({ code: "STALE" });
   expect(await reader.refresh?.()).toBe(true);
   expect(reader.columnNames).toEqual(["text", "c", "d"]);
@@ -212,7 +212,7 @@ test("columns are read without the others, added, renamed and deleted, each in o
   await expect(array.addColumn({ name: "../e", dtype: parseDType("<f8", "") })).rejects.toMatchObject({
     code: "UNSAFE_PATH",
   });
-  // A name that was used before is used anew.
+  // A name that was used before is reused.
   await array.addColumn({ name: "a", dtype: parseDType("<i2", ""), fillValue: 3 });
   await array.close();
   const again = (await open(store)) as ArrayArchive;

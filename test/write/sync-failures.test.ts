@@ -34,7 +34,10 @@ const STEPS: readonly ((array: WritableArray) => Promise<void>)[] = [
 /** These take values into memory, and promise nothing. */
 const COLLECTING: readonly unknown[] = [append, setSome];
 
-/** Makes an array of ten rows in the folder, and takes all steps, of which the `failAt`th sync fails: what of, and the steps that failed. */
+/**
+ * Makes an array of ten rows in the folder, and takes all steps; the `failAt`th sync fails. Returns what that sync
+ * was of, and the steps that failed.
+ */
 async function writeDespite(
   root: string,
   failAt: number,

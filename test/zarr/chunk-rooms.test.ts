@@ -1,4 +1,4 @@
-/** New shards in stores that have memory for their chunks: the same bytes, and no chunk but the first is copied. */
+/** New shards in stores that have memory for their chunks: the same bytes, and only the first chunk is copied. */
 import { expect, test } from "vitest";
 import { encodeHere } from "../../src/codec/index.ts";
 import type { ChunkEncoder } from "../../src/codec/types.ts";
@@ -20,15 +20,15 @@ const spec = {
   shardShape: [8000],
   codecs: [LITTLE, BLOSC],
 } as const;
-// Chunks 3, 4 and the last one hold nothing but the fill value.
+// Chunks 3, 4 and the last one hold only the fill value.
 const values = Int32Array.from({ length: 8000 }, (_, i) =>
   (i >= 1500 && i < 2500) || i >= 7500 ? 0 : (i * i) >> 3,
 );
 const WRITTEN = 13;
 
-/** Has one place, in which a piece goes behind the one before it. */
+/** Has one place, in which each piece follows the previous one. */
 class RoomyStore extends MemoryStore {
-  /** For each piece whether it was made in its room. */
+  /** For each piece whether it was made in the store's memory. */
   readonly inPlace: boolean[] = [];
   asked = 0;
 
@@ -66,7 +66,7 @@ test("chunks encoded in a row are made in the store's memory; those left out lea
   const store = new RoomyStore();
   const bytes = await write(store, {}, encodeHere);
   expect(Buffer.compare(bytes, await write(new MemoryStore()))).toBe(0);
-  // The first was made before the store was asked, and the index is no chunk.
+  // The first was made before the store was asked, and the index is not a chunk.
   expect(store.inPlace).toEqual([false, ...new Array(WRITTEN - 1).fill(true), false]);
 });
 

@@ -159,7 +159,7 @@ test("an array whose verification fails does not look complete", async () => {
   const store = new MemoryStore();
   await store.put("s/.zarray", json({ ...base, shape: [1000], chunks: [1000] }));
   const chunk = Uint8Array.from(await encode(new Uint8Array(2000), { typesize: 2 }));
-  // The header stays whole, which is all that copying looks at; the first block is said to lie outside of the chunk.
+  // The header stays whole, and copying looks at nothing else; the first block's start is moved outside the chunk.
   chunk.fill(0xff, 16, 20);
   await store.put("s/0", chunk);
   const target = new MemoryStore();

@@ -1,4 +1,4 @@
-/** Codecs of a program's own, given to `open`, `create` and `edit`. */
+/** A program's own codecs, given to `open`, `create` and `edit`. */
 import LZ4 from "numcodecs/lz4";
 import { expect, test } from "vitest";
 import { create, edit } from "../../src/edit/edit.ts";
@@ -88,7 +88,7 @@ test("custom codecs of numcodecs are accepted unchanged", async () => {
   const settings = { format: "zarr", dtype: "<i4", codecs, customCodecs: { "numcodecs.lz4": LZ4 } } as const;
   await (await create(store, "", { ...settings, data: VALUES })).close();
   expect(await valuesOf(store, { customCodecs: { "numcodecs.lz4": LZ4 } })).toEqual(VALUES);
-  // Superchunk's own reads what it wrote.
+  // Superchunk itself reads what it wrote.
   expect(await valuesOf(store, {})).toEqual(VALUES);
 });
 

@@ -113,7 +113,7 @@ describe("an index", () => {
         details: { path: "memory:a/c/0", field: "shard index", expected: 68, found: length },
       });
     }
-    // 2^40 entries: nothing is made for them before the object's size is known.
+    // 2^40 entries: no memory is allocated for them before the object's size is known.
     const store = new MemoryStore();
     await createZarr(store, "a", { ...base, shape: [2 ** 40], shardShape: [2 ** 40], chunkShape: [1] });
     await store.put("a/c/0", shard);
@@ -150,7 +150,7 @@ test.each(Object.entries(SPECIFICATIONS))(
         try {
           const bytes = await (await openZarrArray(store)).getBytes();
           expect(bytes.length).toBe(values.byteLength);
-          // What is cut off is always noticed; changed values are not where nothing sums them up.
+          // A truncation is always noticed; changed values are not if no checksum covers them.
           expect(damaged.length).toBe(whole.length);
         } catch (error) {
           expect(isSuperchunkError(error) && error.isDamage, String(error)).toBe(true);
@@ -258,7 +258,7 @@ test("a result that does not fit in memory is refused, but single values of it c
   expect(await array.get([2 ** 50 - 1])).toBe(7);
   await array.set([2 ** 49], 5);
   expect(await array.get([2 ** 49])).toBe(5);
-  // What there is is asked of the store, not of the grid.
+  // Existing chunks are found by asking the store, not by walking the grid.
   expect(await array.verify()).toMatchObject({ ok: true, chunks: 1 });
   for await (const { start } of array.listChunks()) expect(start).toEqual([2 ** 49]);
   const huge = await createZarr(store, "huge", { ...base, shape: [2 ** 50], shardShape: [2 ** 40] });

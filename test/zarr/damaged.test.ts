@@ -1,4 +1,4 @@
-/** Damaged Zarr arrays of every version, read past the damage and repaired: no chunk that can be read is lost. */
+/** Damaged Zarr arrays of every version, read past the damage and repaired: no readable chunk is lost. */
 import * as fs from "node:fs";
 import { join, relative } from "node:path";
 import { expect, test } from "vitest";
@@ -40,7 +40,7 @@ const LZ4 = {
 };
 const LITTLE = { name: "bytes", configuration: { endian: "little" } };
 
-/** An array of 12 × 10 items, each its own number plus one, and where it is in its store. */
+/** An array of 12 × 10 items, each its own number plus one, and its location in its store. */
 async function made(extra: object): Promise<{ image: Image; key: string }> {
   const store = new MemoryStore();
   const base = {
@@ -127,12 +127,12 @@ test.each(CASES)(
     const victim = chunks[chunks.length >> 1];
     if (victim === undefined) throw new Error("the array has no chunk");
     const bytes = (image.get(victim.key) ?? new Uint8Array(0)).slice();
-    // Not a chunk of any codec; of uncompressed chunks no byte is wrong, so that these lose their end.
+    // Not a chunk of any codec; no byte of uncompressed chunks is wrong, so these lose their end.
     bytes.fill(0xee, victim.offset, victim.offset + Math.min(40, victim.ctbytes));
     image.set(victim.key, bytes);
     const damaged = new MemoryStore(image);
     if ((await (await openZarrArray(damaged, key)).verify()).ok) {
-      // Without a checksum and a compressor nothing tells what a byte of a shard was.
+      // Without a checksum and a compressor nothing shows what a byte of a shard was.
       if (victim.slot !== undefined) return expect(victim.checksum).toBe("None");
       image.set(victim.key, bytes.subarray(0, bytes.length - 1));
     }
@@ -236,7 +236,7 @@ test("each array of a group is read and repaired on its own, and a damaged docum
   });
   if (group.kind !== "group") throw new Error("not a group");
   const arrays = await group.arrays();
-  await group.arrays(); // looks through each array once
+  await group.arrays(); // examines each array once
   expect(reports.map(({ holes }) => holes.length)).toEqual([1]);
   expect(await arrays.column("x").getBytes()).toEqual(
     await (await openZarrArray(new MemoryStore(image), "x")).getBytes(),

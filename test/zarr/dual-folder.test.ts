@@ -1,4 +1,4 @@
-/** Folders that are archives and Zarr arrays at once are written to as archives alone. */
+/** Folders that are both archives and Zarr arrays are written to only as archives. */
 
 import * as fs from "node:fs";
 import { join } from "node:path";

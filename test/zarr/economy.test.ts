@@ -61,7 +61,7 @@ test("reads the index once per shard, then at most the joined ranges and the byt
 
 test("indexes are kept up to a limit, the most recently used the longest", async () => {
   const { store, counts, reset } = withCounting(await makeStore({ shardShape: [1000] }));
-  // Two indexes of ten entries: the third takes the place of the one that was not used.
+  // Two indexes of ten entries: the third replaces the least recently used one.
   const array = await openZarrArray(store, "", { cachedEntries: 20 });
   for (const [row, requests] of [
     [0, 2],
@@ -157,7 +157,7 @@ test("a shard that is replaced during a read gives the values of one version", a
     list: (folder) => memory.list(folder),
     async getRange(key, range) {
       const bytes = await memory.getRange(key, range);
-      // Right behind the index, before the chunks.
+      // Right after the index, before the chunks.
       if (key === "c/0" && replaced++ === 0) await memory.put("c/0", replacement);
       return bytes;
     },
@@ -266,7 +266,7 @@ test("a read that starts after a write sees it, also while another read of the s
     release = resolve;
   });
   const early = array.get([0]);
-  // The early read has asked for the shard by now, and found none.
+  // The early read has requested the shard by now, and found none.
   await new Promise((resolve) => setImmediate(resolve));
   hold = undefined;
   await array.set([0], 5);

@@ -1,4 +1,7 @@
-/** [FH-03] Only what is not there at all has the fill value: a folder, a dead link or a pipe in the place of a chunk or shard is an error that names it. */
+/**
+ * [FH-03] Only absent objects read as the fill value: a folder, a dead link or a pipe in place of a chunk or shard
+ * is an error that names it.
+ */
 
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -67,7 +70,7 @@ describe.each(Object.keys(KINDS) as (keyof typeof KINDS)[])("%s", (kind) => {
   });
 });
 
-/** Archives that git-annex and DataLad have not fetched are links to nothing. */
+/** Archives that git-annex and DataLad have not fetched are dangling links. */
 describe.each(Object.keys(KINDS) as (keyof typeof KINDS)[])("%s that cannot be read", (kind) => {
   test.each([
     ["a dead link", "INCOMPLETE", (path: string): Promise<void> => symlink("../../annex/objects/xx", path)],

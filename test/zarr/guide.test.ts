@@ -1,4 +1,4 @@
-/** docs/zarr.md: its examples run as they stand there. */
+/** docs/zarr.md: its examples run as written. */
 
 import { cpSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ async function prepare(): Promise<string> {
   return folder;
 }
 
-/** The example that has these words in it, run on the paths of a folder. */
+/** Runs the example that contains these words on the paths of a folder. */
 function run(words: string, folder: string, before = "", exported = ""): Promise<Record<string, unknown>> {
   const code = examples.find((text) => text.includes(words)) ?? "";
   expect(code).not.toBe("");

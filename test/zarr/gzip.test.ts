@@ -1,4 +1,4 @@
-/** The gzip codec: what other programs write, several members too, and what is damaged. */
+/** The gzip codec: what other programs write, several members too, and damaged streams. */
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { isSuperchunkError } from "../../src/errors.ts";
@@ -55,7 +55,7 @@ describe("[FH-10] gzip", () => {
       const cut = await stage.decode(packed.slice(0, at), 600, true).catch((error: unknown) => error);
       if (at === member.length) expect(cut).toHaveLength(300);
       else expect(isSuperchunkError(cut) && cut.isDamage, `cut at ${at}`).toBe(true);
-      // Time, extra flags and system say nothing of the data.
+      // Time, extra flags and system do not describe the data.
       if (at % member.length >= 4 && at % member.length < 10) continue;
       const changed = packed.slice();
       changed[at] = (changed[at] ?? 0) ^ 0x20;

@@ -1,4 +1,4 @@
-/** Zarr arrays over HTTP: the same values, in few requests, and no mixture where a server's object changes. */
+/** Zarr arrays over HTTP: the same values, in few requests, and no mixture if a server's object changes. */
 
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** Shards that are written into: what is left where the disk is full, and under the other names that an object has. */
+/** Shards that are written in place: what is left if the disk is full, and under the other names that an object has. */
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ function makeFolder(): string {
   return folder;
 }
 
-/** Values of the n-th change: of every other one a chunk hardly gets smaller. */
+/** Values of the n-th change: in every other one a chunk hardly gets smaller. */
 function valuesOf(change: number, length: number): Int32Array {
   return Int32Array.from({ length }, (_, i) =>
     change % 2 === 0 ? change : Math.imul(i + 7, 0x9e3779b1 + change),
@@ -71,7 +71,8 @@ test.each([
       }`,
       script,
     );
-    // The limit of a file's length, in blocks of 512 bytes: a full disk that needs no disk. In fixed order a shard stops growing.
+    // The limit of a file's length, in blocks of 512 bytes: a full disk without needing one. In fixed order a shard
+    // stops growing.
     const out = execFileSync(
       "sh",
       [
@@ -98,7 +99,7 @@ test.each([
     expect(
       Buffer.compare(Buffer.from(((await read()) as Int32Array).buffer), Buffer.from(model.buffer)),
     ).toBe(0);
-    // With room again, the next write goes on.
+    // With space again, the next write continues.
     const writer = await openZarrWriter(new FileStore(folder), "a", { strategy });
     await writer.set([whole(2)], 5);
     model.fill(5, 2 * LENGTH, 3 * LENGTH);

@@ -25,7 +25,7 @@ const CASES = chunks.map(
 const fromText = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, "base64"));
 const json = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
 
-/** The document's names of version 3 for the same; undefined where it has none. */
+/** The document's version 3 names for the same; undefined if it has none. */
 const ARRAY_FILTERS = new Set(["delta", "astype", "fixedscaleoffset", "quantize", "bitround", "packbits"]);
 const TYPES: Readonly<Record<string, string>> = {
   ...{ "<f8": "float64", "<f4": "float32", "<i4": "int32", ">i4": "int32", "<i8": "int64" },

@@ -86,7 +86,7 @@ test.each([
     expect(
       columns.every((value, i) => value === values[Math.floor(i / 3) * COLUMNS + 1 + (i % 3) * 20]),
     ).toBe(true);
-    // Nothing beside the target is touched.
+    // Nothing outside the target is touched.
     expect([...new Float64Array(buffer, 0, 1), ...new Float64Array(buffer, buffer.byteLength - 8)]).toEqual([
       0, 0,
     ]);

@@ -1,4 +1,4 @@
-/** Documents of a few bytes that promise arrays of any size: errors with a code, never an engine's, and no memory for them. */
+/** Documents of a few bytes that claim arrays of any size: errors with a code, never an engine's, and no memory for them. */
 import { describe, expect, test } from "vitest";
 import type { JsonValue } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";

@@ -1,4 +1,4 @@
-/** Zarr whose chunks have no name or no words in Zarr v3 becomes Zarr v3 with the same values. */
+/** Zarr whose chunks have no name or no expression in Zarr v3 becomes Zarr v3 with the same values. */
 
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -77,7 +77,7 @@ test.each([
   });
   expect(await valuesOf(target, "z")).toEqual(ITEMS.flat());
   expect((await openZarrArray(target, "z")).attrs).toEqual({ unit: "m" });
-  // Chunk 1/1 is not stored, and is not made.
+  // Chunk 1/1 is not stored, and is not created.
   expect((await keysOf(target)).filter((key) => key.includes("/c/"))).toEqual([
     "z/c/0/0",
     "z/c/0/1",

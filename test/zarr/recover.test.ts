@@ -1,4 +1,4 @@
-/** Shards whose append was broken off: the chunks that were there before are there again. */
+/** Shards whose append was interrupted: the earlier chunks are there again. */
 import { describe, expect, test } from "vitest";
 import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
@@ -66,7 +66,7 @@ describe.each([
       expect(await valuesIn(store)).toEqual(values);
       if (size === before.length) expect(await store.get(KEY)).toEqual(before);
     }
-    // Where the length was written before the bytes, as by file systems after a power cut.
+    // If the length was written before the bytes, as by file systems after a power cut.
     for (const byte of [0, 255]) {
       await store.put(
         KEY,
@@ -87,7 +87,7 @@ describe.each([
 });
 
 test("a shard whose state cannot be known is refused and left unchanged", async () => {
-  // Four chunks inside of each of four: the index of the last one would do for the shard's own.
+  // Four chunks inside each of four: the index of the last one would pass for the shard's own.
   const twins = { codecs: [nested([LITTLE, CRC], "end", [LITTLE, CRC], [3, 1])] };
   for (const extra of [{ indexLocation: "start" }, { indexCodecs: [LITTLE] }, twins]) {
     const { store, array, after } = await appended(extra);

@@ -1,4 +1,4 @@
-/** Of a Zarr group, what cannot be converted is left out and told, as archives of a folder are. */
+/** Nodes of a Zarr group that cannot be converted are left out and reported, like archives of a folder. */
 
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -23,7 +23,7 @@ const array = (change: object): Uint8Array =>
 const chunk = (...values: number[]): Uint8Array =>
   deflateSync(new Uint8Array(Int16Array.from(values).buffer));
 
-/** Two good arrays, and three that are not: values of variable length, a damaged chunk, a document that is none. */
+/** Two good arrays, and three that are not: values of variable length, a damaged chunk, an invalid document. */
 const OBJECTS: Readonly<Record<string, Uint8Array>> = {
   ".zgroup": text('{"zarr_format": 2}'),
   ".zattrs": text('{"scale": NaN}'),

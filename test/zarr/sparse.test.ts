@@ -1,4 +1,4 @@
-/** Arrays that promise far more than is stored: what looks at them takes as long as what is stored. */
+/** Arrays that claim far more than is stored: functions that examine them take time only for what is stored. */
 
 import { expect, test } from "vitest";
 import { compareZarr } from "../../src/convert/run/compare.ts";

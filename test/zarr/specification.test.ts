@@ -1,4 +1,4 @@
-/** A specification that contradicts itself is refused in its own words, and nothing is made. */
+/** A specification that contradicts itself is refused in its own terms, and nothing is created. */
 import { expect, test } from "vitest";
 import type { JsonValue } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";

@@ -1,4 +1,4 @@
-/** The sharding transformer's store against a plain map of keys, by random calls, one after the other and at once. */
+/** The sharding transformer's store against a plain map of keys, by random calls, sequential and concurrent. */
 
 import { expect, test } from "vitest";
 import { MemoryStore } from "../../src/store/memory.ts";
@@ -96,7 +96,7 @@ test.each(["/", "."] as const)(
           const map = new Map<string, Uint8Array>();
           const inner = new MemoryStore();
           for (const call of calls) {
-            // Nothing is remembered between calls: another store on the same objects does the next one.
+            // Nothing is remembered between calls: another store on the same objects makes the next one.
             await applyToStore(makeTransformer(inner, separator), call);
             applyToMap(map, call);
           }

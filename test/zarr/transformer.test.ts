@@ -264,7 +264,7 @@ test("exports are read back and compared on request, and an array with other val
   ).toMatchObject({
     verified: true,
   });
-  // An archive whose values are others when they are read for the comparison than its chunks hold.
+  // An archive whose values differ from its chunks when they are read for the comparison.
   const changed = new Proxy(archive as ArrayArchive, {
     get(target, name) {
       if (name === "streamBytes") return () => [new Uint8Array(target.nbytes)];

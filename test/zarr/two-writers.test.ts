@@ -8,7 +8,7 @@ import { temporaryFolder } from "../folder.ts";
 
 const SPEC = { shape: [64], dataType: "int32", chunkShape: [16], shardShape: [64] };
 
-/** Lets somebody write right before it looks at a shard, or puts one, for the n-th time. */
+/** Lets another writer write right before it looks at a shard, or puts one, for the n-th time. */
 class Interrupted extends FileStore {
   left = Number.POSITIVE_INFINITY;
   between: () => Promise<void> = async () => {};

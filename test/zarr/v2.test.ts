@@ -1,4 +1,4 @@
-/** Zarr v2 arrays and groups. Chunks are written here byte by byte, as the specification has them. */
+/** Zarr v2 arrays and groups. Chunks are written here byte by byte, as the specification defines them. */
 import { deflateSync, gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { encode } from "../../src/codec/index.ts";
@@ -18,7 +18,7 @@ const base = {
   order: "C",
 };
 
-/** Values 10 * row + column; chunk (1, 1) is not stored; places behind the array's end hold 99. */
+/** Values 10 * row + column; chunk (1, 1) is not stored; positions past the array's end hold 99. */
 function chunkItems(row: number, column: number, order: string): Int16Array {
   const items = new Int16Array(6);
   for (let i = 0; i < 2; i++) {

@@ -63,7 +63,7 @@ test.each(CASES)(
       const again = await openZarrArray(store);
       const { data } = (await again.get()) as ArraySlice;
       expect(toJsonValues(data, again.dtype)).toEqual([fill, found, found, found, fill]);
-      // What is read can be written back as it is, as values and as bytes.
+      // What is read can be written back unchanged, as values and as bytes.
       const copy = await createZarr(store, "copy", { shape: [5], dataType, chunkShape: [3], fillValue });
       await copy.set(null, data);
       expect(await copy.getBytes()).toEqual(await again.getBytes());

@@ -50,7 +50,7 @@ async function valuesOf(array: { get(): Promise<unknown> }): Promise<number[]> {
   return Array.from(data as Int32Array);
 }
 
-/** How often each item lies in a chunk that is listed as stored or as missing. */
+/** How often each item is in a chunk that is listed as stored or as missing. */
 async function timesListed(array: ZarrArray): Promise<number[]> {
   const times = new Array<number>(ROWS * COLUMNS).fill(0);
   for (const list of [array.listChunks(), array.listMissing()]) {
@@ -193,7 +193,7 @@ describe("a shard", () => {
   test("written to concurrently loses nothing: the slower writer adds to the faster one's result", async () => {
     const store = new MemoryStore();
     await createZarr(store, "", sharded);
-    // Two stores on the same objects, so that nothing but the objects' versions tells them of one another.
+    // Two stores on the same objects, which learn of each other only by the objects' versions.
     const writers = await Promise.all(
       [withoutRanges(store), withoutRanges(store), withoutRanges(store)].map((each) => openWriter(each)),
     );

@@ -1,7 +1,7 @@
 /**
- * Two writers of one Icechunk repository, with its real package: `icechunk-writers.mjs RESULTS`, on stdin
- * {location, first, second}: where to, and the archives that they refer to. The first has begun, and holds references that
- * nobody sees, when the second begins and commits. Into RESULTS goes what became of each, and of the first's second try.
+ * Two writers of one Icechunk repository, with its real package: `icechunk-writers.mjs RESULTS`, on stdin {location,
+ * first, second}: the destination, and the archives that they refer to. The first has begun, and holds unpublished
+ * references, when the second begins and commits. RESULTS gets the outcome of each, and of the first's second try.
  */
 
 import { writeFileSync } from "node:fs";
@@ -18,7 +18,7 @@ import { planReferences } from "../../../build/src/zarr.js";
 const { location, first, second } = JSON.parse(await text(process.stdin));
 const folder = commonFolder([first, second].map(toLocation));
 
-/** References to one archive, at a node of its own; `before` what must have happened when they are asked for. */
+/** References to one archive, at its own node; `before` must have happened when they are requested. */
 async function* plansOf(path, node, before = async () => {}) {
   const archive = await open(path);
   yield await planReferences(archive, { node });

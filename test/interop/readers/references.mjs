@@ -15,7 +15,7 @@ const PACKAGES = {
   zarrita: import.meta.resolve("zarrita"),
 };
 
-/** The lines as a module of their own: they lie in no project that has the packages installed. */
+/** The lines as a separate module, because no project here has the packages installed. */
 async function runLines(id, lines) {
   const found = lines.replace(/ from "([^"]+)";/g, (_, name) => {
     if (!(name in PACKAGES)) throw new Error(`the lines import ${name}`);

@@ -1,4 +1,4 @@
-/** Syncs of the system that fail when told to. Used as `vi.mock("node:fs", mockSyncs)`. */
+/** Syncs of the system that fail on request. Used as `vi.mock("node:fs", mockSyncs)`. */
 import type * as Fs from "node:fs";
 
 type Done = (error: NodeJS.ErrnoException | null) => void;
@@ -8,9 +8,9 @@ export type Synced = "named" | "new";
 
 /** Which sync fails, once, as a disk fails. */
 export const plan: {
-  /** Its number, from 1, among those that are counted. */
+  /** Its number, from 1, among the counted ones. */
   failAt: number;
-  /** Those of which are counted; undefined: of all. */
+  /** Which syncs are counted; undefined: all. */
   of: Synced | undefined;
   count: number;
   code: string;

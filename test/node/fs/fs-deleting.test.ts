@@ -1,4 +1,4 @@
-/** What is deleted in folders is durable once the store is synced: the entries of the folders that lost it are brought to the disk. */
+/** Deletions in folders are durable once the store is synced: the changed folders are synced. */
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
@@ -35,7 +35,7 @@ test.runIf(process.platform !== "win32")(
     await store.delete("b/x");
     expect(await syncedBy(() => store.sync([]))).toEqual(new Set([inode("a"), inode("b")]));
     expect(await syncedBy(() => store.sync([]))).toEqual(new Set());
-    await store.delete("a/x"); // it is not there
+    await store.delete("a/x"); // it does not exist
     await store.delete("c/d/x");
     await store.delete("c/d");
     await store.delete("b/y");

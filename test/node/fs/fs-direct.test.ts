@@ -1,4 +1,4 @@
-/** Long files past the page cache: the same bytes, the same promises, and every way in which systems refuse. */
+/** Long files that bypass the page cache: the same bytes, the same promises, and every way in which systems refuse. */
 
 import { execFileSync, spawnSync } from "node:child_process";
 import * as fs from "node:fs";
@@ -14,14 +14,14 @@ import { bundleScript } from "../../store/script.ts";
 const DIRECT = fs.constants.O_DIRECT ?? 0;
 const PAGE = 4096;
 const isLinux = process.platform === "linux";
-/** Linux lets everybody mount in a namespace of his own, unless it is told not to. */
+/** Linux lets every user mount in their own namespace, unless it is configured not to. */
 const canMount =
   isLinux &&
   spawnSync("unshare", ["-rm", "sh", "-c", "mount -t tmpfs tmpfs /mnt"], { stdio: "ignore" }).status === 0;
 
 type Write = (bytes: Uint8Array, at: number, length: number, position: number) => Promise<unknown>;
 
-/** What direct writes meet, instead of a disk; `write` is the one that would be made, or that of its first bytes. */
+/** The result of direct writes, instead of a disk; `write` is the one that would be made, or that of its first bytes. */
 type Answer = (
   write: (length?: number) => Promise<unknown>,
   position: number,
@@ -43,7 +43,7 @@ function systemError(code: string): Error {
   return Object.assign(new Error(`${code}: told by the system`), { code, syscall: "write", errno: -1 });
 }
 
-/** Calls `answer` for every direct write of files that are opened from now on; counts what was opened so. */
+/** Calls `answer` for every direct write of files opened from now on; counts the files opened this way. */
 function watchDirect(
   answer: Answer = (write) => write(),
   refusal?: Error,
@@ -54,7 +54,7 @@ function watchDirect(
     if (typeof flags !== "number" || (flags & DIRECT) === 0) return open(path, flags, mode);
     seen.opened++;
     if (refusal !== undefined) throw refusal;
-    // Where the folder of temporary files takes no direct writes, the answers are what is tested.
+    // If the folder of temporary files takes no direct writes, the answers are what is tested.
     const file = await open(path, flags).catch(() => open(path, flags & ~DIRECT));
     const write = file.write.bind(file) as unknown as Write;
     const answered: Write = (bytes, at, length, position) => {
@@ -70,7 +70,7 @@ function expectSame(root: string, name: string, bytes: Uint8Array): void {
   expect(Buffer.compare(fs.readFileSync(join(root, name)), bytes)).toBe(0);
 }
 
-/** The bytes in pieces of lengths that fit no boundary, in memory that is used again. */
+/** The bytes in pieces whose lengths fit no boundary, in memory that is reused. */
 function* inPieces(bytes: Uint8Array): Generator<Uint8Array> {
   const room = new Uint8Array(300_007);
   for (let at = 0, i = 0; at < bytes.length; i++) {
@@ -81,11 +81,11 @@ function* inPieces(bytes: Uint8Array): Generator<Uint8Array> {
   }
 }
 
-/** The bytes in pieces that are made in the store's rooms, every fifth one elsewhere all the same. */
+/** The bytes in pieces made in the store's buffers, but every fifth one elsewhere. */
 class RoomyPieces implements RoomySource {
-  /** For each piece whether it was made in a room. */
+  /** For each piece whether it was made in a buffer of the store. */
   readonly inRooms: boolean[] = [];
-  /** Rooms that the store did not have. */
+  /** Buffers that the store did not have. */
   refused = 0;
   readonly #bytes: Uint8Array;
   readonly #lengths: readonly number[];
@@ -103,7 +103,7 @@ class RoomyPieces implements RoomySource {
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
     for (let at = 0, i = 0; at < this.#bytes.length; i++) {
       const piece = this.#bytes.subarray(at, at + (this.#lengths[i % this.#lengths.length] ?? 1));
-      // Room for more than is made, as encoders need it.
+      // More space than is used, as encoders need it.
       const room = this.#rooms?.take(piece.length + 1000);
       if (room === undefined) this.refused++;
       const isUsed = room !== undefined && i % 5 !== 4;
@@ -163,7 +163,7 @@ describe.skipIf(!isLinux)("a long file bypasses the cache", () => {
       }
       expect(seen.opened).toBe(LENGTHS.filter((length) => length >= STAGE).length);
       expect(written.filter((number) => number % PAGE !== 0)).toEqual([]);
-      // Pieces that end behind the stage as well: only the first ones find no room yet.
+      // Pieces that also end past the stage: only the first ones find no buffer yet.
       const source = new RoomyPieces(sample, [1_100_001, 4_000_000]);
       await store.put("x", source);
       expectSame(root, "x", sample);
@@ -310,7 +310,7 @@ describe.skipIf(!isLinux)("a direct write that fails", () => {
           try {
             return fs.readlinkSync(`/proc/self/fd/${fd}`).startsWith(root);
           } catch {
-            return false; // that of the listing itself
+            return false; // the descriptor of the listing itself
           }
         });
         expect(open).toEqual([]);

@@ -9,7 +9,7 @@ import { collectEntries } from "../../store/store-contract.ts";
 const unsafe = { code: "UNSAFE_PATH" };
 const SECRET = "the secret";
 
-/** A root with a file and a folder beside it that nothing in the root may reach. */
+/** A root with a file and a folder next to it that nothing in the root may reach. */
 async function withRoot(
   act: (store: FileStore, root: string, outside: string) => Promise<void>,
 ): Promise<void> {
@@ -135,7 +135,7 @@ describe("the file store", () => {
       );
       await expect(store.getHeads(["pipe"], 4)).rejects.toMatchObject({ code: "UNSUPPORTED" });
       await expect(store.stat("pipe")).rejects.toMatchObject({ code: "UNSUPPORTED" });
-      // Left out of the list it would pass for what was never stored.
+      // If it were not listed, it would pass for an object that was never stored.
       expect(await collectEntries(store, "")).toEqual([{ name: "pipe", kind: "object" }]);
     }),
   );

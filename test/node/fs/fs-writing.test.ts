@@ -98,7 +98,7 @@ describe("the file store", () => {
   it.skipIf(!fs.existsSync("/dev/full"))("says NO_SPACE if the disk is full, and keeps what was there", () =>
     withStore(async (store) => {
       await store.put("x", one);
-      // Writes on the way to the temporary end on a device that is always full.
+      // Writes on the way to the temporary file end on a device that is always full.
       const full = await fs.promises.open("/dev/full", "w");
       const prototype = Object.getPrototypeOf(full) as typeof full;
       const { write } = prototype;

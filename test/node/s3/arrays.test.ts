@@ -1,4 +1,7 @@
-/** Arrays live in S3 by the commit protocol of arrays on disk: of two writers one gets a conflict, and no row is lost. */
+/**
+ * Arrays are stored in S3 with the commit protocol of arrays on disk: one of two writers gets a conflict, and no row
+ * is lost.
+ */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
 import { S3Store } from "../../../src/node/index.ts";
@@ -67,7 +70,7 @@ describe("an array in S3", () => {
       if (outcome.status === "rejected") expect(outcome.reason).toMatchObject({ code: "CONFLICT" });
     const first = 1000 * (winner + 1);
     expect(await readAll("shared")).toEqual([...rows(0, 150), ...rows(first, first + 130)]);
-    // The loser opens the array anew, and its rows go behind.
+    // The loser opens the array again, and its rows are appended.
     const later = await openWritable(makeStore(), "shared");
     await later.append(rows(5000, 5010));
     await later.close();
@@ -79,7 +82,8 @@ describe("an array in S3 with several appending writers", () => {
   it("[FG-17] has all rows once, even if answers are lost", async () => {
     await (await createArray(makeStore(), "many", { dtype: "<f8", chunklen: 8 })).close();
     let count = 0;
-    // Every ninth commit gets no answer, and every other one of these does not arrive either; the SDK tries again by itself.
+    // Every ninth commit gets no answer, and every other one of these does not arrive either; the SDK retries on its
+    // own.
     server.intercept = (asked, response) => {
       if (asked.method !== "PUT" || !/many\/meta\/sizes/.test(asked.url ?? "") || ++count % 9 !== 0)
         return false;

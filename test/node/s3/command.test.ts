@@ -1,4 +1,4 @@
-/** The command on arrays in S3, as a person types it: made, grown, changed, cut, put in order, copied in and out. */
+/** The command on arrays in S3, as a person types it: created, grown, changed, cut, compacted, copied in and out. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -75,7 +75,7 @@ describe("an array in a bucket", () => {
     expect(await succeed("compact", root, "--dry-run")).toContain("nothing to do");
     expect(await valuesAt(root)).toEqual(expected);
     expect(await succeed("verify", root)).toContain("ok");
-    // Nothing but the array is left: no locks, no files of a generation before.
+    // Only the array is left: no locks, no files of an earlier generation.
     expect(
       (await keysOf(bucket("life"))).filter((key) => !/^(data\/__\d+__\.bin|meta\/\w+)$/.test(key)),
     ).toEqual([]);
@@ -134,7 +134,7 @@ describe("an array in a bucket", () => {
       await other.append(numbers(900, 925));
       await succeed("append", root, await npyFile(5000, 5010));
       expected.push(...numbers(5000, 5010));
-      // What it had not committed is gone since, for the next writer removes leftovers.
+      // What it had not committed is gone, because the next writer removes leftovers.
       const late = async (): Promise<void> => {
         if (change === "compact") await other.compact();
         else if (change === "attributes") await other.setAttributes({ late: true });

@@ -1,4 +1,4 @@
-/** What reading over a network costs, in requests: the same over HTTP and S3, for every dialect and size of chunk. */
+/** What reading over a network costs, in requests: the same over HTTP and S3, for every dialect and chunk size. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import * as zarr from "zarrita";
@@ -20,7 +20,7 @@ import { serveObjects, type TestServer } from "../../store/server.ts";
 import { CREDENTIALS, startS3, type TestS3 } from "./server.ts";
 
 const F8 = parseDType("<f8", "test");
-/** Values of a chunk of 2 MiB, four times what is read whole over a network; and of one of 64 KiB. */
+/** Values of a chunk of 2 MiB, four times the limit up to which a chunk is read whole over a network; and of one of 64 KiB. */
 const LARGE = 1 << 18;
 const SMALL = 1 << 13;
 /** Chunks, the last one short; four in a superchunk, so three superchunks. */
@@ -43,7 +43,7 @@ function superchunks(checksum: ChecksumName, isForeign: boolean, attrs: JsonObje
     await array.close();
     if (Object.keys(attrs).length === 0) await store.delete(`${path}/meta/attributes`);
     if (!isForeign) return;
-    // As writers of the BLZ document make it: no layout, so that the headers tell where chunks are.
+    // As writers of the BLZ document make it: no layout, so the headers say where chunks are.
     const json = async (name: string): Promise<Record<string, unknown>> =>
       JSON.parse(new TextDecoder().decode(await store.get(`${path}/meta/${name}`))) as Record<
         string,
@@ -83,7 +83,7 @@ const DIALECTS: readonly (readonly [name: string, path: string, make: Maker])[] 
   ["carray", "carray", carray],
 ];
 
-/** Superchunks of others without attributes. */
+/** Other programs' superchunks without attributes. */
 const BARE = "bare-blz";
 
 let http: TestServer;
@@ -156,7 +156,8 @@ describe.each(NETWORKS)("over %s", (_, connect) => {
         const element = (index: number): Promise<number> =>
           requestsOf(log, async () => expect(await array.get([index])).toBe(valueAt(index)));
         const inSuperchunk = SUPERCHUNKLEN * chunklen;
-        // Each superchunk is met in order, as one of others does not tell how many chunks the ones before it hold.
+        // Superchunks are visited in order, because another program's do not record how many chunks the earlier ones
+        // hold.
         for (const at of [0.3, 1.3, 2.1]) {
           const first = Math.floor(at * inSuperchunk);
           expect(await element(first)).toBeLessThanOrEqual(3);
@@ -189,7 +190,7 @@ describe.each(NETWORKS)("over %s", (_, connect) => {
   it("a table: three requests for each column, and four for the table", async () => {
     const { store, log } = connect();
     const opening = await requestsOf(log, () => open(store, "table"));
-    // The two of an array that is not there, and the table's own __rootdirs__ and __attrs__.
+    // The two of an array that does not exist, and the table's own __rootdirs__ and __attrs__.
     expect(opening).toBe(2 + 3 * 3 + 2);
     await store.close?.();
   });
@@ -218,7 +219,7 @@ describe.each(NETWORKS)("over %s", (_, connect) => {
       for await (const { index, nbytes } of array.listChunks({ onObject }))
         expect(nbytes).toBe(Math.min(1, CHUNKS - index) * LARGE * 8);
     });
-    // The last chunk is asked beforehand how many rows it has: it can hold more than are counted.
+    // The row count of the last chunk is requested first: it can hold more than are counted.
     expect(all).toBe(Math.ceil(CHUNKS) + 1);
     expect(infos).toEqual(
       Array.from({ length: Math.ceil(CHUNKS) }, () => expect.objectContaining({ etag: expect.any(String) })),

@@ -9,7 +9,7 @@ declare module "s3rver" {
   export default class S3rver {
     constructor(options: Record<string, unknown>);
     run(): Promise<{ readonly port: number }>;
-    /** Since it runs. */
+    /** Only while it runs. */
     readonly httpServer?: import("node:http").Server;
     readonly store: {
       getResourcePath(bucket: string, key: string, resource: string): string;

@@ -1,10 +1,9 @@
 /**
- * An S3-compatible server on loopback: s3rver, and in front of it what that lacks.
+ * An S3-compatible server on loopback: s3rver, with a front that adds what it lacks.
  *
- * s3rver 3.7 knows no conditional requests, and gets ranges wrong that count from the end or end at byte 0. The front
- * adds both as Amazon documents them, writes of one key one at a time and whole; it counts requests too, and fails those that a
- * test wants to fail.
- * @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+ * s3rver 3.7 knows no conditional requests, and gets ranges wrong that count from the end or end at byte 0. The
+ * front adds both as Amazon documents them, and serializes writes of one key; it also counts requests, and fails
+ * those that a test chooses. @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
  */
 import { createHash } from "node:crypto";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -14,7 +13,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import S3rver from "s3rver";
 
-/** Answers a request in place of the server; false: it is passed on. */
+/** Answers a request instead of the server; false passes it on. */
 export type Intercept = (request: IncomingMessage, response: ServerResponse) => boolean;
 
 export interface TestS3 {
@@ -26,10 +25,10 @@ export interface TestS3 {
   close(): Promise<void>;
 }
 
-/** What s3rver takes for right. */
+/** The credentials that s3rver accepts. */
 export const CREDENTIALS = { accessKeyId: "S3RVER", secretAccessKey: "S3RVER" };
 
-/** Sets what the command takes from the environment to reach a server; what sets all of it back. */
+/** Sets what the command takes from the environment to reach a server; returns a function that restores it. */
 export function setEnvironment(
   { endpoint }: TestS3,
   secret: string = CREDENTIALS.secretAccessKey,
@@ -63,7 +62,7 @@ export async function startS3(): Promise<TestS3> {
     allowMismatchedSignatures: true,
   });
   const { store } = back;
-  // Its own answers before the bytes are in the file, which is empty or the old one until then.
+  // s3rver answers before the bytes are in the file, which is empty or the old one until then.
   store.putObject = async ({ bucket: name, key, content, metadata }) => {
     const pieces: Buffer[] = Buffer.isBuffer(content) ? [content] : await content.toArray();
     const bytes = Buffer.concat(pieces);
@@ -75,7 +74,7 @@ export async function startS3(): Promise<TestS3> {
     return { size: bytes.length, md5 };
   };
   const { port } = await back.run();
-  // Clients keep connections for longer than Node's five seconds, and lose a request where one is closed under it.
+  // Clients keep connections for longer than Node's five seconds, and lose a request if one is closed under it.
   if (back.httpServer !== undefined) back.httpServer.keepAliveTimeout = 0;
   const log: string[] = [];
   const writes = new Map<string, Promise<unknown>>();
@@ -87,7 +86,7 @@ export async function startS3(): Promise<TestS3> {
     if (running.intercept(asked, response)) return;
     const key = (asked.url ?? "").replace(/\?.*$/, "");
     const isWrite = asked.method === "PUT" || asked.method === "POST";
-    // s3rver shows objects that are half written: reads wait for writes of the key, and writes for its reads.
+    // s3rver shows half-written objects: reads wait for writes of the key, and writes for its reads.
     const before = [writes.get(key), isWrite ? reads.get(key) : undefined];
     const turn = Promise.allSettled(before).then(async () => {
       if (response.destroyed) return; // the client did not wait for its turn
@@ -129,10 +128,10 @@ async function holds(asked: IncomingMessage, port: number, key: string): Promise
   const there = await fetch(`http://127.0.0.1:${port}${key}`, { method: "HEAD" });
   if (none === "*") return there.status === 404;
   const isRead = asked.method === "GET" || asked.method === "HEAD";
-  // What is not there is told by the server itself.
+  // The server itself reports missing objects.
   if (isRead && there.status !== 200) return true;
   if (none !== undefined) return unquote(there.headers.get("etag")) !== unquote(none);
-  // Amazon takes an ETag without its quotes as well, and Icechunk sends it so.
+  // Amazon also accepts an ETag without its quotes, and Icechunk sends it so.
   return there.status === 200 && unquote(there.headers.get("etag")) === unquote(match);
 }
 
@@ -147,7 +146,7 @@ function pass(asked: IncomingMessage, response: ServerResponse, port: number): P
       { host: "127.0.0.1", port, method: asked.method, path: asked.url, headers },
       (answer) => {
         answer.on("end", resolve);
-        response.on("close", resolve); // the client went away
+        response.on("close", resolve); // the client disconnected
         if (range !== undefined && answer.statusCode === 200) return cut(answer, range, response);
         response.writeHead(answer.statusCode ?? 500, answer.headers);
         answer.pipe(response);
@@ -162,7 +161,7 @@ function pass(asked: IncomingMessage, response: ServerResponse, port: number): P
   });
 }
 
-/** Answers a range out of the whole object. */
+/** Answers a range from the whole object. */
 function cut(answer: IncomingMessage, range: string, response: ServerResponse): void {
   const pieces: Buffer[] = [];
   answer.on("data", (piece: Buffer) => pieces.push(piece));

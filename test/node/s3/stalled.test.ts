@@ -1,4 +1,4 @@
-/** A server that stops in the middle is given up, asked again, and told of. */
+/** A server that stalls is given up, asked again, and reported. */
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { HttpStore } from "../../../src/store/http.ts";
 import { serveObjects, type TestServer } from "../../store/server.ts";
@@ -37,7 +37,7 @@ it("a body that stalls is requested again", async () => {
     response.write(new Uint8Array(10));
     return true;
   };
-  // Further tries are for a machine that lets even the whole answer wait for longer than the store does.
+  // More tries, because on a busy machine even a complete answer may take longer than the store waits.
   expect(await makeStore(100).get("a")).toEqual(new Uint8Array(1000).fill(7));
   expect(sent).toBeGreaterThan(1);
 });

@@ -1,4 +1,4 @@
-/** S3 keeps the contract of stores, and is no place where two writers can both win. */
+/** S3 keeps the contract of stores, and two writers can never both win. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { S3Store } from "../../../src/node/s3/s3-store.ts";
 import { describePutting, describeReading, OBJECTS } from "../../store/store-contract.ts";
@@ -29,7 +29,7 @@ describe("puts", () => {
     const store = makeStore();
     const total = 20 << 20;
     async function* pieces(): AsyncGenerator<Uint8Array> {
-      const piece = new Uint8Array(3_000_001); // used again, as makers may
+      const piece = new Uint8Array(3_000_001); // reused, as makers may
       for (let at = 0; at < total; at += piece.length) {
         const length = Math.min(piece.length, total - at);
         for (let i = 0; i < length; i++) piece[i] = ((at + i) * 31) % 251;
@@ -96,7 +96,7 @@ describe("puts", () => {
   it("recognize their own success if its answer was lost", async () => {
     const store = makeStore("lost");
     let lost = 0;
-    // The write is done, and the connection breaks before the writer hears of it.
+    // The write is done, and the connection breaks before the writer gets the answer.
     server.intercept = (request, response) => {
       if (request.method === "PUT" && lost === 0) {
         lost++;
@@ -183,7 +183,7 @@ describe("reads", () => {
 
   it("follow listings over many pages", async () => {
     const store = makeStore();
-    // s3rver takes a thousand to a page: what it says of all is given out ten at a time.
+    // s3rver returns a thousand per page: its listing is given out ten at a time.
     server.intercept = (request, response) => {
       const url = new URL(request.url ?? "/", "http://host");
       if (url.searchParams.get("list-type") !== "2") return false;
@@ -303,7 +303,7 @@ describe("failures", () => {
     const files = ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"];
     const before = { ...process.env };
     for (const name of names) delete process.env[name];
-    // A variable that is empty says nothing.
+    // An empty variable counts as unset.
     process.env["AWS_ENDPOINT_URL"] = "";
     for (const name of files) process.env[name] = "/nowhere";
     try {

@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-/** A store of its own, as another process would have it. */
+/** A separate store, as in another process. */
 const makeStore = (): S3Store =>
   new S3Store({ bucket: server.bucket, endpoint: server.endpoint, credentials: CREDENTIALS });
 

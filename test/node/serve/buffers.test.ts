@@ -1,4 +1,4 @@
-/** Memory that answers share one after the other: no answer has another's bytes, whoever goes away in between. */
+/** Memory that answers share one after the other: no answer has another's bytes, whichever client disconnects in between. */
 
 import { rm } from "node:fs/promises";
 import { get } from "node:http";
@@ -12,7 +12,7 @@ import { findViewEntries } from "../../../src/zarr.ts";
 import { temporaryFolder } from "../../folder.ts";
 import { ask } from "./ask.ts";
 
-/** Asks, and goes away when the first bytes come. */
+/** Sends a request, and disconnects when the first bytes arrive. */
 function leaveEarly(url: string): Promise<void> {
   return new Promise((resolve) => {
     const request = get(url, (response) => {

@@ -18,7 +18,7 @@ import { ask } from "./ask.ts";
 
 const TABLE = "ctable/bcolz-daily-equities";
 
-/** Runs the command until it prints an address, hands that to `work`, and presses Ctrl-C. */
+/** Runs the command until it prints an address, passes that to `work`, and presses Ctrl-C. */
 async function whileServing(
   argv: readonly string[],
   work: (url: string, out: () => string) => Promise<void>,

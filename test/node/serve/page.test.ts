@@ -1,4 +1,4 @@
-/** What the page of `serve` may read: what is stored of the archives that are shown, and nothing else. */
+/** What the page of `serve` may read: the stored bytes of the archives shown, and nothing else. */
 import { cp, mkdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";

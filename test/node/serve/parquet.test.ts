@@ -59,7 +59,7 @@ test("a table that changes gets another ETag, and ranges of the old one fail", a
   await put(1);
   const range = "bytes=4-999";
   const former = String(before.headers.etag);
-  // Before the server looks again, bytes of another state are noticed by their checksums.
+  // Before the server looks again, bytes of another state are detected by their checksums.
   const failed = await ask(served.url, "/a.parquet", { range, "if-match": former });
   expect(failed.status).toBe(412);
   const after = await ask(served.url, "/a.parquet", { range, "if-range": former });

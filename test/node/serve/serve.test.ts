@@ -176,7 +176,7 @@ describe("refusals", () => {
       const root = new FileStore(join(folder, "t"));
       await rm(join(folder, "t/a/data/__1.blp"));
       await symlink(join(folder, "secret"), join(folder, "t/a/data/__1.blp"));
-      // A link to nothing, relative, with a space: no pattern knows such a place by its looks.
+      // A dangling link, relative, with a space: no pattern could recognize such a path.
       await rm(join(folder, "t/gap/data/__2.blp"));
       await symlink("out/secret place/data/__1__.bin", join(folder, "t/gap/data/__2.blp"));
       const local = await serveView(zarrTreeView(await findViewEntries(root, "")));

@@ -1,4 +1,4 @@
-/** Archives that are made for the tests of threads: carrays of many chunks, some of them damaged. */
+/** Archives for the tests of threads: carrays of many chunks, some of them damaged. */
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { encodeSync } from "../../../src/codec/index.ts";
@@ -14,7 +14,7 @@ export const SHAPE: RampShape = { chunkItems: 4096, nchunks: 300 };
 /** Chunks of 128 KiB, which threads read one by one. */
 export const LARGER: RampShape = { chunkItems: 16384, nchunks: 160 };
 
-/** Bytes in front of a carray's chunk. */
+/** Bytes before a carray's chunk. */
 const PROLOGUE = Uint8Array.of(0x62, 0x6c, 0x70, 0x6b, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0);
 
 /** Writes a carray of int64 values 0, 1, 2, … and returns its path. */
@@ -34,7 +34,7 @@ export async function writeRamp(path: string, { chunkItems, nchunks }: RampShape
   return path;
 }
 
-/** Where a chunk of a carray lies. */
+/** The file and offset of a carray's chunk. */
 export function chunkPath(path: string, chunk: number): string {
   return join(path, "data", `__${chunk}.blp`);
 }

@@ -66,7 +66,7 @@ async function copyRamp(
   return path;
 }
 
-/** The bytes in front of the error, and the error. */
+/** The bytes before the error, and the error. */
 async function readUntilError(archive: ChunkedArchive): Promise<{ bytes: number; error: SuperchunkError }> {
   let bytes = 0;
   try {
@@ -86,7 +86,7 @@ function partsOf(archive: Archive): readonly ChunkedArchive[] {
   return [archive];
 }
 
-/** Hashes of the parts' bytes; of a part that is refused, the code. */
+/** Hashes of the parts' bytes; for a refused part, the code. */
 async function hashesOf(archive: Archive): Promise<readonly string[]> {
   const hashes: string[] = [];
   for (const part of partsOf(archive)) {
@@ -282,7 +282,7 @@ describe("how a read ends", () => {
     const archive = await openRamp(small, new ThreadDecoder(none, "wasm", callingThread, EAGER));
     expect((await archive.verify()).chunks).toBe(SHAPE.nchunks);
     expect((await archive.verify()).chunks).toBe(SHAPE.nchunks);
-    // Node tells a warning in the next turn of the loop, and a small archive is read within one.
+    // Node delivers a warning in the next turn of the loop, and a small archive is read within one.
     await setImmediate();
     process.off("warning", note);
     expect(warnings.filter((text) => text.includes("worker threads do not start"))).toHaveLength(1);

@@ -197,7 +197,7 @@ it("pieces sent to a thread together match the calling thread's chunks, and each
     else expect([i, each.reason]).toMatchObject([5, { code: "BAD_ARGUMENT", details: { field: "clevel" } }]);
   }
   expect(settled.filter(({ status }) => status === "rejected").length).toBe(1);
-  // What threads can do in a while is enough: the caller encodes the rest.
+  // The work that threads can do in a given time is enough: the caller encodes the rest.
   const large = new Uint8Array(1 << 20);
   const many = Array.from({ length: 5 }, () =>
     asked.offer(large, options, (length) => new Uint8Array(length)),
@@ -276,7 +276,7 @@ it("a writer asks for a helper once most of its time goes into encoding, but not
       helperOf: (cname, isLimit) => void asked.push(`${cname} ${isLimit}`),
     });
     await maker.prepare(SETTINGS);
-    // From here to the end nothing else of this process has its turn.
+    // From here to the end nothing else in this process runs.
     let [now, calls] = [0, 0];
     const clock = vi
       .spyOn(performance, "now")

@@ -1,4 +1,4 @@
-/** Programs that used threads end by themselves, also as bundles. */
+/** Programs that used threads exit on their own, also as bundles. */
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -56,7 +56,7 @@ afterAll(async () => {
   await bundles.remove();
 });
 
-/** Runs a program; killed, and so failing, where it does not end by itself. */
+/** Runs a program; kills it, and so fails, if it does not exit on its own. */
 function start(name: string): Promise<{ stdout: string; stderr: string }> {
   return run(process.execPath, [join(bundles.folder, name), ramp], {
     timeout: 600_000,

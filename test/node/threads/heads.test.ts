@@ -1,4 +1,4 @@
-/** The beginnings of very many files, read by threads: the same as read one by one, and the process ends by itself. */
+/** The starts of very many files, read by threads: the same as read one by one, and the process exits on its own. */
 import { execFile } from "node:child_process";
 import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";

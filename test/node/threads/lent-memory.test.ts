@@ -1,4 +1,4 @@
-/** Threads write into plain results where koffi tells where these lie; elsewhere everything is as without it. */
+/** Threads write into plain results if koffi gives their addresses; otherwise everything is as without it. */
 import { execFile } from "node:child_process";
 import { cp, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -50,7 +50,7 @@ const PREAMBLE = `
 `;
 
 const PROGRAMS = {
-  /** Stops reading again and again, while threads write, and gives the memory back. */
+  /** Stops reading again and again, while threads write, and returns the memory. */
   "stopped.js": `${PREAMBLE}
     await archive.readBytes(0, archive.nbytes);
     let stopped = 0;
@@ -66,14 +66,14 @@ const PROGRAMS = {
     }
     await pool.end();
     console.log(stopped > 0 ? "stopped" : "never stopped");`,
-  /** Leaves while its threads are about to read: some milliseconds after they have started. */
+  /** Stops while its threads are about to read: some milliseconds after they have started. */
   "left.js": `${PREAMBLE}
     await pool.start();
     void archive.readBytes(0, archive.nbytes).catch(() => undefined);
     const until = performance.now() + Number(process.argv[3]);
     while (performance.now() < until) await turn();
     process.exit(7);`,
-  /** The same by ending its threads. */
+  /** The same by terminating its threads. */
   "ended.js": `${PREAMBLE}
     await pool.start();
     const reading = archive.readBytes(0, archive.nbytes).catch(() => undefined);
@@ -218,7 +218,7 @@ describe("memory that the caller still holds", () => {
 });
 
 it("memory of a stopped read stays until the threads are done with it", async () => {
-  // So much that the C library gives it back to the system at once.
+  // So much that the C library returns it to the system at once.
   const long = await writeRamp(join(folder, "long"), { ...LARGER, nchunks: 600 });
   await decoderWith(withKoffi);
   const program = join(withKoffi.folder, "stopped.js");

@@ -1,6 +1,6 @@
 /**
- * The system's libblosc gives the same results. Where the machine has none, and none was unpacked for the comparisons
- * with other programs, what is proved is that it is missed with a clear error.
+ * The system's libblosc gives the same results. If the machine has none, and none was unpacked for the comparisons
+ * with other programs, the tests prove that its absence is a clear error.
  */
 
 import { existsSync, readdirSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** Memory of large results: how the system was asked for it, by what the system says itself. */
+/** Memory of large results: how it was requested from the system, according to the system itself. */
 import { readFileSync } from "node:fs";
 import koffi from "koffi";
 import { afterEach, describe, expect, it, vi } from "vitest";
@@ -21,7 +21,7 @@ async function readFilled(items: number, shared = false): Promise<Uint8Array> {
   return new Uint8Array(slice.data.buffer);
 }
 
-/** The flags of the mapping in which the middle of the bytes lies. */
+/** The flags of the mapping that contains the middle of the bytes. */
 function flagsOf(bytes: Uint8Array): readonly string[] {
   const middle = koffi.address(bytes) + BigInt(bytes.length >> 1);
   let isWithin = false;
@@ -36,7 +36,7 @@ function flagsOf(bytes: Uint8Array): readonly string[] {
 const IN_HUGE_PAGES = "hg";
 
 afterEach(() => {
-  vi.resetModules(); // the variable is looked at once
+  vi.resetModules(); // the variable is read once
   delete process.env["SUPERCHUNK_HUGE_PAGES"];
 });
 

@@ -35,7 +35,7 @@ function jobOf(shard: number): ShardJob {
   };
 }
 
-/** Tells of each piece of an object that is put which object it is of. */
+/** Records for each piece which object it belongs to. */
 function watchPieces(seen: string[]): () => void {
   const { put } = FileStore.prototype;
   const spy = vi.spyOn(FileStore.prototype, "put").mockImplementation(function (

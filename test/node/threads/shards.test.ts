@@ -29,7 +29,7 @@ afterAll(async () => {
   await bundles.remove();
 });
 
-/** A writer that counts what it takes over, however small; and how much of it there was at a time. */
+/** A writer that counts the shards that it accepts, however small, and how many at a time. */
 class Counting implements ShardWriter {
   readonly #inner: ThreadShardWriter;
   readonly parallel: number;
@@ -145,7 +145,7 @@ it("reused memory mixes nothing up, and one value fills all", async () => {
   }
   await array.set(null, 5);
   expect(await all(array)).toEqual(new Float64Array(2000).fill(5));
-  // Nothing but the fill value: the shards go, also where a thread deletes them.
+  // Only the fill value: the shards are deleted, also by a thread.
   await array.set(null, 0);
   expect(Object.keys(await contentsOf(array.store.describe("a")))).toEqual(["zarr.json"]);
   expect(shardWriter.taken).toBeGreaterThan(10);
@@ -210,7 +210,7 @@ it("an error in a thread is the calling thread's error, with the shard's path", 
   const folder = await makeFolder();
   const shardWriter = new Counting();
   const array = await createZarr(new FileStore(folder), "a", SPEC, { shardWriter });
-  // The third shard is the first that is handed over.
+  // The third shard is the first that is sent to a thread.
   await mkdir(join(folder, "a", "c", "2"), { recursive: true });
   await writeFile(join(folder, "a", "c", "2", "x"), "");
   const failure = array.set(null, values);
@@ -271,7 +271,7 @@ it("a thread that dies during a shard is an error with the shard's path", async 
   const own = new WorkerPool(2, pathToFileURL(file));
   const shardWriter = new ThreadShardWriter(own, "wasm", 0, 0);
   const array = await createZarr(new FileStore(folder), "a", SPEC, { shardWriter });
-  // The thread had two of them, and it is by chance which one's leftovers are gone first.
+  // The thread had two of them, and chance decides whose leftovers are removed first.
   await expect(array.set(null, values)).rejects.toMatchObject({
     code: "IO",
     details: { path: expect.stringMatching(/a.c.[23]$/) },
@@ -416,14 +416,14 @@ async function changedWorker(folder: string, change: string): Promise<URL> {
   return pathToFileURL(file);
 }
 
-/** A worker that comes to no end: it waits for ever where its file would get its name. */
+/** A worker that never ends: it waits forever where its file would get its name. */
 const stuckWorker = (folder: string): Promise<URL> =>
   changedWorker(
     folder,
     "fs.renameSync = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);",
   );
 
-/** A worker whose disk does not take the names of new files. */
+/** A worker whose disk does not accept the names of new files. */
 const unsyncedWorker = (folder: string): Promise<URL> =>
   changedWorker(
     folder,
@@ -454,7 +454,7 @@ it.runIf(process.platform === "linux")("a failed sync in a thread is known to th
   await own.end();
 });
 
-/** A worker that begins to write a shard, and then takes memory until there is none. */
+/** A worker that begins to write a shard, and then exhausts its memory. */
 async function hungryWorker(folder: string): Promise<URL> {
   const file = join(folder, "hungry.mjs");
   await writeFile(

@@ -1,6 +1,6 @@
 import type { ThreadTuning } from "../../../src/node/threads/thread-decoder.ts";
 
-/** Small jobs, and threads for however little there is. */
+/** Small jobs, and threads however little there is to do. */
 export const EAGER: ThreadTuning = {
   worthStarting: 0,
   worthUsing: 0,

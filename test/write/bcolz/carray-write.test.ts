@@ -1,4 +1,4 @@
-/** Carrays are made and changed so that bcolz and we read the same, also where the power goes. */
+/** Carrays are created and changed such that bcolz and we read the same, also after power failures. */
 
 import { cpSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -36,11 +36,11 @@ const hexOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");
 const text = async (store: MemoryStore, key: string): Promise<string> =>
   new TextDecoder().decode(await store.get(key));
 
-/** What is wrong with an array; that bcolz compresses strings by the character is not. */
+/** What is wrong with an array, except that bcolz compresses strings by the character. */
 const errorsOf = async (array: ArrayArchive) =>
   (await array.verify()).findings.filter(({ code }) => code !== "TYPESIZE");
 
-/** What we read, checked, and that bcolz reads the same. */
+/** What we read, after checking it and that bcolz reads the same. */
 async function read(store: MemoryStore, itemSize: number): Promise<string> {
   const array = (await open(store, "")) as ArrayArchive;
   expect(await errorsOf(array)).toEqual([]);
@@ -281,7 +281,7 @@ describe("attributes", () => {
     expect(await text(store, "__attrs__")).toBe('{"a": 1.0, "b": "\\u00e9", "c": NaN, "d": 1}\n');
     await changeAttributes(store, "", { remove: ["a", "b", "c"] });
     expect(await text(store, "__attrs__")).toBe('{"d": 1}\n');
-    await changeAttributes(store, "", { remove: ["a"] }); // what is not there stays away
+    await changeAttributes(store, "", { remove: ["a"] }); // a missing file stays missing
     const stored = '{"a": 1.0, "b": {"x,}": [1e3, "\\"{"]}, "\\u00e9": []}';
     expect(joinMembers(splitMembers(new TextEncoder().encode(stored), "x"))).toBe(stored);
   });
@@ -403,7 +403,7 @@ describe("a power cut before every step", () => {
           );
           const store = new MemoryStore(disk.image());
           const between = await seeCarray(store, "", 4);
-          // Fewer rows than before or after, but never others: of values that are set, each is the old or the new one.
+          // Fewer rows than before or after, but never others: of set values, each is the old or the new one.
           for (let row = 0; row < between.rows; row++) {
             const item = between.hex.slice(row * 8, row * 8 + 8);
             expect([oldHex, newHex].map((hex) => hex.slice(row * 8, row * 8 + 8))).toContain(item);

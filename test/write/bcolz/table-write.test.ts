@@ -1,4 +1,4 @@
-/** Tables are made and changed so that bcolz and we read the same, also where the power goes. */
+/** Tables are created and changed such that bcolz and we read the same, also after power failures. */
 import { cpSync, rmSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { TableArchive } from "../../../src/archive/kinds/types.ts";
@@ -57,8 +57,8 @@ async function lengthsOf(store: MemoryStore, names: readonly string[]): Promise<
 }
 
 /**
- * What we read of all columns; bcolz's rules see the same. No error is found but that columns are longer than the shortest, where
- * they are: one for each. [FT-03]
+ * What we read of all columns; bcolz's rules see the same. The only errors allowed are one for each column longer
+ * than the shortest. [FT-03]
  */
 async function read(store: MemoryStore): Promise<Record<string, string>> {
   const table = (await open(store, "")) as TableArchive;
@@ -240,7 +240,7 @@ describe("a power cut before every step", () => {
           const store = new MemoryStore(image);
           const next = new MemoryStore(image);
           if (what === "set" || what === "delete rows") {
-            // bcolz sees rows that are right, maybe fewer; the next writer finishes what was begun.
+            // bcolz sees right rows, maybe fewer; the next writer completes what was begun.
             await seeTable(next, "", SIZES);
             await changed(next, "", async () => undefined);
           }
@@ -252,7 +252,7 @@ describe("a power cut before every step", () => {
           const left = finished.store as unknown as MemoryStore;
           const { names: columns } = (await open(left, "")) as TableArchive;
           if (new Set(await lengthsOf(left, columns)).size > 1) between++;
-          // The next writer goes on, whatever was left.
+          // The next writer continues, whatever was left.
           const names = ((await open(next, "")) as TableArchive).names;
           const more = Object.fromEntries(
             names.map((name) => [name, numbered(3 * SIZES[name as keyof typeof SIZES])]),
@@ -264,7 +264,8 @@ describe("a power cut before every step", () => {
         }
       }
       expect([...found].sort()).toEqual([old, after].sort());
-      // No order makes the files of several columns one: where rows come or go there are states between, and verify says so.
+      // No order makes the files of several columns change together: where rows are added or removed there are states
+      // in between, and verify reports them.
       if (["append", "trim", "grow"].includes(what)) expect(between).toBeGreaterThan(0);
       else expect(between).toBe(0);
     },

@@ -1,4 +1,4 @@
-/** Appending to Bloscpack files: by a new file, and in place behind a journal. */
+/** Appending to Bloscpack files: with a new file, and in place with a journal. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { ArrayArchive, BytesArchive } from "../../../src/archive/kinds/types.ts";
