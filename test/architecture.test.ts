@@ -1,4 +1,4 @@
-/** The layers import downwards only, and the core knows neither Node.js nor the layers beside it. */
+/** Layers import only lower layers, and the core knows neither Node.js nor the layers next to it. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, posix } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -42,7 +42,7 @@ let s3: TestS3;
 let web: TestServer;
 let redis: ChildProcess | undefined;
 let queue: string;
-/** Each example has a queue of its own. */
+/** Each example has its own queue. */
 let databases = 0;
 let restoreEnvironment: () => void;
 

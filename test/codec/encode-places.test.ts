@@ -1,4 +1,4 @@
-/** Chunks encoded directly into their place: the same bytes as elsewhere, and nothing else is touched. */
+/** Chunks encoded directly into their place: the same bytes as elsewhere, and nothing outside is touched. */
 import { beforeAll, expect, test } from "vitest";
 import { encodePlaces } from "../../src/codec/encode/encode-kernel.ts";
 import { type CompressorName, encodeInto, encodeSync, prepareEncode } from "../../src/codec/index.ts";

@@ -35,7 +35,7 @@ export const files = readdirSync(folder)
     return { kind: 2, name, bytes, sums: sumsOf(bytes) };
   });
 
-/** Where checksums lie: a structure's first byte, and its length without the checksum. */
+/** Where checksums are: a structure's first byte, and its length without the checksum. */
 function sumsOf(bytes) {
   const text = Buffer.from(bytes).toString("latin1");
   const view = new DataView(bytes.buffer);

@@ -64,7 +64,7 @@ function listCases(): TransformerCase[] {
   return cases;
 }
 
-/** Items in C order, the first third zero; exponents that are no NaN, and booleans that are 0 or 1. */
+/** Items in C order, the first third zero; exponents that are not NaN, and booleans that are 0 or 1. */
 export function makeItems(dtype: string, count: number): Uint8Array {
   const size = Number(dtype.slice(2));
   return Uint8Array.from({ length: count * size }, (_, i) => {

@@ -11,7 +11,7 @@ import { type ArrayFixture, loadFixtures } from "../fixtures/manifest.ts";
 import type { PeerName } from "./peers.ts";
 import type { Suite } from "./suite.ts";
 
-/** Who reads what is written. */
+/** Which program reads what is written. */
 const READERS = [
   ["bcolz", "bcolz-zipline"],
   ["bcolz", "bcolz 1.2.1"],

@@ -31,7 +31,7 @@ const INDEX: Readonly<Record<string, string>> = {
 const indexOf = (kind: string): string =>
   kind === "file" ? `${paths[kind]}.superchunk-index` : join(paths[kind] ?? "", INDEX[kind] ?? "");
 
-/** A copy of a table, which has an index of its own. */
+/** A copy of a table, which has its own index. */
 async function copyOf(kind: string): Promise<string> {
   const copy = join(temporaryFolder(), "copy");
   cpSync(paths[kind] ?? "", copy, { recursive: true });

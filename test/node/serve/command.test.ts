@@ -1,4 +1,4 @@
-/** The command `serve`, and the page that tells how to use it. */
+/** The command `serve`, and the page that explains how to use it. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { PassThrough, Writable } from "node:stream";

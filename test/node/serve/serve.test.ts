@@ -403,7 +403,7 @@ describe("the server", () => {
   });
 });
 
-/** A request for a chunk on a connection of its own, from one address. */
+/** A request for a chunk on a separate connection, from one address. */
 function caller(more: Partial<Caller> = {}): Caller {
   return { address: "192.0.2.1", connection: {}, isSmall: false, end: () => undefined, ...more };
 }
