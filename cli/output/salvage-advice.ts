@@ -51,8 +51,8 @@ export async function adviseOnSalvage(
     return {
       whole: null,
       gone: 0,
-      command,
-      text: `repair needs to know more: ${inCommandWords(error.summary)}`,
+      command: error.summary.includes("{scan: true}") ? `${command} --scan` : command,
+      text: `repair needs more information: ${inCommandWords(error.summary)}`,
     };
   } finally {
     bar?.finish();

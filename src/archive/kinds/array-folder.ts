@@ -105,7 +105,7 @@ function filledOf(sizes: JsonObject, path: string): Pick<ArrayFolder, "filled" |
 function missing(path: string, more = ""): SuperchunkError {
   return new SuperchunkError(
     "INCOMPLETE",
-    `the file is missing, without which the array cannot be read. Look for a complete copy${more}`,
+    `the file is missing, and the array cannot be read without it. Look for a complete copy${more}`,
     { path, expected: "a file", found: "nothing" },
   );
 }

@@ -168,7 +168,7 @@ export function encodeJson(value: JsonInput): Uint8Array {
 function missingStorage(path: string): SuperchunkError {
   return new SuperchunkError(
     "INCOMPLETE",
-    "the file is missing, without which the array cannot be read. Look for a complete copy",
+    "the file is missing, and the array cannot be read without it. Look for a complete copy",
     { path, expected: "a file", found: "nothing" },
   );
 }

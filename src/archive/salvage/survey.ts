@@ -233,12 +233,16 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
   const shape = metadata["shape"] as readonly number[] | undefined;
   const told = isArray && shape !== undefined ? elementsOf(shape) * dtype.itemSize : undefined;
   const found = await findBloscpackChunks(store, file, told, options);
-  if (found.slots.length === 0 && told !== 0 && file.header === undefined)
+  if (found.slots.length === 0 && told !== 0 && file.header === undefined) {
+    const reasons = found.problems.join("; ").replaceAll(`${path}: `, "");
+    const searched = "a search of the whole file found no chunk: look for a complete copy";
+    const advice = scan === true ? searched : "{scan: true} searches the whole file for chunks";
     throw new SuperchunkError(
       /\.blp$/i.test(key) ? "INCOMPLETE" : "UNSUPPORTED",
-      `it is not an archive, or no chunk of it was found: ${found.problems.join("; ")}. {scan: true} searches the whole file for chunks`,
+      `it is not an archive, or all its chunks are lost: ${reasons}${reasons.includes("{scan: true}") ? "" : `; ${advice}`}`,
       { path },
     );
+  }
   problems.push(...found.problems);
   if (found.unplaced.length > 0) lost.push(`chunks whose position is unknown: ${nameSome(found.unplaced)}`);
   const order = metadata["order"] === "F" ? "F" : "C";
