@@ -405,7 +405,7 @@ describe("set", () => {
     ]);
   });
 
-  it("names the array if a value or an index does not fit, and takes no number as infinity", async () => {
+  it("names the array if a value or an index does not fit, and does not turn a large number into infinity", async () => {
     await ok(["create", at("s"), "--dtype", "<f4", "--shape", "2"]);
     for (const [slice, value, text] of [
       ["0", "1e39", "the value 1e+39 does not fit the dtype: expected a number that a float of 4 bytes has"],
@@ -564,7 +564,7 @@ describe("repair", () => {
     ),
   );
 
-  it("counts what is whole again, into a copy, and ends with 3 if rows are lost", async () => {
+  it("counts whole chunks again, into a copy, and ends with 3 if rows are lost", async () => {
     const files = readdirSync(at("a/data")).sort();
     truncateSync(at(`a/data/${files.at(-1)}`), 30);
     const before = snapshot("a");

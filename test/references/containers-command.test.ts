@@ -97,7 +97,7 @@ describe("a container", () => {
     expect((await runCli(["virtualize", source, set, "--to", "kerchunk"])).code).toBe(0);
   });
 
-  it("has credentials or none, whichever was set last, and never a secret", async () => {
+  it("has named credentials or is anonymous, whichever was set last, and stores no secret", async () => {
     await list(set, "--set", "s3", "--prefix", "s3://bucket/", "--anonymous");
     const named = (await list(set, "--set", "s3", "--credentials", "ours")).find(({ name }) => name === "s3");
     expect(named).toEqual({ name: "s3", prefix: "s3://bucket/", store: "s3", credentials: "ours" });

@@ -158,7 +158,7 @@ test.each(FORMATS)(
   },
 );
 
-test("chunks in a storage transformer's hierarchy are distinguished by their compression settings", async () => {
+test("the plan for a storage transformer's hierarchy predicts whether chunks are copied", async () => {
   const array = await openZarrArray(corpusStore, "zarr3-transformer/i4-1d/arr");
   const [plan] = (await planOne(array, { to: "blz" })).arrays;
   const result = await convert(array, { store: new MemoryStore(), path: "x" }, { to: "blz", verify: true });

@@ -45,7 +45,7 @@ describeWriting("the file store", async () => {
   return { store: new FileStore(join(path, "not", "there yet")), dispose };
 });
 
-it("concurrent reads of one turn see one file, and the next turn sees the file that replaced it", async () => {
+it("reads in one turn of the event loop see one file, and the next turn sees the file that replaced it", async () => {
   const { path, dispose } = await makeFolder();
   const store = new FileStore(path);
   const readByte = (at: number): number | undefined => {

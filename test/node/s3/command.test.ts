@@ -202,7 +202,7 @@ describe("archives of other programs in a bucket", () => {
     expect(await keysOf(bucket("zarr"))).toEqual([]);
   });
 
-  it("and any write to an http address are refused before anything is read", async () => {
+  it("are refused at an http address, before anything is read", async () => {
     const { code, err } = await runCli(["append", "http://127.0.0.1:1/a.blp", await npyFile(0, 10)]);
     expect([code, err]).toEqual([1, expect.stringContaining("nothing can be written")]);
   });

@@ -172,7 +172,7 @@ describe.each(NETWORKS)("over %s", (_, connect) => {
     );
   });
 
-  it("other programs' superchunks without attributes: only a fourth object distinguishes them from a carray, and it is read first", async () => {
+  it("other programs' superchunks without attributes: only a fourth object distinguishes them from a carray, and the first element reuses it", async () => {
     const { store, log } = connect();
     let archive: Archive | undefined;
     const opening = await requestsOf(log, async () => {

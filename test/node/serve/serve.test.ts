@@ -526,7 +526,7 @@ describe("the corpus", () => {
     }
   });
 
-  it("can also be served one archive at a time, at the root", async () => {
+  it("can be replaced by a single opened archive, served at the root", async () => {
     const name = "bloscpack-3/array-f8.blp";
     const running = await serveView(zarrView(await open(corpusStore, name)));
     try {
