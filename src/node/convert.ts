@@ -60,7 +60,7 @@ export async function convert(
       const above = await membershipOf(destination, options);
       const isInGroup = above !== undefined;
       const encoder = options.encoder ?? encoderOf(options);
-      // Threads are not told which places may be read.
+      // Helper threads do not know which places may be read.
       const isAlone = "kind" in source || options.allow !== undefined || options.openPlace !== undefined;
       const helpers = isAlone ? undefined : helpersFor([sources].flat(), destination, options);
       const openPlace = options.openPlace ?? placeOpener(options);
@@ -110,7 +110,7 @@ export function locateDestination(destination: string, { to = "zarr" }: ConvertO
   return isFolder ? locateTarget(destination) : locateTarget(destination, "file");
 }
 
-/** The hierarchy that the destination lies in. */
+/** The hierarchy that contains the destination. */
 export async function membershipOf(
   destination: string,
   { to = "zarr", signal }: ConvertOptions,
@@ -121,13 +121,13 @@ export async function membershipOf(
   return findMembership(await realLocation(path), { signal });
 }
 
-/** What is converted, and what releases it. */
+/** The opened sources, and their release. */
 export interface FoundSources {
   readonly source: ConvertSource;
   close(): Promise<void>;
 }
 
-/** One archive or node as it is; folders and several sources as all that lies in them; or all joined. */
+/** Opens one archive or node; or everything in folders and several sources; or all archives joined. */
 export async function findSources(
   sources: string | readonly string[],
   destination: string,
@@ -144,7 +144,7 @@ export async function findSources(
   return { source: { store, path }, close: async () => store.close?.() };
 }
 
-/** What is at a path; undefined for a folder in which archives may lie. */
+/** Opens a path; undefined for a folder in which archives may be. */
 async function openOne(
   path: string,
   { to, signal, damaged, onDamage, allow }: ConvertPathOptions,
@@ -189,11 +189,11 @@ function nameOf(path: string): string {
   return decodeURIComponent(new URL(path).pathname.split("/").findLast((part) => part !== "") ?? "archive");
 }
 
-/** Opens the archives as they are given, and those of a folder in the order of their names, all in one store. */
+/** Opens archives in the given order, and those of a folder in name order, all in one store. */
 async function openInOrder(paths: readonly string[], options: ConvertPathOptions): Promise<FoundSources> {
   const { signal, damaged, onDamage, openPlace = placeOpener(options) } = options;
   const mounts = new Map<string, Mount>();
-  // Names may be the same: archives of one name for each year, in a folder each.
+  // Names may repeat: archives with the same name, in a folder for each year.
   for (const [i, path] of paths.entries()) mounts.set(`${i}`, await locate(path));
   const store = new MountedStore(mounts);
   try {
@@ -228,12 +228,12 @@ async function openInOrder(paths: readonly string[], options: ConvertPathOptions
   }
 }
 
-/** Throws `CONFLICT` if the destination is the source, lies in it, or contains it. */
+/** Throws `CONFLICT` if the destination is the source, is in it, or contains it. */
 async function refuseOverlap(source: string, destination: string): Promise<void> {
   assertApart(await realLocation(source), await realLocation(destination));
 }
 
-/** The absolute path without symbolic links, also of what does not exist yet; of an address, that without settings. */
+/** The absolute path without symbolic links, also of a path that does not exist yet; an address without its settings. */
 async function realLocation(path: string): Promise<string> {
   if (isAddress(path)) return path.replace(/\?.*$/s, "").replace(/\/+$/, "");
   const full = resolve(path);

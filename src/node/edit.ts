@@ -1,4 +1,4 @@
-/** `create` and `edit` for paths and `s3:` addresses: with locks, threads that encode, and Zarr views that are kept. */
+/** `create` and `edit` for paths and `s3:` addresses: with locks, threads that encode, and maintained Zarr views. */
 import * as fs from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { create as createIn, edit as editIn, formatAt } from "../edit/edit.ts";
@@ -61,7 +61,7 @@ export async function edit(path: string, options: EditPathOptions = {}): Promise
     location.store,
     editIn(location.store, location.path, await settle(path, location, options)),
   );
-  // A column of a linked table has its record in the table.
+  // The record of a linked table's column is in the table.
   const linked = [path, join(path, "..")].some((folder) => fs.existsSync(join(folder, LINK_RECORD)));
   if (options.readOnly !== true && linked)
     edited.notes.push(
@@ -88,7 +88,7 @@ export async function create(path: string, options: CreatePathOptions = {}): Pro
   const location = isFile
     ? locateTarget(path, "file")
     : ((isNode ? locateInHierarchy(path) : undefined) ?? locateTarget(path));
-  // Rows of a stream are flushed in time by themselves.
+  // Rows of a stream are flushed often enough by themselves.
   const publish =
     options.data === undefined ? options.publish : options.publish === "full" ? "full" : "flush";
   const places = options.places?.map((place) =>
@@ -105,14 +105,14 @@ export async function create(path: string, options: CreatePathOptions = {}): Pro
       createIn(location.store, location.path, { ...options, ...settled, places, publish: options.publish }),
     );
   } catch (error) {
-    // Those with files of others in them stay.
+    // Folders with files of others remain.
     for (const folder of made)
       if (fs.existsSync(folder) && fs.readdirSync(folder).length === 0) fs.rmdirSync(folder);
     throw error;
   }
 }
 
-/** The place of something that is there, or is to be made in a group: a file, or a folder as the root of its store. */
+/** The place of an existing object, or of a new one in a group: a file, or a folder as the root of its store. */
 function locateEdited(path: string): WritableLocation {
   if (/^https?:\/\//i.test(path))
     throw new SuperchunkError("READ_ONLY", "nothing can be written to http(s):// addresses", { path });
@@ -127,7 +127,7 @@ function isArchive(path: string): boolean {
   return ["meta/storage", "meta/sizes", "__rootdirs__"].some((name) => fs.existsSync(join(path, name)));
 }
 
-/** A node in a Zarr group: its store begins at the topmost group, whose consolidated metadata are kept right. */
+/** A node in a Zarr group. Its store begins at the topmost group, whose consolidated metadata are kept up to date. */
 function locateInHierarchy(path: string): WritableLocation | undefined {
   const folder = resolve(path);
   let root = folder;
@@ -136,7 +136,7 @@ function locateInHierarchy(path: string): WritableLocation | undefined {
   return { store: locateTarget(root).store, path: relative(root, folder).split(sep).join("/") };
 }
 
-/** What a path alone settles. The store belongs to what is opened: it is closed with the lock. */
+/** Settings that follow from the path. The opened object owns the store, which is closed when the lock is released. */
 async function settle(
   path: string,
   { store, path: key }: WritableLocation,
@@ -167,13 +167,13 @@ async function settle(
       ...(options.shared === true ? {} : options.shared),
       release: async () => store.close?.(),
     },
-    // Of an array that is shared, each commit takes the lock, and the store stays open.
+    // A shared array takes the lock for each commit, and the store stays open.
     lock: async (name) =>
       options.shared ? ((await take?.(name)) ?? NO_LOCK) : closing(store, await take?.(name)),
     ...(format === "zarr"
       ? {
           decoder: options.decoder ?? decoderOf(options),
-          // Threads would encode without an encoder that the caller chose.
+          // If the caller chose an encoder, threads must not encode without it.
           shardWriter:
             options.shardWriter ?? (options.encoder === undefined ? shardWriterOf(options) : undefined),
         }
@@ -182,7 +182,7 @@ async function settle(
   };
 }
 
-/** The folder on disk that is the root of the store. */
+/** The folder on disk that is the store's root. */
 function folderOf(path: string, key: string): string {
   return key === "" ? resolve(path) : resolve(path, "..");
 }

@@ -1,4 +1,4 @@
-/** Which archives paths stand for, and the names of their nodes: for what is served, and what is referred to. */
+/** The archives at paths, and the names of their nodes, for serving and for references. */
 
 import { existsSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
@@ -16,25 +16,25 @@ import { isAddress, isS3Address, locate, setAbove } from "./locate.ts";
 import { type OpenPathOptions, open, openArchive } from "./open.ts";
 import { decoderOf } from "./threads/threads.ts";
 
-/** The archives of paths, with the stores that they lie in. */
+/** The archives at paths, and their stores. */
 export interface ServedEntries {
   readonly entries: readonly ViewEntry[];
-  /** The places of the paths; `name` is empty for a single folder of archives, whose names then stand by themselves. */
+  /** The places of the paths. `name` is empty for a single folder of archives, whose names have no prefix. */
   readonly places: readonly { readonly name: string; readonly store: ReadableStore; readonly path: string }[];
   close(): Promise<void>;
 }
 
-/** What else than archives is taken. */
+/** What is accepted besides archives. */
 export interface EntryOptions {
-  /** What it takes of the errors of a place without archives stands for a place that has other things to show. */
+  /** Tells which errors of a place without archives mean that the place has other content. */
   readonly isOther?: ((error: unknown) => boolean) | undefined;
-  /** How sets of references are opened; without it they are not looked for. */
+  /** How sets of references are opened; if absent, they are not looked for. */
   readonly sets?: OpenPathOptions | undefined;
 }
 
 /**
- * A single folder of archives is the root itself; an archive, and each of several paths, has its own name below it.
- * Throws `NOT_FOUND` if a path or archives in it are missing, `BAD_ARGUMENT` for two paths of one name.
+ * A single folder of archives is the root itself; an archive, and each of several paths, has its own name below the root.
+ * Throws `NOT_FOUND` if a path is missing or has no archives, `BAD_ARGUMENT` for two paths of one name.
  */
 export async function locateEntries(
   paths: readonly string[],
@@ -68,7 +68,7 @@ export async function locateEntries(
       }
       const { store, path } = await locate(typed);
       stores.push(store);
-      // Of an address the name alone tells: each look is a request.
+      // An address is judged by its name alone, because each check is a request.
       if (sets !== undefined && (!isAddress(typed) || isHeldName(path))) {
         const node = await openInFile(store, path, { signal });
         if (node !== undefined) {
@@ -78,7 +78,7 @@ export async function locateEntries(
         }
       }
       if (await isArchive(store, path, { signal })) {
-        // A server's objects are remembered by version: only a store of its own takes new ones for right.
+        // A store over HTTP remembers the versions of objects. Only a new store accepts newer ones.
         const openAgain = isAddress(typed)
           ? (options: OpenOptions) => openArchive(typed, { openPlace, ...options })
           : (options: OpenOptions) => openIn(store, path, { openPlace, ...options, decoder: decoderOf() });
@@ -105,7 +105,7 @@ export async function locateEntries(
   return { entries, places, close };
 }
 
-/** True for what is, or is in, a set of references, or an Icechunk repository. */
+/** True for a path that is, or is in, a set of references or an Icechunk repository. */
 async function isSet(typed: string): Promise<boolean> {
   if (/\.(?:json|parq)(?:[/?]|$)/i.test(typed) || setAbove(typed) !== undefined) return true;
   if (isAddress(typed)) return isS3Address(typed) && (await import("./references.ts")).isIcechunk(typed);
@@ -113,7 +113,7 @@ async function isSet(typed: string): Promise<boolean> {
   return has("snapshots") && (has("repo") || has("refs"));
 }
 
-/** A set of references, an HDF5 file, or a Blosc2 file or store, as it is when it is opened: it is not opened again. */
+/** A set of references, an HDF5 file, or a Blosc2 file or store. It shows the state at opening, because it is not opened again. */
 function nodeEntry(node: string, opened: ZarrArray | ZarrGroup): ViewEntry {
   const source = opened.store.describe(opened.path);
   return {

@@ -1,7 +1,7 @@
 /**
- * The Zarr hierarchy that a path lies in: groups above it, and the metadata of other nodes that they repeat.
+ * The Zarr hierarchy around a path: the groups above it, and their copies of other nodes' metadata.
  *
- * Knows paths and locks; what is written is up to `zarr/write/node-document.ts`.
+ * Knows paths and locks; `zarr/write/node-document.ts` decides what is written.
  */
 import { join, parse, relative, resolve, sep } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -18,22 +18,25 @@ import { acquireLock } from "./fs/lock.ts";
 import { isS3Address, locateTarget } from "./locate.ts";
 import { parseS3Address, S3Store } from "./s3/s3-store.ts";
 
-/** Keeps the writers of one machine apart that bring the metadata of a hierarchy up to date. */
+/** Serializes the writers of one machine that update the metadata of a hierarchy. */
 const LOCK = ".superchunk-metadata.lock";
-/** Tries, and the longest wait before the next one: together some 20 seconds, in which hundreds of writers have their turn. */
+/** Number of tries, and the longest wait between them: together some 20 seconds, enough for hundreds of writers. */
 const TRIES = 400;
 const LONGEST_WAIT_MS = 100;
 
-/** A place that is to be a node of a hierarchy that is there. */
+/** A place that will be a node of an existing hierarchy. */
 export interface Membership {
   /**
-   * Makes the missing groups above, and lets the consolidated metadata of all groups above list the node. Resolves with what is
-   * worth a note.
+   * Creates the missing groups above, and adds the node to the consolidated metadata of all groups above. Resolves with notes
+   * for the user.
    */
   join(): Promise<readonly string[]>;
 }
 
-/** The hierarchy above a path or `s3:` address without symbolic links; undefined if there is none. Throws `CONFLICT` for a place in an array or an archive. */
+/**
+ * The hierarchy above a path without symbolic links, or an `s3:` address; undefined if there is none. Throws `CONFLICT` for a place in an
+ * array or an archive.
+ */
 export async function findMembership(
   location: string,
   options: StoreOptions = {},
@@ -70,7 +73,7 @@ export async function consolidate(location: string, options: StoreOptions = {}):
   const { store, path } = locateTarget(location);
   const lock = isS3Address(location) ? undefined : join(resolve(location), LOCK);
   try {
-    // Without a node there is nothing to lock, and no folder is made.
+    // Without a node there is nothing to lock, and no folder is created.
     if ((await store.stat("zarr.json", options)) === undefined)
       return await consolidateGroup(store, path, options);
     return await inTurn(lock, () => consolidateGroup(store, path, options), options.signal);
@@ -79,7 +82,7 @@ export async function consolidate(location: string, options: StoreOptions = {}):
   }
 }
 
-/** The store of a whole disk or bucket, and the key of a place in it: the groups above the place are in it. */
+/** The store of a whole disk or bucket, and the key of a place in it, so that it includes the groups above. */
 function wholeStore(location: string): { readonly store: WritableStore; readonly path: string } {
   if (isS3Address(location)) {
     const { prefix = "", ...bucket } = parseS3Address(location);
@@ -94,7 +97,7 @@ function lockIn(store: WritableStore, root: string): string | undefined {
   return store instanceof FileStore ? join(store.describe(root), LOCK) : undefined;
 }
 
-/** Runs a change that other writers may be faster with, under a lock where there can be one, until it is done. */
+/** Repeats a change until no other writer was faster, under a lock if one is possible. */
 async function inTurn<T>(
   lock: string | undefined,
   change: () => Promise<T>,

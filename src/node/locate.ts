@@ -1,4 +1,4 @@
-/** From what a person types to a store and a key: paths, `file:`, `http(s):` and `s3:` URLs. */
+/** Converts a typed location to a store and a key: paths, `file:`, `http(s):` and `s3:` URLs. */
 import { existsSync, statSync } from "node:fs";
 import { realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve, sep } from "node:path";
@@ -19,7 +19,7 @@ export interface Location {
   readonly path: string;
 }
 
-/** A path into an HDF5 file, a store of Blosc2 or a set of references: the folder that it is in, and what follows. */
+/** A path into an HDF5 file, a store of Blosc2 or a set of references: the folder of that, and the rest. */
 const HELD = /^(?:(.*?)\/)?([^/]+\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom|b2[dz]|json|parq)\/.+)$/i;
 
 /** Finds the store and key of an existing path or URL. Throws `NOT_FOUND`, `UNSUPPORTED` (another scheme), `BAD_ARGUMENT` (empty). */
@@ -32,7 +32,7 @@ export async function locate(location: string): Promise<Location> {
   return locatePath(resolve(scheme === "file" ? fileURLToPath(location) : location), location);
 }
 
-/** A set of references with the folder that it lies in: its containers lie beside it, also where the set is a folder itself. */
+/** A set of references, and its folder, which has the file of containers too, even if the set is itself a folder. */
 export async function locateBeside(location: string): Promise<Location> {
   if (isRemote(location)) return locate(location.replace(/\/+(?=\?|$)/, ""));
   const full = resolve(/^file:/i.test(location) ? fileURLToPath(location) : location);
@@ -43,13 +43,13 @@ export async function locateBeside(location: string): Promise<Location> {
   };
 }
 
-/** The folder of a set of references in Parquet that a path on this machine is, or is in; undefined if there is none. */
+/** The folder of a set of references in Parquet that a local path is, or is in; undefined if there is none. */
 export function setAbove(path: string): string | undefined {
   if (isRemote(path)) return undefined;
   const has = (folder: string, name: string): boolean => existsSync(join(folder, name));
   const full = resolve(/^file:/i.test(path) ? fileURLToPath(path) : path);
   for (let folder = full; ; folder = dirname(folder)) {
-    // A group of Zarr v2 has such a document too, and one of its own.
+    // A group of Zarr v2 has this document too, but also its own.
     if (has(folder, ".zmetadata"))
       return has(folder, ".zgroup") || has(folder, ".zarray") ? undefined : folder;
     if (folder === dirname(folder)) return undefined;
@@ -59,7 +59,7 @@ export function setAbove(path: string): string | undefined {
 async function locatePath(path: string, typed: string): Promise<Location> {
   try {
     if (statSync(path).isDirectory()) return inBlosc2Folder(path) ?? { store: new FileStore(path), path: "" };
-    // Who names a link means what it leads to; links inside of an archive are another matter.
+    // A link named by the user is followed; links inside of an archive are checked.
     const real = await realpath(path);
     refuseName(basename(real), typed);
     return { store: new FileStore(dirname(real)), path: basename(real) };
@@ -70,7 +70,7 @@ async function locatePath(path: string, typed: string): Promise<Location> {
     const file = fileAbove(path);
     if (file !== undefined)
       return { store: new FileStore(dirname(file)), path: `${basename(file)}${path.slice(file.length)}` };
-    // Node.js puts this character in the place of bytes that are not UTF-8, also in what is typed.
+    // Node.js replaces bytes that are not UTF-8 by this character, also in typed arguments.
     const advice = path.includes("\ufffd")
       ? "; names that are not UTF-8 cannot be opened: rename the file or folder first"
       : "";
@@ -78,14 +78,14 @@ async function locatePath(path: string, typed: string): Promise<Location> {
   }
 }
 
-/** What is in a store of Blosc2 that is a folder is read by the store: its arrays have paths without the endings of files. */
+/** A Blosc2 store that is a folder opens its own content: its arrays have paths without file extensions. */
 function inBlosc2Folder(path: string): Location | undefined {
   const [, held = "", inside] = /^(.*?\.b2d)[\\/](.+)$/i.exec(path) ?? [];
   if (inside === undefined || statIfThere(held)?.isDirectory() !== true) return undefined;
   return { store: new FileStore(dirname(held)), path: `${basename(held)}/${inside.replaceAll("\\", "/")}` };
 }
 
-/** The file that a path goes on after: `bars.h5` of `bars.h5/group/prices`; undefined if there is none. */
+/** The file in the middle of a path: `bars.h5` of `bars.h5/group/prices`; undefined if there is none. */
 function fileAbove(path: string): string | undefined {
   for (let above = dirname(path); above !== dirname(above); above = dirname(above)) {
     const found = statIfThere(above);
@@ -94,7 +94,7 @@ function fileAbove(path: string): string | undefined {
   return undefined;
 }
 
-/** What is opened with a store, or something else, that has no other user; where it cannot be opened, that is closed. */
+/** Closes the store (or other resource) if opening something with it fails. It must have no other user. */
 export async function closeOnFailure<T>(store: { close?(): Promise<void> }, opening: Promise<T>): Promise<T> {
   try {
     return await opening;
@@ -110,17 +110,17 @@ export interface WritableLocation {
   readonly path: string;
 }
 
-/** What a place that may be read begins with: an address as it is, a folder with its whole path. */
+/** The start of the locations in an allowed place: an address unchanged, a folder as an absolute `file://` URL. */
 export function addressOf(place: string): string {
   return isAddress(place) ? place : `file://${resolve(place)}/`;
 }
 
-/** True for what has a scheme, `file://` among them; false for paths. */
+/** True for a location with a scheme, including `file://`; false for paths. */
 export function isAddress(location: string): boolean {
   return /^[a-z][a-z0-9+.-]+:\/\//i.test(location);
 }
 
-/** True for addresses that are not those of files. */
+/** True for addresses other than `file://`. */
 export function isRemote(location: string): boolean {
   return isAddress(location) && !/^file:/i.test(location);
 }
@@ -131,7 +131,7 @@ export function isS3Address(location: string): boolean {
 }
 
 /**
- * Finds the store for a destination, which need not exist: rooted there, or for a `file` in the folder above.
+ * Returns the store for a destination, which need not exist: rooted at the destination, or for a `file` at its folder.
  *
  * @throws UNSUPPORTED for addresses that cannot be written; BAD_ARGUMENT for an empty path, and a name that cannot be a key
  */
@@ -148,7 +148,10 @@ export function locateTarget(location: string, kind: "folder" | "file" = "folder
   return { store: new FileStore(dirname(path)), path: basename(path) };
 }
 
-/** Refuses no path, and an empty one: it would be the current folder, and usually comes from an empty variable. Throws `BAD_ARGUMENT`. */
+/**
+ * Refuses a missing or empty path: an empty one would mean the current folder, and usually comes from an empty variable. Throws
+ * `BAD_ARGUMENT`.
+ */
 export function refuseEmptyPath(location: unknown): void {
   if (typeof location !== "string" && !(location instanceof URL))
     throw badArgument("the path", location, "a path or an address");
@@ -195,7 +198,7 @@ function unknownOption(name: string, found: unknown, known: readonly string[]): 
   return new SuperchunkError("BAD_ARGUMENT", `unknown option "${name}"; ${advice}`, { field: name, found });
 }
 
-/** Refuses the name of a file that cannot be a key. Throws `BAD_ARGUMENT`. */
+/** Refuses a file name that cannot be a key. Throws `BAD_ARGUMENT`. */
 function refuseName(name: string, location: string): void {
   if (isPlainPath(name)) return;
   throw new SuperchunkError(
@@ -205,7 +208,7 @@ function refuseName(name: string, location: string): void {
   );
 }
 
-/** The absolute path of what is to be written on this machine. */
+/** The absolute local path of a destination. */
 function localPath(location: string): string {
   refuseEmptyPath(location);
   const scheme = /^([a-z][a-z0-9+.-]+):\/\//i.exec(location)?.[1]?.toLowerCase();
@@ -227,19 +230,19 @@ function unknownScheme(scheme: string, location: string): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
     `addresses that start with ${scheme}:// are not known; give a path, or an http(s):// or s3:// address${web === undefined ? "" : `: what is public there is at ${web} too`}`,
-    // Neither a password nor a token.
+    // Removes password and token.
     { path: location.replace(/\?.*$/s, "").replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/]*@/i, "$1") },
   );
 }
 
-/** The last part of the prefix is the key, so that an archive that is a file has one. */
+/** The last part of the prefix is the key, because a single-file archive needs one. */
 function locateS3(location: string): Location {
   const { prefix = "", ...where } = parseS3Address(location);
   const { folder, path } = splitHeld(prefix);
   return { store: withCoalescing(new S3Store({ ...where, prefix: folder })), path };
 }
 
-/** A key, and the folder that it is in; a file or store that holds others is named in the key: `bars.h5/group/prices`. */
+/** Splits a path into folder and key. The key includes a file or store that holds others: `bars.h5/group/prices`. */
 function splitHeld(whole: string): { readonly folder: string; readonly path: string } {
   const [, folder = "", path] = HELD.exec(whole) ?? [];
   if (path !== undefined) return { folder, path };
@@ -247,11 +250,11 @@ function splitHeld(whole: string): { readonly folder: string; readonly path: str
   return { folder: above, path: name };
 }
 
-/** The last part of the URL's path is the key, so that an archive that is a file has one. */
+/** The last part of the URL's path is the key, because a single-file archive needs one. */
 function locateUrl(location: string): Location {
   const url = URL.canParse(location) ? new URL(location) : undefined;
   if (url === undefined || !isEncoded(url.pathname))
-    // The address is not repeated: it may hold a password.
+    // The message does not repeat the address, which may contain a password.
     throw new SuperchunkError("BAD_ARGUMENT", "the http(s):// address is not a valid URL", { field: "path" });
   const parts = url.pathname.split("/").filter((part) => part !== "");
   const { folder, path } = splitHeld(parts.join("/"));

@@ -1,4 +1,4 @@
-/** `.npy` files, by path or as a stream: what the header says, and the values with flat memory. */
+/** `.npy` files, from a path or a stream: the header, and the values in bounded memory. */
 
 import { tmpdir } from "node:os";
 import { ArrayReading, type Gather } from "../archive/kinds/chunked-archive.ts";
@@ -155,17 +155,17 @@ async function* turnStream(
   }
 }
 
-// Rows of values that lie in Fortran order, where a row is spread over all of them: read slab by slab, with flat memory.
+// Reads the rows of values in Fortran order, where a row is spread over the whole file, slab by slab in bounded memory.
 
-/** Fills a buffer with what lies from a byte of the values on. */
+/** Fills a buffer with the values' bytes from an offset on. */
 type ReadValues = (offset: number, target: Uint8Array) => void;
 
-/** Bytes of a slab: it is there twice while it is turned. */
+/** Bytes of a slab, which is in memory twice while it is transposed. */
 const SLAB_BYTES = 32 << 20;
-/** Bytes of a stream that are turned in memory. */
+/** Most bytes of a stream to transpose in memory. */
 const KEPT_BYTES = 32 << 20;
 
-/** The rows in C order, in pieces that end on rows. Throws what `read` throws. */
+/** The rows in C order, in pieces that end at rows. Throws what `read` throws. */
 async function* rowsOfFortran(
   read: ReadValues,
   { dtype, shape }: { readonly dtype: DType; readonly shape: readonly number[] },
@@ -188,12 +188,12 @@ async function* rowsOfFortran(
   yield* reading.slabBytes(rows, { signal });
 }
 
-/** True if a row lies spread over the whole file. */
+/** True if a row is spread over the whole file. */
 function isSpread({ order, shape }: Pick<NpyHeader, "order" | "shape">): boolean {
   return order === "F" && shape.length > 1;
 }
 
-/** The rows of values in Fortran order that come as a stream: from memory, or from the scratch object. */
+/** The rows of a stream of values in Fortran order: from memory, or from a scratch object. */
 async function* rowsOfFortranStream(
   values: AsyncIterable<Uint8Array>,
   header: NpyHeader,
@@ -222,16 +222,15 @@ async function* rowsOfFortranStream(
   }
 }
 
-/** Reads values that are in memory. */
 function fromBytes(bytes: Uint8Array): ReadValues {
   return (offset, target) => target.set(bytes.subarray(offset, offset + target.length));
 }
 
-/** Bytes that are read ahead where the parts that are asked for lie close together, and how close that is. */
+/** Bytes to read ahead if requested parts are close together, and the distance that counts as close. */
 const WINDOW = 256 << 10;
 const NEAR = 32 << 10;
 
-/** Reads parts of an object of a store that can do so at once. They throw `STALE` if it has become shorter. */
+/** Reads parts of an object whose store reads synchronously. They throw `STALE` if the object has become shorter. */
 function fromObject(store: ReadableStore, key: string, start = 0): ReadValues {
   const buffer = new Uint8Array(WINDOW);
   let [at, length, last] = [0, 0, Number.NEGATIVE_INFINITY];

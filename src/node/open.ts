@@ -66,13 +66,13 @@ export async function open(location: string, options: OpenPathOptions = {}): Pro
   const settings: OpenAnyOptions = { ...options, ...accessOf(options), decoder };
   const openAt = async ({ store, path }: Location): Promise<Readable> => {
     const opened = await closeOnFailure(store, openIn(store, path, settings));
-    // An archive's own `close` releases its store; a node's is kept open by the library.
+    // An archive's own `close` releases its store; for a node, the library has to release it.
     return "ownStore" in opened ? opened.ownStore(store) : opened;
   };
   const { containers, authorize, allow } = options;
   const isSet =
     [containers, authorize, allow].some((given) => given !== undefined) ||
-    // Containers lie beside a set, also where the set is a folder: of kerchunk's Parquet form.
+    // The containers are beside a set, even if the set is a folder, as in kerchunk's Parquet form.
     setAbove(location) !== undefined;
   try {
     return await openAt(isSet ? await locateBeside(location) : await locate(location));
@@ -80,7 +80,7 @@ export async function open(location: string, options: OpenPathOptions = {}): Pro
     if (!isSuperchunkError(error, "NOT_FOUND") && !isSuperchunkError(error, "UNSUPPORTED")) throw error;
     const repository = await openRepository(location, settings);
     if (repository !== undefined) return repository;
-    // Nodes of the older storage transformer have no folder of their own: they are looked for from a folder above.
+    // Nodes of the older storage transformer have no folders of their own, so they are opened from a folder above.
     const above = await openInside(await locateAbove(location), settings);
     if (above === undefined) throw error;
     return above;
@@ -103,7 +103,7 @@ export async function openArchive(location: string, options: OpenPathOptions = {
 
 async function decoderFor(options: OpenPathOptions): Promise<ChunkDecoder> {
   if (options.decoder !== undefined) return options.decoder;
-  if (bloscOf(options) === "native") await loadNativeBlosc(); // or says why not
+  if (bloscOf(options) === "native") await loadNativeBlosc(); // or throws why it cannot
   return decoderOf(options);
 }
 
@@ -138,7 +138,7 @@ export async function openTable(
   return closeOnFailure(opened, asTable(opened));
 }
 
-/** Who may read what, with folders and S3 among it. */
+/** Adds folders and S3 to the ways of access. */
 export function accessOf<A extends PlaceAccess>(access: A): A & Pick<PlaceAccess, "openContainer" | "allow"> {
   return {
     ...access,
@@ -157,7 +157,7 @@ export function placeOpener(access: PlaceAccess): OpenPlace {
   return placesOf(accessOf(access));
 }
 
-/** An Icechunk repository, or a node in one; undefined if there is none. */
+/** Opens an Icechunk repository, or a node in one; undefined if there is none. */
 async function openRepository(location: string, options: OpenAnyOptions): Promise<Readable | undefined> {
   if (/^https?:/i.test(location)) return undefined;
   const [{ isIcechunk, openReferences }, { openZarr }] = await Promise.all([
@@ -166,7 +166,7 @@ async function openRepository(location: string, options: OpenAnyOptions): Promis
   ]);
   let repository = location;
   for (; !(await isIcechunk(repository)); repository = dirname(repository))
-    // The root of the file system is not one.
+    // The search ends at the root of the file system.
     if (isS3Address(location) || dirname(dirname(repository)) === dirname(repository)) return undefined;
   const inside = relative(repository, location).split(sep).join("/");
   const store = asReadable(await openReferences(repository, { ...options, form: "icechunk" }));

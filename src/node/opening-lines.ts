@@ -1,4 +1,4 @@
-/** The lines that open references, in Python and JavaScript: with containers, and who may read them. */
+/** The lines that open references in Python and JavaScript, with containers and access rights. */
 import { resolve } from "node:path";
 import type { Container } from "../references/containers/containers.ts";
 import { toIcechunkPrefix } from "./icechunk/icechunk.ts";
@@ -11,18 +11,18 @@ export interface OpeningLines {
   readonly JavaScript: string;
 }
 
-/** What decides how a result is opened. */
+/** The facts that decide how a result is opened. */
 export interface WrittenForm {
   /** Default `icechunk`. */
   readonly to: "icechunk" | "kerchunk" | "kerchunk-parquet";
   /** kerchunk JSON: Zarr version of the documents (default 3). */
   readonly zarrFormat?: 2 | 3 | undefined;
   readonly rectilinear?: boolean | undefined;
-  /** There are groups in it. */
+  /** True if it contains groups. */
   readonly isTree: boolean;
 }
 
-/** What opens a result that was written so. */
+/** The lines that open a written result. */
 export function openingLines(
   destination: string,
   form: WrittenForm,
@@ -42,7 +42,7 @@ export function openingLines(
   return { ...lines, Python: `${enabled}\n${lines.Python}` };
 }
 
-/** Packages by which fsspec reaches what is not a file here. */
+/** Packages that fsspec needs for remote files. */
 const REACHING: Readonly<Record<string, readonly string[]>> = { s3: ["s3fs"], https: ["aiohttp"] };
 
 function kerchunkPython(
@@ -53,7 +53,7 @@ function kerchunkPython(
   const [first] = containers;
   const protocol = first === undefined || first.store === "local" ? "file" : first.prefix.split(":")[0];
   const format = to === "kerchunk-parquet" || zarrFormat === 2 ? 2 : 3;
-  // zarr-python reads what is remote asynchronously, and fsspec wants to be told.
+  // zarr-python reads remote stores asynchronously, which fsspec must be told.
   const settings = first?.store === "s3" ? fsspecOptions(first) : "";
   const reached = protocol === "file" ? "" : ['"asynchronous": True', settings].filter(Boolean).join(", ");
   const options = [
@@ -76,7 +76,7 @@ function kerchunkPython(
   ].join("\n");
 }
 
-/** A set itself, which may lie in S3; s3fs knows no settings behind an address. */
+/** The set itself, which may be in S3; s3fs does not understand settings after an address. */
 function fsspecSet(place: string): string[] {
   if (!place.startsWith("s3://")) return [`"fo": ${text(place)}`];
   const { bucket, prefix = "", endpoint = environmentOfS3().endpoint, anonymous } = parseS3Address(place);
@@ -172,7 +172,7 @@ function icechunkScript(place: string, containers: readonly Container[]): string
   ].join("\n");
 }
 
-/** A string as both languages write it. */
+/** A string literal, valid in both languages. */
 function text(value: string): string {
   return JSON.stringify(value);
 }

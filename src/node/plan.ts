@@ -1,4 +1,4 @@
-/** Conversions that many processes share, by paths and addresses: the plan as a file or a folder, its shares, its end. */
+/** Conversions that many processes share, by paths and addresses: the plan as a file or a folder, its shares, and its end. */
 import { hostname } from "node:os";
 import { resolve } from "node:path";
 import type { DamageReport, HolePolicy } from "../archive/kinds/types.ts";
@@ -31,7 +31,7 @@ import { placeOpener } from "./open.ts";
 import { encoderOf, type ThreadOptions } from "./threads/threads.ts";
 import { type VirtualizeOptions, type VirtualizeResult, virtualizeListed } from "./virtualize.ts";
 
-/** As package.json says it, which is not there once an application was bundled. */
+/** As in package.json, which a bundled application does not have. */
 const VERSION = "0.1.0";
 /** Sources in one part of a plan's folder. */
 const PART = 10_000;
@@ -108,7 +108,7 @@ export async function plan(
   }
 }
 
-/** Plans what is not a conversion. */
+/** Plans work that is not a conversion. */
 async function planWork(
   work: PlaceWork,
   { from, to }: { readonly from: readonly string[]; readonly to: string },
@@ -134,7 +134,10 @@ async function closeAll(places: readonly { readonly store: ReadableStore }[]): P
   for (const { store } of places) await store.close?.();
 }
 
-/** A place that a plan allows: as every process names it. Throws `BAD_ARGUMENT` for a signature, which a plan would show to whoever reads it. */
+/**
+ * An allowed place in a form that every process understands. Throws `BAD_ARGUMENT` for a signature, which every reader of the plan would
+ * see.
+ */
 function allowedInPlan(place: string): string {
   if (!/[?&]sig=/i.test(place)) return absolute(place);
   throw new SuperchunkError(
@@ -144,7 +147,7 @@ function allowedInPlan(place: string): string {
   );
 }
 
-/** An address, or a path as every process of this machine names it. */
+/** An address, or an absolute path. */
 export function absolute(path: string): string {
   return path === "" || isAddress(path) ? path : resolve(path);
 }
@@ -231,7 +234,7 @@ async function readParts(
   return sources;
 }
 
-/** Opens what a plan is of, lets `work` use it, and closes it again. */
+/** Opens the job of a plan, lets `work` use it, and closes it. */
 async function withJob<T>(
   planned: SharedPlan | string,
   work: (job: SharedJob, references: OpenPlan["references"]) => Promise<T>,
@@ -244,15 +247,15 @@ async function withJob<T>(
   }
 }
 
-/** A plan with its source and destination opened, until it is closed. */
+/** A plan with opened sources and destination. */
 interface OpenPlan {
   readonly job: SharedJob;
-  /** What was written of references, after the end of a plan of them. */
+  /** The written references, after the end of a plan for references. */
   references?(): VirtualizeResult | undefined;
   close(): Promise<void>;
 }
 
-/** What a plan that is not a conversion does. */
+/** The work of a plan that is not a conversion. */
 function workOf(
   made: SharedPlan,
   places: readonly Location[],
@@ -284,7 +287,7 @@ function workOf(
         async end(signal) {
           const units = new Units(made);
           const numbers = new Map(made.sources.map((source, i) => [source.path, units.of(i).first]));
-          // An end that was killed has left a part of it, or all.
+          // An interrupted end may have written a part of the result, or all of it.
           const again = { update: to === "icechunk", overwrite: to !== "icechunk" };
           result = await virtualizeListed(
             made.from,
@@ -351,12 +354,15 @@ async function openPlan(planned: SharedPlan | string): Promise<OpenPlan> {
 /** A plan whose units a queue hands out one by one. */
 export interface PlanRunner {
   readonly plan: SharedPlan;
-  /** Resolves once the unit's receipt is durable: undefined, or why it failed. NO_SPACE, READ_ONLY and IO of the destination are thrown. */
+  /**
+   * Resolves once the unit's receipt is durable: with undefined, or the reason of failure. NO_SPACE, READ_ONLY and IO of the destination
+   * are thrown.
+   */
   run(unit: number, signal: AbortSignal): Promise<ShareFailure | undefined>;
   close(): Promise<void>;
 }
 
-/** Opens a plan to run units of it; of a finished plan every unit is done. */
+/** Opens a plan to run units of it. In a finished plan every unit is done. */
 export async function openPlanRunner(
   planned: string,
   options: Pick<RunTasksOptions, "encoder" | "threads"> = {},
@@ -382,7 +388,7 @@ export async function openPlanRunner(
   }
 }
 
-/** What is left to do of a plan: the numbers of its units without a receipt, and a name for each of its units. */
+/** The remaining work of a plan: the numbers of its units without a receipt. */
 export function planLeft(
   planned: string,
   retryFailed: boolean,

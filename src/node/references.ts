@@ -73,7 +73,7 @@ export async function openReferences(
   };
 }
 
-/** Opens a container's store: folders, S3, and what is read over HTTP. */
+/** Opens a container's store: a folder, S3, or one over HTTP. */
 export function openContainer(
   container: Container,
   credentials: ContainerCredentials | undefined,
@@ -85,7 +85,7 @@ export function openContainer(
   if (store !== "s3") {
     const found = endpointOf(container);
     const own = found === undefined ? container : { ...container, endpoint: found };
-    // It is for the account that the environment names, not for a server that a set names.
+    // The token belongs to the account in the environment, not to a server that a set names.
     const isOwn = store === "azure" && endpoint === undefined;
     const sasToken = (isOwn ? process.env["AZURE_STORAGE_SAS_TOKEN"] : undefined) || undefined;
     return openWebContainer(own, credentials ?? (sasToken === undefined ? undefined : { sasToken }), options);
@@ -110,7 +110,7 @@ export function openContainer(
   });
 }
 
-/** The server of a container on the web: its own, else what the environment says by the variables of Google's and Azure's tools. */
+/** The server of a web container: its own, else the one in the environment variables of Google's and Azure's tools. */
 function endpointOf({ store, endpoint }: Container): string | undefined {
   const { env } = process;
   if (endpoint !== undefined) return endpoint;
@@ -162,7 +162,7 @@ async function openIcechunk(
   };
   return {
     containers,
-    // The package does not tell objects from folders.
+    // The package does not distinguish objects from folders.
     list: async function* (folder) {
       for (const name of await store.listDir(folder))
         yield { name, kind: (await store.listDir(joinKey(folder, name))).length > 0 ? "folder" : "object" };
@@ -176,15 +176,15 @@ async function openIcechunk(
   };
 }
 
-// The containers of references at a path or an address: listed, set and deleted without touching the references.
+// The containers of references at a path or an address: lists, sets and deletes them without touching the references.
 //
-// They lie in a file beside a kerchunk set, and beside an Icechunk repository too, whose package tells neither their names nor
-// what they are. Knows both places; must not know how references are read. @see FORMAT.md [FV-03] [FV-05]
+// They are in a file beside a kerchunk set, and also beside an Icechunk repository, whose package reports neither their names
+// nor their settings. Knows both places; must not know how references are read. @see FORMAT.md [FV-03] [FV-05]
 
 /** Changes to a container, or with `prefix` a new container. */
 export type SetContainer = Omit<ContainerChanges, "store"> & { readonly prefix?: string | undefined };
 
-/** References, and the store beside them. */
+/** References, and their store. */
 interface Place {
   readonly store: WritableStore;
   readonly path: string;
@@ -253,7 +253,7 @@ export function setContainer(
   });
 }
 
-/** Throws `CONFLICT` if a reference needs the container, naming it, and `NOT_FOUND`. */
+/** Throws `CONFLICT`, naming a reference, if one needs the container, and `NOT_FOUND`. */
 async function removeContainer(place: Place, name: string): Promise<undefined> {
   const { containers, version } = await keptAt(place);
   const container = containers.get(name);
@@ -267,7 +267,7 @@ async function removeContainer(place: Place, name: string): Promise<undefined> {
   await write(place, containers, version);
 }
 
-/** Keeps containers beside a repository: those that are there already, and those given, which win. */
+/** Stores containers beside a repository: the existing ones, and the given ones, which take precedence. */
 export function keepContainers(
   location: string,
   given: Iterable<Container>,
@@ -286,7 +286,7 @@ export function keepContainers(
   });
 }
 
-/** The containers kept beside references, and the version of their file. Throws `NOT_FOUND` unless there may be none. */
+/** The containers kept beside references, and the version of their file. Throws `NOT_FOUND` unless the file may be missing. */
 export async function keptAt(
   { store, path, location }: Place,
   mayBeAbsent = false,
@@ -294,7 +294,7 @@ export async function keptAt(
   const kept = await keptContainers(store, path);
   if (kept !== undefined) return kept;
   if (mayBeAbsent) return { containers: new Containers(), version: undefined };
-  await store.get(containersKey(path)); // a bucket that is not there is told by the answer to a read alone
+  await store.get(containersKey(path)); // only a read fails for a missing bucket
   throw new SuperchunkError(
     "NOT_FOUND",
     `there are no containers of references here; they are in ${containersKey(path)}, next to the references`,
@@ -327,12 +327,12 @@ function newContainer(name: string, { prefix, ...members }: SetContainer): Conta
   return { name, prefix, ...Object.fromEntries(settled), store: storeOf(members.location ?? prefix) };
 }
 
-/** True if an Icechunk repository is at a path or an address. */
+/** True if there is an Icechunk repository at a path or an address. */
 export async function isIcechunk(location: string): Promise<boolean> {
   return withPlace(location, isRepository);
 }
 
-/** True for an Icechunk repository: it has an object of this name, or folders of branches in its first version. */
+/** True for an Icechunk repository: it has an object with this name, or in its first version a folder of branches. */
 async function isRepository({ store, path }: Place): Promise<boolean> {
   for (const name of ["repo", "refs/branch.main/ref.json"])
     if ((await store.stat(joinKey(path, name))) !== undefined) return true;
@@ -359,15 +359,15 @@ async function* locationsAt(place: Place): AsyncGenerator<string> {
   }
 }
 
-// Why a chunk of an Icechunk repository cannot be read: which object it refers to, and what became of that.
+// Explains why a chunk of an Icechunk repository cannot be read: finds the object, and what has become of it.
 //
-// Icechunk 2.2 says only that an object has changed or cannot be fetched, and not which. Knows how the reference of one chunk is
-// told from those of all; must not know how references are written.
+// Icechunk 2.2 only reports that an object has changed or cannot be fetched, but not which. Finds the reference of one chunk
+// among all; must not know how references are written.
 
-/** References of a repository up to which one is looked for: their locations are told as one list. */
+/** Most references of a repository to search: the package returns their locations as one list. */
 const MOST_REFERENCES = 2_000_000;
 
-/** What is read, and how the objects behind it are reached. */
+/** The failed read, and access to the objects. */
 interface FailedRead {
   readonly repository: Icechunk.Repository;
   readonly branch: string;
@@ -377,16 +377,16 @@ interface FailedRead {
   readonly openContainer: (name: string) => Promise<ReadableStore>;
 }
 
-/** An object that a chunk refers to, as it is now. */
+/** The object of a chunk, in its present state. */
 interface FoundObject {
   readonly location: string;
-  /** Undefined if it is not there. */
+  /** Undefined if it does not exist. */
   readonly info: ObjectInfo | undefined;
 }
 
 /**
- * The failure to read the chunk at `key`, as ours: `STALE` with what was referenced and what is there, `NOT_FOUND`, or what
- * the object's own store says. Where the object cannot be told, as {@link explainIcechunk}.
+ * Converts the failure to read the chunk at `key` to ours: `STALE` with the referenced and the present state, `NOT_FOUND`, or
+ * the error of the object's own store. If the object cannot be found, the result is that of {@link explainIcechunk}.
  */
 async function explainRead(error: unknown, path: string, key: string, read: FailedRead): Promise<unknown> {
   const text = error instanceof Error ? error.message : "";
@@ -398,7 +398,7 @@ async function explainRead(error: unknown, path: string, key: string, read: Fail
   try {
     object = await findObject(key, read);
   } catch (cause) {
-    // The store of the object says why, and which it is; other failures tell nothing of the object.
+    // The object's store names the object and the reason; other failures say nothing about it.
     return cause instanceof SuperchunkError ? cause : explainIcechunk(error, path);
   }
   if (object === undefined) return explainIcechunk(error, path);
@@ -430,7 +430,7 @@ async function explainRead(error: unknown, path: string, key: string, read: Fail
   );
 }
 
-/** The object that a chunk refers to. Undefined if the package does not tell. */
+/** The object of a chunk; undefined if the package does not reveal it. */
 async function findObject(key: string, read: FailedRead): Promise<FoundObject | undefined> {
   const location = await findLocation(key, read);
   const container = location === undefined ? undefined : read.containers.find(location);
@@ -439,7 +439,7 @@ async function findObject(key: string, read: FailedRead): Promise<FoundObject | 
   return { location, info: await store.stat(location.slice(container.prefix.length)) };
 }
 
-/** The location that is one fewer among all once the chunk is taken away, in a session that is never committed. */
+/** Finds the location by deleting the chunk in a session that is never committed: the list of all locations then has one fewer of it. */
 async function findLocation(
   key: string,
   { repository, branch, snapshotId }: FailedRead,

@@ -1,4 +1,4 @@
-/** Tables in files of Parquet, Arrow and CSV, with the face of a structured `.npy` file, which every writer of rows takes. */
+/** Tables in files of Parquet, Arrow and CSV, with the interface of a structured `.npy` file, which every writer of rows accepts. */
 import { createReadStream } from "node:fs";
 import type { ChunkEncoder } from "../codec/types.ts";
 import { CopyingEncoder } from "../convert/sources/offered-chunks.ts";
@@ -120,7 +120,7 @@ async function carrierOf(
   return {
     encoder: new CopyingEncoder(encoderOf(), { mostWaiting: MOST_WAITING, needsCodec: target !== undefined }),
     chunkLength: target?.chunkLength ?? chunks.rows,
-    // The rows before it fill the last chunk up.
+    // The rows before it fill the array's last chunk.
     firstRow:
       target === undefined
         ? 0
@@ -128,7 +128,7 @@ async function carrierOf(
   };
 }
 
-/** Chunks of all columns of the rows that are read at a time. */
+/** Most chunks that wait: those of all columns in the rows that are read at a time. */
 const MOST_WAITING = 1024;
 
 async function openTable(location: string, options: TableOptions): Promise<TableFile> {

@@ -1,4 +1,4 @@
-/** References to archives at paths, for readers of Icechunk and kerchunk: found, planned, written, read back. */
+/** References to archives at paths, for readers of Icechunk and kerchunk: finds, plans, writes, and reads them back. */
 
 import type { Archive } from "../archive/kinds/types.ts";
 import { failureOf } from "../convert/failure.ts";
@@ -99,7 +99,7 @@ export function virtualize(
   return virtualizeListed(sources, destination, options);
 }
 
-/** Gives the chunks of an archive, by what messages call it, where they were listed already. */
+/** Returns the already listed chunks of an archive, by its name in messages. */
 type ListedOf = (source: string) => Promise<PlanOptions["listed"]>;
 
 /** The same with archives whose chunks may have been listed already. */
@@ -171,7 +171,7 @@ export async function virtualizeListed(
   }
 }
 
-/** Plans as they come, with the paths of their arrays. */
+/** Passes plans on, and notes the paths of their arrays. */
 async function* noteNodes(
   plans: AsyncIterable<ReferencePlan>,
   nodes: string[],
@@ -184,13 +184,13 @@ async function* noteNodes(
   }
 }
 
-/** What an HDF5 file holds, opened. */
+/** An opened part of an HDF5 file. */
 interface HeldEntry extends Pick<ViewEntry, "node" | "source"> {
   readonly typed: string;
   readonly root: ZarrArray | ZarrGroup;
 }
 
-/** HDF5 files among paths, and what is in them. Throws `UNSUPPORTED` for Blosc2. */
+/** Opens the HDF5 files among paths. Throws `UNSUPPORTED` for Blosc2. */
 async function openHeld(
   paths: readonly string[],
   signal: AbortSignal | undefined,
@@ -217,7 +217,7 @@ async function openHeld(
   return held;
 }
 
-/** Archives that are looked at at a time, where nothing else is asked for. */
+/** Default number of archives to examine at a time. */
 const JOBS = 4;
 
 async function* planAll(
@@ -267,7 +267,10 @@ async function* planAll(
   if (concat === true) yield joinPlans(joined, settings);
 }
 
-/** What tells that an archive was changed, where its files may stay as they are: of a table its first column grows with the others. */
+/**
+ * The object that shows changes of an archive, if it is replaced at each change; for a table that of its first column, which grows
+ * with the others.
+ */
 async function sourcesOf(archive: Archive, signal: AbortSignal | undefined): Promise<ReferredSource[]> {
   const [first] = archive.kind === "table" ? archive.names : [];
   const { store, path } = archive.kind === "table" && first !== undefined ? archive.column(first) : archive;
@@ -275,7 +278,7 @@ async function sourcesOf(archive: Archive, signal: AbortSignal | undefined): Pro
   return found === undefined ? [] : [found];
 }
 
-/** A table alone is the root, as xarray wants it; an array alone has its name, since xarray opens no bare array. */
+/** A single table is the root, as xarray expects; a single array has its name, because xarray cannot open a bare array. */
 function nodeOf(archive: Archive, name: string): string {
   return archive.kind === "table" ? "" : (name.split("/").at(-1) ?? name).replace(/\.[^.]+$/, "");
 }
@@ -313,7 +316,7 @@ function isRemote({ store, path }: Archive): boolean {
   return /^[a-z0-9+.-]+:\/\//i.test(store.describe(path));
 }
 
-/** One container for all: the folder that the sources have in common. */
+/** One container for all: the common folder of the sources. */
 function commonContainer(
   entries: readonly Pick<ViewEntry, "source">[],
   sources: readonly string[],
@@ -327,7 +330,7 @@ function commonContainer(
   );
 }
 
-/** The container of a folder, in S3 reached as the sources are: by what their addresses say, and by the environment. */
+/** The container of a folder; in S3 with the settings of the sources' addresses and of the environment. */
 function containerAt(folder: string, sources: readonly string[]): Container {
   const source = sources.find((typed) => /^s3:\/\//i.test(typed));
   if (source === undefined || !folder.startsWith("s3://")) return defaultContainer(folder);
@@ -344,7 +347,7 @@ function containerAt(folder: string, sources: readonly string[]): Container {
   };
 }
 
-/** The containers of a file. Throws `NOT_FOUND`, and as `parseContainers`. */
+/** Reads containers from a file. Throws `NOT_FOUND`, and as `parseContainers`. */
 async function readContainers(location: string): Promise<Iterable<Container>> {
   const { store, path } = await locate(location);
   try {

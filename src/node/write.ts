@@ -1,4 +1,4 @@
-/** Making arrays at paths, and opening them for writing: with a lock, and worker threads that encode. */
+/** Creates arrays at paths, and opens them for writing: with a lock, and worker threads that encode. */
 
 import { join, resolve } from "node:path";
 import { type RepairOptions, type RepairReport, repairArray as repairIn } from "../convert/run/repair.ts";
@@ -43,10 +43,10 @@ export interface MirrorPathOptions {
 }
 
 /**
- * Makes an array in a folder, which need not exist, or at an `s3:` address, and opens it for writing.
+ * Creates an array in a folder, which need not exist, or at an `s3:` address, and opens it for writing.
  *
- * @throws CONFLICT if something is there already, or another writer holds the lock; BAD_ARGUMENT, LIMIT, UNSUPPORTED;
- * NO_SPACE, READ_ONLY, IO
+ * @throws CONFLICT if something exists there, or another writer holds the lock; BAD_ARGUMENT, LIMIT, UNSUPPORTED; NO_SPACE,
+ * READ_ONLY, IO
  */
 export function createArray(path: string, options: CreatePathOptions): Promise<WritableArray> {
   const { store } = locateTarget(path);
@@ -54,14 +54,14 @@ export function createArray(path: string, options: CreatePathOptions): Promise<W
 }
 
 /**
- * Opens the array in a folder, or at an `s3:` address, for writing, and brings in order what an interrupted writer left.
+ * Opens the array in a folder, or at an `s3:` address, for writing, and completes or removes what an interrupted writer left.
  *
  * @throws NOT_FOUND; CONFLICT if another writer holds the lock; READ_ONLY, UNSUPPORTED, and the codes of damage
  */
 export async function openWritable(path: string, options: WritePathOptions = {}): Promise<WritableArray> {
   const { store } = locateTarget(path);
   const isThere = (await store.stat("meta/sizes")) !== undefined;
-  // Without an array there is nothing to lock, and no folder is made.
+  // Without an array there is nothing to lock, and no folder is created.
   return openIn(store, "", { ...options, ...(isThere ? writing(store, path, options) : {}) });
 }
 
@@ -83,7 +83,7 @@ export interface RepairPathOptions extends Omit<RepairOptions, "into" | "lock">,
 export async function repairArray(path: string, options: RepairPathOptions = {}): Promise<RepairReport> {
   useNativeDigests();
   const { into, breakLock, allow, ...rest } = options;
-  // The store of an S3 address that is only read cannot write.
+  // The store of an S3 address for reading cannot write.
   const isHere = into === undefined && options.dryRun !== true;
   const { store, path: key } = isHere && isS3Address(path) ? locateTarget(path) : await locate(path);
   try {
@@ -107,14 +107,14 @@ export async function repairArray(path: string, options: RepairPathOptions = {})
   }
 }
 
-/** What a path alone settles. The store belongs to the array: what it holds open is released with the lock. */
+/** Settings that follow from the path. The array owns the store, whose resources are released with the lock. */
 function writing(
   store: WritableStore,
   path: string,
   options: WritePathOptions,
 ): Pick<WriteOptions, "encoder" | "lock" | "mirror"> {
   useNativeDigests();
-  // S3 has no locks: its conditional commits alone tell two writers apart.
+  // S3 has no locks: only conditional commits protect two writers from each other.
   const acquire = isS3Address(path)
     ? undefined
     : (options.lock ?? (() => acquireLock(join(resolve(path), "meta", "lock"), options)));
@@ -133,7 +133,7 @@ function writing(
   };
 }
 
-/** What keeps an array at a path a Zarr array as well; undefined in S3, where files have one name. */
+/** Keeps an array at a path a Zarr array as well; undefined in S3, where objects have only one name. */
 export function mirrorOf(
   store: WritableStore,
   path: string,

@@ -1,9 +1,9 @@
 /**
- * The files of an archive that is a Zarr array as well: what linking and live views need of a file system beyond a store.
+ * The files of an archive that is also a Zarr array: what linking and live views need of a file system beyond a store.
  *
- * Knows modes, inodes, hard links, and how bytes that stay are copied, by sharing blocks where the file system can; must not
- * know what is in a file, or in which order files change. What the kernel answers from its memory is asked at once; only what
- * waits for the disk leaves the thread.
+ * Knows modes, inodes, hard links, and how to copy unchanged bytes, by sharing blocks if the file system can; must not know
+ * what is in a file, or in which order files change. Calls that the kernel answers from memory are synchronous; only calls
+ * that wait for the disk leave the thread.
  */
 import * as fs from "node:fs";
 import { dirname, relative } from "node:path";
@@ -34,15 +34,15 @@ const PIECE = 4 << 20;
 const READ_ONLY_MODE = 0o444;
 
 /**
- * The files below two folders: the archive's, and the Zarr array's. They may be one. `opened`: where the data files are open
- * already, and stay so.
+ * The files below two folders: the archive's and the Zarr array's, which may be the same. `opened`: a store that keeps the
+ * data files open.
  */
 export function dualFiles(dataRoot: string, zarrRoot: string = dataRoot, opened?: SteadyStore): DualFiles {
   const data = new Folders(dataRoot);
   return new FolderFiles(data, zarrRoot === dataRoot ? data : new Folders(zarrRoot), opened);
 }
 
-/** The files below the folder of a store: what is durable there is known together. */
+/** The files below a store's folder, which shares the store's record of what is durable. */
 export function dualFilesOf({ folders }: FolderReader): DualFiles {
   return new FolderFiles(folders, folders, undefined);
 }
@@ -88,7 +88,7 @@ class FolderFiles implements DualFiles {
     const opened = this.#opened ?? new SteadyStore(this.#data.root);
     try {
       const bytes = opened.readEach(key, offsets, length);
-      await nextTurn(); // what waits for the disk meanwhile goes on
+      await nextTurn(); // lets other work waiting for the disk continue
       return bytes;
     } finally {
       if (opened !== this.#opened) await opened.close();
@@ -102,7 +102,7 @@ class FolderFiles implements DualFiles {
         writeFullySync(file, piece, end);
         end += piece.length;
       }
-      // What a longer tail left is cut off only once the new one is there.
+      // A longer old tail is cut off only after the new one is written.
       if (fs.fstatSync(file).size !== end) fs.ftruncateSync(file, end);
       fs.fchmodSync(file, mode);
     });
@@ -227,7 +227,7 @@ class FolderFiles implements DualFiles {
     }
   }
 
-  /** Opens a file that is not a link, changes it, and makes that durable: several at once share the disk's work. */
+  /** Opens a file that is not a link, changes it, and makes the change durable. Several calls at a time share the disk's work. */
   async #change(at: FilePlace, doing: string, change: (file: number) => void): Promise<void> {
     await this.#explain(at, doing, true, async () => {
       const { durability } = this.#side(at.side);
@@ -252,7 +252,7 @@ class FolderFiles implements DualFiles {
   }
 }
 
-/** With bigints, which take twice as long, only where the inode's number needs one. */
+/** Uses bigints, which take twice as long, only if the inode number needs them. */
 function lookUp(path: string): fs.Stats | fs.BigIntStats | undefined {
   try {
     const info = fs.lstatSync(path, { throwIfNoEntry: false });
@@ -265,7 +265,7 @@ function lookUp(path: string): fs.Stats | fs.BigIntStats | undefined {
   }
 }
 
-/** Brings ranges of one file into another. The bytes that had to be copied. */
+/** Copies ranges of one file to another, sharing blocks if possible. Returns the bytes that had to be copied. */
 async function keepBytes(
   from: string,
   to: string,
@@ -285,7 +285,7 @@ async function keepBytes(
     for (const { start, end } of kept) {
       for (let at = start; at < end; ) {
         const read = await readFully(source, at, buffer.subarray(0, Math.min(buffer.length, end - at)));
-        if (read === 0) break; // the plan goes by this file's own index, which does not lead past its end
+        if (read === 0) break; // the plan follows this file's own index, which does not lead past its end
         await writeFully(file, buffer.subarray(0, read), at);
         at += read;
         copied += read;
@@ -297,10 +297,10 @@ async function keepBytes(
   }
 }
 
-/** Devices, and whether files on them can share blocks. */
+/** For each device, whether its files can share blocks. */
 const SHARING = new Map<number, boolean>();
 
-/** Makes a file the same as another one without copying bytes. False if the file system cannot. */
+/** Makes a file equal to another one without copying bytes. Returns false if the file system cannot. */
 async function shareBlocks(from: string, to: string): Promise<boolean> {
   const { dev } = await fs.promises.stat(from);
   const can = SHARING.get(dev) ?? (await tryToShare(from, to));
@@ -309,29 +309,29 @@ async function shareBlocks(from: string, to: string): Promise<boolean> {
   return can;
 }
 
-/** Tries it on another temporary file: where it fails, its target is removed. */
+/** Tries it on a separate temporary file, because a failed attempt removes its target. */
 async function tryToShare(from: string, to: string): Promise<boolean> {
   const trial = to.replace(/[0-9a-f]{16}\.tmp$/, `${newMark()}.tmp`);
   try {
     await fs.promises.copyFile(from, trial, fs.constants.COPYFILE_FICLONE_FORCE);
     return true;
   } catch {
-    return false; // whatever it was, copying reports it again
+    return false; // copying will report the error again
   } finally {
     await fs.promises.rm(trial, { force: true });
   }
 }
 
-// A folder whose files are not replaced meanwhile: each is opened once, and read without looking at its path again.
+// A folder whose files are not replaced meanwhile: each is opened once, and read without checking its path again.
 //
-// For walks over thousands of chunk headers while a lock is held. Small reads are made at once, in the calling thread. Knows
-// open files; must not know what they hold.
+// For walks over thousands of chunk headers under a lock. Small reads are synchronous, in the calling thread. Knows open
+// files; must not know what they hold.
 
-/** Files kept open, and bytes that are read at once from one of them. */
+/** Most files to keep open, and most bytes to read synchronously. */
 const MAX_OPEN = 64;
 const SMALL = 1 << 20;
 
-/** The objects of a folder, as they were when they were first looked at. */
+/** The objects of a folder, in the state in which they were first opened. */
 export class SteadyStore extends FolderReader {
   constructor(root: string) {
     super(root, {}, new Handles(MAX_OPEN, true));
@@ -373,7 +373,7 @@ export class SteadyStore extends FolderReader {
     );
   }
 
-  /** `length` bytes at each of the offsets, one after the other; undefined if the object is absent or ends before. */
+  /** `length` bytes at each of the offsets, one after the other; undefined if the object is absent or too short. */
   readEach(key: string, offsets: readonly number[], length: number): Uint8Array | undefined {
     return this.usingNow(key, "reading", ({ fd }) => {
       const bytes = new Uint8Array(offsets.length * length);

@@ -1,4 +1,4 @@
-/** Linking archives at paths: `superchunk link` and `unlink`. */
+/** Links archives at paths: `superchunk link` and `unlink`. */
 import * as fs from "node:fs";
 import { basename, join, relative, resolve } from "node:path";
 import type { Archive, Finding } from "../../archive/kinds/types.ts";
@@ -58,10 +58,10 @@ export async function planLinkAt(
 }
 
 /**
- * What handles live arrays, where the one at the path is one, or is to become one; undefined for what is linked once.
+ * What handles live arrays, if the path is one or will become one; undefined for an archive that is linked once.
  *
- * @throws UNSUPPORTED for an address: in object stores nothing has a second name; BAD_ARGUMENT for options that a live array
- * does not have
+ * @throws UNSUPPORTED for an address, because objects of a store cannot have a second name; BAD_ARGUMENT for options that a
+ * live array does not have
  */
 async function liveAt(
   path: string,
@@ -75,20 +75,20 @@ async function liveAt(
   return { isLive: false, room: await loadLive() };
 }
 
-/** True if the folder is an array that keeps itself a Zarr array. Loads nothing that writes arrays. */
+/** True if the folder is a live array, which keeps itself a Zarr array. Does not load the code that writes arrays. */
 async function isLiveAt(path: string): Promise<boolean> {
   const store = new SteadyStore(resolve(path));
   try {
     return await isLive(store, "");
   } catch (error) {
-    if (isSuperchunkError(error)) return false; // a file, or what cannot be read: opening it will say so
+    if (isSuperchunkError(error)) return false; // a file, or unreadable; opening it will report why
     throw error;
   } finally {
     await store.close();
   }
 }
 
-/** Throws `UNSUPPORTED` for an address: in object stores nothing has a second name. */
+/** Throws `UNSUPPORTED` for an address, because objects of a store cannot have a second name. */
 function refuseAddress(path: string): void {
   if (isRemote(path)) throw onlyFiles(path);
 }
@@ -101,7 +101,7 @@ function onlyFiles(path: string): SuperchunkError {
   );
 }
 
-/** Live arrays lie in a folder of their own, and are linked by hard links. Throws `BAD_ARGUMENT`. */
+/** Checks the options for a live array, which has its own folder and is linked by hard links. Throws `BAD_ARGUMENT`. */
 function assertPlainLive(path: string, destination: string | undefined, options: LinkPathOptions): void {
   const { kind = "hard", dtype, shape, dimensionNames } = options;
   const field =
@@ -167,7 +167,7 @@ async function atPath<T>(
   }
 }
 
-/** Shards are names of the files in the array's own folder. */
+/** Refuses places: shards are names of files in the array's own folder. */
 function refusePlace({ name, prefix }: StoredPlace): never {
   throw new SuperchunkError(
     "UNSUPPORTED",
@@ -176,7 +176,7 @@ function refusePlace({ name, prefix }: StoredPlace): never {
   );
 }
 
-/** Opens what is to be linked. Throws `UNSUPPORTED` for what is Zarr already, by itself. */
+/** Opens the archive to link. Throws `UNSUPPORTED` for an array that is itself Zarr. */
 async function openSource(store: SteadyStore, key: string, { signal }: LinkPathOptions): Promise<Archive> {
   try {
     return await open(store, key, { signal, openPlace: refusePlace });
@@ -208,7 +208,7 @@ export async function unlink(path: string, options: LinkPathOptions = {}): Promi
     const record = await readLinkRecord(site.target, options.signal);
     const lock = await lockFolder(site.source.describe(""), record?.archive ?? "", options);
     try {
-      // A link that was killed before it had a record left a document that has no name yet; the lock keeps others out.
+      // A link that was killed before it wrote a record left an unnamed document. The lock keeps other writers out.
       if (record === undefined && lock !== undefined) await site.target.removeLeftovers?.("");
       return await unlinkArchive(site, options);
     } finally {
@@ -236,7 +236,7 @@ export async function verifyLinkAt(
   }
 }
 
-/** What writes arrays is loaded only for those that keep themselves Zarr arrays. */
+/** The code that writes arrays is loaded only for live arrays. */
 function loadLive(): Promise<typeof import("./live.ts")> {
   return import("./live.ts");
 }
@@ -264,7 +264,7 @@ async function siteAt(path: string): Promise<LinkSite> {
   };
 }
 
-/** Keeps writers of an array out. A folder without `meta/` (a table, a folder of files) has no writer of ours. */
+/** Locks the array against writers. A folder without `meta/` (a table, a folder of files) has no writer of ours. */
 async function lockFolder(
   root: string,
   key: string,
@@ -278,7 +278,7 @@ function isFolder(path: string): boolean {
   return statIfThere(path)?.isDirectory() === true;
 }
 
-/** As the record keeps it: with `/`, `.` where they are one. */
+/** The path as the record stores it: with `/`, and `.` if both folders are the same. */
 function dataPath(target: string, root: string): string {
   return relative(target, root).replaceAll("\\", "/") || ".";
 }

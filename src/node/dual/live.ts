@@ -1,4 +1,4 @@
-/** Arrays that keep themselves Zarr arrays, at paths: made, made right, verified, and made plain arrays again. */
+/** Live arrays at paths, which keep themselves Zarr arrays: begun, renewed, verified, and ended. */
 import { resolve } from "node:path";
 import type { Finding, LongOptions } from "../../archive/kinds/types.ts";
 import { open as openArchive } from "../../archive/open/open.ts";
@@ -14,7 +14,7 @@ import type { LockOptions } from "../fs/lock.ts";
 import { openWritable } from "../write.ts";
 import { dualFiles } from "./files.ts";
 
-/** The plan of a live array, which needs no files listed: they are found out while the array is open. */
+/** The plan of a live array. It lists no files: they are found while the array is open. */
 function planOf(path: string, { added = 0, done = false, ...rest }: Partial<LinkPlan>): LinkPlan {
   const root = resolve(path);
   const plan = {
@@ -33,7 +33,7 @@ function count(n: number, what: string): string {
   return `${n} ${what}${n === 1 ? "" : "s"}`;
 }
 
-/** Compares every shard and every chunk of it, and repairs what is wrong. */
+/** Compares every shard and every chunk of it, and repairs differences. */
 export async function renewLive(path: string, options: LockOptions & LongOptions): Promise<LinkResult> {
   const started = performance.now();
   const costs = { bytes: 0, shards: 0, publications: 0 };
@@ -49,7 +49,7 @@ export async function renewLive(path: string, options: LockOptions & LongOptions
   return { ...planOf(path, { added: bytes, done: shards === 0, notes }), seconds };
 }
 
-/** What {@link renewLive} would do; writes nothing. */
+/** What {@link renewLive} would do. Writes nothing. */
 export async function planRenewal(path: string, options: LongOptions): Promise<LinkPlan> {
   const findings = (await verifyLiveAt(path, options)) ?? [];
   const found = findings.map(({ path: at, message }) => `${at}: ${message}`);
@@ -60,9 +60,9 @@ export async function planRenewal(path: string, options: LongOptions): Promise<L
 }
 
 /**
- * Makes the array in a folder one that keeps itself a Zarr array, and shows it.
+ * Makes the array in a folder a live array, and publishes its view.
  *
- * @throws CONFLICT, UNSUPPORTED as {@link beginLive}, and what opening it for writing throws
+ * @throws CONFLICT, UNSUPPORTED as {@link beginLive}, and the errors of opening it for writing
  */
 export async function beginLiveAt(path: string, options: LockOptions & LongOptions): Promise<LinkResult> {
   const root = resolve(path);
@@ -76,7 +76,7 @@ export async function beginLiveAt(path: string, options: LockOptions & LongOptio
 }
 
 /**
- * What {@link beginLiveAt} would do; takes no lock, and writes nothing.
+ * What {@link beginLiveAt} would do. Takes no lock, and writes nothing.
  *
  * @throws CONFLICT, UNSUPPORTED as {@link beginLive}, and the codes of opening
  */
@@ -131,7 +131,7 @@ export async function endLiveAt(path: string, options: LockOptions & LongOptions
   };
 }
 
-/** Removes what the live view of an array has left, before the array itself is removed. */
+/** Removes the rest of an array's live view before the array itself is removed. */
 export async function clearLive(path: string): Promise<void> {
   const root = resolve(path);
   const store = new FileStore(root);
@@ -142,7 +142,7 @@ export async function clearLive(path: string): Promise<void> {
   }
 }
 
-/** What is wrong with the Zarr view of an array that keeps itself one. */
+/** Faults of a live array's Zarr view. */
 export async function verifyLiveAt(
   path: string,
   options: LongOptions,

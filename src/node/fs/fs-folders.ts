@@ -1,9 +1,9 @@
 /**
- * Folders under a root, none of which lies outside it.
+ * Folders under a root, none of which is outside of it.
  *
- * Knows symbolic links: one whose target stays under the root is followed, any other is refused. A folder is examined
- * once and remembered; against a process that exchanges folders for links while an archive is open, file permissions
- * are the defence. Must not know what the folders hold.
+ * Knows symbolic links: one whose target is under the root is followed, any other is refused. A folder is examined once and
+ * remembered. Against a process that replaces folders by links while an archive is open, only file permissions protect. Must
+ * not know what the folders hold.
  */
 import * as fs from "node:fs";
 import { dirname, resolve, sep } from "node:path";
@@ -13,7 +13,7 @@ import { splitKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import { explainError, isAbsence, systemCode } from "./fs-open.ts";
 
-/** Folders remembered; beyond it the memory starts empty again. */
+/** Most folders to remember; then all are forgotten. */
 const MAX_REMEMBERED = 4096;
 
 /** The folders under one root. */
@@ -23,14 +23,14 @@ export class Folders {
   readonly durability: Durability = new Durability();
   /** Folder key to real path. */
   readonly #known = new Map<string, string>();
-  /** Folders that got or lost an entry, which is not synced yet. */
+  /** Folders that got or lost an entry that is not synced yet. */
   readonly #unsynced = new Set<string>();
 
   constructor(root: string) {
     this.root = resolve(root);
   }
 
-  /** How messages name a key: its path. */
+  /** Name of a key in messages: its path. */
   describe(key: string): string {
     if (key === "") return this.root;
     return `${this.root}${this.root.endsWith(sep) ? "" : sep}${sep === "/" ? key : key.replaceAll("/", sep)}`;
@@ -62,10 +62,10 @@ export class Folders {
   }
 
   /**
-   * The real path behind a symbolic link at `path`, or undefined if the link itself is gone meanwhile.
+   * The real path of the target of a symbolic link at `path`, or undefined if the link itself has been removed.
    *
-   * @throws UNSAFE_PATH if it leads out of the root, or in a circle; INCOMPLETE if it leads to nothing: what it
-   * stood for is lost, and must not pass for what was never stored
+   * @throws UNSAFE_PATH if the target is out of the root, or the link forms a loop; INCOMPLETE if the target does not exist:
+   * it is lost, and must not look as if it had never been stored
    */
   follow(path: string, key: string): string | undefined {
     let real: string;
@@ -93,8 +93,8 @@ export class Folders {
   }
 
   /**
-   * The real path of a folder, made with its parents where missing. With `durable`, the new entries are synced;
-   * without, they wait for {@link syncPending}.
+   * The real path of a folder, which is created with its parents if missing. With `durable`, the new entries are synced;
+   * otherwise they wait for {@link syncPending}.
    */
   async make(folder: string, durable: boolean): Promise<string> {
     const known = this.#known.get(folder);
@@ -118,12 +118,12 @@ export class Folders {
     });
   }
 
-  /** Remembers that an entry of a folder is gone, for {@link syncPending}. `path`: the folder's real path. */
+  /** Notes a removed entry for {@link syncPending}. `path`: the folder's real path. */
   noteRemoval(path: string): void {
     this.#unsynced.add(path);
   }
 
-  /** Makes the entries of a folder durable, by its real path; where that fails, the next {@link syncPending} does it. */
+  /** Makes the entries of a folder durable, by its real path. If that fails, the next {@link syncPending} tries again. */
   async sync(path: string): Promise<void> {
     try {
       await this.durability.syncFolder(path);
@@ -133,25 +133,25 @@ export class Folders {
     }
   }
 
-  /** Makes durable which entries folders got, where they were made without it, and lost. */
+  /** Makes durable all entries that folders got or lost without a sync. */
   async syncPending(): Promise<void> {
     this.durability.assert();
     await runPooled(this.#unsynced, SYNC_WIDTH, async (path) => {
       try {
         await this.sync(path);
       } catch (error) {
-        if (!isAbsence(error)) throw error; // of a folder that somebody removed nothing is left to be durable
+        if (!isAbsence(error)) throw error; // a removed folder needs no sync
       }
       this.#unsynced.delete(path);
     });
   }
 
-  /** Forgets what is known: after a folder was renamed or removed. */
+  /** Forgets all folders, after one was renamed or removed. */
   forget(): void {
     this.#known.clear();
   }
 
-  /** Forgets a folder that was removed: there is nothing of it to sync. */
+  /** Forgets a removed folder, which needs no sync any more. */
   forgetRemoved(path: string): void {
     this.#unsynced.delete(path);
     this.forget();
@@ -182,7 +182,7 @@ export class Folders {
     return real;
   }
 
-  /** Refuses a link to a folder that lies on the way to it: whoever walks through it comes back to it, without an end. */
+  /** Refuses a link to one of its own parent folders: walking through it would never end. */
   #assertAhead(folder: string, real: string): void {
     for (let above = folder; above !== ""; ) {
       above = splitKey(above).folder;
@@ -202,7 +202,7 @@ export class Folders {
     await this.#makeOne(path, parent, durable);
   }
 
-  /** False if something is there already: another writer made it, or a file is in the way, so the caller looks. */
+  /** Returns false if the path exists already: another writer created it, or a file is in the way; the caller checks which. */
   async #makeOne(path: string, parent: string, durable: boolean): Promise<boolean> {
     try {
       fs.mkdirSync(path);
@@ -217,7 +217,7 @@ export class Folders {
     try {
       await this.sync(parent);
     } catch (error) {
-      removeFolder(path); // found there the next time, it would pass for durable
+      removeFolder(path); // otherwise the next call would find it and take it for durable
       throw error;
     }
     return true;
@@ -233,11 +233,11 @@ function removeFolder(path: string): void {
   try {
     fs.rmdirSync(path);
   } catch {
-    // What kept from making it is the error to tell.
+    // The reason why it could not be created is the error to report.
   }
 }
 
-/** What is at a path itself, links not followed; undefined if nothing is. */
+/** What is at the path itself, without following links; undefined if it does not exist. */
 export function lstat(path: string): fs.Stats | undefined {
   try {
     return fs.lstatSync(path, { throwIfNoEntry: false });
@@ -256,32 +256,32 @@ function realPath(path: string): string | undefined {
   }
 }
 
-/** Files and folders synced at a time: as many as libuv has threads for by default. */
+/** Files and folders to sync at a time: libuv's default number of threads. */
 export const SYNC_WIDTH: number = 4;
 
-// Bringing what was written to the disk, and what may be said of it afterwards.
+// Makes written data durable, and keeps track of failures.
 //
-// Systems tell a failed write-back once: a later sync of the same file or folder succeeds over what is lost. So where a sync of a
-// folder failed, or of a file that has its name already, nothing more below the root is called durable. A new file that has no name
-// yet is not meant: it is removed, and who tries again writes all of it. Must not know what is in files.
+// Systems report a failed write-back only once: a later sync of the same file or folder succeeds although data are lost. So after a
+// failed sync of a folder, or of a file that already has its name, nothing below the root is called durable any more. A new file
+// without a name does not count: it is removed, and the next try writes all of it. Must not know what is in files.
 
-/** The system's own, for a new file that has no name yet; all others are synced by {@link Durability}. */
+/** The system's sync, for a new file that has no name yet. All others are synced by {@link Durability}. */
 export const syncAll: (file: number) => Promise<void> = promisify(fs.fsync);
-/** The same for the bytes alone: times need not be durable. */
+/** The same for the bytes alone, without times. */
 export const syncBytes: (file: number) => Promise<void> = promisify(fs.fdatasync);
 
-/** Opens a folder and nothing else, and waits for nothing. Windows has neither flag, and is not asked. */
+/** Opens only folders, and never blocks. Windows has neither flag, and is never asked to sync a folder. */
 const FOLDER = fs.constants.O_RDONLY | (fs.constants.O_DIRECTORY ?? 0) | (fs.constants.O_NONBLOCK ?? 0);
 
-/** `details.field` of the error of a sync that failed. */
+/** `details.field` of the error of a failed sync. */
 const FIELD = "sync";
 
-/** True if an error says that something may be lost that was written before. */
+/** True if an error means that earlier writes may be lost. */
 function isLostWrite(error: unknown): error is SuperchunkError {
   return isSuperchunkError(error) && error.details.field === FIELD;
 }
 
-/** What below one root is durable. */
+/** Tracks what is durable below one root. */
 class Durability {
   #failure: SuperchunkError | undefined;
 
@@ -297,21 +297,21 @@ class Durability {
     );
   }
 
-  /** Takes note of a sync that failed elsewhere, in another thread. Other errors are none of it. */
+  /** Notes a sync that failed in another thread. Ignores other errors. */
   note(error: unknown): void {
     if (isLostWrite(error)) this.#failure ??= error;
   }
 
   /**
-   * Makes the entries of a folder durable. On Windows, which cannot sync a folder, it does nothing: there a crash of the
-   * machine right after may lose the entry, never the old object.
+   * Makes the entries of a folder durable. Does nothing on Windows, which cannot sync folders: a crash of the machine right
+   * after may lose the entry, never the old object.
    *
-   * @throws IO, or NO_SPACE, where that failed, and IO from then on
+   * @throws IO, or NO_SPACE, if that failed, and IO from then on
    */
   async syncFolder(path: string): Promise<void> {
     this.assert();
     if (process.platform === "win32") return;
-    // Only what waits for the disk leaves the thread.
+    // Only calls that wait for the disk leave the thread.
     const folder = fs.openSync(path, FOLDER);
     try {
       await this.#sync(path, syncAll, folder, isUnknown);
@@ -320,7 +320,7 @@ class Durability {
     }
   }
 
-  /** The same for the bytes of an open file that has its name; `data`: its times need not be. */
+  /** The same for the bytes of an open file that has its name; with `data`, without its times. */
   async syncFile(path: string, file: number, data = false): Promise<void> {
     this.assert();
     await this.#sync(path, data ? syncBytes : syncAll, file, () => false);
@@ -343,12 +343,12 @@ class Durability {
       this.#failure ??= lost(code, summary, path, error);
       throw this.#failure;
     }
-    // What another sync was told meanwhile may be about these bytes as well.
+    // The system may have reported the loss of these bytes to another sync meanwhile.
     this.assert();
   }
 }
 
-/** Makes the entries of a folder durable at once, where the system can do that. */
+/** Makes the entries of a folder durable synchronously, if the system can. */
 export function syncFolderNow(path: string): void {
   if (process.platform === "win32") return;
   const folder = fs.openSync(path, FOLDER);
@@ -361,7 +361,7 @@ export function syncFolderNow(path: string): void {
   }
 }
 
-/** Some network and FUSE file systems know no sync of folders, and say so with these two. */
+/** Some network and FUSE file systems cannot sync folders, and answer with one of these two codes. */
 function isUnknown(error: unknown): boolean {
   return systemCode(error) === "EINVAL" || systemCode(error) === "ENOTSUP";
 }

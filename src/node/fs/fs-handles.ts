@@ -1,32 +1,32 @@
 /**
- * Open files for reading, few at a time.
+ * Files open for reading, a limited number at a time.
  *
- * Knows when a file behind a path has become another one; must not know roots and links beyond the last part, which
- * it refuses to follow by itself.
+ * Knows when a path leads to another file than before; must not know roots, nor links before the last part of a path. A link
+ * in the last part is refused.
  */
 import * as fs from "node:fs";
 import { breathe } from "../../store/pool.ts";
 import { lstat } from "./fs-folders.ts";
 import { isAbsence, isHandleShortage, notAFile, systemCode } from "./fs-open.ts";
 
-/** Not through links; and a pipe in an archive must not hang its reader. Windows has neither flag. */
+/** Does not follow links, and does not block on a pipe. Windows has neither flag. */
 const READ_FLAGS = fs.constants.O_RDONLY | (fs.constants.O_NOFOLLOW ?? 0) | (fs.constants.O_NONBLOCK ?? 0);
 
-/** A file open for reading, with what was known of it when it was opened. */
+/** A file open for reading, and its facts at the time of opening. */
 export interface Handle {
   readonly fd: number;
   readonly size: number;
-  /** With exact times where files are steady. */
+  /** With exact times if files are steady. */
   readonly info: fs.Stats | fs.BigIntStats;
   /** Reads under way. */
   uses: number;
-  /** The turn in which the path was last found to name this file. */
+  /** The turn in which the path was last checked. */
   turn: number;
-  /** No longer kept: closed when the last read is done. */
+  /** True once it is not kept any more: it is closed after the last read. */
   dropped: boolean;
 }
 
-/** What is at a path, where it is not a file to read. */
+/** What is at a path that is not a file to read. */
 export type NotAFile = "absent" | "link";
 
 /** The most recently read files, kept open. */
@@ -39,20 +39,20 @@ export class Handles {
   /** Files in use now. */
   #busy = 0;
   readonly #awaitingRelease: (() => void)[] = [];
-  /** Counts the runs of code that nothing else comes in between of, as far as files were looked at in them. */
+  /** Number of the current turn: a stretch of code that runs without interruption. Counted only if a file is checked in it. */
   #turn = 0;
   #endsTurn = false;
 
-  /** `limit` is the number of files kept open, from 0. With `steady` an open file's path is not looked at again. */
+  /** `limit` is the number of files kept open, from 0. With `steady` the path of an open file is not checked again. */
   constructor(limit: number, steady = false) {
     this.#limit = limit;
     this.#isSteady = steady;
   }
 
   /**
-   * Opens the file at a path, or takes the open one if the path still names the same unchanged file (one `lstat`).
-   * Give it back with {@link release}. With `inTurn` it is not looked at again where it was in the same turn: what is
-   * read at once in several calls is then of one file.
+   * Opens the file at a path, or returns the open one if the path still leads to the same unchanged file (one `lstat`). Give
+   * it back with {@link release}. With `inTurn` a file that was already checked in this turn is not checked again, so that
+   * several synchronous reads see the same file.
    */
   acquire(path: string, inTurn = false): Handle | NotAFile {
     const kept = this.#open.get(path);
@@ -77,7 +77,7 @@ export class Handles {
     return handle;
   }
 
-  /** Notes that a file was looked at in this turn, which ends with the code that runs now. */
+  /** Notes that a file was checked in this turn, which ends with the code that runs now. */
   #mark(handle: Handle): void {
     if (this.#isSteady) return;
     handle.turn = this.#turn;
@@ -89,7 +89,6 @@ export class Handles {
     });
   }
 
-  /** Gives a handle back. */
   release(handle: Handle): void {
     handle.uses--;
     this.#busy--;
@@ -98,8 +97,8 @@ export class Handles {
   }
 
   /**
-   * The same as {@link acquire}, but where the process has too many files open and some of them are being read here,
-   * it waits for one of those to be given back.
+   * Like {@link acquire}, but if the process has too many open files and some of them are being read here, waits for one of
+   * them to be released.
    */
   async acquireSoon(path: string): Promise<Handle | NotAFile> {
     for (;;) {
@@ -112,7 +111,7 @@ export class Handles {
     }
   }
 
-  /** Closes the file at a path, once no read uses it: before it is replaced or removed. */
+  /** Closes the file at a path before it is replaced or removed, as soon as no read uses it. */
   drop(path: string): void {
     const handle = this.#open.get(path);
     if (handle === undefined) return;
@@ -121,7 +120,7 @@ export class Handles {
     closeUnused(handle);
   }
 
-  /** Closes all files, once no read uses them. */
+  /** Closes all files, as soon as no read uses them. */
   dropAll(): void {
     for (const path of [...this.#open.keys()]) this.drop(path);
   }
@@ -143,7 +142,7 @@ export class Handles {
       const code = systemCode(error);
       if (isAbsence(error)) return "absent";
       if (code === "ELOOP" || code === "EMLINK") return "link"; // EMLINK: FreeBSD
-      if (code === "ENXIO") throw notAFile(path, error); // it became a socket in between
+      if (code === "ENXIO") throw notAFile(path, error); // it became a socket meanwhile
       throw error;
     }
     try {
@@ -169,7 +168,7 @@ export class Handles {
   }
 }
 
-/** A file that stays open keeps its inode from being used again, so an equal inode is the same file. */
+/** An open file keeps its inode from being reused, so an equal inode is the same file. */
 function isSameFile(a: fs.Stats | undefined, b: Handle["info"]): boolean {
   return (
     a !== undefined && a.ino === b.ino && a.dev === b.dev && a.size === b.size && a.mtimeMs === b.mtimeMs
@@ -180,17 +179,17 @@ function closeUnused(handle: Handle): void {
   if (handle.dropped && handle.uses === 0) fs.closeSync(handle.fd);
 }
 
-// Reading from an open file until the buffer is full or the file ends.
+// Reads from an open file until the buffer is full or the file ends.
 //
 // Knows short reads; must not know paths.
 
-/** Bytes asked for in one call: below the limit of the system (2 GiB), and often enough to notice an abort. */
+/** Bytes per call: below the system's limit (2 GiB), and small enough to notice an abort. */
 const MAX_CALL = 64 << 20;
 
-/** Up to so many bytes, a call that waits for another thread costs several times what the reading does. */
+/** Up to this many bytes, a call in another thread takes several times as long as the read itself. */
 const SMALL = 16 << 10;
 
-/** Fills `target` from `offset`; resolves with the bytes read, fewer than its length only at the end of the file. */
+/** Fills `target` from `offset`. Resolves with the bytes read, fewer than its length only at the end of the file. */
 export async function readFully(
   fd: number,
   offset: number,
@@ -213,7 +212,7 @@ export async function readFully(
   return done;
 }
 
-/** The same at once, for `length` bytes of the target from `at`: all of it if not said. */
+/** The same synchronously, for `length` bytes of the target from `at`; by default all of it. */
 export function readFullySync(
   fd: number,
   offset: number,
@@ -230,7 +229,7 @@ export function readFullySync(
   return done;
 }
 
-/** Fresh memory that is about to be read into: not cleared first, its own buffer, at offset 0. */
+/** New memory to read into, not cleared: a separate buffer, at offset 0. */
 export function allocateTarget(length: number): Uint8Array {
   const slow = Buffer.allocUnsafeSlow(length);
   return new Uint8Array(slow.buffer, slow.byteOffset, length);

@@ -1,14 +1,14 @@
 /**
- * Opening files that others may have put there: plain files only.
+ * Opens files that others may have put there: plain files only.
  *
- * A pipe blocks whoever opens it until its other end comes, and opening a device can have effects of its own. So each
- * path is looked at first, and what is open is looked at again, because the path may have changed in between. Must not
- * know what the files hold.
+ * Opening a pipe blocks until its other end is opened, and opening a device can have side effects. So each path is checked
+ * before opening, and the open file is checked again, because the path may have changed in between. Must not know what the
+ * files hold.
  */
 import * as fs from "node:fs";
 import { type ErrorCode, isSuperchunkError, SuperchunkError } from "../../errors.ts";
 
-/** Without waiting for the other end of a pipe. Windows has no such flag. */
+/** Does not wait for the other end of a pipe. Windows has no such flag. */
 const AT_ONCE = fs.constants.O_NONBLOCK ?? 0;
 const NOT_THROUGH_LINKS = fs.constants.O_NOFOLLOW ?? 0;
 
@@ -16,15 +16,15 @@ const NOT_THROUGH_LINKS = fs.constants.O_NOFOLLOW ?? 0;
 interface OpenFlags {
   /** `O_RDONLY` (the default), `O_WRONLY` or `O_RDWR`. */
   readonly access?: number;
-  /** True for a path that the user named: a link then means what it leads to. */
+  /** True for a path that the user named: a link is then followed. */
   readonly follows?: boolean;
 }
 
 /**
  * Opens a file that exists.
  *
- * @throws UNSUPPORTED for a pipe, a socket and a device, at once; UNSAFE_PATH for a link that is not to be followed;
- * the system's error where it cannot be opened
+ * @throws UNSUPPORTED for a pipe, a socket and a device, immediately; UNSAFE_PATH for a link, unless it is to be followed;
+ * the system's error if it cannot be opened
  */
 export function openPlain(
   path: string,
@@ -35,7 +35,7 @@ export function openPlain(
   try {
     file = fs.openSync(path, access | AT_ONCE | (follows ? 0 : NOT_THROUGH_LINKS));
   } catch (error) {
-    if (systemCode(error) === "ENXIO") throw notAFile(path, error); // it became a socket or a pipe in between
+    if (systemCode(error) === "ENXIO") throw notAFile(path, error); // it became a socket or a pipe meanwhile
     throw error;
   }
   try {
@@ -63,7 +63,7 @@ export async function copyPlain(from: string, to: string, mode: number): Promise
   await fs.promises.copyFile(from, to, mode);
 }
 
-/** The error for what is at a path and is neither a file nor a folder. */
+/** The error for a path that is neither a file nor a folder. */
 export function notAFile(path: string, cause?: unknown): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
@@ -72,7 +72,7 @@ export function notAFile(path: string, cause?: unknown): SuperchunkError {
   );
 }
 
-/** Folders are left to the system, which has a code for them. */
+/** Folders pass: the system's own error describes them. */
 function refuseOther(info: fs.Stats, path: string): void {
   if (info.isFile() || info.isDirectory()) return;
   if (!info.isSymbolicLink()) throw notAFile(path);
@@ -82,23 +82,23 @@ function refuseOther(info: fs.Stats, path: string): void {
   });
 }
 
-// Errors of the operating system as errors of this library.
+// Converts errors of the operating system to errors of this library.
 //
 // Knows the codes of libuv; must not know what was being stored.
 
-/** The code of a system error (`ENOENT`), where it is one. */
+/** The code of a system error (`ENOENT`); undefined for other errors. */
 export function systemCode(error: unknown): string | undefined {
   const code: unknown = error instanceof Error && "code" in error ? error.code : undefined;
   return typeof code === "string" ? code : undefined;
 }
 
-/** True if the error says that there is nothing at a path, or that a part of the path is not a folder. */
+/** True if the error means that the path does not exist, or that a part of it is not a folder. */
 export function isAbsence(error: unknown): boolean {
   const code = systemCode(error);
   return code === "ENOENT" || code === "ENOTDIR";
 }
 
-/** What lies at a path; undefined if nothing does, or where a part of the path is a file. */
+/** What is at a path; undefined if it does not exist, or a part of the path is a file. */
 export function statIfThere(path: string): fs.Stats | undefined {
   try {
     return fs.statSync(path, { throwIfNoEntry: false });
@@ -114,7 +114,7 @@ export function isHandleShortage(error: unknown): boolean {
   return code === "EMFILE" || code === "ENFILE";
 }
 
-/** What a system code means, and what to do about it. */
+/** The meaning of each system code, and advice. */
 const MEANINGS: ReadonlyMap<string, readonly [ErrorCode, string]> = new Map([
   ["ENOSPC", ["NO_SPACE", "the storage is full; free space and run it again"]],
   ["EDQUOT", ["NO_SPACE", "the disk quota is used up; free space and run it again"]],
@@ -136,8 +136,8 @@ const MEANINGS: ReadonlyMap<string, readonly [ErrorCode, string]> = new Map([
 ]);
 
 /**
- * A system error with the code, the path and the advice that fit; an error of this library, and an abort, is handed
- * back as it is. `doing` completes "while …". Reading what one may not read is `IO`, writing it `READ_ONLY`.
+ * Converts a system error to one with a code, the path and advice. An error of this library, and an abort, is returned
+ * unchanged. `doing` completes "while …". Missing permission is `IO` for reading, `READ_ONLY` for writing.
  */
 export function explainError(error: unknown, path: string, doing: string, writing: boolean): unknown {
   if (isSuperchunkError(error)) return error;

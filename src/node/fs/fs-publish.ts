@@ -1,8 +1,9 @@
 /**
- * Publishing a file: whole under its name, or not at all.
+ * Publishes a file: complete under its name, or not at all.
  *
- * The one place where a written file gets its name: temporary beside the target, written, synced, closed, renamed (or linked,
- * where the name must be new), folder synced. Only what waits for the disk leaves the thread. Must not know what is written.
+ * The only place where a written file gets its name: the temporary beside the target is written, synced and closed, then
+ * renamed (or linked, if the name must be new), then the folder is synced. Only calls that wait for the disk leave the
+ * thread. Must not know what is written.
  */
 
 import { randomBytes } from "node:crypto";
@@ -14,30 +15,30 @@ import { isHandleShortage, systemCode } from "./fs-open.ts";
 
 /** `.name.<mark>.tmp`; the mark is 16 hexadecimal digits. */
 const TEMPORARY = /^\..*\.[0-9a-f]{16}\.tmp$/s;
-/** Bytes of a name that still fit beside the dots, the mark and `.tmp` in the 255 of most file systems. */
+/** Most bytes of a name that leave room for the dots, the mark and `.tmp` in the 255 bytes of most file systems. */
 const MAX_NAME = 255 - 22;
 
-/** What is to be published, and how. */
+/** A file to publish. */
 export interface Publication {
   /** Real path of the folder. */
   readonly folder: string;
   readonly name: string;
   /** Path as messages name it. */
   readonly shown: string;
-  /** Those that the folder is one of, where the file is to be durable when published. */
+  /** Set if the file must be durable when published: the folders that its folder belongs to. */
   readonly durableIn: Folders | undefined;
   readonly ifAbsent: boolean;
   readonly ifVersion: string | undefined;
   readonly signal: AbortSignal | undefined;
-  /** Of the temporary's name, in place of random ones: 16 hexadecimal digits. */
+  /** Mark of the temporary's name, instead of a random one: 16 hexadecimal digits. */
   readonly mark?: string | undefined;
-  /** The version that readers see under the name now, links followed. */
+  /** Returns the version that readers see under the name now, following links. */
   findVersion(): string | undefined;
   /** Writes the bytes into the temporary, which is empty and open for reading and writing. */
   write(file: number, path: string): Promise<unknown>;
-  /** Called right before the name changes hands: open handles of the old file are closed. */
+  /** Called right before the name is replaced, to close open handles of the old file. */
   beforeReplace(path: string): void;
-  /** Called where too many files are open; then the opening is tried once more. */
+  /** Called if too many files are open; the opening is then tried once more. */
   freeHandles(): void;
 }
 
@@ -48,10 +49,10 @@ export function isTemporary(name: string): boolean {
 
 /** Bytes of a mark. */
 const MARK = 8;
-/** Random bytes for the next marks: to draw those of each alone costs about as much as the rest of writing a small file. */
+/** Random bytes for the next marks: drawing them one by one takes about as long as everything else in writing a small file. */
 let drawn = Buffer.alloc(0);
 
-/** 16 random hexadecimal digits by which the temporaries of one writer are known. */
+/** 16 random hexadecimal digits that identify the temporaries of one writer. */
 export function newMark(): string {
   if (drawn.length < MARK) drawn = randomBytes(128 * MARK);
   const mark = drawn.toString("hex", 0, MARK);
@@ -59,14 +60,14 @@ export function newMark(): string {
   return mark;
 }
 
-/** The name under which a file is written before it gets its own. */
+/** The name of a temporary for a file. */
 export function temporaryName(name: string, mark: string = newMark()): string {
   let kept = name;
   while (Buffer.byteLength(kept) > MAX_NAME) kept = kept.slice(0, -1);
   return `.${kept}.${mark}.tmp`;
 }
 
-/** What identifies the bytes of a file: size, time of change in nanoseconds, inode. */
+/** Identifies the bytes of a file: size, time of change in nanoseconds, inode. */
 export function describeFile(info: Pick<fs.BigIntStats, "size" | "mtimeNs" | "ino" | "nlink">): ObjectInfo {
   const version = `${info.size}-${info.mtimeNs}-${info.ino}`;
   const links = info.nlink > 1n ? { links: Number(info.nlink) } : {};
@@ -74,11 +75,11 @@ export function describeFile(info: Pick<fs.BigIntStats, "size" | "mtimeNs" | "in
 }
 
 /**
- * Publishes a file. On any failure and on an abort the temporary is removed and the old file stays.
+ * Publishes a file. On any failure or abort the temporary is removed and the old file stays.
  *
- * `ifAbsent` is exact: making the hard link fails where the name exists. `ifVersion` is best effort, because no file
- * system compares and swaps: the version is compared right before the rename, and a writer that comes in between is
- * overwritten. Hence the lock of the array layer.
+ * `ifAbsent` is exact: creating the hard link fails if the name exists. `ifVersion` is best effort, because no file system
+ * can compare and swap: the version is compared right before the rename, and a write in between is overwritten. This is why
+ * the array layer has a lock.
  *
  * @throws CONFLICT if a condition fails; UNSUPPORTED for `ifAbsent` on a file system without hard links (FAT)
  */
@@ -86,17 +87,17 @@ export async function publishFile(publication: Publication): Promise<ObjectInfo>
   return (await draftFile(publication)).publish();
 }
 
-/** The first half of {@link publishFile}: all but the name. The draft's second half fails as it does. */
+/** The first half of {@link publishFile}: everything but the name. The draft's second half fails in the same ways. */
 export async function draftFile(publication: Publication): Promise<Draft> {
   const { folder, name, durableIn } = publication;
   const target = joinPath(folder, name);
-  durableIn?.durability.assert(); // early, so that nothing is written for nothing
+  durableIn?.durability.assert(); // early, so that nothing is written in vain
   if (publication.ifAbsent || publication.ifVersion !== undefined) checkTarget(publication, target);
   const temporary = joinPath(folder, temporaryName(name, publication.mark));
   const file = openNew(temporary, publication);
   const removing = <T>(work: Promise<T>): Promise<T> =>
     work.catch(async (error: unknown) => {
-      await fs.promises.rm(temporary, { force: true }).catch(() => undefined); // the first error is the one to tell
+      await fs.promises.rm(temporary, { force: true }).catch(() => undefined); // the first error is the one to report
       throw error;
     });
   const info = await removing(writeNew(file, temporary, publication));
@@ -169,7 +170,7 @@ async function linkNew(temporary: string, target: string, shown: string): Promis
   } catch (error) {
     const code = systemCode(error);
     if (code === "EEXIST") {
-      // Over NFS the answer to a link that was made can get lost, and the call repeated.
+      // Over NFS the reply to a successful link can get lost, and the call be repeated.
       if (isSame(temporary, target)) return;
       throw new SuperchunkError("CONFLICT", "the object exists already", { path: shown, cause: error });
     }

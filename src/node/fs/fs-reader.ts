@@ -1,7 +1,7 @@
 /**
  * The reading half of the file-system store.
  *
- * Knows how keys become open files; must not know how files come about.
+ * Knows how keys become open files; must not know how files are written.
  */
 import * as fs from "node:fs";
 import { availableParallelism, hostname } from "node:os";
@@ -48,14 +48,14 @@ export interface FileStoreOptions {
   readonly mark?: string | undefined;
 }
 
-/** A folder as a store that only reads; see `FileStore` for what it promises. */
+/** A folder as a read-only store; see `FileStore` for its guarantees. */
 export class FolderReader implements ReadableStore {
-  /** The folders below the root, with what is durable of them. */
+  /** The folders below the root, and what is durable in them. */
   readonly folders: Folders;
   protected readonly handles: Handles;
   readonly #heads: HeadReads = new HeadReads();
 
-  /** `handles` where they are to be kept in another way than the options say. */
+  /** `handles` replaces the ones that the options would create. */
   constructor(root: string, options: FileStoreOptions = {}, handles?: Handles) {
     const limit = options.maxOpenFiles ?? 64;
     if (root === "" || root.includes("\0")) {
@@ -68,7 +68,6 @@ export class FolderReader implements ReadableStore {
     this.handles = handles ?? new Handles(limit);
   }
 
-  /** Absolute path of the root. */
   get root(): string {
     return this.folders.root;
   }
@@ -83,7 +82,7 @@ export class FolderReader implements ReadableStore {
 
   async getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
     const path = this.describe(key);
-    checkRange(range, path); // also where the object does not exist
+    checkRange(range, path); // also if the object does not exist
     return this.#read(key, options, ({ size }) => resolveRange(range, size, path));
   }
 
@@ -170,7 +169,7 @@ export class FolderReader implements ReadableStore {
     options?.signal?.throwIfAborted();
     for (const [i, key] of keys.entries()) {
       if (found[i] !== undefined) continue;
-      // A link, nothing, or what cannot be read: the ways for one tell which.
+      // A link, a missing file, or one that cannot be read: the methods for single objects find out which.
       const info = await this.stat(key, options);
       const bytes =
         length === 0 ? new Uint8Array(0) : await this.getRange(key, { offset: 0, length }, options);
@@ -188,7 +187,7 @@ export class FolderReader implements ReadableStore {
     return this.close();
   }
 
-  /** Does something at once with the open file that a key leads to; undefined if there is none. */
+  /** Calls `use` with the open file of a key, synchronously; undefined if there is none. */
   protected usingNow<T>(key: string, doing: string, use: (handle: Handle) => T): T | undefined {
     const handle = this.#acquireNow(key);
     if (handle === undefined) return undefined;
@@ -201,7 +200,7 @@ export class FolderReader implements ReadableStore {
     }
   }
 
-  /** Size and version of the file that a key leads to, undefined if there is none. */
+  /** Size and version of the file of a key; undefined if there is none. */
   protected describeObject(key: string): ObjectInfo | undefined {
     this.checkKey(key);
     const path = this.folders.locate(key);
@@ -217,7 +216,7 @@ export class FolderReader implements ReadableStore {
     return isLink ? { ...describeFile(info), isLink } : describeFile(info);
   }
 
-  /** The path of what a key leads to, a link in its last part followed; undefined if nothing is. */
+  /** The real path of a key, following a link in its last part; undefined if it does not exist. */
   protected realPath(key: string): string | undefined {
     this.checkKey(key);
     const path = this.folders.locate(key);
@@ -226,7 +225,7 @@ export class FolderReader implements ReadableStore {
     return info.isSymbolicLink() ? this.folders.follow(path, key) : path;
   }
 
-  /** Refuses a key that is none here: on Windows also one with a colon, which names a stream of another file. */
+  /** Refuses invalid keys: on Windows also those with a colon, which names a stream of another file. */
   protected checkKey(key: string): void {
     checkKey(key);
     if (process.platform === "win32" && /[:*?"<>|]/.test(key)) {
@@ -243,7 +242,7 @@ export class FolderReader implements ReadableStore {
     if (folder !== "") this.checkKey(folder);
   }
 
-  /** Does something, and turns a failure of the system into an error that names the key's path. */
+  /** Runs an action, and converts a system failure to an error that names the key's path. */
   protected async explain<T>(
     key: string,
     doing: string,
@@ -257,7 +256,7 @@ export class FolderReader implements ReadableStore {
     }
   }
 
-  /** The path of a key in its real folder, undefined if the folder does not exist. */
+  /** The path of a key in its real folder; undefined if the folder does not exist. */
   #locateNow(key: string): string | undefined {
     this.checkKey(key);
     try {
@@ -267,7 +266,7 @@ export class FolderReader implements ReadableStore {
     }
   }
 
-  /** Opens the file that a key leads to, undefined if there is none; looks at it once in a turn. */
+  /** Opens the file of a key, checking it once per turn; undefined if there is none. */
   #acquireNow(key: string): Handle | undefined {
     this.checkKey(key);
     try {
@@ -281,7 +280,7 @@ export class FolderReader implements ReadableStore {
     }
   }
 
-  /** The same, waiting where too many files are open. */
+  /** The same, but waits if too many files are open. */
   async #acquireSoon(key: string): Promise<Handle | undefined> {
     this.checkKey(key);
     try {
@@ -315,7 +314,7 @@ export class FolderReader implements ReadableStore {
       const { offset, length } = choose(handle);
       const target = this.#allocate(key, length);
       const got = await readFully(handle.fd, offset, target, options?.signal);
-      return got === length ? target : target.slice(0, got); // the file was cut meanwhile
+      return got === length ? target : target.slice(0, got); // the file was truncated meanwhile
     } catch (error) {
       throw explainError(error, this.describe(key), "reading", false);
     } finally {
@@ -340,8 +339,8 @@ export class FolderReader implements ReadableStore {
   }
 
   /**
-   * The entries whose names may not be UTF-8: those that are not have half a character in the place of each byte that is
-   * wrong, so that no two of them are one, and no key has their name.
+   * The entries whose names may not be UTF-8. Each invalid byte becomes half a surrogate pair, so that different names stay
+   * different and no key can have such a name.
    */
   *#listBytes(path: string): Generator<ListEntry> {
     for (const raw of fs.readdirSync(path, { encoding: "buffer" })) {
@@ -356,8 +355,8 @@ export class FolderReader implements ReadableStore {
   }
 
   /**
-   * What a folder entry is; undefined for temporaries. What is refused when it is read (a link that leads nowhere, out, or in a
-   * circle, a pipe, a socket, a device) is listed all the same: left out, it would pass for what was never stored.
+   * The kind of a folder entry; undefined for temporaries. Entries that cannot be read (a broken link, a link out of the root
+   * or in a loop, a pipe, a socket, a device) are listed too; otherwise they would look as if they had never been stored.
    */
   #classify(entry: fs.Dirent, path: string): ListEntry["kind"] | undefined {
     if (entry.isFile()) return isTemporary(entry.name) ? undefined : "object";
@@ -372,10 +371,10 @@ export class FolderReader implements ReadableStore {
   }
 }
 
-/** Entries that are read at a time, by a call that waits: handing it to another thread costs more for most folders. */
+/** Entries to read per synchronous call: for most folders another thread would take longer. */
 const ENTRIES = 256;
 
-/** The entries of a folder as the system has them. */
+/** The entries of a folder, in the system's order. */
 async function* entriesOf(path: string): AsyncGenerator<fs.Dirent> {
   const folder = fs.opendirSync(path, { bufferSize: ENTRIES });
   try {
@@ -388,10 +387,10 @@ async function* entriesOf(path: string): AsyncGenerator<fs.Dirent> {
   }
 }
 
-/** What Node.js puts in the place of bytes that are not UTF-8. A name may hold the character itself. */
+/** Node.js's replacement for bytes that are not UTF-8. A name may contain the character itself. */
 const REPLACEMENT = "\ufffd";
 
-/** A name that is not UTF-8 as text: U+DC80 to U+DCFF for each byte that is wrong, as Python has it. */
+/** A name that is not UTF-8 as text: U+DC80 to U+DCFF for each invalid byte, as in Python. */
 function escapeBytes(name: Uint8Array): string {
   let text = "";
   for (let at = 0; at < name.length; ) {
@@ -405,12 +404,12 @@ function escapeBytes(name: Uint8Array): string {
   return text;
 }
 
-/** True for bytes that are whole characters in UTF-8. */
+/** True for bytes that are complete UTF-8 characters. */
 function isText(bytes: Uint8Array): boolean {
   return Buffer.from(Buffer.from(bytes).toString()).equals(bytes);
 }
 
-/** What is at a path itself, with exact times; undefined if nothing is. */
+/** What is at the path itself, with exact times; undefined if it does not exist. */
 function lookAt(path: string): fs.BigIntStats | undefined {
   try {
     return fs.lstatSync(path, { bigint: true, throwIfNoEntry: false });
@@ -420,32 +419,32 @@ function lookAt(path: string): fs.BigIntStats | undefined {
   }
 }
 
-/** What of the target the file can fill: asking for more costs a call that tells the end. */
+/** The part of the target that the file can fill: requesting more would cost another call just to see the end. */
 function cutAtEnd(target: Uint8Array, { size }: Handle, offset: number): Uint8Array {
   const room = Math.max(0, size - offset);
   return room >= target.length ? target : target.subarray(0, room);
 }
 
-// The beginnings of very many files: by threads of their own, so that several files are waited for at a time.
+// Reads the beginnings of very many files in separate threads, so that several disk accesses wait at a time.
 //
-// Knows when threads are worth their start; must not know roots.
+// Knows when threads pay off; must not know roots.
 
-/** Files that one store looks at before threads are started: that many take about as long as the threads' start. */
+/** Files to check before threads are started: checking them takes about as long as the start. */
 const FEW = 4096;
-/** A disk answers several questions sooner than one after the other; more threads than these only take memory. */
+/** A disk answers several requests in parallel faster than one by one; more threads than this only take memory. */
 const MAX_THREADS = 4;
-/** What the threads make is garbage at once: room for more of it would only add to the memory of the process. */
+/** The threads produce short-lived garbage; a larger heap would only add to the memory of the process. */
 const LIMITS = { maxYoungGenerationSizeMb: 1, maxOldGenerationSizeMb: 32 };
 
 let pool: WorkerPool<HeadJob, HeadReply> | undefined;
 
-/** Looks at files for one store. */
+/** Checks files for one store. */
 class HeadReads {
   #seen = 0;
 
   /**
-   * The first bytes of each file and what it is; undefined for what is not a plain file or could not be read, which is
-   * to be looked at in another way. Where no flag keeps from following links (Windows) that is all of them.
+   * The first bytes and the facts of each file; undefined for one that is not a plain file or could not be read, and must be
+   * checked in another way. On Windows, which has no flag against following links, all are undefined.
    */
   async read(
     keys: readonly string[],

@@ -1,7 +1,7 @@
 /**
- * A folder of the file system as a store, with every capability.
+ * A folder of the file system as a store with every capability.
  *
- * Knows how the parts beside it make up the store contract; must not know what the files hold.
+ * Knows how its parts make up the store contract; must not know what the files hold.
  */
 import * as fs from "node:fs";
 import { dirname, relative } from "node:path";
@@ -55,7 +55,7 @@ export class FileStore extends FolderReader implements WritableStore {
     return (await this.draft(key, source, options)).publish();
   }
 
-  /** A put in two steps: the slow part first, then the name when the draft is published. */
+  /** A put in two steps: first the slow part; the draft then publishes the name. */
   async draft(key: string, source: PutSource, options: PutOptions = {}): Promise<Draft> {
     const { signal, durable = true, temporary = false, stablePieces: stable = false } = options;
     return this.#draft(key, options, (file, path) =>
@@ -63,7 +63,7 @@ export class FileStore extends FolderReader implements WritableStore {
     );
   }
 
-  /** Closes an object that is kept open for reading, before another thread replaces it; Windows refuses that otherwise. */
+  /** Closes an object that is kept open for reading, before another thread replaces it. Windows refuses to replace open files. */
   async closeFile(key: string): Promise<void> {
     this.checkKey(key);
     await this.explain(key, "closing", true, () => {
@@ -72,7 +72,7 @@ export class FileStore extends FolderReader implements WritableStore {
     });
   }
 
-  /** Removes the remains of a put in another thread that has ended, by a store with the mark. */
+  /** Removes the rest of a put by another thread that has ended, whose store had this mark. */
   async removeTemporary(key: string, mark: string): Promise<void> {
     this.checkKey(key);
     await this.explain(key, "removing what an interrupted write left", true, async () => {
@@ -108,7 +108,7 @@ export class FileStore extends FolderReader implements WritableStore {
       this.folders.durability.assert();
       const parent = await this.folders.make(folder, true);
       const target = joinPath(parent, name);
-      this.handles.dropAll(); // a folder takes all files under it along
+      this.handles.dropAll(); // all files under a folder move with it
       try {
         await fs.promises.rename(source, target);
       } finally {
@@ -135,7 +135,7 @@ export class FileStore extends FolderReader implements WritableStore {
     const source = this.realPath(from);
     if (source === undefined) throw this.#missing(from);
     if (kind === "copy") {
-      // An empty temporary is written over: the copy shares its blocks where the file system can.
+      // Copies over the empty temporary, sharing blocks if the file system can.
       const draft = await this.#draft(to, { ifAbsent: true }, (_file, temporary) =>
         copyPlain(source, temporary, fs.constants.COPYFILE_FICLONE),
       );
@@ -209,7 +209,7 @@ export class FileStore extends FolderReader implements WritableStore {
         return await begin();
       } catch (error) {
         if (hasBegun || !isAbsence(error)) throw error;
-        // Somebody removed a folder that is remembered: it is made again, but not where all has been removed.
+        // A remembered folder was removed. It is created again, unless the whole root was removed.
         this.folders.forget();
         if (this.folders.find("") === undefined) throw error;
         return begin();
@@ -233,7 +233,7 @@ export class FileStore extends FolderReader implements WritableStore {
     this.folders.noteRemoval(dirname(path));
   }
 
-  /** Makes an object's bytes durable; resolves with the folder whose entry it is. */
+  /** Makes an object's bytes durable. Resolves with the folder of its entry. */
   async #syncObject(key: string): Promise<string> {
     this.checkKey(key);
     return this.explain(key, "syncing", true, async () => {
@@ -257,7 +257,7 @@ export class FileStore extends FolderReader implements WritableStore {
     });
   }
 
-  /** Windows syncs only what is open for writing; elsewhere a file without write permission can be synced too. */
+  /** Windows can only sync a file opened for writing; other systems can also sync a file without write permission. */
   #openToSync(path: string): number {
     return this.#openExisting(
       path,
@@ -280,51 +280,50 @@ export class FileStore extends FolderReader implements WritableStore {
   }
 }
 
-// Writing pieces to an open file one after another.
+// Writes pieces to an open file, one after the other.
 //
-// Knows short writes, gathering and writing behind; must not know names.
+// Knows short writes, gathering and write-behind; must not know names.
 
-/** Small pieces are gathered to this many bytes, if there are so many, before they are written. */
+/** Small pieces are gathered to at most this many bytes before they are written. */
 const GATHER = 1 << 20;
-/** From this size a piece is written from where it lies. */
+/** A piece of at least this size is written without gathering. */
 const BIG = 128 << 10;
-/** Bytes that may wait to be written, of stable pieces. */
+/** Most bytes of stable pieces that may wait to be written. */
 const MAX_BEHIND = 16 << 20;
 /**
- * Bytes after which the disk is set to work on what was written, beside the writing: the sync at the end then has
- * little left to do. Measured on 512 MiB: 10 to 15 % less time than one sync at the end.
+ * After this many bytes, a sync is started in parallel with the writing, so that the final sync has little left to do.
+ * Measured on 512 MiB: 10 to 15 % less time than with one sync at the end.
  */
 const SYNC_EVERY = 32 << 20;
 
-/** How a source is written. */
 export interface WriteOptions {
-  /** Where the file is. */
+  /** Path of the file. */
   readonly path: string;
   /** The producer never writes into a piece that it has handed over. */
   readonly stable: boolean;
-  /** The caller will sync the file: long ones are brought to the disk on the way. */
+  /** The caller will sync the file, so long files are synced on the way. */
   readonly durable: boolean;
-  /** It is read again soon, and then deleted: for the cache to keep. */
+  /** The file is read again soon and then deleted, so it should stay in the cache. */
   readonly temporary: boolean;
   readonly direct: DirectAccess;
   readonly signal: AbortSignal | undefined;
 }
 
-/** What takes the pieces of a file. */
+/** Writes the pieces of a file. */
 interface SourceWriter {
-  /** Bytes that it took. */
+  /** Bytes written so far. */
   readonly size: number;
-  /** Where pieces can be made so that they need not be copied. */
+  /** Memory for pieces that then need not be copied. */
   readonly rooms?: PieceRooms;
-  /** A piece is its maker's again when this resolves, unless its maker said that pieces are stable. */
+  /** Once this resolves, the producer may reuse the piece; a stable piece is never reused. */
   write(piece: Uint8Array): Promise<void>;
-  /** Writes what is left. */
+  /** Writes the rest. */
   finish(): Promise<void>;
-  /** Resolves when nothing is under way, also after a failure. */
+  /** Resolves when no write is under way, also after a failure. */
   settle(): Promise<void>;
 }
 
-/** Writes a whole source from the start of a file; resolves with its size. Nothing is under way when it settles. */
+/** Writes a whole source from the start of a file. Resolves with its size. No write is under way when the promise settles. */
 async function writeSource(file: number, source: PutSource, options: WriteOptions): Promise<number> {
   const { signal } = options;
   const writer = chooseWriter(file, source, options);
@@ -333,7 +332,7 @@ async function writeSource(file: number, source: PutSource, options: WriteOption
     for await (const piece of readPieces(source, signal)) await writer.write(piece);
     await writer.finish();
   } catch (error) {
-    await writer.settle().catch(() => undefined); // the file must not be closed under a write
+    await writer.settle().catch(() => undefined); // the file must not be closed during a write
     throw error;
   }
   await writer.settle();
@@ -349,33 +348,33 @@ function chooseWriter(file: number, source: PutSource, options: WriteOptions): S
     : new PieceWriter(file, knownLength(source), stable || source instanceof Uint8Array, durable);
 }
 
-/** Bytes of a source; infinite where only reading it tells. */
+/** Bytes of a source; infinite if unknown before reading. */
 function knownLength(source: PutSource): number {
   if (source instanceof Uint8Array) return source.length;
   if (!Array.isArray(source)) return Number.POSITIVE_INFINITY;
   return source.reduce((sum, piece: Uint8Array) => sum + piece.length, 0);
 }
 
-/** One file's queue of writes: each begins when the one before it is done. */
+/** The queue of writes to one file: each begins after the previous one. */
 class PieceWriter implements SourceWriter {
   size = 0;
   readonly #file: number;
-  /** Room for gathered bytes. */
+  /** Size of the buffer for gathered bytes. */
   readonly #room: number;
   readonly #stable: boolean;
   readonly #durable: boolean;
-  /** Where gathered bytes lie; a second one is filled while the first is written. */
+  /** The gathered bytes; a second buffer is filled while the first is written. */
   #gathered: Uint8Array | undefined;
   #spare: Uint8Array | undefined;
   #filled = 0;
   #tail: Promise<void> = Promise.resolve();
   #behind = 0;
-  /** The sync under way beside the writing. */
+  /** The sync in parallel with the writing. */
   #syncing: Promise<void> | undefined;
   #unsynced = 0;
   #failure: { readonly error: unknown } | undefined;
 
-  /** `length`: bytes of all pieces together, infinite where it is not known. */
+  /** `length`: total bytes of all pieces, infinite if unknown. */
   constructor(file: number, length: number, stable: boolean, durable: boolean) {
     this.#file = file;
     this.#room = Math.min(GATHER, length);
@@ -398,7 +397,7 @@ class PieceWriter implements SourceWriter {
     this.#throwFailure();
   }
 
-  /** Waits for all that began, also failed writes. */
+  /** Waits for everything that was started, also failed writes. */
   async settle(): Promise<void> {
     await this.#tail;
     await this.#syncing;
@@ -418,7 +417,7 @@ class PieceWriter implements SourceWriter {
   async #flush(): Promise<void> {
     if (this.#gathered === undefined || this.#filled === 0) return;
     const full = this.#gathered;
-    await this.#tail; // so that the spare one is free
+    await this.#tail; // so that the spare buffer is free
     this.#enqueue(full.subarray(0, this.#filled));
     this.#gathered = this.#spare;
     this.#spare = full;
@@ -448,7 +447,7 @@ class PieceWriter implements SourceWriter {
         this.#syncing = undefined;
       },
       (error: unknown) => {
-        // The system tells a failed write-back once only; a later sync would succeed over lost bytes.
+        // The system reports a failed write-back only once; a later sync would succeed although bytes are lost.
         this.#failure ??= { error };
       },
     );

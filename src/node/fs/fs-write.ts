@@ -1,8 +1,8 @@
 /**
- * Writing long files past the system's page cache, from memory that is aligned as the system wants it.
+ * Writes long files past the system's page cache, from memory with the required alignment.
  *
- * Through the cache, every page of a new file is first found and cleared, then filled, then written: where the system has to
- * get those pages again that takes several times as long as the disk. Knows alignment and refusals; must not know names.
+ * Through the cache, every page of a new file is first allocated and cleared, then filled, then written. If the system has to
+ * reclaim those pages, this takes several times as long as the disk. Knows alignment and refusals; must not know names.
  */
 import * as fs from "node:fs";
 import type { FileHandle } from "node:fs/promises";
@@ -12,75 +12,75 @@ import type { PieceRooms } from "../../store/types.ts";
 import { systemCode } from "./fs-open.ts";
 
 /**
- * Bytes of a stage: one is filled while the other is written. A file that does not fill one goes through the cache:
- * small files are often read again soon, those of merges for example.
+ * Bytes of a stage: one is filled while the other is written. A file that does not fill one goes through the cache, because
+ * small files, such as those of merges, are often read again soon.
  */
 export const STAGE: number = 2 << 20;
-/** Bytes behind a stage, so that a piece that is made in it need not end where the stage does. Nobody pays for what is not used. */
+/** Bytes after a stage, so that a piece made in it may pass the stage's end. Untouched memory costs nothing. */
 const BEHIND = (4 << 20) + 65_536;
-/** Offsets, lengths and addresses of direct writes are multiples of this: the page, and the largest usual sector. */
+/** Offsets, lengths and addresses of direct writes must be multiples of this: the page size, and the largest usual sector. */
 const ALIGNMENT = 4096;
-/** Stages of files that are done, kept for the next ones: as many as a thread writes at a time. */
+/** Stages of finished files to keep for the next ones: as many as a thread writes at a time. */
 const MAX_IDLE = 4;
 
-/** Whether the file system of a store takes direct writes, as far as was seen: one that refused is not asked again. */
+/** Whether the file system of a store accepts direct writes. After one refusal it is not tried again. */
 export class DirectAccess {
   readonly #flag: number;
   #isRefused: boolean;
 
-  /** `flag` opens files for direct writes; 0 on systems that have none, which are all but Linux. */
+  /** `flag` opens files for direct writes; 0 on systems without them, which are all but Linux. */
   constructor(flag: number = fs.constants.O_DIRECT ?? 0) {
     this.#flag = flag;
     this.#isRefused = flag === 0;
   }
 
-  /** False if it is known that files have to go through the cache. */
+  /** False if files are known to have to go through the cache. */
   get isWorthTrying(): boolean {
     return !this.#isRefused;
   }
 
-  /** Opens a file for direct writes a second time; undefined if that is not possible. */
+  /** Opens a file a second time, for direct writes; undefined if that is not possible. */
   async open(path: string): Promise<FileHandle | undefined> {
     try {
       return await fs.promises.open(path, fs.constants.O_WRONLY | fs.constants.O_NOFOLLOW | this.#flag);
     } catch (error) {
-      // Whatever it was, the file is open already, and can be written as ever: too many files, say, or no access by a mask.
+      // The file is already open and can be written through the cache, whatever the reason: too many files, or no access
+      // because of the umask.
       if (isRefusal(error)) this.noteRefusal();
       return undefined;
     }
   }
 
-  /** The file system has no direct writes. */
   noteRefusal(): void {
     this.#isRefused = true;
   }
 }
 
-/** True if an error says that the system cannot write directly in this way. */
+/** True if an error means that the system cannot write directly. */
 function isRefusal(error: unknown): boolean {
   const code = systemCode(error);
   return code === "EINVAL" || code === "ENOTSUP" || code === "EOPNOTSUPP";
 }
 
-/** What is shorter waits in memory of this many bytes: streams do not say how long they will be. */
+/** Shorter files wait in memory of this size, because streams do not announce their length. */
 const MIN_STAGED = 1 << 20;
-/** And before that in so many: clearing more would cost a small file more than all the rest. */
+/** Size of the first buffer: clearing a larger one would take longer than writing a small file. */
 const FIRST_STAGED = 1 << 15;
 
-/** Two buffers of {@link STAGE} bytes and {@link BEHIND} more. */
+/** Two buffers of {@link STAGE} plus {@link BEHIND} bytes. */
 interface Stages {
   readonly buffers: readonly [Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>];
-  /** They begin at pages. */
+  /** True if they begin at pages. */
   readonly isAligned: boolean;
 }
 
 const idle: Stages[] = [];
-/** What files were begun in that did not need more: very many small ones use the same again. */
+/** First buffers for reuse, because very many files are small. */
 const idleFirst: Uint8Array<ArrayBuffer>[] = [];
 
 /**
- * Memory of WebAssembly: only that is sure to begin at a page, that of other buffers begins where the allocator likes. It is
- * a kernel's, so that chunks are encoded where they are written from.
+ * WebAssembly memory, because only that is sure to begin at a page; other buffers begin wherever the allocator puts them. It
+ * is the memory of a kernel, so that chunks are encoded where they are written from.
  */
 function takeStages(): Stages {
   const kept = idle.pop();
@@ -89,23 +89,23 @@ function takeStages(): Stages {
   try {
     return { buffers: encodePlaces(length), isAligned: true };
   } catch (error) {
-    // Where a process may have few addresses: engines reserve many for each such memory.
+    // A process may have a limited address space, and engines reserve much of it for each such memory.
     if (!(error instanceof RangeError || isSuperchunkError(error, "LIMIT"))) throw error;
     return { buffers: [new Uint8Array(length), new Uint8Array(length)], isAligned: false };
   }
 }
 
-/** Writes one file from its start: through stages, of which one is filled while the other is written. */
+/** Writes one file from its start, through two stages: one is filled while the other is written. */
 export class DirectWriter {
   size = 0;
   readonly #file: number;
   readonly #path: string;
   readonly #access: DirectAccess;
   #stages: Stages | undefined;
-  /** What is being filled, and how far: a stage, or before there are any something smaller. */
+  /** The buffer being filled, and its filled bytes: a stage, or a smaller buffer before there are stages. */
   #buffer: Uint8Array<ArrayBuffer> = new Uint8Array(0);
   #filled = 0;
-  /** The stage that is being filled. */
+  /** Index of the stage being filled. */
   #current: 0 | 1 = 0;
   /** The write of each stage; never rejects. */
   readonly #writing: [Promise<void>, Promise<void>] = [Promise.resolve(), Promise.resolve()];
@@ -120,7 +120,7 @@ export class DirectWriter {
     this.#access = access;
   }
 
-  /** Where the next piece goes: in the stage, once there is one. */
+  /** Memory for the next piece: in the stage, once there is one. */
   readonly rooms: PieceRooms = {
     take: (length) => {
       const end = this.#filled + length;
@@ -129,7 +129,7 @@ export class DirectWriter {
     },
   };
 
-  /** Takes a piece, which is its maker's again when this resolves. */
+  /** Takes a piece. The producer may reuse it when this resolves. */
   async write(piece: Uint8Array): Promise<void> {
     if (this.#stages === undefined) this.#makeRoom(piece.length);
     else if (this.#isInPlace(piece)) {
@@ -150,7 +150,7 @@ export class DirectWriter {
     return buffer === this.#buffer.buffer && byteOffset === this.#buffer.byteOffset + this.#filled;
   }
 
-  /** Room for the next piece, as long as there are no stages. */
+  /** Makes room for the next piece before there are stages. */
   #makeRoom(length: number): void {
     if (this.#filled + length <= this.#buffer.length) return;
     const before = this.#buffer.subarray(0, this.#filled);
@@ -167,10 +167,10 @@ export class DirectWriter {
     this.#buffer.set(before);
   }
 
-  /** Writes what is left. Then {@link settle} is still to be called. */
+  /** Writes the rest. {@link settle} must be called after it. */
   async finish(): Promise<void> {
     const last = this.#buffer.subarray(0, this.#filled);
-    // What does not fill a page goes through the cache, and so does a file that never filled a stage.
+    // The part after the last whole page goes through the cache, and so does a file that never filled a stage.
     const whole = this.#direct === undefined ? 0 : last.length - (last.length % ALIGNMENT);
     if (whole > 0) await this.#write(last.subarray(0, whole), this.size);
     await writeFully(this.#file, last.subarray(whole), this.size + whole);
@@ -180,7 +180,7 @@ export class DirectWriter {
     this.#throwFailure();
   }
 
-  /** Waits for all that began, also failed writes, and gives back what it took; it is over then. */
+  /** Waits for everything that was started, also failed writes, and gives the memory back. The writer cannot be used after this. */
   async settle(): Promise<void> {
     await Promise.all(this.#writing);
     const first = this.#buffer;
@@ -193,14 +193,14 @@ export class DirectWriter {
     await direct?.close();
   }
 
-  /** Begins to write the whole pages of the full stage, and goes on with the other one once that is free. */
+  /** Starts writing the whole pages of the full stage, and continues with the other stage once it is free. */
   async #send(): Promise<void> {
     const rest = this.#buffer.subarray(this.#filled - (this.#filled % ALIGNMENT), this.#filled);
     const stage = this.#buffer.subarray(0, this.#filled - rest.length);
     const position = this.size;
     if (position === 0) {
       if (this.#stages?.isAligned === true) this.#direct = await this.#access.open(this.#path);
-      // Alone, for it may find out that it cannot be done so.
+      // The first write is awaited, because it may show that direct writes are not possible.
       await this.#write(stage, position);
     } else {
       this.#writing[this.#current] = this.#write(stage, position).catch((error: unknown) => {
@@ -228,7 +228,8 @@ export class DirectWriter {
     } catch (error) {
       if (!isRefusal(error)) throw error;
       if (position + done === 0) this.#access.noteRefusal();
-      // Behind a part that was written no direct write may be able to begin: the cache tells what is really wrong.
+      // After a partial write, the offset may not be aligned for another direct write. The write through the cache reports
+      // the real error, if there is one.
       await writeFully(this.#file, bytes.subarray(done), position + done);
     }
   }
@@ -238,14 +239,14 @@ export class DirectWriter {
   }
 }
 
-// Writing all of some bytes, however many calls the system takes for it. Must not know where they come from.
+// Writes all of some bytes, in as many calls as the system needs. Must not know their source.
 
-/** Bytes handed over in one call: below the limit of the system (2 GiB). */
+/** Bytes per call: below the system's limit (2 GiB). */
 const MAX_CALL = 64 << 20;
-/** So few are copied by the system sooner than another thread is woken for it. */
+/** Up to this many bytes, the system copies faster than another thread can be woken. */
 const FEW_BYTES = 64 << 10;
 
-/** Writes all of `bytes` at `position`, however many calls it takes; a few at once. */
+/** Writes all of `bytes` at `position`, in as many calls as needed; a few bytes synchronously. */
 export async function writeFully(
   file: number,
   bytes: Uint8Array,
@@ -275,8 +276,8 @@ function writeOnce(
 }
 
 /**
- * The same for a file that others read. What makes it longer is written first, and cut off again where writing fails, as
- * on a full disk: the file is then what it was, also for who reads it from its end, such as the index of a shard.
+ * The same for a file that others read. The bytes that make it longer are written first. If writing fails, as on a full disk,
+ * they are cut off again, so the file is unchanged also for readers that begin at its end, such as those of a shard's index.
  */
 export async function writeIntoFile(
   file: number,
@@ -299,11 +300,11 @@ function cutTo(file: number, size: number): void {
   try {
     if (fs.fstatSync(file).size > size) fs.ftruncateSync(file, size);
   } catch {
-    // What kept from writing is the error to tell.
+    // The reason why writing failed is the error to report.
   }
 }
 
-/** The same at once, for a few bytes. */
+/** The same synchronously, for a few bytes. */
 export function writeFullySync(file: number, bytes: Uint8Array, position: number): void {
   let done = 0;
   while (done < bytes.length) {

@@ -1,37 +1,37 @@
 /**
- * Looks at many plain files and reads their first bytes, by calls that wait for the disk alone.
+ * Checks many plain files and reads their first bytes, with synchronous calls.
  *
- * Whatever else is at a path is left to who can say what it is, links too, which are not followed here. Must not know
- * roots and keys.
+ * Everything else at a path, including links, which are not followed here, is left to callers that can find out what it is.
+ * Must not know roots and keys.
  */
 import * as fs from "node:fs";
 import { openPlain } from "./fs-open.ts";
 
-/** Looks at files, and reads their first bytes. */
+/** A request to check files and read their first bytes. */
 export interface HeadJob {
-  /** Absolute paths, with a NUL between each two. */
+  /** Absolute paths, separated by NUL. */
   readonly paths: string;
-  /** Bytes to read of each; 0 only looks. */
+  /** Bytes to read of each; 0 only checks. */
   readonly length: number;
 }
 
 /** What was found at the paths of a job. */
 export interface HeadReply {
-  /** The first bytes, each in room of the job's length. */
+  /** The first bytes, each in a slot of the job's length. */
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** Bytes read of each; {@link OTHER} for what is not a plain file or could not be read. */
+  /** Bytes read of each; {@link OTHER} if it is not a plain file or could not be read. */
   readonly read: Int32Array<ArrayBuffer>;
   /** Size, mtime in nanoseconds, inode and number of names of each. */
   readonly facts: BigInt64Array<ArrayBuffer>;
 }
 
-/** Not a plain file that could be opened and read. */
+/** Not a plain file, or one that could not be read. */
 export const OTHER = -1 as const;
 
-/** Numbers of {@link HeadReply.facts} for each path. */
+/** Number of {@link HeadReply.facts} for each path. */
 export const HEAD_FACTS = 4 as const;
 
-/** Does a job. Throws nothing: what cannot be read is {@link OTHER}. */
+/** Does a job. Never throws: a path that cannot be read is {@link OTHER}. */
 export function readHeads({ paths, length }: HeadJob): HeadReply {
   const names = paths.split("\0");
   const bytes = new Uint8Array(new ArrayBuffer(names.length * length));
@@ -42,19 +42,19 @@ export function readHeads({ paths, length }: HeadJob): HeadReply {
       const target = bytes.subarray(i * length, (i + 1) * length);
       read[i] = length === 0 ? lookAt(path, facts, i) : readHead(path, target, facts, i);
     } catch {
-      // Who asked tries again, and tells what is wrong.
+      // The caller tries again, and reports the error.
     }
   });
   return { bytes, read, facts };
 }
 
-/** Looks at a path; links are not followed. */
+/** Checks a path without following links. */
 function lookAt(path: string, facts: BigInt64Array, i: number): number {
   const info = fs.lstatSync(path, { bigint: true, throwIfNoEntry: false });
   return info?.isFile() === true ? note(info, facts, i) : OTHER;
 }
 
-/** Reads the first bytes of a file, and looks at it through the same handle before. */
+/** Reads the first bytes of a file, after checking it through the same handle. */
 function readHead(path: string, target: Uint8Array, facts: BigInt64Array, i: number): number {
   const file = openPlain(path);
   try {

@@ -1,4 +1,4 @@
-/** A worker thread that looks at files: does one job after the other. */
+/** A worker thread that checks files, one job after the other. */
 import { parentPort } from "node:worker_threads";
 import { type HeadJob, readHeads } from "./head-reads.ts";
 

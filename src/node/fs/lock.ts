@@ -1,7 +1,7 @@
 /**
- * The lock of a writer: a file that says who holds it. Knows processes and hosts; must not know what is written.
+ * The lock of a writer: a file that names its holder. Knows processes and hosts; must not know what is written.
  *
- * It keeps two writers from working for nothing; what keeps the data whole are the commits, which compare before they swap.
+ * The lock keeps two writers from working in vain. The data are protected by the commits, which compare before they swap.
  */
 import * as fs from "node:fs";
 import { hostname } from "node:os";
@@ -11,28 +11,28 @@ import { syncFolderNow } from "./fs-folders.ts";
 import { explainError, isAbsence, readPlain, systemCode } from "./fs-open.ts";
 import { newMark, temporaryName } from "./fs-publish.ts";
 
-/** Who holds a lock. */
+/** The holder of a lock. */
 export interface LockHolder {
   readonly host: string;
-  /** The installation; empty where the system does not tell. */
+  /** Id of the installation; empty if the system has none. */
   readonly machine: string;
-  /** Changes when the host restarts; empty where the system does not tell. */
+  /** Changes when the host restarts; empty if the system does not report it. */
   readonly boot: string;
-  /** In which namespace the process number counts; empty where the system does not tell. */
+  /** Namespace of the process number; empty if the system does not report it. */
   readonly namespace: string;
   readonly pid: number;
-  /** When the process was started, as the system counts it; empty where it does not tell. */
+  /** Start of the process in the system's own unit; empty if the system does not report it. */
   readonly started: string;
   /** When the lock was taken, for people. */
   readonly since: string;
-  /** Tells two locks of one process apart. */
+  /** Distinguishes locks of the same process. */
   readonly token: string;
 }
 
 /** A held lock. */
 export interface FileLock {
   readonly path: string;
-  /** Gives it up; not an error where somebody broke it. */
+  /** Releases it; not an error if it was broken. */
   release(): Promise<void>;
 }
 
@@ -42,12 +42,12 @@ export interface LockOptions {
   readonly breakLock?: boolean | undefined;
 }
 
-/** Times that the file is tried to be made, while others come and go. */
+/** Times to try creating the file while others come and go. */
 const MAX_TRIES = 20;
 
 /**
- * Takes the lock, making the file and its folder. A lock whose holder is proven dead (this host, and restarted since,
- * or without such a process) is taken over.
+ * Takes the lock, creating the file and its folder. A lock whose holder is proven dead (this host, and either restarted
+ * since, or without such a process) is taken over.
  *
  * @throws CONFLICT naming the holder; UNSUPPORTED if a pipe, a socket or a device is in its place; READ_ONLY, NO_SPACE, IO
  */
@@ -59,7 +59,7 @@ export async function acquireLock(path: string, options: LockOptions = {}): Prom
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       if (makeFile(path, JSON.stringify(me))) return heldLock(path, me);
       const text = readText(path);
-      if (text === undefined) continue; // given up in between
+      if (text === undefined) continue; // released meanwhile
       const holder = parseHolder(text);
       if (options.breakLock !== true && !isProvenDead(holder)) throw held(path, holder);
       takeAway(path, text);
@@ -74,8 +74,8 @@ export async function acquireLock(path: string, options: LockOptions = {}): Prom
 }
 
 /**
- * Makes a folder and those above it, and their entries durable: what is committed below them later counts on that. The ones
- * that were made, the innermost first.
+ * Creates a folder and its parents, and makes their entries durable, which later commits below them rely on. Returns the
+ * created ones, innermost first.
  */
 function makeFolders(path: string): readonly string[] {
   const first = fs.mkdirSync(path, { recursive: true });
@@ -101,13 +101,13 @@ function removeEmpty(folder: string): void {
   try {
     fs.rmdirSync(folder);
   } catch {
-    // Not empty: another writer came. What kept from taking the lock is the error to tell.
+    // Not empty, because another writer came. The reason why the lock could not be taken is the error to report.
   }
 }
 
 /**
- * What to say where a part of the path is a file: no folder can be made there. Where none was made all the same, the folder that is
- * there may not be written to; Node says of a read-only file system only that something is absent.
+ * The error if a part of the path is a file, so that no folder can be created there; undefined if none is. If the folder exists but
+ * cannot be written to, an error for that: on a read-only file system Node only reports that something is absent.
  */
 function inTheWay(path: string, isAbsent: boolean): unknown {
   for (let folder = dirname(path); folder !== dirname(folder); folder = dirname(folder)) {
@@ -116,7 +116,7 @@ function inTheWay(path: string, isAbsent: boolean): unknown {
       isFolder = fs.statSync(folder).isDirectory();
     } catch (error) {
       if (isAbsence(error)) continue;
-      return undefined; // what went wrong first is to be told
+      return undefined; // the first error is the one to report
     }
     if (isFolder) return isAbsent ? whyClosed(folder) : undefined;
     return new SuperchunkError(
@@ -138,7 +138,7 @@ function heldLock(path: string, me: LockHolder): FileLock {
   };
 }
 
-/** Makes the file with its text at once, so that no process sees it empty; false if there is one. */
+/** Creates the file with its text in one step, so that no process sees it empty. Returns false if it exists. */
 function makeFile(path: string, text: string): boolean {
   const temporary = join(dirname(path), temporaryName(basename(path)));
   try {
@@ -162,12 +162,12 @@ function makePlain(path: string, text: string): boolean {
     file = fs.openSync(path, "wx");
   } catch (error) {
     if (systemCode(error) === "EEXIST") return false;
-    throw error; // what is there, if anything, is another's
+    throw error; // an existing file belongs to another writer
   }
   try {
     fs.writeFileSync(file, text);
   } catch (error) {
-    // A full disk: a lock that says nothing must not be taken.
+    // After a full disk, an empty lock file must not be left.
     fs.rmSync(path, { force: true });
     throw error;
   } finally {
@@ -176,7 +176,7 @@ function makePlain(path: string, text: string): boolean {
   return true;
 }
 
-/** Moves a lock away that was found to be abandoned; puts it back where it is another one by now. */
+/** Moves an abandoned lock away. If another lock has taken its place meanwhile, puts it back. */
 function takeAway(path: string, text: string): void {
   const aside = join(dirname(path), temporaryName(basename(path)));
   try {
@@ -229,14 +229,14 @@ function parseHolder(json: string): LockHolder | undefined {
   }
 }
 
-/** True only where nothing else can be: never for another host, never for a file that says nothing. */
+/** True only if the holder cannot be alive. Never for another host, nor for a file without a holder. */
 function isProvenDead(holder: LockHolder | undefined): boolean {
   if (holder === undefined) return false;
   const me = describeMyself();
   if (holder.host !== me.host || holder.machine !== me.machine) return false;
-  // Hosts of one name are told apart by their installation; without that, another start may be another host.
+  // Hosts with the same name are distinguished by their installation. Without its id, another boot may be another host.
   if (holder.boot !== me.boot) return me.machine !== "" && me.boot !== "" && holder.boot !== "";
-  // Processes of another container are not seen from here.
+  // Processes of another container are not visible from here.
   if (holder.namespace !== me.namespace) return false;
   if (!isAlive(holder.pid)) return true;
   const started = startOf(holder.pid);
@@ -253,15 +253,15 @@ function isAlive(pid: number): boolean {
 }
 
 /**
- * Linux: true for a process that has ended and waits for its parent to ask how (a zombie), as long as the parent lives: many
- * programs that are the first process of a container never ask. While one of its threads lives, it may still write.
+ * Linux: true for a process that has ended but was not waited for by its living parent (a zombie). Many programs that are the
+ * first process of a container never wait. A process with a living thread may still write.
  */
 function hasEnded(pid: number): boolean {
   if (!/^[ZX]/.test(factsOf(pid)[0] ?? "")) return false;
   try {
     return fs.readdirSync(`/proc/${pid}/task`).length <= 1;
   } catch {
-    return false; // gone meanwhile: the next look tells
+    return false; // gone meanwhile; the next check shows it
   }
 }
 
@@ -270,7 +270,7 @@ function describeMyself(): LockHolder {
   return { ...myProcess, since: new Date().toISOString(), token: newMark() };
 }
 
-/** What is the same for all locks of this process. */
+/** The facts that all locks of this process share. */
 let myProcess: Omit<LockHolder, "since" | "token"> | undefined;
 
 function describeProcess(): Omit<LockHolder, "since" | "token"> {
@@ -288,19 +288,19 @@ function processNamespace(): string {
   try {
     return fs.readlinkSync("/proc/self/ns/pid");
   } catch {
-    return ""; // not Linux, or not allowed: then it does not tell anything apart
+    return ""; // not Linux, or not allowed: then it distinguishes nothing
   }
 }
 
-/** Linux: ticks from the start of the host to that of the process. */
+/** Linux: ticks from the start of the host to the start of the process. */
 function startOf(pid: number): string {
   return factsOf(pid)[19] ?? "";
 }
 
-/** Linux: what the system tells of a process, from the state on, which is field 3. */
+/** Linux: the system's facts about a process, beginning with the state, which is field 3. */
 function factsOf(pid: number): readonly string[] {
   const stat = readSystem(`/proc/${pid}/stat`);
-  // The name in parentheses may hold anything; fields are counted from behind it.
+  // The name in parentheses may contain anything, so fields are counted from the end of it.
   return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
 }
 

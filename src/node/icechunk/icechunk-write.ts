@@ -25,7 +25,7 @@ import {
   toIcechunkLocation,
 } from "./icechunk.ts";
 
-/** References that are handed over in one call; a part has a whole number of calls. */
+/** References passed in one call; a part has a whole number of calls. */
 const BATCH = 1000;
 
 /** Options of a commit of references. */
@@ -49,11 +49,11 @@ export interface IcechunkResult extends ReferenceResult {
 }
 
 /**
- * Writes references to archives into a repository. The branch shows them when all of them are there, every object was
- * compared again, Icechunk has found a container for each, and samples were read back; until then it is as it was.
+ * Writes references to archives into a repository. The branch changes only when all of them are written, every object was
+ * checked again, Icechunk has found a container for each, and samples were read back.
  *
- * Throws `CONFLICT` for a repository that is there, unless `update`, and where another writer was faster;
- * `UNSAFE_PATH` for objects outside of the containers; `STALE` if an object changed meanwhile.
+ * Throws `CONFLICT` for an existing repository, unless `update`, and if another writer was faster; `UNSAFE_PATH` for objects
+ * outside of the containers; `STALE` if an object has changed.
  */
 export async function writeIcechunk(
   plans: AsyncIterable<ReferencePlan>,
@@ -100,22 +100,22 @@ export async function writeIcechunk(
     const notes = closed === undefined ? result.notes : [...result.notes, notReadBack(closed)];
     return { ...result, notes, containers, sampled, snapshot, kept: writer.kept };
   } catch (error) {
-    // Why it failed matters, and not that what is left of it could not be removed either.
+    // The first error matters, not a failure to clean up after it.
     await draft.end().catch(() => undefined);
     throw explainIcechunk(error, location);
   }
 }
 
-/** Puts documents and chunks into a draft, many references at a time. */
+/** Writes documents and chunks into a draft, many references at a time. */
 class ReferenceWriter {
-  /** Chunks that were left as they were. */
+  /** Chunks that were left unchanged. */
   kept = 0;
   readonly #draft: Draft;
   readonly #location: string;
   readonly #refersAgain: boolean;
   #node = "";
   #batch: Icechunk.VirtualChunkSpec[] = [];
-  /** Arrays that are in the repository with chunks that are no longer theirs. */
+  /** Arrays whose chunks in the repository must all be replaced. */
   readonly #replaced = new WeakSet<ReferencedArray>();
   /** References in the current part. */
   #pending = 0;
@@ -126,7 +126,7 @@ class ReferenceWriter {
     this.#refersAgain = refersAgain;
   }
 
-  /** The first chunk of an array that must be referenced again. */
+  /** Number of the first chunk of an array that must be referenced again. */
   async firstOf(array: ReferencedArray): Promise<number> {
     const stored = await this.#draft.store.get(joinKey(array.node, "zarr.json"));
     if (stored === null) return 0;
@@ -134,11 +134,11 @@ class ReferenceWriter {
       ? undefined
       : array.chunksOf(JSON.parse(new TextDecoder().decode(stored)) as JsonObject);
     if (known === undefined) this.#replaced.add(array);
-    // What was appended to the last object changes its guard: its chunks are referenced again, those before it are not.
+    // An append to the last object changes its guard: its chunks must be referenced again, but not those before it.
     return known === undefined || known === 0 ? 0 : array.firstInObject(known - 1);
   }
 
-  /** Puts an array's document in place, whose chunks from number `first` on follow. */
+  /** Writes the document of an array; its chunks from number `first` on follow. */
   async begin(array: ReferencedArray, first: number): Promise<void> {
     await this.flush();
     if (this.#replaced.has(array)) await this.#draft.store.deleteDir(array.node);
@@ -163,7 +163,7 @@ class ReferenceWriter {
     }
     this.#node = chunk.node;
     const { location, offset, length, guard } = chunk;
-    // An ETag of a local file would never match; a time is compared in whole seconds.
+    // An ETag of a local file would never match, and times are compared in whole seconds.
     const etag = location.startsWith("file:") ? undefined : guard?.etag;
     this.#batch.push({
       index: [...chunk.index],
@@ -177,7 +177,7 @@ class ReferenceWriter {
     });
   }
 
-  /** Hands over what is left. Icechunk throws nothing for references without a container: it lists them. */
+  /** Writes the pending references. Icechunk does not throw for references without a container, but lists them. */
   async flush(): Promise<void> {
     const batch = this.#batch;
     if (batch.length === 0) return;

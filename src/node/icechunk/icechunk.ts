@@ -1,7 +1,7 @@
 /**
  * Icechunk repositories with virtual references, through `@earthmover/icechunk`.
  *
- * The package is an optional one with native code, loaded when it is used. Knows its calls; must not know archives.
+ * The package is optional and has native code; it is loaded on first use. Knows its functions; must not know archives.
  */
 
 import { randomUUID } from "node:crypto";
@@ -19,7 +19,7 @@ import { parseS3Address } from "../s3/s3-store.ts";
 /** The package. */
 type IcechunkModule = typeof Icechunk;
 
-/** Loads the package. Throws `UNSUPPORTED`, with the way out, where it is not there or does not run. */
+/** Loads the package. Throws `UNSUPPORTED` with advice if it is missing or does not run. */
 async function loadIcechunk(): Promise<IcechunkModule> {
   try {
     return await import("@earthmover/icechunk");
@@ -28,10 +28,10 @@ async function loadIcechunk(): Promise<IcechunkModule> {
   }
 }
 
-/** Platforms that the package has a build for, as {@link process} names them. */
+/** Platforms that the package has a build for, named as in {@link process}. */
 const BUILDS = ["linux x64", "darwin arm64", "win32 x64"];
 
-/** Why the package cannot be loaded: `UNSUPPORTED`, with the way out. */
+/** The `UNSUPPORTED` error, with advice, if the package cannot be loaded. */
 export function explainMissing(cause: unknown): SuperchunkError {
   const { platform, arch } = process;
   const here = `${platform} ${arch}`;
@@ -41,7 +41,7 @@ export function explainMissing(cause: unknown): SuperchunkError {
   const text = cause instanceof Error ? `${cause.message} ${causesOf(cause)}` : String(cause);
   const reason = !isInstalled
     ? 'needs the package "@earthmover/icechunk", which is not installed: npm install @earthmover/icechunk'
-    : // An older library is told by the version that is missing, or by a function that came with it.
+    : // An old C library shows in the missing version, or in a missing function of a newer one.
       /GLIBC|__isoc23_/i.test(text)
       ? `needs a newer C library than this system has (glibc 2.38 or later, as in Debian 13 and Ubuntu 24.04; here ${here})`
       : BUILDS.includes(here)
@@ -54,7 +54,7 @@ export function explainMissing(cause: unknown): SuperchunkError {
   );
 }
 
-/** Native packages try one build after another, and tell all failures in a chain of causes. */
+/** Native packages try several builds, and report all failures in a chain of causes. */
 function causesOf(error: Error): string {
   const texts: string[] = [];
   for (let each: unknown = error.cause; each instanceof Error && texts.length < 20; each = each.cause)
@@ -63,11 +63,11 @@ function causesOf(error: Error): string {
 }
 
 /**
- * Opens the repository at a folder or an `s3://` address for reading, makes one, or to update opens or makes one.
+ * Opens the repository at a folder or an `s3://` address for reading, creates one, or for an update opens or creates one.
  *
- * What is opened for writing has our containers in its configuration, and its manifests are cut where the repository
- * does not say how. Throws `NOT_FOUND` for nothing to read; `CONFLICT`, and leaves it as it is, where there is one already and
- * none was to be updated; `UNSUPPORTED`, `BAD_ARGUMENT` for credentials that are not given.
+ * For writing, our containers are added to the session's configuration, and manifests are split if the repository does not say
+ * how. Throws `NOT_FOUND` if there is nothing to read; `CONFLICT`, without a change, if one exists and must not be updated;
+ * `UNSUPPORTED`, `BAD_ARGUMENT` for missing credentials.
  */
 export async function openRepository(
   location: string,
@@ -77,7 +77,7 @@ export async function openRepository(
   const containers = new Containers(options.containers);
   const { Repository, Storage } = await loadIcechunk();
   const { credentials = {} } = options;
-  // Who writes references need not be allowed to read what they refer to.
+  // A writer of references need not be allowed to read the objects.
   const open = [...containers].filter(
     (each) => purpose === "read" || !isClosed(each) || credentials[each.credentials ?? ""] !== undefined,
   );
@@ -105,7 +105,7 @@ export async function openRepository(
       const cut = (kept?.splitting ?? null) === null ? { ...config, manifest: MANIFESTS } : config;
       await (await Repository.open(storage, cut, access)).saveConfig();
     } else await Repository.create(storage, { ...config, manifest: MANIFESTS }, undefined, access);
-    // What is only written need not be kept in memory; a configuration that is not saved is this session's own.
+    // What is only written need not be cached. A configuration that is not saved applies to this session only.
     const caching = { numChunkRefs: 1, numTransactionChanges: 1 };
     return await Repository.open(storage, { ...config, caching }, access);
   } catch (error) {
@@ -148,7 +148,7 @@ function s3Options({
   };
 }
 
-/** Containers as Icechunk's configuration has them. */
+/** Containers in Icechunk's configuration. */
 function configOf(containers: Containers): Icechunk.RepositoryConfig {
   const entries = [...containers].map((container) => {
     const urlPrefix = toIcechunkPrefix(container);
@@ -178,7 +178,7 @@ function storeConfig({ prefix, store, region, endpoint, anonymous }: Container):
   }
 }
 
-/** Who may be read: every container given, with its credentials. */
+/** Access to every given container, with its credentials. */
 function accessOf(
   containers: readonly Container[],
   credentials: Readonly<Record<string, ContainerCredentials>>,
@@ -223,11 +223,11 @@ function credentialsOf(
   }
 }
 
-/** What to do where an object is not the one that was referenced. */
+/** Advice for an object that is not the referenced one. */
 export const REFER_ANEW: string =
   'refer to it again ("superchunk virtualize --update", with --overwrite for files that no append changed)';
 
-/** An error of the package as one of ours; ours stay as they are. */
+/** Converts an error of the package to one of ours; ours are returned unchanged. */
 export function explainIcechunk(error: unknown, path: string): unknown {
   if (!(error instanceof Error) || error instanceof SuperchunkError) return error;
   const [first = ""] = error.message.split("\n");
@@ -246,7 +246,7 @@ export function explainIcechunk(error: unknown, path: string): unknown {
       cause: error,
     });
   }
-  // Icechunk 2.2 tells JavaScript no more than that.
+  // Icechunk 2.2 gives JavaScript no more details.
   if (/error fetching virtual reference/.test(text)) {
     return new SuperchunkError(
       "IO",
@@ -257,28 +257,28 @@ export function explainIcechunk(error: unknown, path: string): unknown {
   return new SuperchunkError("IO", `Icechunk failed: ${first}`, { path, cause: error });
 }
 
-// A commit of any size: written in parts beside the branch, and shown by it at once.
+// A commit of any size: written in parts on a separate branch, and published on the branch at once.
 //
-// Icechunk's session holds what it has not written, some 700 bytes a reference, and twice that while it commits. Parts
-// keep that flat. Knows Icechunk's branches and snapshots; must not know references.
+// Icechunk's session keeps unwritten references in memory, some 700 bytes each, and twice that during a commit. Parts limit
+// this. Knows Icechunk's branches and snapshots; must not know references.
 
-/** References of a part, and of a manifest: parts that fill whole manifests write none of them twice. */
+/** References of a part, and of a manifest: parts that fill whole manifests write no manifest twice. */
 export const PART: number = 25_000;
 
-/** How Icechunk cuts manifests. Readers fetch and decode the manifest that a chunk is in as a whole. */
+/** How Icechunk splits manifests. Readers fetch and decode a chunk's whole manifest. */
 const MANIFESTS: JsonObject = {
   splitting: {
     split_sizes: [[{ path_matches: { regex: ".*" } }, [{ condition: "Any", num_chunks: PART }]]],
   },
 };
 
-/** Changes to a branch that no reader sees until {@link Draft.publish}. */
+/** Changes to a branch that readers do not see until {@link Draft.publish}. */
 export class Draft {
   readonly #repository: Icechunk.Repository;
   readonly #branch: string;
   readonly #base: string;
   #session: Icechunk.Session;
-  /** The branch that holds the parts written so far, if there are any. */
+  /** The branch of the parts written so far; undefined before the first. */
   #own: string | undefined;
   #parts = 0;
 
@@ -294,12 +294,12 @@ export class Draft {
     return new Draft(repository, branch, await repository.writableSession(branch));
   }
 
-  /** What is changed: another one after every part. */
+  /** The store to change: a new one after every part. */
   get store(): Icechunk.Store {
     return this.#session.store;
   }
 
-  /** Writes what was changed so far, and lets go of its memory. */
+  /** Writes the changes so far, and frees their memory. */
   async endPart(): Promise<void> {
     const message = `Part ${++this.#parts} of references, more follow`;
     if (this.#own === undefined) {
@@ -311,18 +311,18 @@ export class Draft {
     this.#session = await this.#repository.writableSession(this.#own);
   }
 
-  /** Writes the last part, and resolves with the snapshot that has everything. The branch does not show it yet. */
+  /** Writes the last part. Resolves with the complete snapshot, which the branch does not show yet. */
   finish(message: string): Promise<string> {
     return this.#session.flush(message);
   }
 
-  /** Shows a snapshot of {@link finish} on the branch. Throws `CONFLICT` if another writer was faster. */
+  /** Publishes a snapshot of {@link finish} on the branch. Throws `CONFLICT` if another writer was faster. */
   async publish(snapshot: string): Promise<void> {
     try {
       await this.#repository.resetBranch(this.#branch, snapshot, this.#base);
     } catch (cause) {
       const found = await this.#repository.lookupBranch(this.#branch);
-      // The answer to our own success was lost, and the request that was sent again found the branch moved.
+      // The answer to our own success was lost, and the repeated request found the branch moved.
       if (found === snapshot) return;
       if (found === this.#base) throw cause;
       throw new SuperchunkError(
@@ -333,7 +333,7 @@ export class Draft {
     }
   }
 
-  /** Removes what the branch does not need: to be called in any case. */
+  /** Removes what the branch does not need. Must always be called. */
   async end(): Promise<void> {
     const own = this.#own;
     this.#own = undefined;
@@ -341,7 +341,7 @@ export class Draft {
   }
 }
 
-// How Icechunk repositories are reached, and how Icechunk spells locations. Must not know the package.
+// Access to Icechunk repositories, and Icechunk's form of locations. Must not know the package.
 
 /** Access to a repository. */
 export interface RepositoryOptions {
@@ -356,21 +356,21 @@ export interface RepositoryOptions {
 }
 
 /**
- * A location as Icechunk has it. Those of local files are addresses there: it decodes what stands behind `file://`
- * (Icechunk 2.2), where fsspec does not.
+ * A location in Icechunk's form. Icechunk 2.2 decodes the part after `file://`, and fsspec does not, so paths of local files
+ * are encoded here.
  */
 export function toIcechunkLocation(location: string): string {
   if (!location.startsWith("file://")) return location;
   return `file://${location.slice("file://".length).split("/").map(encodeURIComponent).join("/")}`;
 }
 
-/** The same as references have it elsewhere. */
+/** The reverse: the location as references store it elsewhere. */
 export function fromIcechunkLocation(location: string): string {
   if (!location.startsWith("file://")) return location;
   return `file://${location.slice("file://".length).split("/").map(decodeURIComponent).join("/")}`;
 }
 
-/** Icechunk 2.2 finds no container whose prefix has encoded characters: then it is that of a folder above. */
+/** Icechunk 2.2 finds no container whose prefix has encoded characters, so the prefix of a parent folder is used. */
 export function toIcechunkPrefix({ prefix }: Pick<Container, "prefix">): string {
   let plain = prefix;
   while (toIcechunkLocation(plain) !== plain && plain !== "file:///")

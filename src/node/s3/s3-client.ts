@@ -1,7 +1,7 @@
 /**
- * The client of S3: loaded when it is first used, set up for any S3-compatible server.
+ * The S3 client: loaded on first use, and configured for any S3-compatible server.
  *
- * Knows the SDK's settings and how its failures become ours; must not know keys and ranges.
+ * Knows the SDK's settings and the conversion of its failures; must not know keys and ranges.
  */
 import type { S3Client } from "@aws-sdk/client-s3";
 import { SuperchunkError } from "../../errors.ts";
@@ -9,7 +9,7 @@ import { SuperchunkError } from "../../errors.ts";
 /** The SDK's module. */
 export type S3Module = typeof import("@aws-sdk/client-s3");
 
-/** Milliseconds for a connection, and without a byte. */
+/** Timeouts for a connection, and for a pause in the data, in milliseconds. */
 const CONNECT_MS = 10_000;
 const STALL_MS = 60_000;
 
@@ -26,17 +26,20 @@ export async function loadS3(): Promise<S3Module> {
   }
 }
 
-/** What the environment says of S3, by the variables of the AWS tools. */
+/** S3 settings in the environment variables of the AWS tools. */
 export function environmentOfS3(): Pick<S3ClientOptions, "endpoint" | "region"> {
   const { env } = process;
-  // A variable that is empty says nothing, to the AWS tools too.
+  // The AWS tools ignore empty variables too.
   return {
     endpoint: env["AWS_ENDPOINT_URL_S3"] || env["AWS_ENDPOINT_URL"] || undefined,
     region: env["AWS_REGION"] || env["AWS_DEFAULT_REGION"] || undefined,
   };
 }
 
-/** Throws `BAD_ARGUMENT` for what is not an address of a server, without repeating what may be a password. */
+/**
+ * Throws `BAD_ARGUMENT` for an endpoint that is not the address of a server. The message does not repeat it, because it may
+ * contain a password.
+ */
 export function checkEndpoint(endpoint: string, path: string | undefined): void {
   const url = URL.canParse(endpoint) ? new URL(endpoint) : undefined;
   const isServer = url?.protocol === "http:" || url?.protocol === "https:";
@@ -49,7 +52,7 @@ export function checkEndpoint(endpoint: string, path: string | undefined): void 
   );
 }
 
-/** A client for the options. Throws `BAD_ARGUMENT` for an endpoint that is none. */
+/** Creates a client. Throws `BAD_ARGUMENT` for an invalid endpoint. */
 export function makeClient({ S3Client }: S3Module, options: S3ClientOptions): S3Client {
   const { endpoint, region, anonymous = false, credentials, maxAttempts = 5 } = options;
   const found = environmentOfS3();
@@ -58,7 +61,7 @@ export function makeClient({ S3Client }: S3Module, options: S3ClientOptions): S3
   if (hasEndpoint) checkEndpoint(server, undefined);
   return new S3Client({
     ...(endpoint === undefined ? {} : { endpoint }),
-    // A server of one's own has no regions, and the SDK wants one.
+    // Custom servers have no regions, but the SDK needs one.
     ...(region !== undefined
       ? { region }
       : hasEndpoint || anonymous
@@ -75,22 +78,21 @@ export function makeClient({ S3Client }: S3Module, options: S3ClientOptions): S3
     forcePathStyle: hasEndpoint,
     maxAttempts,
     followRegionRedirects: true,
-    // Servers other than Amazon's refuse the newer checksums, or send bodies without.
+    // Servers other than Amazon's refuse the newer checksums, or send bodies without them.
     requestChecksumCalculation: "WHEN_REQUIRED",
     responseChecksumValidation: "WHEN_REQUIRED",
     requestHandler: { connectionTimeout: CONNECT_MS, requestTimeout: STALL_MS, socketTimeout: STALL_MS },
   });
 }
 
-/** What is known of a failure of the SDK. */
+/** The facts of an SDK failure. */
 interface S3Failure {
-  /** The server's or the SDK's name of it: `NoSuchKey`, `AccessDenied`, `TimeoutError`. */
+  /** The server's or the SDK's name for it: `NoSuchKey`, `AccessDenied`, `TimeoutError`. */
   readonly name: string;
   /** Undefined if there was no answer. */
   readonly status: number | undefined;
 }
 
-/** Name and status of a failure. */
 export function describeS3Failure(error: unknown): S3Failure {
   if (typeof error !== "object" || error === null) return { name: String(error), status: undefined };
   const { name, code, $metadata } = error as {
@@ -104,7 +106,7 @@ export function describeS3Failure(error: unknown): S3Failure {
   return { name: told, status: typeof status === "number" ? status : undefined };
 }
 
-/** The failure as ours: its name and status, and never what the SDK says of the request, which is signed. */
+/** Converts the failure to ours with its name and status, but without the SDK's text about the request, which is signed. */
 export function toS3Error(error: unknown, path: string, options: S3ClientOptions): SuperchunkError {
   const { name, status } = describeS3Failure(error);
   const words = [...(name === "Error" ? [] : [name]), ...(status === undefined ? [] : [`status ${status}`])];
@@ -119,7 +121,7 @@ export function toS3Error(error: unknown, path: string, options: S3ClientOptions
   });
 }
 
-/** The error for a bucket that is not at the server, or a server that is none of S3. */
+/** The error for a missing bucket, or for a server that is not S3. */
 export function noSuchBucket(path: string, options: S3ClientOptions): SuperchunkError {
   return new SuperchunkError(
     "NOT_FOUND",
@@ -128,15 +130,15 @@ export function noSuchBucket(path: string, options: S3ClientOptions): Superchunk
   );
 }
 
-/** Where an endpoint is said. */
+/** Where an endpoint can be set. */
 const ENDPOINT = "(AWS_ENDPOINT_URL_S3, or ?endpoint= of the address)";
 
-/** The server as messages name it. */
+/** Name of the server in messages. */
 function serverOf({ endpoint }: S3ClientOptions): string {
   return endpoint ?? environmentOfS3().endpoint ?? "Amazon S3";
 }
 
-/** The SDK finds regions in profiles too, and has no name for its failure to. */
+/** The SDK also looks for regions in profiles, and has no error name for a missing one. */
 function isWithoutRegion(error: unknown): boolean {
   return error instanceof Error && /^region is missing/i.test(error.message);
 }
@@ -152,7 +154,7 @@ function adviceFor(name: string, status: number | undefined, options: S3ClientOp
   return `${serverOf(options)} refused`;
 }
 
-/** Lets a bounded number of requests run at a time, in order. */
+/** Limits the number of requests at a time; waiting ones run in order. */
 export class Turns {
   readonly #limit: number;
   readonly #waiting: (() => void)[] = [];
@@ -164,7 +166,7 @@ export class Turns {
 
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#running < this.#limit) this.#running++;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve)); // the place is handed over
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve)); // the slot is handed over
     try {
       return await work();
     } finally {
@@ -175,7 +177,7 @@ export class Turns {
   }
 }
 
-/** How S3 is reached. Types only, apart from those of the SDK, which need not be installed. */
+/** Access to S3. Types only, separate from those of the SDK, which need not be installed. */
 
 /** Access to a bucket. Missing settings are found as the AWS tools find them: environment, profiles, roles. */
 export interface S3ClientOptions {

@@ -1,7 +1,7 @@
 /**
- * Puts one object: small ones at once, large ones in parts, with the condition that the caller set.
+ * Puts one object: small ones in one request, large ones in parts, with the caller's condition.
  *
- * Knows how a put that was tried again is told from the put of another writer; must not know archives.
+ * Knows how to distinguish a repeated put from another writer's put; must not know archives.
  */
 import type { S3Client } from "@aws-sdk/client-s3";
 import { SuperchunkError } from "../../errors.ts";
@@ -9,16 +9,16 @@ import { readPieces } from "../../store/source.ts";
 import type { ObjectInfo, PutOptions, PutSource } from "../../store/types.ts";
 import { describeS3Failure, type S3Module, type Turns } from "./s3-client.ts";
 
-/** Bytes of a part, and of the largest object that goes up at once. S3 takes parts from 5 MiB. */
+/** Bytes of a part, and most bytes of an object that is uploaded at once. S3 requires parts of at least 5 MiB. */
 const PART_SIZE = 8 * 1024 * 1024;
-/** S3 takes 10,000 parts: they are doubled after each so many, which makes room for 5 TiB. */
+/** S3 allows 10,000 parts. Their size doubles after this many parts, which makes room for 5 TiB. */
 const PARTS_OF_A_SIZE = 1200;
 /** Parts under way at a time. */
 const PARTS_AT_ONCE = 4;
-/** The member of an object's metadata by which a writer knows its own put again. */
+/** The metadata key by which a writer recognizes its own put. */
 const MARK = "superchunk-put";
 
-/** Where an object goes. */
+/** The target of a put. */
 export interface PutPlace {
   readonly sdk: S3Module;
   readonly client: S3Client;
@@ -27,7 +27,7 @@ export interface PutPlace {
   readonly turns: Turns;
 }
 
-/** Puts an object. Throws `CONFLICT` if its condition does not hold, else what the SDK throws. */
+/** Puts an object. Throws `CONFLICT` if its condition does not hold, else the errors of the SDK. */
 export async function putObject(
   place: PutPlace,
   source: PutSource,
@@ -121,7 +121,7 @@ async function putParts(
     return { size, version: ETag ?? String(size) };
   } catch (error) {
     const etag = await resolveConflict(place, error, mark, options).catch(async (failed: unknown) => {
-      // Parts that are never completed would be kept, and paid for.
+      // The server would keep, and charge for, parts of an upload that is never completed.
       await turns.run(() => client.send(new sdk.AbortMultipartUploadCommand(upload))).catch(() => undefined);
       throw failed;
     });
@@ -130,8 +130,8 @@ async function putParts(
 }
 
 /**
- * What a refused condition means: another writer was faster, or our own put succeeded, its answer was lost, and it
- * was tried again. The latter has our mark.
+ * Finds out why a condition failed: another writer was faster, or our own put succeeded, but its answer was lost and it was
+ * repeated. An object of our own put has our mark.
  */
 async function resolveConflict(
   { sdk, client, where, path, turns }: PutPlace,
@@ -169,7 +169,7 @@ function call({ signal }: PutOptions): { abortSignal?: AbortSignal } {
   return signal === undefined ? {} : { abortSignal: signal };
 }
 
-/** The source cut into parts of their own, which stay as they are while they go up. */
+/** Cuts the source into parts in new memory, which do not change while they are uploaded. */
 async function* cutParts(source: PutSource, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array> {
   if (source instanceof Uint8Array && source.length <= PART_SIZE) {
     yield source;

@@ -1,5 +1,5 @@
 /**
- * A bucket, or a part of it, as a store that reads and writes.
+ * A bucket, or a part of it, as a writable store.
  *
  * Knows requests, versions and listings of S3; must not know what the bytes are.
  */
@@ -34,7 +34,7 @@ import { putObject } from "./s3-put.ts";
 
 /** Keys whose version is remembered; the oldest is forgotten first. */
 const MAX_VERSIONS = 100_000;
-/** Tries to read a body that breaks off; whole requests are tried again by the SDK. */
+/** Tries to read an interrupted body; the SDK repeats whole requests by itself. */
 const BODY_TRIES = 4;
 
 /** Options of an {@link S3Store}. */
@@ -46,15 +46,15 @@ export interface S3StoreOptions extends S3ClientOptions {
   readonly maxConcurrent?: number | undefined;
 }
 
-/** What a GET brought. */
+/** Result of a GET. */
 interface ReadObject {
   readonly bytes: Uint8Array;
   readonly etag: string | undefined;
-  /** Of the whole object, where the answer tells its size. */
+  /** Facts of the whole object, if the answer has its size. */
   readonly info: ObjectInfo | undefined;
 }
 
-/** The SDK with a client, made at the first request. */
+/** The SDK and a client, created at the first request. */
 interface Connection {
   readonly sdk: S3Module;
   readonly client: S3Client;
@@ -74,7 +74,7 @@ export class S3Store implements WritableStore {
   readonly #turns: Turns;
   readonly #versions = new Map<string, string>();
   #connection: Promise<Connection> | undefined;
-  /** What this store writes itself it reads as it is then. */
+  /** After a write, this store reads each object in its present state. */
   #hasWritten = false;
 
   constructor(options: S3StoreOptions) {
@@ -163,7 +163,7 @@ export class S3Store implements WritableStore {
       const page = await this.#send(folder, options, ({ sdk, client }, call) =>
         client.send(new sdk.ListObjectsV2Command(query), call),
       );
-      // A bucket that is there answers with an empty page.
+      // An existing bucket answers with an empty page.
       if (page === undefined) throw noSuchBucket(this.describe(folder), this.#options);
       for (const { Key = "", Size: size } of page.Contents ?? []) {
         const name = Key.slice(prefix.length);
@@ -249,7 +249,7 @@ export class S3Store implements WritableStore {
           const bytes = (await Body?.transformToByteArray()) ?? new Uint8Array(0);
           if (ContentLength !== undefined && ContentLength !== bytes.length)
             throw new Error(`the body has ${bytes.length} bytes, its header promises ${ContentLength}`);
-          // Not the view of a buffer that has other bytes too.
+          // Copies, because the SDK's array may be a view of a larger buffer.
           const total = /\/(\d+)$/.exec(ContentRange ?? "")?.[1];
           const size = range === undefined ? bytes.length : total === undefined ? undefined : Number(total);
           return { bytes: new Uint8Array(bytes), etag: ETag, info: describeObject(size, ETag, LastModified) };
@@ -258,14 +258,14 @@ export class S3Store implements WritableStore {
           const { name, status } = describeS3Failure(error);
           if (name === "InvalidRange" || status === 416)
             return { bytes: new Uint8Array(0), etag: undefined, info: undefined };
-          // The SDK has tried again itself, but for bodies that broke off.
+          // The SDK has already repeated all requests except those with an interrupted body.
           if (!isAnswered || tried >= BODY_TRIES) throw error;
         }
       }
     });
   }
 
-  /** Sends a request when its turn comes; undefined if the server says that the object does not exist. */
+  /** Sends a request in its turn; undefined if the server says that the object does not exist. */
   async #send<T>(
     key: string,
     { signal }: StoreOptions,
@@ -287,7 +287,7 @@ export class S3Store implements WritableStore {
     }
   }
 
-  /** Refuses a part of another version than was seen before, and one that is longer than what was asked for. */
+  /** Refuses a part of another version than seen before, and one that is longer than requested. */
   #checkPart(key: string, range: ByteRange, { bytes, etag }: ReadObject): void {
     this.#remember(key, etag);
     const expected = this.#versions.get(key);
@@ -335,12 +335,12 @@ function describeObject(
   };
 }
 
-/** Keys of a bucket may be anything; what is not a part of a plain path cannot be named here. */
+/** A bucket's keys may contain anything; parts that are not valid in our keys are skipped. */
 function isName(name: string): boolean {
   return name !== "" && name !== "." && name !== ".." && !/[\\\0]/.test(name);
 }
 
-/** True for failures of the SDK and of the network; what the source of a put threw is thrown on as it is. */
+/** True for failures of the SDK and of the network. Errors of a put's source are thrown unchanged. */
 function isOfSdk(error: unknown): boolean {
   return typeof error === "object" &&
     error !== null &&
@@ -351,8 +351,8 @@ function isOfSdk(error: unknown): boolean {
 
 // Addresses of objects in S3: `s3://bucket/key?endpoint=https://…&region=…&anonymous=true`.
 //
-// The bucket and key as the AWS tools write them; what follows the `?` says how the bucket is reached. There is no
-// place for credentials: addresses are shown in messages.
+// Bucket and key are written as in the AWS tools; the part after `?` sets the access. Credentials are not allowed, because
+// messages show addresses.
 
 const PARAMETERS = ["endpoint", "region", "anonymous"];
 

@@ -1,8 +1,8 @@
 /**
- * The page that shows archives in a browser, and what it reads: its own files, the list of what lies at the served paths, and
- * the bytes of these archives as they are stored.
+ * The page that shows archives in a browser, and what it reads: its own files, the list of archives at the served paths, and
+ * their stored bytes.
  *
- * Knows paths below `__superchunk__/`, a name that no node of Zarr can have; must not know sockets.
+ * Knows paths below `__superchunk__/`, a name that no Zarr node can have; must not know sockets.
  */
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
@@ -11,26 +11,26 @@ import { type FoundReadable, findReadables } from "../../open/find-readables.ts"
 import type { ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.ts";
 import { servedMessage } from "./serve-listing.ts";
 
-/** What all paths of the page begin with. */
+/** Start of all paths of the page. */
 const PREFIX = "__superchunk__/";
-/** Where the page lies: beside the bundle that this is part of, or where a build puts it for work on it. */
+/** Location of the page: beside the bundle, or in the build folder during development. */
 const PLACES = ["./page.html", "../../../page/page.html", "../../../build/page/page.html"];
-/** Entries of the list; a folder with more shows the first ones. */
+/** Most entries of the list; of a larger folder the first ones are shown. */
 const MOST_LISTED = 20_000;
-/** Bytes that one answer takes from a stored file, at most. */
+/** Most bytes of a stored file in one answer. */
 const MOST_BYTES = 256 << 20;
-/** For this long a list is believed. */
+/** Milliseconds for which a list is reused. */
 const FRESH_MS = 2000;
 
 /** A place whose archives the page shows. */
 export interface PageRoot {
-  /** What the names of its archives begin with; empty where they stand by themselves. */
+  /** Prefix of the names of its archives; empty if they need none. */
   readonly name: string;
   readonly store: ReadableStore;
   readonly path: string;
 }
 
-/** Something that the page can open: an archive, an array, a group. */
+/** An archive, an array or a group that the page can open. */
 interface ListedArchive {
   readonly name: string;
   /** Number of the root, and the key in its store. */
@@ -40,7 +40,7 @@ interface ListedArchive {
   readonly error?: string;
 }
 
-/** An answer: bytes, or a part of a stored object that is read when it is known which part is wanted. */
+/** An answer: bytes, or a stored object, of which only the requested part is read. */
 export type PageBody =
   | { readonly bytes: Uint8Array; readonly type: string; readonly policy?: string }
   | {
@@ -48,10 +48,10 @@ export type PageBody =
       readonly read: (offset: number, length: number) => Promise<Uint8Array>;
     };
 
-/** What the page of a server is made of. */
+/** The page of a server, and its data. */
 export class PageFiles {
   readonly #roots: readonly PageRoot[];
-  /** The page and where it lies; undefined if none was built. */
+  /** The page and its location; undefined if it was not built. */
   readonly #built: { readonly html: string; readonly url: URL } | undefined;
   #list: { readonly found: Promise<readonly ListedArchive[]>; readonly at: number } | undefined;
 
@@ -72,12 +72,12 @@ export class PageFiles {
     return new PageFiles(roots);
   }
 
-  /** True if a path is one of the page's own. */
+  /** True for a path of the page itself. */
   static isOwn(path: string): boolean {
     return path.startsWith(PREFIX);
   }
 
-  /** The page itself; undefined if it was not built. `query`: of the request, which may name another server that the page is to read from. */
+  /** The page itself; undefined if it was not built. `query`: of the request; it may name another server that the page reads from. */
   page(query: string): PageBody | undefined {
     const html = this.#built?.html
       .replaceAll(/(?<=src=")(?=page\.js")/g, `${PREFIX}page/`)
@@ -86,7 +86,10 @@ export class PageFiles {
     return { bytes: encode(html), type: "text/html; charset=utf-8", policy: policyFor(query) };
   }
 
-  /** What lies at a path below {@link PREFIX}; undefined for nothing. `query`: as of {@link page}, since the page's worker has its own policy. */
+  /**
+   * The answer for a path below {@link PREFIX}; undefined if there is none. `query`: as in {@link page}, because the page's worker has
+   * its own policy.
+   */
   async find(path: string, query: string, options: StoreOptions): Promise<PageBody | undefined> {
     const [kind = "", ...rest] = path.slice(PREFIX.length).split("/");
     if (kind === "archives.json" && rest.length === 0) {
@@ -160,7 +163,7 @@ export class PageFiles {
   }
 }
 
-/** What lies at a place. A store that cannot list has one archive there, which the page looks at itself. */
+/** What is at a place. In a store that cannot list there is one archive, which the page examines itself. */
 async function* readablesAt({ store, path }: PageRoot): AsyncGenerator<FoundReadable> {
   if (path !== "" && (await store.stat(path)) !== undefined && !/\.(?:h5|hdf5?)$/i.test(path)) {
     yield { path };
@@ -191,7 +194,7 @@ function describe(
   };
 }
 
-/** What the page may load: its own files; and data of its own server, or of the one that its address names. */
+/** The content policy: the page may load its own files, and data of its own server or of the one in its address. */
 function policyFor(query: string): string {
   const other = new URLSearchParams(query).get("url") ?? "";
   const origin = /^https?:\/\//i.test(other) && URL.canParse(other) ? ` ${new URL(other).origin}` : "";

@@ -1,7 +1,7 @@
 /**
- * One request to a served view, from its path to its body.
+ * Answers one request to a served view, from its path to its body.
  *
- * Never answers 404 for what exists and cannot be read: readers of Zarr take that for fill values.
+ * Never answers 404 for an object that exists but cannot be read, because Zarr readers would use fill values.
  */
 import { createHash } from "node:crypto";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
@@ -15,25 +15,25 @@ import { type PageBody, PageFiles } from "./page-files.ts";
 import type { Caller, Gate, Place, ServeBuffers } from "./serve-gate.ts";
 import { listingJson, listingPage, servedMessage, servedNodes } from "./serve-listing.ts";
 
-/** Documents shorter than this are not compressed. */
+/** Shorter documents are not compressed. */
 const GZIP_FROM = 1024;
 const METHODS = "GET, HEAD, OPTIONS";
-/** Bytes that are handed to the system at a time, so that it is seen whether the client takes them. */
+/** Bytes passed to the system at a time, so that it shows whether the client accepts them. */
 const PIECE = 256 * 1024;
-/** Pieces that are handed over before the first of them is taken: a quick client waits for none. */
+/** Pieces passed before the first is accepted, so that a fast client never waits. */
 const MOST_PIECES = 2;
 
 const compress = promisify(gzip);
 
-/** Why reading ends for a client that has gone. One for all: an error with a stack of its own is dear. */
+/** The reason for ending reads of a client that has gone. Shared, because creating an error with a stack is slow. */
 const GONE = new Error("the client has gone");
 
-/** What all answers of a server need. */
+/** Shared by all answers of a server. */
 export interface AnswerContext {
   readonly view: ZarrView;
-  /** The page at the root, and what it reads; undefined if there is none. */
+  /** The page at the root, and its data; undefined if there is none. */
   readonly page: PageFiles | undefined;
-  /** Archives as Parquet files; undefined if a view alone is served. */
+  /** Archives as Parquet files; undefined if only a view is served. */
   readonly tables: ParquetView | undefined;
   readonly gate: Gate;
   readonly buffers: ServeBuffers;
@@ -44,17 +44,17 @@ export interface AnswerContext {
   onError(path: string, error: unknown): void;
 }
 
-/** A body with what is said of it. */
+/** A body and its description. */
 interface Body {
   readonly bytes: Uint8Array;
   readonly type: string;
-  /** Text that repeats itself: worth compressing. */
+  /** True for text, which is worth compressing. */
   readonly isText: boolean;
-  /** What a page may load; without it, nothing but styles. */
+  /** What a page may load; default: only styles. */
   readonly policy?: string | undefined;
 }
 
-/** Answers a request whose host was checked. Resolves once the body has gone, or its reader has. */
+/** Answers a request whose host was checked. Resolves when the body was sent, or the client has gone. */
 export async function answer(
   request: IncomingMessage,
   response: ServerResponse,
@@ -87,7 +87,7 @@ export async function answer(
     return; // the client has gone
   }
   if (place === undefined) {
-    request.socket.destroy(); // no honest client sends so many requests before the first answer
+    request.socket.destroy(); // no honest client sends this many requests before the first answer
     return;
   }
   const lent = context.buffers.lend();
@@ -106,7 +106,7 @@ export async function answer(
     body =
       (own && { ...own, isText: true }) ??
       (await readBody(path, request, context, options)) ??
-      // fsspec sends the "%2F" in a node's name as it is.
+      // fsspec sends the "%2F" in a node's name unchanged.
       (raw === path ? undefined : await readBody(raw, request, context, options));
     if (body === undefined) return await refuse(response, 404, "NOT_FOUND", "the object does not exist");
     place.hold(body.bytes.buffer.byteLength);
@@ -121,7 +121,7 @@ export async function answer(
   }
 }
 
-/** The page, and what it reads: at the root for browsers, and at paths that no node can have. */
+/** The page and its data: at the root for browsers, and at paths that no node can have. */
 async function readPage(
   path: string,
   request: IncomingMessage,
@@ -138,7 +138,7 @@ function wantsPage({ headers }: IncomingMessage): boolean {
   return /\btext\/html\b/i.test(headers.accept ?? "");
 }
 
-/** The bytes of an object, or of the list of a group where the path ends with `/`. */
+/** The bytes of an object, or the list of a group if the path ends with `/`. */
 async function readBody(
   path: string,
   request: IncomingMessage,
@@ -192,14 +192,14 @@ async function send(
       headers["content-encoding"] = "gzip";
     }
   }
-  // By content: the same for equal bytes, whoever serves them and whenever.
+  // Depends only on the content, so it is the same on every server and at any time.
   const etag = `"${createHash("sha1").update(bytes).digest("base64url")}"`;
   await sendCut(request, response, { headers, etag, size: bytes.length, place }, (first, end) =>
     bytes.subarray(first, end),
   );
 }
 
-/** Sends a stored object, or the part of it that is asked for, which alone is read. */
+/** Sends a stored object, or only the requested part, which alone is read. */
 function sendStored(
   request: IncomingMessage,
   response: ServerResponse,
@@ -217,7 +217,7 @@ function sendStored(
   });
 }
 
-/** A Parquet file that is asked for. */
+/** A requested Parquet file. */
 interface AskedParquet {
   readonly path: string;
   readonly tables: ParquetView;
@@ -225,13 +225,13 @@ interface AskedParquet {
   readonly signal: AbortSignal;
 }
 
-/** Sends a Parquet file, or a part of it, which is made on the way. */
+/** Sends a Parquet file, or a part of it, generating it on the way. */
 async function sendParquet(
   request: IncomingMessage,
   response: ServerResponse,
   { path, tables, place, signal }: AskedParquet,
 ): Promise<void> {
-  // Its layout may take longer to make than a connection is left alone otherwise.
+  // Its layout may take longer to compute than the timeout of an idle connection.
   const { timeout = 0 } = request.socket;
   request.socket.setTimeout(0);
   const send = (file: ParquetParts): Promise<void> =>
@@ -249,7 +249,7 @@ async function sendParquet(
   try {
     await send(await tables.open(path));
   } catch (error) {
-    // What was changed since the layout was made has another one, and another ETag.
+    // After a change of the archive, the layout and its ETag differ, so the file is opened again.
     if (!isSuperchunkError(error) || response.headersSent || signal.aborted) throw error;
     if (!error.isDamage && error.code !== "STALE") throw error;
     await send(await tables.open(path, true));
@@ -262,13 +262,13 @@ function headersOf(type: string): Record<string, string | number> {
   return {
     "content-type": type,
     "accept-ranges": "bytes",
-    // A chunk's bytes change when a writer changes the archive: clients ask each time, and get them only if so.
+    // A chunk's bytes change when a writer changes the archive. Clients must revalidate each time, and get the bytes only after a change.
     "cache-control": "no-cache",
     "x-content-type-options": "nosniff",
   };
 }
 
-/** What is said of an object of which a part, or all, is sent. */
+/** An object of which a part, or all, is sent. */
 interface Whole {
   readonly headers: Record<string, string | number>;
   readonly etag: string;
@@ -276,7 +276,7 @@ interface Whole {
   readonly place: Place;
 }
 
-/** Sends what conditions and ranges leave of an object: `cut` gives the bytes `[first, end)` of it, or pieces of them. */
+/** Sends what conditions and ranges select of an object. `cut` returns the bytes `[first, end)` of it, or pieces of them. */
 async function sendCut(
   request: IncomingMessage,
   response: ServerResponse,
@@ -305,7 +305,7 @@ async function sendCut(
   await sendPieces(response, bytes, place);
 }
 
-/** Sends pieces as they come, one at a time. The first is there before the head is sent, so that a failure has a status. */
+/** Sends pieces as they come, one at a time. The first is made before the head is sent, so that a failure can set the status. */
 async function sendStream(
   response: ServerResponse,
   status: number,
@@ -335,7 +335,7 @@ async function sendStream(
   });
 }
 
-/** Sends a body piece by piece, and tells the place of each that was taken. Waits as {@link end}. */
+/** Sends a body piece by piece, and reports each accepted piece to the place. Waits as {@link end}. */
 function sendPieces(response: ServerResponse, bytes: Uint8Array, place: Place): Promise<void> {
   if (response.destroyed) return Promise.resolve();
   return new Promise((resolve) => {
@@ -356,7 +356,7 @@ function sendPieces(response: ServerResponse, bytes: Uint8Array, place: Place): 
   });
 }
 
-/** Sends head and body, and waits until the client has taken them or has gone. */
+/** Sends head and body. Resolves when the client has accepted them or has gone. */
 function end(
   response: ServerResponse,
   status: number,
@@ -371,7 +371,7 @@ function end(
   });
 }
 
-/** Ends with an error that tells its code and message as JSON. */
+/** Answers with an error: its code and message as JSON. */
 export function refuse(
   response: ServerResponse,
   status: number,
@@ -400,15 +400,15 @@ function fail(response: ServerResponse, error: unknown): Promise<void> {
 }
 
 /**
- * The status of a failure. Damage does not pass: statuses of 500 and above would have clients ask again and again.
- * 404 and 410 would be taken for chunks of fill values.
+ * The status of a failure. Damage is permanent, so it must not have a status from 500 on, for which clients try again and
+ * again. 404 and 410 would be taken for missing chunks with fill values.
  */
 function statusOf({ code, isDamage }: SuperchunkError): number {
   if (isDamage || code === "UNSUPPORTED" || code === "LIMIT" || code === "NOT_FOUND") return 422;
   return code === "IO" || code === "STALE" ? 502 : 500;
 }
 
-/** The path of a request target as it was sent, without the leading `/`. */
+/** The unchanged path of a request target, without the leading `/`. */
 function rawPath(target: string): string {
   return target
     .replace(/^https?:\/\/[^/?#]*/i, "")
@@ -432,7 +432,7 @@ function allowOrigins(request: IncomingMessage, response: ServerResponse, cors: 
   if (cors === undefined) return;
   response.setHeader("access-control-allow-origin", cors);
   if (cors !== "*") response.setHeader("vary", "origin");
-  // Without these a page's script cannot check ranges and versions.
+  // Without these, a page's script cannot check ranges and versions.
   response.setHeader("access-control-expose-headers", "ETag, Content-Range, Content-Length, Accept-Ranges");
   if (request.method !== "OPTIONS") return;
   response.setHeader("access-control-allow-methods", METHODS);
@@ -442,11 +442,11 @@ function allowOrigins(request: IncomingMessage, response: ServerResponse, cors: 
     response.setHeader("access-control-allow-private-network", "true");
 }
 
-// What a request's headers ask of an object whose bytes are known: all, a part, or nothing because it has not changed.
+// Judges a request's headers for an object of known bytes: all of it, a part, or nothing because it has not changed.
 //
 // Knows RFC 9110 sections 8.8, 12.5.3, 13 and 14; must not know sockets.
 
-/** How a request is to be answered. */
+/** The kind of answer. */
 type Verdict =
   | { readonly status: 200 }
   | { readonly status: 206; readonly first: number; readonly last: number }
@@ -464,7 +464,7 @@ function judge(headers: IncomingHttpHeaders, etag: string, size: number): Verdic
   return judgeRange(range, size);
 }
 
-/** One range of bytes. Anything else, or several of them, is answered with the whole, as the RFC allows. */
+/** Judges one range of bytes. Any other range, or several, is answered with the whole object, as the RFC allows. */
 function judgeRange(range: string, size: number): Verdict {
   const match = /^bytes=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(range);
   if (match === null) return { status: 200 };
@@ -486,7 +486,7 @@ function matches(list: string, etag: string, weak: boolean): boolean {
   return tags.some((tag) => tag === etag || (weak && tag.replace(/^W\//, "") === etag));
 }
 
-/** True if the client takes gzip. */
+/** True if the client accepts gzip. */
 function takesGzip(headers: IncomingHttpHeaders): boolean {
   const codings = String(headers["accept-encoding"] ?? "").split(",");
   return codings.some((coding) => {

@@ -1,23 +1,22 @@
 /**
- * Which answers are made and sent, how many at a time, and whose turn is next.
+ * Decides which answers are made and sent, how many at a time, and whose turn is next.
  *
- * A client that asks for much and takes nothing holds memory for as long as it likes, and must not keep others waiting.
- * So an address and a connection have a share of the places, small answers have places of their own, and while others
- * wait, an answer that its client does not take is ended. Must not know sockets.
+ * A client that requests much and accepts nothing holds memory for as long as it likes, and must not keep others waiting. So
+ * each address and each connection has a limited share of the places, small answers have separate places, and while others
+ * wait, an answer that its client does not accept is ended. Must not know sockets.
  */
 
-/** How much of everything there is. */
 export interface GateLimits {
-  /** Answers under way at a time, of large ones and of small ones each. */
+  /** Answers under way at a time; the same limit applies to large ones and to small ones. */
   readonly answers: number;
   /** How many of these one client address may have. */
   readonly answersOfAddress: number;
-  /** Bytes of bodies that large answers hold, and that small ones hold, before further requests wait. */
+  /** Bytes of bodies held by large answers, and by small ones, from which on further requests wait. */
   readonly bytes: number;
   readonly smallBytes: number;
-  /** Requests of one connection that wait. */
+  /** Waiting requests of one connection. */
   readonly waitingOfConnection: number;
-  /** While others wait, an answer of which its client has taken nothing for this long is ended. */
+  /** While others wait, an answer whose client has accepted nothing for this long is ended. */
   readonly patienceMs: number;
 }
 
@@ -31,23 +30,23 @@ const GATE_LIMITS: GateLimits = {
   patienceMs: 5000,
 };
 
-/** A request, as far as the gate needs to know it. */
+/** The facts of a request that the gate needs. */
 export interface Caller {
   /** Address of the client. */
   readonly address: string;
-  /** What its requests have in common: one of them is answered at a time, as HTTP/1.1 wants it. */
+  /** Identifies the connection. HTTP/1.1 requires that its requests are answered one at a time. */
   readonly connection: object;
-  /** A document or a list, which are short. */
+  /** True for a document or a list, which are short. */
   readonly isSmall: boolean;
-  /** Ends the answer. Its place is left soon after. */
+  /** Ends the answer. Its place becomes free soon after. */
   end(): void;
 }
 
-/** One answer's place. */
+/** The place of one answer. */
 export interface Place {
-  /** Counts the bytes that the answer holds from now on, and waits for its client to take them. */
+  /** Counts the bytes that the answer holds from now on, and starts waiting for its client to accept them. */
   hold(bytes: number): void;
-  /** The client has taken some of them. */
+  /** The client has accepted some of them. */
   moved(): void;
   leave(): void;
 }
@@ -63,7 +62,7 @@ interface Lane {
 
 interface Answer {
   readonly caller: Caller;
-  /** When its client last took something; undefined while it does not wait for its client. */
+  /** When its client last accepted something; undefined while it does not wait for its client. */
   movedAt: number | undefined;
   bytes: number;
 }
@@ -73,11 +72,11 @@ interface Waiter {
   admit(): void;
 }
 
-/** Lets requests in: of those that may enter, one of the address that has the fewest places, in order. */
+/** Admits requests: among those allowed to enter, the oldest one of the address with the fewest places. */
 export class Gate {
   readonly #limits: GateLimits;
   readonly #lanes: readonly [Lane, Lane];
-  /** In the order in which they came. */
+  /** In order of arrival. */
   readonly #waiting: Waiter[] = [];
   readonly #busy = new Set<object>();
   readonly #now: () => number;
@@ -90,8 +89,8 @@ export class Gate {
   }
 
   /**
-   * Waits for a place; undefined if the connection has too many requests that wait already. Throws the signal's
-   * reason once the client does not wait for the answer any more.
+   * Waits for a place; undefined if the connection already has too many waiting requests. Throws the signal's reason if the
+   * client stops waiting for the answer.
    */
   async enter(caller: Caller, signal: AbortSignal): Promise<Place | undefined> {
     signal.throwIfAborted();
@@ -117,7 +116,7 @@ export class Gate {
     });
   }
 
-  /** Ends the answers that others wait for and whose clients take nothing. Called now and then while any wait. */
+  /** Ends the answers that others wait for and whose clients accept nothing. Called regularly while any wait. */
   endStalled(): void {
     const latest = this.#now() - this.#limits.patienceMs;
     for (const lane of this.#lanes) {
@@ -164,7 +163,7 @@ export class Gate {
     this.#watch();
   }
 
-  /** Looks for stalled answers while any request waits. */
+  /** Checks for stalled answers while any request waits. */
   #watch(): void {
     if (this.#waiting.length === 0) {
       clearInterval(this.#timer);
@@ -208,21 +207,21 @@ function makeLane(isSmall: boolean, mostBytes: number): Lane {
   return { isSmall, mostBytes, answers: new Set(), ofAddress: new Map(), bytes: 0 };
 }
 
-/** Memory that chunks are read into and sent from, used again: allocating it for each answer costs more than reading. */
+/** Memory for reading and sending chunks, reused: allocating it for each answer takes longer than reading. */
 
-/** Buffers that are kept, and bytes of one that is. */
+/** Most buffers to keep, and most bytes of each. */
 const MOST_KEPT = 16;
 const MOST_BYTES = 16 << 20;
 
 /** A buffer lent to one answer. */
 interface LentBuffer {
-  /** What is handed to who reads: the buffer is in it until it is used. */
+  /** Passed to the reader: contains the buffer until the reader uses it. */
   readonly list: Uint8Array[];
   /** Gives it back once nothing is sent from it any more. `bytes` is what was sent. */
   giveBack(bytes: Uint8Array | undefined): void;
 }
 
-/** Lends buffers as large as the last one that was needed. */
+/** Lends buffers of the size that was last needed. */
 export class ServeBuffers {
   readonly #kept: Uint8Array[] = [];
   #size = 1 << 16;
@@ -235,9 +234,9 @@ export class ServeBuffers {
       giveBack: (bytes) => {
         const isFree = list.length > 0 || bytes?.buffer === buffer.buffer;
         if (isFree && buffer.length === this.#size && this.#kept.length < MOST_KEPT) this.#kept.push(buffer);
-        // Where a read failed it may still go on, into a buffer that no other answer may get then.
+        // A failed read may still be writing into the buffer, so no other answer may get it.
         if (isFree || bytes === undefined || bytes.buffer.byteLength <= this.#size) return;
-        // It was too small; those of its size are let go.
+        // The buffer was too small: all of its size are dropped.
         this.#size = Math.min(MOST_BYTES, bytes.buffer.byteLength);
         this.#kept.length = 0;
       },

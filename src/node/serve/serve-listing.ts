@@ -1,6 +1,6 @@
 /**
- * What lies at a path of a view: as JSON for programs, as a page for people. Must not know sockets. The page has no
- * scripts: the policy it is sent with allows none.
+ * The list of what is at a path of a view: JSON for programs, a page for people. Must not know sockets. The page has no
+ * scripts, which its policy forbids.
  */
 import type { ErrorCode, SuperchunkError } from "../../errors.ts";
 import type { ViewNode } from "../../view/view.ts";
@@ -22,12 +22,12 @@ tr { border-bottom: 1px solid var(--line) } .n { text-align: right; font-variant
 td:first-child { overflow-wrap: anywhere; min-width: 8rem } .e { color: var(--bad) } footer { color: var(--soft); font-size: .85rem; margin-top: 1.5rem }
 `;
 
-/** The list of nodes as JSON: the node itself first, then what is directly under it; paths from the view's root. */
+/** The list of nodes as JSON: the node itself first, then those directly under it, with paths from the view's root. */
 export function listingJson(nodes: readonly ServedNode[]): string {
   return `${JSON.stringify({ zarr_format: 3, nodes }, undefined, 2)}\n`;
 }
 
-/** The list of nodes, the node itself first, as a page. `url`: the node's own address, with a `/` at its end. */
+/** The list of nodes, the node itself first, as a page. `url`: the node's own address, with a final `/`. */
 export function listingPage(nodes: readonly ServedNode[], url: string): string {
   const [self, ...below] = nodes;
   const path = self?.path ?? "";
@@ -48,7 +48,7 @@ ${below.length === 0 ? "" : table(below, path)}
 `;
 }
 
-/** Links to the groups that a node is in. */
+/** Links to the groups above a node. */
 function breadcrumbs(path: string): string {
   if (path === "") return "superchunk";
   const parts = path.split("/");
@@ -67,7 +67,7 @@ function describe(node: ServedNode, below: number): string {
   return `An array of ${dataType}, shape (${shape.join(", ")}${shape.length === 1 ? "," : ""})${size}.`;
 }
 
-/** What opens the node in Python. */
+/** The lines that open the node in Python. */
 function snippet(self: ServedNode | undefined, url: string): string {
   const address = url.replace(/\/$/, "");
   const open = `import zarr\n${self?.kind === "array" ? "array" : "group"} = zarr.open(${JSON.stringify(address)}, mode="r")`;
@@ -89,7 +89,7 @@ function row({ path: own, kind, dataType, shape, nbytes, error }: ServedNode, pa
   return `<tr>${link}<td class="d">${escapeHtml(dataType ?? "group")}</td><td class="d">${escapeHtml(shape?.join(" × ") ?? "")}</td><td class="n" title="${nbytes ?? ""}">${size}</td></tr>`;
 }
 
-/** Bytes in units of 1024, three digits. */
+/** Bytes in units of 1024, with three digits. */
 function formatSize(bytes: number): string {
   const units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
   let value = bytes;
@@ -112,15 +112,15 @@ function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => entities[character] ?? character);
 }
 
-// What a server says of what it cannot serve: no place on the machine, and no target of a link.
+// The error messages of a server, without paths on its machine or targets of links.
 //
-// Messages hold paths, targets of links and stored text, which no filter takes out for certain. So a client gets a
-// sentence that is made here from the code alone; the message itself is for the server's own log.
+// Messages contain paths, targets of links and stored text, which no filter removes reliably. So a client gets a sentence
+// made from the code alone; the full message goes to the server's own log.
 
-/** A node of a view without the place of its archive. */
+/** A node of a view, without the place of its archive. */
 type ServedNode = Omit<ViewNode, "source">;
 
-/** What is wrong, by code. */
+/** The sentence for each code. */
 const SENTENCES: Readonly<Record<ErrorCode, string>> = {
   BAD_MAGIC: "a file of the archive is of another kind than its name says",
   TRUNCATED: "a file of the archive ends early",
@@ -140,11 +140,11 @@ const SENTENCES: Readonly<Record<ErrorCode, string>> = {
   IO: "the storage of the archive failed",
 };
 
-/** Names that the formats give their files: these say where the damage is, and nothing of the machine. */
+/** File names that the formats define. They show where the damage is, and reveal nothing about the machine. */
 const OWN_NAME =
   /(?:^|[\\/])((?:data[\\/]|meta[\\/])?(?:__\d+(?:__)?\.(?:bin|blp)|sizes|storage|attributes|__attrs__|__rootdirs__|zarr\.json))$/;
 
-/** An error as clients see it: the file by the format's own name, the chunk, the byte, and what is wrong. */
+/** An error as clients see it: the format's own file name, the chunk, the byte, and the sentence. */
 export function servedMessage({ code, details: { path, chunk, offset } }: SuperchunkError): string {
   const name = OWN_NAME.exec(path ?? "")?.[1];
   const where = [
@@ -159,7 +159,6 @@ function sentence(code: ErrorCode | undefined): string {
   return `${code === undefined ? "it cannot be read" : SENTENCES[code]}; the server's messages say more`;
 }
 
-/** The nodes as clients see them. */
 export function servedNodes(nodes: readonly ViewNode[]): ServedNode[] {
   return nodes.map(({ source: _, ...node }) =>
     node.error === undefined ? node : { ...node, error: sentence(node.code) },

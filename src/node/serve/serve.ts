@@ -1,5 +1,5 @@
 /**
- * A view of archives over HTTP: the server, its names, its limits and its end.
+ * Serves a view of archives over HTTP: the server, its names, its limits and its end.
  *
  * Knows sockets; must not know archives.
  */
@@ -19,15 +19,15 @@ import { PageFiles } from "./page-files.ts";
 import { type AnswerContext, answer, refuse } from "./serve-answer.ts";
 import { Gate, type GateLimits, ServeBuffers } from "./serve-gate.ts";
 
-/** Connections at a time; where all are busy, further ones are closed at once. */
+/** Connections at a time; if all are busy, further ones are closed immediately. */
 const MOST_CONNECTIONS = 512;
-/** From this many on, an idle connection is closed for each new one. */
+/** From this many connections on, an idle one is closed for each new one. */
 const CROWDED = 496;
-/** Bytes of a request's line and headers. */
+/** Bytes of a request's first line and headers. */
 const MOST_HEADER_BYTES = 16 * 1024;
-/** A connection on which nothing moves for this long is closed, also where no request waits for its place. */
+/** A connection without any traffic is closed after this time, even if no other request waits. */
 const STALL_MS = 60_000;
-/** Answers under way at the end have this long to be finished. */
+/** Time for answers under way to finish when the server closes. */
 const GRACE_MS = 3000;
 
 /** Options of serving a view. */
@@ -90,7 +90,7 @@ export async function serveView(
     },
   );
   const view = zarrTreeView(found.entries, { portable, encoder });
-  // The page reads stored bytes, which a set of references does not have; browsers get a list of its nodes.
+  // The page reads stored bytes, which a set of references does not have. For it, browsers get a list of its nodes.
   const files =
     page === false || found.places.length === 0
       ? undefined
@@ -162,10 +162,10 @@ async function serveOne(
 
 /** The open connections, and which of them are idle. */
 class Connections {
-  /** Requests under way on each; those idle for longest come first among the idle ones. */
+  /** Requests under way on each connection; the idle ones are in order of their idle time, longest first. */
   readonly #busy = new Map<Socket, number>();
 
-  /** Takes a new connection in. Where there are very many, one that is idle makes room for it. */
+  /** Adds a connection. If there are very many, an idle one is closed for it. */
   add(socket: Socket): void {
     if (this.#busy.size >= CROWDED) this.#closeIdle();
     this.#busy.set(socket, 0);
@@ -182,7 +182,7 @@ class Connections {
     });
   }
 
-  /** Closes the longest idle connection of the address that has the most of them. */
+  /** Closes the longest idle connection of the address with the most idle ones. */
   #closeIdle(): void {
     const idleOf = new Map<string, Socket[]>();
     for (const [socket, requests] of this.#busy) {
@@ -226,10 +226,10 @@ const LOOPBACK = ["localhost", "127.0.0.1", "[::1]"];
 const WILDCARDS = new Set(["0.0.0.0", "::", "[::]"]);
 
 /**
- * Tells whether a `Host` header names this server.
+ * Returns true if a `Host` header names this server.
  *
- * A page on the web can make a browser send requests to this machine under a name of its own (DNS rebinding), and
- * read the answers; so a name that is not the server's own is refused. Addresses cannot be rebound.
+ * A web page can make a browser send requests to this machine under the page's own host name (DNS rebinding), and read the
+ * answers. So other names are refused. IP addresses cannot be rebound.
  */
 export type HostCheck = (header: string | undefined) => boolean;
 
@@ -246,7 +246,7 @@ export function makeHostCheck(host: string, allowed: readonly string[] = []): Ho
   };
 }
 
-/** An address as it stands in URLs: IPv6 in brackets. */
+/** An address in URL form: IPv6 in brackets. */
 function bracket(host: string): string {
   return isIP(host) === 6 ? `[${host}]` : host;
 }

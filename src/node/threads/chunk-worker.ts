@@ -1,8 +1,8 @@
 /**
- * A worker thread: does one job after the other.
+ * A worker thread that does one job after the other.
  *
- * Reads files by itself, at once: a thread that decodes has nothing else to do meanwhile, and the bytes stay in its
- * processor's cache. Knows jobs; must not know their order among workers.
+ * Reads files itself, synchronously: it has nothing else to do meanwhile, and the bytes stay in its processor's cache. Knows
+ * jobs; must not know their order among workers.
  */
 
 import { parentPort } from "node:worker_threads";
@@ -44,18 +44,18 @@ import {
   unpackPlaces,
 } from "./thread-messages.ts";
 
-/** Stores that are remembered with the folders that they have examined. */
+/** Stores to keep, with the folders that they have examined. */
 const MAX_STORES = 16;
-/** Chunks up to this decoded size get room before they have been looked at. */
+/** Chunks up to this decoded size get memory before they are checked. */
 const TRUSTED = 64 << 20;
 
-/** Bytes of chunks that are read one by one: below, several in one read are faster; above, their size must prove true first. */
+/** Bytes of chunks that are read one by one: smaller ones are faster several in one read; the size of larger ones must be checked first. */
 const MIN_DIRECT = 64 << 10;
 const MAX_DIRECT = 16 << 20;
 
 const prologue = new Uint8Array(16);
 const stores = new Map<number, FolderReader>();
-/** Read into, used again. */
+/** Read buffers, reused. */
 const buffers: Uint8Array[] = [];
 
 async function run(job: Job, signal: AbortSignal): Promise<Reply> {
@@ -67,7 +67,7 @@ async function run(job: Job, signal: AbortSignal): Promise<Reply> {
   }
 }
 
-/** The chunks of pieces up to the first that cannot be encoded. */
+/** The chunks of the pieces up to the first one that cannot be encoded. */
 async function runEncode({ blosc, input, output, pieces }: EncodeJob): Promise<Reply> {
   const native = blosc === "native" ? await loadNativeBlosc() : undefined;
   const facts: number[] = [];
@@ -86,7 +86,7 @@ async function runEncode({ blosc, input, output, pieces }: EncodeJob): Promise<R
 }
 
 async function runShard(job: ShardJob, signal: AbortSignal): Promise<Reply> {
-  // Not before it is needed: it brings all of Zarr with it.
+  // Loaded on demand, because it needs all the code for Zarr.
   const { writeShard } = await import("./shard-job.ts");
   await writeShard(job, signal);
   return { buffers: [], facts: new Float64Array(0) };
@@ -113,7 +113,7 @@ async function runDecode(job: DecodeJob): Promise<Reply> {
 
 type Room = (nbytes: number, total: number) => Uint8Array;
 
-/** Room for the next chunk, in the job's buffer or in one of its own. */
+/** Memory for the next chunk: in the job's buffer, or a separate buffer. */
 function makeRoom(job: DecodeJob, outputs: ArrayBuffer[]): Room {
   if (job.own) {
     return (nbytes) => {
@@ -167,7 +167,7 @@ async function decodePlaces(
   }
 }
 
-/** Chunks of middle size, as all of a job are but the last, are worth a read of their own. */
+/** Chunks of middle size are read one by one. All chunks of a job but the last have the same size. */
 function readsDirectly(place: PlacedChunk): boolean {
   const bound = boundOf(place);
   return bound >= MIN_DIRECT && bound <= MAX_DIRECT;
@@ -254,7 +254,7 @@ function readingAtOnce(reader: FolderReader): ReadableStore {
 }
 
 let turn: Promise<void> = Promise.resolve();
-/** What stops the jobs that came and are not answered. */
+/** The abort controllers of unanswered jobs. */
 const stops = new Map<number, AbortController>();
 
 parentPort?.on("message", (message: Order) => {
@@ -272,7 +272,7 @@ parentPort?.on("message", (message: Order) => {
     const transfer = reply.input === undefined ? reply.buffers : [...reply.buffers, reply.input];
     parentPort?.postMessage({ id, reply }, transfer);
   };
-  // Shards are beside one another: one waits for the disk, while another is encoded.
+  // Shards run side by side: one waits for the disk while another is encoded.
   if (job.kind === "shard") void answer();
   else turn = turn.then(answer);
 });

@@ -1,6 +1,6 @@
 /**
- * Worker threads that convert their share of very many sources. Knows when they are worth their start; must not know how sources
- * are converted.
+ * Worker threads that convert their share of very many sources. Knows when they pay off; must not know how sources are
+ * converted.
  */
 import { availableParallelism } from "node:os";
 import type { ConvertOptions } from "../../convert/pipeline.ts";
@@ -12,10 +12,10 @@ import type { BloscChoice } from "./thread-messages.ts";
 import type { ThreadOptions } from "./threads.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
-/** Sources that are converted at a time, in all threads together, where nothing else is asked for. */
+/** Default number of sources converted at a time, in all threads together. */
 const JOBS = 4;
 
-/** What a thread is to do; `begin` comes first, and once. */
+/** Jobs of a thread; `begin` comes first, and once. */
 export type HelperJob =
   | {
       readonly kind: "begin";
@@ -28,7 +28,7 @@ export type HelperJob =
   | { readonly kind: "sources"; readonly sources: readonly HandedSource[]; readonly describes: boolean }
   | { readonly kind: "finish" };
 
-/** What became of a job: of sources an outcome for each. */
+/** The result of a job: for sources, one outcome each. */
 export interface HelperReply {
   readonly outcomes: readonly HandedOutcome[];
   readonly error?: PackedError;
@@ -39,7 +39,7 @@ export interface HelperThreads extends Helpers {
   end(): Promise<void>;
 }
 
-/** One thread, and what it is asked. */
+/** One thread, and its jobs. */
 class HelperThread implements Helper {
   readonly pool: WorkerPool<HelperJob, HelperReply> = new WorkerPool(
     1,
@@ -66,7 +66,7 @@ class HelperThread implements Helper {
   }
 }
 
-/** The threads for a conversion of files into a hierarchy of files; undefined if it must be done by the caller alone. */
+/** The threads for a conversion of files into a hierarchy of files; undefined if the caller must do it alone. */
 export function helpersFor(
   from: readonly string[],
   to: string,

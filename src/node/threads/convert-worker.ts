@@ -1,4 +1,4 @@
-/** A worker thread that converts or verifies archives which it is handed. Knows messages; must not know conversions. */
+/** A worker thread that converts or verifies the archives that it gets. Knows messages; must not know conversions. */
 import { join } from "node:path";
 import { parentPort } from "node:worker_threads";
 import { open } from "../../archive/open/open.ts";
@@ -14,7 +14,7 @@ import type { HelperJob, HelperReply } from "./convert-helpers.ts";
 import { encoderOf } from "./threads.ts";
 import type { VerifyJob, VerifyReply } from "./verify-threads.ts";
 
-/** Folders of which archives are verified. */
+/** Stores of the folders whose archives are verified. */
 const stores = new Map<string, FileStore>();
 
 async function verify({ root, key }: VerifyJob, signal: AbortSignal): Promise<VerifyReply> {
@@ -33,7 +33,7 @@ async function verify({ root, key }: VerifyJob, signal: AbortSignal): Promise<Ve
 }
 
 let helper: Helper | undefined;
-/** What stops the jobs that are not answered. */
+/** The abort controllers of unanswered jobs. */
 const stops = new Map<number, AbortController>();
 
 async function answer(job: HelperJob, signal: AbortSignal): Promise<HelperReply> {

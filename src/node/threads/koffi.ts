@@ -1,30 +1,30 @@
 /**
- * Keeps threads from being ended while they load native code: koffi takes the whole process down where its loading is broken
- * off. The pool closes the gate before it ends its threads, and before the process ends. Knows nothing of what is loaded.
+ * Keeps threads from being ended while they load native code: interrupting koffi's loading crashes the whole process. The
+ * pool closes the gate before it ends its threads, and before the process ends. Must not know what is loaded.
  */
 import { isMainThread, workerData } from "node:worker_threads";
 
 const CLOSED = 1 << 30;
-/** Milliseconds that an end waits for a thread that loads, which takes 20. */
+/** Most milliseconds to wait for a loading thread, which takes 20. */
 const PATIENCE = 2000;
-/** Of the worker's data. */
+/** Name of the gate in the worker's data. */
 const MEMBER = "superchunkLoadingGate";
 
 const gates = new Set<LoadingGate>();
 
 /** The pool's side. */
 export class LoadingGate {
-  /** How many threads load, and {@link CLOSED}. */
+  /** Number of loading threads, and the bit {@link CLOSED}. */
   readonly #cell = new Int32Array(new SharedArrayBuffer(4));
 
-  /** What a thread is given to know the gate by; from now on the end of the process closes it. */
+  /** The worker data that pass the gate to a thread. From now on the end of the process closes it. */
   dataForThread(): Readonly<Record<string, Int32Array>> {
     if (gates.size === 0) process.once("exit", closeAll);
     gates.add(this);
     return { [MEMBER]: this.#cell };
   }
 
-  /** From now on no thread begins to load, and none still does. Blocks for as long as one needs. */
+  /** Closes the gate: no thread begins to load, and none is still loading. Blocks for as long as one needs. */
   close(): void {
     const until = performance.now() + PATIENCE;
     Atomics.or(this.#cell, 0, CLOSED);
@@ -50,7 +50,7 @@ function closeAll(): void {
   for (const gate of gates) gate.close();
 }
 
-/** The thread's side: loads, unless the thread is about to be ended; elsewhere loads in any case. */
+/** The thread's side: loads unless the thread is about to be ended. Without a gate, always loads. */
 async function loadThroughGate<T>(load: () => Promise<T>): Promise<T> {
   const cell: unknown = isMainThread ? undefined : Object(workerData)[MEMBER];
   if (!(cell instanceof Int32Array)) return load();
@@ -64,11 +64,11 @@ async function loadThroughGate<T>(load: () => Promise<T>): Promise<T> {
   }
 }
 
-// The package koffi, which calls libraries of the system, where the user has installed it.
+// The package koffi, which calls system libraries, if the user has installed it.
 
 export type Koffi = typeof import("koffi")["default"];
 
-/** Loads it. Throws what the engine throws where it is not there. */
+/** Loads koffi. Throws the engine's error if it is not installed. */
 export async function importKoffi(): Promise<Koffi> {
   return loadThroughGate(async () => (await import("koffi")).default);
 }

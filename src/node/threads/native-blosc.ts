@@ -1,7 +1,7 @@
 /**
- * The system's libblosc (c-blosc 1.x), called through koffi where the caller asks for it.
+ * The system's libblosc (c-blosc 1.x), called through koffi if the caller asks for it.
  *
- * Chunks are checked here first, header and block starts, as for this library's own kernels. Knows libblosc's calls;
+ * Header and block starts of chunks are checked here first, as for this library's own kernels. Knows libblosc's functions;
  * must not know archives or threads.
  */
 import { readBlockTable } from "../../codec/decode/block-table.ts";
@@ -13,11 +13,11 @@ import type { EncodeOptions } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { importKoffi, type Koffi } from "./koffi.ts";
 
-/** The part of libblosc that is used. All calls are synchronous, in the calling thread. */
+/** The functions of libblosc that are used. All calls are synchronous, in the calling thread. */
 export interface NativeBlosc {
-  /** Path or name of the library that was found. */
+  /** Path or name of the loaded library. */
   readonly library: string;
-  /** `1.21.3` and the like. */
+  /** Such as `1.21.3`. */
   readonly version: string;
   /** Decodes a whole chunk into `out`, which has its size. Throws as `decodeSync`. */
   decode(chunk: Uint8Array, out: Uint8Array): void;
@@ -25,7 +25,7 @@ export interface NativeBlosc {
   encode(data: Uint8Array, options: EncodeOptions): Uint8Array<ArrayBuffer>;
 }
 
-/** Names by platform; the environment variable SUPERCHUNK_LIBBLOSC names another one. */
+/** Names by platform; the environment variable SUPERCHUNK_LIBBLOSC sets another one. */
 const NAMES: Readonly<Record<string, readonly string[]>> = {
   darwin: ["libblosc.1.dylib", "/opt/homebrew/lib/libblosc.1.dylib", "/usr/local/lib/libblosc.1.dylib"],
   win32: ["blosc.dll", "libblosc.dll"],
@@ -35,7 +35,7 @@ const MAX_OVERHEAD = 16;
 
 let loaded: Promise<NativeBlosc> | undefined;
 
-/** The system's libblosc, loaded once. Throws `UNSUPPORTED` if koffi or the library is not there. */
+/** The system's libblosc, loaded once. Throws `UNSUPPORTED` if koffi or the library is missing. */
 export function loadNativeBlosc(): Promise<NativeBlosc> {
   loaded ??= load(process.env["SUPERCHUNK_LIBBLOSC"]);
   loaded.catch(() => {
@@ -77,7 +77,7 @@ async function loadKoffi(): Promise<Koffi> {
 function bind(library: ReturnType<Koffi["load"]>, name: string): NativeBlosc {
   const version: () => string = library.func("const char *blosc_get_version_string(void)");
   const list: () => string = library.func("const char *blosc_list_compressors(void)");
-  /** Debian's and python-blosc's differ in snappy; what is lacking is done by this library. */
+  /** Builds differ: Debian's and python-blosc's in snappy. This library handles compressors that are missing. */
   const compressors = new Set(list().split(","));
   const decompress: (chunk: Uint8Array, out: Uint8Array, length: number, threads: number) => number =
     library.func("int blosc_decompress_ctx(const void *src, _Out_ void *dest, size_t destsize, int threads)");

@@ -5,7 +5,10 @@ import { registerDigest } from "../../bytes/checksum.ts";
 
 let isRegistered = false;
 
-/** Takes Node's SHA digests, which cost a small chunk less than a promise of the engine's, and the crc32 of its zlib, in every archive of this process. Node 22.2 and 20.15 are the first to have the latter. */
+/**
+ * Uses Node's SHA digests, which take less time for a small chunk than a promise of the engine's, and the crc32 of its zlib (from Node
+ * 22.2 and 20.15 on), for every archive of this process.
+ */
 export function useNativeDigests(): void {
   if (isRegistered) return;
   isRegistered = true;

@@ -1,6 +1,6 @@
 /**
- * What a thread does with whole shards: it encodes one after the other, and while one waits for the disk, the next.
- * Must not know messages.
+ * A thread's work on whole shards: encodes one after the other; while one waits for the disk, the next is encoded. Must not
+ * know messages.
  */
 import { at } from "../../bytes/at.ts";
 import { parseJson } from "../../format/json.ts";
@@ -14,10 +14,10 @@ import { useNativeDigests } from "./native-digest.ts";
 import type { ShardJob } from "./thread-messages.ts";
 import { encoderOf } from "./threads.ts";
 
-/** Resolves once the shards that came before are encoded. */
+/** Resolves once all earlier shards are encoded. */
 let turn: Promise<void> = Promise.resolve();
 
-/** Encodes a shard, and puts it where it belongs. Throws what `set` throws; what it throws after an abort says nothing. */
+/** Encodes a shard and writes it to its place. Throws what `set` throws; after an abort, the error means nothing. */
 export async function writeShard(job: ShardJob, signal: AbortSignal): Promise<void> {
   useNativeDigests();
   const before = turn;
@@ -25,7 +25,7 @@ export async function writeShard(job: ShardJob, signal: AbortSignal): Promise<vo
   turn = new Promise((resolve) => {
     isEncoded = resolve;
   });
-  // Two shards at a time would be done at the same time, and the thread idle until it has the items of another one.
+  // If two shards were encoded at a time, both would be done at the same time, and the thread would be idle until it gets more items.
   await before;
   const store = new TellingStore(job, isEncoded);
   try {
@@ -43,7 +43,7 @@ export async function writeShard(job: ShardJob, signal: AbortSignal): Promise<vo
   }
 }
 
-/** A folder that tells when the last piece of an object was taken: the rest is the disk's. */
+/** A folder store that reports when the last piece of an object was taken. The rest is up to the disk. */
 class TellingStore extends FileStore {
   readonly #isTaken: () => void;
 

@@ -1,8 +1,8 @@
 /**
  * Decodes the chunks of an archive in worker threads, in order, with bounded memory.
  *
- * Files of this library's own store are read by the threads themselves; what other stores give is fetched and checked
- * here, and handed over. Knows jobs and their order; must not know how threads run.
+ * The threads themselves read files of this library's own store. Bytes of other stores are fetched and checked here, and then
+ * passed on. Knows jobs and their order; must not know how threads run.
  */
 import type { PlacedChunk } from "../../archive/places/sequence.ts";
 import {
@@ -30,18 +30,18 @@ import {
 } from "./thread-messages.ts";
 import type { WorkerPool } from "./worker-pool.ts";
 
-/** Decoded bytes under way in all runs together; two jobs of a run are always allowed. */
+/** Decoded bytes under way in all runs together. Two jobs of a run are always allowed. */
 const MAX_UNDER_WAY = 64 << 20;
 
 /** When threads are used, and for how much at a time. All in decoded bytes. */
 export interface ThreadTuning {
-  /** From here on threads are started, where none run. */
+  /** From this size on threads are started, if none run. */
   readonly worthStarting: number;
-  /** From here on threads that run are used. */
+  /** From this size on running threads are used. */
   readonly worthUsing: number;
-  /** Of a job: enough to make a message worth its while, little enough to stay in a cache. */
+  /** Size of a job: large enough to pay for a message, small enough to stay in a cache. */
   readonly jobBytes: number;
-  /** The same where the thread writes into the result, and nothing of the job needs a cache. */
+  /** The same if the thread writes into the result, so that a job need not stay in a cache. */
   readonly directJobBytes: number;
   readonly minJobBytes: number;
 }
@@ -54,7 +54,6 @@ const TUNING: ThreadTuning = {
   minJobBytes: 256 << 10,
 };
 
-/** A job under way. */
 interface Slot {
   readonly batch: Batch;
   readonly reply: Promise<Reply>;
@@ -70,7 +69,7 @@ export class ThreadDecoder implements ChunkDecoder {
   readonly prepareResult: PrepareMemory | undefined;
   #underWay = 0;
 
-  /** `alone` decodes what is not worth a thread; `prepareResult` prepares the memory of large results. */
+  /** `alone` decodes what is too small for a thread; `prepareResult` prepares the memory of large results. */
   constructor(
     pool: WorkerPool,
     blosc: BloscChoice = "wasm",
@@ -107,7 +106,7 @@ export class ThreadDecoder implements ChunkDecoder {
         if (next.done === true) exhausted = true;
         else slots.push(this.#submit(store, next.value, run));
       } catch (error) {
-        // The chunks in front of it come first.
+        // The chunks before it are yielded first.
         failure = { error };
         exhausted = true;
       }
@@ -168,7 +167,7 @@ export class ThreadDecoder implements ChunkDecoder {
     return { batch, reply: counted };
   }
 
-  /** Hands out a job's chunks; its buffer is used again after the last of them. */
+  /** Yields a job's chunks; its buffer is reused after the last of them. */
   *#deliver(reply: Reply, { batch }: Slot, store: ReadableStore, run: DecodeRun): Generator<DecodedChunk> {
     const { buffers, facts, input, error } = reply;
     if (input !== undefined) this.#inputs.put(input);
@@ -179,7 +178,7 @@ export class ThreadDecoder implements ChunkDecoder {
       const [nbytes = 0, ctbytes = 0, typesize = 0, behind = 0] = facts.subarray(i * FACTS, (i + 1) * FACTS);
       const target = place === undefined ? undefined : run.target?.(place);
       if (buffers.length === 0 && place !== undefined && target !== undefined) {
-        // The thread wrote it there.
+        // The thread has already written it there.
         yield { place, bytes: target, ctbytes, typesize, behind };
         continue;
       }
@@ -196,7 +195,7 @@ export class ThreadDecoder implements ChunkDecoder {
     throw locateError(unpackError(error), store, batch.places[count]);
   }
 
-  /** Decoded bytes of a job: every thread shall have some, and none be waited for long at the end. */
+  /** Decoded bytes of a job: every thread should have work, and none should keep the others waiting at the end. */
   #jobBytes(places: readonly PlacedChunk[], run: DecodeRun): number {
     const { minJobBytes, jobBytes, directJobBytes } = this.#tuning;
     const share = run.nbytes / this.#pool.size;
@@ -205,7 +204,7 @@ export class ThreadDecoder implements ChunkDecoder {
     return Math.max(minJobBytes, Math.min(most, Math.floor(share / 2)));
   }
 
-  /** Cuts the chunks into batches, fetching them where a thread cannot. */
+  /** Cuts the chunks into batches, fetching those that a thread cannot read. */
   async *#prepare(
     store: ReadableStore,
     batches: AsyncIterable<readonly PlacedChunk[]>,
@@ -222,7 +221,7 @@ export class ThreadDecoder implements ChunkDecoder {
   }
 }
 
-/** Only this library's own stores, not what others made of them, read the same in another thread. */
+/** Only for this library's own stores, and not for wrappers or subclasses, does another thread read the same bytes. */
 function isOwnFolder(store: ReadableStore): store is FolderReader {
   const made = store.constructor;
   return made === FileStore || made === FolderReader;
@@ -244,27 +243,27 @@ function placesJob(
   return { kind: "places", store: id, root: store.root, places: packPlaces(places), verify };
 }
 
-/** Chunks that were fetched here do not know their place in the thread. */
+/** The thread does not know the place of chunks that were fetched here. */
 function locateError(error: Error, store: ReadableStore, place: PlacedChunk | undefined): Error {
   if (place === undefined || !isSuperchunkError(error) || error.details.path !== undefined) return error;
   return error.inObject({ path: store.describe(place.key), chunk: place.index, offset: place.offset });
 }
 
-// Cuts chunks into batches for threads: named by their places, or fetched here. Knows jobs' contents; must not know how
+// Cuts chunks into batches for threads: named by their places, or fetched here. Knows the content of jobs; must not know how
 // they are done.
 
-/** Chunks of a batch, at most. */
+/** Most chunks of a batch. */
 const MAX_CHUNKS = 512;
 
-/** Some chunks that are decoded together. */
+/** Chunks that are decoded together. */
 interface Batch {
   readonly places: readonly PlacedChunk[];
   readonly nbytes: number;
-  /** Fetched here; undefined: the thread reads them. */
+  /** Bytes fetched here; undefined if the thread reads them. */
   readonly fetched: Pick<DecodeBytes, "input" | "sizes"> | undefined;
 }
 
-/** Fetches chunks; where one is damaged, those in front of it are handed over, and then it throws. */
+/** Fetches chunks. If one is damaged, yields those before it, and then throws. */
 async function* fetchBatches(
   store: ReadableStore,
   places: readonly PlacedChunk[],
@@ -289,7 +288,7 @@ async function* fetchBatches(
   if (failure !== undefined) throw failure.error;
 }
 
-/** Fetched chunks that are put together for one job. */
+/** Fetched chunks that are collected for one job. */
 class FetchedInput {
   readonly #shelf: BufferShelf;
   readonly #places: PlacedChunk[] = [];
@@ -330,7 +329,7 @@ class FetchedInput {
   }
 }
 
-/** Places in groups of about `jobBytes` decoded bytes that can be packed together. */
+/** Groups places that can be packed together, of about `jobBytes` decoded bytes each. */
 function* groupPlaces(places: readonly PlacedChunk[], jobBytes: number): Generator<PlacedChunk[]> {
   let group: PlacedChunk[] = [];
   let nbytes = 0;
@@ -350,7 +349,6 @@ function* groupPlaces(places: readonly PlacedChunk[], jobBytes: number): Generat
   if (group.length > 0) yield group;
 }
 
-/** Decoded bytes of chunks. */
 function bytesOf(places: readonly PlacedChunk[]): number {
   return places.reduce((sum, place) => sum + place.nbytes, 0);
 }

@@ -1,8 +1,8 @@
 /**
- * Has worker threads encode and write whole shards. Knows what is worth it; must not know how threads run.
+ * Lets worker threads encode and write whole shards. Knows when that pays off; must not know how threads run.
  *
- * The calling thread goes on writing shards itself: it gives the items to a thread once, and nothing comes back. Chunk by
- * chunk there would be as much copying as encoding.
+ * The calling thread also writes shards itself. It passes the items to a thread once, and nothing is returned. Passing single
+ * chunks would take as long for copying as for encoding.
  */
 
 import { BufferShelf } from "../../bytes/allocate.ts";
@@ -23,17 +23,17 @@ import { FileStore } from "../fs/fs-store.ts";
 import type { BloscChoice, EncodePiece } from "./thread-messages.ts";
 import type { WorkerPool } from "./worker-pool.ts";
 
-/** Bytes of items from which a shard is worth handing over. */
+/** Bytes of items from which on a shard is passed to a thread. */
 const WORTH = 4 << 20;
-/** Bytes of items after which threads are started, where none run: to start takes them as long as to encode half of that. */
+/** Bytes of items after which threads are started, if none run: starting takes as long as encoding half of that. */
 const WORTH_STARTING = 1 << 30;
-/** Bytes of items that threads have at a time: what bounds the memory. */
+/** Most bytes of items in threads at a time, which limits the memory. */
 const MAX_ITEMS_UNDER_WAY = 256 << 20;
 /** Bytes of memory for items that are kept for later shards. */
 const MAX_IDLE = 128 << 20;
-/** Shards of a thread: one waits for the disk, while another is encoded. */
+/** Shards per thread: one waits for the disk while another is encoded. */
 const OF_A_THREAD = 2;
-/** Shards at a time, at most: the calling thread, which hands out the items, keeps no more threads busy. */
+/** Most shards at a time: the calling thread, which distributes the items, cannot keep more threads busy. */
 const MOST = 8;
 
 /** Items in shared memory, and the byte where they begin. */
@@ -42,7 +42,7 @@ interface SharedItems {
   readonly offset: number;
 }
 
-/** Hands whole shards of arrays in folders over to the threads of a pool, as far as that is sooner done. */
+/** Passes whole shards of arrays in folders to the threads of a pool if that is faster. */
 export class ThreadShardWriter implements ShardWriter {
   readonly parallel: number;
   readonly #pool: WorkerPool;
@@ -51,17 +51,17 @@ export class ThreadShardWriter implements ShardWriter {
   readonly #worth: number;
   readonly #worthStarting: number;
   /**
-   * Memory for items that is free: to get new memory costs about as much as to encode what goes into it, and engines are late
-   * to give shared memory back, as the threads hold it as well: what is kept does not pile up.
+   * Free memory for items. Allocating takes about as long as encoding the items, and engines are slow to free shared memory,
+   * because the threads hold it as well. Keeping it avoids that it piles up.
    */
   readonly #idle = new BufferShelf<SharedArrayBuffer>(MAX_IDLE);
-  /** Bytes of items that were offered so far. */
+  /** Bytes of items offered so far. */
   #offered = 0;
   #shards = 0;
   #bytes = 0;
 
   /**
-   * @param worth bytes of items from which a shard is handed over
+   * @param worth bytes of items from which on a shard is passed on
    * @param worthStarting bytes of items after which threads are started
    */
   constructor(
@@ -105,7 +105,7 @@ export class ThreadShardWriter implements ShardWriter {
     const given = findShared(shard);
     const { buffer, offset } = given ?? { buffer: this.#copy(shard, length), offset: 0 };
     const { durability } = store.folders;
-    durability.assert(); // of what failed here the thread knows nothing
+    durability.assert(); // the thread does not know of failures here
     const mark = newMark();
     const done = this.#pool.run(
       {
@@ -118,7 +118,7 @@ export class ThreadShardWriter implements ShardWriter {
     );
     const path = store.describe(key);
     const reply = await done.catch(async (error: unknown) => {
-      // The thread has ended, and cannot remove it. The first error is the one to tell.
+      // The thread has ended and cannot remove it. The first error is the one to report.
       await store.removeTemporary(key, mark).catch(() => undefined);
       throw isSuperchunkError(error) ? error.at({ path }) : error;
     });
@@ -130,7 +130,7 @@ export class ThreadShardWriter implements ShardWriter {
     throw error;
   }
 
-  /** The items one after the other in memory that threads share: moving it from thread to thread takes longer. */
+  /** Copies the items to consecutive memory that threads share. Moving memory from thread to thread takes longer. */
   #copy({ model, items, counts }: WholeShard, length: number): SharedArrayBuffer {
     const buffer = this.#idle.take(length) ?? new SharedArrayBuffer(length);
     const bytes = new Uint8Array(buffer);
@@ -139,7 +139,7 @@ export class ThreadShardWriter implements ShardWriter {
   }
 }
 
-/** Where threads can read the items as they are. */
+/** The items in place, if threads can read them there. */
 function findShared({ model, items, counts }: WholeShard): SharedItems | undefined {
   const { buffer, byteOffset } = items.bytes;
   const strides = stridesOf(counts);
@@ -148,12 +148,12 @@ function findShared({ model, items, counts }: WholeShard): SharedItems | undefin
   return { buffer, offset: byteOffset + items.offset * model.dtype.itemSize };
 }
 
-/** Threads open the same folder: of another store they know nothing. */
+/** Threads open the same folder; they cannot open other stores. */
 function isFolder(store: WritableStore): store is FileStore {
   return Object.getPrototypeOf(store) === FileStore.prototype;
 }
 
-/** Chunks of slow compressors go to all threads one by one, by the encoder. */
+/** False for slow compressors, whose chunks the encoder distributes to all threads one by one. */
 function isSuited({ dialect, chain }: ArrayModel): boolean {
   return dialect === "zarr3" && !leafOf(chain).stages.some((stage) => isSlow(compressorOf(stage)));
 }
@@ -166,41 +166,44 @@ function compressorOf({ isBlosc, v3 }: Stage): CompressorName | undefined {
 
 // Encodes chunks in worker threads. Knows jobs; must not know how threads run.
 
-/** Bytes of data that wait for threads before the next is encoded here: what bounds the memory. */
+/** Most bytes of data that wait for threads; then the next is encoded here. Limits the memory. */
 const MAX_PIECES_UNDER_WAY = 64 << 20;
 
 const SLOW: ReadonlySet<CompressorName | undefined> = new Set(["zlib", "zstd", "lz4hc"]);
 
-/** True for compressors for which handing chunks over to threads pays; the others are faster than the handing over. */
+/** True for compressors slow enough that passing chunks to threads pays off. */
 export function isSlow(cname: CompressorName | undefined): boolean {
   return SLOW.has(cname);
 }
 
-/** Bytes from which data of a compressor are worth handing over; shorter ones are encoded in the calling thread. */
+/** Bytes from which on data of a compressor are passed to a thread; shorter data are encoded in the calling thread. */
 type Worth = (cname: CompressorName | undefined) => number;
 
-/** Where threads are asked for: shorter data would take longer to hand over. Slow compressors take a millisecond for 8 KiB. */
+/**
+ * If the caller asks for threads: passing on shorter data would take longer than encoding them. Slow compressors take a
+ * millisecond for 8 KiB.
+ */
 export const worthAsked: Worth = (cname) => (isSlow(cname) ? 8 << 10 : 64 << 10);
 
-/** Where they are not: slow compressors only. */
+/** If the caller does not: only for slow compressors. */
 export const worthUnasked: Worth = (cname) => (isSlow(cname) ? worthAsked(cname) : Number.POSITIVE_INFINITY);
 
-/** Bytes of offered pieces that go to a thread in one message: short ones by themselves take longer to send than to encode. */
+/** Bytes of offered pieces in one message to a thread: sending short pieces one by one takes longer than encoding them. */
 const BATCH = 1 << 20;
-/** Messages of a thread: one waits, while another is worked on. */
+/** Messages per thread: one waits while another is processed. */
 const MESSAGES = 2;
-/** Bytes of headers for which a batch's memory has room, so that it can take chunks as well as data. */
+/** Bytes for headers in a batch's memory, so that it can hold chunks as well as data. */
 const OVERHEAD = 1 << 10;
 
-/** Data on the way to a thread, and who waits for their chunk. */
+/** Data on the way to a thread, and the promise of their chunk. */
 interface Piece extends EncodePiece {
-  /** Gives the memory for the chunk. */
+  /** Returns the memory for the chunk. */
   readonly place: (length: number) => Uint8Array;
   readonly resolve: (chunk: Uint8Array) => void;
   readonly reject: (error: unknown) => void;
 }
 
-/** Pieces that go to a thread together, one after the other in memory that it shares. */
+/** Pieces that go to a thread together, one after the other in shared memory. */
 interface Batch {
   readonly memory: SharedArrayBuffer;
   readonly pieces: Piece[];
@@ -213,12 +216,12 @@ export class ThreadEncoder implements ChunkEncoder, EncodeHelper {
   readonly #blosc: BloscChoice;
   readonly #alone: ChunkEncoder["encode"];
   readonly #worth: Worth;
-  /** Memory that is free: new memory, and moving it from thread to thread, takes as long as to encode. */
+  /** Free memory: allocating it, or moving it from thread to thread, takes as long as encoding. */
   readonly #free = new BufferShelf<SharedArrayBuffer>();
   #waiting: Batch | undefined;
   #underWay = 0;
 
-  /** `alone` encodes what is not worth a thread. */
+  /** `alone` encodes what is too small for a thread. */
   constructor(
     pool: WorkerPool,
     blosc: BloscChoice = "wasm",
@@ -232,7 +235,7 @@ export class ThreadEncoder implements ChunkEncoder, EncodeHelper {
     this.#worth = worth;
   }
 
-  /** What no length is worth a thread is encoded here, one chunk at a time. */
+  /** If no length pays off for a thread, chunks are encoded here, one at a time. */
   parallelOf(cname: CompressorName | undefined): number {
     return Number.isFinite(this.#worth(cname)) ? this.parallel : 1;
   }
@@ -268,7 +271,7 @@ export class ThreadEncoder implements ChunkEncoder, EncodeHelper {
     return !this.#pool.isRunning || isEnough ? undefined : this.#add(data, options, place);
   }
 
-  /** Puts data to those that wait, and sends these once they are enough, or nothing else is going on. */
+  /** Adds data to the waiting batch. Sends it once it is large enough, or if nothing else is under way. */
   #add(data: Uint8Array, options: EncodeOptions, place: Piece["place"]): Promise<Uint8Array> {
     const { length } = data;
     this.#underWay += length;
@@ -293,7 +296,10 @@ export class ThreadEncoder implements ChunkEncoder, EncodeHelper {
     this.#waiting = undefined;
   }
 
-  /** Has a thread encode a batch. Where it ended, or one of the pieces cannot be encoded, each is encoded here, for its chunk or its error. */
+  /**
+   * Lets a thread encode a batch. If the thread ended, or one of the pieces cannot be encoded, each piece is encoded here, which gives
+   * its chunk or its error.
+   */
   async #hand(batch: Batch): Promise<void> {
     try {
       return await this.#encodeElsewhere(batch);

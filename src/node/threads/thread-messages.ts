@@ -1,4 +1,4 @@
-/** What the main thread and its workers say to one another. Knows messages; must not know threads. */
+/** The messages between the main thread and its workers. Must not know threads. */
 import type { PlacedChunk } from "../../archive/places/sequence.ts";
 import type { DecodeRun } from "../../archive/read/chunk-fetch.ts";
 import type { EncodeOptions } from "../../codec/types.ts";
@@ -13,7 +13,7 @@ export type BloscChoice = "wasm" | "native";
 /** Reads chunks from files and decodes them. */
 export interface DecodePlaces {
   readonly kind: "places";
-  /** Tells stores apart that were opened at different times, even with the same root. */
+  /** Distinguishes stores that were opened at different times, even with the same root. */
   readonly store: number;
   readonly root: string;
   readonly places: PackedPlaces;
@@ -23,7 +23,7 @@ export interface DecodePlaces {
 /** Decodes chunks that the main thread has fetched and checked. */
 export interface DecodeBytes {
   readonly kind: "bytes";
-  /** The chunks, back to back, at the start of the buffer. */
+  /** The consecutive chunks, at the start of the buffer. */
   readonly input: ArrayBuffer;
   /** ctbytes and nbytes of each. */
   readonly sizes: Float64Array;
@@ -32,11 +32,11 @@ export interface DecodeBytes {
 /** Decoding of either kind. */
 export type DecodeJob = (DecodePlaces | DecodeBytes) & {
   readonly blosc: BloscChoice;
-  /** Each chunk gets a buffer of its own. */
+  /** Each chunk gets a separate buffer. */
   readonly own: boolean;
-  /** For all chunks, one after the other; undefined: make one. */
+  /** Memory for all chunks, one after the other; undefined: allocate it. */
   readonly output: ArrayBuffer | undefined;
-  /** Where the chunks go instead, if the thread can write there: no buffers are in its reply then. */
+  /** Where the thread writes the chunks instead, if it can; its reply then has no buffers. */
   readonly targets: DirectTargets | undefined;
 };
 
@@ -47,7 +47,7 @@ export interface EncodePiece {
   readonly options: EncodeOptions;
 }
 
-/** Encodes pieces that lie one after the other in `input`, and puts their chunks one after the other into `output`. */
+/** Encodes consecutive pieces in `input`, and writes their chunks one after the other into `output`. */
 export interface EncodeJob {
   readonly kind: "encode";
   readonly blosc: BloscChoice;
@@ -62,15 +62,15 @@ export interface ShardJob {
   readonly blosc: BloscChoice;
   readonly root: string;
   readonly directWrites: boolean;
-  /** Of the temporary that the shard is written to. */
+  /** Mark of the temporary file that the shard is written to. */
   readonly mark: string;
   /** The array's key in the store, and its document as JSON. */
   readonly path: string;
   readonly document: string;
-  /** The first item of the shard, and how many along each dimension. */
+  /** The first item of the shard, and the number of items along each dimension. */
   readonly start: readonly number[];
   readonly counts: readonly number[];
-  /** The items, in C order and the byte order of memory; from `offset` on. */
+  /** The items in C order and native byte order, from `offset` on. */
   readonly items: SharedArrayBuffer;
   readonly offset: number;
   readonly length: number;
@@ -80,43 +80,42 @@ export interface ShardJob {
 
 export type Job = DecodeJob | EncodeJob | ShardJob;
 
-/** A message to a thread: to do a job, or to give one up. The thread answers every job, also one that it gives up. */
+/** A message to a thread: to do a job, or to cancel one. The thread answers every job, even a cancelled one. */
 export type Order =
   | { readonly id: number; readonly job: Job }
   | { readonly id: number; readonly cancelled: true };
 
-/** What became of a job: results of the chunks before the error, if there is one. */
+/** The result of a job: for the chunks before the error, if there is one. */
 export interface Reply {
-  /** Decoded chunks: one buffer for all, or one each. Of an encoding, and of a shard: none. */
+  /** Decoded chunks: one buffer for all, or one each. None for encoding and for a shard. */
   readonly buffers: readonly ArrayBuffer[];
   /** nbytes, ctbytes, typesize and `behind` of each decoded chunk; the length of each encoded one. */
   readonly facts: Float64Array;
-  /** The job's input, to be used again. */
+  /** The job's input, for reuse. */
   readonly input?: ArrayBuffer | undefined;
   readonly error?: PackedError | undefined;
 }
 
-/** Numbers of {@link Reply.facts} for each chunk. */
+/** Number of {@link Reply.facts} for each chunk. */
 export const FACTS = 4 as const;
 
-/** Places of chunks that have the same checksum and prologue, as a few flat arrays. */
+/** Places of chunks with the same checksum and prologue, as a few flat arrays. */
 interface PackedPlaces {
   /** One for each chunk, or one for all. */
   readonly keys: readonly string[];
   readonly checksum: ChecksumName;
   readonly prologue: number;
-  /** index, offset, nbytes, ctbytes (NaN: not known), available, endsObject (1 or 0) of each. */
+  /** index, offset, nbytes, ctbytes (NaN: unknown), available, endsObject (1 or 0) of each. */
   readonly numbers: Float64Array;
 }
 
 const NUMBERS = 6;
 
-/** True if both can be packed together. */
 export function packTogether(a: PlacedChunk, b: PlacedChunk): boolean {
   return a.checksum === b.checksum && a.prologue === b.prologue;
 }
 
-/** Packs places, at least one, that {@link packTogether} finds alike. */
+/** Packs one or more places that {@link packTogether} accepts. */
 export function packPlaces(places: readonly PlacedChunk[]): PackedPlaces {
   const numbers = new Float64Array(places.length * NUMBERS);
   const [first] = places;
@@ -129,7 +128,6 @@ export function packPlaces(places: readonly PlacedChunk[]): PackedPlaces {
   return { keys, checksum: first?.checksum ?? "None", prologue: first?.prologue ?? 0, numbers };
 }
 
-/** The places again. */
 export function unpackPlaces({ keys, checksum, prologue, numbers }: PackedPlaces): PlacedChunk[] {
   const places: PlacedChunk[] = [];
   for (let at = 0; at < numbers.length; at += NUMBERS) {
@@ -152,8 +150,8 @@ export function unpackPlaces({ keys, checksum, prologue, numbers }: PackedPlaces
   return places;
 }
 
-// Where threads write the chunks that they decode: into the caller's result, if its memory is open to them. Knows memory;
-// must not know jobs.
+// Where threads write decoded chunks: into the caller's result, if its memory is accessible to them. Knows memory; must not
+// know jobs.
 
 /** Places in memory that a thread can write into, one for each chunk. */
 interface DirectTargets {
@@ -162,13 +160,13 @@ interface DirectTargets {
   readonly places: Float64Array;
 }
 
-/** The targets of some chunks, and the buffer that they are in. */
+/** The targets of some chunks, and their buffer. */
 interface TargetsInBuffer {
   readonly targets: DirectTargets;
   readonly buffer: ArrayBufferLike;
 }
 
-/** Where the chunks go, if all go into the same memory and threads can write there. */
+/** The places of the chunks, if all are in the same memory and threads can write there; else undefined. */
 export function directTargets(places: readonly PlacedChunk[], run: DecodeRun): TargetsInBuffer | undefined {
   if (run.target === undefined || run.hold === "keep") return undefined;
   const numbers: number[] = [];
@@ -192,7 +190,7 @@ export function directTargets(places: readonly PlacedChunk[], run: DecodeRun): T
   return { targets: { memory, places: offsets }, buffer };
 }
 
-/** In the thread: gives the place of one chunk after the other; undefined if the memory cannot be had there. */
+/** In the thread: returns a function for the place of each next chunk; undefined if the memory is not accessible. */
 export async function openTargets({
   memory,
   places,

@@ -62,7 +62,7 @@ export function threadsOf(options: ThreadOptions = {}): Threads {
   };
 }
 
-/** Which Blosc the options, or else the environment, ask for. Throws `BAD_ARGUMENT`. */
+/** The Blosc that the options, or else the environment, select. Throws `BAD_ARGUMENT`. */
 export function bloscOf(options: ThreadOptions = {}): BloscChoice {
   const choice: string = options.blosc ?? (process.env["SUPERCHUNK_BLOSC"] || "wasm");
   if (choice === "wasm" || choice === "native") return choice;
@@ -73,7 +73,7 @@ export function bloscOf(options: ThreadOptions = {}): BloscChoice {
   });
 }
 
-/** The pool for the options; undefined: no other threads. Throws `BAD_ARGUMENT`. */
+/** The pool for the options; undefined if there are no other threads. Throws `BAD_ARGUMENT`. */
 export function poolOf(options: ThreadOptions = {}): WorkerPool | undefined {
   const { threads = availableParallelism(), workerUrl } = options;
   if (!Number.isInteger(threads) || threads < 0 || threads > MAX_THREADS)
@@ -83,7 +83,6 @@ export function poolOf(options: ThreadOptions = {}): WorkerPool | undefined {
   return remember(pools, `${threads} ${url.href}`, () => new WorkerPool(threads, url));
 }
 
-/** The decoder for the options. Throws `BAD_ARGUMENT`. */
 export function decoderOf(options: ThreadOptions = {}): ChunkDecoder {
   const blosc = bloscOf(options);
   const alone = blosc === "native" ? nativeDecoder : callingThread;
@@ -98,7 +97,7 @@ export function decoderOf(options: ThreadOptions = {}): ChunkDecoder {
   });
 }
 
-/** The encoder for the options; which compressors are worth a thread is its own choice where none is asked for. Throws `BAD_ARGUMENT`. */
+/** The encoder for the options. Without explicit options, it decides which compressors use threads. Throws `BAD_ARGUMENT`. */
 export function encoderOf(options: ThreadOptions = {}): ChunkEncoder {
   const blosc = bloscOf(options);
   const alone = blosc === "native" ? nativeEncoder : encodeHere;
@@ -111,8 +110,8 @@ export function encoderOf(options: ThreadOptions = {}): ChunkEncoder {
 }
 
 /**
- * What encodes and writes whole shards of Zarr arrays in folders, beside the calling thread; undefined if there are no
- * other threads. Throws `BAD_ARGUMENT`.
+ * Encodes and writes whole shards of Zarr arrays in folders, beside the calling thread; undefined if there are no other
+ * threads. Throws `BAD_ARGUMENT`.
  */
 export function shardWriterOf(options: ThreadOptions = {}): ShardWriter | undefined {
   const blosc = bloscOf(options);

@@ -1,4 +1,4 @@
-/** Archives verified in worker threads. Knows threads; must not know what is verified of an archive. */
+/** Verifies archives in worker threads. Knows threads; must not know what is verified of an archive. */
 import { availableParallelism } from "node:os";
 import type { Finding, VerifyReport } from "../../archive/kinds/types.ts";
 import { type PackedError, type SuperchunkError, unpackError } from "../../errors.ts";
@@ -16,14 +16,14 @@ export interface VerifiedArchive {
   readonly error?: SuperchunkError;
 }
 
-/** What a thread is to verify. */
+/** An archive for a thread to verify. */
 export interface VerifyJob {
   readonly kind: "verify";
   readonly root: string;
   readonly key: string;
 }
 
-/** What became of it. */
+/** The result of verifying it. */
 export interface VerifyReply extends Omit<VerifiedArchive, "error"> {
   readonly error?: PackedError;
 }

@@ -1,7 +1,7 @@
 /**
- * A few worker threads that do jobs. Knows threads and their ends; must not know what jobs are about.
+ * A few worker threads that do jobs. Knows how threads start and end; must not know what jobs are about.
  *
- * Threads start at the first need. They keep the process alive only while they have work.
+ * Threads start on demand. They keep the process alive only while they have work.
  */
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -20,14 +20,11 @@ interface Waiting<R> {
   reject(error: Error): void;
 }
 
-/** How a job is done. */
+/** Options of a job. */
 export interface RunOptions {
-  /** Only in one of the first so many threads (default: any). */
+  /** Only in one of the first `most` threads (default: any). */
   readonly most?: number;
-  /**
-   * When it aborts, the thread gets a message to give the job up. The thread answers all the same, soon: after the answer,
-   * nothing is under way.
-   */
+  /** On abort, the thread gets a message to cancel the job. It still answers, soon; after the answer nothing is under way. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -35,16 +32,16 @@ type Message<R> = { readonly ready: true } | { readonly id: number; readonly rep
 
 /** Threads of one program, which does jobs `J` and answers each with `R`. */
 export class WorkerPool<J = Job, R = Reply> {
-  /** Threads at most. */
+  /** Most threads. */
   readonly size: number;
-  /** Tells pools apart. */
+  /** Distinguishes pools. */
   readonly name: string;
   readonly #url: URL;
   readonly #limits: ResourceLimits | undefined;
   readonly #threads: Thread<R>[] = [];
   readonly #gate = new LoadingGate();
   #starting: Promise<boolean> | undefined;
-  /** Until every thread that was begun has answered or failed. */
+  /** Pending until every started thread has answered or failed. */
   #launching: Promise<void> | undefined;
   #unusable = false;
   #nextId = 0;
@@ -56,19 +53,19 @@ export class WorkerPool<J = Job, R = Reply> {
     this.#limits = limits;
   }
 
-  /** True if threads run already. */
+  /** True if threads are running. */
   get isRunning(): boolean {
     return this.#threads.length > 0;
   }
 
   /**
-   * Starts the threads that are missing of the first `most`, and waits for one. False, from then on, where none can start:
-   * a bundler left the worker's file out, or the host has no threads.
+   * Starts the missing ones of the first `most` threads, and waits for one. Returns false, from then on always, if none can
+   * start: a bundler left out the worker's file, or the host has no threads.
    */
   async start(most: number = this.size): Promise<boolean> {
     if (this.#unusable) return false;
     if (this.#threads.length >= most) return true;
-    // One answered, and the others are on their way: threads that are begun once more would be too many.
+    // One has answered and the others are still starting; starting more would be too many.
     if (this.isRunning && this.#launching !== undefined) return true;
     this.#starting ??= this.#startAll(most).finally(() => {
       this.#starting = undefined;
@@ -124,7 +121,7 @@ export class WorkerPool<J = Job, R = Reply> {
       worker.on("error", (error) => {
         failure = error;
       });
-      // Every end comes to this, and only then nothing of the thread is under way: also writes that others do for it.
+      // Every end of a thread emits this event, and only then nothing of the thread is under way, not even writes in libuv's threads.
       worker.on("exit", (code) => {
         const error = failure ?? new Error(`it exited with code ${code}`);
         reject(error);
@@ -133,7 +130,7 @@ export class WorkerPool<J = Job, R = Reply> {
     });
   }
 
-  /** Does a job in one of the threads; `transfer` moves to the thread. Rejects where the thread ends before it is done. */
+  /** Does a job in one of the threads; `transfer` moves to the thread. Rejects if the thread ends before the job is done. */
   run(job: J, transfer: readonly ArrayBuffer[], { most = this.size, signal }: RunOptions = {}): Promise<R> {
     let idlest: Thread<R> | undefined;
     for (const thread of this.#threads.slice(0, most)) {
@@ -153,7 +150,7 @@ export class WorkerPool<J = Job, R = Reply> {
     return done.finally(() => signal.removeEventListener("abort", cancel));
   }
 
-  /** Ends all threads, also those that are just starting; jobs under way are rejected. The pool can be used again. */
+  /** Ends all threads, including those that are still starting; jobs under way are rejected. The pool can be used again. */
   async end(): Promise<void> {
     await this.#starting;
     await this.#launching;
@@ -168,7 +165,7 @@ export class WorkerPool<J = Job, R = Reply> {
   #settle({ worker, pending }: Thread<R>, id: number, reply: R): void {
     const waiting = pending.get(id);
     pending.delete(id);
-    // The last answer of a thread that is ending must not let the process go before the thread has gone.
+    // The last answer of an ending thread must not let the process exit before the thread has ended.
     if (pending.size === 0 && !this.#gate.isClosed) worker.unref();
     waiting?.resolve(reply);
   }
