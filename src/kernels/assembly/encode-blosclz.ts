@@ -58,34 +58,32 @@ function probe(src: usize, length: usize): u32 {
   const lastStart = src + limit - TAIL;
   memory.fill(PROBE_TABLE, 0, 2 << PROBE_BITS);
   let at = src;
-  let cost: usize = HEAD + 1;
-  let run: usize = HEAD;
+  let cost: usize = 1;
+  // The bytes before the first place are literals, too.
+  let anchor = src - HEAD;
   while (at < lastStart) {
     const bytes = load<u32>(at);
-    const slot = PROBE_TABLE + (slotOf(bytes, PROBE_BITS) << 1);
-    const candidate = src + <usize>load<u16>(slot);
-    const distance = at - candidate;
-    store<u16>(slot, <u16>(at - src));
-    let code: isize = 0;
-    if (distance != 0 && load<u32>(candidate) == bytes) {
-      code = matchCode(matchLength(candidate, at, bound), distance, 3);
-    }
-    if (code < 3) {
+    const slot = slotOf(bytes, PROBE_BITS) << 1;
+    const candidate = src + <usize>load<u16>(slot, PROBE_TABLE);
+    store<u16>(slot, <u16>(at - src), PROBE_TABLE);
+    if (load<u32>(candidate) != bytes || candidate == at) {
       at++;
-      cost++;
-      if (++run == MAX_RUN) {
-        run = 0;
-        cost++;
-      }
       continue;
     }
-    if (run == 0) cost--;
-    run = 0;
-    cost += matchCost(<usize>code, distance <= NEAR) + 1;
+    const distance = at - candidate;
+    const code = matchCode(matchLength(candidate, at, bound), distance, 3);
+    if (code < 3) {
+      at++;
+      continue;
+    }
+    const run = at - anchor;
+    cost += run + (run + MAX_RUN - 1) / MAX_RUN + matchCost(<usize>code, distance <= NEAR);
     at += <usize>code;
-    store<u16>(PROBE_TABLE + (slotOf(load<u32>(at), PROBE_BITS) << 1), <u16>(at - src));
+    store<u16>(slotOf(load<u32>(at), PROBE_BITS) << 1, <u16>(at - src), PROBE_TABLE);
     at += 2;
+    anchor = at;
   }
+  cost += at - anchor + (at - anchor) / MAX_RUN;
   return <u32>((at - src) * 100 / cost);
 }
 

@@ -252,11 +252,19 @@ function entryOf(bytes: u64, multiplier: u64): usize {
   return <usize>((bytes * multiplier) >> (64 - TABLE_BITS - 2)) & ~3;
 }
 
-/** 1 if the first four of the `bytes` at `at` are also at `from`, near enough for a match; else 0. */
+/** 1 if the first four bytes at two positions are equal and near enough for a match; else 0. */
 // @ts-ignore: decorator
 @inline
-function isMatch(from: usize, at: usize, bytes: u64): usize {
-  return <usize>(load<u32>(from) == <u32>bytes) & <usize>(at - from <= MAX_DISTANCE);
+function isMatch(differs: u64, distance: usize): usize {
+  return <usize>((<u32>differs | <u32>(distance >> 16)) == 0);
+}
+
+/** The end of a match of at least four bytes; `differs` are the differences of its first eight. */
+// @ts-ignore: decorator
+@inline
+function endOf(differs: u64, from: usize, at: usize, matchEnd: usize): usize {
+  if (differs != 0) return at + <usize>(ctz(differs) >> 3);
+  return at + MIN_MATCH + matchLength(from + MIN_MATCH, at + MIN_MATCH, matchEnd);
 }
 
 /** Compresses; `acceleration`, 1 or more, sets how soon steps grow. Returns the length, or -2. */
@@ -272,25 +280,31 @@ export function encodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
     memory.fill(TABLE, 0, 4 << TABLE_BITS);
     store<u32>(entryOf(load<u64>(src), multiplier), src, TABLE);
     let at = src + 1;
+    let wasLong: usize = 0;
     while (at < lastStart) {
       // The first two positions after a match are tested together, whatever the acceleration: most matches begin there,
       // and no processor can predict at which of them.
       const bytes = load<u64>(at);
-      const later = bytes >> 8;
       const entry = entryOf(bytes, multiplier);
       const first = load<u32>(entry, TABLE);
       store<u32>(entry, at, TABLE);
-      const entryLater = entryOf(later, multiplier);
+      const entryLater = entryOf(bytes >> 8, multiplier);
       const second = load<u32>(entryLater, TABLE);
-      const isFirst = isMatch(first, at, bytes);
+      const differsFirst = load<u64>(first) ^ bytes;
+      const isFirst = isMatch(differsFirst, at - first);
       // The second position is entered only if it was reached: in tables of numbers, more entries make chunks a tenth larger.
       store<u32>(entryLater, select<usize>(second, at + 1, isFirst), TABLE);
-      const isSecond = isMatch(second, at + 1, later);
-      let from = select<usize>(first, second, isFirst);
+      const differsSecond = load<u64>(second) ^ load<u64>(at, 1);
+      const isSecond = isMatch(differsSecond, at + 1 - second);
+      let from = first;
       let next: usize;
-      if (isFirst | isSecond) {
+      if (wasLong & isFirst) {
+        // Another match follows most long ones at once: this can be predicted.
+        next = endOf(differsFirst, from, at, matchEnd);
+      } else if (isFirst | isSecond) {
         at += 1 - isFirst;
-        next = at + MIN_MATCH + matchLength(from + MIN_MATCH, at + MIN_MATCH, matchEnd);
+        from = select<usize>(first, second, isFirst);
+        next = endOf(select<u64>(differsFirst, differsSecond, isFirst), from, at, matchEnd);
         const back = <usize>(at > anchor) & <usize>(from > src) & <usize>(load<u8>(at - 1) == load<u8>(from - 1));
         at -= back;
         from -= back;
@@ -298,17 +312,19 @@ export function encodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
         at += 2;
         let step: usize = acceleration;
         let attempts = (acceleration << 6) + 1;
+        let differs: u64 = 0;
         while (at <= lastStart) {
           const bytes = load<u64>(at);
           const entry = entryOf(bytes, multiplier);
           from = load<u32>(entry, TABLE);
           store<u32>(entry, at, TABLE);
-          if (isMatch(from, at, bytes)) break;
+          differs = load<u64>(from) ^ bytes;
+          if (isMatch(differs, at - from)) break;
           at += step;
           step = attempts++ >> 6;
         }
         if (at > lastStart) break;
-        next = at + MIN_MATCH + matchLength(from + MIN_MATCH, at + MIN_MATCH, matchEnd);
+        next = endOf(differs, from, at, matchEnd);
         while (at > anchor && from > src && load<u8>(at - 1) == load<u8>(from - 1)) {
           at--;
           from--;
@@ -316,6 +332,7 @@ export function encodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
       }
       to = putSequence(to, limit, anchor, at - anchor, at - from, next - at);
       if (to == 0) return -2;
+      wasLong = <usize>(next - at >= 8);
       at = next;
       anchor = at;
       if (at > lastStart) break;

@@ -17,18 +17,6 @@ function high8(a: v128, b: v128): v128 {
 
 // @ts-ignore: decorator
 @inline
-function low64(a: v128, b: v128): v128 {
-  return i64x2.shuffle(a, b, 0, 2);
-}
-
-// @ts-ignore: decorator
-@inline
-function high64(a: v128, b: v128): v128 {
-  return i64x2.shuffle(a, b, 1, 3);
-}
-
-// @ts-ignore: decorator
-@inline
 function gather16(src: usize, stride: usize): v128 {
   let r = v128.load16_lane(src, i64x2.splat(0), 0);
   src += stride;
@@ -77,10 +65,9 @@ function tile2(src: usize, stride: usize, dst: usize, pitch: usize): void {
     r0 = gather16(src, stride);
     r1 = gather16(src + (stride << 3), stride);
   }
-  r0 = i8x16.shuffle(r0, r0, 0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
-  r1 = i8x16.shuffle(r1, r1, 0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
-  v128.store(dst, low64(r0, r1));
-  v128.store(dst + pitch, high64(r0, r1));
+  const low = i16x8.splat(0xff);
+  v128.store(dst, i8x16.narrow_i16x8_u(v128.and(r0, low), v128.and(r1, low)));
+  v128.store(dst + pitch, i8x16.narrow_i16x8_u(i16x8.shr_u(r0, 8), i16x8.shr_u(r1, 8)));
 }
 
 /** Four columns of 16 elements into four streams. */
@@ -103,19 +90,21 @@ function tile4(src: usize, stride: usize, dst: usize, pitch: usize): void {
     src += four;
     r3 = gather32(src, stride);
   }
-  r0 = i8x16.shuffle(r0, r0, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  r1 = i8x16.shuffle(r1, r1, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  r2 = i8x16.shuffle(r2, r2, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  r3 = i8x16.shuffle(r3, r3, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  const a0 = i32x4.shuffle(r0, r1, 0, 4, 1, 5), a1 = i32x4.shuffle(r0, r1, 2, 6, 3, 7);
-  const a2 = i32x4.shuffle(r2, r3, 0, 4, 1, 5), a3 = i32x4.shuffle(r2, r3, 2, 6, 3, 7);
-  v128.store(dst, low64(a0, a2));
+  const a0 = low8(r0, r2), a2 = high8(r0, r2);
+  const a1 = low8(r1, r3), a3 = high8(r1, r3);
+  const b0 = low8(a0, a1), b1 = high8(a0, a1);
+  const b2 = low8(a2, a3), b3 = high8(a2, a3);
+  const c0 = low8(b0, b2), c1 = high8(b0, b2);
+  const c2 = low8(b1, b3), c3 = high8(b1, b3);
+  const d0 = low8(c0, c2), d1 = high8(c0, c2);
+  const d2 = low8(c1, c3), d3 = high8(c1, c3);
+  v128.store(dst, d0);
   dst += pitch;
-  v128.store(dst, high64(a0, a2));
+  v128.store(dst, d1);
   dst += pitch;
-  v128.store(dst, low64(a1, a3));
+  v128.store(dst, d2);
   dst += pitch;
-  v128.store(dst, high64(a1, a3));
+  v128.store(dst, d3);
 }
 
 /** A step of the bit transposition: swaps the bits of `mask << shift` in `a` with the bits of `mask` in `b`. */
