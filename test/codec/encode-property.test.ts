@@ -69,7 +69,12 @@ describe("for any data and settings", () => {
     "blocks that are shuffled in several steps are restored: %i bytes per element",
     (typesize) => {
       const step = Math.floor(32_768 / typesize);
-      for (const count of [step, step + 1, step + 15, 2 * step - 1, 2 * step, 2 * step + 17]) {
+      const counts = [step, step + 1, step + 15, 2 * step - 1, 2 * step, 2 * step + 17];
+      const cases = [
+        ...counts.map((count) => ["shuffle", count] as const),
+        ...[520, 2056, 8200].map((count) => ["bitshuffle", count] as const),
+      ];
+      for (const [shuffle, count] of cases) {
         const data = makeTexture({
           length: count * typesize,
           seed: count,
@@ -77,7 +82,7 @@ describe("for any data and settings", () => {
           period: 1,
           repeats: 128,
         });
-        const chunk = encodeSync(data, { shuffle: "shuffle", typesize, clevel: 9, blocksize: data.length });
+        const chunk = encodeSync(data, { shuffle, typesize, clevel: 9, blocksize: data.length });
         expect(decodeHeader(chunk)).toMatchObject({ blocksize: data.length, memcpyed: false });
         expect(Buffer.compare(decodeSync(chunk), data)).toBe(0);
       }

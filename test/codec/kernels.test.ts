@@ -213,7 +213,7 @@ describe("filters are undone for every typesize", () => {
   );
   const counts = [1, 8, 15, 16, 17, 40, 128, 136, 137];
   /** For these sizes longer blocks too: their rows are processed in longer pieces, the last of which overlap. */
-  const longCounts = [512, 520, 1032];
+  const longCounts = [512, 520, 1032, 2056, 8200];
   const isAlsoLong = (typesize: number): boolean => [1, 2, 3, 4, 5, 8, 12, 16, 63, 64].includes(typesize);
 
   /** A stored block (one stream of its own length), so that only the filter works. */

@@ -296,15 +296,11 @@ function storePair(dst: usize, pitch: usize, a: v128, b: v128): void {
 // Bit shuffle. A block of n elements becomes 8 x typesize rows of n / 8 bytes: row 8j + k has bit k of byte j of every
 // element, element 0 in the lowest bit. If n is not a multiple of 8, the block is copied, as in c-blosc (since 1.7).
 
-/**
- * Bytes of each row that are made at a time, a cache line: rows whose length is a power of two evict one another from
- * the cache.
- */
-const LINE: usize = 64;
-/** For elements of at least this length, 16 bytes of a row are made at a time; more would not fit in the tile. */
-const LONG: usize = 64;
-/** Room for 512 elements below that length, or 128 of any, in the kernel's part of the memory. */
+/** Most bytes of each row that are made at a time: rows whose length is a power of two evict one another from the cache. */
+const WIDTH: usize = 256;
+/** Room for the elements of these bytes, in the kernel's part of the memory. */
 const TILE: usize = 32768;
+const TILE_LENGTH: usize = 32768;
 
 /** Shuffles the bits of a block of `length` bytes. */
 export function bitshuffle(src: usize, dst: usize, length: usize, typesize: usize): void {
@@ -320,7 +316,9 @@ export function bitshuffle(src: usize, dst: usize, length: usize, typesize: usiz
     bitshuffleFew(src, dst, row, typesize);
     return;
   }
-  const width: usize = row < LINE || typesize == 1 || typesize >= LONG ? 16 : LINE;
+  let width = WIDTH;
+  while (width > 16 && ((width << 3) * typesize > TILE_LENGTH || row < width << 2)) width >>= 1;
+  if (typesize == 1) width = 16;
   const pitch = width << 3;
   const last = row - width;
   let at: usize = 0;
