@@ -1,4 +1,4 @@
-/** The Python environments of the peers: those that `npm run test:interop` made, and one of the benchmarks' own. */
+/** The Python environments of the peers: those from `npm run test:interop`, and one of the benchmarks' own. */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -14,7 +14,7 @@ export function findPython(environment) {
   return found === undefined ? undefined : join(cache, found, "python", "bin", "python");
 }
 
-/** A Python with the packages of a requirements file, made at the first need; undefined if that does not do. */
+/** A Python with the packages of a requirements file, made on first use; undefined if that fails. */
 export function makePython(requirements) {
   const digest = createHash("sha256").update(readFileSync(requirements)).digest("hex").slice(0, 12);
   const folder = fileURLToPath(new URL(`../.cache/bench/python-${digest}`, import.meta.url));

@@ -1,4 +1,4 @@
-/** Where benchmarks keep their data, and how they print and save figures. */
+/** The data folder of the benchmarks, and how they print and save figures. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
@@ -6,10 +6,7 @@ import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-/**
- * The folder for data that are made once; `BENCH_DATA` chooses another disk. The number is to change whenever what is made
- * changes.
- */
+/** The folder for data that are made once; `BENCH_DATA` selects another disk. The number must change whenever the data change. */
 export function workFolder() {
   const folder = join(process.env.BENCH_DATA ?? join(root, ".cache", "bench"), "data-2");
   mkdirSync(folder, { recursive: true });
@@ -22,8 +19,8 @@ export function median(values) {
 }
 
 /**
- * Gives the memory of results that nobody holds back to the system, as Python does at once where a result is dropped. Needs
- * `--expose-gc`, with which `npm run bench` starts each benchmark.
+ * Returns the memory of unused results to the system, as Python does when a result is dropped. Needs `--expose-gc`, with
+ * which `npm run bench` starts each benchmark.
  */
 export async function releaseMemory() {
   globalThis.gc();
@@ -47,7 +44,7 @@ function format(cell) {
   return Number.isInteger(cell) ? String(cell) : cell.toPrecision(3);
 }
 
-/** Saves results with the machine and the engine that made them. */
+/** Saves results together with the machine and the engine. */
 export function saveResults(name, results) {
   const folder = join(root, "bench", "results");
   mkdirSync(folder, { recursive: true });

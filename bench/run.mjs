@@ -1,6 +1,6 @@
 /**
- * `npm run bench [-- NAME…]`: runs the benchmarks one after the other, each in a process of its own. Every benchmark runs the
- * peers in the same call, prints the ratios, losses too, and saves JSON in bench/results/.
+ * `npm run bench [-- NAME…]`: runs the benchmarks one after the other, each in a separate process. Every benchmark runs the
+ * peers in the same call, prints the ratios, including losses, and saves JSON in bench/results/.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync } from "node:fs";
@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 
 const folder = fileURLToPath(new URL(".", import.meta.url));
 
-/** A benchmark is a file that runs when it is started: bench/NAME/{NAME,decode,encode}.mjs or bench/NAME.mjs. */
+/** A benchmark is a file that can be started directly: bench/NAME/{NAME,decode,encode}.mjs or bench/NAME.mjs. */
 const all = {
   decode: "codec/decode.mjs",
   encode: "codec/encode.mjs",

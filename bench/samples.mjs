@@ -1,6 +1,6 @@
 /**
- * The data of the benchmarks: seven kinds that people have, and some extremes. They are made by fixed rules out of integers and
- * single float operations, so that every run, engine and peer sees the same bytes.
+ * The data of the benchmarks: seven common kinds, and some extremes. Fixed rules make them from integers and single float
+ * operations, so that every run, engine and peer sees the same bytes.
  */
 
 /** Numbers in [0, 1) from a 32-bit generator (mulberry32). */
@@ -14,7 +14,7 @@ export function randomNumbers(seed) {
   };
 }
 
-/** About normally distributed numbers, with a standard deviation of 1: the sum of four uniform ones. */
+/** Approximately normally distributed numbers with a standard deviation of 1: the sum of four uniform ones. */
 function normalNumbers(seed) {
   const next = randomNumbers(seed);
   return () => (next() + next() + next() + next() - 2) * 1.7320508;
@@ -26,8 +26,8 @@ function triangle(index, period) {
 }
 
 /**
- * The seven kinds: the type of an element, its bytes, and `start`, which returns what fills arrays of that type one after the
- * other.
+ * The seven kinds: the type of an element, its bytes, and `start`, which returns a function that fills arrays of that type
+ * one after the other.
  */
 export const SAMPLES = {
   "prices float64": kind("<f8", Float64Array, startPrices),
@@ -39,7 +39,7 @@ export const SAMPLES = {
   "strings S12": { ...kind("|S12", Uint8Array, startStrings), typesize: 12 },
 };
 
-/** What hardly occurs alone: nothing to compress, little but digits, only order, and words. Not part of the medians. */
+/** Extremes that are rare in practice: incompressible, mostly digits, only order, and words. Not part of the medians. */
 export const EXTREMES = {
   "wide walk float64": kind("<f8", Float64Array, startWideWalk),
   "ramp int64": kind("<i8", BigInt64Array, startRamp),
@@ -58,7 +58,7 @@ export function makeSample({ type, typesize, start }, nbytes) {
   return new Uint8Array(array.buffer);
 }
 
-/** A random walk to two decimals whose price often stays, as that of trades does. */
+/** A random walk with two decimals whose price often stays the same, as in trades. */
 function startPrices() {
   const normal = normalNumbers(1);
   let price = 10_000;
@@ -70,7 +70,7 @@ function startPrices() {
   };
 }
 
-/** Degrees of a sensor: a slow wave and noise, to two decimals. */
+/** Degrees of a sensor: a slow wave and noise, with two decimals. */
 function startSensor() {
   const normal = normalNumbers(2);
   let index = 0;
@@ -113,7 +113,7 @@ function startCategories() {
   };
 }
 
-/** A picture of 1024 points a row: light and shade, edges, and the noise of a camera of 12 bits. */
+/** A picture with 1024 points per row: light and shade, edges, and the noise of a 12-bit camera. */
 function startImage() {
   const normal = normalNumbers(6);
   let index = 0;
@@ -128,7 +128,7 @@ function startImage() {
   };
 }
 
-/** Names of 400 shares, 3 to 5 letters and an exchange, filled up with zeros; some much more often than others. */
+/** Names of 400 shares, 3 to 5 letters and an exchange, padded with zeros; some much more frequent than others. */
 function startStrings() {
   const next = randomNumbers(7);
   const names = Array.from({ length: 400 }, () => {
@@ -147,7 +147,7 @@ function startStrings() {
   };
 }
 
-/** A walk of up to ten cents a step: most of its bytes are stored as they are. */
+/** A walk of up to ten cents per step: most of its bytes are stored uncompressed. */
 function startWideWalk() {
   const next = randomNumbers(1);
   let cents = 10_000;

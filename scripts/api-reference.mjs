@@ -1,7 +1,7 @@
 /**
  * Makes docs/api from the doc comments of the public entries: `npm run docs`.
  *
- * Fails where the pages lack a name that the entries export: a tool that read nothing reports success too.
+ * Fails if the pages lack an exported name, because a tool that read nothing reports success too.
  */
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -14,7 +14,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 installTools();
 const typedoc = join(toolsFolder, "node_modules", "typedoc", "bin", "typedoc");
 const { exports: entries } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
-/** The source of each entry, from the file that it is built to. */
+/** The source file of each entry, derived from its built file. */
 const sources = Object.values(entries)
   .filter((entry) => typeof entry !== "string")
   .map((entry) => join(root, entry.default.replace("./dist/", "").replace(/\.js$/, ".ts")));
@@ -27,7 +27,7 @@ if (status !== 0) process.exit(status ?? 1);
 
 const folder = join(root, "docs", "api");
 writeFileSync(join(folder, "README.md"), firstPage());
-/** Pages, by their paths: entries in folders have theirs in folders. */
+/** Paths of the pages: entries in folders have their pages in folders. */
 const names = readdirSync(folder, { recursive: true }).filter((name) => name.endsWith(".md"));
 const read = names.map((name) => [name, readFileSync(join(folder, name), "utf8")]);
 for (const [name, text] of shortPages(new Map(read))) writeFileSync(join(folder, name), text);
@@ -48,7 +48,7 @@ if (count === 0 || missing.length > 0) {
 }
 console.log(`docs: ${count} exported values in docs/api`);
 
-/** Where each entry is described: its types, and the page made from them. */
+/** The index page: the types of each entry, and its page. */
 function firstPage() {
   const rows = Object.entries(entries)
     .filter(([, entry]) => typeof entry !== "string")

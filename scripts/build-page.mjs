@@ -1,6 +1,6 @@
 /**
- * Builds the page that shows archives, for work on it: `build/page`, which `serve` and `view` take where no package was made.
- * `--single FILE` makes one file of it instead, which a browser also opens from a disk.
+ * Builds the page that shows archives, for development: into `build/page`, which `serve` and `view` use if no package was
+ * made. `--single FILE` makes a single file instead, which a browser can also open from a disk.
  */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ import { build, transform } from "esbuild";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const source = join(root, "src", "page");
 
-/** The markup, with its styles in it. */
+/** The markup, including its styles. */
 export async function pageHtml() {
   const styles = [join(root, "node_modules", "uplot", "dist", "uPlot.min.css"), join(source, "style.css")];
   const { code } = await transform(styles.map((file) => readFileSync(file, "utf8")).join("\n"), {
@@ -40,7 +40,7 @@ async function buildFolder() {
   writeFileSync(join(out, "page.html"), await pageHtml());
 }
 
-/** Everything in one file: browsers load no modules from a disk. */
+/** Everything in one file, because browsers do not load modules from a disk. */
 async function buildSingle(file) {
   const bundle = async (name) => {
     const { outputFiles } = await build({
@@ -54,7 +54,7 @@ async function buildSingle(file) {
       logLevel: "error",
       define: { "import.meta.url": '""' },
     });
-    // What would end the element early is written so that it does not.
+    // Escapes text that would end the element early.
     return outputFiles[0].text.replaceAll("</script", "<\\/script").replaceAll("<!--", "<\\!--");
   };
   const [main, worker] = [await bundle("main"), await bundle("worker")];

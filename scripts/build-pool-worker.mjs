@@ -1,5 +1,5 @@
 /**
- * Builds the file that the workers of a pool are started from: one file that imports nothing, so that every bundler takes it. It has no
+ * Builds the file from which a pool's workers are started: one file without imports, so that every bundler accepts it. It contains no
  * kernels, because the pool sends them.
  */
 import { readFileSync, writeFileSync } from "node:fs";
@@ -19,7 +19,7 @@ const withoutTexts = {
   },
 };
 
-/** Makes the file, and writes it where a name is given. */
+/** Builds the file, and writes it if a name is given. */
 export async function buildPoolWorker(outfile) {
   const { outputFiles } = await build({
     entryPoints: [source],

@@ -33,12 +33,12 @@ const archives = [
   },
 ];
 
-/** Runs the command, as a user types it, and gives what it prints. */
+/** Runs the command like a user, and returns its output. */
 function superchunk(...args) {
   return execFileSync(process.execPath, [command, ...args], { cwd: root, encoding: "utf8" }).trimEnd();
 }
 
-/** Reads one array with both readers; throws where a value differs. */
+/** Reads one array with both readers; throws if a value differs. */
 async function compare(name, expected, store) {
   const array = await zarr.open.v3(zarr.root(store).resolve(name), { kind: "array" });
   const { data: found } = await zarr.get(array);

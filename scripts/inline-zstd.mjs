@@ -2,16 +2,16 @@
  * Inlines the WebAssembly of @bokuweb/zstd-wasm, a build of the reference implementation of zstd, in
  * src/kernels/generated/zstd.ts.
  *
- * The package itself loads its module from a file, or a URL in browsers, which bundlers and strict pages do not like;
- * other packages that inline it copy results byte by byte. Its exports have one-letter names: what they stand for is
- * taken from its JavaScript.
+ * The package itself loads its module from a file, or in browsers from a URL, which bundlers and strict pages do not support;
+ * other packages that inline it copy results byte by byte. Its exports have one-letter names; their meanings are taken from
+ * its JavaScript.
  */
 import { createHash } from "node:crypto";
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { deflateSync } from "node:zlib";
 
 const PACKAGE = new URL("../node_modules/@bokuweb/zstd-wasm/", import.meta.url);
-/** What is called, by the names of zstd.h and the C library. */
+/** The functions that are called, by their names in zstd.h and the C library. */
 const CALLS = [
   "ZSTD_createCCtx",
   "ZSTD_compress_usingDict",
@@ -23,7 +23,7 @@ const CALLS = [
   "free",
 ];
 
-/** Writes `zstd.ts` into the folder, unless it is there from the same module. */
+/** Writes `zstd.ts` into the folder, unless it already exists for the same module. */
 export async function inlineZstd(folder) {
   const wasm = await readFile(new URL("dist/esm/zstd.wasm", PACKAGE));
   const glue = await readFile(new URL("dist/esm/zstd.js", PACKAGE), "utf8");

@@ -1,18 +1,18 @@
 /**
- * Runs the tests on every supported major of Node: `node scripts/node-matrix.mjs [MAJOR…]`.
+ * Runs the tests on every supported major version of Node: `node scripts/node-matrix.mjs [MAJOR…]`.
  *
- * The binaries come from npm and are kept in `.cache/node`. Without arguments the major that runs this is left
- * out: `npm test` has tested it. The first version that is supported is tested as that very version.
+ * The binaries come from npm and are kept in `.cache/node`. Without arguments the running major version is left out, because
+ * `npm test` has tested it. The oldest supported version is tested exactly.
  */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { findNode } from "./tools/node-binary.mjs";
 
-/** Newest version of each major, but the oldest that `engines` in package.json allows. */
+/** The newest version of each major, and the oldest that `engines` in package.json allows. */
 const VERSIONS = ["20.15.0", "22", "24"];
 
-// The random searches have been made by `npm test`; what another Node can change shows in a few rounds.
+// `npm test` has done the long random searches; a few rounds show what another Node changes.
 const env = { SCHEDULES: "100", MODEL_RUNS: "50", KILLS: "10", ...process.env };
 
 const root = fileURLToPath(new URL("..", import.meta.url));

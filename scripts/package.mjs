@@ -1,9 +1,9 @@
 /**
- * Makes the code that is published, in `dist`, from what the compiler made in `build`: `npm run package`, which `npm pack` and
- * `npm publish` run by themselves.
+ * Makes the published code in `dist` from the compiler's output in `build`: `npm run package`, which `npm pack` and `npm
+ * publish` run by themselves.
  *
- * One file for each entry and for each command, with what they share in chunks, so that the command starts quickly and a page
- * loads few files; one file of types for each entry. An entry has the path in `dist` that its source has in the project.
+ * One file for each entry and each command, with shared code in chunks, so that the command starts quickly and a page loads
+ * few files; one file of types for each entry. An entry has the same path in `dist` as its source in the project.
  */
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -19,12 +19,12 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const out = join(root, "dist");
 const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 
-/** The public entries: their paths in `dist` and `build`, without the ending, as `package.json` has them. */
+/** Paths of the public entries in `dist` and `build`, without the extension, from `package.json`. */
 const ENTRIES = Object.values(manifest.exports)
   .filter((entry) => typeof entry !== "string")
   .map((entry) => entry.default.replace("./dist/", "").replace(/\.js$/, ""));
 
-/** Packages that are in the code itself, so that a page may load its files without a bundler. */
+/** Packages that are bundled, so that a page may load the files without a bundler. */
 const BUNDLED = [
   ...["@msgpack/msgpack", "@uwdata/flechette", "fflate", "hash-wasm", "hyparquet", "hyparquet-writer"],
   ...["pako", "papaparse", "uplot"],
@@ -35,9 +35,10 @@ function isBundled(module) {
 }
 
 /**
- * What pages load, and below it what they load to write: the name of each part, and modules in `src`. A part holds what these modules
- * load before they run, unless a part before it has it; of several lists, what each of them needs. A page that decodes chunks loads the
- * first part, one that opens a file the first three, and where it loads the package's files as they are, the fourth.
+ * The parts that pages load, and after them those for writing: the name of each part, and modules in `src`. A part contains everything
+ * that these modules load before they run, unless an earlier part contains it; of several lists, what all of them need. A page that
+ * decodes chunks loads the first part, one that opens a file the first three, and if it loads the package's files unbundled, the
+ * fourth.
  */
 const PARTS = [
   ["decode", ["codec/decode/decode", "codec2/fields"]],
@@ -61,24 +62,24 @@ const PARTS = [
   ["references", ["references/kerchunk/open-references", "references/plan/plan"]],
 ];
 
-/** What chooses between decoders and encoders is by itself, so that bundlers leave out the encoders that a page does not call. */
+/** The code that chooses between decoders and encoders is separate, so that bundlers leave out the encoders that a page does not call. */
 const CHOOSES = /[\\/]build[\\/]src[\\/]codec2[\\/]index\.js$/;
 
-/** What scripts of the page share: small, and not to be put to something large for that. */
+/** Scripts of the page that its parts share: small, and kept out of larger chunks. */
 const OF_PAGE =
   /[\\/]build[\\/]src[\\/]page[\\/](?:calls|dom|text|colours|state|engine[\\/]protocol|views[\\/]view)\.js$/;
 
-/** What the list of licences begins with. */
+/** Heading of the list of licences. */
 const HEADING = `# Licences of what is in these files
 
 They hold these packages. THIRD_PARTY_NOTICES.md has the terms of the WebAssembly build of zstd.`;
 
-/** What no bundle holds. */
+/** True for modules that are not bundled. */
 const isExternal = (id) => !/^[./\0]|^[A-Z]:/.test(id) && !isBundled(id);
 
 /**
- * The entry `superchunk/blosc` for hosts without a compiler of WebAssembly (Cloudflare's Workers): hands the kernels in, as modules
- * that the host compiled before, and exports what the entry exports.
+ * The entry `superchunk/blosc` for hosts that cannot compile WebAssembly (Cloudflare's Workers): passes in kernel modules that the
+ * host has compiled, and has the same exports as the entry.
  */
 const WORKERD = `import decode from "../decode.wasm";
 import encode from "../encode.wasm";
@@ -87,16 +88,16 @@ kernels.useModules({ decode, encode });
 export * from "./blosc.js";
 `;
 
-/** As "sideEffects" in package.json says. What a page cannot load counts as an effect, so that it stays in files of its own. */
+/** As in "sideEffects" of package.json. Modules that a page cannot load count as effects, so that they stay in separate files. */
 const treeshake = { moduleSideEffects: (id) => /^(node:|commander$)/.test(id) };
 
-/** True for a module that only exports others again: whoever imports it loads what is used alone. */
+/** True for a module that only re-exports: its importers load only what they use. */
 const isBarrel = (id) => /\/build\/src\/(?:(?:codec|node|queue)\/)?(?:index|zarr|blosc)\.js$/.test(id);
 
-/** True for a module that exports one thing, without a name. */
+/** True for a module with a single, default export. */
 const hasDefault = (id) => id.endsWith(".umd.min.js") || id === "\0uplot" || id === "\0papaparse";
 
-/** Makes one module of what is imported of a dependency. */
+/** Makes one module of the used exports of a dependency. */
 const dependencies = {
   name: "dependencies",
   resolveId: (module) => (isBundled(module) ? `\0${module}` : null),
@@ -147,7 +148,7 @@ async function bundleCode() {
       "chunk-worker": built("src/node/threads/chunk-worker.js"),
       "head-worker": built("src/node/fs/head-worker.js"),
       "convert-worker": built("src/node/threads/convert-worker.js"),
-      // The page that `serve` shows, and its worker, which load from the same chunks as any page that uses the library.
+      // The page that `serve` shows, and its worker. They use the same chunks as any page that uses the library.
       page: built("src/page/main.js"),
       "page-worker": built("src/page/worker.js"),
     },
@@ -155,7 +156,7 @@ async function bundleCode() {
     plugins: [dependencies],
     treeshake,
     onwarn: (warning) => {
-      // The compiler's helper for `using` asks for a `this` that modules do not have, and copes.
+      // TypeScript's helper for `using` asks for a module's `this`, and works without it.
       if (warning.code !== "THIS_IS_UNDEFINED") console.warn(warning.message);
     },
   });
@@ -171,15 +172,16 @@ async function bundleCode() {
   }
   const { output } = await bundle.generate({
     format: "es",
-    // Short, of lower case: what a page loads has these names many times, and does not compress them.
+    // Short and lower case, because a page loads these names many times and does not compress them.
     chunkFileNames: "[name]-[hash:7].js",
     hashCharacters: "base36",
-    // Few files for Node.js, since each costs a command that starts; and none of them holds what a page loads. What every
-    // command needs that reads is by itself, without the writers and the converters; and what the page needs of that, too.
+    // Few files for Node.js, because each takes time at the start of a command, and none of them contains what a page loads.
+    // Code that every reading command needs is separate, without the writers and converters; and so is what the page needs of
+    // that.
     onlyExplicitManualChunks: true,
-    // Each file names what it uses. What those use in turn is named there, and not a second time here.
+    // Each file imports only what it uses itself, not what its imports use.
     hoistTransitiveImports: false,
-    // What is smaller is put to what is loaded with it.
+    // Smaller chunks are merged into those that are loaded with them.
     experimentalMinChunkSize: 4000,
     manualChunks: (id) => {
       if (/\/commands\/|\/(?:cli\/(?:main|version)|node\/index|[a-z]+-worker)\.js$/.test(id)) return;
@@ -196,7 +198,7 @@ async function bundleCode() {
     },
   });
   for (const { fileName, code } of output) {
-    // rollup loads some files that nothing is used of any more. None has an effect, and bundlers warn of such imports.
+    // rollup imports some files without using them. They have no effects, and bundlers warn about such imports.
     const used = code.replaceAll(/^import '\.{1,2}\/[^']+';\n/gm, "");
     const { code: small } = await transform(used, { minify: true, target: "es2022", legalComments: "none" });
     const file = join(out, fileName);
@@ -205,7 +207,7 @@ async function bundleCode() {
   }
 }
 
-/** The modules that files load before they run: what they use, and all that those import but on demand. */
+/** The modules that files load before they run: their imports, recursively, but not those on demand. */
 async function modulesOfFirst(input) {
   const bundle = await rollup({
     input,
@@ -242,7 +244,7 @@ async function bundleTypes() {
   const input = Object.fromEntries(ENTRIES.map((path) => [path, join(root, "build", `${path}.d.ts`)]));
   const inputs = new Set(Object.values(input));
   const quiet = (warning) => {
-    // Types that an entry uses and does not export: they are in the shared files.
+    // Types that an entry uses but does not export are in the shared files.
     if (!warning.message.includes("private shared type")) console.warn(warning.message);
   };
   const bundle = await rollup({ input, plugins: [dts()], external: [/^node:/], onwarn: quiet });
@@ -252,20 +254,20 @@ async function bundleTypes() {
     chunkFileNames: "types-[hash].d.ts",
     manualChunks: (id) => (inputs.has(id) ? undefined : "types"),
   });
-  // Before TypeScript 5.7 arrays of bytes did not say what memory they are in: what `of` gives has the type of both.
+  // Before TypeScript 5.7, types of byte arrays did not name their memory. The result type of `of` is right for both.
   for (const { fileName, code } of output)
     writeFileSync(
       join(out, fileName),
       code
         .replaceAll("Uint8Array<ArrayBuffer>", "ReturnType<typeof Uint8Array.of>")
         .replaceAll("Uint8Array<ArrayBufferLike>", "Uint8Array")
-        // What heads a source file says nothing here: 16 kB. Tabs: 10 kB less than spaces.
+        // The header comments of source files mean nothing here: 16 kB. Tabs instead of spaces: 10 kB.
         .replaceAll(/^\/\*\*(?:(?!\*\/)[\s\S])*\*\/\n+(?=\/\*\*)/gm, "")
         .replaceAll(/^(?: {4})+/gm, (spaces) => "\t".repeat(spaces.length / 4)),
     );
 }
 
-/** The licences of the packages that the code holds; the words of the MIT licence once, after all copyrights. */
+/** The licences of the bundled packages. The MIT terms appear once, after all copyrights. */
 function licences() {
   let terms = "";
   const others = BUNDLED.map((name) => {

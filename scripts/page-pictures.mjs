@@ -1,8 +1,8 @@
 /**
  * Makes the pictures of the page in docs/images: `node scripts/page-pictures.mjs`, after `npm run build`, with Chromium.
  *
- * The archives are made here, the same each time: daily bars of many assets with two damaged chunks, and a field over time. The page
- * is the built one, driven as a person would.
+ * Creates the same archives each time: daily bars of many assets with two damaged chunks, and a field over time. Drives the built
+ * page like a user.
  */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -19,7 +19,7 @@ const ASSETS = 160;
 const DAYS = 750;
 const DAY = 86_400;
 
-/** Numbers that look drawn, and are the same each time. */
+/** Pseudo-random numbers, the same each time. */
 let seed = 20_240_301;
 function draw() {
   seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0;
@@ -46,7 +46,7 @@ function makeBars(folder) {
   for (let asset = 1; asset <= ASSETS; asset++) {
     let price = 15 + 250 * draw() ** 2;
     const [swing, traded] = [0.006 + 0.02 * draw() ** 2, Math.exp(9 + 6 * draw())];
-    // Some assets were hardly traded: their prices stand still, and their chunks are small.
+    // Some assets were hardly traded: their prices stay constant, and their chunks are small.
     const isQuiet = draw() < 0.15;
     first[asset] = row;
     for (const day of days) {
@@ -89,7 +89,7 @@ function makeBars(folder) {
   for (const chunk of [97, 98, 301]) {
     const file = join(folder, `shown/daily_equities.bcolz/close/data/__${chunk}.blp`);
     const bytes = readFileSync(file);
-    // As a bad sector leaves it.
+    // Like a bad sector.
     bytes.fill(0, 16 + 40, 16 + 300);
     writeFileSync(file, bytes);
   }
@@ -120,7 +120,7 @@ function makeField(folder) {
   );
 }
 
-/** What each picture shows, and what is there once it does. */
+/** The state that each picture shows, and a selector that is present once it is shown. */
 const PICTURES = [
   ["chunks", "archive=daily_equities.bcolz&column=close&view=chunks", "[data-checked]"],
   ["plot", "archive=daily_equities.bcolz&view=plot&first=750&end=1000", "[data-plotted]"],

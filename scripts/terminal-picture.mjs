@@ -1,7 +1,7 @@
 /**
- * Makes docs/images/terminal.svg: what the command prints for a real archive, as the README shows it.
+ * Makes docs/images/terminal.svg: the command's output for a real archive, as shown in the README.
  *
- * Nothing is made up: the lines are what the built command writes, in a folder with a copy of an archive of the fixtures.
+ * The lines are the actual output of the built command, in a folder with a copy of a fixture's archive.
  */
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "superchunk-picture-"));
 
-/** What is typed, and which of the lines that follow are shown (all by default). */
+/** The typed commands, and which output lines are shown (default: all). */
 const STEPS = [
   { words: "info daily_equities.bcolz", shows: (line) => !line.startsWith("attribute") },
   { words: "verify daily_equities.bcolz" },

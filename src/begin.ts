@@ -1,6 +1,6 @@
 /**
- * What the entries export and load when it is first called: a page that reads loads no writers, no converters, and nothing of the formats
- * that it does not use.
+ * What the entries export and load on the first call: a page that reads does not load writers, converters, or formats that it does not
+ * use.
  */
 import type { Archive, OpenOptions } from "./archive/kinds/types.ts";
 import type {

@@ -1,23 +1,23 @@
 /**
- * The one error class of the project and its codes.
+ * The only error class of the project, and its codes.
  *
- * Knows how a message is put together; must not know any format.
+ * Knows how a message is composed; must not know any format.
  */
 
 /** Kind of error. Codes are API: documented in FORMAT.md, never reused. */
 export type ErrorCode =
-  | "BAD_MAGIC" // the bytes are not what their name or place in an archive promises
-  | "TRUNCATED" // the object ends before what its header promises
+  | "BAD_MAGIC" // the bytes are not what their name or place in an archive says
+  | "TRUNCATED" // the object ends earlier than its header says
   | "BAD_FIELD" // a stored field contradicts another one, the object's size, or the format
-  | "BAD_CHUNK" // a Blosc chunk's payload cannot be decoded to what its header promises
+  | "BAD_CHUNK" // a Blosc chunk's payload does not decode to what its header says
   | "CHECKSUM_MISMATCH" // a stored digest differs from the digest of the stored bytes
-  | "INCOMPLETE" // chunks or files that the metadata counts are not there (an aborted write, a lost file)
+  | "INCOMPLETE" // chunks or files that the metadata count do not exist (an interrupted write, a lost file)
   | "UNSAFE_PATH" // a stored name or a link leads out of the archive
-  | "UNSUPPORTED" // well-formed, but not something this library reads or does
+  | "UNSUPPORTED" // valid, but not something this library reads or does
   | "NOT_FOUND" // nothing at the path, or no such column
   | "BAD_ARGUMENT" // the caller's own argument is wrong
   | "CONFLICT" // the destination exists, or another writer was faster
-  | "STALE" // what was opened has been changed since by a writer
+  | "STALE" // a writer has changed the object since it was opened
   | "READ_ONLY" // opened read-only, or the store cannot write
   | "LIMIT" // a limit on sizes or counts, named in the message
   | "NO_SPACE" // the storage is full
@@ -110,7 +110,7 @@ function place({ path, chunk }: ErrorDetails): string {
   return "";
 }
 
-/** The error for an argument or option that is something else than is expected. */
+/** The error for an invalid argument or option. */
 export function badArgument(field: string, found: unknown, expected: string): SuperchunkError {
   return new SuperchunkError("BAD_ARGUMENT", `${field} is ${String(found)}, expected ${expected}`, {
     field,
@@ -119,7 +119,7 @@ export function badArgument(field: string, found: unknown, expected: string): Su
   });
 }
 
-/** An error in a form that messages carry. */
+/** An error in a form that can be posted to another thread. */
 export interface PackedError {
   readonly code: ErrorCode | undefined;
   readonly name: string;
@@ -127,7 +127,7 @@ export interface PackedError {
   readonly details: ErrorDetails;
 }
 
-/** Takes an error apart. Causes become plain errors. */
+/** Converts an error to a packed one. Causes become plain errors. */
 export function packError(error: unknown): PackedError {
   if (!isSuperchunkError(error)) {
     const { name, message } = error instanceof Error ? error : { name: "Error", message: String(error) };
@@ -142,7 +142,7 @@ function plainCause(cause: unknown): unknown {
   return cause instanceof Error ? new Error(`${cause.name}: ${cause.message}`) : String(cause);
 }
 
-/** Puts an error together again; one that is not this library's stays a plain error with its name. */
+/** Restores a packed error. One that is not of this library becomes a plain error with its name. */
 export function unpackError({ code, name, message, details }: PackedError): Error {
   if (code !== undefined) return new SuperchunkError(code, message, details);
   const error = new Error(message);

@@ -1,8 +1,8 @@
 /**
- * Blosc2 beside python-blosc2. Bars: a chunk decodes at 0.7 times its speed in one thread; 800 MB in lz4 become Zarr shards in 1.5 times
- * what `cp` and a sync take, with a tenth of the processor time of its own b2nd-to-zarr.
+ * Blosc2 compared with python-blosc2. Bars: a chunk decodes at 0.7 times its speed in one thread; 800 MB in lz4 become Zarr shards in 1.5
+ * times the time of `cp` and a sync, with a tenth of the processor time of its own b2nd-to-zarr.
  *
- * Takes the Python of the environment `hdf5` that `npm run test:interop` makes, or BENCH_PYTHON, which needs zarr too for the comparison.
+ * Uses the Python of the environment `hdf5` from `npm run test:interop`, or BENCH_PYTHON, which also needs zarr for the comparison.
  */
 import { spawnSync } from "node:child_process";
 import {
@@ -50,7 +50,7 @@ for (const data of ["prices", "volume"])
     const out = new Uint8Array(nbytes);
     const ours = [];
     const theirs = [];
-    // In turns, so that both meet the same neighbours.
+    // Alternating, so that other load affects both alike.
     for (let round = 0; round < ROUNDS; round++) {
       for (let i = 0; i < 4; i++) {
         const start = performance.now();

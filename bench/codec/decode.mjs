@@ -1,8 +1,9 @@
 /**
- * Decoding against libblosc and numcodecs.js: `node bench/codec/decode.mjs [--size BYTES] [--rounds N] [--json FILE] [NAME…]`.
+ * Decoding compared with libblosc and numcodecs.js: `node bench/codec/decode.mjs [--size BYTES] [--rounds N] [--json FILE]
+ * [NAME…]`.
  *
- * All decode the same chunks into a buffer that is used again; least times, one thread. Losses against the bars are printed.
- * Names choose works or samples: "lz4 shuffle", "categories uint8".
+ * All decode the same chunks into a reused buffer; least times, one thread. Prints losses against the bars. Names select works
+ * or samples: "lz4 shuffle", "categories uint8".
  */
 import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
@@ -73,8 +74,8 @@ for (const setting of SETTINGS) {
   }
 }
 
-// One element costs one block, so how it compares with the whole is a question of the block size. Like c-blosc, the encoder
-// multiplies it by the typesize where blocks are split (not with zstd). 0 is the automatic one.
+// Reading one element decodes one block, so the comparison depends on the block size. Like c-blosc, the encoder multiplies it
+// by the typesize if blocks are split (not with zstd). 0 is the automatic size.
 const elements = [];
 for (const sample of ["prices float64", "wide walk float64"]) {
   const data = makeSample({ ...SAMPLES, ...EXTREMES }[sample], 1 << 20);

@@ -1,9 +1,10 @@
 /**
- * Encoding against libblosc and numcodecs.js: `node bench/codec/encode.mjs [--size BYTES] [--rounds N] [--json FILE] [NAME…]`.
+ * Encoding compared with libblosc and numcodecs.js: `node bench/codec/encode.mjs [--size BYTES] [--rounds N] [--json FILE]
+ * [NAME…]`.
  *
- * All encode the same data with the same compressor, level and shuffle; superchunk and libblosc into memory that is used again.
- * numcodecs.js always takes four bytes for an element, so its chunks are larger where elements are not. Least times, one thread.
- * Losses against the bars are printed. Names choose works or samples: "lz4 5 shuffle", "categories uint8".
+ * All encode the same data with the same compressor, level and shuffle; superchunk and libblosc into reused memory. numcodecs.js
+ * always uses a typesize of four bytes, so its chunks are larger for other elements. Least times, one thread. Prints losses
+ * against the bars. Names select works or samples: "lz4 5 shuffle", "categories uint8".
  */
 import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";

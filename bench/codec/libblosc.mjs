@@ -15,12 +15,12 @@ function findPython() {
   return python !== undefined && existsSync(python) ? python : undefined;
 }
 
-/** libblosc in a process of its own; undefined if python-blosc is not there: `npm run test:interop` installs it. */
+/** libblosc in a separate process; undefined if python-blosc is missing: `npm run test:interop` installs it. */
 export async function startLibblosc() {
   const python = findPython();
   if (python === undefined) return undefined;
   const script = fileURLToPath(new URL("libblosc.py", import.meta.url));
-  // With these, the memory of a result is that of the one before it. Else libblosc would be timed with new pages for each.
+  // With these, a result reuses the memory of the previous one. Otherwise libblosc would be timed with new pages for each.
   const env = {
     ...process.env,
     MALLOC_MMAP_THRESHOLD_: String(1 << 30),
@@ -48,7 +48,7 @@ class Libblosc {
     return JSON.parse(value);
   }
 
-  /** Prepares `{work, data, …}` in the place of the job before it, for `leastSeconds`; `size` is that of an encoded chunk. */
+  /** Prepares `{work, data, …}`, replacing the previous job, for `leastSeconds`; `size` is that of an encoded chunk. */
   async prepare({ data, ...job }) {
     const file = join(this.#folder, "data");
     writeFileSync(file, data);

@@ -1,9 +1,9 @@
-/** The least times of calls that are measured in turn, so that whatever else the machine does falls on all alike. */
+/** The least times of calls that are measured alternately, so that other load affects all alike. */
 
 /**
- * The least seconds of one call of each work, of `rounds` rounds in which every work runs for about `roundSeconds`: a function
- * that may return a promise, or what measures itself, by `seconds(roundSeconds)`. Other programs only ever add to a time; rounds
- * are as short as the turns that a busy system gives a program.
+ * The least seconds of one call of each work, over `rounds` rounds in which every work runs for about `roundSeconds`. A work is
+ * a function that may return a promise, or an object that measures itself with `seconds(roundSeconds)`. Other programs only ever
+ * add to a time; rounds are as short as the time slices of a busy system.
  */
 export async function leastSeconds(works, { rounds = 41, roundSeconds = 0.003 } = {}) {
   const measured = [];
@@ -19,12 +19,12 @@ export async function leastSeconds(works, { rounds = 41, roundSeconds = 0.003 } 
 
 async function measuring(work, roundSeconds) {
   const calls = await countCalls(work, roundSeconds);
-  // The engine compiles a function again while it runs: its last version is to be measured.
+  // The engine recompiles a function while it runs; the last version is measured.
   await secondsOf(work, 10 * calls);
   return { seconds: async () => (await secondsOf(work, calls)) / calls };
 }
 
-/** How many calls take about that long; also warms up. */
+/** The number of calls that take about that long. Also warms up. */
 async function countCalls(work, seconds) {
   let calls = 1;
   for (;;) {

@@ -1,6 +1,6 @@
 /**
- * Converting 1 GB of prices (carray, 1 MiB chunks) to Zarr shards, beside `cp -r` of the same folder and zarr-python doing
- * the same with decoding and encoding; memory for 1 GB and 4 GB; time per chunk for ten thousand and a million chunks.
+ * Converting 1 GB of prices (carray, 1 MiB chunks) to Zarr shards, compared with `cp -r` of the same folder and with
+ * zarr-python decoding and encoding; memory for 1 GB and 4 GB; time per chunk for ten thousand and a million chunks.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, rmSync } from "node:fs";
@@ -18,7 +18,7 @@ function sync() {
   spawnSync("sync", ["-f", folder]);
 }
 
-/** Seconds until a command is done, and until its data are on the disk. */
+/** Seconds until a command has ended, and until its data are on the disk. */
 function timed(run) {
   rmSync(target, { recursive: true, force: true });
   sync();
@@ -78,7 +78,7 @@ printTable(
   ],
 );
 
-// Memory: the process' peak, Node.js itself included.
+// Peak memory of the process, including Node.js itself.
 const large = await makeCarray(join(folder, "prices-4GB"), { ...LARGE, items: LARGE.items * 4 });
 results.peakMB = {};
 for (const [size, from] of [
@@ -108,7 +108,7 @@ for (const chunks of [10_000, 1_000_000]) {
   rmSync(target, { recursive: true, force: true });
   const start = performance.now();
   measure(["convert", file, target]);
-  // What starting Node.js costs is not a cost of chunks.
+  // Starting Node.js is not a cost of chunks.
   const idle = performance.now();
   measure(["--version"]);
   const startup = performance.now() - idle;

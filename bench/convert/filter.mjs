@@ -1,7 +1,7 @@
 /**
- * A filter over a bcolz table with an index (`superchunk index`), beside DuckDB over the Parquet file of the same table. The filter
- * takes one row in a thousand, which lie together, so that one chunk in a thousand is read. `FILTER_ROWS` (default 100,000,000)
- * makes the table smaller. Both sides run in processes that are warm; each question opens the table or the file.
+ * A filter over a bcolz table with an index (`superchunk index`), compared with DuckDB over the Parquet file of the same table. The
+ * filter selects one row in a thousand, all adjacent, so one chunk in a thousand is read. `FILTER_ROWS` (default 100,000,000) makes
+ * the table smaller. Both sides run in warm processes; each question opens the table or the file.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, rmSync } from "node:fs";
@@ -56,7 +56,7 @@ if (!existsSync(parquet)) {
   run("index", source);
 }
 
-// At the beginning of a chunk, where chunks have 2^17 rows.
+// At the beginning of a chunk, if chunks have 2^17 rows.
 const from = Math.floor(ROWS / 2 / 131_072) * 131_072 * 60;
 const to = from + Math.floor(ROWS / 1000) * 60;
 
@@ -78,7 +78,7 @@ async function ask() {
   return { ms: performance.now() - start, rows, sum, ...plan };
 }
 
-/** The same question by DuckDB, in one process. */
+/** The same question for DuckDB, in one process. */
 const QUESTION = `
 import sys, time, duckdb
 path, low, high, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
@@ -90,7 +90,7 @@ for _ in range(rounds):
 
 const python = process.env.DUCKDB_PYTHON ?? findPython("parquet");
 if (python === undefined) throw new Error("npm run test:interop makes the Python parquet");
-// Interleaved, so that what else the machine does meets both alike.
+// Alternating, so that other load affects both alike.
 const [own, peers] = [[], []];
 for (let half = 0; half < 3; half++) {
   for (let round = 0; round < ROUNDS; round++) own.push(await ask());

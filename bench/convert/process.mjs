@@ -1,13 +1,13 @@
-/** Runs the command as its own process and tells its peak memory. */
+/** Runs the command in a separate process and measures its peak memory. */
 import { spawn, spawnSync } from "node:child_process";
 import { openSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-/** The command as it is published. */
+/** The published command. */
 const main = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 const tellPeak = `data:text/javascript,import{writeSync}from"node:fs";process.on("exit",()=>{const u=process.resourceUsage();writeSync(3,u.maxRSS+" "+(u.userCPUTime+u.systemCPUTime))})`;
 
-/** Runs `superchunk` with these arguments; its output is thrown away. Throws if it fails. */
+/** Runs `superchunk` with these arguments and discards its output. Throws if it fails. */
 export function measure(args) {
   const nowhere = openSync("/dev/null", "w");
   const { status, output } = spawnSync(process.execPath, ["--import", tellPeak, main, ...args], {
@@ -17,7 +17,7 @@ export function measure(args) {
   return figuresOf(args, status, output);
 }
 
-/** The same beside others, on one core where that is given (Linux): resolves when the process has ended. */
+/** The same in parallel with others, optionally on one core (Linux). Resolves when the process has ended. */
 export function measureAside(args, core) {
   const line = [process.execPath, "--import", tellPeak, main, ...args];
   const [program, ...words] = core === undefined ? line : ["taskset", "--cpu-list", `${core}`, ...line];

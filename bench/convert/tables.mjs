@@ -1,6 +1,7 @@
 /**
- * A bcolz table becomes Parquet: beside `cp -r` and a sync of the source, and beside pyarrow and hyparquet-writer, which write the
- * same values from memory. At the end a filter beside DuckDB (`filter.mjs`). `TABLE_ROWS` (default 41,000,000: 1 GB) makes it smaller.
+ * Converts a bcolz table to Parquet, compared with `cp -r` and a sync of the source, and with pyarrow and hyparquet-writer, which
+ * write the same values from memory. At the end a filter compared with DuckDB (`filter.mjs`). `TABLE_ROWS` (default 41,000,000: 1 GB)
+ * makes it smaller.
  */
 import { spawnSync } from "node:child_process";
 import { cpSync, existsSync, readdirSync, rmSync, statSync } from "node:fs";
@@ -51,7 +52,7 @@ for (const cname of ["lz4", "blosclz"]) {
     pages: () => measure(["convert", source, target]),
   };
   const runs = { cp: [], none: [], pages: [] };
-  // Interleaved, so that what else the machine does meets all alike.
+  // Alternating, so that other load affects all alike.
   for (let round = 0; round < ROUNDS; round++)
     for (const [name, work] of Object.entries(works)) runs[name].push(timed(work));
   const seconds = (name) => median(runs[name].map((run) => run.seconds));

@@ -1,11 +1,10 @@
 /**
- * Linking a root of superchunks, in process, beside `cp -r` of the same folder until it is as durable as the link is (bar: a root
- * of 1 GB, under 2 %), and the command's own time; unlinking too. Measured for a root of 1 GB on the disk, and for 1 GB of
- * prices, which take less there: what a link costs whatever the size weighs more in it. Each round copies once and links five
- * times, from memory both.
- * Before the rounds, links are made and undone so often that the engine has compiled what runs often (BENCH_WARM; default 30).
- * Told by themselves are the first link of the process, which loads what it needs, and the one right behind each copy, which
- * finds the processor's caches full of the copy and the disk still busy with it.
+ * Linking a root of superchunks, in process, compared with `cp -r` of the same folder until it is as durable as the link (bar: a
+ * root of 1 GB, under 2 %), and the command's own time; also unlinking. Measured for a root of 1 GB on the disk, and for 1 GB of
+ * prices, which take less there, so that the fixed cost of a link weighs more. Each round copies once and links five times, both
+ * from memory. Before the rounds, links are made and undone until the engine has compiled the hot code (BENCH_WARM; default 30).
+ * Reported separately: the first link of the process, which loads the code, and the one right after each copy, which finds the
+ * processor's caches full of the copy and the disk still busy with it.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, renameSync, rmSync } from "node:fs";
@@ -16,7 +15,7 @@ import { LARGE, makeCarray } from "../read/arrays.mjs";
 import { median, printTable, saveResults, workFolder } from "../report.mjs";
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 12);
-/** In each round, besides the one right behind the copy. */
+/** In each round, besides the one right after the copy. */
 const LINKS = 4;
 const WARM = Number(process.env.BENCH_WARM ?? 30);
 const main = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
@@ -69,7 +68,7 @@ async function measure(source) {
     const copied = run("cp", ["-r", "--reflink=never", source, target]);
     times.copy.push(copied);
     times.cp.push(copied + sync());
-    // The copy goes at the next round only: a disk that is told of so much freed space is busy with that for a while.
+    // The copy is removed only in the next round, because freeing that much space keeps the disk busy for a while.
     times.behindCopy.push(await timed(() => link(source)));
     for (let i = 0; i < LINKS; i++) {
       await unlink(source);

@@ -1,7 +1,7 @@
 /**
- * What it costs that an array keeps itself a Zarr array: 64 MB of prices appended and flushed by pieces, then one value set
- * and flushed again and again; beside the same without, and with what is published less often. Without shared blocks
- * (reflinks) the open end, and each superchunk in which a value was set, is copied each time.
+ * The cost of an array that keeps itself a Zarr array: 64 MB of prices appended and flushed in pieces, then one value set and
+ * flushed again and again; compared with the same without Zarr, and with publishing less often. Without shared blocks
+ * (reflinks), the open end, and each superchunk with a changed value, is copied each time.
  */
 import { rmSync } from "node:fs";
 import { join } from "node:path";

@@ -1,9 +1,9 @@
 /**
- * Conversions that many machines share: what cutting them costs, beside the same conversion by one `convert`, and beside what was
- * wanted of it. The machines are processes of this one.
+ * Conversions that many machines share: the cost of splitting them, compared with the same conversion by one `convert`, and with the
+ * bars. The machines are processes on this one.
  *
- * `ARCHIVES` (default 100,000), `SHARDS` (1,000,000), `TASKS` (100,000) and `COMMITS` (10,000) make it smaller; `ONLY=plan,many` chooses parts,
- * `SHARES` (50) is how many the small archives are cut into.
+ * `ARCHIVES` (default 100,000), `SHARDS` (1,000,000), `TASKS` (100,000) and `COMMITS` (10,000) make it smaller; `ONLY=plan,many` selects
+ * parts, `SHARES` (50) is the number of shares for the small archives.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -41,7 +41,7 @@ const at = (name) => join(folder, name);
 const rows = [];
 const results = { archives: ARCHIVES, shards: SHARDS, tasks: TASKS };
 
-/** One figure beside what was wanted; `least` where more is better. */
+/** One figure beside its bar; `least` if more is better. */
 function tell(name, value, unit, bar, { least = false, note = "" } = {}) {
   results[name] = value;
   const isMet = least ? value >= bar : value <= bar;
@@ -66,7 +66,7 @@ function clear(...names) {
   for (const name of names) rmSync(at(name), { recursive: true, force: true });
 }
 
-/** Several processes at a time; resolves with what they printed when all have ended. */
+/** Runs several processes at a time. Resolves with their output when all have ended. */
 function together(commands, script = main) {
   return Promise.all(
     commands.map(
@@ -88,7 +88,7 @@ function together(commands, script = main) {
   );
 }
 
-/** A digest of all files below a folder, names included. */
+/** A digest of all files below a folder, including their names. */
 function digestOf(path) {
   const hash = createHash("sha256");
   for (const entry of readdirSync(path, { recursive: true, withFileTypes: true })
@@ -114,7 +114,7 @@ function makeSmall(count) {
   return source;
 }
 
-/** Archives of zlib whose chunks end inside rows of {@link RECODED_ROWS} by 3, so that all of them are compressed again. */
+/** Archives of zlib whose chunks end inside rows of {@link RECODED_ROWS} by 3, so that all of them are recompressed. */
 function makeRecoded(count) {
   const source = at(`recoded-${count}`);
   if (existsSync(source)) return source;
@@ -132,7 +132,7 @@ function makeRecoded(count) {
 }
 
 const parts = {
-  /** A source of very many shards: the same chunk over and over. */
+  /** A source of very many shards: the same chunk repeated. */
   async plan() {
     const source = at(`repeated-${SHARDS}`);
     if (!existsSync(source)) {
@@ -164,14 +164,14 @@ const parts = {
   },
 
   /**
-   * Very many small archives: one `convert` beside plan, fifty shares and finish. As many shares run at a time as there are
-   * processors, because `convert` uses them all.
+   * Very many small archives: one `convert` compared with plan, fifty shares and finish. As many shares run at a time as
+   * there are processors, because `convert` uses them all.
    */
   async many() {
     const source = makeSmall(ARCHIVES);
     clear("one.zarr", "many.zarr", "many-plan");
     spawnSync("sync");
-    // Seconds of the processors are told too: those of the clock say more of what else a busy machine does.
+    // Processor seconds are reported too, because wall-clock seconds depend on other load.
     const cost = { convert: [0, 0], plan: [0, 0], run: [0, 0], finish: [0, 0] };
     let peakMB = 0;
     const step = async (name, ...runs) => {
@@ -205,8 +205,8 @@ const parts = {
   },
 
   /**
-   * One process on one core beside two processes on a core each: on archives whose chunks are compressed again (zlib), which is work for
-   * processors alone, and on small archives, of which each is synced to the disk.
+   * One process on one core, compared with two processes on a core each: for archives whose chunks are recompressed (zlib), which only
+   * needs processors, and for small archives, each of which is synced to the disk.
    */
   async workers() {
     for (const [name, source, options] of [
@@ -235,7 +235,7 @@ const parts = {
       clear("workers.zarr", "workers.json");
       for (const [how, { 1: one, 2: two }] of [
         ["clock", clock],
-        // What two cores would do that have nothing else to do, and a disk that none waits for.
+        // The speed of two idle cores, with a disk that causes no waiting.
         ["processors", cpu],
       ]) {
         const note = `one process on one core ${one.toFixed(1)} s, the longer of two ${two.toFixed(1)} s`;
@@ -244,7 +244,7 @@ const parts = {
     }
   },
 
-  /** Very many tasks into a queue, and their receipts read. */
+  /** Very many tasks into a queue, and reading their receipts. */
   async tasks() {
     const source = at(`repeated-${TASKS}`);
     if (!existsSync(source)) {
@@ -293,7 +293,7 @@ const parts = {
     });
     const script = fileURLToPath(new URL("writer.mjs", import.meta.url));
     const each = Math.ceil(COMMITS / WRITERS);
-    // Whole chunks, which nobody has to write again; and rows that end in the middle of a chunk.
+    // Whole chunks, which are never rewritten; and rows that end in the middle of a chunk.
     for (const [name, rows] of [
       ["whole chunks", 1024],
       ["100 rows", 100],
@@ -313,7 +313,7 @@ const parts = {
         return value === (writer + 1) * 1e9 + k;
       });
       const note = `${WRITERS * each} commits of ${rows} rows by ${WRITERS} processes`;
-      // Other programs take no seconds of processors away: what two cores would do that have nothing else to do.
+      // Independent of other load: the speed of two idle cores.
       const busy = `${((1000 * cpu) / (WRITERS * each)).toFixed(1)} ms of processors for each, server and start of the writers included`;
       tell(`${name}: commits by processors`, (2 * WRITERS * each) / cpu, "a second", 20, {
         least: true,

@@ -1,6 +1,6 @@
 /**
- * An S3 server in memory, on loopback: what the SDK asks for objects and their conditions, one request after another for each key.
- * `node s3-server.mjs` prints its address.
+ * An S3 server in memory, on loopback: the SDK's requests for objects and their conditions, one after another for each key. `node
+ * s3-server.mjs` prints its address.
  */
 import { createHash } from "node:crypto";
 import { createServer } from "node:http";
@@ -55,7 +55,7 @@ function answer({ method, url, headers }, body) {
 }
 
 const server = createServer(async (request, response) => {
-  // For the benchmark: seconds of processors that the server has taken.
+  // For the benchmark: processor seconds of the server.
   if (request.url === "/cpu") {
     const { user, system } = process.cpuUsage();
     response.end(String((user + system) / 1e6));

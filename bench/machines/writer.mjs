@@ -1,6 +1,6 @@
 /**
- * One of several writers: `node writer.mjs ADDRESS WRITER COMMITS ROWS` appends its own numbers, so many rows in each commit, and prints
- * the seconds of processors that it took.
+ * One of several writers: `node writer.mjs ADDRESS WRITER COMMITS ROWS` appends its own numbers, ROWS in each commit, and prints its
+ * processor seconds.
  */
 import { edit } from "../../build/src/node/index.js";
 

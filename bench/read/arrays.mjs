@@ -1,4 +1,4 @@
-/** The archives of the reading benchmarks: made once by fixed rules, into a folder that is kept between runs. */
+/** The archives of the reading benchmarks: made once by fixed rules, in a folder that is kept between runs. */
 import {
   closeSync,
   existsSync,
@@ -25,7 +25,7 @@ export function arrayOf(sample, nbytes) {
   return { items: Math.floor(nbytes / (chunkItems * sample.typesize)) * chunkItems, chunkItems, sample };
 }
 
-/** Bytes of the chunks of an array, one after the other. The buffer is used again. */
+/** Bytes of an array's chunks, one after the other. The buffer is reused. */
 function* chunksOf({ items, chunkItems, sample = prices }) {
   const width = sample.typesize / sample.type.BYTES_PER_ELEMENT;
   const values = new sample.type(chunkItems * width);
@@ -37,7 +37,7 @@ function* chunksOf({ items, chunkItems, sample = prices }) {
   }
 }
 
-/** Makes what is at `path` by `make`, which writes to the path that it is given, unless it is there. */
+/** Makes the file at `path` with `make`, which writes to the given path, unless it exists. */
 async function once(path, make) {
   if (existsSync(path)) return path;
   mkdirSync(dirname(path), { recursive: true });
@@ -48,7 +48,7 @@ async function once(path, make) {
   return path;
 }
 
-/** A carray folder, as bcolz has it. */
+/** A carray folder, as bcolz writes it. */
 export function makeCarray(path, size, encoding) {
   const { dtype, typesize } = size.sample ?? prices;
   return once(path, (draft) => {

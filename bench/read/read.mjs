@@ -1,7 +1,8 @@
 /**
- * Reading 1 GB of prices (954 carray chunks of 1 MiB, lz4 and shuffle): whole scans with and without threads, one
- * random element, opening archives of 100,000 chunks, and memory; beside bcolz-zipline, zarr-python, zarrs, tensorstore
- * and zarrita on the same chunks. Then scans of the seven samples, 256 MB each, beside bcolz-zipline. Peers that `npm run test:interop` has not installed are named as absent.
+ * Reading 1 GB of prices (954 carray chunks of 1 MiB, lz4 and shuffle): whole scans with and without threads, one random element, opening
+ * archives of 100,000 chunks, and memory; compared with bcolz-zipline, zarr-python, zarrs, tensorstore and zarrita on the same chunks.
+ * Then scans of the seven samples, 256 MB each, compared with bcolz-zipline. Peers that `npm run test:interop` has not installed are
+ * reported as absent.
  */
 
 import { spawnSync } from "node:child_process";
@@ -43,7 +44,7 @@ if (!existsSync(join(shards, "zarr.json")))
 async function scanOnce(archive, read) {
   const start = performance.now();
   let bytes = 0;
-  // Strings lie in bytes of their own.
+  // Strings are in a separate array of bytes.
   for await (const piece of read(archive)) bytes += (piece.bytes ?? piece).byteLength;
   if (bytes !== archive.nbytes) throw new Error(`${bytes} of ${archive.nbytes} bytes came`);
   return bytes / (performance.now() - start) / 1e6;
@@ -53,7 +54,7 @@ async function* valuesOf(archive, options) {
   for await (const { data } of archive.chunks(options)) yield data;
 }
 
-/** Microseconds for one random element, the median of many: means would count what other programs take. */
+/** Microseconds for one random element, the median of many, because means would include the time of other programs. */
 async function pick(archive) {
   const { shape } = archive;
   const times = [];
@@ -199,7 +200,7 @@ function attempt(work) {
 const kinds = [];
 for (const [name, sample] of Object.entries(SAMPLES)) {
   const path = await makeCarray(join(folder, `sample-${name.replace(" ", "-")}`), arrayOf(sample, 256e6));
-  // bcolz refuses some: its message is of interest to nobody here.
+  // bcolz refuses some samples; its message does not matter here.
   const peer = attempt(() => pythonPeer("bcolz-zipline", "bcolz-zipline", path, 3));
   const rates = [];
   for (const threads of [cores, 0]) {

@@ -1,9 +1,9 @@
 /**
- * Virtualising 1 GB of prices as bcolz has them (954 files of a chunk), a file with a million chunks, and a million files
- * of a chunk, to kerchunk's JSON and Parquet and to Icechunk, against the same references written in Python by kerchunk's
- * and VirtualiZarr's own means (bar: a million under a minute and 300 MB). Times are those of whole processes; what
- * Python's imports take is told. Superchunk looks at every object twice and reads samples back, Python does neither.
- * Readers are not compared: the interop suite does that. The million files are made once, which takes a minute or two.
+ * Referencing 1 GB of prices in bcolz (954 files of a chunk), a file with a million chunks, and a million files of a chunk,
+ * as kerchunk's JSON and Parquet and as Icechunk, compared with the same references written in Python with kerchunk and
+ * VirtualiZarr (bar: a million under a minute and 300 MB). Times are those of whole processes; the time of Python's imports
+ * is reported. Superchunk checks every object twice and reads samples back, Python does neither. Readers are not compared;
+ * the interop suite does that. The million files are made once, which takes a minute or two.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, rmSync } from "node:fs";
@@ -73,7 +73,7 @@ function measurePeer(python, source, target, form) {
   return { seconds: (performance.now() - started) / 1000, work, peakMB };
 }
 
-/** The middle of several rounds, one after the other. */
+/** The median of several rounds, one after the other. */
 function middle(count, measure) {
   const rounds = Array.from({ length: count }, measure);
   return {
@@ -84,7 +84,7 @@ function middle(count, measure) {
 }
 
 const million = { items: CHUNKS * CHUNK_ITEMS, chunkItems: CHUNK_ITEMS };
-/** Rounds, and how what is measured is made; what takes long is measured once. */
+/** Number of rounds, and how each source is made; long measurements run once. */
 const SOURCES = {
   "bcolz, 954 files": [ROUNDS, () => makeCarray(join(folder, "prices-1GB"), LARGE)],
   [`.blp, ${CHUNKS} chunks`]: [1, () => makeBloscpack(join(folder, `chunks-${CHUNKS}.blp`), million)],

@@ -1,4 +1,4 @@
-/** Asks a server for everything once: `node load.mjs CONNECTIONS`, a JSON list of {url, range?} on stdin; prints JSON. */
+/** Requests everything from a server once: `node load.mjs CONNECTIONS`, a JSON list of {url, range?} on stdin; prints JSON. */
 import { Agent, get } from "node:http";
 
 const connections = Number(process.argv[2] ?? 4);

@@ -1,11 +1,11 @@
-/** nginx over one folder, on any free port of loopback, with one process as `serve` has, and nothing logged. */
+/** nginx over one folder, on any free port of loopback, with one process like `serve`, and without logging. */
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Starts it; undefined if it is not installed. */
+/** Starts nginx; undefined if it is not installed. */
 export async function startNginx(folder) {
   const path = `${process.env.PATH ?? ""}:/usr/sbin:/usr/local/sbin`;
   const env = { ...process.env, PATH: path };

@@ -1,6 +1,6 @@
 /**
- * Throughput of `superchunk serve` on loopback against nginx, each a process of its own, asked by a third over four connections
- * that stay open: the chunks of an archive of 1 GB as it lies there, and the same bytes from the shards of its converted copy.
+ * Throughput of `superchunk serve` on loopback compared with nginx, each in a separate process, for a client process with four
+ * persistent connections: the stored chunks of an archive of 1 GB, and the same bytes from the shards of its converted copy.
  * Aim: half of nginx.
  */
 import { spawn, spawnSync } from "node:child_process";
@@ -23,13 +23,13 @@ const archive = await open(source);
 if (!existsSync(join(copy, "zarr.json")))
   await convert(archive, { store: new FileStore(copy) }, { resume: existsSync(copy) });
 const { nchunks } = archive;
-/** The last one is short: it is made, and not a file's bytes. */
+/** The last chunk is short, so it is padded and not a file's bytes. */
 const whole = nchunks - 1;
 const sizes = [];
 for await (const { ctbytes } of archive.listChunks({ end: whole })) sizes.push(ctbytes);
 await archive.close();
 
-/** The command, as a person starts it. */
+/** Starts the command like a user. */
 async function startServe() {
   const command = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
   const child = spawn(process.execPath, [command, "serve", source, "--port", "0"], {
@@ -61,7 +61,7 @@ function load(jobs) {
   return { speed: bytes / 1e6 / seconds, perSecond: requests / seconds };
 }
 
-/** Chunks as ranges of the shards, of the sizes that the archive's have. */
+/** Chunks as ranges of the shards, with the sizes of the archive's chunks. */
 function rangesOf(url) {
   const jobs = [];
   let chunk = 0;

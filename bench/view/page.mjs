@@ -1,7 +1,7 @@
 /**
- * The page and the pool in Chromium: `npm run bench -- page`. Bars: the first pixels of a terabyte in 500 ms and 10 requests; 60 frames a second on a
- * map of a million chunks; two workers 1.6 x one. `BENCH_ONLY=pixels,frames,pool` chooses among them. Headless Chromium draws without a graphics
- * card: a frame takes longer than with one, so what scripts take of it is shown as well.
+ * The page and the pool in Chromium: `npm run bench -- page`. Bars: the first pixels of a terabyte in 500 ms and 10 requests; 60 frames a
+ * second on a map of a million chunks; two workers 1.6 times as fast as one. `BENCH_ONLY=pixels,frames,pool` selects among them. Headless
+ * Chromium draws without a graphics card, so frames take longer; the part of scripts is shown as well.
  */
 import { load } from "../../test/browser/bundle.mjs";
 import { printTable, saveResults } from "../report.mjs";

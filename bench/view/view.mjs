@@ -1,4 +1,4 @@
-/** Random elements through the view against the converted copy, both read by zarrita from the same disk. Bar: 1.3 x. */
+/** Random elements through the view compared with the converted copy, both read by zarrita from the same disk. Bar: 1.3 times the time. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import * as zarr from "zarrita";
@@ -29,7 +29,7 @@ const arrays = {
 };
 const [rows] = arrays.view.shape;
 
-/** Milliseconds for each element, and what was read, at the same random places for both. */
+/** Milliseconds for each element, and the values, at the same random places for both. */
 async function elements(array, round) {
   let seed = round * 7919 + 1;
   const next = () => {

@@ -1,6 +1,6 @@
 /**
- * One piece of writing in a process of its own, so that its memory is its own: `node works.mjs WORK PLAN`. Prints one line of
- * JSON. Times are to synced data; `unsynced` is the same with every sync left out.
+ * One writing task in a separate process, so that its memory is measured alone: `node works.mjs WORK PLAN`. Prints one line
+ * of JSON. Times include the sync; `unsynced` is the same without any sync.
  */
 import {
   closeSync,
@@ -25,7 +25,7 @@ const [work, text] = process.argv.slice(2);
 const { folder, sample, rows, batch, rounds, singles, changes, many, dtype = "<f8" } = JSON.parse(text);
 const cparams = { cname: "lz4", clevel: 5, shuffle: "shuffle" };
 const kind = Object.values(SAMPLES).find((each) => each.dtype === dtype);
-/** Elements of the array that a row takes: 12 for strings of 12 bytes. */
+/** Elements of the array per row: 12 for strings of 12 bytes. */
 const width = kind.typesize / kind.type.BYTES_PER_ELEMENT;
 const prices = new kind.type(statSync(sample).size / kind.type.BYTES_PER_ELEMENT);
 {
@@ -62,7 +62,7 @@ async function fill(array, count) {
 
 const settings = (expectedlen) => ({ dtype, expectedlen, cparams });
 
-/** The array that is left under `large` is used by the works behind. */
+/** The array that remains under `large` is used by the later works. */
 async function append() {
   const runs = [];
   let written = 0;
@@ -98,7 +98,7 @@ async function appendUnsynced() {
   return { runs };
 }
 
-/** As many bytes as the array has, in one file, with one sync at the end: what the disk does by itself. */
+/** As many bytes as the array has, in one file, with one sync at the end: the speed of the disk alone. */
 async function disk() {
   const piece = new Uint8Array(4 << 20);
   const next = randomNumbers(5);
@@ -140,7 +140,7 @@ async function makeSmall() {
   return {};
 }
 
-/** Small appends to an array and to one ten times as long, in turns, so that both meet the same disk. */
+/** Small appends to an array and to one ten times as long, alternating, so that both see the same disk load. */
 async function appendSmall() {
   const arrays = [];
   for (const factor of [1, 10]) {
@@ -215,7 +215,7 @@ async function openMany() {
   const array = await createArray(path, { dtype: "<f8", chunklen: 1, superchunklen: 1 });
   await array.append(new Float64Array(3));
   await array.close();
-  // The files themselves are not looked at.
+  // The files themselves are not read.
   const sizes = JSON.parse(readFileSync(join(path, "meta", "sizes"), "utf8"));
   sizes.shape = [many];
   sizes.nbytes = 8 * many;
@@ -251,7 +251,7 @@ const works = {
   openMany,
 };
 const results = await works[work]();
-// The maxRSS that Linux tells of a child counts its parent's memory from before it became another program.
+// Linux includes in a child's maxRSS the memory of its parent from before exec.
 const status = existsSync("/proc/self/status") ? readFileSync("/proc/self/status", "utf8") : "";
 const peak = /^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1] ?? process.resourceUsage().maxRSS;
 console.log(JSON.stringify({ results, peakMB: (Number(peak) * 1024) / 1e6 }));

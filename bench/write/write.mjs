@@ -1,10 +1,10 @@
 /**
- * Writing arrays: 1 GB in batches, single rows, random changes, beside bcolz-zipline, zarr-python, tensorstore and
- * python-blosc2; small appends with a flush each, shrinking, opening an array of 100,000 superchunks, and memory. Every side is
- * timed to synced data; what it takes without the sync stands beside. Then appends of 256 MB of each of the seven samples.
+ * Writing arrays: 1 GB in batches, single rows, random changes, compared with bcolz-zipline, zarr-python, tensorstore and
+ * python-blosc2; small appends with a flush each, shrinking, opening an array of 100,000 superchunks, and memory. Times of all
+ * sides include the sync; the time without it is shown beside. Then appends of 256 MB of each of the seven samples.
  *
- * `BENCH_SCALE` makes all of it smaller (default 1), `BENCH_ROUNDS` is how often the long append runs (default 3). Names behind
- * the command choose works.
+ * `BENCH_SCALE` makes everything smaller (default 1), `BENCH_ROUNDS` is the number of runs of the long append (default 3).
+ * Names after the command select works.
  */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
@@ -16,7 +16,7 @@ import { makeSample, SAMPLES } from "../samples.mjs";
 
 const SCALE = Number(process.env.BENCH_SCALE ?? 1);
 const BATCH = 100_000;
-/** Batches that every side holds and appends in turns: few, so that its memory is what the writing takes. */
+/** Batches that every side holds and appends in turn: few, so that its memory is that of the writing. */
 const SAMPLE_BATCHES = 4;
 const folder = join(workFolder(), "write");
 mkdirSync(folder, { recursive: true });
@@ -128,7 +128,7 @@ function appendSample(name, sample) {
 const megabytes = (8 * plan.rows) / 1e6;
 const rateOf = (times) => megabytes / median(times);
 
-/** Rows of a table: what each side reached, and how many times that ours is (below 1: a loss). */
+/** Rows of a table: the result of each side, and ours as a multiple of it (below 1: a loss). */
 function compare(own, others) {
   const ratio = (value) => (value === undefined || own.synced === undefined ? "" : own.synced / value);
   return [

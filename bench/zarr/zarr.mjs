@@ -1,10 +1,10 @@
 /**
- * Sharded Zarr arrays: one random element, all values, 1 % in random slices, writing; beside zarr-python, zarrs,
+ * Sharded Zarr arrays: one random element, all values, 1 % in random slices, writing; compared with zarr-python, zarrs,
  * tensorstore and zarrita on the same files. And appending chunks to one shard, which must cost the same for each.
  *
- * Each reader has a process of its own, and each round another one begins: on virtual machines the first process that needs
- * memory may wait for it longer than the next. Told is the middle of the rounds (BENCH_ROUNDS; default 3; zarrita, which takes
- * long, has one). `BENCH_ZARR_MB` sets the size (default 1000).
+ * Each reader has a separate process, and each round begins with another reader: on virtual machines the first process that
+ * needs memory may wait longer for it. The median of the rounds is reported (BENCH_ROUNDS; default 3; one for zarrita, which
+ * is slow). `BENCH_ZARR_MB` sets the size (default 1000).
  */
 
 import { spawnSync } from "node:child_process";
@@ -59,7 +59,7 @@ const slices = Array.from({ length: 100 }, () => {
   return [start, start + length];
 });
 
-/** Seconds that work takes, without the milliseconds that it says do not count. */
+/** Seconds of a work, without the milliseconds that it returns as not counted. */
 async function timed(work) {
   const start = performance.now();
   const aside = await work();
@@ -70,7 +70,7 @@ async function repeat(work, times = 5) {
   const found = [];
   for (let i = 0; i < times; i++) {
     found.push(await timed(work));
-    await releaseMemory(); // a peer that counts references has given the result back here
+    await releaseMemory(); // a peer with reference counts has freed the result here
   }
   return median(found);
 }
@@ -89,7 +89,7 @@ async function measureOurs() {
   });
   const all = await repeat(async () => void (await array.get()));
   const shared = await repeat(async () => void (await array.get(null, { shared: true })));
-  // The memory of the result is there already, as that of numpy is, which asks the system for huge pages.
+  // The result's memory is allocated before, because numpy, which requests huge pages, gets its memory quickly.
   const kept = new Float64Array(new SharedArrayBuffer(ITEMS * 8));
   await array.readInto(kept);
   const into = await repeat(() => array.readInto(kept));
@@ -98,7 +98,7 @@ async function measureOurs() {
   const write = await repeat(async () => {
     const options = { encoder: encoderOf(), shardWriter: shardWriterOf() };
     await (await createZarr(store, "ours", spec, options)).set(null, values);
-    // Removing the files is not part of it.
+    // Does not count removing the files.
     const elapsed = performance.now();
     rmSync(target, { recursive: true, force: true });
     return performance.now() - elapsed;
@@ -141,7 +141,7 @@ function measurePeer(peer) {
   return JSON.parse(result.stdout.trim().split("\n").at(-1));
 }
 
-/** The store, with its calls and the bytes that they give counted. */
+/** A store that counts the calls and the bytes that they return. */
 function countReads(inner, counts) {
   const counted =
     (method) =>
@@ -159,7 +159,7 @@ function countReads(inner, counts) {
   };
 }
 
-/** Requests and bytes of a store with ranges that is far away: what a read costs beside time. */
+/** Requests and bytes of a remote store with ranges: the costs of a read besides time. */
 async function countRequests() {
   const counts = { requests: 0, bytes: 0 };
   const counted = countReads(withoutSyncReads(store), counts);
@@ -180,7 +180,7 @@ async function countRequests() {
     if (stored.length === 8) break;
     stored.push(chunk.nbytes);
   }
-  // Of a large chunk the header and the block starts are read first, to know which block it takes.
+  // For a large chunk, the header and block starts are read first, to find the needed block.
   const most = index + (stored[0] ?? 0) + 256;
   if (found["one element of a new shard (and its index)"].bytes > most)
     throw new Error(`more than ${most} bytes`);
@@ -189,7 +189,7 @@ async function countRequests() {
   return found;
 }
 
-/** The store as one that every read of waits. */
+/** The store without synchronous reads, so that every read is awaited. */
 function withoutSyncReads(inner) {
   return {
     describe: (key) => inner.describe(key),
@@ -217,7 +217,7 @@ async function measureAppending() {
   return { first: median(found.slice(0, 200)), last: median(found.slice(800)) };
 }
 
-/** One reader in a process of its own. */
+/** One reader in a separate process. */
 function measureApart(name) {
   const self = fileURLToPath(import.meta.url);
   const result = spawnSync(process.execPath, ["--expose-gc", self, "--measure", name], { encoding: "utf8" });
@@ -225,7 +225,7 @@ function measureApart(name) {
   return JSON.parse(result.stdout);
 }
 
-/** The middle of what was found, each figure by itself. */
+/** The median of each figure. */
 function middle(found) {
   const [first = {}] = found;
   return Object.fromEntries(

@@ -1,4 +1,4 @@
-/** Installs the tools of this folder, where they are not there yet. */
+/** Installs the tools of this folder if they are missing. */
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";

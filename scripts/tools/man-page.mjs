@@ -1,8 +1,8 @@
-/** The manual page `superchunk.1`, made of the help of the command as it is built in `build`. */
+/** Makes the manual page `superchunk.1` from the help of the command built in `build`. */
 import { Command } from "commander";
 import { COMMAND_NAMES, loadCommands } from "../../build/cli/command-list.js";
 
-/** Text for troff: backslashes, hyphens that are typed, and lines that would be requests. */
+/** Escapes text for troff: backslashes, literal hyphens, and lines that would be requests. */
 const escaped = (text) =>
   text
     .replaceAll("\\", "\\e")
@@ -19,7 +19,7 @@ export async function manPage(version) {
     const options = help
       .visibleOptions(command)
       .map((each) => `.TP\n.B ${escaped(each.flags)}\n${escaped(help.optionDescription(each))}`);
-    // What stands after the options, examples among it, is set as it is typed.
+    // The text after the options, such as examples, is set unchanged.
     let after = "";
     command.configureOutput({ writeOut: (text) => (after += text) });
     command.outputHelp();

@@ -1,4 +1,4 @@
-/** Other versions of Node.js, from the registry of packages. */
+/** Other versions of Node.js, from the npm registry. */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ export function findNode(version) {
   const binary = join(folder, "node_modules", packageName, "bin", platform === "win" ? "node.exe" : "node");
   if (existsSync(binary)) return binary;
   mkdirSync(folder, { recursive: true });
-  // A package of its own, or npm would install into the project.
+  // The folder needs a package of its own; otherwise npm would install into the project.
   writeFileSync(join(folder, "package.json"), "{}\n");
   const install = [
     "install",

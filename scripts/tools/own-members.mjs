@@ -1,6 +1,6 @@
-/** A plugin for TypeDoc: a member that a documented type inherits is described there alone, and "Extends" leads to it. */
+/** A TypeDoc plugin: members inherited from a documented type are described only there, and "Extends" links to it. */
 export function load(app) {
-  // After types and inheritance are resolved, and before groups list the members.
+  // After types and inheritance are resolved, but before groups list the members.
   app.converter.on(
     "resolveEnd",
     ({ project }) => {

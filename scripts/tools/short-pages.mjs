@@ -1,6 +1,9 @@
-/** Leaves out of pages of the API reference what the signatures say already: types of parameters and of results, and where a member comes from. */
+/**
+ * Shortens pages of the API reference: removes what the signatures already say, such as types of parameters and results, and origins of
+ * members.
+ */
 
-/** What comes after the prose of a function. */
+/** Sections after the prose of a function. */
 const PARTS = [
   "Parameters",
   "Returns",
@@ -13,9 +16,9 @@ const PARTS = [
 const RULE = "***";
 const SAID = ["Inherited from", "Overrides", "Implementation of"];
 
-/** Pages by their names, in fewer words; links go on leading where they led. */
+/** Shortens pages, by name; links keep their targets. */
 export function shortPages(long) {
-  // What every array of bytes is unless more is said.
+  // The default type argument of byte arrays.
   const pages = new Map(
     [...long].map(([name, text]) => [name, text.replaceAll("\\<`ArrayBufferLike`\\>", "")]),
   );
@@ -38,7 +41,7 @@ export function shortPages(long) {
   );
 }
 
-/** What stays of the sections of a page, and its text. */
+/** The remaining sections of a page, and its text. */
 function shortened(sections) {
   const kept = [];
   const out = [];
@@ -49,7 +52,7 @@ function shortened(sections) {
   for (let i = 0; i < sections.length; i++) {
     const section = sections[i];
     const paragraphs = paragraphsOf(section);
-    // A line between two members.
+    // The line between two members.
     const end = paragraphs.at(-1) === RULE ? paragraphs.splice(-1) : [];
     if (section.title === "Returns") {
       // The first paragraph is the type.
@@ -75,7 +78,7 @@ function shortened(sections) {
   return { kept, text: `${out.filter((part) => part !== "").join("\n\n")}\n` };
 }
 
-/** The anchor of each section, keyed by what was in it before: a heading that stands there again is numbered. */
+/** The anchor of each section, by its old place: repeated headings are numbered. */
 function anchorsOf(sections) {
   const counts = new Map();
   return new Map(
@@ -99,7 +102,7 @@ const paragraphsOf = ({ lines }) =>
     .map((each) => each.trim())
     .filter((each) => each !== "");
 
-/** Headings and what stands below each; fences of code are no headings. */
+/** Headings and the text below each; code fences do not contain headings. */
 function sectionsOf(text) {
   const sections = [{ level: 0, title: "", lines: [], place: 0 }];
   let isCode = false;

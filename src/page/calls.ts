@@ -1,5 +1,5 @@
 /**
- * Calls between the page and its worker, over messages: results, errors, progress and aborts.
+ * Calls between the page and its worker as messages: results, errors, progress and aborts.
  *
  * Knows messages; must not know what is called.
  */
@@ -42,7 +42,7 @@ interface Watched {
 
 type Method = (argument: unknown, watch: Watched) => Promise<unknown>;
 
-/** What messages go through: a worker, or the worker's own scope. */
+/** The message port: a worker, or the worker's own scope. */
 interface Port {
   postMessage(message: unknown): void;
   addEventListener(type: "message", listener: (event: MessageEvent) => void): void;
@@ -78,7 +78,7 @@ function failureOf(error: unknown): CallFailure {
   return { message, name, code: isSuperchunkError(error) ? error.code : undefined };
 }
 
-/** An object whose methods are called at the other end. */
+/** An object whose methods are called at the other end of the port. */
 export function callerOf<T extends object>(port: Port): T {
   let last = 0;
   const waiting = new Map<

@@ -1,13 +1,13 @@
-/** Colours of maps and pictures: ramps that also the colour-blind can read, and colours for names. */
+/** Colours of maps and pictures: ramps that are also readable for the colour-blind, and colours for names. */
 
-/** A colour as a pixel of a canvas has it on machines that are little-endian, as all browsers' are. */
+/** A colour as a canvas pixel on little-endian machines, which all browsers run on. */
 export type Pixel = number;
 
 export function pixel(red: number, green: number, blue: number): Pixel {
   return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 }
 
-/** Points of the ramp: dark violet over green to yellow, about equal steps of lightness. */
+/** Points of the ramp: dark violet to green to yellow, in about equal steps of lightness. */
 const RAMP: readonly (readonly [number, number, number])[] = [
   [68, 12, 84],
   [66, 62, 133],
@@ -33,7 +33,7 @@ export const RAMP_PIXELS: Uint32Array = Uint32Array.from({ length: 256 }, (_, i)
   pixel(...rampAt(i / 255)),
 );
 
-/** The ramp as a background of CSS. */
+/** The ramp as a CSS background. */
 export const RAMP_CSS: string = `linear-gradient(to right, ${RAMP.map((colour) => `rgb(${colour.join(" ")})`).join(", ")})`;
 
 /** Colours of names, in turn. */

@@ -1,4 +1,4 @@
-/** Elements made without markup: text stays text, whatever an archive calls its columns. */
+/** Creates elements without markup: text stays text, whatever an archive names its columns. */
 
 type Child = Node | string | undefined | false;
 type Attributes = Readonly<Record<string, string | number | boolean | undefined | ((event: Event) => void)>>;
@@ -21,14 +21,14 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** The element of an id that the page's markup has. */
+/** The element with an id in the page's markup. */
 export function byId<T extends HTMLElement = HTMLElement>(id: string): T {
   const found = document.getElementById(id);
   if (found === null) throw new RangeError(`the page has no element "${id}"`);
   return found as T;
 }
 
-/** Calls at most once a frame. */
+/** Limits calls to one per frame. */
 export function onceAFrame(work: () => void): () => void {
   let waiting = false;
   return () => {
@@ -41,7 +41,7 @@ export function onceAFrame(work: () => void): () => void {
   };
 }
 
-/** A file to save. */
+/** Saves a file. */
 export function saveBlob(blob: Blob, name: string): void {
   const url = URL.createObjectURL(blob);
   h("a", { href: url, download: name }).click();

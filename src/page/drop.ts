@@ -1,20 +1,20 @@
-/** Files and folders that are dropped or chosen, with their paths. */
+/** Dropped or chosen files and folders, with their paths. */
 
-/** Files with their paths below what was dropped. */
+/** Files, with their paths below the dropped folder. */
 export type Files = readonly (readonly [path: string, file: File])[];
 
-/** What an `<input type="file">` holds; of a folder, with paths below it. */
+/** The files of an `<input type="file">`; of a folder, with paths below it. */
 export function chosenFiles(files: FileList): Files {
   return Array.from(files, (file) => {
     const path = file.webkitRelativePath;
-    // An archive's folder is chosen for itself as often as a folder of archives: its own name stays.
+    // The folder may be an archive itself or a folder of archives, so its own name is kept.
     return [path === "" ? file.name : path, file] as const;
   });
 }
 
-/** What was dropped: files, and folders with all that is in them. */
+/** The dropped files, and folders with everything in them. */
 export async function droppedFiles(transfer: DataTransfer): Promise<Files> {
-  // Only until the event is over do the items say what they are.
+  // The items can only be read during the event.
   const entries = Array.from(transfer.items, (item) => item.webkitGetAsEntry());
   const plain = Array.from(transfer.files);
   const found: (readonly [string, File])[] = [];
@@ -32,7 +32,7 @@ async function walk(entry: FileSystemEntry, found: (readonly [string, File])[]):
     return;
   }
   const reader = (entry as FileSystemDirectoryEntry).createReader();
-  // A reader gives a hundred at a time.
+  // A reader returns a hundred entries at a time.
   for (;;) {
     const some = await new Promise<FileSystemEntry[]>((resolve, reject) =>
       reader.readEntries(resolve, reject),

@@ -1,4 +1,4 @@
-/** The page: finds where archives are read from, and shows the one that its address names. */
+/** The page: finds the source of archives, and shows the archive in its address. */
 import { callerOf } from "./calls.ts";
 import { byId, h } from "./dom.ts";
 import { chosenFiles, droppedFiles } from "./drop.ts";
@@ -12,7 +12,7 @@ import { canPicture, picture } from "./views/picture.ts";
 import { values } from "./views/values.ts";
 import { canPlot, sentenceOf, type View } from "./views/view.ts";
 
-/** The views, with what each can show. */
+/** The views, and what each can show. */
 const VIEWS: readonly {
   readonly id: string;
   readonly label: string;
@@ -190,7 +190,7 @@ class Page {
     );
   }
 
-  /** Shows what the address names. */
+  /** Shows the archive and view in the address. */
   async #show(): Promise<void> {
     this.#shown.abort(new DOMException("something else is shown", "AbortError"));
     this.#shown = new AbortController();
@@ -267,7 +267,7 @@ class Page {
     return h("div", { class: "tabs", role: "tablist", "aria-label": "Views", onkeydown: move }, ...tabs);
   }
 
-  /** Adds what takes a few reads: how it is compressed, and how much room it takes. */
+  /** Adds facts that need a few reads: compression and stored size. */
   async #addSummary(
     line: HTMLElement,
     node: NodeFacts,
@@ -295,7 +295,7 @@ class Page {
     const source = this.#source;
     if (this.#background === undefined && source !== undefined) {
       const worker = startWorker();
-      // The same archives, found again: calls wait for this one.
+      // The second worker must list the same archives first; calls wait for that.
       const listed = worker.list(source);
       this.#background = new Proxy(worker, {
         get:
@@ -311,14 +311,14 @@ class Page {
 }
 
 function startWorker(): Engine {
-  // In the page that is one file, the worker's script is a part of it.
+  // In the single-file page, the worker's script is an element of it.
   const inside = document.getElementById("worker-script")?.textContent;
   if (inside != null) {
     const url = URL.createObjectURL(new Blob([inside], { type: "text/javascript" }));
     return callerOf<Engine>(new Worker(url));
   }
   const script = new URL("./page-worker.js", import.meta.url);
-  // Where the address names another server, the worker is to be allowed to read from it as the page is.
+  // If the address names another server, the worker's policy must allow it too.
   script.search = location.search;
   return callerOf<Engine>(new Worker(script, { type: "module" }));
 }
@@ -372,7 +372,7 @@ function connectTheme(): void {
     try {
       localStorage.setItem("superchunk-theme", chosen);
     } catch {
-      // Some pages may keep nothing: then it lasts as long as the page.
+      // If storage is blocked, the choice lasts until the page is closed.
     }
     apply();
   });

@@ -1,17 +1,15 @@
-/** What the page shows, kept in the part of its address after `#`: a link to it shows the same. */
+/** What the page shows, stored in the part of its address after `#`, so that a link shows the same. */
 
-/** What is looked at. */
 export interface State {
   readonly archive: string;
   readonly column: string;
   readonly view: string;
-  /** Everything else that a view keeps: rows, colours, columns. */
+  /** Everything else that a view stores: rows, colours, columns. */
   readonly more: Readonly<Record<string, string>>;
 }
 
 const NONE: State = { archive: "", column: "", view: "", more: {} };
 
-/** The state of an address. */
 export function readState(hash: string): State {
   const {
     archive = "",
@@ -22,14 +20,13 @@ export function readState(hash: string): State {
   return { archive, column, view, more };
 }
 
-/** The address of a state. */
 export function writeState({ archive, column, view, more }: State): string {
   const parts = Object.entries({ archive, column, view, ...more }).filter(([, value]) => value !== "");
   const text = new URLSearchParams(parts).toString();
   return text === "" ? "#" : `#${text.replaceAll("%2F", "/").replaceAll("%2C", ",")}`;
 }
 
-/** The state that the page is in, and who wants to know when it changes. */
+/** The current state of the page, and its listeners. */
 export class Now {
   #state: State = NONE;
   readonly #listeners: ((state: State, before: State) => void)[] = [];
@@ -47,14 +44,14 @@ export class Now {
     this.#listeners.push(listener);
   }
 
-  /** Goes somewhere else: the browser's way back leads here. */
+  /** Goes to another state, with a step in the browser's history. */
   go(state: State): void {
     if (writeState(state) === writeState(this.#state)) return;
     history.pushState(undefined, "", writeState(state));
     this.#take(state);
   }
 
-  /** Keeps details of what is shown, without a step to go back. */
+  /** Changes details of the state, without a step in the history. */
   keep(more: Readonly<Record<string, string>>): void {
     const merged = { ...this.#state, more: { ...this.#state.more, ...more } };
     if (writeState(merged) === writeState(this.#state)) return;

@@ -1,8 +1,8 @@
-/** Numbers and sizes as people read them. */
+/** Numbers and sizes for people. */
 
 const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
-/** Bytes in units of 1024, three digits. */
+/** Bytes in units of 1024, with three digits. */
 export function formatBytes(bytes: number): string {
   let value = bytes;
   let unit = 0;
@@ -23,28 +23,28 @@ export function formatPlural(count: number, noun: string): string {
   return `${formatCount(count)} ${count === 1 ? noun : `${noun}s`}`;
 }
 
-/** A shape as people write it: `1,000 × 20`. */
+/** A shape for people: `1,000 × 20`. */
 export function formatShape(shape: readonly number[]): string {
   return shape.length === 0 ? "one value" : shape.map(formatCount).join(" × ");
 }
 
-/** How many times smaller: `3.2×`. */
+/** The ratio of sizes: `3.2×`. */
 export function formatRatio(nbytes: number, cbytes: number): string {
   if (cbytes <= 0 || nbytes <= 0) return "";
   const ratio = nbytes / cbytes;
   return `${ratio >= 100 ? Math.round(ratio) : ratio.toPrecision(ratio >= 10 ? 3 : 2)}×`;
 }
 
-/** A number for an axis or a fact: six digits at most. */
+/** A number for an axis or a fact, with at most six digits. */
 export function formatNumber(value: number): string {
   if (!Number.isFinite(value)) return String(value);
-  if (Number.isInteger(value) && Math.abs(value) < 1e15) return formatCount(value + 0); // without the sign of a negative zero
+  if (Number.isInteger(value) && Math.abs(value) < 1e15) return formatCount(value + 0); // removes the sign of a negative zero
   const short = Number(value.toPrecision(6));
   const isPlain = Math.abs(short) >= 1e-6 && Math.abs(short) < 1e15;
   return isPlain ? short.toLocaleString("en-US", { maximumFractionDigits: 12 }) : String(short);
 }
 
-/** How much smaller or larger it is stored: `3.2× smaller`; empty where nothing is stored, or about the same. */
+/** How much smaller or larger the stored size is: `3.2× smaller`; empty if nothing is stored, or the sizes are about the same. */
 export function formatGain(nbytes: number, cbytes: number): string {
   if (cbytes <= 0 || nbytes <= 0 || Math.abs(nbytes / cbytes - 1) < 0.05) return "";
   return nbytes >= cbytes
@@ -52,7 +52,7 @@ export function formatGain(nbytes: number, cbytes: number): string {
     : `${formatRatio(cbytes, nbytes)} larger`;
 }
 
-/** A message without the address at which the page's own server gives its files: their paths say it. */
+/** A message without the address of files on the page's own server, because their paths are enough. */
 export function withoutServer(message: string): string {
   return message.replaceAll(/https?:\/\/[^\s/]+\/__superchunk__\/files\/\d+\//g, "");
 }

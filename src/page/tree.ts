@@ -1,13 +1,13 @@
-/** The tree of archives, arrays and columns: searched by name, opened as it comes into sight. */
+/** The tree of archives, arrays and columns: searched by name, opened when it becomes visible. */
 import { byId, h, onceAFrame } from "./dom.ts";
 import type { Engine, Entry, NodeFacts } from "./engine/protocol.ts";
 import { type Now, writeState } from "./state.ts";
 import { formatBytes, formatPlural, formatShape } from "./text.ts";
 
-/** Entries that are in the document at first, and with each "more". */
+/** Entries in the document at first, and added with each "more". */
 const SHOWN = 300;
 
-/** An entry with what is known of it. */
+/** An entry and its known facts. */
 interface Item {
   readonly entry: Entry;
   facts?: NodeFacts | undefined;
@@ -16,7 +16,7 @@ interface Item {
 
 export class Tree {
   readonly #engine: Engine;
-  /** Opens what comes into sight, so that what was chosen does not wait for it. */
+  /** Opens visible entries, so that the chosen one does not wait for them. */
   readonly #aside: () => Engine;
   readonly #now: Now;
   readonly #list: HTMLElement = byId("tree");
@@ -72,7 +72,7 @@ export class Tree {
     this.#draw();
   }
 
-  /** What is known of an archive; opens it where it is not open yet. */
+  /** The facts of an archive, which is opened if necessary. */
   async factsOf(name: string): Promise<NodeFacts> {
     const item = this.#items.find(({ entry }) => entry.name === name);
     if (item?.facts !== undefined) return item.facts;
@@ -83,7 +83,7 @@ export class Tree {
     return facts;
   }
 
-  /** What was chosen is there: the others may be opened. */
+  /** Called when the chosen archive is shown: the others may then be opened. */
   rest(): void {
     this.#mayOpen = true;
     void this.#openWaiting();
@@ -107,14 +107,14 @@ export class Tree {
     this.#isOpening = false;
   }
 
-  /** False for Zarr, HDF5 and Blosc2 until one of them was chosen: to read them takes more of the page's own code. */
+  /** False for Zarr, HDF5 and Blosc2 until one of them was chosen: reading them loads more of the page's code. */
   #isCheap({ entry }: Item): boolean {
     return (
       entry.kind === undefined || this.#items.some((item) => item.entry.kind && item.facts !== undefined)
     );
   }
 
-  /** Arrays that are shown as columns of their group are not shown again. */
+  /** Arrays that are shown as columns of their group are not listed again. */
   #isColumn(name: string, tables: readonly string[]): boolean {
     return tables.some((table) => name.startsWith(`${table}/`) || (table === "/" && name !== "/"));
   }
@@ -200,7 +200,7 @@ export class Tree {
     return h("li", {}, head, below);
   }
 
-  /** Up and down go from link to link. */
+  /** The arrow keys move from link to link. */
   #move(event: KeyboardEvent): void {
     const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
     if (step === 0) return;

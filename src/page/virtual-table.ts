@@ -1,37 +1,36 @@
 /**
- * A table of any length: only the rows in sight are in the document.
+ * A table of any length: only the visible rows are in the document.
  *
  * Knows rows and columns of text; must not know where they come from.
  */
 import { h, onceAFrame } from "./dom.ts";
 
-/** Pixels of a row, and of all rows together at most: browsers draw no higher elements. */
+/** Height of a row, and most height of all rows, in pixels: browsers limit the height of elements. */
 const ROW = 26;
 const MOST_HEIGHT = 5_000_000;
-/** Rows that are fetched together, and how many such blocks are kept. */
+/** Rows that are fetched together, and number of such blocks to keep. */
 const BLOCK = 128;
 const KEPT = 80;
 
-/** A column's head. */
 export interface TableColumn {
   readonly title: string;
   readonly isNumeric?: boolean;
 }
 
-/** What a table shows. */
+/** The content of a table. */
 export interface TableSource {
   readonly label: string;
   readonly rows: number;
   readonly columns: readonly TableColumn[];
-  /** What is before the first column: the number of the row, or something made of it. */
+  /** Text before the first column; default: the row number. */
   readonly rowLabel?: (row: number) => string;
-  /** The cells of rows `[first, end)`: column by column. */
+  /** The cells of rows `[first, end)`, column by column. */
   fetch(first: number, end: number, signal: AbortSignal): Promise<readonly (readonly string[])[]>;
   onRow?(first: number): void;
   onChoose?(row: number): void;
 }
 
-/** Cells of a block of rows, or why there are none. */
+/** Cells of a block of rows, or the error. */
 type Block = readonly (readonly string[])[] | Error;
 
 export class VirtualTable {
@@ -44,7 +43,7 @@ export class VirtualTable {
   readonly #draw: () => void = onceAFrame(() => this.#drawNow());
   readonly #signal: AbortSignal;
   #first = 0;
-  /** Where the scroll bar was put for `#first`: what differs was done by a person. */
+  /** Scroll position that was set for `#first`: any other position was set by the user. */
   #put = 0;
   #chosen: number | undefined;
   #chosenEnd: number | undefined;
@@ -85,12 +84,12 @@ export class VirtualTable {
     requestAnimationFrame(() => this.goTo(this.#first));
   }
 
-  /** Rows that are in sight. */
+  /** Visible rows. */
   get inSight(): readonly [first: number, end: number] {
     return [this.#first, Math.min(this.#source.rows, this.#first + this.#visible)];
   }
 
-  /** Rows that were chosen, else those in sight. */
+  /** Chosen rows, else the visible ones. */
   get chosen(): readonly [first: number, end: number] {
     if (this.#chosen === undefined) return this.inSight;
     const other = this.#chosenEnd ?? this.#chosen;
@@ -124,7 +123,7 @@ export class VirtualTable {
     this.#draw();
   }
 
-  /** Where a pixel of the scroll bar is many rows, a wheel still goes row by row. */
+  /** Scrolls by rows with the wheel even if a pixel of the scroll bar is many rows. */
   #wheel(event: WheelEvent): void {
     if (event.ctrlKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) return;
     if (this.#source.rows * ROW <= MOST_HEIGHT) return;

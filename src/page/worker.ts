@@ -1,4 +1,4 @@
-/** The worker of the page: started from its own file. */
+/** The start file of the page's worker. */
 import { answerCalls } from "./calls.ts";
 import { makeEngine } from "./engine/engine.ts";
 

@@ -1,6 +1,6 @@
 /**
- * A worker of a pool: decodes and encodes what it is sent. In the package this is one file that imports nothing, so that every bundler, and a
- * page without one, can start a worker from it; so the kernels come from the pool, as messages.
+ * A worker of a pool: decodes and encodes the bytes it gets. In the package this is one file without imports, so that every bundler, and
+ * a page without one, can start a worker from it. Therefore the pool sends the kernels as messages.
  */
 import { fromHex } from "../bytes/arrays.ts";
 import { handedIn, type ModuleName } from "../codec/kernel-module.ts";
@@ -9,7 +9,7 @@ import { decode, encode } from "../codec2/index.ts";
 import { packError } from "../errors.ts";
 import type { Job, Order, Reply } from "./messages.ts";
 
-/** What is used of a worker's end of the channel, in browsers and in Node.js. */
+/** The used part of a worker's message port, in browsers and in Node.js. */
 interface Port {
   postMessage(message: Reply, transfer?: readonly ArrayBuffer[]): void;
   onmessage: ((event: { readonly data: Order }) => void) | null;
@@ -40,7 +40,7 @@ async function answer(id: number, job: Job): Promise<void> {
       ? decode(job.bytes, job.options)
       : encode(job.bytes, job.options));
     const spare = job.bytes.buffer as ArrayBuffer;
-    // Shared memory stays where it is.
+    // Shared memory is not transferred.
     port.postMessage(
       { id, bytes, spare },
       bytes.buffer instanceof ArrayBuffer ? [bytes.buffer, spare] : [spare],

@@ -1,15 +1,15 @@
 /**
- * The workers of a pool: started at the first need, each with at most two jobs, so that none waits for its next message. Knows workers of
+ * The workers of a pool: started on demand, each with at most two jobs, so that no worker waits for its next message. Knows workers of
  * browsers and threads of Node.js; must not know what jobs are about.
  */
 import type { ModuleName } from "../codec/kernel-module.ts";
 import { SuperchunkError, unpackError } from "../errors.ts";
 import type { Job, Order, PoolWorker, Reply } from "./messages.ts";
 
-/** Jobs that a worker has at a time: the one that it does, and the next. */
+/** Jobs that a worker has at a time: the running one and the next. */
 const JOBS = 2;
 
-/** Memory of jobs that are done, which is kept for the next ones: how many pieces and bytes at most. */
+/** Memory of finished jobs that is kept for later ones: most pieces, and most bytes. */
 const MOST_SPARES = 32;
 const MOST_SPARE_BYTES = 16 << 20;
 
@@ -25,7 +25,7 @@ interface Member {
   readonly tasks: Map<number, Task>;
 }
 
-/** What the two kinds of workers have besides: events, and in Node.js whether they keep the process alive. */
+/** The other members of both kinds of workers: events, and in Node.js whether they keep the process alive. */
 interface WorkerEvents {
   addEventListener?(type: string, listener: (event: { data: Reply; message?: string }) => void): void;
   on?(type: string, listener: (value: never) => void): void;
@@ -48,7 +48,7 @@ export class Crew {
     this.#make = make ?? makeWorker;
   }
 
-  /** A copy that may move to a worker, in memory of a job that is done where it fits. */
+  /** Copies bytes into memory that may move to a worker: that of a finished job if it fits. */
   copy(bytes: Uint8Array): Uint8Array {
     const { length } = bytes;
     const place = this.#spares.findIndex(
@@ -69,7 +69,7 @@ export class Crew {
       this.#spareBytes -= this.#spares.shift()?.byteLength ?? 0;
   }
 
-  /** Does a job. Rejects with the signal's reason as soon as that aborts: a job that has begun ends unseen. */
+  /** Does a job. Rejects with the signal's reason as soon as that aborts; the result of a running job is discarded. */
   async run(job: Job, signal: AbortSignal | undefined): Promise<Uint8Array> {
     let stop: (() => void) | undefined;
     const done = new Promise<Uint8Array>((resolve, reject) => {
@@ -90,7 +90,6 @@ export class Crew {
     }
   }
 
-  /** Ends the workers. */
   async end(): Promise<void> {
     await Promise.all(this.#members.splice(0).map(({ worker }) => worker.terminate()));
   }
@@ -111,7 +110,7 @@ export class Crew {
     }
   }
 
-  /** An idle worker, a new one, or one with room for another job; undefined if all have enough to do. */
+  /** An idle worker, a new one, or one with room for another job; undefined if all are busy. */
   #choose(): Member | undefined {
     const [first, ...others] = this.#members;
     const idlest = others.reduce(
@@ -192,14 +191,14 @@ function failed(reason: string, cause?: unknown): SuperchunkError {
   );
 }
 
-/** The text of a module, for a worker that asks for it. */
+/** The text of a module, for a worker that requests it. */
 async function textOf(name: ModuleName): Promise<string> {
   if (name === "decode") return (await import("../kernels/generated/decode-kernels.ts")).hex;
   if (name === "encode") return (await import("../kernels/generated/encode-kernels.ts")).hex;
   return (await import("../kernels/generated/zstd.ts")).wasm;
 }
 
-/** What is used of `node:worker_threads`. */
+/** The used part of `node:worker_threads`. */
 interface NodeThreads {
   readonly Worker: new (file: URL, options: object) => PoolWorker;
 }
@@ -228,11 +227,11 @@ function makeWorker(): PoolWorker {
   }
   if (location !== undefined && /^https?:/.test(file) && new URL(file).origin !== location.origin)
     return importingWorker(file);
-  // Bundlers look for these very words, and for no others.
+  // Bundlers look for exactly this expression.
   return new Worker(new URL("./blosc-worker.js", import.meta.url), { type: "module" });
 }
 
-/** Browsers start no worker from a file of another origin: a script of a line, made here, imports it. The page's policy must allow `blob:`. */
+/** Browsers do not start a worker from another origin's file, so a one-line script imports it. The page must allow `blob:`. */
 function importingWorker(file: string): PoolWorker {
   const script = new Blob([`import ${JSON.stringify(file)};`], { type: "text/javascript" });
   const url = URL.createObjectURL(script);

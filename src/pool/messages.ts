@@ -1,4 +1,4 @@
-/** What a pool and its workers say to one another. Knows messages; must not know workers. */
+/** The messages between a pool and its workers. Must not know workers. */
 import type { ModuleName } from "../codec/kernel-module.ts";
 import type { DecodeOptions } from "../codec/types.ts";
 import type { Encode2Options } from "../codec2/as-blosc2.ts";
@@ -10,19 +10,19 @@ export interface PoolWorker {
   terminate(): unknown;
 }
 
-/** One call. `bytes` moves to the worker; `out` in the options is shared memory. */
+/** One call. `bytes` moves to the worker; `out` in the options is in shared memory. */
 export type Job =
   | { readonly kind: "decode"; readonly bytes: Uint8Array; readonly options: DecodeOptions }
   | { readonly kind: "encode"; readonly bytes: Uint8Array; readonly options: Encode2Options };
 
-/** To a worker: a job, or a module as `src/kernels/generated` has it, which the worker asked for. */
+/** To a worker: a job, or a requested module in the form of `src/kernels/generated`. */
 export type Order =
   | { readonly id: number; readonly job: Job }
   | { readonly module: ModuleName; readonly text: string };
 
 /**
- * From a worker: what became of a job, or which module it needs. A worker asks for each once, so that its own file has none of them. `spare` is
- * the memory that the job came in, for the next one: new memory costs more than the copy into it.
+ * From a worker: the result of a job, or the module that it needs. Each worker requests each module once, because its own file contains
+ * none. `spare` is the memory in which the job came, for the next one: allocating takes longer than copying into it.
  */
 export type Reply =
   | { readonly id: number; readonly bytes: Uint8Array; readonly spare: ArrayBuffer }

@@ -1,6 +1,6 @@
 /**
- * Decoding and encoding in workers, off the calling thread. Knows calls and their arguments; the workers, and what starts them, are loaded
- * with the first call.
+ * Decodes and encodes in workers, off the calling thread. Knows calls and their arguments; the workers, and the code that starts them,
+ * are loaded with the first call.
  */
 import { outputOf } from "../codec/decode/decode.ts";
 import { Blosc, type BloscContext, readConfig } from "../codec/numcodecs.ts";
@@ -45,7 +45,7 @@ export class BloscPool {
   readonly #make: (() => PoolWorker) | undefined;
   readonly #calls = new Set<Promise<unknown>>();
   #crew: Promise<Crew> | undefined;
-  /** The same once it is loaded. */
+  /** The same, once loaded. */
   #loaded: Crew | undefined;
   #isClosed = false;
   /** `Blosc` that works in this pool: `registry.set("blosc", async () => pool.Blosc)`. */
@@ -123,7 +123,7 @@ export class BloscPool {
     }, signal);
   }
 
-  /** Bytes that may move: the caller's own where they are all of their buffer and may be taken, else a copy. */
+  /** Bytes that may move: the caller's own if they fill their buffer and may be moved, else a copy. */
   #own(bytes: Uint8Array, transfer = false): Uint8Array {
     const { buffer } = bytes;
     if (transfer && buffer instanceof ArrayBuffer && buffer.byteLength === bytes.length) return bytes;

@@ -1,6 +1,6 @@
 /**
- * `superchunk/blosc/wasm`: the kernels of `superchunk/blosc` as modules, for hosts that compile no WebAssembly at run time. Knows which module
- * is which; must not know what it does.
+ * `superchunk/blosc/wasm`: uses precompiled modules as the kernels of `superchunk/blosc`, for hosts that do not compile WebAssembly at
+ * run time. Knows which module is which; must not know what it does.
  */
 import { handedIn } from "../codec/kernel-module.ts";
 import { SuperchunkError } from "../errors.ts";
@@ -11,7 +11,7 @@ export interface KernelModules {
   readonly encode?: WebAssembly.Module;
 }
 
-/** A function that each of them exports. */
+/** A function that identifies each module by its exports. */
 const EXPORTED = { decode: "decodeLz4", encode: "encodeLz4" } as const;
 
 /**

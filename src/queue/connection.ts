@@ -1,7 +1,7 @@
 /**
- * The queue of plans in Redis or Valkey: BullMQ loaded when it is first used, its connection, and the names of jobs.
+ * The queue of plans in Redis or Valkey: loads BullMQ on first use, configures its connection, and names the jobs.
  *
- * Knows BullMQ and what stands in a job; must not know how units are run.
+ * Knows BullMQ and the content of a job; must not know how units are run.
  */
 import type { Job, Queue } from "bullmq";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
@@ -47,10 +47,10 @@ export async function loadQueue(): Promise<QueueModule> {
   }
 }
 
-/** Tries before a queue that cannot be reached is an error. */
+/** Tries before an unreachable queue is an error. */
 const TRIES = 3;
 
-/** Settings of BullMQ. Without `patient`, a server that is not there is an error soon. */
+/** Settings of BullMQ. Without `patient`, an unreachable server is an error after a few tries. */
 export function settingsOf(
   { url, username, password }: QueueOptions,
   patient: boolean,
@@ -98,7 +98,7 @@ export async function withQueue<T>(
     if (isSuperchunkError(error)) throw error;
     throw unreachable(error, lost);
   } finally {
-    await queue.close().catch(() => undefined); // there is nothing to close where it was never reached
+    await queue.close().catch(() => undefined); // nothing to close if it was never reached
   }
 }
 
@@ -115,12 +115,12 @@ function unreachable(error: unknown, lost: unknown): SuperchunkError {
   );
 }
 
-/** Id of the job of a unit: a plan has one job for each, however often it is put in. */
+/** Id of a unit's job: a plan has one job for each unit, however often it is enqueued. */
 export function jobIdOf(plan: string, unit: number): string {
   return `${plan}-${unit}`;
 }
 
-/** Id of the job that ends a plan, and of the one that is held back until all others are in. */
+/** Id of the job that ends a plan, and of the gate job that holds it back until all others are enqueued. */
 export function finishIdOf(plan: string): string {
   return `${plan}-finish`;
 }
@@ -128,7 +128,7 @@ export function gateIdOf(plan: string): string {
   return `${plan}-all-in`;
 }
 
-/** What stands in a job. Undefined for what this version has not put there. */
+/** Reads a job. Returns undefined for data that this version did not write. */
 export function readJob({ data }: Pick<Job, "data">): QueueJob | undefined {
   const { plan, id, unit } = (data ?? {}) as Partial<Record<keyof QueueJob, unknown>>;
   if (typeof plan !== "string" || typeof id !== "string" || !/^[0-9a-f]{32}$/.test(id)) return undefined;

@@ -1,4 +1,4 @@
-/** Puts what is left of a plan into a queue: a job for each unit, and the one that ends the plan, which waits for all of them. */
+/** Enqueues the rest of a plan: a job for each unit, and a final job that waits for all of them. */
 import type { FlowJob, Job, Queue } from "bullmq";
 import type { ConvertOptions } from "../convert/pipeline.ts";
 import { SuperchunkError } from "../errors.ts";
@@ -15,9 +15,9 @@ import {
   withQueue,
 } from "./connection.ts";
 
-/** Jobs that are put in at a time. */
+/** Jobs that are enqueued at a time. */
 const JOBS_AT_ONCE = 1000;
-/** The gate opens by hand; this only has to be longer than that takes. */
+/** Delay of the gate job, which is opened explicitly; only has to be longer than enqueuing takes. */
 const GATE_CLOSED = 365 * 24 * 3600 * 1000;
 /** Tries of a job, and milliseconds before the second; each next wait is twice as long. */
 const ATTEMPTS = 5;
@@ -86,7 +86,7 @@ export async function enqueue(planned: string, options: EnqueueOptions): Promise
   });
 }
 
-/** The end of a plan with a gate before it: as long as the gate is closed, the end waits for jobs that are still to be put in. */
+/** The final job of a plan behind a gate: while the gate is closed, the final job waits for jobs that are still being enqueued. */
 function flowOf(data: QueueJob, queueName: string, opts: object): FlowJob {
   return {
     ...{ name: "finish", queueName, data },
@@ -97,7 +97,7 @@ function flowOf(data: QueueJob, queueName: string, opts: object): FlowJob {
   };
 }
 
-/** Whether the job that ends the plan is there and waits for others; one that has ended is removed, to begin again. */
+/** Whether the final job exists and waits for others. One that has ended is removed, to start again. */
 async function readyToAdd(queue: Queue<QueueJob, JobOutcome>, id: string): Promise<"waiting" | "missing"> {
   const finish: Job | undefined = await queue.getJob(finishIdOf(id));
   if (finish === undefined) return "missing";
@@ -135,7 +135,7 @@ export async function* deadOf(
   const found: Job<QueueJob, JobOutcome>[] = [];
   for (let first = 0; ; first += JOBS_AT_ONCE) {
     const lot = await queue.getFailed(first, first + JOBS_AT_ONCE - 1);
-    // A job may go while its list is read.
+    // A job may be removed while its list is read.
     found.push(...lot.filter((job) => job?.id?.startsWith(`${id}-`) === true));
     if (lot.length < JOBS_AT_ONCE) break;
   }

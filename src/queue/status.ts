@@ -1,4 +1,4 @@
-/** How far a plan is in a queue: jobs that wait and run, and dead letters. */
+/** The progress of a plan in a queue: waiting and running jobs, and dead letters. */
 import type { Job } from "bullmq";
 import { finishIdOf, gateIdOf, type QueueOptions, withQueue } from "./connection.ts";
 import { deadOf } from "./enqueue.ts";
@@ -33,7 +33,7 @@ export function queueStatus(id: string, options: QueueOptions): Promise<QueueSta
     const finish: Job | undefined = await queue.getJob(finishIdOf(id));
     const counts: Partial<Record<string, number>> = await queue.getJobCounts("waiting", "active", "delayed");
     const { waiting = 0, active = 0, delayed = 0 } = counts;
-    // It is not a task, and goes once it is open.
+    // The gate is not a task, and disappears once it is open.
     const gate: Job | undefined = await queue.getJob(gateIdOf(id));
     const isClosed = (await gate?.getState()) === "delayed";
     const { unprocessed = 0 } = (await finish?.getDependenciesCount({ unprocessed: true })) ?? {};

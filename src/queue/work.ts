@@ -1,4 +1,4 @@
-/** A worker: runs the jobs of a queue, of whatever plan, until it is told to stop. */
+/** A worker: runs the jobs of a queue, of any plan, until it is stopped. */
 import type { Job } from "bullmq";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { finish, openPlanRunner, type PlanRunner } from "../node/plan.ts";
@@ -13,13 +13,12 @@ import {
   withQueue,
 } from "./connection.ts";
 
-/** Jobs at a time. */
 const CONCURRENCY = 4;
 /** Plans that a worker keeps open. */
 const OPEN_PLANS = 4;
 /** Seconds after which a job of a silent worker goes to another worker. */
 const STALLED_AFTER = 30;
-/** Times that a job may lose its worker before it is a dead letter: it may be what kills them. */
+/** Times that a job may lose its worker before it is a dead letter, because the job itself may crash workers. */
 const MOST_STALLED = 3;
 
 /** Options of {@link work}. */
@@ -65,7 +64,7 @@ export async function work(options: WorkOptions): Promise<Worked> {
   const { concurrency = CONCURRENCY, rate, stalledAfter = STALLED_AFTER, signal, onJob, onLost } = options;
   settingsOf(options, true);
   const { Worker, UnrecoverableError } = await loadQueue();
-  await withQueue(options, async () => undefined); // a wrong address is an error now, and not patience
+  await withQueue(options, async () => undefined); // reports a wrong address now, instead of waiting for it
   const plans = new OpenPlans(options.threads);
   const stop = new AbortController();
   let failure: unknown;
@@ -103,7 +102,7 @@ export async function work(options: WorkOptions): Promise<Worked> {
     ...(rate === undefined ? {} : { limiter: { max: rate, duration: 1000 } }),
   });
   worker.on("error", (error) => {
-    // A job that lost its lock is another worker's now; its bytes are the same.
+    // A job that lost its lock now belongs to another worker, which writes the same bytes.
     if (isLost || !/ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|closed/i.test(error.message)) return;
     isLost = true;
     onLost?.(error.message);
@@ -124,7 +123,7 @@ export async function work(options: WorkOptions): Promise<Worked> {
   return { done, failed };
 }
 
-/** Failures of a job that no other try will not have. */
+/** Failures that would be the same at every other try. */
 const FINAL: ReadonlySet<string> = new Set([
   "UNSUPPORTED",
   "BAD_ARGUMENT",
@@ -132,7 +131,7 @@ const FINAL: ReadonlySet<string> = new Set([
   "CHECKSUM_MISMATCH",
 ]);
 
-/** Milliseconds between two looks whether a queue is empty. */
+/** Milliseconds between checks for an empty queue. */
 const LOOK_EVERY = 500;
 
 /** Resolves when a signal stops the worker, or nothing is left. */
@@ -149,7 +148,7 @@ async function stopped(signals: readonly AbortSignal[], options: WorkOptions): P
       const { failed = 0, completed = 0, "waiting-children": held = 0 } = counts;
       const all =
         Object.values(counts).reduce<number>((sum, count = 0) => sum + count, 0) - failed - completed;
-      // An end that waits for dead letters alone waits for a person.
+      // A final job that waits only for dead letters needs a person.
       return all === 0 || (failed > 0 && all === held);
     }).catch((error: unknown) => {
       if (isSuperchunkError(error, "IO")) return false; // the server may come back
@@ -165,7 +164,7 @@ async function stopped(signals: readonly AbortSignal[], options: WorkOptions): P
   }
 }
 
-/** Runs a unit. What always fails has its receipt, and is done; the rest is thrown, to be tried again. */
+/** Runs a unit. A permanent failure has a receipt and counts as done; others are thrown, to be tried again. */
 async function runUnit({ plan, id, unit = 0 }: QueueJob, plans: OpenPlans): Promise<JobOutcome> {
   const runner = await plans.open(plan, id);
   const failure = await runner.run(unit, new AbortController().signal);
@@ -179,7 +178,7 @@ async function end({ plan }: QueueJob, { threads }: WorkOptions): Promise<JobOut
   return {};
 }
 
-/** The plans that a worker has open: the last few. */
+/** The last few plans that a worker has opened. */
 class OpenPlans {
   readonly #threads: number | undefined;
   readonly #open = new Map<string, Promise<PlanRunner>>();
@@ -189,7 +188,7 @@ class OpenPlans {
     this.#threads = threads;
   }
 
-  /** Throws `CONFLICT` if another plan lies there. */
+  /** Throws `CONFLICT` if there is another plan at the location. */
   async open(location: string, id: string): Promise<PlanRunner> {
     const known = this.#open.get(id);
     if (known !== undefined) {
@@ -200,7 +199,7 @@ class OpenPlans {
     const [oldest] = this.#open;
     if (this.#open.size >= OPEN_PLANS && oldest !== undefined) {
       this.#open.delete(oldest[0]);
-      // What still runs of it needs its files: it is closed at the end.
+      // Running units still need its files, so it is closed at the end.
       this.#closing.push(oldest[1]);
     }
     const opening = openPlanRunner(location, { threads: this.#threads }).then(async (runner) => {
@@ -217,7 +216,7 @@ class OpenPlans {
       );
     });
     this.#open.set(id, opening);
-    // A plan that cannot be opened now may be there at the next try.
+    // A plan that cannot be opened now may be available at the next try.
     opening.catch(() => this.#open.delete(id));
     return opening;
   }

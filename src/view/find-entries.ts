@@ -1,4 +1,4 @@
-/** Finds the archives that a view of a folder shows. */
+/** Finds the archives for a view of a folder. */
 import type { OpenOptions } from "../archive/kinds/types.ts";
 import { findArchives, isShownFolder, isZarrFolder } from "../archive/open/discover.ts";
 import { open } from "../archive/open/open.ts";
@@ -9,13 +9,13 @@ import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import type { ViewEntry } from "./view-tree.ts";
 
-/** What else than archives is found. */
+/** What is found besides archives. */
 interface FindEntriesOptions extends OpenOptions {
-  /** HDF5 files, and frames and stores of Blosc2, too (default false). */
+  /** HDF5 files, and frames and stores of Blosc2 (default false). */
   readonly shown?: boolean | undefined;
 }
 
-/** What `findViewEntries` of the entry does. */
+/** Implements `findViewEntries` of the entry. */
 export async function findViewEntries(
   store: ReadableStore,
   path = "",
@@ -58,7 +58,7 @@ export async function findViewEntries(
   }));
 }
 
-/** Shows a node that is not an archive, opened when it is asked for. */
+/** Shows a node that is not an archive, opened on request. */
 export function viewOfNode(openNode: () => Promise<ZarrArray | ZarrGroup>): NonNullable<ViewEntry["view"]> {
   return async (options) => (await import("./nodes-view.ts")).NodesView.plan(await openNode(), options);
 }

@@ -1,8 +1,8 @@
 /**
- * A Zarr node that is not one where it lies (in a set of references) shown as Zarr v3: documents as a conversion would write them,
- * chunks as they are stored, where Zarr v3 has words for them.
+ * A Zarr node that is not stored as files of its own (in a set of references) shown as Zarr v3: documents as a conversion would
+ * write them, and stored chunks, if Zarr v3 can express their codecs.
  *
- * Knows one node and what is below it; must not know sets.
+ * Knows one node and everything below it; must not know sets.
  */
 import { encodeHere } from "../codec/index.ts";
 import type { TaskContext } from "../convert/pipeline.ts";
@@ -18,14 +18,14 @@ import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import { typeName, type ViewNode, type ViewOptions, type ViewReadOptions } from "./view.ts";
 
-/** An array, and what names its objects. */
+/** An array, and the keys of its objects. */
 interface ShownArray {
   readonly job: ZarrArrayJob;
   /** Key of the object at a position. */
   keyOf(position: readonly number[]): string;
 }
 
-/** A Zarr node and all below it as Zarr v3, with the paths that they have below the node. */
+/** A Zarr node and everything below it as Zarr v3, under the same paths. */
 export class NodesView {
   readonly #encoder: TaskContext["encoder"];
   readonly #arrays: ReadonlyMap<string, ShownArray>;
@@ -44,7 +44,7 @@ export class NodesView {
     this.#source = plan.source;
   }
 
-  /** Plans a node and all below it, from its documents. */
+  /** Plans a node and everything below it, from its documents. */
   static async plan(
     node: ZarrArray | ZarrGroup,
     { encoder = encodeHere, isMember }: Pick<ViewOptions, "encoder"> & { readonly isMember?: boolean },
@@ -52,13 +52,13 @@ export class NodesView {
     return new NodesView(await planZarrJobs(node, { isMember }), encoder);
   }
 
-  /** The documents of all nodes that can be read, by path. */
+  /** The documents of all readable nodes, by path. */
   documents(): Map<string, JsonObject> {
     const arrays = [...this.#arrays].map(([path, { job }]) => [path, job.document] as const);
     return new Map([...this.#groups, ...arrays]);
   }
 
-  /** The nodes, the groups first. */
+  /** The nodes, groups first. */
   nodes(): ViewNode[] {
     const source = this.#source;
     return [
@@ -88,12 +88,12 @@ export class NodesView {
     ];
   }
 
-  /** The bytes of an object, the caller's own; undefined if there is none. Throws what reading it throws. */
+  /** The bytes of an object, owned by the caller; undefined if there is none. Throws the errors of reading it. */
   async get(key: string, { signal }: ViewReadOptions = {}): Promise<Uint8Array | undefined> {
     signal?.throwIfAborted();
     const parts = key.split("/");
     if (parts.at(-1) === DOCUMENT) return this.#document(parts.slice(0, -1).join("/"));
-    // A node may be named as a part of a chunk's key is: the innermost array has the chunk.
+    // A node may have the name of a part of a chunk key, so the innermost array is the chunk's.
     for (let end = parts.length - 1; end >= 0; end--) {
       const array = this.#arrays.get(parts.slice(0, end).join("/"));
       if (array === undefined) continue;

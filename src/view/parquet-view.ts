@@ -1,7 +1,7 @@
 /**
- * Tables and arrays shown as Parquet files, made from where they lie: their layouts are remembered as long as nothing changes.
+ * Tables and arrays shown as Parquet files, generated on request. Their layouts are kept as long as nothing changes.
  *
- * Knows which archive a name means, and when it is another one than before; must not know pages, or sockets.
+ * Knows which archive a name means, and when it has changed; must not know pages, or sockets.
  */
 import type { Archive, ChunkedArchive } from "../archive/kinds/types.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
@@ -12,22 +12,22 @@ import { runPooled } from "../store/pool.ts";
 import type { ViewEntry } from "./view-tree.ts";
 
 const ENDING = ".parquet";
-/** Endings of archives that the name of a file need not have. */
+/** Extensions of archives that may be left out of the file's name. */
 const OWN_ENDING = /\.(?:blp|bcolz|blz)$/i;
-/** For this long an archive is believed to be what it was, … */
+/** For this long an archive is assumed to be unchanged, … */
 const FRESH_MS = 1000;
-/** … and for so many times as long as it takes to look. */
+/** … or for this many times the duration of the last check. */
 const LOOKING = 20;
-/** Bytes of layouts that are kept. */
+/** Most bytes of layouts to keep. */
 const MOST_BYTES = 256 << 20;
-/** Objects that are looked at at a time. */
+/** Objects that are checked at a time. */
 const AT_ONCE = 32;
 
-/** A file, and what it was made from. */
+/** A file, and the version of its source. */
 interface MadeFile {
   readonly parts: ParquetParts;
   readonly version: string;
-  /** Until when it is not looked at again. */
+  /** Time of the next check. */
   freshUntil: number;
 }
 
@@ -50,16 +50,16 @@ export class ParquetView {
     for (const entry of all) this.#entries.set(entry.node, entry);
   }
 
-  /** True for the name of an archive with `.parquet` after it: `daily.parquet` and `daily.bcolz.parquet` for `daily.bcolz`. */
+  /** True for the name of an archive with `.parquet` added: `daily.parquet` and `daily.bcolz.parquet` for `daily.bcolz`. */
   has(path: string): boolean {
     return path.endsWith(ENDING) && this.#entries.has(path.slice(0, -ENDING.length));
   }
 
   /**
-   * The file of a name that is there. The first time, and after each change, all pages are made once to learn their sizes.
-   * `mustLook`: also where the archive was looked at a moment ago.
+   * Opens the file of an existing name. The first time, and after each change, all pages are made once to learn their sizes.
+   * `mustLook`: checks the archive even if it was checked a moment ago.
    *
-   * @throws UNSUPPORTED for what Parquet has no type for; the codes of reading
+   * @throws UNSUPPORTED for types that Parquet lacks; the codes of reading
    */
   async open(path: string, mustLook = false): Promise<ParquetParts> {
     const entry = this.#entries.get(path.slice(0, -ENDING.length));
@@ -102,7 +102,7 @@ export class ParquetView {
     );
     this.#last = making.catch(() => undefined);
     const parts = await making;
-    // What changed while it was made is seen by the checksums of what is read, and by the next look.
+    // Checksums, and the next check, detect changes made meanwhile.
     return { parts, version, freshUntil: Math.max(freshUntil, performance.now() + FRESH_MS) };
   }
 
@@ -117,7 +117,7 @@ export class ParquetView {
   }
 }
 
-/** Another text whenever an object of an archive is another one; over a network, its metadata only. */
+/** Changes whenever an object of an archive changes; over a network, only the metadata are checked. */
 async function versionOf(archive: Archive): Promise<string> {
   const { store } = archive;
   const keys = new Set<string>();
@@ -133,7 +133,7 @@ async function versionOf(archive: Archive): Promise<string> {
   return JSON.stringify([...versions].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** The arrays whose chunks hold the values of an archive. */
+/** The arrays with the chunks of an archive's values. */
 function arraysOf(archive: Archive): ChunkedArchive[] {
   if (archive.kind === "bytes") return [archive];
   const names = archive.kind === "table" ? archive.names : archive.columnNames;

@@ -1,5 +1,5 @@
 /**
- * A table as Zarr, its columns opened when they are read. Loaded by the first view that opens its archive itself.
+ * A table as Zarr, whose columns are opened when they are read. Loaded by the first view that opens its archive itself.
  *
  * Knows which columns are open; must not know chunks.
  */
@@ -18,12 +18,12 @@ import {
   type ViewReadOptions,
 } from "./view.ts";
 
-/** Opens what is shown, of a table with just the columns that the options name. */
+/** Opens the archive to show; of a table, only the columns in the options. */
 export type OpenViewable = (options: OpenOptions) => Promise<Viewable>;
 
 /**
- * Opens an archive and plans it. `key` is asked for first: where it is not the archive's own document, which holds those of all columns,
- * nothing but its own metadata is read of a table here.
+ * Opens an archive and plans it. `key` is the first requested key. Unless it is the archive's own document, which includes those of all
+ * columns, only a table's own metadata are read here.
  */
 export async function planView(open: OpenViewable, options: PlanOptions, key: string): Promise<NodeView> {
   if (key === DOCUMENT && options.columns === undefined)
@@ -35,18 +35,18 @@ export async function planView(open: OpenViewable, options: PlanOptions, key: st
   return ArchiveView.plan(assertArchive(await open({})), options);
 }
 
-/** True for the document of an array of one dimension: the names of further ones depend on the other arrays of a table. */
+/** True for the document of a one-dimensional array: names of further dimensions depend on the other arrays of a table. */
 function isPlain(document: JsonObject | undefined): boolean {
   return (document?.["shape"] as readonly number[] | undefined)?.length === 1;
 }
 
-/** A table whose columns are opened when they are asked for; all of them for lists, and for its document, which holds theirs. */
+/** A table whose columns are opened on request; all of them for lists and for its document, which includes theirs. */
 class TableView implements NodeView {
   readonly #openColumns: NonNullable<TableArchive["openColumns"]>;
   readonly #options: PlanOptions;
-  /** Columns by the names of their nodes. */
+  /** Columns by node name. */
   readonly #columns: ReadonlyMap<string, string>;
-  /** By nodes; `""` is all of the table. */
+  /** By node; `""` is the whole table. */
   readonly #planned = new Map<string, Promise<ArchiveView>>();
   readonly #made: MadeChunks = new MadeChunks();
 

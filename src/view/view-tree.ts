@@ -1,5 +1,5 @@
 /**
- * Many archives as one hierarchy: opened when they are asked for, opened again when they change.
+ * Many archives as one hierarchy: opened on request, and opened again when they change.
  *
  * Knows which archive a key belongs to; must not know chunks.
  */
@@ -28,11 +28,11 @@ import {
   zarrView,
 } from "./view.ts";
 
-/** Archives that are kept open. */
+/** Archives to keep open. */
 const KEPT_ARCHIVES = 256;
-/** Archives that are opened at a time. */
+/** Archives to open at a time. */
 const OPENED_AT_ONCE = 8;
-/** For this long a document is believed without looking whether its archive has changed. */
+/** For this long a document is reused without checking whether its archive has changed. */
 const FRESH_MS = 1000;
 
 /** An archive of a tree. */
@@ -71,16 +71,16 @@ async function planOpened(open: OpenViewable, options: PlanOptions, key: string)
   return (await import("./table-view.ts")).planView(open, options, key);
 }
 
-/** Documents of folders that are kept. */
+/** Documents of folders to keep. */
 const KEPT_DOCUMENTS = 64;
 
-/** The document of a folder, and when it was made. */
+/** The document of a folder, and the time when it was made. */
 interface FolderDocument {
   readonly bytes: Promise<Uint8Array>;
   readonly at: number;
 }
 
-/** An archive that was opened, and when. */
+/** An opened archive, and the time of opening. */
 interface OpenedView {
   readonly view: Promise<NodeView>;
   readonly at: number;
@@ -149,7 +149,7 @@ class TreeView implements ZarrView {
     return directNodes(nodes, path);
   }
 
-  /** The archive's own node, or what keeps it from being read. */
+  /** The archive's own node, or the reason why it cannot be read. */
   async #describe(entry: ViewEntry): Promise<ViewNode> {
     try {
       const [self] = directNodes(await (await this.#open(entry, false, DOCUMENT)).nodes(), "");
@@ -173,7 +173,7 @@ class TreeView implements ZarrView {
     try {
       return await view.get(key, options);
     } catch (error) {
-      // A writer may have been here since: what contradicts the old metadata may be right by the new.
+      // A writer may have changed it: what contradicts the old metadata may be right with the new ones.
       const mayBeOld = isSuperchunkError(error) && (error.isDamage || error.code === "STALE");
       if (!mayBeOld || options.signal?.aborted === true) throw error;
       const known = this.#opened.get(entry.node);
@@ -192,7 +192,7 @@ class TreeView implements ZarrView {
     return known.view;
   }
 
-  /** `key`: what is asked for first. */
+  /** `key`: the first requested key. */
   #reopen(entry: ViewEntry, key: string): Promise<NodeView> {
     const { node } = entry;
     const own = { ...this.#options, isMember: this.#entries.size > 1 };
@@ -232,7 +232,7 @@ class TreeView implements ZarrView {
     return making.bytes;
   }
 
-  /** The group of a folder, with the documents of all that can be read below it, where these are not too many. */
+  /** The group of a folder, with the documents of all readable nodes below it, unless they are too many. */
   async #makeDocument(folder: string): Promise<Uint8Array> {
     const plain = encodeDocument(groupDocument({}));
     const prefix = folder === "" ? "" : `${folder}/`;
@@ -247,7 +247,7 @@ class TreeView implements ZarrView {
         for (const [path, document] of await (await this.#open(entry, true, DOCUMENT)).documents())
           documents.set(joinKey(node, path), document);
       } catch (error) {
-        // One damaged archive does not hide the others; a reader of it gets its error.
+        // One damaged archive does not hide the others; reading it throws its error.
         if (!isSuperchunkError(error)) throw error;
       }
     });

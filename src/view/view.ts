@@ -1,7 +1,7 @@
 /**
- * Archives shown as Zarr v3, without a copy: any store of archives becomes a store of zarrita's.
+ * Archives shown as Zarr v3 without a copy: any store of archives becomes a store for zarrita.
  *
- * The documents are those of a conversion without shards; each chunk is copied from where it lies. Knows one archive; trees are in
+ * The documents are those of a conversion without shards; each chunk is copied from the archive. Knows one archive; trees are in
  * view-tree.ts.
  */
 import type { Archive } from "../archive/kinds/types.ts";
@@ -24,16 +24,16 @@ import type { ZarrGroup } from "../zarr/read/group.ts";
 /**
  * Shows an opened archive as a Zarr v3 array, or a group with an array for each column, at the root of a store.
  *
- * Chunks are handed out as they lie in the archive, headers and digests checked; a short last chunk is filled up and
- * chunks that do not end on rows are compressed again, when they are asked for. Reads throw `UNSUPPORTED` for what
- * Zarr cannot hold, and the codes of damage. Works wherever the archive's store does, in a browser too.
+ * Stored chunks are returned unchanged after a check of headers and digests. On request, a short last chunk is padded, and
+ * chunks that do not end at rows are recompressed. Reads throw `UNSUPPORTED` for what Zarr cannot hold, and the codes of
+ * damage. Works wherever the archive's store does, also in a browser.
  */
 export function zarrView(archive: Viewable, options: ViewOptions = {}): ZarrView {
   const opened = assertArchive(archive);
   return new SingleView(() => ArchiveView.plan(opened, options));
 }
 
-/** What was opened: an archive, or what is refused because it is Zarr already. */
+/** An opened archive, or a Zarr node, which is refused. */
 export type Viewable = Archive | ZarrArray | ZarrGroup;
 
 /** Throws `UNSUPPORTED` for what is not an archive. */
@@ -47,15 +47,15 @@ export function assertArchive(opened: Viewable): Archive {
   );
 }
 
-/** The key of a node's document below it. */
+/** Name of a node's document. */
 export const DOCUMENT = "zarr.json";
 
-/** What one archive shows, planned for the first key. */
+/** The view of one archive, planned at the first key. */
 export class SingleView implements ZarrView {
   readonly #begin: (key: string) => Promise<NodeView>;
   #planned: Promise<NodeView> | undefined;
 
-  /** `begin` takes the first key. */
+  /** `begin` gets the first key. */
   constructor(begin: (key: string) => Promise<NodeView>) {
     this.#begin = begin;
   }
@@ -75,7 +75,7 @@ export class SingleView implements ZarrView {
     return directNodes(await (await this.#plan(DOCUMENT)).nodes(), path);
   }
 
-  /** Planned by the first who asks, and again where that failed: a network may be there the next time. */
+  /** Plans at the first request, and again after a failure, because a network may recover. */
   #plan(key: string): Promise<NodeView> {
     this.#planned ??= this.#begin(key).catch((error: unknown) => {
       this.#planned = undefined;
@@ -85,18 +85,18 @@ export class SingleView implements ZarrView {
   }
 }
 
-/** The path in a key of zarrita's, with or without a leading `/`; undefined if it is not a plain path. */
+/** The path in a zarrita key, with or without a leading `/`; undefined if it is not a plain path. */
 export function parseViewKey(key: string): string | undefined {
   const path = key.startsWith("/") ? key.slice(1) : key;
   try {
     checkKey(path);
   } catch {
-    return undefined; // a path that leads anywhere else names nothing here
+    return undefined; // other paths name nothing here
   }
   return path;
 }
 
-/** A part of what was read whole. Throws `BAD_ARGUMENT` for a range that no object has. */
+/** A part of an object that is read whole. Throws `BAD_ARGUMENT` for an invalid range. */
 export async function cutRange(
   key: string,
   range: ViewRange,
@@ -110,7 +110,7 @@ export async function cutRange(
   return bytes.slice(offset, offset + length);
 }
 
-/** The node at a path and those directly under it; none where the node is missing. */
+/** The node at a path and those directly under it; none if the node is missing. */
 export function directNodes(nodes: readonly ViewNode[], path: string): readonly ViewNode[] {
   const self = nodes.find((node) => node.path === path);
   if (self === undefined) return [];
@@ -123,17 +123,17 @@ export function directNodes(nodes: readonly ViewNode[], path: string): readonly 
 
 const NEVER = new AbortController().signal;
 
-/** What is shown: objects by their keys, documents and nodes by their paths. */
+/** A shown node: objects by key, documents and nodes by path. */
 export interface NodeView {
   get(key: string, options?: ViewReadOptions): Promise<Uint8Array | undefined>;
   documents(): Map<string, JsonObject> | Promise<Map<string, JsonObject>>;
   nodes(): readonly ViewNode[] | Promise<readonly ViewNode[]>;
 }
 
-/** How an archive is shown, and whether others lie beside it. */
+/** How an archive is shown, and whether there are others beside it. */
 export type PlanOptions = ViewOptions & Pick<JobOptions, "isMember">;
 
-/** An archive that is planned: what it comprises is known, nothing of its values was read but a first header. */
+/** A planned archive: its structure is known, but only one header of its values was read. */
 export class ArchiveView implements NodeView {
   readonly #options: ViewOptions;
   readonly #jobs: ConversionJobs;
@@ -151,14 +151,14 @@ export class ArchiveView implements NodeView {
     this.#refused = new Map(jobs.refused.map(({ node, error }) => [node, error]));
   }
 
-  /** Plans an archive. Throws what planning its conversion throws. */
+  /** Plans an archive. Throws the errors of planning its conversion. */
   static async plan(
     archive: Archive,
     options: PlanOptions,
     made: MadeChunks = new MadeChunks(),
   ): Promise<ArchiveView> {
     const { portable, dtype, shape, dimensionNames, columns, isMember } = options;
-    // Bytes have a type and a shape to be given; archives that know their own refuse it.
+    // Bytes need a type and a shape; archives with their own would refuse them.
     const given = archive.kind === "bytes" ? { dtype, shape } : {};
     const jobs = await planJobs(archive, {
       ...{ portable, dimensionNames, columns, isMember },
@@ -167,12 +167,12 @@ export class ArchiveView implements NodeView {
     return new ArchiveView(jobs, options, made);
   }
 
-  /** The documents of all nodes that can be read, by path; the group's own, if it is one, is at `""`. */
+  /** The documents of all readable nodes, by path; that of a group itself is at `""`. */
   documents(): Map<string, JsonObject> {
     return new Map([...this.#jobs.groups, ...this.#documents]);
   }
 
-  /** The nodes, the groups first. */
+  /** The nodes, groups first. */
   nodes(): ViewNode[] {
     const { archive, groups, arrays, refused } = this.#jobs;
     const source = archive.store.describe(archive.path);
@@ -191,13 +191,13 @@ export class ArchiveView implements NodeView {
     ];
   }
 
-  /** The bytes of an object, the caller's own; undefined if there is none. */
+  /** The bytes of an object, owned by the caller; undefined if there is none. */
   async get(key: string, { signal, buffers }: ViewReadOptions = {}): Promise<Uint8Array | undefined> {
     signal?.throwIfAborted();
     const parts = key.split("/");
     if (parts.at(-1) === "zarr.json") return this.#document(parts.slice(0, -1).join("/"));
     const at = parts.lastIndexOf("c");
-    // A column may be named "c" too: the innermost node that is an array has the chunk.
+    // A column may be named "c" too, so the innermost array is the chunk's.
     for (let end = at; end >= 0; end = end === 0 ? -1 : parts.lastIndexOf("c", end - 1)) {
       const job = this.#arrays.get(parts.slice(0, end).join("/"));
       const cell = job && parseChunkKey(job, parts.slice(end));
@@ -259,22 +259,22 @@ function describeJob(job: ArrayJob): ViewNode {
   };
 }
 
-/** The name of a data type as a document has it. */
+/** The name of a data type in a document. */
 export function typeName(type: JsonValue | undefined): string {
   if (typeof type === "string") return type;
   const name = (type as { readonly name?: JsonValue } | null | undefined)?.name;
   return typeof name === "string" ? name : "unknown";
 }
 
-/** Bytes of made chunks that are kept. */
+/** Bytes of generated chunks to keep. */
 const KEPT_BYTES = 32 * 1024 * 1024;
 
-/** Remembers bytes by a name; what was asked for longest ago is forgotten first. */
+/** Caches bytes by name; the least recently used are dropped first. */
 export class MadeChunks {
   readonly #chunks = new Map<string, Uint8Array>();
   #bytes = 0;
 
-  /** The bytes, which must not be written. */
+  /** The bytes, which must not be modified. */
   find(name: string): Uint8Array | undefined {
     const bytes = this.#chunks.get(name);
     if (bytes === undefined) return undefined;
@@ -295,10 +295,10 @@ export class MadeChunks {
   }
 }
 
-/** A number as Zarr writes it into a key: without sign and leading zeros. */
+/** A number in a Zarr key: without sign and leading zeros. */
 const INDEX = /^(?:0|[1-9]\d{0,15})$/;
 
-/** Number of the cell that the parts of a key after the array's path name; undefined if there is none. */
+/** Number of the cell that a key names by its parts after the array's path; undefined if there is none. */
 function parseChunkKey(job: ArrayJob, parts: readonly string[]): number | undefined {
   const { layout, source, type } = job;
   const [prefix, ...indices] = parts;
@@ -307,14 +307,14 @@ function parseChunkKey(job: ArrayJob, parts: readonly string[]): number | undefi
     return undefined;
   if (!indices.every((text) => INDEX.test(text))) return undefined;
   const position = indices.map(Number);
-  // Items are never cut: the dimensions that they bring have one chunk.
+  // Items are never cut, so their dimensions have one chunk.
   if (position.slice(dimensions).some((index) => index !== 0)) return undefined;
   if (dimensions === 0) return 0;
   const own = position.slice(0, dimensions);
   return cellAt(layout.cells, layout.reversed ? own.reverse() : own);
 }
 
-/** Number of the cell at a position in the stored order; undefined outside of the grid. */
+/** Number of the cell at a position in stored order; undefined outside of the grid. */
 function cellAt(cells: CellGrid, position: readonly number[]): number | undefined {
   let cell = 0;
   for (const [axis, index] of position.entries()) {
@@ -325,20 +325,19 @@ function cellAt(cells: CellGrid, position: readonly number[]): number | undefine
   return cell;
 }
 
-/** A chunk as a view hands it out. */
 interface ReadCell {
   readonly bytes: Uint8Array;
-  /** It is not the archive's own chunk, but was filled up or compressed again. */
+  /** True for a chunk that was padded or recompressed, not copied from the archive. */
   readonly isMade: boolean;
 }
 
-/** The codec of this thread, loaded for the first chunk that is not shown as it is. */
+/** The codec of this thread, loaded for the first chunk that is not shown unchanged. */
 const HERE: ChunkEncoder = {
   parallel: 1,
   encode: async (...chunk) => (await import("../codec/index.ts")).encodeHere.encode(...chunk),
 };
 
-/** Which chunk of an array is read, and how. */
+/** The chunk of an array to read, and how. */
 interface CellRequest extends Pick<ChunkWork, "job" | "layout" | "signal" | "buffers"> {
   readonly cell: number;
   /** Default: the codec of this thread. */
@@ -346,8 +345,8 @@ interface CellRequest extends Pick<ChunkWork, "job" | "layout" | "signal" | "buf
 }
 
 /**
- * The bytes of a chunk as a whole Zarr chunk, the caller's own, or in one of the `buffers` taken out. Headers and digests are
- * checked; a chunk that is damaged or missing throws, and is never shown as fill values.
+ * The bytes of a chunk as a whole Zarr chunk, owned by the caller, or in one of the `buffers`, which is then removed from the
+ * list. Checks headers and digests. A damaged or missing chunk throws, and is never shown as fill values.
  */
 export async function readCell({ cell, encoder = HERE, ...request }: CellRequest): Promise<ReadCell> {
   const { job, buffers } = request;
@@ -356,7 +355,7 @@ export async function readCell({ cell, encoder = HERE, ...request }: CellRequest
   const { readInto } = job.source.archive.store;
   for await (const bytes of chunksOfCells({ ...request, encoder, counts, onChunk: () => undefined }, range)) {
     const isMade = counts.copied === 0;
-    // Nothing else is read into the buffer that it lies in, but that may be far larger, or another's.
+    // No other read uses its buffer, but that may be far larger, or belong to another owner.
     const isOwn =
       !isMade &&
       readInto !== undefined &&

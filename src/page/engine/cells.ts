@@ -1,11 +1,11 @@
-/** Values as people read them. Knows data types; must not know archives. */
+/** Values as text for people. Knows data types; must not know archives. */
 import { toHex } from "../../bytes/arrays.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { DType, TimeUnit } from "../../format/types.ts";
 import { toJsonValue } from "../../values/values.ts";
 
 const NOT_A_TIME = -(2n ** 63n);
-/** Milliseconds of a unit, as a fraction: the count times the first, by the second. */
+/** Milliseconds of a unit as a fraction: times the first number, divided by the second. */
 const MILLISECONDS: Partial<Record<TimeUnit, readonly [times: bigint, by: bigint]>> = {
   W: [604_800_000n, 1n],
   D: [86_400_000n, 1n],
@@ -19,7 +19,7 @@ const MILLISECONDS: Partial<Record<TimeUnit, readonly [times: bigint, by: bigint
   fs: [1n, 1_000_000_000_000n],
   as: [1n, 1_000_000_000_000_000n],
 };
-/** Digits of a second that a unit has. */
+/** Decimals of a second in a unit. */
 const DIGITS: Partial<Record<TimeUnit, number>> = { ms: 3, us: 6, ns: 9, ps: 12, fs: 15, as: 18 };
 const WORDS: Readonly<Record<TimeUnit, string>> = {
   Y: "years",
@@ -37,12 +37,11 @@ const WORDS: Readonly<Record<TimeUnit, string>> = {
   as: "as",
   generic: "steps",
 };
-/** Dates that JavaScript knows, in milliseconds from 1970. */
+/** Last date of JavaScript, in milliseconds from 1970. */
 const LAST_DATE = 8_640_000_000_000_000n;
-/** Bytes and characters of a cell that are shown. */
+/** Most bytes or characters of a cell to show. */
 const MOST_LETTERS = 200;
 
-/** One value as a cell. */
 export function cellText(value: unknown, dtype: DType): string {
   if (typeof value === "bigint") return integerText(value, dtype);
   if (typeof value === "number") return numberText(value, dtype);
@@ -89,7 +88,7 @@ function numberText(value: number, dtype: DType): string {
   return String(value);
 }
 
-/** A date as ISO 8601 has it, as exact as its unit. */
+/** A date as ISO 8601, in the precision of its unit. */
 function dateText(count: bigint, unit: TimeUnit): string {
   if (unit === "Y") return String(1970n + count);
   if (unit === "M") {
@@ -112,7 +111,7 @@ function dateText(count: bigint, unit: TimeUnit): string {
   return `${iso.slice(0, at + 9)}.${below.toString().padStart(digits, "0")}`;
 }
 
-/** Seconds from 1970 of a stored time; NaN for none. */
+/** Seconds from 1970 of a stored time; NaN for NaT. */
 export function secondsOf(
   value: bigint,
   { unit, scale }: { readonly unit: TimeUnit; readonly scale: number },

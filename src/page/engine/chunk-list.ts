@@ -1,4 +1,4 @@
-/** The chunks of a column: where they lie, how large they are, and what one of them holds. */
+/** The chunks of a column: their places, sizes and content. */
 import type {
   BytesArchive,
   ChunkedArchive,
@@ -19,16 +19,16 @@ type Column = ReadableArray | BytesArchive;
 /** Chunks that are posted together, and milliseconds after which fewer are. */
 const BATCH = 16_384;
 const BATCH_MS = 150;
-/** Damaged chunks after which a list ends: a file that is not an archive would have them without end. */
+/** Damaged chunks after which a list ends: a file that is not an archive could have any number of them. */
 const MOST_DAMAGED = 1000;
-/** Chunks of an array up to which those that are not stored are listed too. */
+/** Up to this many chunks of an array, missing ones are listed too. */
 const MOST_CHUNKS = 4_000_000;
-/** Blocks of a chunk that are shown. */
+/** Most blocks of a chunk to show. */
 const MOST_BLOCKS = 4096;
-/** Values of a chunk that are shown. */
+/** Values of a chunk to show. */
 const FIRST_VALUES = 8;
 
-/** Lists chunks in batches. Resolves with why the list is not whole, or undefined. */
+/** Lists chunks in batches. Resolves with the reason if the list is incomplete, else undefined. */
 export async function listChunks(
   column: Column,
   { signal, onProgress }: Watch<ChunkBatch>,
@@ -50,7 +50,7 @@ export async function listChunks(
     } catch (error) {
       if (!isSuperchunkError(error) || signal?.aborted) throw error;
       problem ??= error.message;
-      // Only archives can go on after a chunk that cannot be read.
+      // Only archives can continue after a chunk that cannot be read.
       const bad = Math.max(next, error.details.chunk ?? next);
       if (!("encodedChunks" in column) || damaged >= MOST_DAMAGED || bad >= column.nchunks) break;
       const { path = "", offset = -1, found } = error.details;
@@ -120,7 +120,7 @@ class Lot {
   }
 }
 
-/** Reads and decodes a chunk, and tells what is in it. */
+/** Reads and decodes a chunk, and describes its content. */
 export async function readChunk(
   column: Column,
   index: number,
@@ -155,7 +155,7 @@ function bytesOf(
   return [first, chunkStarts?.at(index + 1) ?? Math.min(nbytes, first + chunkBytes)];
 }
 
-/** Decodes the whole chunk: what cannot be decoded is found. */
+/** Decodes the whole chunk, so that decoding errors are found. */
 async function firstValues(
   column: Column,
   box: readonly (readonly [first: number, end: number])[],
@@ -177,7 +177,7 @@ async function firstValues(
   return texts;
 }
 
-/** The blocks of a Blosc chunk with their streams: compressors with threads write blocks in any order. */
+/** The blocks of a Blosc chunk and their streams. Multithreaded compressors write blocks in any order. */
 function blocksOf({ bytes }: EncodedChunk): { readonly blocks: BlockFacts[]; readonly nblocks: number } {
   const header = decodeHeader(bytes);
   const { nbytes, blocksize, nblocks, ctbytes, memcpyed, split, typesize } = header;

@@ -1,4 +1,4 @@
-/** The worker's side of the page: reads archives, and gives what is shown. */
+/** The worker's side of the page: reads archives, and returns what is shown. */
 import type { ReadableArray } from "../../archive/kinds/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { listChunks, readChunk } from "./chunk-list.ts";
@@ -25,12 +25,11 @@ import type {
 import { readRows } from "./rows.ts";
 import { factsOf, type Opened, Sources } from "./sources.ts";
 
-/** Files whose times are asked for at once. */
+/** Files whose times are requested at a time. */
 const STATS = 8;
-/** Milliseconds that the stored size of an archive may take. */
+/** Most milliseconds for finding the stored size of an archive. */
 const STORED_MS = 3000;
 
-/** Makes the worker's side. */
 export function makeEngine(): Engine {
   return new PageEngine();
 }
@@ -57,7 +56,7 @@ class PageEngine implements Engine {
     const node = await this.#sources.open(target.archive);
     let stored = this.#stored.get(node);
     if (stored === undefined) {
-      // A request for each object: where that takes long, it is left out.
+      // Each object takes a request. If that takes too long, the size is left out.
       const signal = AbortSignal.timeout(STORED_MS);
       const isOne = node.kind !== "group" && node.dialect.startsWith("bloscpack");
       stored =
@@ -105,7 +104,7 @@ class PageEngine implements Engine {
       signal,
       onProgress: seldom(onProgress),
     });
-    // What was expected and found may be anything: as text it can be posted.
+    // Values may be of any type; text can always be posted.
     const posted = findings.map(({ expected, found, ...finding }) => finding);
     return { ok, chunks, nbytes, digests, findings: posted, unchecked };
   }
@@ -143,7 +142,7 @@ class PageEngine implements Engine {
   }
 }
 
-/** Milliseconds between two reports of how far something is. */
+/** Milliseconds between progress reports. */
 const REPORT_MS = 100;
 
 /** Passes reports on, but not one for each of a million chunks. */

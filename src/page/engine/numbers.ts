@@ -6,20 +6,20 @@ import { slice } from "../../values/selection.ts";
 import { secondsOf } from "./cells.ts";
 import type { Envelope, Picture, PlotData, PlotRequest, Statistics, Watch } from "./protocol.ts";
 
-/** Decoded bytes of a column that are read for a plot; of more, one in so many parts is. */
+/** Most decoded bytes of a column to read for a plot; of more, one in n parts is read. */
 const MOST_BYTES = 192 << 20;
-/** Rows that are read together where chunks do not say it. */
+/** Bytes that are read together if chunks do not decide it. */
 const SLICE_BYTES = 1 << 20;
-/** Between two reports, in milliseconds. */
+/** Milliseconds between reports. */
 const REPORT_MS = 120;
-/** Side of a picture, at most. */
+/** Longest side of a picture. */
 const MOST_SIDE = 1024;
-/** Bytes that are decoded for one picture, at most. */
+/** Most bytes to decode for one picture. */
 const MOST_PICTURE = 512 << 20;
 const BINS = 48;
 /** Names of integer columns that hold seconds since 1970. */
 const SECONDS = /^(?:day|date|time|timestamp|ts|datetime|minute)$/i;
-/** Seconds of 1973 and 2096: what lies between is taken for a time. */
+/** Seconds of 1973 and 2096: numbers between them are taken for times. */
 const [FIRST_SECOND, LAST_SECOND] = [1e8, 4e9];
 
 /** True for a data type whose values can be drawn. */
@@ -49,7 +49,7 @@ async function numbersOf(
   return Float64Array.from(data as Iterable<unknown>, Number);
 }
 
-/** Gives the numbers of a run; where one of its chunks is damaged or missing, those of the others. */
+/** Passes on the numbers of a run. If one of its chunks is damaged or missing, those of the other chunks. */
 async function eachPart(
   array: ReadableArray,
   [first, end]: readonly [number, number],
@@ -73,13 +73,13 @@ async function eachPart(
   }
 }
 
-/** Rows that could not be read, and why the first of them could not. */
+/** Rows that could not be read, and the reason for the first. */
 interface Lost {
   rows: number;
   why?: string | undefined;
 }
 
-/** Which runs of rows are read of `[first, end)`: by whole chunks, and one in so many where that is too much. */
+/** The runs of rows to read in `[first, end)`: whole chunks, or one in n if all are too much. */
 function planRuns(
   array: ReadableArray,
   first: number,
@@ -131,7 +131,7 @@ class Buckets implements Envelope {
   }
 }
 
-/** Reads what a plot needs, and reports while it does. */
+/** Reads the data of a plot, and reports progress. */
 export async function plotColumns(
   arrays: ReadonlyMap<string, ReadableArray>,
   { columns, x: xName, first, end, buckets }: PlotRequest,
@@ -185,7 +185,7 @@ export async function plotColumns(
   return report();
 }
 
-/** The horizontal axis: row numbers, or the column that was asked for where it never goes back. */
+/** The horizontal axis: row numbers, or the requested column if it never decreases. */
 function axisOf(
   name: string | undefined,
   arrays: ReadonlyMap<string, ReadableArray>,
@@ -212,13 +212,13 @@ function axisOf(
   return { x: values, xKind: isTime(name, arrays.get(name)?.dtype, least, greatest) ? "time" : "values" };
 }
 
-/** True for dates, and for a column named like one whose numbers between two of them are seconds of our days. */
+/** True for dates, and for a column with the name of a date whose least and greatest numbers are seconds of our time. */
 function isTime(name: string, dtype: DType | undefined, least: number, greatest: number): boolean {
   if (dtype?.kind === "datetime") return true;
   return SECONDS.test(name) && least > FIRST_SECOND && greatest < LAST_SECOND;
 }
 
-/** A plane of an array as numbers, thinned out to a screen's size. */
+/** A plane of an array as numbers, reduced to a screen's size. */
 export async function readPicture(
   array: ReadableArray,
   fixed: readonly number[],
@@ -275,7 +275,7 @@ export async function readPicture(
   return { width: w, height: h, stepX, stepY, values, min, max };
 }
 
-/** Facts of all values, or of a sample of chunks: one pass for the bounds, one for the histogram of what was kept. */
+/** Facts of all values, or of a sample of chunks. */
 export async function statisticsOf(
   array: ReadableArray,
   name: string,
@@ -304,7 +304,7 @@ class Moments {
   #max = Number.NEGATIVE_INFINITY;
   #mean = 0;
   #square = 0;
-  /** A sample for the histogram: each so many values. */
+  /** A sample for the histogram: every n-th value. */
   #kept: number[] = [];
   #each = 1;
   readonly #isTime: (least: number, greatest: number) => boolean;

@@ -1,13 +1,13 @@
-/** What the page asks of the worker that reads archives, and what it gets. All of it can be posted between threads. */
+/** The calls from the page to the worker that reads archives, and their results. All of it can be posted between threads. */
 import type { Finding } from "../../archive/kinds/types.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 
 /** Where archives are read from. */
 export type Source =
-  /** The server that the page came from: the address of what it has for the page, with a `/` at its end. */
+  /** The page's own server: the address of its files for the page, with a final `/`. */
   | { readonly kind: "server"; readonly base: string }
   | { readonly kind: "url"; readonly url: string }
-  /** Files that were dropped or chosen, by their paths. */
+  /** Dropped or chosen files, by path. */
   | { readonly kind: "files"; readonly files: readonly (readonly [path: string, file: File])[] };
 
 /** Something that can be opened. */
@@ -31,11 +31,11 @@ export interface ColumnFacts {
   readonly chunkLength: number | undefined;
   /** Values of a chunk along each dimension; undefined if chunks differ. */
   readonly chunkShape: readonly number[] | undefined;
-  /** Rows that a repair filled, as the archive says. */
+  /** Rows that a repair filled, according to the archive. */
   readonly filled?: readonly { readonly from: number; readonly to: number }[] | undefined;
 }
 
-/** Where a chunk lies in its array: the first index along each dimension, and the one after the last. */
+/** Place of a chunk in its array: the first index along each dimension, and the one after the last. */
 export function boxOf(
   { shape, chunkShape }: Pick<ColumnFacts, "shape" | "chunkShape">,
   index: number,
@@ -73,35 +73,35 @@ export interface NodeFacts {
 export interface ColumnSummary {
   readonly codec: string;
   readonly checksum: string | undefined;
-  /** Stored bytes of the whole archive, headers and metadata included. */
+  /** Stored bytes of the whole archive, including headers and metadata. */
   readonly stored: number | undefined;
 }
 
-/** What a chunk's state is. Missing ones had a file; absent ones were never stored, which Zarr allows. */
+/** State of a chunk. A missing chunk had a file; an absent one was never stored, which Zarr allows. */
 export const STATE = { unknown: 0, whole: 1, damaged: 2, filled: 3, missing: 4, absent: 5 } as const;
 
-/** Chunks that were listed, in columns. */
+/** Listed chunks, in columns. */
 export interface ChunkBatch {
   readonly index: Float64Array;
   readonly offset: Float64Array;
   readonly nbytes: Float64Array;
   readonly cbytes: Float64Array;
-  /** Into `words`, which every batch has in full so far. */
+  /** Indices into `words`, which is complete in every batch. */
   readonly file: Uint32Array;
   readonly codec: Uint32Array;
   readonly digest: readonly (string | undefined)[];
   readonly words: readonly string[];
-  /** What the list says of each, as {@link STATE} has it. */
+  /** State of each according to the list, as in {@link STATE}. */
   readonly state: Uint8Array;
 }
 
 /** A block of a chunk. */
 export interface BlockFacts {
-  /** Where it begins in the chunk. */
+  /** Offset in the chunk. */
   readonly offset: number;
   readonly cbytes: number;
   readonly nbytes: number;
-  /** Stored bytes of its streams: one for each byte of an element where blocks are split, else one. */
+  /** Stored bytes of its streams: one for each byte of an element if blocks are split, else one. */
   readonly streams: readonly number[];
 }
 
@@ -110,9 +110,9 @@ export interface ChunkDetail {
   readonly index: number;
   /** Milliseconds that reading and decoding took. */
   readonly took: number;
-  /** The first of its values, by dimension. */
+  /** Index of the first of its values, by dimension. */
   readonly start: readonly number[] | undefined;
-  /** Of the first blocks, of `nblocks`. */
+  /** The first blocks, of `nblocks` in all. */
   readonly blocks: readonly BlockFacts[];
   readonly nblocks: number;
   /** The first values, as text. */
@@ -131,13 +131,13 @@ export interface VerifyOutcome {
   readonly unchecked?: string | undefined;
 }
 
-/** How far something is: of so many. */
+/** Progress: done of total. */
 export interface Step {
   readonly done: number;
   readonly total: number;
 }
 
-/** Cells of rows: for each column its texts, a row after the other. */
+/** Cells of rows: for each column its texts, row by row. */
 export interface RowCells {
   readonly first: number;
   readonly end: number;
@@ -149,7 +149,7 @@ export interface PlaneRequest {
   readonly fixed: readonly number[];
 }
 
-/** Least, greatest, first and last values of runs of rows. NaN where a run has no number. */
+/** Least, greatest, first and last values of runs of rows. NaN if a run has no number. */
 export interface Envelope {
   readonly name: string;
   readonly min: Float64Array;
@@ -158,7 +158,6 @@ export interface Envelope {
   readonly last: Float64Array;
 }
 
-/** What is to be plotted. */
 export interface PlotRequest {
   readonly columns: readonly string[];
   /** Column of the horizontal axis; undefined for row numbers. */
@@ -168,29 +167,29 @@ export interface PlotRequest {
   readonly buckets: number;
 }
 
-/** What was found of a plot so far. */
+/** The part of a plot that was read so far. */
 export interface PlotData {
-  /** Row, time in seconds, or value of the axis at each run's first row. */
+  /** Row, time in seconds, or value of the axis at the first row of each run. */
   readonly x: Float64Array;
   readonly xKind: "rows" | "time" | "values";
-  /** Why the axis that was asked for is not taken. */
+  /** Why the requested axis is not used. */
   readonly xNote?: string | undefined;
   readonly series: readonly Envelope[];
   /** True if each row is a point. */
   readonly isExact: boolean;
-  /** One in so many chunks was read. */
+  /** One in this many chunks was read. */
   readonly every: number;
-  /** Why the first chunk that is left out cannot be read. */
+  /** Why the first skipped chunk cannot be read. */
   readonly lost?: string | undefined;
   readonly done: number;
   readonly total: number;
 }
 
-/** Values of a plane, thinned out to the size of a screen. */
+/** Values of a plane, reduced to the size of a screen. */
 export interface Picture {
   readonly width: number;
   readonly height: number;
-  /** Each so many rows and columns are shown. */
+  /** Every n-th row and column is shown. */
   readonly stepX: number;
   readonly stepY: number;
   readonly values: Float64Array;
@@ -206,12 +205,12 @@ export interface Statistics {
   readonly max: number;
   readonly mean: number;
   readonly deviation: number;
-  /** How many values lie in equal parts between min and max. */
+  /** Number of values in equal parts between min and max. */
   readonly histogram: readonly number[];
   /** True for seconds since 1970. */
   readonly isTime: boolean;
   readonly every: number;
-  /** Rows of damaged chunks, which are left out, and why the first of them is. */
+  /** Rows of damaged chunks, which are skipped, and the reason for the first. */
   readonly lostRows: number;
   readonly lost?: string | undefined;
 }
@@ -228,14 +227,14 @@ export interface Target {
   readonly column: string;
 }
 
-/** What the worker does. */
+/** The worker's functions. */
 export interface Engine {
-  /** Finds what lies at a source, and forgets the one before. */
+  /** Finds the archives of a source, and forgets the previous one. */
   list(source: Source, watch?: Watch<readonly Entry[]>): Promise<readonly Entry[]>;
   open(archive: string, watch?: Watch): Promise<NodeFacts>;
   summary(target: Target, watch?: Watch): Promise<ColumnSummary>;
   chunks(target: Target, watch?: Watch<ChunkBatch>): Promise<string | undefined>;
-  /** When files were written, in milliseconds since 1970; NaN where that is not known. */
+  /** When files were written, in milliseconds since 1970; NaN if unknown. */
   written(files: Target & { readonly files: readonly string[] }, watch?: Watch): Promise<Float64Array>;
   chunk(target: Target & { readonly index: number }, watch?: Watch): Promise<ChunkDetail>;
   verify(target: Target, watch?: Watch): Promise<VerifyOutcome>;
@@ -245,7 +244,7 @@ export interface Engine {
   statistics(target: Target, watch?: Watch<Statistics>): Promise<Statistics>;
 }
 
-/** Rows of columns that are asked for as text. */
+/** Rows of columns, requested as text. */
 export interface RowsRequest {
   readonly archive: string;
   readonly columns: readonly string[];
@@ -253,8 +252,8 @@ export interface RowsRequest {
   readonly end: number;
   /** Fixed indices of the leading dimensions, of arrays of more than two. */
   readonly fixed: readonly number[];
-  /** Columns of a plane that are shown. */
+  /** Visible columns of a plane. */
   readonly across: readonly [first: number, end: number];
-  /** As JSON texts in place of what people read. */
+  /** Returns JSON texts instead of text for people. */
   readonly json?: boolean | undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * A store that reads on where small ranges follow one another: the headers of the chunks of a file, over HTTP, cost a request for each
- * otherwise. Knows ranges; must not know what lies in them.
+ * A store that reads ahead after consecutive small ranges, such as the headers of a file's chunks over HTTP, which would otherwise
+ * take a request each. Knows ranges; must not know what the bytes are.
  */
 import { SuperchunkError } from "../../errors.ts";
 import type { ByteRange, ReadableStore, StoreOptions } from "../../store/types.ts";
@@ -8,12 +8,12 @@ import { type Interceptor, interceptStore, type Wrapped } from "../../store/wrap
 
 /** Ranges up to this length are small. */
 const SMALL = 32 << 10;
-/** Small ranges so near to one another follow one another. */
+/** Small ranges at most this far apart count as consecutive. */
 const NEAR = 160 << 10;
 /** Bytes that are read together, at first and at most. */
 const FIRST = 128 << 10;
 const MOST = 2 << 20;
-/** Parts of objects that are kept. */
+/** Parts of objects to keep. */
 const KEPT = 8;
 
 /** A part of an object that was read, or is being read. */
@@ -24,7 +24,7 @@ interface Part {
   readonly bytes: Promise<Uint8Array | undefined>;
 }
 
-/** Reads ahead in objects that do not change meanwhile: the store below refuses bytes of another version. */
+/** Reads ahead in objects that do not change meanwhile: the inner store refuses bytes of another version. */
 export function withReadAhead<S extends ReadableStore>(store: S): Wrapped<S> {
   const parts: Part[] = [];
   const last = new Map<string, { readonly offset: number; readonly length: number }>();
@@ -51,7 +51,7 @@ export function withReadAhead<S extends ReadableStore>(store: S): Wrapped<S> {
       return store.getRange(key, { offset, length }, options);
     }
     const window = Math.max(length, Math.min(MOST, Math.max(FIRST, 2 * before.length)));
-    // Others may wait for the same bytes: no one's abort ends the reading of them.
+    // Other callers may wait for the same bytes, so no caller's abort ends the read.
     const bytes = store.getRange(key, { offset, length: window });
     const part: Part = { key, offset, length: window, bytes };
     parts.push(part);
@@ -70,7 +70,7 @@ export function withReadAhead<S extends ReadableStore>(store: S): Wrapped<S> {
       const isSmall =
         call.method === "getRange" && "offset" in range && range.length > 0 && range.length <= SMALL;
       if (!isSmall || range.offset < 0) return proceed();
-      // Only getRange comes here, whose outcome it is.
+      // Only getRange gets here, so the result types match.
       return read(key, range.offset, range.length, options) as ReturnType<typeof proceed>;
     },
     onSync: () => {

@@ -66,7 +66,7 @@ async function cellsOf(
   }));
 }
 
-/** A row of plain bytes: sixteen of them in hexadecimal, and as letters. */
+/** A row of plain bytes: sixteen in hexadecimal, and as characters. */
 async function bytesCells(
   column: BytesArchive,
   first: number,
@@ -88,16 +88,16 @@ async function bytesCells(
   ];
 }
 
-/** Names of integer columns that hold seconds since 1970, as daily and minute bars have them. */
+/** Names of integer columns that hold seconds since 1970, as in daily and minute bars. */
 const TIMES = /^(?:day|date|time|timestamp|ts|datetime)$/i;
-/** Seconds of 1973 and 2096: what lies between is taken for a time. */
+/** Seconds of 1973 and 2096: numbers between them are taken for times. */
 const [FIRST_SECOND, LAST_SECOND] = [1e8, 4e9];
 
 function holdsSeconds(name: string, { kind, itemSize }: DType): boolean {
   return (kind === "int" || kind === "uint") && itemSize >= 4 && TIMES.test(name.split("/").at(-1) ?? "");
 }
 
-/** Seconds as dates, where all of them can be. */
+/** Seconds as dates, if all of them can be. */
 function asDates(texts: readonly string[]): readonly string[] {
   const seconds = texts.map(Number);
   if (!seconds.every((each) => each === 0 || (each > FIRST_SECOND && each < LAST_SECOND))) return texts;

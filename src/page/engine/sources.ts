@@ -1,4 +1,4 @@
-/** What lies at a source, and opening it. Knows stores and archives; must not know the page. */
+/** Finds and opens the archives of a source. Knows stores and archives; must not know the page. */
 import type { ArrayArchive, BytesArchive, ReadableArray, ReadableTable } from "../../archive/kinds/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
@@ -13,21 +13,21 @@ import type { GroupArrays, ZarrGroup } from "../../zarr/read/group.ts";
 import type { ColumnFacts, Entry, NodeFacts, Source, Target, Watch } from "./protocol.ts";
 import { withReadAhead } from "./read-ahead.ts";
 
-/** What was opened: a group that is a table counts as one. */
+/** An opened archive or node: a group that is a table counts as one. */
 export type Opened = BytesArchive | ReadableArray | Table | ZarrGroup;
 
 type Table = ReadableTable | (GroupArrays & { readonly length: number });
 
-/** Attributes and metadata longer than this, as JSON, are left out. */
+/** Most characters of JSON attributes and metadata to show. */
 const MOST_JSON = 1 << 20;
 /** Entries between two reports of a list. */
 const BATCH = 200;
 
 const BYTE: DType = { kind: "uint", itemSize: 1, byteOrder: "none" };
 
-/** The archives of a source, opened when they are asked for and kept. */
+/** The archives of a source, opened on request and kept. */
 export class Sources {
-  /** True if each request goes over a network, to a server that is not the page's own. */
+  /** True if each request goes over a network, to a server other than the page's own. */
   isFar = false;
   #places = new Map<string, () => Promise<Readable>>();
   readonly #opened = new Map<string, Promise<Opened>>();
@@ -47,7 +47,7 @@ export class Sources {
     return entries;
   }
 
-  /** Opens an archive. Throws `NOT_FOUND` for one that was not listed, and what opening it throws. */
+  /** Opens an archive. Throws `NOT_FOUND` for one that was not listed, and the errors of opening it. */
   open(name: string): Promise<Opened> {
     const kept = this.#opened.get(name);
     if (kept !== undefined) return kept;
@@ -56,7 +56,7 @@ export class Sources {
       throw new SuperchunkError("NOT_FOUND", `no archive here is named "${name}"`, { path: name });
     const opening = place().then(asTableIfOne).catch(explain);
     this.#opened.set(name, opening);
-    // What failed is tried again when it is asked for again.
+    // After a failure, the next request tries again.
     opening.catch(() => this.#opened.delete(name));
     return opening;
   }
@@ -98,7 +98,7 @@ export class Sources {
     yield* this.#findAtUrl(source.url, watch);
   }
 
-  /** What an address leads to: an archive, an array, or a group with all that its documents list. */
+  /** The content of an address: an archive, an array, or a group with everything that its documents list. */
   async *#findAtUrl(address: string, watch: Watch<readonly Entry[]>): AsyncGenerator<Entry> {
     const url = new URL(address);
     const parts = url.pathname.split("/").filter((part) => part !== "");
@@ -110,7 +110,7 @@ export class Sources {
     let node: Readable;
     try {
       node = await open(store, name);
-      // Opened once: to open it again would cost its requests again.
+      // Kept open, because opening it again would repeat its requests.
       this.#opened.set(shown, asTableIfOne(node));
     } catch (error) {
       if (!isSuperchunkError(error)) throw error;
@@ -129,14 +129,14 @@ export class Sources {
         yield entry;
       }
     } catch (error) {
-      // Groups without consolidated metadata say nothing of what is in them over HTTP.
+      // Over HTTP, groups without consolidated metadata cannot list their members.
       if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
       yield { name: shown, kind: "group", error: error.message };
     }
   }
 }
 
-/** Browsers do not say why they could not fetch: most often because the server does not allow it. */
+/** Browsers do not say why they could not fetch; most often the server does not allow it. */
 function explain(error: unknown): never {
   if (!isSuperchunkError(error, "IO") || !/Failed to fetch|NetworkError|Load failed/.test(error.message))
     throw error;
@@ -158,7 +158,7 @@ async function asTableIfOne(node: Readable): Promise<Opened> {
   if (node.kind !== "group") return node;
   try {
     const arrays = await node.arrays();
-    // Arrays of groups below are not columns of one table.
+    // Arrays of nested groups are not columns of one table.
     return hasLength(arrays) && arrays.names.length > 0 ? arrays : node;
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
@@ -174,7 +174,7 @@ function isTable(node: Opened): node is Table {
   return node.kind === "table" || (node.kind === "group" && "names" in node);
 }
 
-/** A column of what was opened; the whole of it for the empty name. */
+/** A column of an opened archive; the whole archive for the empty name. */
 export function columnOf(node: Opened, name: string): ReadableArray | BytesArchive {
   if (isTable(node)) {
     if (node.names.includes(name)) return node.column(name);
@@ -187,7 +187,7 @@ export function columnOf(node: Opened, name: string): ReadableArray | BytesArchi
   return columnOf(node.column(first), rest.join("/"));
 }
 
-/** What is shown of something opened. Costs no reads. */
+/** What is shown of an opened archive. Reads nothing. */
 export function factsOf(name: string, node: Opened): NodeFacts {
   const { dialect, attrs, metadata, warnings } = node;
   const table = isTable(node);
@@ -239,7 +239,7 @@ export function chunkShapeOf(array: ReadableArray): readonly number[] | undefine
   return order === "F" ? [...shape.slice(0, -1), chunkLength] : [chunkLength, ...shape.slice(1)];
 }
 
-/** A data type in words that numpy's users know. */
+/** A data type by the name that numpy's users know. */
 export function typeName(dtype: DType): string {
   switch (dtype.kind) {
     case "int":
@@ -264,7 +264,7 @@ export function typeName(dtype: DType): string {
   }
 }
 
-/** JSON that can be posted: no classes, and not endless. */
+/** JSON that can be posted: without classes, and of limited length. */
 function plain<T extends object>(value: T): T {
   const text =
     JSON.stringify(value, (_, each) => (typeof each === "bigint" ? each.toString() : each)) ?? "{}";

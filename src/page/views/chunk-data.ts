@@ -1,4 +1,4 @@
-/** What is known of the chunks of a column. Knows numbers; must not know how they are drawn. */
+/** The facts of a column's chunks. Knows numbers; must not know how they are drawn. */
 import { type ChunkBatch, STATE } from "../engine/protocol.ts";
 
 /** The chunks of a column, in typed arrays that grow. */
@@ -12,11 +12,11 @@ export class ChunkData {
   codec: Uint32Array = new Uint32Array(1024);
   state: Uint8Array = new Uint8Array(1024);
   words: readonly string[] = [];
-  /** Numbers of the files and the codecs that were seen, in their order. */
+  /** Numbers of the files and codecs seen, in their order. */
   readonly files: Set<number> = new Set();
   readonly codecs: Set<number> = new Set();
   readonly digests: Map<number, string> = new Map();
-  /** When the files were written, by their numbers, in milliseconds since 1970; and the first and the last of these times. */
+  /** When the files were written, by file number, in milliseconds since 1970; and the earliest and latest of these times. */
   readonly written: Map<number, number> = new Map();
   oldest: number = Number.POSITIVE_INFINITY;
   newest: number = Number.NEGATIVE_INFINITY;
@@ -30,7 +30,7 @@ export class ChunkData {
   /** Chunks that are not stored. */
   absent = 0;
 
-  /** True if cells that were there have other colours now, because bounds grew. */
+  /** Adds chunks. Returns true if the bounds grew, which changes the colours of existing cells. */
   add(batch: ChunkBatch): boolean {
     const bounds = (): string => `${this.leastRatio} ${this.mostRatio} ${this.leastBytes} ${this.mostBytes}`;
     const before = bounds();
@@ -73,7 +73,7 @@ export class ChunkData {
     this.newest = Math.max(this.newest, at);
   }
 
-  /** A cell for each file, of what its chunks are together; with the first cell of each here. */
+  /** A cell for each file, with the sums of its chunks, and the first of its cells here. */
   byFile(): { readonly data: ChunkData; readonly first: readonly number[] } {
     const groups = new Map<number, number>();
     const first: number[] = [];

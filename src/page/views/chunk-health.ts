@@ -1,13 +1,13 @@
-/** What a check of all chunks found, as a person reads it. Knows findings; must not know how they were found. */
+/** The result of a check of all chunks, for people. Knows findings; must not know how they were found. */
 import { h } from "../dom.ts";
 import type { VerifyOutcome } from "../engine/protocol.ts";
 import { formatCount, formatPlural } from "../text.ts";
 import { snippet } from "./overview.ts";
 
-/** Findings that are shown, at most. */
+/** Most findings to show. */
 const MOST_FINDINGS = 200;
 
-/** The verdict, the findings, and the command that saves what is whole. `show` leads to a chunk. */
+/** The verdict, the findings, and the command that saves the undamaged part. `show` goes to a chunk. */
 export function describeOutcome(
   { ok, chunks, digests, findings, unchecked }: VerifyOutcome,
   path: string,
@@ -40,7 +40,7 @@ export function describeOutcome(
   ];
 }
 
-/** What is wrong, with the way to where it is. */
+/** A finding, with a link to its place. */
 function findingItem(
   { severity, code, message, chunk }: VerifyOutcome["findings"][number],
   show: (chunk: number) => void,

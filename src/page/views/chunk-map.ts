@@ -1,20 +1,20 @@
-/** The map of chunks on a canvas: a cell for each, as many as there are. Knows cells and colours; must not know archives. */
+/** The map of chunks on a canvas, with a cell for each. Knows cells and colours; must not know archives. */
 import { cssOf, NAMED, type Pixel, pixel, RAMP_PIXELS } from "../colours.ts";
 import { h, onceAFrame } from "../dom.ts";
 import { STATE } from "../engine/protocol.ts";
 import type { ChunkData } from "./chunk-data.ts";
 
-/** By what cells are coloured. */
+/** What the colours of cells show. */
 export type Colouring = "ratio" | "size" | "codec" | "file" | "age" | "health";
 
-/** Sizes of cells in pixels of the page. */
+/** Sizes of cells in CSS pixels. */
 const SIZES = [1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32];
 const DAMAGED: readonly [number, number, number] = [208, 48, 40];
 const MISSING: readonly [number, number, number] = [150, 40, 130];
 const WHOLE: readonly [number, number, number] = [46, 160, 98];
 const FILLED: readonly [number, number, number] = [226, 160, 40];
 
-/** Where the cells of a map are drawn, and what happens to them. */
+/** Draws the cells of a map, and handles events on them. */
 export class ChunkMap {
   readonly element: HTMLElement;
   readonly draw: () => void = onceAFrame(() => this.#drawNow());
@@ -28,7 +28,7 @@ export class ChunkMap {
   #size: number | undefined;
   #cursor: number | undefined;
   #image: ImageData | undefined;
-  /** The colour of each cell; undefined once something changed. */
+  /** The colour of each cell; undefined after a change. */
   #painted: Uint32Array | undefined;
 
   constructor(
@@ -79,7 +79,7 @@ export class ChunkMap {
     new ResizeObserver(this.draw).observe(this.element);
   }
 
-  /** The cell that is pointed at. */
+  /** The cell under the pointer. */
   get cursor(): number | undefined {
     return this.#cursor;
   }
@@ -90,7 +90,7 @@ export class ChunkMap {
     this.draw();
   }
 
-  /** The same where only the cells `[first, end)` changed. */
+  /** The same if only the cells `[first, end)` changed. */
   repaintCells(first: number, end: number): void {
     if (this.#painted !== undefined && end > first) {
       const colourOf = this.#colours();
@@ -99,14 +99,14 @@ export class ChunkMap {
     this.draw();
   }
 
-  /** Larger or smaller cells: 1 or -1; 0 takes the size at which all are in sight. */
+  /** Makes cells larger (1) or smaller (-1); 0 chooses the size at which all are visible. */
   zoom(step: number): void {
     const at = SIZES.indexOf(this.#cellSize());
     this.#size = step === 0 ? undefined : SIZES[Math.max(0, Math.min(SIZES.length - 1, at + step))];
     this.draw();
   }
 
-  /** Shows a chunk as if it was pointed at. */
+  /** Shows a chunk as if it were under the pointer. */
   focusOn(cell: number): void {
     this.#cursor = cell;
     const { columns, size } = this.#grid();
@@ -172,7 +172,7 @@ export class ChunkMap {
   #drawNow(): void {
     const { clientWidth, clientHeight, scrollTop } = this.element;
     if (clientWidth === 0 || clientHeight === 0) return;
-    // As high as it is with the largest cells, at most: few chunks take little room.
+    // At most as high as with the largest cells, so that few chunks take little room.
     const largest = SIZES.at(-1) ?? 1;
     const most = Math.ceil(this.#total / Math.max(1, Math.floor(clientWidth / largest))) * largest;
     this.element.style.setProperty("--most", this.#size === undefined ? `${most + 2}px` : "62vh");
@@ -280,7 +280,7 @@ export class ChunkMap {
   }
 }
 
-/** Colours of the health of chunks, for a legend. */
+/** Colours of chunk health, for a legend. */
 export const HEALTH: readonly (readonly [name: string, css: string])[] = [
   ["checked, whole", cssOf(WHOLE)],
   ["damaged", cssOf(DAMAGED)],

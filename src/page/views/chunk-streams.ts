@@ -1,11 +1,11 @@
-/** The inside of a chunk: its blocks and their streams, drawn and as a table. Knows what was read of it; must not know archives. */
+/** The inside of a chunk: its blocks and streams, as a drawing and as a table. Knows the facts of blocks; must not know archives. */
 import { RAMP_CSS, RAMP_PIXELS } from "../colours.ts";
 import { h } from "../dom.ts";
 import type { BlockFacts } from "../engine/protocol.ts";
 import { formatBytes, formatCount, formatGain, formatPlural, formatRatio } from "../text.ts";
 import { VirtualTable } from "../virtual-table.ts";
 
-/** Pixels of the drawing of all blocks, about, and of one; and of a stream's height. */
+/** Approximate width of the drawing in pixels, the limits for one block, and the height of a stream. */
 const WIDTH = 640;
 const [LEAST_CELL, MOST_CELL] = [2, 28];
 const STREAM = 14;
@@ -73,7 +73,7 @@ function describe(shown: number, nblocks: number, rows: number): string {
   return `From left to right ${some}${formatPlural(nblocks, "block")}${streams}.`;
 }
 
-/** Decoded bytes of a stream by stored ones. */
+/** Decoded bytes of a stream divided by stored ones. */
 function ratioOf({ nbytes, streams }: BlockFacts, stream: number): number {
   return nbytes / streams.length / Math.max(1, streams[stream] ?? nbytes);
 }

@@ -1,4 +1,4 @@
-/** What is known of chunks as text, and the table of it below the map. Knows chunks; must not know how they are read. */
+/** The facts of chunks as text, and their table below the map. Knows chunks; must not know how they are read. */
 import { boxOf, type ColumnFacts } from "../engine/protocol.ts";
 import { formatCount, formatRatio } from "../text.ts";
 import { VirtualTable } from "../virtual-table.ts";
@@ -16,7 +16,7 @@ export const STATES: readonly string[] = [
 const COLUMNS = ["rows", "file", "offset", "stored", "values", "ratio", "codec", "digest", "state"];
 const NUMBERS = ["offset", "stored", "values", "ratio"];
 
-/** Which values a chunk has: its rows, or of a chunk of a grid what it has along each dimension. */
+/** The values in a chunk: its rows, or for a grid its range along each dimension. */
 export function placeText(column: ColumnFacts, index: number): string | undefined {
   const box = boxOf(column, index);
   if (box === undefined || box.length === 0) return undefined;

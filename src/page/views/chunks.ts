@@ -1,4 +1,4 @@
-/** The view of chunks: the map, what is pointed at, what is wrong with it, and the same as a table. */
+/** The view of chunks: the map, the chunk under the pointer, its damage, and the same as a table. */
 import { cssOf, NAMED, RAMP_CSS } from "../colours.ts";
 import { h } from "../dom.ts";
 import { type ChunkDetail, STATE, type VerifyOutcome } from "../engine/protocol.ts";
@@ -11,11 +11,11 @@ import { streamMap } from "./chunk-streams.ts";
 import { chunkTable, placeText, STATES } from "./chunk-table.ts";
 import { columnChoice, commandPath, type Shown, sentenceOf } from "./view.ts";
 
-/** Values up to so many bytes are checked without being asked, where reading costs little. */
+/** Up to this many bytes, values are checked without a click if reading is cheap. */
 const CHECKED_UNASKED = 256 << 20;
-/** Chunks on another server up to which all are listed without being asked. */
+/** Up to this many chunks on another server, all are listed without a click. */
 const LISTED_UNASKED = 512;
-/** Files whose times are asked for, at most. */
+/** Most files whose times are requested. */
 const MOST_AGES = 4096;
 const COLOURINGS: readonly (readonly [Colouring, string])[] = [
   ["ratio", "ratio"],
@@ -25,7 +25,7 @@ const COLOURINGS: readonly (readonly [Colouring, string])[] = [
   ["age", "age of the file"],
   ["health", "health"],
 ];
-/** Formats whose chunks lie in one file: what the list calls a file is a name that Zarr gives a part of it. */
+/** Formats with all chunks in one file. What the list calls a file is the name that Zarr has for a part of it. */
 const PARTS_OF_FILES = new Set(["hdf5", "blosc2"]);
 
 export function chunks(shown: Shown): HTMLElement {
@@ -161,7 +161,7 @@ class ChunkView {
     else this.#behind.hidden = true;
   }
 
-  /** Chunks with rows that a repair filled, as the archive says. */
+  /** Marks chunks with rows that a repair filled, according to the archive. */
   #markFilled(begin: number): void {
     const { chunkLength, filled = [] } = this.#column;
     const { count, index, state } = this.#data;
@@ -179,7 +179,7 @@ class ChunkView {
     if (chosen !== undefined && Number(chosen) < this.#column.nchunks) void this.#read(Number(chosen));
   }
 
-  /** On another server the headers of many chunks are many requests: they are read when they are asked for. */
+  /** On another server each chunk header is a request, so many headers are only read after a click. */
   #offerList(): void {
     const button = h(
       "button",
@@ -198,7 +198,7 @@ class ChunkView {
     this.#listed();
   }
 
-  /** The times of the files, once they are asked for: each is a request. */
+  /** Requests the times of the files; each is a request. */
   async #readAges(): Promise<void> {
     const { engine, signal } = this.#shown;
     const { words, written } = this.#data;
@@ -213,14 +213,14 @@ class ChunkView {
       this.#legend.textContent = "The store does not say when files were written.";
   }
 
-  /** Draws the map and its legend again; of files, after their chunks changed. */
+  /** Draws the map and its legend again; with a map of files, after their chunks changed. */
   #redraw(): void {
     this.#drawLegend();
     this.#map.repaint();
     if (this.#files !== undefined) this.#showFiles();
   }
 
-  /** A cell for each file in place of one for each chunk. A click leads to the chunks of a file. */
+  /** Shows a cell for each file instead of each chunk. A click goes to the chunks of a file. */
   #showFiles(): void {
     const { data, first } = this.#data.byFile();
     const map = new ChunkMap(data, first.length, {
@@ -324,7 +324,7 @@ class ChunkView {
     this.#tell(cell === undefined ? [] : this.#lines(cell), x, y);
   }
 
-  /** Shows lines beside the pointer, and says them where the map has the focus; none hide the tip. */
+  /** Shows lines beside the pointer, or reads them out if the map has the focus; without lines hides the tip. */
   #tell(lines: readonly string[], x: number, y: number): void {
     this.#tip.hidden = lines.length === 0;
     if (lines.length === 0) return;
@@ -370,7 +370,7 @@ class ChunkView {
     parts.push(h("p", { class: "note" }, `Read and decoded in ${time} ms.`));
     if (values.length > 0) parts.push(h("p", { class: "mono values" }, `${values.join("   ")} …`));
     if (start !== undefined) {
-      // Of an array of many dimensions, the plane that has the chunk's first value.
+      // For an array of many dimensions, the plane with the chunk's first value.
       const [row = 0, across = 0] = start.slice(-2);
       const more = {
         row: String(node.kind === "bytes" ? Math.floor(row / 16) : row),
@@ -388,7 +388,7 @@ class ChunkView {
     const { nbytes } = this.#column;
     if (source.kind !== "url" && nbytes <= CHECKED_UNASKED) {
       void this.#check();
-      // The only chunk of a column: what is in it says more than its cell.
+      // The only chunk of a column: its content says more than its cell.
       if (this.#column.nchunks === 1 && this.#shown.now.state.more["chunk"] === undefined) void this.#read(0);
       return;
     }
@@ -400,7 +400,7 @@ class ChunkView {
     this.#health.append(h("p", {}, button));
   }
 
-  /** Reads and checks everything, and marks what was seen while it goes on. */
+  /** Reads and checks everything, and marks the checked chunks while it runs. */
   async #check(): Promise<void> {
     const { background, signal } = this.#shown;
     const line = h("progress", { max: 1, value: 0, "aria-label": "Checked" });
@@ -458,7 +458,7 @@ class ChunkView {
   }
 }
 
-/** What values take, and took before. */
+/** Stored and decoded size of values. */
 function sizesText(stored: number, decoded: number): string {
   const gain = formatGain(decoded, stored);
   return `${formatBytes(stored)} for ${formatBytes(decoded)}${gain === "" ? "" : ` (${gain})`}`;
@@ -468,7 +468,7 @@ function chip(name: string, css: string): HTMLElement {
   return h("span", { class: "chip" }, h("i", { style: `background:${css}` }), name);
 }
 
-/** A time to the minute, as UTC has it. */
+/** A time in UTC, to the minute. */
 function dayText(at: number): string {
   return new Date(at).toISOString().slice(0, 16).replace("T", " ");
 }

@@ -73,7 +73,7 @@ export function snippet(text: string): HTMLElement {
   return h("div", { class: "snippet" }, h("pre", { tabindex: 0 }, text), copy);
 }
 
-/** Copies a text, and says so on the button that was pressed. */
+/** Copies a text, and confirms it on the button. */
 export async function copyText(text: string, button: HTMLElement): Promise<void> {
   const label = button.textContent;
   try {

@@ -1,4 +1,4 @@
-/** The view of a plane of an array as a picture, with a bar of its colours. */
+/** The view of a plane of an array as a picture, with a colour bar. */
 import { RAMP_CSS, RAMP_PIXELS } from "../colours.ts";
 import { h, saveBlob } from "../dom.ts";
 import type { ColumnFacts, Picture } from "../engine/protocol.ts";
@@ -86,10 +86,10 @@ export function picture(shown: Shown): HTMLElement {
   return view;
 }
 
-/** What is not a number has no colour. */
+/** NaN has no colour. */
 function draw(canvas: HTMLCanvasElement, { width, height, values, min, max }: Picture): void {
   [canvas.width, canvas.height] = [width, height];
-  // Few values are shown large; the sides keep their proportion up to eight to one.
+  // Small pictures are enlarged; the ratio of the sides is kept up to eight to one.
   canvas.style.aspectRatio = String(Math.max(1 / 8, Math.min(8, width / height)));
   canvas.classList.toggle("coarse", width < 400);
   const image = new ImageData(width, height);

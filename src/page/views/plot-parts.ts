@@ -1,4 +1,4 @@
-/** Parts of plots: candles, and lines as a drawing for other programs. */
+/** Parts of plots: candles, and the plot as a drawing for other programs. */
 import type UPlot from "uplot";
 import { cssOf, NAMED } from "../colours.ts";
 import type { PlotData } from "../engine/protocol.ts";
@@ -31,7 +31,7 @@ export function drawCandles(chart: UPlot, good: string, bad: string): void {
   ctx.restore();
 }
 
-/** The lines as a drawing that other programs take; or the candles of open, high, low and close. */
+/** The lines, or the candles of open, high, low and close, as an SVG drawing for other programs. */
 export function svgOf({ x, series, isExact }: PlotData, isCandles: boolean): string {
   const [width, height] = [1200, 500];
   const all = series.flatMap(({ min, max }) => [...min, ...max]).filter((value) => !Number.isNaN(value));
@@ -56,7 +56,7 @@ export function svgOf({ x, series, isExact }: PlotData, isCandles: boolean): str
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}">${shapes.join("")}${label}</svg>\n`;
 }
 
-/** Candles in the drawing's own coordinates: what closed as high as it opened, or higher, is green. */
+/** Candles in the drawing's coordinates. One that closed at or above its opening is green. */
 function candleShapes(
   series: PlotData["series"],
   px: (value: number) => string,

@@ -1,4 +1,4 @@
-/** The view of numbers as lines: columns against rows or time, the least and greatest of each run of rows; and as candles. */
+/** The view of numbers as lines: columns against rows or time, with the least and greatest value of each run of rows; or as candles. */
 import UPlot from "uplot";
 import { cssOf, NAMED } from "../colours.ts";
 import { h, saveBlob } from "../dom.ts";
@@ -23,7 +23,7 @@ class PlotView {
   readonly #facts: HTMLElement = h("div");
   readonly #rows: number;
   readonly #assets: AssetChoice | undefined;
-  /** The rows that are shown where the address names none: of many assets, those of the first. */
+  /** The rows to show if the address names none: of many assets, those of the first. */
   readonly #usual: readonly [first: number, end: number];
   #chosen: string[];
   #x: string;
@@ -69,7 +69,7 @@ class PlotView {
       this.#chart?.destroy();
     });
     addEventListener("themechange", () => this.#draw(true), { signal });
-    // Once the place is in the document, it is as wide as it will be.
+    // The width is only known once the element is in the document.
     queueMicrotask(() => void this.#read());
     this.#offerStatistics();
   }
@@ -290,10 +290,10 @@ class PlotView {
           : { ...axis, values: (_, ticks) => ticks.map((tick) => formatNumber(tick)) },
         {
           ...axis,
-          // As wide as its longest label: about seven pixels a letter.
+          // As wide as the longest label, at about seven pixels a character.
           size: (_, labels) =>
             Math.max(76, 24 + 7 * Math.max(0, ...(labels ?? []).map((label) => label.length))),
-          // Days are enough where a label is one of many days.
+          // The date alone is enough if labels are days apart.
           values: (_, ticks) =>
             ticks.map((tick, i) =>
               text(tick).slice(
@@ -365,12 +365,12 @@ class PlotView {
   }
 }
 
-/** Pixels of a chart: the legend below it takes the rest. */
+/** Height of a chart in pixels, leaving room for the legend. */
 function heightOf({ clientHeight }: HTMLElement): number {
   return Math.max(220, Math.min(460, clientHeight - 36));
 }
 
-/** Columns that others are plotted against. */
+/** True for columns that others are plotted against. */
 function isAxis(columns: readonly ColumnFacts[], name: string): boolean {
   return (
     columns.find((column) => column.name === name)?.dtype.kind === "datetime" ||
@@ -378,7 +378,7 @@ function isAxis(columns: readonly ColumnFacts[], name: string): boolean {
   );
 }
 
-/** What uPlot draws: the axis, and a line or two for each column. */
+/** The data for uPlot: the axis, and one or two lines for each column. */
 function linesOf({ x, series, isExact }: PlotData, isCandles: boolean): UPlot.AlignedData {
   const gaps = (values: Float64Array): (number | null)[] =>
     Array.from(values, (value) => (Number.isNaN(value) ? null : value));
@@ -395,15 +395,15 @@ function linesOf({ x, series, isExact }: PlotData, isCandles: boolean): UPlot.Al
   return [Array.from(x), ...lines];
 }
 
-/** A choice among assets, and the rows of the first of them. */
+/** The selection of an asset, and the rows of the first one. */
 interface AssetChoice {
   readonly select: HTMLSelectElement;
   readonly usual: readonly [first: number, end: number];
-  /** Says whose rows are shown. */
+  /** Shows which asset's rows are displayed. */
   mark(first: number, end: number): void;
 }
 
-/** Daily bars of many assets lie one after the other: a choice among them, where the attributes say where each begins. */
+/** A selection among the assets of daily bars, which are stored one after the other, if the attributes say where each begins. */
 function assetChoice(
   { attrs }: Shown["node"],
   rows: number,

@@ -1,13 +1,13 @@
-/** Statistics of columns: bounds, mean, deviation and a histogram. Loaded when they are looked at. */
+/** Statistics of columns: bounds, mean, deviation and a histogram. Loaded when they are opened. */
 import { h } from "../dom.ts";
 import type { ColumnFacts, Statistics } from "../engine/protocol.ts";
 import { formatCount, formatNumber, formatPlural, withoutServer } from "../text.ts";
 import { type Shown, sentenceOf } from "./view.ts";
 
-/** Bytes of values up to which statistics are taken without being asked. */
+/** Up to this many bytes of values, statistics are computed without a click. */
 const COUNTED_UNASKED = 64 << 20;
 
-/** The statistics of columns, one after the other; of large ones, and of those of other servers, after a click. */
+/** The statistics of columns, one after the other. For large columns, and those on other servers, after a click. */
 export function statistics(
   { background, node, source, signal }: Shown,
   columns: readonly ColumnFacts[],
@@ -44,7 +44,7 @@ function title({ name }: ColumnFacts): HTMLElement {
   return h("h2", {}, name === "" ? "Values" : name);
 }
 
-/** Facts of all values, and how many lie where. */
+/** The facts of all values, and their distribution. */
 function describe(column: ColumnFacts, found: Statistics): HTMLElement[] {
   const { count, missing, min, max, histogram, isTime, every } = found;
   const text = isTime ? dateText : formatNumber;

@@ -1,4 +1,4 @@
-/** The view of values: rows as a table of any length, a plane of an array at a time. */
+/** The view of values: rows as a table of any length, or one plane of an array at a time. */
 import { h } from "../dom.ts";
 import type { ColumnFacts, RowsRequest } from "../engine/protocol.ts";
 import { formatCount, withoutServer } from "../text.ts";
@@ -6,9 +6,9 @@ import { type TableColumn, VirtualTable } from "../virtual-table.ts";
 import { copyText } from "./overview.ts";
 import { hasNumbers, planeChoice, type Shown, sentenceOf } from "./view.ts";
 
-/** Columns of a plane that are shown at a time. */
+/** Columns of a plane to show at a time. */
 const ACROSS = 64;
-/** Rows that are copied at a time, at most. */
+/** Most rows to copy at a time. */
 const MOST_COPIED = 10_000;
 
 export function values(shown: Shown): HTMLElement {
@@ -151,7 +151,7 @@ export function values(shown: Shown): HTMLElement {
   return view;
 }
 
-/** Statistics below the table, which are loaded and counted once they are opened. */
+/** Statistics below the table, loaded and computed when they are opened. */
 function counted(shown: Shown, columns: readonly ColumnFacts[]): HTMLElement | string {
   if (columns.length === 0) return "";
   const { now, signal } = shown;

@@ -1,39 +1,39 @@
-/** What a view is: a part of the page that shows an archive or a column in one way. */
+/** A view: a part of the page that shows an archive or a column in one way. */
 
 import { h } from "../dom.ts";
 import type { ColumnFacts, Engine, NodeFacts, Source } from "../engine/protocol.ts";
 import type { Now } from "../state.ts";
 import { withoutServer } from "../text.ts";
 
-/** What a view shows, and what it may use. `signal` ends with the view. */
+/** The content of a view, and what it may use. `signal` aborts when the view ends. */
 export interface Shown {
   readonly engine: Engine;
-  /** Another worker, for what takes long: what is clicked does not wait for it. */
+  /** A second worker for long tasks, so that clicks do not wait for them. */
   readonly background: Engine;
   readonly now: Now;
   readonly source: Source;
   readonly node: NodeFacts;
-  /** The column that is looked at; undefined for a whole table or group. */
+  /** The shown column; undefined for a whole table or group. */
   readonly column: ColumnFacts | undefined;
   readonly signal: AbortSignal;
 }
 
-/** Makes the view's part of the page. */
+/** Creates the view's element. */
 export type View = (shown: Shown) => HTMLElement;
 
-/** What went wrong, as a sentence; undefined for what was broken off. */
+/** An error as a sentence; undefined for an abort. */
 export function sentenceOf(error: unknown): string | undefined {
   if (error instanceof Error && error.name === "AbortError") return undefined;
   return withoutServer(error instanceof Error ? error.message : String(error));
 }
 
-/** How a command names the archive. */
+/** The name of the archive in commands. */
 export function commandPath({ source, node }: Pick<Shown, "source" | "node">): string {
   const path = source.kind === "url" ? source.url : node.name === "/" ? "." : node.name;
   return /^[\w./:+@%=,-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }
 
-/** A choice among the columns of a table, where there are several. */
+/** A selection of a table's columns, if there are several. */
 export function columnChoice({ node, now }: Shown, chosen: ColumnFacts): HTMLElement | false {
   if (node.columns.length < 2) return false;
   const select = h(
