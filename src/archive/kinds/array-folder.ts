@@ -1,6 +1,6 @@
 /**
- * What an array folder's metadata say, and the archive that is made of it. Knows `meta/` and how columns lie; must not
- * know how the layouts are told apart.
+ * Reads the metadata of an array folder, and makes the archive for it. Knows `meta/` and how columns are stored; must
+ * not know how the layouts are told apart.
  */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseSizes, parseStorage } from "../../format/folder.ts";
@@ -18,19 +18,19 @@ import { type ArchiveParts, PlainArray } from "./chunked-archive.ts";
 import { NestedArray } from "./column-archives.ts";
 import type { ArrayArchive, OpenOptions } from "./types.ts";
 
-/** The two metadata objects, as far as they are there. */
+/** The two metadata objects, as far as they exist. */
 export interface FolderMetadata {
   readonly sizes: Uint8Array | undefined;
   readonly storage: Uint8Array | undefined;
 }
 
-/** What is known of an array folder once its metadata are read. */
+/** What the metadata say of an array folder. */
 export interface ArrayFolder {
   readonly store: ReadableStore;
   readonly path: string;
   readonly dtype: DType;
   readonly shape: readonly number[];
-  /** Rows that the chunks hold: more than shape[0] where a table cuts the column. */
+  /** Rows that the chunks hold: more than `shape[0]` if a table cuts the column. */
   readonly heldRows: number;
   readonly chunklen: number;
   readonly clevel: number | undefined;
@@ -43,7 +43,10 @@ export interface ArrayFolder {
   readonly decoder: ChunkDecoder | undefined;
 }
 
-/** Reads what `meta/sizes` and `meta/storage` say. `rows` shows only that many rows. Throws `INCOMPLETE`, `BAD_FIELD`. */
+/**
+ * Interprets `meta/sizes` and `meta/storage`. With `rows`, only that many rows are shown. Throws `INCOMPLETE`,
+ * `BAD_FIELD`.
+ */
 export function readFolder(
   store: ReadableStore,
   path: string,
@@ -60,7 +63,7 @@ export function readFolder(
   const storage = parseStorage(found.storage, storagePath);
   const { dtype } = storage;
   const nbytes = elementsOf(sizes.shape) * dtype.itemSize;
-  // bcolz counts the pickles of an object array, whose items have no fixed size.
+  // For an object array, whose items have no fixed size, bcolz counts the pickles.
   if (dtype.kind !== "object" && sizes.nbytes !== undefined && sizes.nbytes !== nbytes) {
     throw new SuperchunkError(
       "BAD_FIELD",
@@ -92,11 +95,11 @@ export function readFolder(
   };
 }
 
-/** Rows that a repair filled, with a warning about them. [FG-15] */
+/** Rows that a repair filled, and a warning about them. [FG-15] */
 function filledOf(sizes: JsonObject, path: string): Pick<ArrayFolder, "filled" | "warnings"> {
   const stored = parseFilled(sizes, path).filled ?? [];
   const [rows] = sizes["shape"] as readonly number[];
-  // Another program may have cut rows off since.
+  // Another program may have removed rows since.
   const filled = withoutSpan(stored, { from: rows ?? 0, to: Number.POSITIVE_INFINITY });
   if (filled.length === 0) return { warnings: [] };
   return { filled, warnings: filled.map(filledText) };
@@ -130,29 +133,29 @@ export async function readAttributes(
   });
 }
 
-/** Makes the sequence of chunks in a folder: `shape` and `row` (bytes) are the array's or the column's own. */
+/** Makes the sequence of the chunks in a folder. `rowBytes` is the size of a row of the array, or of the column. */
 export type SequenceMaker = (dataFolder: string, rowBytes: number) => ChunkSequence;
 
-/** By field: the structs that lie in folders of their own fields, and those within them. [FZ-04] */
+/** Struct fields that are stored as folders of their own fields, by name and recursively. [FZ-04] */
 export type ColumnGroups = ReadonlyMap<string, ColumnGroups>;
 
-/** What an array shows beside its folder's metadata. */
+/** What an array shows besides its folder's metadata. */
 export interface ArrayFace {
   readonly dialect: "carray" | "blz-superchunk";
   readonly attrs: JsonObject;
   readonly metadataKeys: readonly string[];
   readonly sequence: SequenceMaker;
-  /** The chunks of Python objects in a folder, which have no size that the metadata tell (default: as `sequence`). */
+  /** Makes the sequence of a folder of Python objects, whose sizes the metadata do not give (default: as `sequence`). */
   readonly pickles?: (dataFolder: string) => ChunkSequence;
 }
 
-/** The array whose items lie in one folder. */
+/** An array whose items are all in one folder. */
 export function plainArray(folder: ArrayFolder, face: ArrayFace): PlainArray {
   const { dtype, shape, dflt, path } = folder;
   return oneColumn(folder, face, { dtype, shape, dflt, data: joinKey(path, "data") });
 }
 
-/** Items that lie in one folder, `data`. */
+/** Items stored in one folder, `data`. */
 interface FolderColumn extends Pick<ArrayFolder, "dtype" | "shape" | "dflt"> {
   readonly data: string;
 }
@@ -183,7 +186,7 @@ function oneColumn(
   return new PlainArray(parts, { dtype, shape, order: "C", fillValue: dflt, chunkLength: chunklen });
 }
 
-/** The array whose fields lie in a folder each; those of `groups` in folders of their own fields again. */
+/** An array whose fields are stored in one folder each; the fields in `groups` are folders of fields again. */
 export function nestedArray(
   folder: ArrayFolder,
   dtype: StructDType,
@@ -195,7 +198,7 @@ export function nestedArray(
 
 type StructDType = Extract<DType, { kind: "struct" }>;
 
-/** An array of column folders, or a field of one. */
+/** An array of column folders, or one of its fields. */
 interface ColumnsPart {
   readonly folder: ArrayFolder;
   readonly face: ArrayFace;
@@ -208,7 +211,7 @@ interface ColumnsPart {
 function columnsIn({ folder, face, dtype, shape, dflt, groups }: ColumnsPart, data: string): NestedArray {
   const { store, path } = folder;
   const columns = new Map<string, ArrayArchive>();
-  // What is said of the rows is said once.
+  // Only the array itself reports warnings and filled rows, not its fields.
   const ownFolder = { ...folder, warnings: [], filled: undefined };
   const ownData = { ...face, attrs: {}, metadataKeys: [] };
   dtype.fields.forEach((field, i) => {
@@ -262,7 +265,7 @@ function columnsIn({ folder, face, dtype, shape, dflt, groups }: ColumnsPart, da
   });
 }
 
-/** True if `meta/sizes` has a layout; what else is wrong with it is told by who reads it. */
+/** True if `meta/sizes` has a layout. The reader reports anything else wrong with it. */
 export function hasLayout({ sizes }: FolderMetadata): boolean {
   if (sizes === undefined) return false;
   try {

@@ -1,4 +1,7 @@
-/** Archives over one chunk sequence, read, listed, verified: n-dimensional arrays, in C or F order, and files of plain bytes. */
+/**
+ * Archives over one chunk sequence: n-dimensional arrays, in C or F order, and files of plain bytes. Reads, lists and
+ * verifies them.
+ */
 
 import { type Allocation, fillResult } from "../../bytes/allocate.ts";
 import { at } from "../../bytes/at.ts";
@@ -43,29 +46,27 @@ import type {
 } from "./types.ts";
 import type { VerifyContext } from "./verify.ts";
 
-/** Places that are made at a time. */
 const PLACES = 1024;
-/** Above this, the last chunk that a read touches must prove to exist before room for the result is made. */
+/** For a result larger than this, the last chunk that a read touches must prove to exist before memory is allocated. */
 const UNPROVEN_RESULT = 64 << 20;
 
-/** What an archive of chunks is made from. */
 export interface ArchiveParts extends StoredParts {
   /** Rows that a repair filled. [FG-15] */
   readonly filled?: readonly RowSpan[] | undefined;
   readonly sequence: ChunkSequence;
-  /** The chunks by themselves, where what the metadata say of their sizes does not count (Python objects). */
+  /** The sequence to list and verify, if the metadata do not give the chunks' sizes (Python objects). */
   readonly pickles?: ChunkSequence | undefined;
   readonly verify: boolean;
-  /** What decodes many chunks; absent: the calling thread. */
+  /** Decodes chunks when many are read (default: the calling thread). */
   readonly decoder?: ChunkDecoder | undefined;
-  /** How `info` tells the cut: rows per chunk, or bytes. */
+  /** Rows or bytes per chunk, for `summary`. */
   readonly cut: { readonly chunkLength: number } | { readonly chunkBytes: number };
   readonly clevel: number | undefined;
-  /** Bytes of an item, to be compared with the chunks' typesize; undefined for plain bytes. */
+  /** Item size to compare with the chunks' typesize; undefined for plain bytes. */
   readonly itemSize: number | undefined;
 }
 
-/** Throws `BAD_ARGUMENT` for bytes `[start, end)` that an archive of `nbytes` does not have. */
+/** Throws `BAD_ARGUMENT` if bytes `[start, end)` are not within an archive of `nbytes`. */
 export function checkByteRange(start: number, end: number, nbytes: number): void {
   const isRange = Number.isSafeInteger(start) && Number.isSafeInteger(end) && start >= 0 && end >= start;
   if (isRange && end <= nbytes) return;
@@ -92,7 +93,7 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
     this.reader = new SequenceReader(parts.sequence, parts.verify, parts.decoder);
   }
 
-  /** Throws `UNSUPPORTED` if the data must not be read (Python objects). */
+  /** Throws `UNSUPPORTED` for data that must not be read (Python objects). */
   protected assertReadable(): void {}
 
   async summary(options: OpenOptions = {}): Promise<ChunkSummary> {
@@ -120,7 +121,7 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
     return this.reader.read(start, end, options);
   }
 
-  /** Makes sure that a large result is not allocated on the word of a damaged header. */
+  /** Prevents a damaged header from causing a huge allocation. */
   protected async proveRoom(length: number, end: number, signal: AbortSignal | undefined): Promise<void> {
     if (length <= UNPROVEN_RESULT) return;
     const last = chunkAt(this.parts.sequence, end - 1);
@@ -165,8 +166,8 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
   }
 
   /**
-   * Decoded bytes in stored order, chunk by chunk: views that are valid until the next one is asked for, or with
-   * `keep` arrays of the caller's own.
+   * Yields the decoded bytes in stored order, chunk by chunk: views that are valid until the next one is requested, or
+   * with `keep` separate arrays.
    */
   protected async *decodedChunks(options: LongOptions, hold?: Hold): AsyncGenerator<Uint8Array> {
     this.assertReadable();
@@ -175,7 +176,7 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
       signal: options.signal,
       hold,
     })) {
-      // A table's shorter column can end inside a chunk of this one.
+      // A table with a shorter column can end inside a chunk of this one.
       const shown =
         this.chunkStarts === undefined
           ? nbytesOfChunk(place.index, this.nbytes, this.chunkBytes)
@@ -202,7 +203,7 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
     return verifying.verifySequence(context, options);
   }
 
-  /** Why the values cannot be read, if so. */
+  /** Why the values cannot be read; undefined if they can. */
   protected unreadable(): string | undefined {
     return undefined;
   }
@@ -267,7 +268,7 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
     return this.#reading.get(selection as S, options);
   }
 
-  /** One value at once, where that does; a promise for each step would cost more than the steps. */
+  /** Reads one value synchronously if possible, because promises would cost more than the read. */
   #getNow(selection: Selection, options: ReadOptions): { readonly value: Scalar } | undefined {
     const at = this.#reading.offsetOf(selection);
     if (at === undefined) return undefined;
@@ -290,7 +291,7 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
     return rows === undefined ? this.#reading.slabs(undefined, options) : this.#chunkSlices(options);
   }
 
-  /** The chunks themselves as slices, where they are rows of the first dimension. */
+  /** Yields the chunks themselves as slices, if chunks are whole rows. */
   async *#chunkSlices(options: ChunksOptions): AsyncGenerator<ArraySlice> {
     const rowShape = this.shape.slice(1);
     for await (const bytes of this.decodedChunks(options, options.keep === true ? "keep" : "lend"))
@@ -325,10 +326,10 @@ interface ArrayFacts {
 /** Copies runs of items (in stored order) into a buffer. */
 export type Gather = (batches: Iterable<RunBatch>, out: Uint8Array, options: LongOptions) => Promise<void>;
 
-/** Bytes of a slab where chunks do not tell it. */
+/** Bytes of a slab, if chunks do not determine it. */
 const SLAB_BYTES = 16 << 20;
 
-/** What memory for results is made with: `path` is the archive, for errors; `prepare` is its decoder's. */
+/** For allocating results: `path` is the archive, for errors; `prepare` comes from its decoder. */
 type ResultPlace = Pick<Allocation, "path" | "prepare">;
 
 export class ArrayReading {
@@ -342,7 +343,7 @@ export class ArrayReading {
     this.#place = place;
   }
 
-  /** How many bytes a selection gives, and behind which stored byte its last value ends. */
+  /** Size of a selection's result, and the end of its last value in the stored bytes. */
   measure(selection: Selection | null | undefined): { length: number; end: number } {
     const { shape, dtype } = this.#facts;
     const extents = resolveSelection(selection, shape);
@@ -356,7 +357,10 @@ export class ArrayReading {
     return { length, end: (last + 1) * dtype.itemSize };
   }
 
-  /** Byte offset of the one item that a selection of integers names; undefined for any other, and for wrong ones. */
+  /**
+   * Byte offset of the item that a selection of integers names; undefined for any other selection, and for indices out
+   * of range.
+   */
   offsetOf(selection: Selection): number | undefined {
     const { shape, dtype, order } = this.#facts;
     if (selection.length !== shape.length || shape.length === 0) return undefined;
@@ -372,23 +376,22 @@ export class ArrayReading {
     return index * dtype.itemSize;
   }
 
-  /** The one value of an item's bytes. */
   valueOf(bytes: Uint8Array): Scalar {
     return firstOf(toValues(bytes, this.#facts.dtype, 1));
   }
 
-  /** Whole rows as a slice; takes the bytes over. */
+  /** Whole rows as a slice that uses the given bytes. */
   sliceOf(bytes: Uint8Array, rowShape: readonly number[]): ArraySlice {
     const { dtype, shape } = this.#facts;
     const row = elementsOf(rowShape);
-    // Rows of nothing cannot be counted by their bytes; such an array has no chunks.
+    // Rows of zero bytes cannot be counted by their bytes; such an array has no chunks.
     const [length = 0] = shape;
     const rows = row * dtype.itemSize === 0 ? length : bytes.length / (row * dtype.itemSize);
     const sliced = [rows, ...rowShape];
     return { data: toValues(bytes, dtype, rows * row), shape: sliced, stride: stridesOf(sliced) };
   }
 
-  /** The selected values; a scalar where every entry is an integer. Copies; throws `BAD_ARGUMENT`. */
+  /** Reads the selected values; a scalar if every entry is an integer. Copies; throws `BAD_ARGUMENT`. */
   async get<const S extends Selection | null | undefined>(
     selection: S,
     options: ReadOptions,
@@ -399,12 +402,12 @@ export class ArrayReading {
     return selectedOf<S>(toValues(bytes, this.#facts.dtype, count), extents);
   }
 
-  /** The selected items as bytes: C order, stored byte order. */
+  /** Reads the selected items as bytes: C order, stored byte order. */
   getBytes(selection: Selection | null | undefined, options: ReadOptions): Promise<Uint8Array> {
     return this.#read(resolveSelection(selection, this.#facts.shape), options);
   }
 
-  /** Slices of `rows` along the first dimension, in order; without `rows`, of about 16 MiB. */
+  /** Yields slices of `rows` along the first dimension, in order; without `rows`, of about 16 MiB. */
   async *slabs(rows: number | undefined, options: LongOptions): AsyncGenerator<ArraySlice> {
     for (const extents of this.#slabExtents(rows)) {
       options.signal?.throwIfAborted();
@@ -419,7 +422,7 @@ export class ArrayReading {
     }
   }
 
-  /** Reads the same as bytes: C order, stored byte order. */
+  /** Yields the same as bytes: C order, stored byte order. */
   async *slabBytes(rows: number | undefined, options: LongOptions): AsyncGenerator<Uint8Array> {
     for (const extents of this.#slabExtents(rows)) {
       options.signal?.throwIfAborted();
@@ -464,7 +467,7 @@ export class ArrayReading {
     return this.#facts.order === "F" ? fortranToC(bytes, counts, dtype.itemSize) : bytes;
   }
 
-  /** F order is C order of the dimensions turned round. */
+  /** F order is C order with the dimensions reversed. */
   #storedShape(): readonly number[] {
     const { shape, order } = this.#facts;
     return order === "F" ? [...shape].reverse() : shape;

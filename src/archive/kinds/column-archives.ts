@@ -1,6 +1,6 @@
 /**
- * Archives of columns, each an array of its own: tables; and arrays of a structured dtype whose fields are column folders, whose
- * values are put together when they are read.
+ * Archives of columns, each a separate array: tables, and arrays of a structured dtype whose fields are column folders
+ * and whose values are assembled on reading.
  */
 
 import { fillResult } from "../../bytes/allocate.ts";
@@ -33,7 +33,6 @@ interface ColumnParts extends StoredParts {
   readonly columns: ReadonlyMap<string, ArrayArchive>;
 }
 
-/** What is stored as columns. */
 abstract class ColumnArchive<Parts extends ColumnParts> extends StoredArchive<Parts> {
   async storedBytes(options: OpenOptions = {}): Promise<number> {
     let total = await sizeOfObjects(this.store, this.parts.metadataKeys, options.signal);
@@ -50,7 +49,7 @@ interface NestedParts extends ColumnParts {
   readonly order: "C";
   readonly chunkLength: number;
   readonly fillValue: JsonValue | undefined;
-  /** One array for each field, of the same shape, followed by the dimensions of a sub-array. */
+  /** One array for each field, with the array's shape followed by the dimensions of a sub-array. */
   readonly columns: ReadonlyMap<string, ArrayArchive>;
 }
 
@@ -86,7 +85,7 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
     });
   }
 
-  /** A column; `group/x` is column `x` of column `group`, for no name has a `/` in it. */
+  /** Opens a column; `group/x` is column `x` of column `group`, since no name contains a `/`. */
   column(name: string): ArrayArchive {
     const column = this.parts.columns.get(name);
     if (column !== undefined) return column;
@@ -129,7 +128,7 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
     for await (const slab of this.#slabs(options)) yield this.#reading.sliceOf(slab, rowShape);
   }
 
-  /** Rows of one chunk at a time. The chunks of every column are decoded ahead, by threads where there are some. */
+  /** Yields the rows of one chunk at a time. The chunks of every column are decoded ahead, by threads if there are any. */
   async *#slabs({ signal, onProgress }: LongOptions): AsyncGenerator<Uint8Array> {
     const { dtype, columns } = this.parts;
     const fields = dtype.fields
@@ -181,7 +180,7 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
     assertReadable(this.dtype, this.shownPath);
   }
 
-  /** Reads the runs of every column and puts the fields of each item side by side. */
+  /** Reads the runs of every column and interleaves the fields of each item. */
   async #gather(batches: Iterable<RunBatch>, out: Uint8Array, options: LongOptions): Promise<void> {
     const { dtype, columns } = this.parts;
     for (const batch of batches) {
@@ -245,7 +244,7 @@ function interleave(from: Uint8Array, size: number, out: Uint8Array, step: numbe
 
 interface TableParts extends ColumnParts {
   readonly dialect: "ctable";
-  /** Those of the warnings that name columns which an interrupted writer left longer than the table. [FT-03] */
+  /** The warnings about columns that an interrupted writer left longer than the table. [FT-03] */
   readonly unfinished?: readonly string[];
   readonly length: number;
   readonly openColumns?: TableArchive["openColumns"];
@@ -288,7 +287,6 @@ export class ColumnTable extends ColumnArchive<TableParts> implements TableArchi
   }
 }
 
-/** The error for a column that a table does not have. */
 export function noColumn(name: string, names: readonly string[], path: string): SuperchunkError {
   const message = `no column "${name}"; there are ${names.join(", ")}`;
   return new SuperchunkError("NOT_FOUND", message, { path, field: name });

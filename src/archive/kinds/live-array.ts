@@ -1,9 +1,10 @@
 /**
  * An array that a writer may change while it is read.
  *
- * A reader keeps the rows that it opened. What it read counts only after `meta/sizes` proves that no name came to mean another
- * file in the meantime; otherwise the read is repeated. Where a file is gone, the same rows are looked up in the newest generation,
- * as long as its edition says that they are the same. Must not know how an array is read. @see FORMAT.md [FG]
+ * A reader keeps the rows that it opened. Data count only after `meta/sizes` proves that no name came to mean another
+ * file in the meantime; otherwise the read is repeated. If a file is gone, the same rows are looked up in the newest
+ * generation, as long as its edition says that they are unchanged. Must not know how an array is read. @see FORMAT.md
+ * [FG]
  */
 import { isEqual } from "../../bytes/arrays.ts";
 import { at } from "../../bytes/at.ts";
@@ -39,12 +40,12 @@ import type {
   VerifyReport,
 } from "./types.ts";
 
-/** Times that a read is repeated because a writer was faster. */
+/** A read is repeated at most this often when a writer interferes. */
 const MAX_TRIES = 1000;
-/** Descriptions of chunks that are confirmed together. */
+/** Chunk descriptions confirmed together. */
 const LISTED_AT_ONCE = 512;
 
-/** The read that brought a part: all of its bytes were there before the first of its parts. */
+/** The store read that brought a part. All its bytes were in memory before its first part was returned. */
 type ReadOf<T> = (part: T) => object | undefined;
 
 /** The array, or one of its columns. */
@@ -62,7 +63,7 @@ class LiveArray implements ArrayArchive {
   get dialect(): Dialect {
     return this.#array.dialect;
   }
-  /** With the places that its superchunks lie in. */
+  /** The store, with the places that hold superchunks. */
   get store(): ReadableStore {
     return this.#state.opened.store;
   }
@@ -105,17 +106,17 @@ class LiveArray implements ArrayArchive {
   get chunkBytes(): number {
     return this.#array.chunkBytes;
   }
-  /** Number of the commit that the rows are read from: see {@link ArrayArchive}. */
+  /** Number of the commit that rows are read from: see {@link ArrayArchive}. */
   get generation(): number {
     return this.#state.opened.layout.generation;
   }
 
   column(name: string): ArrayArchive {
-    this.#array.column(name); // NOT_FOUND where there is none
+    this.#array.column(name); // NOT_FOUND if there is none
     return new LiveArray(this.#state, name);
   }
 
-  /** Moves on to what the last writer committed. True if something was. */
+  /** Moves to the last commit. Returns true if there was a newer one. */
   refresh(options: StoreOptions = {}): Promise<boolean> {
     return this.#state.refresh(options.signal);
   }
@@ -187,7 +188,7 @@ class LiveArray implements ArrayArchive {
     return this.#column === undefined ? array : array.column(this.#column);
   }
 
-  /** Runs a read until what it read was not changed by a writer meanwhile. */
+  /** Repeats a read until no writer changed the data meanwhile. */
   async #once<T>(options: OpenOptions, read: (array: ArrayArchive) => Promise<T>): Promise<T> {
     const state = this.#state;
     for (let tries = 0; tries < MAX_TRIES; tries++) {
@@ -205,8 +206,9 @@ class LiveArray implements ArrayArchive {
   }
 
   /**
-   * The same for reads that hand out parts: they are confirmed before; what was handed out is not repeated. With `skips` the read
-   * begins behind what is done; up to `batch` parts, which must stay valid, are confirmed together, as are those of one `readOf`.
+   * The same for reads that yield parts, each confirmed before it is yielded; a repeated read does not yield them
+   * again. With `skips` the read itself starts after the parts already yielded. Up to `batch` parts, which must stay
+   * valid, are confirmed together, as are those of one `readOf`.
    */
   async *#each<T>(
     options: LongOptions,
@@ -220,7 +222,7 @@ class LiveArray implements ArrayArchive {
       try {
         let left = skips ? 0 : done;
         let [isCurrent, confirmed]: [boolean, object | undefined] = [true, undefined];
-        // The first parts come at once, later ones in larger lots.
+        // The first part is confirmed alone, later ones in growing lots.
         let lot = 1;
         let waiting: T[] = [];
         for await (const part of read(this.#array, done)) {
@@ -257,7 +259,7 @@ class LiveArray implements ArrayArchive {
     throw this.#neverStill();
   }
 
-  /** What is found counts only where no writer can have been the cause. */
+  /** Findings count only if no writer can have caused them. */
   async #verify(options: LongOptions): Promise<VerifyReport> {
     const state = this.#state;
     for (let tries = 0; tries < MAX_TRIES; tries++) {
@@ -278,33 +280,33 @@ class LiveArray implements ArrayArchive {
   }
 }
 
-/** Stands for damage that `verify` found. */
+/** Represents damage that `verify` found. */
 const FINDINGS = new SuperchunkError("INCOMPLETE", "verify found damage");
 
 /** One generation, opened. */
 interface Opened {
-  /** Reads this generation and knows of no other. */
+  /** Reads this generation only. */
   readonly array: ArrayArchive;
   readonly layout: StoredLayout;
   readonly store: ReadableStore;
   /** `meta/sizes` as it was read. */
   readonly sizes: Uint8Array;
-  /** The superchunks that were opened. */
+  /** The superchunks opened so far. */
   readonly files: OpenedFiles;
 }
 
-/** Opens the newest generation, all of it or its first `rows`. */
+/** Opens the newest generation, or its first `rows` rows. */
 type Reopen = (rows: number | undefined, signal: AbortSignal | undefined) => Promise<Opened>;
 
-/** What an array and its columns share: the generation that they show. */
+/** State shared by an array and its columns: the generation that they show. */
 class LiveState {
   readonly store: ReadableStore;
   readonly path: string;
   readonly #reopen: Reopen;
   #opened: Opened;
-  /** The generation that was asked for: where its files are gone, `#opened` is a newer one with the same rows. */
+  /** The generation that the caller opened. If its files are gone, `#opened` is a newer one with the same rows. */
   #asked: StoredLayout;
-  /** What `meta/sizes` held when it was last found to be of the same epoch. */
+  /** `meta/sizes` when it was last found to be of the same epoch. */
   #seen: Uint8Array;
 
   constructor(store: ReadableStore, path: string, opened: Opened, reopen: Reopen) {
@@ -320,7 +322,7 @@ class LiveState {
     return this.#opened;
   }
 
-  /** Moves on to the newest generation. True if that is another one. */
+  /** Moves to the newest generation. Returns true if it is another one. */
   async refresh(signal: AbortSignal | undefined): Promise<boolean> {
     const before = this.#asked;
     const newest = await this.#reopen(undefined, signal);
@@ -331,8 +333,8 @@ class LiveState {
   }
 
   /**
-   * True if all that was read by `opened` counts; false if the newest generation has taken its place, and it must be
-   * read again.
+   * True if everything read through `opened` is valid; false if the newest generation replaced it and the read must be
+   * repeated.
    *
    * @throws STALE if the rows have changed since they were opened
    */
@@ -356,8 +358,8 @@ class LiveState {
   }
 
   /**
-   * After a failure of reading by `opened`: true if a newer generation has taken its place and it must be read again,
-   * false if the failure is to be told.
+   * After a failed read through `opened`: true if a newer generation replaced it and the read must be repeated, false
+   * if the error is genuine.
    *
    * @throws STALE if the rows have changed since they were opened
    */
@@ -371,7 +373,7 @@ class LiveState {
     return this.#opened.layout.generation !== opened.layout.generation;
   }
 
-  /** Takes the newest generation, if its rows are those that were opened. */
+  /** Moves to the newest generation, if its rows are those that were opened. */
   async #follow(signal: AbortSignal | undefined): Promise<void> {
     const { array, layout } = this.#opened;
     let newest: Opened;
@@ -387,7 +389,7 @@ class LiveState {
     this.#seen = newest.sizes;
   }
 
-  /** The newest `meta/sizes`, where it is not what was seen last. */
+  /** The newest `meta/sizes`, if it differs from what was seen last. */
   async #readChanged(signal: AbortSignal | undefined): Promise<Uint8Array | undefined> {
     const key = this.#sizesKey();
     const seen = this.#seen;
@@ -433,7 +435,7 @@ export async function openLiveArray(
     const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), { signal })) ?? {};
     const { layout, sizes, store: placed } = generation;
     const files = new OpenedFiles();
-    // Of several stores none answers for the names in all of them.
+    // With several stores, no single one tracks the versions of all files.
     files.hasVersions = placed === store;
     return { array: showGeneration(generation, attrs, files), layout, store: placed, sizes, files };
   };
@@ -441,7 +443,7 @@ export async function openLiveArray(
   return new LiveArray(new LiveState(store, path, opened, (rows, signal) => reopen(rows, undefined, signal)));
 }
 
-/** Warns where Zarr readers see something else. A view whose state cannot be read is left to `verify`. */
+/** Adds a warning if Zarr readers see an older generation. `verify` reports a view whose state cannot be read. */
 async function withViewWarning(
   store: ReadableStore,
   path: string,
@@ -458,7 +460,7 @@ async function withViewWarning(
   return { ...generation, folder: { ...folder, warnings: [...folder.warnings, VIEW_IS_BEHIND] } };
 }
 
-/** One generation as an array that knows of no other. */
+/** One generation as an array that ignores all others. */
 export function showGeneration(generation: Generation, attrs: JsonObject, files?: OpenedFiles): ArrayArchive {
   const { folder, layout, hasColumns } = generation;
   const { store, path, dtype } = folder;

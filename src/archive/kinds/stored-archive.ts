@@ -1,8 +1,7 @@
-/** What all archives have in common, whatever they hold. */
+/** What all kinds of archives have in common. */
 import type { Dialect, JsonObject } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 
-/** What every kind of archive is made from. */
 export interface StoredParts {
   readonly dialect: Dialect;
   readonly store: ReadableStore;
@@ -14,7 +13,6 @@ export interface StoredParts {
   readonly metadataKeys: readonly string[];
 }
 
-/** Where an archive is stored, and what its metadata say. */
 export abstract class StoredArchive<Parts extends StoredParts> {
   readonly dialect: Parts["dialect"];
   readonly store: ReadableStore;

@@ -1,4 +1,4 @@
-/** What a user of an opened archive sees. The implementations are beside this file. */
+/** The public types of an opened archive. The implementations are in the files beside this one. */
 import type { Compressor, Shuffle } from "../../codec/types.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { ChecksumName, Dialect, DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
@@ -44,8 +44,8 @@ export interface ReadOptions extends LongOptions {
 /** Options of reading encoded chunks. */
 export interface EncodedChunksOptions extends LongOptions {
   /**
-   * Buffers that may be read into: one that is used is taken out, and put back when the next chunk is asked for. Who stops
-   * reading keeps the one that holds the last chunk.
+   * Buffers to read into: one that is used is taken out, and put back when the next chunk is requested. A caller that
+   * stops reading keeps the one that holds the last chunk.
    */
   readonly buffers?: Uint8Array[] | undefined;
 }
@@ -92,18 +92,18 @@ export interface ChunksOptions extends LongOptions {
 
 /** Options of {@link ChunkedArchive.listChunks}. */
 export interface ListChunksOptions extends LongOptions {
-  /** First chunk, and the one behind the last (default: all). */
+  /** First chunk, and the end, exclusive (default: all). */
   readonly first?: number | undefined;
   readonly end?: number | undefined;
   /**
-   * Awaited before anything of an object is read, whenever the object is another than that of the chunk before; or, with
-   * `info`, after one look brought its beginning and what the store tells of it, which then is of the same bytes. Objects
-   * come in the order of their chunks, each ahead of all of its own. Chunks may come in lots (arrays that a writer may
-   * change meanwhile): then several objects are announced before the first chunk of the first of them. An object is
-   * announced again where chunks of others lie between its own, and where a writer made the read start again.
+   * Awaited before any data of an object is read, each time a chunk is in another object than the chunk before. With
+   * `info`, one request has brought the object's first bytes and its metadata, both of the same version. Objects come
+   * in the order of their chunks. Arrays that a writer may change list chunks in lots: then several objects are
+   * announced before the first chunk. An object is announced again if chunks of other objects come between its own, or
+   * a writer made the read start again.
    */
   readonly onObject?: ((key: string, info?: ObjectInfo) => Promise<void> | void) | undefined;
-  /** Read stored digests, which lie behind the chunks (default true); false reads headers only, and gives none. */
+  /** Read stored digests, which follow the chunks (default true). False reads headers only, and returns no digests. */
   readonly digests?: boolean | undefined;
 }
 
@@ -238,7 +238,7 @@ export interface VerifyReport {
   readonly unchecked?: string;
 }
 
-/** What is the same for whatever can be opened. */
+/** What all that can be opened has in common. */
 interface ReadableBase {
   readonly dialect: Dialect | ZarrDialect;
   readonly store: ReadableStore;

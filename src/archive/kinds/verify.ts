@@ -1,6 +1,6 @@
 /**
- * Reads everything and says what is wrong: every header, size, offset, digest and payload. A damaged chunk is one
- * finding, and the others are looked at all the same.
+ * Reads everything and reports what is wrong: every header, size, offset, digest and payload. A damaged chunk is one
+ * finding, and checking continues after it.
  */
 
 import { isSuperchunkError } from "../../errors.ts";
@@ -20,16 +20,16 @@ export interface VerifyContext {
   readonly warnings: readonly string[];
   /** Rows that a repair filled. [FG-15] */
   readonly filled: readonly RowSpan[] | undefined;
-  /** Why the values are not read, if so: then chunks are checked, and what they mean is not. */
+  /** Why the values are not read, if so. Then chunks are checked, but not what they mean. */
   readonly unreadable: string | undefined;
-  /** The decoded chunks of the places, in order, their digests checked. */
+  /** Yields the decoded chunks of the places, in order, their digests checked. */
   scan(
     places: AsyncIterable<readonly PlacedChunk[]>,
     signal: AbortSignal | undefined,
   ): AsyncIterable<DecodedChunk>;
 }
 
-/** Verifies one sequence. Throws only where it is aborted or the store fails. */
+/** Verifies one sequence. Throws only if it is aborted or the store fails. */
 export async function verifySequence(context: VerifyContext, options: LongOptions): Promise<VerifyReport> {
   const { sequence, path } = context;
   const tally = new Tally(context, options);
@@ -50,7 +50,7 @@ export async function verifySequence(context: VerifyContext, options: LongOption
   return tally.report();
 }
 
-/** What is odd but harmless of an archive, and the rows that a repair filled. */
+/** Warnings about an archive's harmless oddities, and about rows that a repair filled. */
 export function findingsOf(
   {
     warnings,
@@ -72,15 +72,15 @@ async function listLeftovers(
   try {
     return await sequence.leftovers(signal);
   } catch (error) {
-    // A store that cannot list cannot have its leftovers told.
+    // A store that cannot list cannot find leftovers.
     if (isSuperchunkError(error, "UNSUPPORTED")) return [];
     throw error;
   }
 }
 
 /**
- * Looks at every chunk; after an error at the ones behind the damaged one, in a new run. False if the tables that
- * tell the chunks' places are damaged: single places may still be found further on, but the first error says why not.
+ * Checks every chunk; after an error it continues after the damaged chunk in a new run. Returns false if the tables
+ * that locate chunks are damaged: later chunks might still be found, but the first error says why not.
  */
 async function verifyChunks(
   tally: Tally,
@@ -95,7 +95,7 @@ async function verifyChunks(
       try {
         yield await sequence.places(at, end, signal);
       } catch {
-        // The ones in front of the damage, one by one.
+        // Find the chunks before the damage one by one.
         for (let index = at; index < end; index++) {
           try {
             yield await sequence.places(index, index + 1, signal);
@@ -118,7 +118,7 @@ async function verifyChunks(
         }
       },
       () => {
-        lost = undefined; // found again, in its turn
+        lost = undefined; // the next run finds it again
         next++;
       },
     );
@@ -182,7 +182,7 @@ class Tally {
     this.#findings.push({ severity: "warning", code, message, ...where });
   }
 
-  /** Runs a step; damage that it meets becomes a finding. */
+  /** Runs a step; damage becomes a finding. */
   async guard<T>(step: () => Promise<T>, onDamage?: () => void): Promise<T | undefined> {
     try {
       return await step();
@@ -221,7 +221,7 @@ class Tally {
   }
 }
 
-/** Verifies parts (columns) one after the other, with one progress over all of their `nbytes`. */
+/** Verifies parts (columns) one after the other. Progress covers all of their `nbytes`. */
 export async function verifyParts(
   parts: Iterable<ArrayArchive>,
   nbytes: number,
@@ -243,7 +243,7 @@ export async function verifyParts(
   return joinReports(reports);
 }
 
-/** Reports of parts as one. */
+/** Combines the reports of parts. */
 export function joinReports(reports: readonly VerifyReport[]): VerifyReport {
   const sum = (pick: (report: VerifyReport) => number): number =>
     reports.reduce((total, report) => total + pick(report), 0);

@@ -6,27 +6,30 @@ import { joinKey, refuseListed, showListed } from "../../store/key.ts";
 import type { ListEntry, ReadableStore } from "../../store/types.ts";
 import type { OpenOptions } from "../kinds/types.ts";
 
-/** What the name of a file ends with that a conversion has made and not compared yet: it is not an archive. */
+/** Suffix of a file that a conversion has made but not compared yet. Such a file is not an archive. */
 export const UNVERIFIED = ".superchunk-unverified";
 
-/** An archive that was found: its key, and whether it is a file or a folder, or something else that was asked for. */
+/** An archive that was found: its key, and whether it is a file, a folder, or another kind that the caller asked for. */
 export interface FoundArchive {
   readonly path: string;
   readonly kind: "file" | "folder" | "other";
-  /** Set for what cannot be looked into because of its name; `path` is then as messages show it. */
+  /** Set if its name prevents opening it; `path` is then the form that messages use. */
   readonly error?: SuperchunkError;
 }
 
 /** Options of {@link findArchives}. */
 export interface FindOptions extends OpenOptions {
-  /** Tells folders of another kind, which are found too, as `other`, and not searched (default: none); HDF5 files and frames of Blosc2 are found with them. */
+  /**
+   * Recognises folders of other kinds, which are reported as `other` and not searched (default: none). With it, HDF5
+   * files and Blosc2 frames are found as well.
+   */
   readonly isOther?: ((entries: readonly ListEntry[]) => boolean) | undefined;
 }
 
 /**
- * Walks a folder and finds every archive in it, in the order of their names; the inside of an archive is not
- * searched. Files count by their first bytes, and by the name `.blp` (so that damaged ones are reported and not
- * passed over). What cannot be looked into is given too, for `open` to say why. Needs a store that can list.
+ * Walks a folder and yields every archive in it, in name order; the inside of an archive is not searched. A file counts
+ * by its first bytes, or by the name `.blp`, so that damaged ones are reported and not passed over. What cannot be
+ * examined is yielded too, so that `open` reports why. Needs a store that can list.
  */
 export async function* findArchives(
   store: ReadableStore,
@@ -49,7 +52,7 @@ export async function* findArchives(
     if (kind === "object" && name.endsWith(UNVERIFIED)) continue;
     const refusal = refuseListed(name, store.describe(path));
     if (refusal !== undefined) {
-      // A file by its name alone: what else it may be is not known.
+      // Only the name of such a file is known.
       const isFile = kind === "object";
       if (!isFile || name.endsWith(".blp"))
         yield { path: showListed(path, name), kind: isFile ? "file" : "folder", error: refusal };
@@ -70,22 +73,22 @@ export async function* findArchives(
       }
     } catch (error) {
       if (!isSuperchunkError(error)) throw error;
-      // A dead link and a pipe are archives only by their names.
+      // A dead link or a pipe is an archive only by its name.
       const isOpaque = kind === "object" && (error.code === "INCOMPLETE" || error.code === "UNSUPPORTED");
       if (isOpaque && !name.endsWith(".blp")) continue;
-      // What cannot be looked into (a link that leads out, a folder without permission) must not hide the others.
+      // What cannot be examined (a link out of the folder, a folder without permission) must not hide the others.
       if (!isOpaque && error.code !== "UNSAFE_PATH" && error.code !== "IO") throw error;
       yield { path: key, kind: kind === "folder" ? "folder" : "file" };
     }
   }
 }
 
-/** True for a folder with the document of a Zarr node, or of a sparse frame of Blosc2. */
+/** True for a folder with the document of a Zarr node or of a sparse Blosc2 frame. */
 export function isZarrFolder(entries: readonly ListEntry[]): boolean {
   return isShownFolder(entries) || hasObject(entries, ZARR_DOCUMENTS);
 }
 
-/** True for the folder of a sparse frame or a store of Blosc2, which are shown as Zarr. */
+/** True for the folder of a sparse Blosc2 frame or a Blosc2 store, which are shown as Zarr. */
 export function isShownFolder(entries: readonly ListEntry[]): boolean {
   return hasObject(entries, [SPARSE_FRAME, STORE_FILE]);
 }
@@ -108,27 +111,30 @@ async function isArchiveFolder(
   return false;
 }
 
-/** The file of a sparse frame of Blosc2 that is not a chunk. */
+/** The file of a sparse Blosc2 frame that is not a chunk. */
 const SPARSE_FRAME = "chunks.b2frame";
-/** A file that every folder of a store of Blosc2 has. */
+/** A file that every Blosc2 store folder has. */
 const STORE_FILE = "embed.b2e";
 
 /** The first four bytes of an HDF5 file, as text. */
 const HDF5 = "\x89HDF";
-/** And of a frame of Blosc2. */
+/** The first four bytes of a Blosc2 frame. */
 const BLOSC2 = "\x9e\xa8b2";
-/** Names of HDF5 files that begin with something else: a user block, or damage; and of stores of Blosc2, which are zip archives. */
+/**
+ * Names of HDF5 files that begin with something else (a user block, or damage), and of Blosc2 stores, which are zip
+ * archives.
+ */
 const HDF5_NAME = /\.(?:h5|hdf5?|he5|b2z)$/i;
 
-/** The first four bytes of a file; nothing for the journal beside an archive, which begins as that does. */
+/** The first four bytes of a file; empty for a journal, which begins like an archive. */
 async function readStart(store: ReadableStore, key: string, options: OpenOptions): Promise<string> {
   const head = (await store.getRange(key, { offset: 0, length: 8 }, options)) ?? new Uint8Array(0);
   return startsAsJournal(head) ? "" : String.fromCharCode(...head.subarray(0, 4));
 }
 
 /**
- * True if what was found at `where` (as messages name it) is a link out of the searched folder, or in a circle, which is not
- * followed: then nothing is known to be wrong with any archive.
+ * True if what was found at `where` (as messages name it) is a link out of the searched folder, or a circular one. Such
+ * links are not followed, and do not mean that an archive is damaged.
  */
 export function isUnfollowed(error: unknown, where: string): error is SuperchunkError {
   return isSuperchunkError(error, "UNSAFE_PATH") && error.details.path === where;

@@ -1,8 +1,8 @@
 /**
- * Opens what is a folder: an array (`carray` or `blz-superchunk`), or a table, which has a carray for each column.
+ * Opens a folder: an array (`carray` or `blz-superchunk`), or a table, which has a carray for each column.
  *
- * The layouts are told apart by the objects that only one of them has, and as few as possible are asked for: over a network each
- * question is a request. @see FORMAT.md [FA-01]
+ * The layouts are recognised by the objects that only one of them has. As few objects as possible are read: over a
+ * network each costs a request. @see FORMAT.md [FA-01]
  */
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -28,13 +28,13 @@ import type { ArrayArchive, OpenOptions, TableArchive } from "../kinds/types.ts"
 import { SuperchunkSequence } from "../places/blpk-sequence.ts";
 import { CarraySequence, PickleSequence } from "../places/sequence.ts";
 
-/** How an array is opened that is a column of a table. */
+/** Options for opening a column of a table. */
 interface ColumnOptions {
-  /** Only that many of its rows are shown: the table's length (default: all). */
+  /** Shows only this many of its rows: the table's length (default: all). */
   readonly rows?: number | undefined;
 }
 
-/** Opens an array folder; `column` where it is one of a table. */
+/** Opens an array folder; `column` is set for a column of a table. */
 export async function openArrayFolder(
   store: ReadableStore,
   path: string,
@@ -60,7 +60,7 @@ export async function openArrayFolder(
         ? new CarraySequence(store, path, { nbytes, counted, chunkBytes, rowBytes })
         : new SuperchunkSequence(store, dataFolder, nbytes, chunkBytes);
     },
-    // bcolz has one object a chunk, and a file for each row; superchunks have a row for each of chunklen.
+    // bcolz stores one object per chunk and file. Superchunks store a pickle of `chunklen` rows per chunk.
     pickles: (dataFolder) => {
       const nbytes = at(folder.shape, 0);
       return new PickleSequence(
@@ -75,20 +75,20 @@ export async function openArrayFolder(
   return plainArray(folder, face);
 }
 
-/** A folder's layout, its attributes, and the key under which they are, or would be. */
+/** A folder's layout, its attributes, and the key where they are or would be. */
 interface FoundLayout {
   readonly layout: "carray" | "blz-superchunk" | "nested";
   readonly attrs: JsonObject;
   readonly attrsKey: string;
-  /** The fields that lie in folders of fields again, of a nested layout. */
+  /** In a nested layout, the fields that are stored as folders of fields again. */
   readonly groups?: ColumnGroups;
 }
 
 /**
- * Finds the layout of a folder without a layout in `meta/sizes`. What the metadata suggest is tried first: bcolz and
- * BLZ 0.6 always write `__attrs__`, an array of superchunks has `meta/attributes` where it has attributes. Only where
- * that is missing do the data files decide. Columns of tables are carrays, also where a bcolz wrote them that names no `quantize`.
- * Throws `BAD_FIELD` for attributes that are none.
+ * Finds the layout of a folder without a layout in `meta/sizes`. It first tries what the metadata suggest: bcolz and
+ * BLZ 0.6 always write `__attrs__`; an array of superchunks has `meta/attributes` if it has attributes. Only if that is
+ * missing do the data files decide. Columns of tables are carrays even if a bcolz wrote them that does not record
+ * `quantize`. Throws `BAD_FIELD` for invalid attributes.
  */
 async function findLayout(
   folder: ArrayFolder,
@@ -132,7 +132,7 @@ async function findLayout(
     if (groups !== undefined) return { ...(await asSuperchunks("nested")), groups };
   }
   if (suggested === "superchunks" && (await hasChunkFile())) return asCarray();
-  // No rows, so no data: what only bcolz and BLZ 0.6 write tells a carray.
+  // There are no rows and so no data files: what only bcolz and BLZ 0.6 write marks a carray.
   if (suggested === "carray") return asCarray();
   const found = isDeclared || attrs !== undefined ? undefined : await read(keys.carray);
   if (found !== undefined) return { layout: "carray", attrs: found, attrsKey: keys.carray };
@@ -140,8 +140,8 @@ async function findLayout(
 }
 
 /**
- * The structs among the fields that lie in folders of their own fields; undefined if the first field has no data in either
- * form. `parts`: the folder below `data`. [FZ-04]
+ * The struct fields that are stored as folders of their own fields; undefined if the first field has no data in either
+ * form. `parts` is the folder below `data`. [FZ-04]
  */
 async function findGroups(
   dtype: DType,
@@ -161,16 +161,16 @@ async function findGroups(
   return groups;
 }
 
-/** BLZ 0.6 writes `bparams`, bcolz `quantize`; both mean one chunk a file, but in documents of others. */
+/** BLZ 0.6 writes `bparams`, bcolz `quantize`. Either means one chunk per file, but not in documents of other programs. */
 export function suggestsCarray(storage: JsonObject): boolean {
   const cparams = storage["cparams"] as JsonObject | undefined;
   return storage["bparams"] !== undefined || cparams?.["quantize"] !== undefined;
 }
 
-/** Columns that are opened at a time: after one that fails, no further one is. */
+/** Columns opened at a time. After one fails, no further one is opened. */
 const COLUMNS_AT_ONCE = 64;
 
-/** Opens the table at `path`, whose `__rootdirs__` has been read. `known`: the same table, opened with other columns. */
+/** Opens the table at `path`, whose `__rootdirs__` has been read. `known` is the same table, opened with other columns. */
 export async function openTable(
   store: ReadableStore,
   path: string,
@@ -194,7 +194,8 @@ export async function openTable(
     },
     options.signal,
   );
-  // Writers change column after column: of an interrupted change, the first or the last one shows the rows that all have.
+  // Writers change one column after another. After an interruption, the first or the last column shows how many rows
+  // all of them have.
   const ends = known === undefined ? [all[0], all.at(-1)] : [];
   const others = new Set(ends.filter((end) => end !== undefined && !folders.includes(end)));
   const endRows = await Promise.all([...others].map((end) => storedRows(store, end?.folder ?? "", options)));
@@ -231,7 +232,7 @@ export async function openTable(
   return table;
 }
 
-/** Rows of a column that is not opened, from its `meta/sizes`; a missing one is found where the column is opened. */
+/** Rows of a column that is not opened, from its `meta/sizes`. If that is missing, opening the column reports it. */
 async function storedRows(store: ReadableStore, folder: string, options: OpenOptions): Promise<number> {
   const key = joinKey(folder, "meta/sizes");
   const sizes = await store.get(key, options);

@@ -14,7 +14,10 @@ import { openBlpkFile } from "../places/blpk-file.ts";
 import { bloscpackSequence } from "../places/blpk-sequence.ts";
 import type { ChunkSequence } from "../places/sequence.ts";
 
-/** Opens the file at `key`, which exists; `known`: what was told of it just now. A change in place that was interrupted is read as it will be. [FR-03] */
+/**
+ * Opens the file at `key`, which exists. `known` is what the store has just said of it. An interrupted change in place
+ * is read as completed. [FR-03]
+ */
 export async function openFile(
   inner: ReadableStore,
   key: string,
@@ -41,7 +44,6 @@ export async function openFile(
   return showFile({ store, key, dialect, sequence, metadata: file.metadata?.value }, options);
 }
 
-/** What a file's archive is made of. */
 export interface FileParts {
   readonly store: ReadableStore;
   readonly key: string;
@@ -51,7 +53,7 @@ export interface FileParts {
   readonly metadata: JsonValue | undefined;
 }
 
-/** The archive of a file whose chunks and metadata have been found: an array where its metadata describe one. */
+/** Makes the archive of a file whose chunks and metadata have been found: an array if its metadata describe one. */
 export async function showFile(file: FileParts, options: OpenOptions): Promise<ArrayArchive | BytesArchive> {
   const { store, key, dialect, sequence } = file;
   const metadata = asObject(file.metadata);
@@ -78,12 +80,12 @@ export function isNumpy(metadata: JsonObject): boolean {
   return metadata["container"] === "numpy";
 }
 
-/** A superchunk that is opened alone, without its array, is a Bloscpack file where its version says so. */
+/** A superchunk opened alone, without its array, is a Bloscpack file if its version says so. */
 function dialectOf(detected: ReturnType<typeof detectFile>["dialect"]): Dialect {
   return detected === "superchunk-file" ? "blz-superchunk" : detected;
 }
 
-/** Metadata can be any JSON value: what is not an object gets a name. */
+/** Metadata can be any JSON value; one that is not an object is wrapped. */
 export function asObject(value: JsonValue | undefined): JsonObject {
   if (value === undefined) return {};
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
@@ -92,10 +94,10 @@ export function asObject(value: JsonValue | undefined): JsonObject {
 
 const ARRAY_KEYS = new Set(["container", "dtype", "shape", "order"]);
 
-/** Member of a file's metadata for the rows that a repair filled; of plain bytes the bytes. [FM.3-03] */
+/** Member of a file's metadata with the rows that a repair filled (bytes, for plain bytes). [FM.3-03] */
 export const FILLED = "superchunk-filled";
 
-/** Rows that a repair filled, with warnings about them; nothing where the member is something else. */
+/** Rows that a repair filled, and warnings about them; nothing if the member has another form. */
 async function filledOf(metadata: JsonObject): Promise<Pick<ArchiveParts, "filled" | "warnings">> {
   const stored = metadata[FILLED];
   if (stored === undefined) return { warnings: [] };

@@ -1,4 +1,4 @@
-/** `open`: any archive from any store, told apart by content. */
+/** `open`: opens any archive from any store, recognised by content. */
 import { SuperchunkError } from "../../errors.ts";
 import { ZARR_DOCUMENTS } from "../../format/naming.ts";
 import { asReadable, type ForeignStore } from "../../store/foreign.ts";
@@ -27,7 +27,7 @@ export async function open(
   throw await explainNoArchive(source, path, found, options);
 }
 
-/** The store that archives are read from: on a network one that keeps the beginnings of objects. */
+/** The store for reading archives: on a network, one that caches the first bytes of objects. */
 export function archiveStore(store: ReadableStore | ForeignStore): ReadableStore {
   const given = asReadable(store);
   return given.getHead === undefined ? given : withHeads(given);
@@ -40,7 +40,7 @@ export interface NoArchive {
 
 type FileBeginning = NonNullable<Awaited<ReturnType<typeof readBeginning>>>;
 
-/** The archive at a key, or what is there in its place. Throws the codes of damage. */
+/** The archive at a key, or what is there instead. Throws the codes of damage. */
 export async function findArchive(
   source: ReadableStore,
   path: string,
@@ -58,7 +58,7 @@ async function findWhole(
   path: string,
   options: OpenOptions,
 ): Promise<Archive | NoArchive> {
-  // Over a network each question costs a request: what the name suggests is asked for first.
+  // Over a network each lookup costs a request, so the one that the name suggests comes first.
   const looksLikeFile = /\.(?:blp|blosc|bin)$/i.test(path);
   const first = looksLikeFile ? undefined : await openFolder(source, path, options);
   if (first !== undefined) return first;
@@ -79,7 +79,7 @@ export async function explainNoArchive(
   if (file === undefined) return nothingThere(source, path, options);
   const part = refusePart(source.describe(path));
   if (part !== undefined) return part;
-  // Not "blpk": reading it as such a file says what is wrong with it.
+  // Not "blpk": opening it as such a file reports what is wrong.
   return openFile(source, path, options, file.info).then(
     () => new RangeError(`${source.describe(path)} became an archive while it was opened`),
     (error: unknown) => error,
@@ -88,7 +88,10 @@ export async function explainNoArchive(
 
 let folders: typeof import("./open-array-folder.ts") | undefined;
 
-/** What opens folders; a page that opens a file does not load it. Kept, since asking again costs as much as a file that is read. */
+/**
+ * Loads the code that opens folders; a page that opens a file does not load it. It is kept, because importing it again
+ * costs as much as reading a file.
+ */
 const loadFolders = async () => (folders ??= await import("./open-array-folder.ts"));
 
 async function openFolder(
@@ -101,7 +104,7 @@ async function openFolder(
     const rootdirs = await get("__rootdirs__");
     return rootdirs && (await loadFolders()).openTable(store, path, rootdirs, options);
   };
-  // Whoever names columns means a table.
+  // A caller that names columns expects a table.
   const isTableFirst = options.columns !== undefined;
   const table = isTableFirst ? await asTable() : undefined;
   if (table !== undefined) return table;
@@ -143,7 +146,7 @@ async function nothingThere(
   return new SuperchunkError("NOT_FOUND", what, where);
 }
 
-/** Files directly in the folder that is meant, and those in its `meta`. */
+/** Files directly in the archive's folder, and those in its `meta`. */
 const PARTS = [
   {
     end: /^(.*)[\\/](?:zarr\.json|\.zarray|\.zgroup|\.zattrs|\.zmetadata)$/,
@@ -153,7 +156,10 @@ const PARTS = [
   { end: /^(.*)[\\/]meta[\\/](?:sizes|storage|attributes)$/, what: "a part of an archive" },
 ] as const;
 
-/** The error for a file that is a part of something; undefined for others. `path`: as messages name the file. */
+/**
+ * The error for a file that is part of an array or archive; undefined for others. `path` is the file's name in
+ * messages.
+ */
 export function refusePart(path: string): SuperchunkError | undefined {
   for (const { end, what } of PARTS) {
     const folder = end.exec(path)?.[1];
@@ -167,7 +173,7 @@ export function refusePart(path: string): SuperchunkError | undefined {
   return undefined;
 }
 
-/** What to do about a folder that is not an archive; `path` as messages name it. */
+/** What to do about a folder that is not an archive; `path` is its name in messages. */
 export function adviseOnFolder(path: string): string {
   return /[\\/](?:meta|data)$/.test(path)
     ? "If it is a part of one, name the folder above it"

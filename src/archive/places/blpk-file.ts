@@ -1,8 +1,8 @@
 /**
- * One `blpk` file or superchunk, versions 1 to 4: its header, its metadata section, and where its chunks lie.
+ * One `blpk` file or superchunk, versions 1 to 4: its header, its metadata section, and where its chunks are.
  *
- * Without offsets, chunks are found by their Blosc headers: chunk, digest, reserve, chunk, … Reserved bytes are zero, and no Blosc
- * header starts with a zero. @see FORMAT.md [FW]
+ * Without offsets, chunks are found by their Blosc headers: chunk, digest, reserve, chunk, … Reserved bytes are zero,
+ * and no Blosc header starts with a zero. @see FORMAT.md [FW]
  */
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -23,20 +23,20 @@ export interface BlpkFile {
   readonly path: string;
   readonly size: number;
   readonly header: BlpkHeader;
-  /** The metadata section's value, and which kind of section it is. */
+  /** Value and kind of the metadata section. */
   readonly metadata: { readonly kind: "bloscpack" | "blz-json"; readonly value: JsonValue } | undefined;
   /** Start of each chunk. */
   readonly starts: Float64Array;
-  /** End of the room of each chunk: the next chunk in physical order, or the end of the file. */
+  /** End of the space of each chunk: the next chunk in physical order, or the end of the file. */
   readonly ends: Float64Array;
-  /** What a walk found, where the offsets are absent. */
+  /** What a walk found, if the file has no offsets. */
   readonly walked: WalkedChunks | undefined;
   readonly digestLength: number;
-  /** Where the offsets are, or would be: behind header and metadata. */
+  /** Where the offset table is, or would be: after header and metadata. */
   readonly tableAt: number;
 }
 
-/** Opens a file with a known size. `limit`: chunks needed at most, where the header does not tell their number. */
+/** Opens a file of known size. `limit` is the number of chunks needed at most, if the header does not give their number. */
 export async function openBlpkFile(
   store: ReadableStore,
   key: string,
@@ -66,7 +66,7 @@ export async function openBlpkFile(
   return { key, path, size, header, metadata, digestLength: length, tableAt: at, ...located };
 }
 
-/** The same for a superchunk of an array. Throws also `BAD_FIELD` for a file of version 1 or 2. [FZ-01] */
+/** The same for a superchunk of an array. Also throws `BAD_FIELD` for a file of version 1 or 2. [FZ-01] */
 export async function openSuperchunk(...where: Parameters<typeof openBlpkFile>): Promise<BlpkFile> {
   const file = await openBlpkFile(...where);
   const { version } = file.header;
@@ -82,7 +82,6 @@ type Read = (offset: number, length: number) => Promise<Uint8Array>;
 
 type Located = Pick<BlpkFile, "starts" | "ends" | "walked">;
 
-/** A file whose header was read. */
 interface BegunFile {
   readonly read: Read;
   readonly header: BlpkHeader;
@@ -90,7 +89,7 @@ interface BegunFile {
   readonly size: number;
 }
 
-/** Reads ranges that must exist; the first {@link HEAD} bytes are kept. */
+/** Reads ranges that must exist; the first {@link HEAD} bytes are cached. */
 function rangeReader(store: ReadableStore, key: string, size: number, signal: AbortSignal | undefined): Read {
   let head: Uint8Array | undefined;
   return async (offset, length) => {
@@ -169,7 +168,7 @@ async function readOffsets(
   return { starts, ends: roomEnds(starts, size), walked: undefined };
 }
 
-/** For each chunk the start of the next one in physical order, or the end of the file. */
+/** For each chunk, the start of the next one in physical order, or the end of the file. */
 function roomEnds(starts: Float64Array, size: number): Float64Array {
   const ends = new Float64Array(starts.length);
   if (starts.every((start, i) => i === 0 || start >= at(starts, i - 1))) {
@@ -190,7 +189,7 @@ async function walkAll(store: ReadableStore, request: WalkRequest): Promise<Loca
   return { starts: walked.starts, ends, walked };
 }
 
-/** Decoded size of chunk `index` by its own Blosc header. */
+/** Decoded size of chunk `index` according to its Blosc header. */
 export async function readChunkNbytes(
   store: ReadableStore,
   file: BlpkFile,
@@ -207,18 +206,18 @@ const WINDOW = 65536;
 
 interface WalkRequest {
   readonly key: string;
-  /** Where the first chunk may start, and where the object ends. */
+  /** Where the first chunk may start. */
   readonly from: number;
   readonly size: number;
-  /** Chunks to find; undefined: all until the end. */
+  /** Chunks to find; undefined means all until the end. */
   readonly count: number | undefined;
-  /** Chunks that are needed at most, where `count` is unknown. */
+  /** Number of chunks needed at most, if `count` is unknown. */
   readonly limit: number;
   readonly digestLength: number;
   readonly signal: AbortSignal | undefined;
 }
 
-/** What a walk found: for each chunk its offset, its size and its decoded size. */
+/** Offset, size and decoded size of each chunk that a walk found. */
 interface WalkedChunks {
   readonly starts: Float64Array;
   readonly sizes: Float64Array;
@@ -290,7 +289,7 @@ class Window {
     this.#signal = signal;
   }
 
-  /** All that the window has from `at` on: at least `length` bytes. */
+  /** The window's bytes from `at` on, at least `length` of them. */
   async read(at: number, length: number): Promise<Uint8Array> {
     const inside = at >= this.#start && at + length <= this.#start + this.#bytes.length;
     if (!inside) {

@@ -1,8 +1,8 @@
 /**
  * The chunk sequences of one Bloscpack file, and of a folder of numbered superchunks: `__1__.bin`, `__2__.bin`, …
  *
- * Foreign folders do not say how many chunks a superchunk holds, and it may differ. So the headers are read in order, as far as
- * they are needed, and a bounded number of opened files is kept. @see FORMAT.md [FZ]
+ * Foreign folders do not say how many chunks a superchunk holds, and it may vary. So headers are read in order, as far
+ * as needed, and a bounded number of opened files is kept. @see FORMAT.md [FZ]
  */
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -19,9 +19,9 @@ import {
   startOfChunk,
 } from "./sequence.ts";
 
-/** Offset tables that are kept, in chunks. */
+/** Limit of the cached offset tables, in chunks. */
 const KEPT_CHUNKS = 1 << 20;
-/** Superchunks whose beginnings are asked for at a time. */
+/** Superchunks whose first bytes are requested at a time. */
 const AHEAD = 16;
 
 export class SuperchunkSequence implements ChunkSequence {
@@ -31,7 +31,7 @@ export class SuperchunkSequence implements ChunkSequence {
   readonly nchunks: number;
   readonly hasChecksums: boolean = true;
   readonly #folder: string;
-  /** Index of the first chunk of each superchunk, as far as the headers have been read; one more entry at the end. */
+  /** Index of the first chunk of each superchunk whose header has been read, and one more entry for the end. */
   readonly #firsts: number[] = [0];
   readonly #open = new Map<number, BlpkFile>();
   #keptChunks = 0;
@@ -39,7 +39,7 @@ export class SuperchunkSequence implements ChunkSequence {
 
   readonly #isUnsized: boolean;
 
-  /** `isUnsized`: the metadata do not tell the chunks' sizes, so that `nbytes` and `chunkBytes` only count chunks. */
+  /** `isUnsized`: the metadata do not give the chunks' sizes, so `nbytes` and `chunkBytes` only count chunks. */
   constructor(
     store: ReadableStore,
     folder: string,
@@ -97,7 +97,7 @@ export class SuperchunkSequence implements ChunkSequence {
     return joinKey(this.#folder, superchunkName(superchunk + 1));
   }
 
-  /** Position of the superchunk that holds a chunk, as far as the headers have been read. */
+  /** Position of the superchunk that holds a chunk, as far as headers have been read. */
   #superchunkOf(index: number): number | undefined {
     const firsts = this.#firsts;
     if (index < 0 || index >= at(firsts, firsts.length - 1)) return undefined;
@@ -111,7 +111,7 @@ export class SuperchunkSequence implements ChunkSequence {
     return low;
   }
 
-  /** Opens superchunks until the one with chunk `index` is there. One scan at a time. */
+  /** Opens superchunks until it reaches the one with chunk `index`. One scan runs at a time. */
   async #load(index: number, signal: AbortSignal | undefined): Promise<void> {
     const turn = this.#scan.then(async () => {
       const known = this.#superchunkOf(index);
@@ -134,7 +134,7 @@ export class SuperchunkSequence implements ChunkSequence {
   }
 
   /**
-   * Over a network, asks for the beginnings of the next superchunks at the same time: for those that lie before chunk
+   * Over a network, requests the first bytes of the next superchunks concurrently: those that should come up to chunk
    * `index` if they are as long as the last one.
    */
   #askAhead(
@@ -179,7 +179,7 @@ export class SuperchunkSequence implements ChunkSequence {
     return file;
   }
 
-  /** The header's own sizes must be those that the array's metadata promise. */
+  /** The header's sizes must match the array's metadata. */
   #check(file: BlpkFile, first: number): void {
     const { header, path, starts } = file;
     const count = starts.length;
@@ -209,7 +209,7 @@ function missing(store: ReadableStore, key: string, chunk: number, nchunks: numb
   );
 }
 
-/** Makes the sequence; finds out the sizes that the header does not tell. */
+/** Makes the sequence; finds the sizes that the header does not give. */
 export async function bloscpackSequence(
   store: ReadableStore,
   file: BlpkFile,
@@ -230,12 +230,12 @@ export async function bloscpackSequence(
   return new BloscpackSequence(store, file, { nbytes, chunkBytes });
 }
 
-/** Headers that are read at a time, where only they tell how long the chunks are. */
+/** Headers read at a time, if only they give the chunks' lengths. */
 const AT_ONCE = 16;
 
 /**
- * First decoded byte of each chunk, and the end, where the header says that chunks may be of unequal lengths (chunk-size -1) and
- * they are; else undefined. Every chunk's header is read where no walk has. [FS-02] [FS-04]
+ * First decoded byte of each chunk, and the end, if the header allows unequal chunks (chunk-size -1) and they are
+ * unequal; else undefined. Reads every chunk's header unless a walk has. [FS-02] [FS-04]
  */
 async function unequalStarts(
   store: ReadableStore,
@@ -301,7 +301,7 @@ class BloscpackSequence implements ChunkSequence {
   readonly starts: Float64Array | undefined;
   readonly #file: BlpkFile;
 
-  /** `cut`: equal chunks, the last perhaps shorter, or where unequal ones start. */
+  /** `cut` is the size of equal chunks (the last may be shorter), or where unequal ones start. */
   constructor(
     store: ReadableStore,
     file: BlpkFile,

@@ -1,5 +1,6 @@
 /**
- * One generation of an array of ours: `meta/sizes` and the `meta/storage` that belongs to it, read as one.
+ * One generation of an array of superchunks with a layout: `meta/sizes` and the matching `meta/storage`, read
+ * consistently.
  * @see FORMAT.md [FG]
  */
 import { isEqual } from "../../bytes/arrays.ts";
@@ -17,16 +18,15 @@ import { type ArrayFolder, type FolderMetadata, readFolder } from "../kinds/arra
 import type { OpenOptions } from "../kinds/types.ts";
 import { arrayJournalKey, readArrayJournal, withWrites } from "./journal.ts";
 
-/** The write feature of arrays whose folder is a Zarr array as well, which every writer keeps right. [FY-01] */
+/** The write feature of arrays whose folder is also a Zarr array, which every writer keeps up to date. [FY-01] */
 export const ZARR_FEATURE = "zarr";
-/** The write feature of arrays that several writers append to, each with numbers that it has reserved. [FG-16] */
+/** The write feature of arrays that several writers append to, each with numbers it has reserved. [FG-16] */
 export const SHARED_FEATURE = "shared";
 /** Write features that this library knows. [FZ-09] */
 export const WRITE_FEATURES: readonly string[] = [ZARR_FEATURE, SHARED_FEATURE];
-/** Times that the two files are read until they belong together. */
+/** The two files are read at most this often until they match. */
 const MAX_TRIES = 100;
 
-/** A generation as read. */
 export interface Generation {
   readonly folder: ArrayFolder;
   readonly layout: StoredLayout;
@@ -35,16 +35,16 @@ export interface Generation {
   readonly store: ReadableStore;
   /** `meta/sizes` as it was read. */
   readonly sizes: Uint8Array;
-  /** The dtype's fields lie in a folder each. */
+  /** True if each field of the dtype is stored in a folder. */
   readonly hasColumns: boolean;
 }
 
 /**
- * Reads the newest generation; `found` is what has been read already. `rows` shows only that many rows. With `metadata` nothing but
- * metadata will be read of it: its places are not opened, and its journal is not laid over its files.
+ * Reads the newest generation; `found` is what has been read already. With `rows`, only that many rows are shown. With
+ * `metadata`, only metadata will be read: places are not opened, and the journal is not applied.
  *
- * @throws UNSUPPORTED for a read feature that is not known; UNSAFE_PATH for a place that is not allowed; NOT_FOUND if the layout is gone; BAD_FIELD and
- * the other codes of damage
+ * @throws UNSUPPORTED for an unknown read feature; UNSAFE_PATH for a place that is not allowed; NOT_FOUND if the layout
+ * is gone; BAD_FIELD and the other codes of damage
  */
 export async function readGeneration(
   store: ReadableStore,
@@ -89,7 +89,7 @@ export async function readGeneration(
       } catch (error) {
         const newest = await readBoth(store, path, options);
         if (newest.sizes === undefined || isEqual(newest.sizes, sizes)) throw error;
-        // A writer is done with what the journal says.
+        // A writer has completed the journal.
         ({ sizes, storage } = newest);
         continue;
       }
@@ -106,12 +106,12 @@ export async function readGeneration(
         },
       );
     }
-    // A writer was between the two.
+    // A writer committed between the two reads.
     ({ sizes, storage } = await readBoth(store, path, options));
   }
 }
 
-/** The store as the generation's journal says that it is. [FG-12] */
+/** The store with the generation's journal applied. [FG-12] */
 async function withChanges(
   store: ReadableStore,
   path: string,
@@ -155,7 +155,7 @@ export async function isViewBehind(
   return id !== layout.id || generation !== layout.generation;
 }
 
-/** Write features of an array that are not known here: then it is opened for reading only. */
+/** Write features that this library does not know: then the array is opened for reading only. */
 export function unknownWriteFeatures({ superchunk }: StoredStorage): readonly string[] {
   return (superchunk?.writeFeatures ?? []).filter((feature) => !WRITE_FEATURES.includes(feature));
 }

@@ -1,14 +1,15 @@
 /**
- * Changes in place that happen wholly or not at all.
+ * Atomic changes in place.
  *
- * The journal of a file lies beside it as `NAME.journal`. It counts only while the file says version 4, which is durable before
- * the first other byte changes, and goes back to 3 after the last. So a foreign reader refuses the file while it is between two
- * states, and a journal beside a file of version 3 is a leftover.
+ * The journal of a file is stored beside it as `NAME.journal`. It counts only while the file says version 4. That
+ * version is durable before any other byte changes, and becomes 3 again after the last. So a foreign reader refuses a
+ * file between two states, and a journal beside a file of version 3 is a leftover.
  *
- * The journal of an array has what one commit changes in all superchunks of all columns. It lies in `meta/` under a name made of
- * its digest, and counts only while `meta/sizes` names that digest: so the replacement of `meta/sizes` is the commit here too.
+ * The journal of an array holds what one commit changes in all superchunks of all columns. It is stored in `meta/`
+ * under a name made from its digest, and counts only while `meta/sizes` names that digest. So replacing `meta/sizes` is
+ * the commit here too.
  *
- * The writes of a committed journal can be repeated, with the same outcome. @see FORMAT.md [FR] [FG-12]
+ * The writes of a committed journal can be repeated with the same result. @see FORMAT.md [FR] [FG-12]
  */
 
 import { SuperchunkError } from "../../errors.ts";
@@ -32,8 +33,8 @@ import type { ReadableStore, StoreOptions, WritableStore } from "../../store/typ
 export type InPlaceStore = WritableStore & Required<Pick<WritableStore, "writeRange" | "sync">>;
 
 /**
- * Makes sure that a file has one name only. Throws `CONFLICT` if it has more: what is written into it would change what
- * the other names stand for, as a copy made with `cp -al` or the shard of a linked archive.
+ * Throws `CONFLICT` if a file has more than one name: writing into it would change the other names too, such as a copy
+ * made with `cp -al` or the shard of a linked archive.
  */
 export async function requireOneName(store: ReadableStore, key: string): Promise<void> {
   const links = (await store.stat(key))?.links ?? 1;
@@ -45,12 +46,11 @@ export async function requireOneName(store: ReadableStore, key: string): Promise
   );
 }
 
-/** Key of the journal of a file. */
 export function journalKey(key: string): string {
   return `${key}.journal`;
 }
 
-/** The store, if it can change files in place. Throws `UNSUPPORTED`. */
+/** The store, if it can change files in place; else throws `UNSUPPORTED`. */
 export function requireInPlace(store: WritableStore, key: string): InPlaceStore {
   const { writeRange, sync } = store;
   if (writeRange !== undefined && sync !== undefined) return store as InPlaceStore;
@@ -62,10 +62,10 @@ export function requireInPlace(store: WritableStore, key: string): InPlaceStore 
 }
 
 /**
- * Commits and makes a change: durable when resolved. `writes` are for the file as version 3 has it; the version byte
- * among them is left to this function.
+ * Commits and makes a change; durable when resolved. `writes` apply to the file as of version 3; this function handles
+ * the version byte among them.
  *
- * @throws CONFLICT if another change in place is under way, and where the file has other names
+ * @throws CONFLICT if another change in place is under way, or if the file has other names
  */
 export async function changeInPlace(
   store: InPlaceStore,
@@ -83,8 +83,8 @@ async function redo(store: InPlaceStore, key: string, writes: readonly JournalWr
 }
 
 /**
- * Finishes a change that was interrupted, or removes what is left of one that was over or never begun. Called by a
- * writer before anything else; resolves with true if there was something to finish.
+ * Finishes an interrupted change, or removes the leftover of one that completed or never began. A writer calls it
+ * before anything else. Resolves with true if there was something to finish.
  */
 export async function finishInterrupted(store: InPlaceStore, key: string): Promise<boolean> {
   const journal = await store.get(journalKey(key));
@@ -103,8 +103,8 @@ async function versionOf(store: ReadableStore, key: string): Promise<number | un
 }
 
 /**
- * The store as it will be once an interrupted change of `key` is finished; the same store where there is none. Writes
- * nothing. Asks for the journal only where the file says version 4.
+ * The store as it will be after an interrupted change of `key` is finished; the same store if there is none. Writes
+ * nothing. Looks for the journal only if the file says version 4.
  */
 export async function withJournal(
   store: ReadableStore,
@@ -121,9 +121,9 @@ export async function withJournal(
 }
 
 /**
- * The store as it is once a journal's writes are made, with the versions that they give the files. `path` names the journal.
+ * The store with a journal's writes applied, and with the versions that they give the files. `path` names the journal.
  *
- * @throws BAD_FIELD for writes that leave a hole: nothing may be read that neither the file nor the journal has
+ * @throws BAD_FIELD for writes that leave a hole: every byte read must be in the file or the journal
  */
 export async function withWrites(
   store: ReadableStore,
@@ -152,12 +152,15 @@ export async function withWrites(
 
 const overlays = new WeakSet<ReadableStore>();
 
-/** True if what the store gives is not what its objects hold. */
+/** True if the store shows other bytes than its objects hold. */
 function isOverlay(store: ReadableStore): boolean {
   return overlays.has(store);
 }
 
-/** The store as it is once `writesOf(key)` are made in each object; later writes win. Only what reading an archive needs. */
+/**
+ * The store as it is after `writesOf(key)` are applied to each object; later writes win. Supports only what reading an
+ * archive needs.
+ */
 export function overlayStore(
   store: ReadableStore,
   writesOf: (key: string) => readonly JournalWrite[] | undefined,
@@ -204,18 +207,17 @@ export function overlayStore(
 /** Writes by key of the file. */
 export type JournalFiles = ReadonlyMap<string, readonly JournalWrite[]>;
 
-/** Beginning of the names of journals in `meta/`. */
+/** Prefix of journal names in `meta/`. */
 export const JOURNAL_PREFIX = "journal-";
 
-/** Key of the journal with this name. */
 export function arrayJournalKey(path: string, name: string): string {
   return joinKey(path, "meta", `${JOURNAL_PREFIX}${name.slice(0, 16)}`);
 }
 
 /**
- * Reads the journal that a layout names; none where it names none. `folders` are those of the columns, in order.
+ * Reads the journal that a layout names, if it names one. `folders` are those of the columns, in order.
  *
- * @throws INCOMPLETE if it is not there; BAD_FIELD for a superchunk that the layout does not count; the codes of damage
+ * @throws INCOMPLETE if it is missing; BAD_FIELD for a superchunk that the layout does not count; the codes of damage
  */
 export async function readArrayJournal(
   store: ReadableStore,
@@ -245,8 +247,8 @@ export async function readArrayJournal(
 }
 
 /**
- * Makes sure that the files hold what the archive says, for who refers to places in them. Throws `CONFLICT` if a change in
- * place was interrupted, and its journal is read over them.
+ * Makes sure that the files hold what the archive says, for callers that refer to places in them. Throws `CONFLICT` if
+ * a change in place was interrupted, so that its journal is applied on reading.
  */
 export function requireSettled({ store, path, metadata }: Settled): void {
   const { layout } = objectOf(metadata["sizes"]);
@@ -258,7 +260,6 @@ export function requireSettled({ store, path, metadata }: Settled): void {
   );
 }
 
-/** What is known of an opened archive. */
 interface Settled {
   readonly store: ReadableStore;
   readonly path: string;
@@ -291,12 +292,15 @@ function notCounted(path: string, found: string): SuperchunkError {
 
 const WHOLE = 3;
 const { at: VERSION_AT } = HEADER_V3.version;
-/** Bytes that are copied at a time. */
+/** Bytes copied at a time. */
 const PIECE = 4 << 20;
 
 type Writes = readonly JournalWrite[];
 
-/** The version that the writes give the file; 3 where they do not touch it. A file that stays of version 4 may be changed twice. */
+/**
+ * The version that the writes give the file; 3 if they do not touch it. A file that keeps version 4 may be changed
+ * twice.
+ */
 function versionAfter(writes: Writes): number {
   let version = WHOLE;
   for (const { offset, bytes } of writes) {
@@ -307,8 +311,8 @@ function versionAfter(writes: Writes): number {
 }
 
 /**
- * Makes the writes; durable when resolved. A file that got another name meanwhile, and any file of a store that cannot
- * write in place, is replaced as a whole: the other name keeps its bytes.
+ * Makes the writes; durable when resolved. A file that has other names by now, and any file in a store that cannot
+ * write in place, is replaced as a whole: the other names keep their bytes.
  */
 export async function redoWrites(store: WritableStore, files: ReadonlyMap<string, Writes>): Promise<void> {
   const { writeRange, sync } = store;
@@ -332,7 +336,7 @@ export async function redoWrites(store: WritableStore, files: ReadonlyMap<string
   if (whole.length > 0) await store.sync?.(whole.map(([key]) => key));
 }
 
-/** The bytes, with version 4 where they hold the version. */
+/** The bytes, with version 4 if they include the version byte. */
 function keptBusy(offset: number, bytes: Uint8Array): Uint8Array {
   if (offset > VERSION_AT || offset + bytes.length <= VERSION_AT) return bytes;
   const busy = bytes.slice();
@@ -346,7 +350,6 @@ async function replaceFile(store: WritableStore, key: string, writes: Writes): P
   await store.put(key, copyOf(done, key), { durable: true });
 }
 
-/** Bytes of an object, piece by piece. */
 export async function* copyOf(store: ReadableStore, key: string): AsyncGenerator<Uint8Array> {
   const size = (await store.stat(key))?.size ?? 0;
   for (let offset = 0; offset < size; offset += PIECE)

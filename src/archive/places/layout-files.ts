@@ -1,6 +1,6 @@
 /**
- * Finds the chunks of an array, or of a column of one, whose layout is in `meta/sizes`: by number of superchunk, and by what the
- * opened files say of their chunks. @see FORMAT.md [FG]
+ * Finds the chunks of an array or column whose layout is in `meta/sizes`: by superchunk number, and by the offsets in
+ * the opened files. @see FORMAT.md [FG]
  */
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -12,21 +12,21 @@ import type { ReadableStore } from "../../store/types.ts";
 import { type BlpkFile, openSuperchunk } from "./blpk-file.ts";
 import { type ChunkSequence, nbytesOfChunk, type PlacedChunk, placeInFile } from "./sequence.ts";
 
-/** Offset tables that are kept, in chunks. */
+/** Limit of the cached offset tables, in chunks. */
 const KEPT_CHUNKS = 1 << 20;
-/** Superchunks of which a store is trusted to know the versions: it forgets the oldest of far more. */
+/** Up to this many superchunks, the store is trusted to remember their versions: of far more it forgets the oldest. */
 const SETTLED_FILES = 10_000;
 
-/** The superchunks that a generation opened: whether names can have come to mean other files since they were. */
+/** The superchunks that a generation opened, to tell whether their names may have come to mean other files since. */
 export class OpenedFiles {
   /** Superchunks opened so far. */
   count = 0;
   /** How many of them were opened before `meta/sizes` was last found to be of the same epoch. */
   confirmed = 0;
-  /** Each had a version by which its store knows it again. */
+  /** True if the store gave each of them a version to recognise it by. */
   hasVersions = true;
 
-  /** True if all were confirmed, and the store refuses other bytes under their names by itself. */
+  /** True if all were confirmed, and the store itself refuses other bytes under their names. */
   isSettled({ pinsVersions }: ReadableStore): boolean {
     return (
       pinsVersions === true &&
@@ -37,16 +37,16 @@ export class OpenedFiles {
   }
 }
 
-/** Where a chunk lies by the layout alone. */
+/** Where the layout alone places a chunk. */
 interface LayoutPlace {
   readonly number: number;
   /** Index of the chunk in its superchunk. */
   readonly inFile: number;
-  /** Chunks that must be in the superchunk at least. */
+  /** Minimum number of chunks that the superchunk must have. */
   readonly needed: number;
 }
 
-/** A layout made ready for looking up chunks. */
+/** A layout prepared for looking up chunks. */
 export class LayoutIndex {
   readonly nchunks: number;
   readonly #layout: StoredLayout;
@@ -87,14 +87,12 @@ export class LayoutIndex {
     return { number: run.first + file, inFile: inRun - file * run.chunks, needed: run.chunks };
   }
 
-  /** Numbers of all superchunks. */
   *numbers(): Generator<number> {
     for (const { first, count } of this.#layout.runs) for (let i = 0; i < count; i++) yield first + i;
     for (const { number } of this.#layout.patches) yield number;
   }
 }
 
-/** The opened superchunks of one folder. */
 class LayoutFiles {
   readonly store: ReadableStore;
   readonly folder: string;
@@ -120,20 +118,20 @@ class LayoutFiles {
     return joinKey(this.folder, superchunkName(number));
   }
 
-  /** The place of a chunk in a superchunk that is open already. `index` and `nbytes` are the chunk's own in the array. */
+  /** The place of a chunk in a superchunk that is open already. `index` and `nbytes` are the chunk's in the array. */
   placeNow(place: LayoutPlace, index: number, nbytes: number): PlacedChunk | undefined {
     const file = this.#open.get(place.number);
     return file === undefined ? undefined : placeInFile(file, place.inFile, index, nbytes);
   }
 
-  /** The same, opening the superchunk where needed. Throws `INCOMPLETE` if it is missing, and the codes of damage. */
+  /** The same, opening the superchunk if needed. Throws `INCOMPLETE` if it is missing, and the codes of damage. */
   async place(place: LayoutPlace, index: number, nbytes: number, signal?: AbortSignal): Promise<PlacedChunk> {
     for (;;) {
       const known = this.placeNow(place, index, nbytes);
       if (known !== undefined) return known;
       const opening = this.#opening.get(place.number);
       if (opening === undefined) break;
-      // Another caller has asked for it. If that fails, it may be because that caller stopped: ask again.
+      // Another caller is opening it. If that fails, perhaps only because that caller was aborted, try again.
       await opening.catch(() => undefined);
       signal?.throwIfAborted();
     }
@@ -158,13 +156,12 @@ class LayoutFiles {
     return file;
   }
 
-  /** Forgets opened superchunks: names may mean other files now. */
+  /** Forgets all opened superchunks: their names may mean other files now. */
   forget(): void {
     this.#open.clear();
     this.#keptChunks = 0;
   }
 
-  /** Forgets one superchunk. */
   forgetOne(number: number): void {
     const file = this.#open.get(number);
     if (file === undefined) return;
@@ -206,21 +203,20 @@ class LayoutFiles {
   }
 }
 
-/** Superchunks that are opened at a time. */
+/** Superchunks opened at a time. */
 const AT_ONCE = 8;
 
-/** What a sequence is made from. */
 interface LayoutFacts {
   /** Folder of the superchunks. */
   readonly folder: string;
   readonly layout: StoredLayout;
   /** Rows that the chunks hold. */
   readonly heldRows: number;
-  /** Rows that are shown: the first ones. */
+  /** Number of rows shown, from the first. */
   readonly rows: number;
   readonly rowBytes: number;
   readonly chunklen: number;
-  /** How messages name `meta/sizes`. */
+  /** Name of `meta/sizes` in messages. */
   readonly sizesPath: string;
   readonly opened?: OpenedFiles | undefined;
 }
@@ -236,7 +232,7 @@ export class LayoutSequence implements ChunkSequence {
   readonly #files: LayoutFiles;
   readonly #index: LayoutIndex;
 
-  /** Throws `BAD_FIELD` if the layout counts other chunks than the rows need. [FG-02] */
+  /** Throws `BAD_FIELD` if the layout counts another number of chunks than the rows need. [FG-02] */
   constructor(store: ReadableStore, facts: LayoutFacts) {
     const { rows, heldRows, rowBytes, chunklen } = facts;
     this.store = store;
@@ -263,7 +259,7 @@ export class LayoutSequence implements ChunkSequence {
   async places(first: number, end: number, signal?: AbortSignal): Promise<readonly PlacedChunk[]> {
     const placeSoon = (index: number, call: AbortSignal | undefined): Promise<PlacedChunk> =>
       this.#files.place(this.#index.find(index), index, this.#nbytesOf(index), call);
-    // A store that waits is asked for several superchunks at a time.
+    // A store with latency is asked for several superchunks concurrently.
     if (end - first > 1 && this.store.getHead !== undefined) {
       const unknown: number[] = [];
       for (let index = first; index < end; index++)
@@ -287,12 +283,12 @@ export class LayoutSequence implements ChunkSequence {
     for (const number of this.#index.numbers()) yield this.#files.key(number);
   }
 
-  /** Files beside the layout's are a writer's work under way, or left over from one: the next writer removes them. */
+  /** Other files beside these belong to a writer at work, or are left from one: the next writer removes them. */
   async leftovers(): Promise<readonly string[]> {
     return [];
   }
 
-  /** Decoded bytes of a chunk as it is stored: more than are shown where the rows shown end inside of it. */
+  /** Decoded bytes of a chunk as stored: more than are shown if the shown rows end inside it. */
   #nbytesOf(index: number): number {
     return nbytesOfChunk(index, this.#heldBytes, this.chunkBytes);
   }

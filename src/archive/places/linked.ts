@@ -1,5 +1,6 @@
 /**
- * What readers and writers must know of an archive that is linked to Zarr. Must not know how links are made. @see FORMAT.md [FL-07]
+ * What readers and writers must know of an archive that is linked to Zarr. Must not know how links are made. @see
+ * FORMAT.md [FL-07]
  */
 import { SuperchunkError } from "../../errors.ts";
 import { parseJson } from "../../format/json.ts";
@@ -10,8 +11,8 @@ import type { StoreOptions, WritableStore } from "../../store/types.ts";
 import type { ReadableArray } from "../kinds/types.ts";
 
 /**
- * Refuses an archive that is linked by symbolic links. What is linked otherwise may change: its shards are names of the files of
- * before, or copies. Links are made on file systems alone: other stores are not asked.
+ * Refuses an archive that is linked by symbolic links. Other links allow changes: their shards are names of the old
+ * files, or copies. Only file systems have links, so other stores are not asked.
  *
  * @throws CONFLICT
  */
@@ -33,7 +34,7 @@ export async function refuseSymbolic(
   );
 }
 
-/** Returns true if the archive's folder is a Zarr array as well, because it was linked or is kept so. */
+/** True if the archive's folder is also a Zarr array, because it was linked or keeps itself one. */
 export async function isLinked({
   dialect,
   store,

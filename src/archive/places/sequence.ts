@@ -1,6 +1,6 @@
 /**
- * A chunk sequence: one run of decoded bytes, cut into chunks that lie somewhere in a store. And the simplest of them, a carray's
- * folder: `data/__N.blp` from 0, one chunk each behind a 16-byte header.
+ * A chunk sequence: one run of decoded bytes, cut into chunks that are stored somewhere. Also the simplest one, a
+ * carray's folder: `data/__N.blp` from 0, each with one chunk after a 16-byte header.
  *
  * Every dialect becomes a sequence; reading, verifying and exporting know nothing else of a dialect.
  */
@@ -26,18 +26,21 @@ export interface ChunkPlace {
   readonly nbytes: number;
   /** Compressed bytes, if known without reading the chunk's header, else undefined. */
   readonly ctbytes: number | undefined;
-  /** Most bytes of the object that chunk, digest and reserve can take; Infinity if the size of the object is not known. */
+  /**
+   * Upper limit of the bytes that chunk, digest and reserve take in the object; Infinity if the size of the object is
+   * not known.
+   */
   readonly available: number;
   /** Header of the object, if it is a `blpk` file or superchunk. */
   readonly header?: BlpkHeader;
 }
 
-/** A chunk's place with what reading it needs besides. */
+/** A chunk's place, with what reading it needs besides. */
 export interface PlacedChunk extends ChunkPlace {
   readonly checksum: ChecksumName;
-  /** Bytes of a file header right in front of the chunk, to be checked with it (`carray` files); else 0. */
+  /** Bytes of a file header directly before the chunk, checked together with it (`carray` files); else 0. */
   readonly prologue: number;
-  /** No other chunk follows in the object: `available` ends where the object does (default: not known). */
+  /** True if no other chunk follows: `available` ends where the object does (default: not known). */
   readonly endsObject?: boolean;
 }
 
@@ -45,36 +48,36 @@ export interface ChunkSequence {
   readonly store: ReadableStore;
   /** Decoded bytes of the whole sequence. */
   readonly nbytes: number;
-  /** Decoded bytes of every chunk but the last, which may be shorter; 0 where there is nothing. */
+  /** Decoded bytes of every chunk but the last, which may be shorter; 0 if the sequence is empty. */
   readonly chunkBytes: number;
   readonly nchunks: number;
   /**
-   * Where chunks are of unequal lengths: the first decoded byte of each, and the end. `chunkBytes` is the longest one's then.
-   * Absent where all but the last are as long as one another.
+   * For chunks of unequal lengths, the first decoded byte of each, and the end; `chunkBytes` is then the longest.
+   * Absent if all chunks but the last are equally long.
    */
   readonly starts?: Float64Array | undefined;
-  /** Places of the chunks `[first, end)`, in order. Throws where the tables that tell them are damaged or missing. */
+  /** Places of the chunks `[first, end)`, in order. Throws if the tables that locate them are damaged or missing. */
   places(first: number, end: number, signal?: AbortSignal): Promise<readonly PlacedChunk[]>;
   /** The place of one chunk, if it is known without reading. */
   placeNow(index: number): PlacedChunk | undefined;
-  /** The dialect knows chunk checksums (a file may still have none). */
+  /** True if the dialect has chunk checksums (a file may still have none). */
   readonly hasChecksums: boolean;
   /**
-   * Each chunk lies at the beginning of an object of its own, behind nothing but its prologue, and no digest follows
-   * it (default: not so).
+   * True if each chunk is in an object of its own, after nothing but its prologue, and no digest follows it (default:
+   * false).
    */
   readonly hasObjectForEach?: boolean;
-  /** What is read first from an object counts only after one more question (default: not so). */
+  /** True if the first read of an object must be confirmed by another request (default: false). */
   readonly isConfirmed?: boolean;
   /** Keys of all objects that hold the sequence. */
   keys(signal?: AbortSignal): AsyncIterable<string>;
-  /** Objects that lie beside the sequence's own and do not count, in words (for `verify`). */
+  /** Describes objects beside the sequence's that do not belong to it (for `verify`). */
   leftovers(signal?: AbortSignal): Promise<readonly string[]>;
 }
 
 /**
- * Chunks whose decoded sizes only their own headers tell: Python objects, one pickle a chunk. They are checked and listed, and
- * never read. [FD-05]
+ * Chunks whose decoded sizes only their own headers give: Python objects, one pickle per chunk. They are checked and
+ * listed, never read. [FD-05]
  */
 export class PickleSequence implements ChunkSequence {
   readonly store: ReadableStore;
@@ -84,7 +87,7 @@ export class PickleSequence implements ChunkSequence {
   readonly hasChecksums: boolean;
   readonly #places: ChunkSequence;
 
-  /** `places` finds the chunks; what it says of their decoded sizes does not count. */
+  /** `places` locates the chunks; the decoded sizes that it gives are ignored. */
   constructor(places: ChunkSequence) {
     this.store = places.store;
     this.nbytes = places.nbytes;
@@ -99,7 +102,7 @@ export class PickleSequence implements ChunkSequence {
     for (const place of await this.#places.places(first, end, signal)) {
       const { key, offset } = place;
       const head = await this.store.getRange(key, { offset, length: 16 }, { signal });
-      // What is missing or cut off is reported where the chunk is read.
+      // Reading the chunk reports what is missing or cut off.
       const view = head?.length === 16 ? new DataView(head.buffer, head.byteOffset, 16) : undefined;
       found.push(view === undefined ? place : { ...place, nbytes: view.getUint32(4, true) });
     }
@@ -153,7 +156,7 @@ export const PROLOGUE = 16;
 
 /** What the metadata say of the bytes of a carray. */
 interface CarrayBytes {
-  /** Bytes to show: fewer than are counted where a table's shorter column cuts this one. */
+  /** Bytes to show: fewer than `counted` if a table's shorter column cuts this one. */
   readonly nbytes: number;
   /** Bytes that `meta/sizes` counts. */
   readonly counted: number;
@@ -170,7 +173,7 @@ export class CarraySequence implements ChunkSequence {
   readonly hasObjectForEach: boolean = true;
   readonly #folder: string;
   readonly #bytes: CarrayBytes;
-  /** Decoded bytes of the last counted chunk, where it is known: the file can hold more rows. [FA-10] */
+  /** Decoded bytes of the last counted chunk, once known: the file can hold more rows. [FA-10] */
   #lastBytes: number | undefined;
 
   /** The chunks under the folder `path`. */
@@ -230,14 +233,14 @@ export class CarraySequence implements ChunkSequence {
   }
 
   /**
-   * Decoded bytes of the last counted chunk by its own header. It can hold more rows than are counted: an append or a
-   * trim was broken off between the file and `meta/sizes`, or is under way. [FA-10]
+   * Decoded bytes of the last counted chunk according to its header. It can hold more rows than are counted, if an
+   * append or a trim was interrupted between the file and `meta/sizes`, or is under way. [FA-10]
    */
   async #measureLast(index: number, signal: AbortSignal | undefined): Promise<number> {
     const { counted, chunkBytes, rowBytes } = this.#bytes;
     const length = counted - index * chunkBytes;
     const head = await this.store.getRange(this.#key(index), { offset: 0, length: PROLOGUE + 8 }, { signal });
-    if (head === undefined || head.length < PROLOGUE + 8) return length; // reported where the chunk is read
+    if (head === undefined || head.length < PROLOGUE + 8) return length; // reading the chunk reports it
     const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
     const found = view.getUint32(PROLOGUE + 4, true);
     const isLonger = found > length && found <= chunkBytes && found % rowBytes === 0;
@@ -246,7 +249,7 @@ export class CarraySequence implements ChunkSequence {
   }
 }
 
-/** A file with many chunks, as far as their places depend on it. */
+/** What the places of a file's chunks depend on. */
 interface FileOfChunks {
   readonly key: string;
   readonly size: number;
@@ -275,7 +278,7 @@ export function placeInFile(file: FileOfChunks, inFile: number, index: number, n
 }
 
 /**
- * The header of a chunk that an archive holds; `room` begins with it. A version, a codec or a flag that Blosc1 does not have is
+ * The header of a chunk in an archive; `room` begins with it. A version, codec or flag that Blosc1 does not have is
  * damage here: no program of these dialects ever wrote one. Throws `TRUNCATED`, `BAD_FIELD`. [FB-02]
  */
 export function decodeStoredHeader(

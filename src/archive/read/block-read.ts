@@ -1,6 +1,6 @@
 /**
- * Reads the heads of chunks, and decodes parts of chunks: fetches only the header, the block starts and the blocks that a part
- * touches. Lists chunks with what their headers say.
+ * Reads the headers of chunks and decodes parts of chunks: fetches only the header, the block starts and the blocks
+ * that a part touches. Lists chunks with their headers.
  */
 import { toHex } from "../../bytes/arrays.ts";
 import { blockRanges } from "../../codec/decode/block-table.ts";
@@ -17,21 +17,24 @@ import { checkChunkHeader, checkPrologue, cutShort, fetchChunks, missingChunk } 
 
 /** First read of a chunk: its header and the starts of up to 60 blocks. */
 const FIRST_READ = 256;
-/** The same over a network, where asking twice costs more than this much: 8,188 blocks, or the first of them too. */
+/**
+ * The same over a network, where a second request costs more than this many bytes: enough for 8,188 block starts, or
+ * for the first blocks too.
+ */
 const FIRST_READ_REMOTE = 32 << 10;
 /** Bytes of a chunk's header without its block starts. */
 const CHUNK_HEADER = 16;
-/** What a disk reads at least: headers that lie closer together are read with all that lies between them. */
+/** A disk reads at least this much: headers closer together are read together with what is between them. */
 const PAGE = 4096;
 
-/** A chunk's header with its block starts: enough to find any block. */
+/** A chunk's header with its block starts: enough to locate any block. */
 interface ChunkHead {
   readonly place: PlacedChunk;
   /** Name in messages. */
   readonly path: string;
   readonly header: ChunkHeader;
   readonly bytes: Uint8Array;
-  /** The chunk from its header on, as far as it was read. */
+  /** The chunk's bytes from its header on, as far as read. */
   readonly read: Uint8Array;
 }
 
@@ -54,8 +57,8 @@ async function readStart(
 }
 
 /**
- * Reads and checks the headers of chunks that follow one another in one object. Where they lie close together, one
- * read spans many; else those of a store that waits are asked for at the same time.
+ * Reads and checks the headers of consecutive chunks of one object. If they are close together, one read covers many;
+ * otherwise a store with latency is asked for them concurrently.
  */
 async function readHeaders(
   store: ReadableStore,
@@ -89,7 +92,7 @@ async function readHeaders(
   });
 }
 
-/** The checked header of a chunk, from the first bytes of what lies before and at it: its prologue and its header. */
+/** The checked header of a chunk, from bytes that begin with its prologue and header. */
 function headerOf(bytes: Uint8Array, place: PlacedChunk, path: string): ChunkHeader {
   return startHead(bytes, place, path).header;
 }
@@ -111,7 +114,7 @@ function firstLength(place: PlacedChunk, most: number): number {
   return Math.min(most, place.prologue + place.available);
 }
 
-/** Checks the first bytes of a chunk, and tells how many its head has. */
+/** Checks the first bytes of a chunk and returns its header and the length of header and block starts. */
 function startHead(
   first: Uint8Array,
   place: PlacedChunk,
@@ -132,7 +135,7 @@ function finishHead(
   return { ...head, bytes, read: bytes };
 }
 
-/** Decoded bytes `[start, end)` of a chunk from a store that reads at once; undefined if that does not do. */
+/** Decoded bytes `[start, end)` of a chunk from a synchronous store; undefined if that is not possible. */
 export function readPartNow(
   store: ReadableStore,
   place: PlacedChunk,
@@ -152,10 +155,13 @@ export function readPartNow(
   return out;
 }
 
-/** Compressed bytes of a block from which on several reads of what is needed, less than half, take less time than one of it all. */
+/**
+ * For compressed blocks from this size on, several reads of the needed parts (less than half) are faster than one read
+ * of the block.
+ */
 const SPARSE = 128 << 10;
 
-/** Reads and decodes only what is needed of a large block; false if that is all of it, or anything is unusual. */
+/** Reads and decodes only the needed parts of a large block; false if all of it is needed, or anything is unusual. */
 function readSparsely(
   store: SyncStore,
   head: ChunkHead,
@@ -183,7 +189,7 @@ function readSparsely(
   }
 }
 
-/** Decoded bytes of a chunk, from byte `start` on, into `out`. */
+/** Decodes a chunk from byte `start` on into `out`. */
 export async function readPart(
   store: ReadableStore,
   head: ChunkHead,
@@ -225,14 +231,14 @@ function decodePart(
   }
 }
 
-/** The error with where the chunk lies. */
+/** Adds the chunk's place to an error. */
 function placed(error: unknown, { place, path }: ChunkHead): unknown {
   return isSuperchunkError(error)
     ? error.inObject({ path, chunk: place.index, offset: place.offset })
     : error;
 }
 
-/** Blocks are read into it by calls that do not let others in between. */
+/** Shared buffer for reading blocks, used only by synchronous code that no other call can interrupt. */
 let room = new Uint8Array(0);
 const MAX_ROOM = 1 << 20;
 
@@ -242,7 +248,7 @@ function roomFor(length: number): Uint8Array | undefined {
   return room.subarray(0, length);
 }
 
-/** A store that has the capability to read at once. */
+/** A store that can read synchronously. */
 type SyncStore = ReadableStore & Required<Pick<ReadableStore, "readIntoSync">>;
 
 function readsNow(store: ReadableStore): store is SyncStore {
@@ -275,14 +281,13 @@ async function readAt(
   return bytes;
 }
 
-/** Places that are made at a time. */
 const PLACES = 1024;
-/** Objects that are looked at together. */
+/** Objects examined together. */
 const LOT = 128;
-/** Lots of objects that are looked at ahead of the consumer. */
+/** Lots of objects examined ahead of the consumer. */
 const LOTS_AHEAD = 4;
 
-/** The chunks of a sequence, in order. Throws the codes of damage. */
+/** Lists the chunks of a sequence, in order. Throws the codes of damage. */
 export function listChunks(
   sequence: ChunkSequence,
   options: ListChunksOptions = {},
@@ -293,7 +298,7 @@ export function listChunks(
     : listRuns(sequence, options);
 }
 
-/** The chunks of a sequence with an object for each, whose beginnings are read many at a time. */
+/** Lists a sequence with one object per chunk, reading the first bytes of many objects at a time. */
 async function* listObjects(
   sequence: ChunkSequence,
   getHeads: NonNullable<ReadableStore["getHeads"]>,
@@ -323,7 +328,7 @@ async function* listObjects(
   }
 }
 
-/** The chunks of any sequence, run by run of neighbours in one object. */
+/** Lists any sequence, in runs of chunks that are neighbours in one object. */
 async function* listRuns(sequence: ChunkSequence, options: ListChunksOptions): AsyncGenerator<ChunkInfo> {
   const { first = 0, digests = true, signal } = options;
   let key: string | undefined;
@@ -363,10 +368,13 @@ async function describeRun(
   return infos;
 }
 
-/** Chunks of one object that are described together. */
+/** Chunks of one object described together. */
 const RUN = 256;
 
-/** Neighbours in one object, in runs; those whose digests are wanted one by one: their payloads are read too. */
+/**
+ * Groups chunks of one object into runs. A chunk whose digest is wanted is a run of its own, because its payload is
+ * read too.
+ */
 function* runsOf(
   places: readonly PlacedChunk[],
   digests: boolean,
@@ -375,7 +383,7 @@ function* runsOf(
   for (const place of places) {
     const previous = run?.at(-1);
     const isAlone = digests && place.checksum !== "None";
-    // In some files the chunks do not lie in their order.
+    // In some files the chunks are not stored in order.
     const follows = previous?.key === place.key && place.offset > previous.offset;
     if (run !== undefined && follows && !isAlone && run.length < RUN) {
       run.push(place);

@@ -1,8 +1,8 @@
 /**
- * Decoded bytes of a chunk sequence: whole ranges, or the runs of a selection, reading only what they touch.
+ * Reads decoded bytes of a chunk sequence: whole ranges, or the runs of a selection, reading only what they touch.
  *
- * A chunk with a digest is read whole and checked once, and remembered as verified; single blocks are read from
- * chunks without a digest, and from those verified before.
+ * A chunk with a digest is first read whole, checked, and remembered as verified. Single blocks are read only from
+ * chunks without a digest, and from verified ones.
  */
 import { fillResult } from "../../bytes/allocate.ts";
 import { at } from "../../bytes/at.ts";
@@ -20,16 +20,16 @@ import {
   type Hold,
 } from "./chunk-fetch.ts";
 
-// What a selection wants of one chunk: runs of bytes, and where they go. Must not know how chunks are read.
+// What a selection needs of one chunk: runs of bytes, and where they go. Must not know how chunks are read.
 
-/** Runs that lie closer together than this in a chunk are likely to be in blocks that are read together. */
+/** Runs of a chunk that are closer together than this are probably in blocks that are read together. */
 const NEAR = 1 << 18;
 
 /** The runs that fall into one chunk: from `source` in the chunk to `target` in the result, in bytes. */
 export interface ChunkRuns {
   readonly index: number;
   place: PlacedChunk | undefined;
-  /** Its object was opened for it. */
+  /** True if its object was opened for it. */
   isNew: boolean;
   readonly source: number[];
   readonly target: number[];
@@ -37,15 +37,14 @@ export interface ChunkRuns {
   bytes: number;
 }
 
-/** The same, once it is known where the chunk lies. */
+/** The same, once the chunk's place is known. */
 export type PlacedRuns = ChunkRuns & { readonly place: PlacedChunk };
 
-/** True once the place is known. */
 export function isPlaced(runs: ChunkRuns): runs is PlacedRuns {
   return runs.place !== undefined;
 }
 
-/** Groups of runs that lie near one another: about as many requests as reading their blocks takes. */
+/** Number of groups of nearby runs: about as many requests as reading their blocks takes. */
 export function countClusters({ source, length }: ChunkRuns): number {
   let clusters = 0;
   let end = Number.NEGATIVE_INFINITY;
@@ -57,7 +56,7 @@ export function countClusters({ source, length }: ChunkRuns): number {
   return clusters;
 }
 
-/** Copies the runs `[first, end)` out of the bytes of a chunk from its byte `base` on. */
+/** Copies the runs `[first, end)` from a chunk's bytes, which start at its byte `base`. */
 export function copyOut(
   runs: ChunkRuns,
   [first, end]: readonly [number, number],
@@ -74,7 +73,7 @@ export function copyOut(
   }
 }
 
-// A set of chunk indices: one bit each, in pages that are made when one of theirs is added.
+// A set of chunk indices: one bit each, in pages that are allocated on first use.
 
 const PAGE_BITS = 1 << 15;
 
@@ -99,26 +98,24 @@ export class IndexSet {
   }
 }
 
-/** Runs and chunks that are collected before they are read together: what bounds the memory that they take. */
+/** Runs and chunks collected before they are read together. This bounds the memory that they take. */
 const BATCH_RUNS = 1 << 16;
 const BATCH_CHUNKS = 1 << 14;
-/** Places that are made at a time. */
 const PLACES = 1024;
-/** Chunks up to this size are read whole: asking twice costs more than decoding. */
+/** Chunks up to this size are read whole: a second request costs more than decoding. */
 const WHOLE = 16384;
 /** The same over a network, where a request costs more than reading this much. */
 const WHOLE_REMOTE = 1 << 19;
-/** The same for a chunk of an object that was opened just now, and must be confirmed. */
+/** The same for a chunk of a newly opened object, which must be confirmed. */
 const WHOLE_FIRST = 8 << 20;
-/** Chunks that are looked for, and chunks of which blocks are read, at a time. */
+/** Chunks located at a time, and chunks whose blocks are read at a time. */
 const AT_ONCE = 8;
 
-/** Options of a scan. */
 export interface ScanOptions {
   readonly signal?: AbortSignal | undefined;
-  /** Whose the decoded bytes are. */
+  /** Who owns the decoded bytes. */
   readonly hold?: Hold | undefined;
-  /** Check digests, whatever the archive was opened with. */
+  /** Check digests, regardless of how the archive was opened. */
   readonly verify?: boolean | undefined;
 }
 
@@ -126,7 +123,7 @@ export class SequenceReader {
   readonly sequence: ChunkSequence;
   readonly #decoder: ChunkDecoder;
   readonly #verify: boolean;
-  /** Chunks whose digest was found right. */
+  /** Chunks whose digest was correct. */
   readonly #verified = new IndexSet();
 
   constructor(sequence: ChunkSequence, verify: boolean, decoder: ChunkDecoder = callingThread) {
@@ -135,7 +132,7 @@ export class SequenceReader {
     this.#decoder = decoder;
   }
 
-  /** The decoded chunks `[first, end)`, in order. */
+  /** Yields the decoded chunks `[first, end)`, in order. */
   scan(first: number, end: number, options: ScanOptions = {}): AsyncGenerator<DecodedChunk> {
     const { sequence } = this;
     async function* places(): AsyncGenerator<readonly PlacedChunk[]> {
@@ -145,7 +142,7 @@ export class SequenceReader {
     return this.decodePlaces(places(), end - first, options);
   }
 
-  /** The decoded chunks of the places, in order; about `count` of them. */
+  /** Yields the decoded chunks of the places, in order; about `count` of them. */
   async *decodePlaces(
     places: AsyncIterable<readonly PlacedChunk[]>,
     count: number,
@@ -158,10 +155,7 @@ export class SequenceReader {
     }
   }
 
-  /**
-   * Decoded bytes `[start, end)` at once, of one chunk from a store that reads at once; undefined if there is
-   * more to do.
-   */
+  /** Decoded bytes `[start, end)` of one chunk from a synchronous store; undefined if more is needed. */
   readNow(start: number, end: number): Uint8Array | undefined {
     const { sequence } = this;
     if (sequence.store.readIntoSync === undefined) return undefined;
@@ -238,7 +232,7 @@ export class SequenceReader {
     await flush();
   }
 
-  /** Finds the chunks whose places are not known yet. */
+  /** Locates the chunks whose places are not known yet. */
   async #placeRuns(
     pending: readonly ChunkRuns[],
     signal: AbortSignal | undefined,
@@ -281,12 +275,12 @@ export class SequenceReader {
     const { place, bytes, isNew } = runs;
     if (bytes * 2 > place.nbytes || !this.#mayReadBlocks(place)) return false;
     if (this.sequence.store.getHead === undefined) return place.nbytes > WHOLE;
-    // An object's first read takes a request more where it is confirmed: one is saved.
+    // The first read of an object that must be confirmed costs an extra request, so reading more at once pays off.
     const isFirst = isNew && this.sequence.isConfirmed === true;
     return place.nbytes > (isFirst ? WHOLE_FIRST : WHOLE_REMOTE * countClusters(runs));
   }
 
-  /** A digest covers the whole chunk: parts of it are read only once it was found right. */
+  /** A digest covers the whole chunk, so parts are read only after it was verified. */
   #mayReadBlocks(place: PlacedChunk): boolean {
     return !this.#verify || place.checksum === "None" || this.#verified.has(place.index);
   }
@@ -348,7 +342,7 @@ export class SequenceReader {
     }
   }
 
-  /** Fetches chunks whole, checked; remembers those whose digest was right. */
+  /** Fetches whole, checked chunks, and remembers those whose digest was correct. */
   async *fetch(
     places: Iterable<PlacedChunk>,
     signal?: AbortSignal,

@@ -1,8 +1,8 @@
 /**
- * Fetches and decodes encoded chunks: neighbours in one read, buffers used again, every header and digest checked before
- * the payload is used. The contract of decoders, and the one that works in the calling thread.
+ * Fetches and decodes encoded chunks: joins reads of neighbours, reuses buffers, and checks every header and digest
+ * before the payload is used. Defines the contract of decoders, and the decoder for the calling thread.
  *
- * Must not know threads: `superchunk/node` has a decoder with a pool of them.
+ * Must not know threads: `superchunk/node` has a decoder with a thread pool.
  */
 
 import { type PrepareMemory, takeBack } from "../../bytes/allocate.ts";
@@ -19,27 +19,27 @@ import type { ReadableStore } from "../../store/types.ts";
 import type { PlacedChunk } from "../places/sequence.ts";
 import { decodeStoredHeader } from "../places/sequence.ts";
 
-/** Unneeded bytes between two chunks that are read along rather than asking twice. */
+/** Unneeded bytes between two chunks that are read anyway, to save a request. */
 const MAX_GAP = 65536;
-/** Bytes of one joined read. */
+/** Largest joined read, in bytes. */
 const MAX_SPAN = 4 << 20;
-/** Reads under way ahead of the consumer. */
+/** Concurrent reads ahead of the consumer. */
 const READ_AHEAD = 3;
-/** A buffer larger than this is only made once the object is known to be that large. */
+/** A larger buffer is allocated only once the object is known to be that large. */
 const TRUSTED_BUFFER = 16 << 20;
-/** Reads of at most this size are done at once where the store can: a promise would cost more. */
+/** Reads of at most this size are synchronous if the store allows: a promise would cost more. */
 const SYNC_READ = 65536;
 /** A Blosc chunk is at most this much larger than its data. */
 const MAX_OVERHEAD = 16;
 
-/** A fetched chunk. `bytes` is exactly the Blosc chunk: a view, valid until the next one is asked for. */
+/** A fetched chunk. `bytes` is exactly the Blosc chunk: a view, valid until the next one is requested. */
 export interface FetchedChunk {
   readonly place: PlacedChunk;
   readonly header: ChunkHeader;
   readonly bytes: Uint8Array;
   /** The stored digest; empty without one. */
   readonly digest: Uint8Array;
-  /** Bytes after chunk and digest that belong to nothing, as far as they were read. */
+  /** Trailing bytes after chunk and digest that belong to nothing, as far as they were read. */
   readonly behind: number;
   /** See `EncodedChunk`. */
   readonly read?: object | undefined;
@@ -48,9 +48,9 @@ export interface FetchedChunk {
 interface FetchOptions {
   readonly verify: boolean;
   readonly signal?: AbortSignal | undefined;
-  /** Buffers to read into, and where they are put back: spares the making of new ones at every call. */
+  /** Buffers to read into, which are put back here. This saves allocating new ones for every call. */
   readonly buffers?: Uint8Array[] | undefined;
-  /** Reads under way ahead of the consumer (default 3). */
+  /** Concurrent reads ahead of the consumer (default 3). */
   readonly readAhead?: number | undefined;
 }
 
@@ -104,7 +104,7 @@ export async function* fetchChunks(
   }
 }
 
-/** Most bytes that the chunk and its digest can take, its prologue not counted. */
+/** Most bytes that the chunk and its digest can take, without its prologue. */
 export function boundOf(place: PlacedChunk): number {
   const digest = digestLength(place.checksum);
   const size = place.ctbytes ?? place.nbytes + MAX_OVERHEAD;
@@ -133,15 +133,15 @@ function* joinSpans(places: Iterable<PlacedChunk>): Generator<Span> {
   if (span !== undefined) yield span;
 }
 
-/** Chunks differ a little in length: their buffers shall fit the next one too. */
+/** Chunks differ a little in length: a buffer should fit the next one too. */
 function roundUp(length: number): number {
   if (length > TRUSTED_BUFFER) return length;
-  // Much more than a small archive needs would be most of what reading it costs.
+  // For a small archive, larger steps would cost more than the read itself.
   const step = length < 0x10000 ? 0xfff : 0xffff;
   return (length + step) & ~step;
 }
 
-/** Reads a span as far as the object goes; undefined if the object is missing. */
+/** Reads a span up to the end of the object; undefined if the object is missing. */
 async function readSpan(
   store: ReadableStore,
   span: Span,
@@ -183,8 +183,8 @@ async function checkFetched(
 }
 
 /**
- * Checks a chunk, all of whose bytes are there: header, room, and with `verify` the digest. `room`: the object from the
- * chunk's header on, {@link boundOf} bytes or as far as it goes. Throws `TRUNCATED`, `BAD_FIELD`, `CHECKSUM_MISMATCH`.
+ * Checks a complete chunk: header, size, and with `verify` the digest. `room` is the object from the chunk's header on:
+ * {@link boundOf} bytes, or fewer at its end. Throws `TRUNCATED`, `BAD_FIELD`, `CHECKSUM_MISMATCH`.
  */
 export async function checkChunk(
   room: Uint8Array,
@@ -201,7 +201,7 @@ export async function checkChunk(
   return { place, header, bytes: chunk, digest, behind: room.length - header.ctbytes - length };
 }
 
-/** The error for a chunk whose object is not there. */
+/** The error for a chunk whose object is missing. */
 export function missingChunk(path: string, place: PlacedChunk): SuperchunkError {
   return new SuperchunkError(
     "INCOMPLETE",
@@ -210,7 +210,7 @@ export function missingChunk(path: string, place: PlacedChunk): SuperchunkError 
   );
 }
 
-/** The 16 bytes in front of a carray's chunk. @see FORMAT.md [FA] */
+/** Checks the 16 bytes before a carray's chunk. @see FORMAT.md [FA] */
 export function checkPrologue(bytes: Uint8Array, path: string): void {
   const header = decodeFileHeader(bytes, path);
   if (header.version !== 1 || header.nchunks !== 1) {
@@ -229,8 +229,8 @@ export function checkPrologue(bytes: Uint8Array, path: string): void {
 }
 
 /**
- * Checks a chunk's header against its place. `room`: what there is from the header on.
- * Throws `TRUNCATED` if the object ends before the chunk does, else `BAD_FIELD`. [FO-03] [FO-08]
+ * Checks a chunk's header against its place. `room` is the data from the header on. Throws `TRUNCATED` if the object
+ * ends before the chunk does, else `BAD_FIELD`. [FO-03] [FO-08]
  */
 export function checkChunkHeader(room: Uint8Array, place: PlacedChunk, path: string): ChunkHeader {
   const where = { path, chunk: place.index, offset: place.offset };
@@ -265,7 +265,10 @@ export function checkChunkHeader(room: Uint8Array, place: PlacedChunk, path: str
   );
 }
 
-/** Throws `TRUNCATED` if fewer bytes than the header and the digest need are there, `BAD_FIELD` where no chunk needs so many. [FB-15] [FO-08] */
+/**
+ * Throws `TRUNCATED` if there are fewer bytes than header and digest require, `BAD_FIELD` if no chunk can require so
+ * many. [FB-15] [FO-08]
+ */
 function checkRoom(room: Uint8Array, header: ChunkHeader, place: PlacedChunk, path: string): void {
   const needed = header.ctbytes + digestLength(place.checksum);
   if (room.length >= needed) return;
@@ -287,7 +290,7 @@ function checkRoom(room: Uint8Array, header: ChunkHeader, place: PlacedChunk, pa
   );
 }
 
-/** The error for a chunk that needs `needed` bytes, its digest included, of which the object has only `found`. [FO-08] */
+/** The error for a chunk that needs `needed` bytes, digest included, when the object has only `found`. [FO-08] */
 export function cutShort(place: PlacedChunk, path: string, needed: number, found: number): SuperchunkError {
   return new SuperchunkError(
     "TRUNCATED",
@@ -329,7 +332,7 @@ export interface DecodedChunk {
   /** Bytes of the Blosc chunk. */
   readonly ctbytes: number;
   readonly typesize: number;
-  /** Bytes after chunk and digest that belong to nothing, as far as they were read. */
+  /** Trailing bytes after chunk and digest that belong to nothing, as far as they were read. */
   readonly behind: number;
 }
 
@@ -348,8 +351,9 @@ export interface DecodeRun {
 }
 
 /**
- * Who holds decoded bytes: the caller for good (`keep`), or until the next chunk is asked for. Then their memory is used again,
- * with other values in it; after `lend` the caller's views of it are empty instead, or show the old values.
+ * Who owns decoded bytes: the caller for good (`keep`), or only until the next chunk is requested. By default their
+ * memory is then reused with other values. With `lend`, the caller's old views are empty or show the old values
+ * instead.
  */
 export type Hold = "keep" | "lend";
 
@@ -377,7 +381,7 @@ const decodeHere: DecodeChunk = (chunk, out) => {
   decodeSync(chunk, { out });
 };
 
-/** A decoder that works in the calling thread: reads ahead, and decodes what the caller waits for. */
+/** A decoder for the calling thread: reads ahead, and decodes on request. */
 export function decodeInThread(decode: DecodeChunk = decodeHere): ChunkDecoder {
   return {
     async *decodeChunks(store, batches, run) {
@@ -394,10 +398,10 @@ export function decodeInThread(decode: DecodeChunk = decodeHere): ChunkDecoder {
   };
 }
 
-/** The decoder of archives that are opened without another one. */
+/** The decoder of archives opened without one. */
 export const callingThread: ChunkDecoder = decodeInThread();
 
-/** Room for one decoded chunk, used again where the caller does not keep it. */
+/** Memory for one decoded chunk, reused if the caller does not keep it. */
 class Scratch {
   #bytes = new Uint8Array(0);
 

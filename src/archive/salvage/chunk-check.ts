@@ -1,4 +1,4 @@
-/** Says of one chunk of a damaged archive whether it is whole. Reads only. */
+/** Determines whether one chunk of a damaged archive is intact. Reads only. */
 import { decode, decodeHeader, HEADER_LENGTH } from "../../codec/index.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
@@ -6,34 +6,34 @@ import type { ReadableStore } from "../../store/types.ts";
 import type { PlacedChunk } from "../places/sequence.ts";
 import { boundOf, checkChunk } from "../read/chunk-fetch.ts";
 
-/** Why a chunk cannot be had. */
+/** Why a chunk cannot be read. */
 export interface Flaw {
-  /** Code of the error that a reader meets. */
+  /** Code of the error that a reader gets. */
   readonly code: string;
   /** One sentence, without the path. */
   readonly reason: string;
   /** Name in messages. */
   readonly path: string;
-  /** Byte in the file, where one is known. */
+  /** Byte in the file, if known. */
   readonly offset?: number;
 }
 
-/** A chunk that should be there: whole at its place, or with a flaw. */
+/** A chunk that should exist: intact at its place, or with a flaw. */
 export interface Slot {
-  /** Decoded bytes; of a chunk with a flaw those that it should have. */
+  /** Decoded bytes; for a chunk with a flaw, those that it should have. */
   readonly nbytes: number;
   readonly place?: PlacedChunk;
   readonly flaw?: Flaw;
 }
 
-/** True for errors that say something about stored bytes, and not about the caller or the store. */
+/** True for errors about stored bytes, and not about the caller or the store. */
 export function isFlaw(error: unknown): error is SuperchunkError {
   return (
     isSuperchunkError(error) && (error.isDamage || error.code === "UNSUPPORTED" || error.code === "LIMIT")
   );
 }
 
-/** A flaw as an error tells it. `path`: the file, where the error does not name one. */
+/** Turns an error into a flaw. `path` is the file, if the error does not name one. */
 export function flawOf(error: SuperchunkError, path: string): Flaw {
   const { offset } = error.details;
   return {
@@ -44,7 +44,7 @@ export function flawOf(error: SuperchunkError, path: string): Flaw {
   };
 }
 
-/** The Blosc header at an offset, where there is one that fits into the file; undefined otherwise. */
+/** The Blosc header at an offset; undefined if there is none that fits into the file. */
 export async function readHeaderAt(
   store: ReadableStore,
   key: string,
@@ -56,9 +56,9 @@ export async function readHeaderAt(
   return bytes === undefined ? undefined : headerIn(bytes, size - offset);
 }
 
-/** The Blosc header that `bytes` start with; undefined if they cannot be one with `room` bytes from it on. */
+/** The Blosc header that `bytes` start with; undefined if it is invalid or its chunk is longer than `room` bytes. */
 export function headerIn(bytes: Uint8Array, room: number): ChunkHeader | undefined {
-  // Most bytes are not a header: told here without the cost of an error.
+  // Most bytes are not a header: this rejects them without the cost of an error.
   if (bytes[0] !== 2 || bytes[3] === 0) return undefined;
   try {
     const header = decodeHeader(bytes, room);
@@ -69,7 +69,7 @@ export function headerIn(bytes: Uint8Array, room: number): ChunkHeader | undefin
   }
 }
 
-/** Reads, checks and decodes a chunk; says what is wrong with it, or undefined if it is whole. */
+/** Reads, checks and decodes a chunk; returns what is wrong with it, or undefined if it is intact. */
 export async function findFlaw(store: ReadableStore, place: PlacedChunk): Promise<Flaw | undefined> {
   const path = store.describe(place.key);
   try {

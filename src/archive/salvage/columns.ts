@@ -1,6 +1,7 @@
 /**
- * The chunks of one column of a damaged array, each whole or with a flaw: from numbered superchunks, from the files of a
- * carray, or from one Bloscpack file. Knows where each layout has its chunks; must not know what becomes of the holes.
+ * Finds the chunks of one column of a damaged array, each intact or with a flaw: in numbered superchunks, in the files
+ * of a carray, or in one Bloscpack file. Knows where each layout stores its chunks; must not know how holes are
+ * handled.
  */
 import { HEADER_LENGTH } from "../../codec/index.ts";
 import { FIRST_LOOSE, type StoredLayout } from "../../format/layout.ts";
@@ -22,29 +23,28 @@ import { type FileChunks, findFileChunks, placeOf } from "./file-chunks.ts";
 export interface ColumnFacts {
   /** Folder of its chunks. */
   readonly key: string;
-  /** Decoded bytes of a full chunk; undefined if nothing tells. */
+  /** Decoded bytes of a full chunk; undefined if unknown. */
   readonly chunkBytes: number | undefined;
-  /** Decoded bytes of the column; undefined if nothing tells. */
+  /** Decoded bytes of the column; undefined if unknown. */
   readonly nbytes: number | undefined;
   readonly scan: boolean;
   /** Progress counts checked chunks. */
   readonly long: LongOptions;
 }
 
-/** What was found of a column. */
 export interface FoundColumn {
   readonly slots: readonly Slot[];
   /** Decoded bytes of a full chunk. */
   readonly chunkBytes: number;
-  /** Objects, and chunks in objects, that hold data and that nothing gives a place, in words. */
+  /** Describes objects, and chunks in objects, whose position in the column is unknown. */
   readonly unplaced: readonly string[];
   readonly problems: readonly string[];
 }
 
-/** A chunk's place before it is known whether it is whole. */
+/** A chunk's place, before it is known whether the chunk is intact. */
 type Candidate = { readonly place: PlacedChunk } | { readonly flaw: Flaw };
 
-/** The chunks of a carray: the file's name tells each chunk's place. */
+/** Finds the chunks of a carray: each file's name gives the chunk's position. */
 export async function findCarrayChunks(store: ReadableStore, facts: ColumnFacts): Promise<FoundColumn> {
   const numbers: number[] = [];
   for await (const { name, kind } of store.list(facts.key)) {
@@ -66,7 +66,7 @@ export async function findCarrayChunks(store: ReadableStore, facts: ColumnFacts)
         : `what is at byte ${PROLOGUE} is not a whole Blosc chunk`;
       return { flaw: { code: isCut ? "TRUNCATED" : "BAD_CHUNK", reason, path, offset: PROLOGUE } };
     }
-    // The header in front of the chunk says nothing that its name and the chunk do not.
+    // The file header adds nothing to the name and the chunk.
     const { nbytes } = header;
     const bytes = {
       offset: PROLOGUE,
@@ -90,7 +90,7 @@ export async function findCarrayChunks(store: ReadableStore, facts: ColumnFacts)
   return { slots, chunkBytes, unplaced: left, problems: [] };
 }
 
-/** Decoded bytes of a full chunk: what the first file tells, or where that is the last one too, all that there are. */
+/** Decoded bytes of a full chunk: the size of the first readable one; if only the last one is readable, its size. */
 async function fullLength(
   numbers: readonly number[],
   candidateOf: (index: number) => Promise<{ readonly nbytes?: number }>,
@@ -105,7 +105,7 @@ async function fullLength(
   return most;
 }
 
-/** The chunks of one Bloscpack file. `told`: decoded bytes of all of them, where its metadata say. */
+/** Finds the chunks of one Bloscpack file. `told` is the decoded size of all of them, if its metadata give it. */
 export async function findBloscpackChunks(
   store: ReadableStore,
   file: FileChunks,
@@ -137,15 +137,14 @@ export async function findBloscpackChunks(
   };
 }
 
-/** What the chunks of a folder of superchunks are counted by. */
 export interface SuperchunkFacts extends ColumnFacts {
   readonly chunkBytes: number;
   readonly layout: StoredLayout | undefined;
-  /** Chunks of a full superchunk, where the array declares it. */
+  /** Chunks of a full superchunk, if the array declares it. */
   readonly superchunklen: number | undefined;
 }
 
-/** The chunks of a folder of superchunks: by the layout in `meta/sizes`, else in the order of their numbers. */
+/** Finds the chunks in a folder of superchunks: by the layout in `meta/sizes`, else in the order of their numbers. */
 export async function findSuperchunkChunks(
   store: ReadableStore,
   facts: SuperchunkFacts,
@@ -212,7 +211,7 @@ function candidateIn(
   return { flaw: place?.flaw ?? { code: "INCOMPLETE", reason, path } };
 }
 
-/** Superchunk after superchunk. How many chunks one should hold is known from itself, or from all others. */
+/** Goes through the superchunks in order. How many chunks each should hold is known from itself, or from all the others. */
 async function byNumber(
   store: ReadableStore,
   numbers: readonly number[],
@@ -252,7 +251,7 @@ async function byNumber(
     const file = files[i];
     const key = joinKey(folder, superchunkName(i + 1));
     if (count === undefined) {
-      // What follows has no place; what was found of the file itself has one.
+      // The chunks of this file have positions, but those of later files do not.
       for (const place of file?.places ?? []) if (place.offset !== undefined) pushPlace(file, place.offset);
       for (let rest = i + 1; rest < files.length; rest++)
         if (files[rest] !== undefined)
@@ -275,7 +274,7 @@ async function byNumber(
   }
 }
 
-/** True if chunks were found one after the other up to the end of the file. */
+/** True if a walk found chunk after chunk up to the end of the file. */
 function isWalked({ places, problems }: FileChunks): boolean {
   return places.length > 0 && problems.length === 0;
 }
@@ -285,7 +284,7 @@ function countOf(nbytes: number | undefined, chunkBytes: number): number | undef
   return chunkBytes === 0 ? 0 : Math.ceil(nbytes / chunkBytes);
 }
 
-/** Checks every chunk. The last one may be shorter than the others, and longer than what counts of it. */
+/** Checks every chunk. The last one may be shorter than the others, and may hold more than counts. */
 async function checkAll(
   store: ReadableStore,
   candidates: readonly Candidate[],
@@ -313,7 +312,7 @@ async function checkOne(
   const { place } = candidate;
   const { key, offset, available } = place;
   const header = await readHeaderAt(store, key, offset, offset + available);
-  // Of a chunk that the file's end cuts off the header still says how long it was.
+  // If the file's end cuts a chunk off, its header still gives its full length.
   const own = header?.nbytes ?? (await statedLength(store, place, chunkBytes)) ?? place.nbytes;
   const least = isLast ? (needed ?? 0) : chunkBytes;
   if (own < least || own > chunkBytes) {
@@ -326,7 +325,7 @@ async function checkOne(
     : { nbytes: expected, flaw };
 }
 
-/** Decoded bytes by the header of a chunk that is cut short; undefined if they cannot be right. */
+/** Decoded bytes according to the header of a truncated chunk; undefined if they cannot be right. */
 async function statedLength(
   store: ReadableStore,
   { key, offset }: PlacedChunk,

@@ -1,6 +1,6 @@
 /**
- * Where the chunks of a damaged `blpk` file lie: by its offsets, else by walking from chunk to chunk, else by a search for
- * Blosc headers where the caller asks for one. Reads only; must not know which array the file belongs to.
+ * Locates the chunks of a damaged `blpk` file: by its offset table, else by walking from chunk to chunk, else (on
+ * request) by a search for Blosc headers. Reads only; must not know which array the file belongs to.
  */
 
 import { isEqual } from "../../bytes/arrays.ts";
@@ -16,23 +16,23 @@ import type { ReadableStore } from "../../store/types.ts";
 import type { PlacedChunk } from "../places/sequence.ts";
 import { type Flaw, findFlaw, headerIn, isFlaw, readHeaderAt } from "./chunk-check.ts";
 
-/** Where a table whose length is not known is searched for its end, in bytes. */
+/** A table of unknown length is searched this far for its end, in bytes. */
 const MAX_TABLE = 8 << 20;
-/** Bytes that a search looks through at a time. */
+/** Bytes searched at a time. */
 const WINDOW = 1 << 20;
 const SECTION_HEADER = 32;
 const ENTRY = 8;
-/** Entries of a table that are read at a time. */
+/** Table entries read at a time. */
 const BATCH = 4096;
 const OPEN_BRACE = 0x7b;
 
 /** What the caller knows of the file. */
 export interface FileFacts {
-  /** Chunks that the file should hold, where the array's metadata tell it. */
+  /** Chunks that the file should hold, if the array's metadata give it. */
   readonly count?: number | undefined;
-  /** Decoded bytes of a chunk at most. */
+  /** Most decoded bytes of a chunk. */
   readonly maxNbytes: number;
-  /** Searches for Blosc headers if nothing else says where chunks are. */
+  /** Searches for Blosc headers if nothing else locates the chunks. */
   readonly scan: boolean;
 }
 
@@ -41,7 +41,6 @@ export type FilePlace =
   | { readonly offset: number; readonly flaw?: undefined }
   | { readonly offset?: undefined; readonly flaw: Flaw };
 
-/** What was found in a file. */
 export interface FileChunks {
   readonly key: string;
   readonly path: string;
@@ -49,16 +48,16 @@ export interface FileChunks {
   /** Undefined if it cannot be read. */
   readonly header: BlpkHeader | undefined;
   readonly checksum: ChecksumName;
-  /** The value of the metadata section, where one is there and whole. */
+  /** The value of the metadata section, if there is an intact one. */
   readonly metadata: JsonValue | undefined;
   /** True if there is, or should be, a metadata section that cannot be read. */
   readonly lostMetadata: boolean;
   readonly places: readonly FilePlace[];
-  /** True if the number of chunks is known, and not just counted. */
+  /** True if the number of chunks was stated, and not only counted. */
   readonly isCounted: boolean;
-  /** Chunks that are whole, but that nothing gives a place. */
+  /** Offsets of intact chunks whose position is unknown. */
   readonly unplaced: readonly number[];
-  /** What is wrong besides, in words, without the path. */
+  /** Other problems, as text without the path. */
   readonly problems: readonly string[];
 }
 
@@ -72,7 +71,7 @@ export async function findFileChunks(
   return info === undefined ? undefined : new Search(store, key, info.size, facts).run();
 }
 
-/** A chunk's place as a reader of archives takes it. */
+/** A chunk's place in the form that archive readers use. */
 export function placeOf(file: FileChunks, offset: number, index: number, nbytes: number): PlacedChunk {
   return placeAt(file, file.checksum, { offset, index, nbytes });
 }
@@ -96,7 +95,6 @@ function placeAt(
   };
 }
 
-/** One search in one file. */
 class Search {
   readonly #store: ReadableStore;
   readonly #facts: FileFacts;
@@ -108,7 +106,7 @@ class Search {
   #metadata: JsonValue | undefined;
   #lostMetadata = false;
   #isRawJson = false;
-  /** Where a walk met something else than a chunk. */
+  /** Where a walk met something other than a chunk. */
   #stoppedAt: number | undefined;
 
   constructor(store: ReadableStore, key: string, size: number, facts: FileFacts) {
@@ -123,7 +121,7 @@ class Search {
     this.#checksum = this.#header?.checksum;
     const begin = await this.#readMetadata(this.#header?.headerLength ?? SECTION_HEADER);
     const table = await this.#findTable(begin);
-    // Without a header the file may be one of version 1, whose chunks start at byte 16.
+    // Without a header the file may be of version 1, whose chunks start at byte 16.
     const from = table.end ?? (this.#header === undefined ? await this.#firstOf([begin, 16]) : begin);
     this.#checksum ??= await this.#tellChecksum(table.offsets.find((at) => at !== undefined) ?? from);
     const stated = this.#header?.nchunks ?? -1;
@@ -168,7 +166,7 @@ class Search {
     }
   }
 
-  /** Reads the metadata section that begins at a byte, if one does; where it ends. */
+  /** Reads the metadata section at a byte, if there is one; returns where it ends. */
   async #readMetadata(at: number): Promise<number> {
     const { path } = this.#file;
     const head = await this.#read(at, SECTION_HEADER);
@@ -195,7 +193,7 @@ class Search {
     return Math.min(end, this.#file.size);
   }
 
-  /** Where the JSON text that begins at a byte ends, where no header tells it; the byte itself where it has no end. */
+  /** Where JSON text at a byte ends, if no header gives its length; the byte itself if no end is found. */
   async #endOfJson(at: number): Promise<number> {
     const text = new TextDecoder("latin1").decode(await this.#read(at, WINDOW));
     let depth = 0;
@@ -207,27 +205,27 @@ class Search {
   }
 
   /**
-   * The table of offsets at a byte: for each chunk its offset, undefined if the entry leads to no place in the file.
-   * `end`: where the first chunk of a file in order starts; undefined without a table.
+   * Reads the offset table at a byte: an offset for each chunk, undefined if the entry does not lead into the file.
+   * `end` is where the first chunk of a file with chunks in order starts; undefined without a table.
    */
   async #findTable(at: number): Promise<{ offsets: (number | undefined)[]; end: number | undefined }> {
     const header = this.#header;
     if (header !== undefined && !header.offsets) return { offsets: [], end: undefined };
     const { size } = this.#file;
-    // With raw JSON metadata the field of the spare entries is the length of the text.
+    // With raw JSON metadata, the field of the spare entries is the length of the text.
     const spare = header === undefined || this.#isRawJson ? 0 : Math.max(0, header.maxAppChunks);
     const fits = Math.floor((size - at) / ENTRY);
     let count = header?.nchunks ?? -1;
     let end: number | undefined;
     if (count < 0 || count + spare > fits) {
-      // A chunk starts where the table ends: the lowest offset tells how long that is.
+      // A chunk starts where the table ends, so the lowest offset gives the table's length.
       const first = await this.#lowestEntry(at, fits);
       if (first !== undefined && (await this.#isChunk(first))) {
         end = first;
         count = (first - at) / ENTRY;
       } else if (header === undefined) return { offsets: [], end: undefined };
       else if (count >= 0) {
-        // The file is cut inside its table, or a count is damaged.
+        // The file is truncated inside its table, or a count is damaged.
         count = Math.min(count, fits);
         end = count + spare > fits ? await this.#endOfTable(at) : at + ENTRY * (count + spare);
       } else return { offsets: [], end: await this.#endOfTable(at) };
@@ -238,13 +236,13 @@ class Search {
       entry >= least && entry + HEADER_LENGTH <= size ? entry : undefined,
     );
     if (header === undefined || header.nchunks < 0) {
-      // What follows the last chunk's offset is room for more.
+      // Entries after the last chunk's offset are spare.
       while (offsets.length > 0 && offsets.at(-1) === undefined) offsets.pop();
     }
     return { offsets, end: end ?? at };
   }
 
-  /** The lowest offset in a table of unknown length, where it can be where that ends. */
+  /** The lowest offset in a table of unknown length, if the table can end there. */
   async #lowestEntry(at: number, fits: number): Promise<number | undefined> {
     let lowest = this.#file.size;
     for (let i = 0; i < fits && at + i * ENTRY < lowest; i += BATCH)
@@ -261,7 +259,7 @@ class Search {
     );
   }
 
-  /** Entries have eight bytes each: the first chunk is one of so many places behind the start of the table. */
+  /** Looks for the end of the offset table: the first multiple of 8 bytes after its start at which a whole chunk begins. */
   async #endOfTable(at: number): Promise<number | undefined> {
     const window = await this.#read(at, MAX_TABLE);
     for (let i = 0; i + HEADER_LENGTH <= window.length; i += ENTRY)
@@ -270,14 +268,14 @@ class Search {
     return undefined;
   }
 
-  /** The first of the places at which a chunk starts; the first of all where none does. */
+  /** The first of the places where a chunk starts; if there is none, the first place. */
   async #firstOf(places: readonly number[]): Promise<number> {
     for (const at of places) if (await this.#isChunk(at)) return at;
     const [first = 0] = places;
     return first;
   }
 
-  /** True if a chunk that is whole starts at a byte. */
+  /** True if an intact chunk starts at a byte. */
   async #isChunk(offset: number): Promise<boolean> {
     const { key, size } = this.#file;
     const header = await readHeaderAt(this.#store, key, offset, size);
@@ -294,7 +292,7 @@ class Search {
     return (await findFlaw(this.#store, place)) === undefined;
   }
 
-  /** Which digest follows a chunk, where no header tells it. */
+  /** Finds out which digest follows a chunk, if no header says so. */
   async #tellChecksum(offset: number): Promise<ChecksumName> {
     const { key, size } = this.#file;
     const header = await readHeaderAt(this.#store, key, offset, size);
@@ -310,7 +308,7 @@ class Search {
     return "None";
   }
 
-  /** Chunks whose offsets lead to a place; others where the chunk before them ends. */
+  /** Places chunks at their offsets, and those without a valid offset where the chunk before ends. */
   async #byTable(offsets: readonly (number | undefined)[], total: number | undefined): Promise<FilePlace[]> {
     const taken = new Set(offsets);
     const places: FilePlace[] = [];
@@ -331,7 +329,7 @@ class Search {
     return places;
   }
 
-  /** Where the chunk behind the one at `offset` starts, in a file in order. */
+  /** Where the next chunk after the one at `offset` starts, in a file whose chunks are in order. */
   async #endOf(offset: number): Promise<number | undefined> {
     const { key, size } = this.#file;
     const header = await readHeaderAt(this.#store, key, offset, size);
@@ -353,8 +351,8 @@ class Search {
   }
 
   /**
-   * Chunks in the order in which they lie. Where that cannot be their order, none has a place: in a file of version 4 only the
-   * offsets tell it, and in any file only the last chunk may be shorter.
+   * Places chunks in physical order. If that cannot be their order, none gets a place: in a file of version 4 only the
+   * offsets give the order, and in any file only the last chunk may be shorter.
    */
   async #inOrder(from: number, total: number | undefined): Promise<FilePlace[]> {
     // Entries of -1 that no field counts may follow a table.
@@ -377,7 +375,7 @@ class Search {
     });
   }
 
-  /** Chunk after chunk; what is behind a header that cannot be read has no place, unless a search finds it. */
+  /** Walks from chunk to chunk. What follows an unreadable header has no place, unless a search finds it. */
   async #byWalk(from: number, total: number | undefined): Promise<FilePlace[]> {
     const { key, size } = this.#file;
     const runs: number[][] = [[]];
@@ -412,7 +410,10 @@ class Search {
     return this.#placeRuns(runs, total);
   }
 
-  /** Gives the runs of chunks between gaps their places. Where that is not certain, those behind the first gap have none. */
+  /**
+   * Gives places to the runs of chunks between gaps. If the sizes of the gaps are not certain, only the first run gets
+   * places.
+   */
   #placeRuns(runs: readonly (readonly number[])[], total: number | undefined): FilePlace[] {
     const gaps = runs.length - 1;
     const found = runs.reduce((sum, run) => sum + run.length, 0);
@@ -431,7 +432,7 @@ class Search {
     return places;
   }
 
-  /** The next byte from `from` on at which a whole chunk starts. */
+  /** The next byte from `from` on at which an intact chunk starts. */
   async #search(from: number): Promise<number | undefined> {
     const { size } = this.#file;
     for (let start = from; start + HEADER_LENGTH <= size; start += WINDOW) {
@@ -439,7 +440,7 @@ class Search {
       for (let i = bytes.indexOf(2); i >= 0 && i < WINDOW; i = bytes.indexOf(2, i + 1)) {
         if (i + HEADER_LENGTH > bytes.length) break;
         const header = headerIn(bytes.subarray(i, i + HEADER_LENGTH), size - start - i);
-        // An empty chunk proves nothing: sixteen bytes can be so by chance.
+        // An empty chunk proves nothing: it is only 16 bytes, which can occur by chance.
         if (header === undefined || header.nbytes === 0 || !this.#mayBe(header)) continue;
         if (await this.#isWhole(start + i, header)) return start + i;
       }
@@ -447,7 +448,7 @@ class Search {
     return undefined;
   }
 
-  /** Reserve is zero, and no Blosc header starts with a zero. */
+  /** Reserved bytes are zero, and no Blosc header starts with a zero. */
   async #skipZeros(from: number): Promise<number> {
     const { size } = this.#file;
     for (let at = from; at < size; ) {

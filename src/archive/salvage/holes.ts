@@ -1,8 +1,9 @@
 /**
- * What becomes of the holes of a damaged array: which rows stay, which are filled, and a sequence of chunks that reads so.
+ * Decides what becomes of the holes of a damaged array: which rows stay, which are filled, and the chunk sequence that
+ * reads the result.
  *
- * Whole chunks are handed on as they lie. A chunk that begins elsewhere once rows are dropped, or that has filled rows, is
- * made when it is asked for. Must not know any dialect.
+ * Intact chunks are used as stored. A chunk whose start moves because rows are dropped, or that has filled rows, is
+ * made on request. Must not know any dialect.
  */
 
 import { joinBytes } from "../../bytes/arrays.ts";
@@ -20,22 +21,22 @@ import type { FoundColumn } from "./columns.ts";
 
 export type { Hole, HolePolicy } from "../kinds/types.ts";
 
-/** A column with what its holes are counted in. */
+/** A column, and what its holes are counted in. */
 export interface SalvagedColumn {
   readonly name: string | undefined;
   readonly found: FoundColumn;
-  /** Bytes of a row: what is dropped or cut ends on these. */
+  /** Bytes of a row: dropped and cut ranges end on rows. */
   readonly rowBytes: number;
-  /** One item of the value that fills, as stored. */
+  /** One item of the fill value, as stored. */
   readonly fill: Uint8Array;
-  /** Where its chunks lie: a folder, or a file. */
+  /** Key of the folder or file of its chunks. */
   readonly key: string;
-  /** How chunks that are made are compressed, and which digest follows them: as the whole ones. */
+  /** Compression and digest of newly made chunks: the same as for the intact ones. */
   readonly encoding: EncodeOptions;
   readonly checksum: ChecksumName;
 }
 
-/** Every hole of the columns, in order. `rows`: what all of them should have. */
+/** Lists every hole of the columns, in order. `rows` is the length that all of them should have. */
 export function listHoles(columns: readonly SalvagedColumn[], rows: number): Hole[] {
   const holes: Hole[] = [];
   for (const { name, found, rowBytes } of columns) {
@@ -65,7 +66,7 @@ export function listHoles(columns: readonly SalvagedColumn[], rows: number): Hol
   return holes;
 }
 
-/** Rows `[0, rows)` that stay, by the policy. */
+/** The rows of `[0, rows)` that stay under a policy. */
 export function keptRows(holes: readonly Hole[], rows: number, policy: HolePolicy): RowSpan[] {
   if (policy === "fill") return rows === 0 ? [] : [{ from: 0, to: rows }];
   const bad = mergeSpans(holes);
@@ -82,12 +83,12 @@ export function keptRows(holes: readonly Hole[], rows: number, policy: HolePolic
   return kept;
 }
 
-/** Rows of spans. */
+/** Total number of rows in spans. */
 export function lengthOf(spans: readonly RowSpan[]): number {
   return spans.reduce((sum, { from, to }) => sum + to - from, 0);
 }
 
-/** Where rows are once only `kept` are there. */
+/** Maps spans to their positions after all rows outside `kept` are removed. */
 export function mapSpans(spans: readonly RowSpan[], kept: readonly RowSpan[]): RowSpan[] {
   const mapped: RowSpan[] = [];
   let at = 0;
@@ -99,7 +100,7 @@ export function mapSpans(spans: readonly RowSpan[], kept: readonly RowSpan[]): R
   return mergeSpans(mapped);
 }
 
-/** A column of a damaged array as it is read, its holes filled or closed. */
+/** A column of a damaged array, read with its holes filled or closed. */
 export class SalvagedSequence implements ChunkSequence {
   readonly store: ReadableStore;
   readonly nbytes: number;
@@ -107,15 +108,15 @@ export class SalvagedSequence implements ChunkSequence {
   readonly nchunks: number;
   readonly hasChecksums: boolean = true;
   readonly #column: SalvagedColumn;
-  /** Bytes of the column that stay, in order, each with where it begins in this sequence. */
+  /** Byte ranges of the column that stay, in order, with their start in this sequence. */
   readonly #kept: readonly (RowSpan & { readonly at: number })[];
-  /** Bytes of the column that are filled: whole items. */
+  /** Byte ranges of the column that are filled: whole items. */
   readonly #filled: readonly RowSpan[];
   readonly #source: ReadableStore;
-  /** The chunk that was made last. */
+  /** Cache of the last chunk made. */
   #made: { readonly index: number; readonly chunk: Promise<Uint8Array> } | undefined;
 
-  /** `kept`: rows of the column that stay. */
+  /** `kept` are the rows of the column that stay. */
   constructor(store: ReadableStore, column: SalvagedColumn, kept: readonly RowSpan[]) {
     const { found, rowBytes, fill } = column;
     const bytes: (RowSpan & { at: number })[] = [];
@@ -144,7 +145,7 @@ export class SalvagedSequence implements ChunkSequence {
     );
   }
 
-  /** Key of a chunk that is made when it is asked for. */
+  /** Key of a chunk that is made on request. */
   keyOf(index: number): string {
     return `${this.#column.key}/\0salvaged-${index}`;
   }
@@ -171,7 +172,7 @@ export class SalvagedSequence implements ChunkSequence {
     return [];
   }
 
-  /** The place of a chunk that goes over as it lies: all of it, and nothing else. */
+  /** The place of a chunk that is used as stored: this sequence needs exactly that chunk. */
   #wholeAt(index: number, nbytes: number): PlacedChunk | undefined {
     const [span, ...others] = this.#spansOf(index * this.chunkBytes, nbytes);
     if (span === undefined || others.length > 0 || span.from % this.chunkBytes !== 0) return undefined;
@@ -184,7 +185,7 @@ export class SalvagedSequence implements ChunkSequence {
     return slot.place;
   }
 
-  /** Where the bytes of a part of this sequence are in the column. */
+  /** Byte ranges of the column for a part of this sequence. */
   #spansOf(at: number, length: number): RowSpan[] {
     const spans: RowSpan[] = [];
     for (const span of this.#kept) {
@@ -200,7 +201,7 @@ export class SalvagedSequence implements ChunkSequence {
     return this.#made.chunk;
   }
 
-  /** Makes a chunk of whole chunks and of the value that fills. */
+  /** Makes a chunk from parts of intact chunks and the fill value. */
   async #make(index: number): Promise<Uint8Array> {
     const nbytes = nbytesOfChunk(index, this.nbytes, this.chunkBytes);
     const { found } = this.#column;
@@ -239,7 +240,7 @@ export class SalvagedSequence implements ChunkSequence {
   }
 }
 
-/** A store that has the chunks which a sequence makes, besides its objects. Only what reading an archive needs. */
+/** A store that also serves the chunks that a sequence makes. Supports only what reading an archive needs. */
 function withMade(
   store: ReadableStore,
   sequence: Pick<SalvagedSequence, "keyOf">,

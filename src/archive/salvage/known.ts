@@ -1,6 +1,6 @@
 /**
- * What is known of a damaged array that is a folder: from its metadata as far as they can be read, from what the caller says,
- * and from its chunks where neither tells. Reads only. @see FORMAT.md [FZ] [FA]
+ * What is known of a damaged array folder: from its metadata as far as they can be read, from the caller, and from its
+ * chunks if neither says. Reads only. @see FORMAT.md [FZ] [FA]
  */
 import { SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
@@ -25,7 +25,7 @@ import { PROLOGUE } from "../places/sequence.ts";
 import { isFlaw, readHeaderAt } from "./chunk-check.ts";
 import { findFileChunks } from "./file-chunks.ts";
 
-/** What the caller says of an archive whose metadata are damaged: what can be read of them goes first. */
+/** What the caller says of an archive with damaged metadata. Readable metadata take precedence. */
 export interface ToldFacts {
   /** numpy's type string, or a list of fields. */
   readonly dtype?: JsonValue | undefined;
@@ -36,16 +36,15 @@ export interface ToldFacts {
   readonly order?: "C" | "F" | undefined;
 }
 
-/** A column of the array: its items lie in one folder. */
+/** A column of the array, whose items are in one folder. */
 export interface KnownColumn {
-  /** Undefined if the array has one folder for all. */
+  /** Undefined if the array has a single folder. */
   readonly name: string | undefined;
   readonly folder: string;
   readonly dtype: DType;
   readonly rowBytes: number;
 }
 
-/** What is known of the array. */
 export interface KnownArray {
   readonly kind: "carray" | "blz-superchunk";
   readonly dtype: DType;
@@ -60,14 +59,14 @@ export interface KnownArray {
   readonly placing: Placing;
   readonly dflt: JsonValue;
   readonly attrs: JsonObject;
-  /** The attributes' bytes where they cannot be read. */
+  /** The attributes' bytes, if they cannot be parsed. */
   readonly damagedAttributes: Uint8Array | undefined;
 }
 
 /**
- * Reads what there is of the array in a folder. What is wrong and not needed goes to `problems`, in words.
+ * Examines an array folder. Problems that do not prevent reading are added to `problems`, as text.
  *
- * @throws NOT_FOUND if no part of an array is there; INCOMPLETE if something is missing that the caller must tell, and
+ * @throws NOT_FOUND if no part of an array exists; INCOMPLETE if something is missing that the caller must supply, and
  * the codes of damage; BAD_ARGUMENT
  */
 export async function examineFolder(
@@ -78,7 +77,7 @@ export async function examineFolder(
 ): Promise<KnownArray> {
   const get = (name: string): Promise<Uint8Array | undefined> => store.get(joinKey(path, name));
   const pathOf = (name: string): string => store.describe(joinKey(path, name));
-  /** What a file says; undefined if it is missing or damaged. */
+  /** The parsed content of a file; undefined if it is missing or damaged. */
   const read = <S, T>(name: string, stored: S | undefined, parse: (stored: S) => T): T | undefined => {
     try {
       if (stored !== undefined) return parse(stored);
@@ -187,11 +186,11 @@ function columnsOf(
   });
 }
 
-/** Which kinds of files lie in `data`, with the first of each. */
+/** The kinds of files in `data`, with the first of each. */
 interface DataFiles {
   readonly carray: string | undefined;
   readonly superchunk: string | undefined;
-  /** True if folders of columns lie there, and no superchunk beside them; and the first of them that has one. */
+  /** True if there are column folders and no superchunk beside them; and the first folder that has a superchunk. */
   readonly columns: boolean;
   readonly column: string | undefined;
 }
@@ -222,7 +221,7 @@ async function dataFiles(store: ReadableStore, path: string): Promise<DataFiles>
   return { carray, superchunk: undefined, columns: folders, column: undefined };
 }
 
-/** Decoded bytes and typesize of the first chunk that can be read. */
+/** Decoded bytes and typesize of the first readable chunk. */
 interface Sample {
   readonly nbytes: number;
   readonly typesize: number;
@@ -242,7 +241,7 @@ async function firstChunk(store: ReadableStore, key: string | undefined): Promis
   return undefined;
 }
 
-/** A shape of a row that the bytes of a full chunk allow, where no metadata tell it. */
+/** A row shape that the bytes of a full chunk allow, if no metadata give one. */
 function rowShapeOf(sample: Sample | undefined, flatBytes: number, problems: string[]): number[] {
   const items = sample === undefined || flatBytes === 0 ? 1 : sample.nbytes / flatBytes;
   if (!Number.isInteger(items) || items <= 1) return [];
@@ -252,7 +251,7 @@ function rowShapeOf(sample: Sample | undefined, flatBytes: number, problems: str
   return [items];
 }
 
-/** Rows of a chunk, by the first one, where no metadata tell them. */
+/** Rows of a chunk, derived from the first one, if no metadata give them. */
 function chunklenOf(
   sample: Sample | undefined,
   rowBytes: number,

@@ -33,11 +33,11 @@ import {
 } from "./holes.ts";
 import { examineFolder, type KnownArray, type ToldFacts } from "./known.ts";
 
-/** How a damaged archive is looked through. */
+/** Options of surveying a damaged archive. */
 export interface SurveyOptions extends OpenOptions, ToldFacts, Pick<LongOptions, "onProgress"> {
-  /** Searches for Blosc headers if nothing else says where chunks are (default false). */
+  /** Searches for Blosc headers if nothing else locates chunks (default false). */
   readonly scan?: boolean | undefined;
-  /** What stands in filled rows (default: the array's default value, else zeros). */
+  /** Value of filled rows (default: the array's default value, else zeros). */
   readonly fill?: JsonValue | undefined;
 }
 
@@ -45,32 +45,32 @@ export interface SurveyOptions extends OpenOptions, ToldFacts, Pick<LongOptions,
 export interface Survey {
   readonly dialect: Archive["dialect"];
   readonly kind: Archive["kind"];
-  /** Rows that there should be; of plain bytes the bytes. */
+  /** Rows that there should be; bytes, for plain bytes. */
   readonly rows: number;
-  /** Rows that the metadata count; undefined if they do not tell. */
+  /** Rows that the metadata count; undefined if they do not say. */
   readonly rowsBefore: number | undefined;
   readonly holes: readonly Hole[];
   /** Number of intact chunks. */
   readonly whole: number;
-  /** What is wrong and can be helped, in words. */
+  /** Problems that can be worked around, as text. */
   readonly problems: readonly string[];
   /** Losses other than rows, as text. */
   readonly lost: readonly string[];
-  /** The array, where it is one folder. */
+  /** Set if the archive is an array in a folder. */
   readonly known: KnownArray | undefined;
-  /** The columns' chunks, where it is one folder. */
+  /** The columns' chunks, if the archive is an array in a folder. */
   readonly columns: readonly SalvagedColumn[];
-  /** The store as the archive's journal says that it is. */
+  /** The store with the archive's journal applied. */
   readonly store: ReadableStore;
-  /** Rows that stay by a policy. */
+  /** Rows that stay under a policy. */
   kept(policy: HolePolicy): readonly RowSpan[];
-  /** Closes the stores of its places, of an array that has some. */
+  /** Closes the stores of the array's places. Absent if there are none. */
   closePlaces?(): Promise<void>;
-  /** The archive as it is read by a policy. Throws `UNSUPPORTED` if that cannot be. */
+  /** Opens the archive under a policy. Throws `UNSUPPORTED` if that is not possible. */
   open(policy: HolePolicy): Archive | Promise<Archive>;
 }
 
-/** An array that is a folder: its columns have one length, and one length of chunks. */
+/** Surveys an array folder, whose columns all have the same length and chunk length. */
 export async function surveyArray(
   given: ReadableStore,
   path: string,
@@ -146,10 +146,10 @@ export async function surveyArray(
 }
 
 /**
- * The store with the places that superchunks of the array lie in; undefined if there are none.
+ * The store with the places of the array's superchunks; undefined if there are none.
  *
- * @throws NOT_FOUND for a place that has neither its mark nor one of its superchunks: a disk that is not mounted must not pass for
- * superchunks that are lost. UNSAFE_PATH for one that is not allowed
+ * @throws NOT_FOUND for a place that has neither its mark nor one of its superchunks: an unmounted disk must not be
+ * mistaken for lost superchunks; UNSAFE_PATH for one that is not allowed
  */
 async function openKnownPlaces(
   store: ReadableStore,
@@ -186,14 +186,13 @@ async function isAnyThere(
   return false;
 }
 
-/** What is told of data that have no place: files that a carray does not count are left over from a trim, mostly. */
+/** Describes data without a position. Files that a carray does not count are mostly left from a trim. */
 function unplacedText({ kind, rows }: KnownArray, { unplaced }: FoundColumn): string {
   const names = nameSome(unplaced);
   if (kind === "carray") return `files beyond the ${rows} rows that meta/sizes counts: ${names}`;
   return `superchunks whose position is unknown: ${names}`;
 }
 
-/** Chunks of the columns that are whole. */
 export function countWhole(columns: readonly SalvagedColumn[]): number {
   return columns.reduce(
     (sum, { found }) => sum + found.slots.filter(({ place }) => place !== undefined).length,
@@ -216,7 +215,7 @@ function rowsOf({ found, rowBytes }: SalvagedColumn): number {
   return rowBytes === 0 ? 0 : Math.floor(bytes / rowBytes);
 }
 
-/** How the whole chunks of a column are compressed: those that are made are so too. */
+/** Compression and checksum of a column's intact chunks, which newly made chunks get as well. */
 export async function encodingOf(
   store: ReadableStore,
   { slots }: FoundColumn,
@@ -231,7 +230,7 @@ export async function encodingOf(
   return { encoding, checksum: place.checksum };
 }
 
-/** The value that fills, as one stored item, or as one row where the default value is one. */
+/** The fill value as one stored item, or as one row if the default value is a row. */
 export function fillOf(
   dtype: DType,
   rowShape: readonly number[],
@@ -253,14 +252,14 @@ export function fillOf(
   }
 }
 
-/** What of the value that fills is a column's. */
+/** A column's part of the fill value. */
 function fieldOf(fill: Uint8Array, dtype: DType, name: string | undefined): Uint8Array {
   if (name === undefined || dtype.kind !== "struct") return fill;
   const field = dtype.fields.find((each) => each.name === name);
   return field === undefined ? fill : fill.subarray(field.offset, field.offset + fieldSize(field));
 }
 
-/** The array as it is read with the rows of `kept`. */
+/** Makes the array with the rows of `kept`. */
 export function showArray(
   { store, path }: { readonly store: ReadableStore; readonly path: string },
   known: KnownArray,
@@ -276,7 +275,7 @@ export function showArray(
     shown = sequence.store;
   }
   const rows = lengthOf(kept);
-  // What is copied from here keeps them with its own sizes. [FG-15]
+  // Copies made from this array then keep the filled rows in their own `meta/sizes`. [FG-15]
   const holes = listHoles(columns, kept.at(-1)?.to ?? 0);
   const { filled: _, ...stored } = known.sizes?.raw ?? {};
   const sizes = { ...stored, ...encodeFilled(mapSpans([...filledBefore(known), ...holes], kept)) };
@@ -309,7 +308,6 @@ export function showArray(
   return plainArray(folder, face);
 }
 
-/** Rows that an earlier repair filled. */
 function filledBefore({ sizes }: KnownArray): readonly RowSpan[] {
   try {
     return parseFilled(sizes?.raw ?? {}, "").filled ?? [];
@@ -320,8 +318,8 @@ function filledBefore({ sizes }: KnownArray): readonly RowSpan[] {
 }
 
 /**
- * The store with the changes of a journal made, where the layout names one: file by file, since one that is gone or cut short
- * must not cost the others what was set in them.
+ * The store with the layout's journal applied. Files are handled one by one, so that a missing or truncated one does
+ * not lose the changes in the others.
  */
 async function withInterruptedChanges(
   store: ReadableStore,

@@ -1,6 +1,6 @@
 /**
- * A damaged archive of any dialect, looked through: what is known of it, which chunks are whole, which rows are holes; and the
- * archive that can be read of it once it is said what becomes of the holes. Reads only.
+ * Surveys a damaged archive of any dialect: what is known of it, which chunks are intact, which rows are holes. Also
+ * opens what is readable, once it is decided what becomes of the holes. Reads only.
  */
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType, parseDType } from "../../format/dtype.ts";
@@ -43,10 +43,10 @@ import {
 export type { Survey, SurveyOptions } from "./survey-array.ts";
 
 /**
- * Looks through the archive at a key of a store: reads and checks every chunk. Progress counts chunks, column after column.
+ * Surveys the archive at a key of a store: reads and checks every chunk. Progress counts chunks, column after column.
  *
- * @throws NOT_FOUND; INCOMPLETE and the codes of damage where something is missing that the options must tell; UNSUPPORTED for
- * what is not an archive; BAD_ARGUMENT
+ * @throws NOT_FOUND; INCOMPLETE and the codes of damage if something is missing that the options must supply;
+ * UNSUPPORTED for what is not an archive; BAD_ARGUMENT
  */
 export async function surveyArchive(
   store: ReadableStore,
@@ -56,7 +56,7 @@ export async function surveyArchive(
   const parts = new Set<string>();
   for await (const { name } of store.list(path, { signal: options.signal })) parts.add(name);
   if (parts.has("meta") || parts.has("data")) return surveyArray(store, path, options);
-  // Other folders with arrays in them are not tables: those of bcolz have attributes of their own.
+  // A folder of arrays is a table only with attributes, which bcolz always writes.
   if (parts.has("__rootdirs__") || (parts.has("__attrs__") && (await hasColumnFolders(store, path, parts))))
     return surveyTable(store, path, [...parts], options);
   if (path !== "" && (await store.stat(path)) !== undefined) return surveyFile(store, path, options);
@@ -85,7 +85,7 @@ export async function isArrayFolder(store: ReadableStore, path: string): Promise
   return false;
 }
 
-/** A table: each column is an array of its own, of as many rows as the longest has. */
+/** Surveys a table: each column is a separate array, with as many rows as the longest. */
 async function surveyTable(
   store: ReadableStore,
   path: string,
@@ -162,7 +162,7 @@ async function surveyTable(
   };
 }
 
-/** The columns that `__rootdirs__` names; where that cannot be read, the folders that are arrays, in the order of their names. */
+/** The columns that `__rootdirs__` names; if it cannot be read, the folders that are arrays, in name order. */
 async function tableColumns(
   store: ReadableStore,
   path: string,
@@ -200,7 +200,7 @@ async function tableAttributes(
   }
 }
 
-/** One file: plain bytes, or a numpy array. */
+/** Surveys one file: plain bytes, or a numpy array. */
 export async function surveyFile(given: ReadableStore, key: string, options: SurveyOptions): Promise<Survey> {
   const scan = options.scan === true;
   const head = (await given.getRange(key, { offset: 0, length: 32 })) ?? new Uint8Array(0);
@@ -300,7 +300,7 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
   };
 }
 
-/** Metadata of a file as they are; what the caller says where they do not describe an array. */
+/** A file's metadata as stored; if they do not describe an array, with what the caller says. */
 function toldMetadata(stored: JsonObject, { dtype, shape, order = "C" }: ToldFacts): JsonObject {
   if ((dtype === undefined && shape === undefined) || isNumpy(stored)) return stored;
   const parsed = formatDType(parseDType(dtype ?? "|u1", "dtype"));
@@ -319,8 +319,8 @@ function bytesOf({ slots, chunkBytes }: FoundColumn): number {
 }
 
 /**
- * The archive at a key without its damaged chunks, or with the default value in their place; what `openWhole` gives where
- * nothing is wrong. Reads and checks every chunk first. What is gone goes to `onDamage`.
+ * Opens the archive at a key without its damaged chunks, or with the default value in their place; returns the result
+ * of `openWhole` if nothing is damaged. Reads and checks every chunk first. Losses go to `onDamage`.
  */
 export async function openDamaged<Other extends object>(
   store: ReadableStore,
@@ -331,7 +331,7 @@ export async function openDamaged<Other extends object>(
   let whole: Archive | Other | undefined;
   try {
     whole = await openWhole();
-    // A file whose first bytes are gone is known by its name alone.
+    // Only its name identifies a file whose first bytes are lost.
     if (!isArchive(whole) && !/\.blp$/i.test(path)) return whole;
     if (isArchive(whole) && whole.kind === "array" && whole.dtype.kind === "object") return whole;
   } catch (error) {
