@@ -1,6 +1,5 @@
 /**
- * Compares the shards of one column of a live view with what they should contain, and rewrites those whose chunks
- * changed.
+ * Compares the shards of one column of a live view with what they should contain, and rewrites those whose chunks changed.
  *
  * Knows one folder of superchunks and one Zarr array; must not know commits. @see FORMAT.md [FY-01] to [FY-05]
  */

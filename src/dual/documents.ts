@@ -302,9 +302,8 @@ export async function assertFree(store: WritableStore, path: string): Promise<vo
 }
 
 /**
- * Removes the documents, the root's first, if one of them describes other chunks than `documents` (whose last is the
- * root's). A reader that opens the array while its shards change gets an error, and a crash leaves no half-correct
- * document.
+ * Removes the documents, the root's first, if one of them describes other chunks than `documents` (whose last is the root's). A
+ * reader that opens the array while its shards change gets an error, and a crash leaves no half-correct document.
  */
 export async function removeUnlikeDocuments(
   { store }: Pick<ViewPlace, "store">,

@@ -57,8 +57,7 @@ export async function linkArchive(
 
 /**
  * Undoes the link if its files were renamed, for example by compacting, so that it can be made again: the shards would
- * otherwise keep the old names. Resolves with the old options merged with the new ones; undefined if nothing was
- * undone.
+ * otherwise keep the old names. Resolves with the old options merged with the new ones; undefined if nothing was undone.
  */
 async function undoMoved(
   archive: Archive,

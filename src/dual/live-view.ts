@@ -309,8 +309,7 @@ function isPublished(view: PublishedView | undefined, { layout }: Committed, row
 }
 
 /**
- * The same view after chunks moved from their places in `before` to those in `now`. Undefined if nothing is known any
- * longer.
+ * The same view after chunks moved from their places in `before` to those in `now`. Undefined if nothing is known any longer.
  */
 function followMove(
   view: PublishedView | undefined,

@@ -99,9 +99,8 @@ export interface RemovedView {
 }
 
 /**
- * Removes the documents (the root's first), the shards and the state, so the array is no longer a Zarr array. `own` are
- * the nodes of its columns. Data files stay as they are, and so does what other programs put below, consolidated or
- * not.
+ * Removes the documents (the root's first), the shards and the state, so the array is no longer a Zarr array. `own` are the
+ * nodes of its columns. Data files stay as they are, and so does what other programs put below, consolidated or not.
  */
 async function removeView(store: WritableStore, path: string, own: readonly string[]): Promise<RemovedView> {
   const root = joinKey(path, "zarr.json");
@@ -235,8 +234,7 @@ export interface LivePlan {
 }
 
 /**
- * Plans {@link beginLive} from the metadata and the headers and indexes of superchunks. Writes nothing; throws the same
- * errors.
+ * Plans {@link beginLive} from the metadata and the headers and indexes of superchunks. Writes nothing; throws the same errors.
  */
 export async function planLive(
   writer: ArrayWriter,

@@ -185,11 +185,10 @@ interface DataFiles {
 type FormerSizes = ReadonlyMap<string, number>;
 
 /**
- * The files in the order of their chunks. With `guess`, the offset tables replace reading chunk headers where they can,
- * and also say where the files end.
+ * The files in the order of their chunks. With `guess`, the offset tables replace reading chunk headers where they can, and
+ * also say where the files end.
  *
- * @throws UNSUPPORTED if a file's chunks are not contiguous in the array, or no Zarr reader decodes them; the codes of
- * damage
+ * @throws UNSUPPORTED if a file's chunks are not contiguous in the array, or no Zarr reader decodes them; the codes of damage
  */
 async function listFiles(
   archive: SourceArchive,

@@ -1,10 +1,9 @@
 /**
  * What a folder with a Zarr view stores about it: the record of a link, and the state of a live view.
  *
- * The record (`superchunk-link.json`) describes the data files before the link, so that a link can be undone to the
- * last byte, or completed. It is durable before the first byte changes, and is removed last. The state (`meta/zarr`)
- * holds what a live view must know of the past. Knows both forms as JSON; must not know when they are written. @see
- * FORMAT.md [FL-04] [FY-06]
+ * The record (`superchunk-link.json`) describes the data files before the link, so that a link can be undone to the last byte,
+ * or completed. It is durable before the first byte changes, and is removed last. The state (`meta/zarr`) holds what a live
+ * view must know of the past. Knows both forms as JSON; must not know when they are written. @see FORMAT.md [FL-04] [FY-06]
  */
 import { ZARR_FEATURE } from "../archive/places/generation.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";

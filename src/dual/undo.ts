@@ -154,8 +154,7 @@ export async function findFormer(
       if (isProven) return { size, mode, replaced: false };
     }
   }
-  // While a link is being made, a file has no shard yet. If the hard link is now another file, the data file was
-  // replaced.
+  // While a link is being made, a file has no shard yet. If the hard link is now another file, the data file was replaced.
   const isSame = shard === undefined || kind === "symbolic" || isNamed;
   if (!isSame) return { ...asIs, replaced: true };
   if (!isTrusted) return { ...asIs, replaced: false, isUnproven: true };

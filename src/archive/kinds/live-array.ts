@@ -1,10 +1,9 @@
 /**
  * An array that a writer may change while it is read.
  *
- * A reader keeps the rows that it opened. Data count only after `meta/sizes` proves that no name came to mean another
- * file in the meantime; otherwise the read is repeated. If a file is gone, the same rows are looked up in the newest
- * generation, as long as its edition says that they are unchanged. Must not know how an array is read. @see FORMAT.md
- * [FG]
+ * A reader keeps the rows that it opened. Data count only after `meta/sizes` proves that no name came to mean another file in
+ * the meantime; otherwise the read is repeated. If a file is gone, the same rows are looked up in the newest generation, as
+ * long as its edition says that they are unchanged. Must not know how an array is read. @see FORMAT.md [FG]
  */
 import { isEqual } from "../../bytes/arrays.ts";
 import { at } from "../../bytes/at.ts";

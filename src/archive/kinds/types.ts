@@ -96,11 +96,10 @@ export interface ListChunksOptions extends LongOptions {
   readonly first?: number | undefined;
   readonly end?: number | undefined;
   /**
-   * Awaited before any data of an object is read, each time a chunk is in another object than the chunk before. With
-   * `info`, one request has brought the object's first bytes and its metadata, both of the same version. Objects come
-   * in the order of their chunks. Arrays that a writer may change list chunks in lots: then several objects are
-   * announced before the first chunk. An object is announced again if chunks of other objects come between its own, or
-   * a writer made the read start again.
+   * Awaited before any data of an object is read, each time a chunk is in another object than the chunk before. With `info`,
+   * one request has brought the object's first bytes and its metadata, both of the same version. Objects come in the order of
+   * their chunks. Arrays that a writer may change list chunks in lots: then several objects are announced before the first
+   * chunk. An object is announced again if chunks of other objects come between its own, or a writer made the read start again.
    */
   readonly onObject?: ((key: string, info?: ObjectInfo) => Promise<void> | void) | undefined;
   /** Read stored digests, which follow the chunks (default true). False reads headers only, and returns no digests. */

@@ -156,10 +156,7 @@ const PARTS = [
   { end: /^(.*)[\\/]meta[\\/](?:sizes|storage|attributes)$/, what: "a part of an archive" },
 ] as const;
 
-/**
- * The error for a file that is part of an array or archive; undefined for others. `path` is the file's name in
- * messages.
- */
+/** The error for a file that is part of an array or archive; undefined for others. `path` is the file's name in messages. */
 export function refusePart(path: string): SuperchunkError | undefined {
   for (const { end, what } of PARTS) {
     const folder = end.exec(path)?.[1];

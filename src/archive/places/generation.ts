@@ -1,6 +1,5 @@
 /**
- * One generation of an array of superchunks with a layout: `meta/sizes` and the matching `meta/storage`, read
- * consistently.
+ * One generation of an array of superchunks with a layout: `meta/sizes` and the matching `meta/storage`, read consistently.
  * @see FORMAT.md [FG]
  */
 import { isEqual } from "../../bytes/arrays.ts";

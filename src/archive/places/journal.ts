@@ -1,13 +1,12 @@
 /**
  * Atomic changes in place.
  *
- * The journal of a file is stored beside it as `NAME.journal`. It counts only while the file says version 4. That
- * version is durable before any other byte changes, and becomes 3 again after the last. So a foreign reader refuses a
- * file between two states, and a journal beside a file of version 3 is a leftover.
+ * The journal of a file is stored beside it as `NAME.journal`. It counts only while the file says version 4. That version is
+ * durable before any other byte changes, and becomes 3 again after the last. So a foreign reader refuses a file between two
+ * states, and a journal beside a file of version 3 is a leftover.
  *
- * The journal of an array holds what one commit changes in all superchunks of all columns. It is stored in `meta/`
- * under a name made from its digest, and counts only while `meta/sizes` names that digest. So replacing `meta/sizes` is
- * the commit here too.
+ * The journal of an array holds what one commit changes in all superchunks of all columns. It is stored in `meta/` under a name
+ * made from its digest, and counts only while `meta/sizes` names that digest. So replacing `meta/sizes` is the commit here too.
  *
  * The writes of a committed journal can be repeated with the same result. @see FORMAT.md [FR] [FG-12]
  */
@@ -297,10 +296,7 @@ const PIECE = 4 << 20;
 
 type Writes = readonly JournalWrite[];
 
-/**
- * The version that the writes give the file; 3 if they do not touch it. A file that keeps version 4 may be changed
- * twice.
- */
+/** The version that the writes give the file; 3 if they do not touch it. A file that keeps version 4 may be changed twice. */
 function versionAfter(writes: Writes): number {
   let version = WHOLE;
   for (const { offset, bytes } of writes) {

@@ -63,8 +63,7 @@ export interface ChunkSequence {
   /** True if the dialect has chunk checksums (a file may still have none). */
   readonly hasChecksums: boolean;
   /**
-   * True if each chunk is in an object of its own, after nothing but its prologue, and no digest follows it (default:
-   * false).
+   * True if each chunk is in an object of its own, after nothing but its prologue, and no digest follows it (default: false).
    */
   readonly hasObjectForEach?: boolean;
   /** True if the first read of an object must be confirmed by another request (default: false). */

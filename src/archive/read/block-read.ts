@@ -372,8 +372,7 @@ async function describeRun(
 const RUN = 256;
 
 /**
- * Groups chunks of one object into runs. A chunk whose digest is wanted is a run of its own, because its payload is
- * read too.
+ * Groups chunks of one object into runs. A chunk whose digest is wanted is a run of its own, because its payload is read too.
  */
 function* runsOf(
   places: readonly PlacedChunk[],

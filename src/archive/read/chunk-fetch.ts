@@ -351,9 +351,8 @@ export interface DecodeRun {
 }
 
 /**
- * Who owns decoded bytes: the caller for good (`keep`), or only until the next chunk is requested. By default their
- * memory is then reused with other values. With `lend`, the caller's old views are empty or show the old values
- * instead.
+ * Who owns decoded bytes: the caller for good (`keep`), or only until the next chunk is requested. By default their memory is
+ * then reused with other values. With `lend`, the caller's old views are empty or show the old values instead.
  */
 export type Hold = "keep" | "lend";
 

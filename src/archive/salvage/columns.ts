@@ -1,7 +1,6 @@
 /**
- * Finds the chunks of one column of a damaged array, each intact or with a flaw: in numbered superchunks, in the files
- * of a carray, or in one Bloscpack file. Knows where each layout stores its chunks; must not know how holes are
- * handled.
+ * Finds the chunks of one column of a damaged array, each intact or with a flaw: in numbered superchunks, in the files of a
+ * carray, or in one Bloscpack file. Knows where each layout stores its chunks; must not know how holes are handled.
  */
 import { HEADER_LENGTH } from "../../codec/index.ts";
 import { FIRST_LOOSE, type StoredLayout } from "../../format/layout.ts";

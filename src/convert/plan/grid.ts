@@ -1,9 +1,8 @@
 /**
  * How a linear run of chunks becomes a regular grid: cells (Zarr's inner chunks) and shards of whole cells.
  *
- * Pure. Every archive stores one linear sequence of items, cut every so many items. Where the cuts fall on the
- * borders of a grid in C order, cell `k` is chunk `k` and bytes can be copied. Knows shapes only; must not know
- * dtypes, codecs or stores.
+ * Pure. Every archive stores one linear sequence of items, cut every so many items. Where the cuts fall on the borders of a
+ * grid in C order, cell `k` is chunk `k` and bytes can be copied. Knows shapes only; must not know dtypes, codecs or stores.
  */
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";

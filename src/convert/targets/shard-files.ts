@@ -28,10 +28,7 @@ interface OpenShard {
   readonly entries: readonly (ShardEntry | undefined)[];
 }
 
-/**
- * Reads and checks the index at the end of a shard. Throws `NOT_FOUND`, `TRUNCATED`, `CHECKSUM_MISMATCH`,
- * `BAD_FIELD`.
- */
+/** Reads and checks the index at the end of a shard. Throws `NOT_FOUND`, `TRUNCATED`, `CHECKSUM_MISMATCH`, `BAD_FIELD`. */
 export async function openShard(
   store: ReadableStore,
   key: string,

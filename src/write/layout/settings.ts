@@ -1,6 +1,4 @@
-/**
- * What an array of ours is made with, and how `meta/storage` says it. Knows the choices; must not know any store.
- */
+/** What an array of ours is made with, and how `meta/storage` says it. Knows the choices; must not know any store. */
 
 import { SHARED_FEATURE, ZARR_FEATURE } from "../../archive/places/generation.ts";
 import { settleEncode } from "../../codec/encode/encode-settings.ts";

@@ -280,9 +280,7 @@ function unusedBytes({ size, entries }: ShardState, layout: ShardIndexLayout): n
   return size - shardIndexLength(entries.length, layout) - used;
 }
 
-/**
- * Plans a write. `maxUnused`: bytes that no chunk uses, after which `append` and `fixed` rewrite the shard.
- */
+/** Plans a write. `maxUnused`: bytes that no chunk uses, after which `append` and `fixed` rewrite the shard. */
 export function planShardWrite(
   state: ShardState,
   updates: ShardUpdates,

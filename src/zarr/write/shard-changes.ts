@@ -224,9 +224,7 @@ export class RegionMerge {
     });
   }
 
-  /**
-   * The items of a region with the change in it, in C order. They may be the caller's own bytes: not to be written to.
-   */
+  /** The items of a region with the change in it, in C order. They may be the caller's own bytes: not to be written to. */
   merge(
     extents: readonly Segment[],
     change: ItemView,
