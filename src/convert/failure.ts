@@ -1,6 +1,6 @@
 /**
- * How failures are reported: of one archive or array among many, and of a chunk of a source, with where it lies. Also: which
- * errors are not the fault of an archive.
+ * How failures are reported: of one archive or array among many, and of a chunk of a source with its place. Also decides which
+ * errors are not an archive's fault.
  */
 
 import { isUnfollowed } from "../archive/open/discover.ts";
@@ -11,14 +11,14 @@ import type { FailedNode, Failure, NodeFailure } from "./pipeline.ts";
 
 /**
  * Code and message of the failure of what was found at `where`. A link that is not followed is not damage: its code is
- * `UNSUPPORTED`. Throws what {@link assertSkippable} throws.
+ * `UNSUPPORTED`. Throws like {@link assertSkippable}.
  */
 export function failureOf(error: unknown, where?: string): Failure {
   const { code, message } = assertSkippable(error);
   return { code: where !== undefined && isUnfollowed(error, where) ? "UNSUPPORTED" : code, message };
 }
 
-/** The failures of nodes of a source that are left out. Throws as {@link failureOf}. */
+/** The failures of a source's skipped nodes. Throws like {@link failureOf}. */
 export function failuresOf(failed: readonly FailedNode[]): NodeFailure[] {
   return failed.map(({ source, path, error }) => ({
     path: source,
@@ -27,13 +27,13 @@ export function failuresOf(failed: readonly FailedNode[]): NodeFailure[] {
   }));
 }
 
-/** Throws a full or read-only destination, and what is not the fault of an archive; returns all other errors. */
+/** Rethrows errors of a full or read-only destination, and errors that are not an archive's fault; returns all others. */
 export function assertSkippable(error: unknown): SuperchunkError {
   if (!isSuperchunkError(error) || error.code === "NO_SPACE" || error.code === "READ_ONLY") throw error;
   return error;
 }
 
-/** What `work` on the chunk at `place` comes to; where it fails, the error names object, chunk and offset. */
+/** Awaits `work` on the chunk at `place`. If it fails, the error names object, chunk and offset. */
 export async function placeFailure<T>(store: ReadableStore, place: ChunkPlace, work: Promise<T>): Promise<T> {
   try {
     return await work;
@@ -42,7 +42,7 @@ export async function placeFailure<T>(store: ReadableStore, place: ChunkPlace, w
   }
 }
 
-/** An error of the chunk at a place, which then names object, chunk and offset; others as they are. */
+/** Adds object, chunk and offset to an error of a chunk; returns other errors unchanged. */
 export function placedError(
   error: unknown,
   store: ReadableStore,

@@ -1,10 +1,10 @@
 /**
- * The one road of everything that carries data from one format to another: source, plan, tasks, run, verify, finish.
+ * The one pipeline for all conversions between formats: source, plan, tasks, run, verify, finish.
  *
- * A source says what is there. A target says what becomes of it: which chunks it copies, restreams or recodes, which
- * objects it makes, and which documents make them visible. The runner (`run/`) does the rest for all of them: it finds
- * and opens sources, keeps the record that a later run resumes from, runs the tasks, compares values where asked, and
- * publishes the documents. Types only.
+ * A source says what exists. A target decides what becomes of it: which chunks it copies, restreams or recodes, which objects
+ * it makes, and which documents make them visible. The runner (`run/`) does the rest for all formats: it finds and opens
+ * sources, keeps the record that a later run resumes from, runs the tasks, compares values if asked, and publishes the
+ * documents. Types only.
  */
 import type { Archive, LongOptions, OpenOptions } from "../archive/kinds/types.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
@@ -55,22 +55,22 @@ export interface LayoutOptions extends ShardSizing {
 
 /** What decides the bytes of a Parquet file. `strings`, `zipline` and `prices` count for Arrow files too. */
 export interface ParquetOptions {
-  /** False: no statistics, so that streams are carried over without a look at their values. Default true. */
+  /** False: no statistics, so streams are copied without reading their values. Default true. */
   readonly statistics?: boolean | undefined;
-  /** True: only encodings that readers before 2024 know. Columns of integers are recoded for that. */
+  /** True: only encodings that readers before 2024 know; integer columns are recoded for that. */
   readonly compatible?: boolean | undefined;
   /** `utf8` (default): numpy strings become strings; `fixed`: they stay bytes, with their zero padding. */
   readonly strings?: "utf8" | "fixed" | undefined;
   /**
-   * Daily bars of zipline: `day` becomes a date, and `prices` are what that says. Default: where the attributes and columns of a
-   * table are those of zipline.
+   * True: the table is daily bars of zipline, so `day` becomes a date, and `prices` applies. Default: decided by the table's
+   * attributes and columns.
    */
   readonly zipline?: boolean | undefined;
-  /** Prices of zipline: thousandths as they are stored (`raw`, default), decimals with three places, or doubles. */
+  /** How zipline's prices are written: thousandths as stored (`raw`, default), decimals with three places, or doubles. */
   readonly prices?: "raw" | "decimal" | "double" | undefined;
   /**
-   * Daily bars of zipline as a folder of files: one for each asset (`id=24/data.parquet`), or for each year
-   * (`year=2014/data.parquet`). For Parquet only.
+   * Writes zipline's daily bars as a folder of files: one for each asset (`id=24/data.parquet`) or each year
+   * (`year=2014/data.parquet`). Parquet only.
    */
   readonly partition?: "symbol" | "year" | undefined;
 }
@@ -318,11 +318,11 @@ export interface ConvertResult extends SourceResult {
   readonly failures: readonly NodeFailure[];
 }
 
-/** The making of one object of the result. JSON: another process can run it from the plan. */
+/** The making of one object of the result. As JSON, so that another process can run it from the plan. */
 export interface Task {
   /** Key of the object. */
   readonly key: string;
-  /** What part of the array it holds, in the target's own count: a shard's number, a position in a grid. */
+  /** The part of the array that it holds, in the target's terms: a shard's number, or a position in a grid. */
   readonly part: readonly number[];
   /** Uncompressed bytes, for progress. */
   readonly nbytes: number;
@@ -344,20 +344,20 @@ export interface ChunkCounts {
   recoded: number;
   /** Chunks whose compressed streams were copied into another frame. */
   restreamed?: number;
-  /** Chunks whose typesize is not the item size of their array: readable, and odd. */
+  /** Chunks whose typesize is not the item size of their array: readable, but odd. */
   oddTypesize: number;
 }
 
-/** What a task works with. */
+/** What a task needs to run. */
 export interface TaskContext {
-  /** The destination. What is put there as a document stays unseen until the array was compared. */
+  /** The destination. Documents put there stay hidden until the array was compared. */
   readonly store: WritableStore;
   readonly encoder: ChunkEncoder;
   readonly signal: AbortSignal | undefined;
   readonly counts: ChunkCounts;
-  /** Says that uncompressed bytes are done. */
+  /** Reports uncompressed bytes as done. */
   advance(nbytes: number): void;
-  /** Says what is lost, in words. */
+  /** Reports a loss, as text. */
   note(text: string): void;
 }
 
@@ -399,27 +399,27 @@ export interface FailedNode {
   readonly error: SuperchunkError;
 }
 
-/** One source at one place, planned by a target; nothing is written yet. */
+/** One source with its place, as planned by a target; nothing is written yet. */
 export interface SourceRun {
   readonly plan: ConversionPlan;
   readonly arrays: readonly ArrayRun[];
   /** Why it cannot be converted as a whole; thrown before anything is written. */
   readonly refusal: SuperchunkError | undefined;
-  /** Nodes that are left out. */
+  /** Nodes that are skipped. */
   readonly failed: readonly FailedNode[];
   readonly notes: readonly string[];
-  /** Arrays that fail are left out, and the others go on. */
+  /** True if arrays that fail are skipped and the others continue. */
   readonly skipsFailed: boolean;
   /** Changes when the source does. */
   fingerprint(): Promise<JsonValue>;
   /**
-   * Throws `CONFLICT` if something lies in its place, or removes that where it may. Returns folders that are not there
-   * yet: they are deleted where the source fails. Of a hierarchy the runner does that.
+   * Checks its place: throws `CONFLICT` if it is taken, or empties it if that is allowed. Returns folders that do not exist
+   * yet, to be deleted if the source fails. For a hierarchy, the runner does this.
    */
   claim?(store: WritableStore): Promise<readonly string[]>;
-  /** Documents of groups, the innermost first, without the nodes that were left out. */
+  /** Documents of groups, the innermost first, without the skipped nodes. */
   groups(left: ReadonlySet<string>): readonly Document[];
-  /** Documents by path below the source's own, for the one that repeats them all. */
+  /** Documents by path below the source's, for the root document that repeats them all. */
   described(left: ReadonlySet<string>): Iterable<readonly [node: string, document: JsonObject]>;
 }
 
@@ -429,11 +429,11 @@ export interface Place {
   readonly destination: string;
   /** Path below it. */
   readonly node: string;
-  /** The key of both. */
+  /** The key of both together. */
   readonly key: string;
   /** Path of the node in a hierarchy of the older transformer at `destination`. */
   readonly inHierarchy: string;
-  /** True if arrays of other sources may lie beside it. */
+  /** True if arrays of other sources may be beside it. */
   readonly isMember: boolean;
 }
 
@@ -441,16 +441,16 @@ export interface Place {
 export interface Target {
   readonly format: ConvertFormat;
   /**
-   * True: the destination is one hierarchy. It is taken, resumed and replaced as a whole, the record lies in it, and
-   * folders become groups. False: each source gets a file or folder of its own, beside what is there.
+   * True: the destination is one hierarchy, which is taken, resumed and replaced as a whole; it contains the record, and
+   * folders become groups. False: each source gets its own file or folder beside what exists.
    */
   readonly isHierarchy: boolean;
-  /** Extension of its files; undefined: folders. */
+  /** Extension of its files; undefined for folders. */
   readonly ending?: string | undefined;
-  /** The options that decide the result, as the record keeps them. */
+  /** The options that decide the result, as the record stores them. */
   settings(options: ConvertOptions): JsonObject;
-  /** True for objects that make others visible: they are published last, and never before a comparison that was asked for. */
+  /** True for objects that make others visible: they are published last, and never before a requested comparison. */
   isDocument(key: string): boolean;
-  /** Plans a source. Reads metadata and first headers only. Throws what reading throws; a refusal is a member of the result. */
+  /** Plans a source. Reads metadata and first headers only. Throws errors of reading; a refusal is a member of the result. */
   plan(source: OpenedSource, place: Place, options: ConvertOptions): Promise<SourceRun>;
 }

@@ -1,6 +1,6 @@
 /**
- * One array on its way to Zarr: where its values come from, how they are cut, the document that it gets, and which cells of its grid
- * are chunks of the source as they lie there.
+ * Plans how one array becomes Zarr: the source of its values, how they are cut, its document, and which cells of its grid are
+ * unchanged chunks of the source.
  *
  * {@link fitOf} is the one rule for copies, references, views and linked files. Must not read or write chunks.
  */
@@ -28,24 +28,23 @@ import {
   unequalCells,
 } from "./grid.ts";
 
-/** Settings where neither metadata nor a chunk gives them. */
+/** Compression level if neither metadata nor a chunk gives it. */
 const DEFAULT_CLEVEL = 5;
 
-/** Everything that is needed to convert an array. */
 export interface ArrayJob {
-  /** Path below the conversion's own in the destination. */
+  /** Path in the destination, relative to the conversion's own. */
   readonly node: string;
   readonly source: SourceArray;
   readonly type: ZarrType;
   readonly blosc: BloscSettings;
   readonly document: JsonObject;
-  /** The same array without shards: each chunk an object of its own. */
+  /** The same array without shards: each chunk is an object. */
   readonly chunkDocument: JsonObject;
   /** Undefined if there are no values. */
   readonly layout: JobLayout | undefined;
-  /** Why chunks are recoded, those that `layout.copies` does not name; undefined: they are copied. */
+  /** Why the chunks not in `layout.copies` are recoded; undefined if all are copied. */
   readonly recodes: string | undefined;
-  /** Chunks with snappy are recoded wherever they turn up. */
+  /** True if chunks with snappy are recoded wherever they occur. */
   readonly replacesSnappy: boolean;
   readonly notes: readonly string[];
 }
@@ -54,21 +53,21 @@ export interface ArrayJob {
 export interface JobLayout {
   readonly cells: CellGrid;
   readonly shards: ShardGrid;
-  /** False for an array without dimensions: its one chunk is the object. */
+  /** False for an array without dimensions: its only chunk is the object. */
   readonly sharded: boolean;
-  /** Axes run the other way in the array than in the stored order. */
+  /** True if the array's axes are in reverse of the stored order. */
   readonly reversed: boolean;
   /** Uncompressed bytes of a whole chunk in the result. */
   readonly cellBytes: number;
-  /** Short chunks have no more than their rows, in a rectilinear grid; then chunks are objects of their own. */
+  /** True for a rectilinear grid: short chunks hold only their rows, and each chunk is an object. */
   readonly unequal: boolean;
-  /** The cells that are chunks of the archive; all others are recoded. */
+  /** The cells that are chunks of the archive. All others are recoded. */
   readonly copies: readonly CellCopies[];
 }
 
 /**
- * Plans one array. Reads the header of its first chunk. Throws `UNSUPPORTED` for data types that Zarr does not
- * have, and, with `recode: false`, where chunks cannot be copied.
+ * Plans one array. Reads the header of its first chunk. Throws `UNSUPPORTED` for data types that Zarr does not have, and with
+ * `recode: false` if chunks cannot be copied.
  */
 export async function planArray(
   node: string,
@@ -152,27 +151,26 @@ export async function planArray(
   };
 }
 
-/** Most bytes of structs that are decoded for one chunk of one field. */
+/** Most bytes of structs decoded for one chunk of one field. */
 const STRUCT_BYTES = 8 * RECODED_CHUNK_SIZE;
 
-/** Uncompressed bytes of a recoded chunk, at most: fewer for a small field of large structs. */
+/** Most uncompressed bytes of a recoded chunk: fewer for a small field of large structs. */
 function recodedBytes({ dtype, field }: SourceArray, { itemSize }: ZarrType): number {
   if (field === undefined) return RECODED_CHUNK_SIZE;
   return Math.min(RECODED_CHUNK_SIZE, (STRUCT_BYTES / dtype.itemSize) * itemSize);
 }
 
-/** Uncompressed bytes of an item of the source that the job takes: all of it, or a field. */
+/** Uncompressed bytes of a source item that the job reads: the whole item, or one field. */
 export function takenBytes({ source: { dtype, field }, type }: Pick<ArrayJob, "source" | "type">): number {
   return field === undefined ? dtype.itemSize : type.itemSize;
 }
 
-/** Uncompressed bytes of all that the job takes. */
+/** Uncompressed bytes of all that the job reads. */
 export function nbytesOf(job: Pick<ArrayJob, "source" | "type">): number {
   const { archive, dtype, field } = job.source;
   return field === undefined ? archive.nbytes : (archive.nbytes / dtype.itemSize) * takenBytes(job);
 }
 
-/** Uncompressed bytes of a chunk in the result. */
 export function bytesOfCell({ type }: ArrayJob, layout: JobLayout, cell: number): number {
   return layout.unequal ? cellItems(layout.cells, cell) * type.itemSize : layout.cellBytes;
 }
@@ -212,7 +210,6 @@ function matchChunks(
   return cells && { cells, copies: uneven?.copies ?? copyAll(cells) };
 }
 
-/** True for cells that are not as long as one another. */
 function isUnequal(cells: CellGrid): boolean {
   return cells.unequal === undefined ? lastLength(cells) < cells.length : cells.unequal.runs.length > 1;
 }
@@ -287,22 +284,21 @@ function bloscSettings(summary: ChunkSummary, type: ZarrType, recoded: boolean):
   };
 }
 
-/** A run of cells: chunks of the source from number `chunk` on, or none of them where that is undefined. */
+/** A run of cells: source chunks from number `chunk` on, or recoded cells if that is undefined. */
 interface CellSegment extends CellRange {
   readonly chunk: number | undefined;
 }
 
-/** Cell `k` is chunk `k`, of all cells. */
+/** Cell `k` is chunk `k`, for all cells. */
 function copyAll({ count }: CellGrid): readonly CellCopies[] {
   return [{ cell: 0, chunk: 0, times: count }];
 }
 
-/** Cells that are copied. */
 export function countCopies(copies: readonly CellCopies[]): number {
   return copies.reduce((sum, { times }) => sum + times, 0);
 }
 
-/** Adds cells after those that are there, to the last run of them where they go on with it. */
+/** Appends cells, extending the last run if they continue it. */
 export function addCopies(copies: CellCopies[], { cell, chunk, times }: CellCopies): void {
   if (times <= 0) return;
   const last = copies.at(-1);
@@ -311,7 +307,7 @@ export function addCopies(copies: CellCopies[], { cell, chunk, times }: CellCopi
   else copies.push({ cell, chunk, times });
 }
 
-/** A range of cells in runs that are copied or not, in order. */
+/** Splits a range of cells into runs that are copied or recoded, in order. */
 export function* cellSegments(
   copies: readonly CellCopies[],
   { first, end }: CellRange,
@@ -327,7 +323,10 @@ export function* cellSegments(
   if (at < end) yield { first: at, end, chunk: undefined };
 }
 
-/** Number of the first run that does not end before `cell`: there may be thousands, and they are asked for shard by shard. */
+/**
+ * Index of the first run that does not end before `cell`. A binary search, because there may be thousands of runs, looked up
+ * for each shard.
+ */
 function firstBehind(copies: readonly CellCopies[], cell: number): number {
   let low = 0;
   let high = copies.length;
@@ -340,20 +339,20 @@ function firstBehind(copies: readonly CellCopies[], cell: number): number {
   return low;
 }
 
-/** What must happen to a chunk: nothing, filled up to the length of its cell, or recompressed. */
+/** What must happen to a chunk: nothing, padding to the length of its cell, or recompression. */
 type ChunkFit = "copied" | "padded" | "recoded";
 
-/** Bytes of the rows of a cell, as the archive has them: without padding. */
+/** Bytes of the rows of a cell as the archive has them, without padding. */
 export function rowBytesOfCell({ source }: ArrayJob, { cells }: JobLayout, cell: number): number {
   return cellItems(cells, cell) * source.dtype.itemSize;
 }
 
-/** True for a cell with fewer rows than its length: its chunk is short, or has padding of its own already. */
+/** True for a cell with fewer rows than its length: its chunk is short, or already padded. */
 export function mayBePadded(job: ArrayJob, layout: JobLayout, cell: number): boolean {
   return rowBytesOfCell(job, layout, cell) < bytesOfCell(job, layout, cell);
 }
 
-/** What must happen to the chunk with this header to be that of a cell. */
+/** What must happen to the chunk with this header so that it fits its cell. */
 export function fitOf(
   job: ArrayJob,
   layout: JobLayout,

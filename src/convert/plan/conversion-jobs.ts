@@ -1,5 +1,5 @@
 /**
- * Everything that a conversion of one archive comprises: its arrays, its groups, and what is refused.
+ * Plans the conversion of one archive: its arrays, its groups, and what is refused.
  *
  * Reads metadata and first headers only. Must not write.
  */
@@ -33,18 +33,17 @@ export interface RefusedArray {
   readonly error: SuperchunkError;
 }
 
-/** The parts of a conversion. */
 export interface ConversionJobs {
   readonly archive: Archive;
   readonly arrays: readonly ArrayJob[];
   readonly refused: readonly RefusedArray[];
-  /** Documents of groups by their path, the outermost first. */
+  /** Documents of groups by path, the outermost first. */
   readonly groups: ReadonlyMap<string, JsonObject>;
   readonly renamed: readonly Renaming[];
   readonly notes: readonly string[];
 }
 
-/** Where parts are collected. */
+/** Where the parts of the plan are collected. */
 interface Collected {
   arrays: ArrayJob[];
   refused: RefusedArray[];
@@ -53,15 +52,14 @@ interface Collected {
   notes: string[];
 }
 
-/** How an archive is planned. */
 export interface JobOptions extends LayoutOptions, OpenOptions {
-  /** True if other arrays may lie beside its own in the result: then names of dimensions have lengths in them. */
+  /** True if other arrays may be beside these in the result: dimension names then include lengths. */
   readonly isMember?: boolean | undefined;
 }
 
 /**
- * Plans all of an archive. Refused arrays are listed, not thrown; other faults are thrown, and `BAD_ARGUMENT` where names of
- * dimensions fit none of its arrays.
+ * Plans an archive. Refused arrays are listed; other errors are thrown, and `BAD_ARGUMENT` if dimension names fit none of its
+ * arrays.
  */
 export async function planJobs(archive: Archive, options: JobOptions): Promise<ConversionJobs> {
   const found: Collected = {
@@ -103,19 +101,19 @@ export function nameJobs(
   }));
 }
 
-/** Throws the first refusal, so that nothing is written where not all can be. */
+/** Throws the first refusal, so that nothing is written unless everything can be. */
 export function assertConvertible({ refused: [first] }: ConversionJobs): void {
   if (first !== undefined) throw first.error;
 }
 
-/** Where an archive goes, and the name that it had where its node's is another. */
+/** Where an archive goes, and its original name if the node's differs. */
 interface NamedPlace {
   readonly node: string;
   readonly name?: string | undefined;
 }
 
 interface ArchiveOptions extends LayoutOptions, OpenOptions {
-  /** Attributes that say what a column means; its own win. */
+  /** Attributes that say what a column means; the column's own take precedence. */
   readonly added?: JsonObject | undefined;
 }
 
@@ -141,7 +139,7 @@ async function addColumns(
   options: LayoutOptions & OpenOptions,
 ): Promise<void> {
   const wanted = place.node === "" ? chosen(archive, names, options.columns) : names;
-  // What columns mean depends on all of them, also where some are not opened.
+  // The meaning of columns depends on all of them, even those that are not opened.
   const stored = archive.kind === "table" ? (archive.metadata["names"] as readonly string[]) : names;
   const ratio = await findOhlcRatio(archive, stored, options);
   const meaning = meaningOf(stored, archive.attrs, ratio);
@@ -151,7 +149,7 @@ async function addColumns(
     await addArchive(found, to, archive.column(column), { ...options, added: meaning.columns[column] });
 }
 
-/** A group with members of these names; returns where each of them goes. */
+/** Adds a group with members of these names; returns the place of each member. */
 function addGroup(
   found: Collected,
   { node, name }: NamedPlace,
@@ -182,10 +180,10 @@ function hasSubArrays(dtype: DType): boolean {
   );
 }
 
-/** What takes structs apart: a page that shows other arrays does not load it. */
+/** Loads the code that splits structs; a page that shows other arrays does not need it. */
 const loadFields = () => import("../../zarr/document/struct-fields.ts");
 
-/** The fields of structs as members of a group, because as one array Zarr has no data type for them. */
+/** Adds the fields of structs as members of a group, because Zarr has no data type for them as one array. */
 async function addFields(
   found: Collected,
   place: NamedPlace,

@@ -1,37 +1,38 @@
 /**
- * How a linear run of chunks becomes a regular grid: cells (Zarr's inner chunks) and shards of whole cells.
+ * Maps a linear run of chunks to a regular grid: cells (Zarr's inner chunks), and shards of whole cells.
  *
- * Pure. Every archive stores one linear sequence of items, cut every so many items. Where the cuts fall on the borders of a
- * grid in C order, cell `k` is chunk `k` and bytes can be copied. Knows shapes only; must not know dtypes, codecs or stores.
+ * Pure. Every archive stores one linear sequence of items, cut into chunks of a fixed number of items. If the cuts are cell
+ * borders of a grid in C order, cell `k` is chunk `k` and its bytes can be copied. Knows shapes only; must not know dtypes,
+ * codecs or stores.
  */
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { type LengthRun, UnequalCells } from "../../zarr/document/chunk-grid.ts";
 
-/** Uncompressed bytes that a shard holds unless asked otherwise: 128 MiB. */
+/** Default for the uncompressed bytes of a shard: 128 MiB. */
 const DEFAULT_SHARD_SIZE: number = 128 * 1024 * 1024;
-/** Uncompressed bytes of a chunk that is recoded: 1 MiB. */
+/** Uncompressed bytes of a recoded chunk: 1 MiB. */
 export const RECODED_CHUNK_SIZE: number = 1024 * 1024;
-/** Most chunks in a shard: keeps its index at 1 MiB, which readers fetch before the first value. */
+/** Most chunks in a shard. This limits its index, which readers fetch before the first value, to 1 MiB. */
 const MAX_CHUNKS_PER_SHARD = 65_536;
 /** Most bytes of one Blosc chunk. */
 const MAX_CHUNK_BYTES = 2_147_483_647 - 16;
 
 /** Cells of `[1, …, 1, length, all, …, all]` items; the last one along the axis may be short. */
 export interface CellGrid {
-  /** The array, in the order in which it is stored. */
+  /** Shape of the array, in stored axis order. */
   readonly shape: readonly number[];
   /** The axis that is cut. */
   readonly axis: number;
-  /** Items of a cell along that axis: of the longest where they are unequal. */
+  /** Items of a cell along that axis; of the longest, if cells are unequal. */
   readonly length: number;
-  /** Cells along that axis. */
+  /** Number of cells along that axis. */
   readonly along: number;
   /** Items of one step along that axis. */
   readonly inner: number;
-  /** All cells, in C order. */
+  /** Number of all cells, which are in C order. */
   readonly count: number;
-  /** Where cells are of unequal lengths along the first axis, which then is the one that is cut. */
+  /** Present if cells have unequal lengths. The cut axis is then the first. */
   readonly unequal?: UnequalCells;
 }
 
@@ -41,11 +42,11 @@ export interface ShardGrid {
   readonly shape: readonly number[];
   /** Cells of a shard along each axis. */
   readonly cells: readonly number[];
-  /** Shards along each axis. */
+  /** Number of shards along each axis. */
   readonly grid: readonly number[];
   /** Entries of a shard's index: its cells, absent ones included. */
   readonly capacity: number;
-  /** All shards, in C order. */
+  /** Number of all shards, which are in C order. */
   readonly count: number;
   /** Shards along the axis that is cut into shards, and cells of the last one there. */
   readonly along: number;
@@ -80,7 +81,7 @@ export function cellShape(cells: CellGrid): number[] {
   return cells.shape.map((n, i) => (i < cells.axis ? 1 : i === cells.axis ? cells.length : n));
 }
 
-/** Items of cell `index` that lie in the array. */
+/** Items of cell `index` that are inside the array. */
 export function cellItems(cells: CellGrid, index: number): number {
   const { axis, length, along, inner, shape, unequal } = cells;
   if (unequal !== undefined) return unequal.lengthOf(index) * inner;
@@ -88,7 +89,7 @@ export function cellItems(cells: CellGrid, index: number): number {
   return (isLast ? at(shape, axis) - (along - 1) * length : length) * inner;
 }
 
-/** Items in front of cell `index`. */
+/** Items before cell `index`. */
 export function cellStart(cells: CellGrid, index: number): number {
   const { axis, length, along, inner, shape, unequal } = cells;
   if (unequal !== undefined) return unequal.startOf(index) * inner;
@@ -101,7 +102,7 @@ export function lastLength({ shape, axis, length, along, unequal }: CellGrid): n
   return unequal?.lengthOf(along - 1) ?? at(shape, axis) - (along - 1) * length;
 }
 
-/** The grid with cells of the given lengths along the first axis; they are as long as `shape` together. */
+/** The grid with cells of these lengths along the first axis, which add up to its extent. */
 export function unequalCells(shape: readonly number[], runs: Iterable<LengthRun>): CellGrid {
   const unequal = new UnequalCells(runs);
   const { count, longest } = unequal;
@@ -114,9 +115,8 @@ export function fullCellItems(cells: CellGrid): number {
 }
 
 /**
- * The grid whose cells are the runs of `chunkItems` items of an array with at least one dimension and one item,
- * or undefined if the cuts do not fall on the borders of a regular grid. A single run becomes one cell that is
- * as long as the array, so that it needs no padding.
+ * The grid whose cells are runs of `chunkItems` items of an array with at least one dimension and one item; undefined if the
+ * cuts are not cell borders of a regular grid. A single run becomes one cell as long as the array, so that it needs no padding.
  */
 export function matchCells(shape: readonly number[], chunkItems: number): CellGrid | undefined {
   if (!Number.isSafeInteger(chunkItems) || chunkItems < 1) return undefined;
@@ -128,15 +128,15 @@ export function matchCells(shape: readonly number[], chunkItems: number): CellGr
     if (inner > chunkItems) continue;
     const length = chunkItems / inner;
     if (!Number.isInteger(length)) return undefined;
-    // Behind the first axis a short cell would lie in the middle of the run, where no chunk is short.
+    // On a later axis, a short cell would be in the middle of the run, where no chunk is short.
     return axis === 0 || extent % length === 0 ? makeGrid(shape, axis, length) : undefined;
   }
   return undefined;
 }
 
 /**
- * The grid for chunks that are recoded: about `target` bytes, whole rows where a row is not larger than that.
- * `shape` has at least one dimension and one item.
+ * The grid for recoded chunks: cells of about `target` bytes, with whole rows if a row is not larger. `shape` has at least one
+ * dimension and one item.
  */
 export function chooseCells(shape: readonly number[], itemSize: number, target: number): CellGrid {
   let inner = product(shape) * itemSize;
@@ -159,8 +159,8 @@ export interface ShardSizing {
 }
 
 /**
- * Groups cells into shards so that the cells of each shard are a contiguous run.
- * Throws `BAD_ARGUMENT` for sizes that are not positive integers, `LIMIT` for cells beyond what Blosc holds.
+ * Groups cells into shards so that the cells of each shard are a contiguous run. Throws `BAD_ARGUMENT` for sizes that are not
+ * positive integers, `LIMIT` for cells too large for Blosc.
  */
 export function planShards(cells: CellGrid, itemSize: number, sizing: ShardSizing = {}): ShardGrid {
   const cellBytes = fullCellItems(cells) * itemSize;
@@ -209,14 +209,14 @@ export function shardPosition(shards: ShardGrid, index: number): number[] {
   return unravel(index, shards.grid);
 }
 
-/** Position of cell `index` in the grid of cells, in the stored order of the axes. */
+/** Position of cell `index` in the grid of cells, in stored axis order. */
 export function cellPosition(cells: CellGrid, index: number): number[] {
   return unravel(index, cellCounts(cells));
 }
 
 /**
- * Slot in a shard's index of its `k`-th cell. Slots count the cells in C order of the array's axes; where the
- * array is stored in Fortran order (`reversed`) that is not the order in which the cells follow one another.
+ * The index slot of a shard's `k`-th cell. Slots count cells in C order of the array's axes. For an array stored in Fortran
+ * order (`reversed`), that is not the order of the cells.
  */
 export function indexSlot(shards: ShardGrid, k: number, reversed: boolean): number {
   if (!reversed) return k;
@@ -239,7 +239,7 @@ function unravel(index: number, shape: readonly number[]): number[] {
   return position;
 }
 
-/** Cells along each axis, in the stored order of the axes. */
+/** Number of cells along each axis, in stored axis order. */
 export function cellCounts(cells: CellGrid): number[] {
   return cells.shape.map((n, i) => (i < cells.axis ? n : i === cells.axis ? cells.along : 1));
 }

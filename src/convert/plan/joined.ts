@@ -1,8 +1,8 @@
 /**
- * The conversion of several archives as one: arrays of the same name become one, along the first dimension.
+ * Plans the conversion of several archives as one: arrays of the same name are joined along the first dimension.
  *
- * Chunks are copied where they lie on the borders of one grid, and recoded where a short one before them has
- * moved them off. Must not write.
+ * Chunks that fit the cells of one grid are copied. Those that a short chunk before them has shifted are recoded. Must not
+ * write.
  */
 import type {
   Archive,
@@ -36,12 +36,12 @@ import type { CellCopies } from "./grid.ts";
 /**
  * Plans the conversion of archives of one store as one, in their order.
  *
- * Throws `BAD_ARGUMENT` if they have other arrays, types or further dimensions than the first, `UNSUPPORTED` for
- * arrays without dimensions or in Fortran order, and for chunks that do not fit with `recode: false`.
+ * Throws `BAD_ARGUMENT` if their arrays, types or further dimensions differ from the first one's, `UNSUPPORTED` for arrays
+ * without dimensions or in Fortran order, and with `recode: false` for chunks that do not fit.
  */
 export async function planJoined(archives: readonly Archive[], options: JobOptions): Promise<ConversionJobs> {
   const planned: ConversionJobs[] = [];
-  // Which chunks can be copied, and into which grid, is decided for all of them together.
+  // Which chunks can be copied, and into which grid, is decided for all archives together.
   const alone = { ...options, recode: true, grid: "regular" } as const;
   for (const archive of archives) planned.push(await planJobs(archive, alone));
   for (const jobs of planned) assertConvertible(jobs);
@@ -93,7 +93,7 @@ async function joinJobs(
     ...(uneven === undefined ? {} : { uneven }),
   };
   const job = await planArray(first.node, joined, options);
-  // The first plan knows names that had to be changed.
+  // Only the first plan knows names that had to be changed.
   const withAttributes = (document: JsonObject): JsonObject => {
     const { attributes } = first.document;
     return attributes === undefined ? document : { ...document, attributes };
@@ -146,21 +146,20 @@ function unlike(path: string, what: string, expected: string, found: string): Su
   );
 }
 
-/** The cuts of joined arrays. */
 interface JoinedCuts {
-  /** Uncompressed bytes of a whole chunk in the grid of all. */
+  /** Uncompressed bytes of a whole chunk in the joined grid. */
   readonly chunkBytes: number;
   /** Undefined if every chunk is a cell of that grid, in order. */
   readonly uneven: UnevenChunks | undefined;
 }
 
-/** Finds the cuts of arrays that have values each; there is one at least. */
+/** Finds the cuts of arrays that each have values; there is at least one. */
 function findJoinedCuts(parts: readonly SourceArray[]): JoinedCuts {
   const first = parts[0]?.archive;
-  // Archives of one short chunk each, all as long as one another, have a grid of their own.
+  // Archives of one short chunk each, all of the same length, have a grid of that length.
   for (const own of [first?.chunkBytes ?? 1, first?.nbytes ?? 1])
     if (isWhole(parts, own)) return { chunkBytes: own, uneven: undefined };
-  // A chunk that is alone may be as short as its rows: that length does not count for the others.
+  // An only chunk may be as short as its rows, so its length does not count for the others.
   const many = parts.find(({ archive }) => archive.nchunks > 1);
   const { chunkBytes } = (many ?? parts[0])?.archive ?? { chunkBytes: 1 };
   const uneven = {
@@ -177,7 +176,7 @@ function isWhole(parts: readonly SourceArray[], chunkBytes: number): boolean {
   return copies.length === 1 && countCopies(copies) === chunks;
 }
 
-/** Cells of `chunkBytes` that are chunks of a part as they lie. */
+/** Cells of `chunkBytes` that are unchanged chunks of a part. */
 function copiesOf(parts: readonly SourceArray[], chunkBytes: number): readonly CellCopies[] {
   const copies: CellCopies[] = [];
   let start = 0;
@@ -194,14 +193,14 @@ function copiesOf(parts: readonly SourceArray[], chunkBytes: number): readonly C
   return copies;
 }
 
-/** Chunks of a part that are whole cells where it begins on a border; only at the end of all a cell may be short. */
+/** Chunks of a part that are whole cells if the part begins on a cell border. Only the last cell of all may be short. */
 function fittingChunks(archive: SourceArray["archive"], chunkBytes: number, isLast: boolean): number {
   const { nbytes, nchunks } = archive;
   if (!hasCellLength(archive, chunkBytes)) return 0;
   return isLast ? nchunks : Math.min(nchunks, Math.floor(nbytes / chunkBytes));
 }
 
-/** True if the chunks of a part are as long as cells; one that is alone may be shorter. */
+/** True if the chunks of a part are as long as cells; an only chunk may be shorter. */
 function hasCellLength(
   { nbytes, nchunks, chunkBytes: own, chunkStarts }: SourceArray["archive"],
   chunkBytes: number,
@@ -231,7 +230,7 @@ function lengthsOf(parts: readonly SourceArray[]): readonly LengthRun[] | undefi
   return lengths;
 }
 
-/** The first part that does not fit, in words. */
+/** Describes the first part that does not fit. */
 function whyUneven(parts: readonly SourceArray[], chunkBytes: number): string {
   for (const [i, { archive, shape }] of parts.entries()) {
     const path = archive.store.describe(archive.path);
@@ -244,18 +243,18 @@ function whyUneven(parts: readonly SourceArray[], chunkBytes: number): string {
   return "the chunks are of unequal lengths";
 }
 
-/** Arrays of the same store as one. Chunks and bytes count through all of them. */
+/** Arrays of one store, read as one. Chunks and bytes are numbered through all of them. */
 class JoinedSource implements SourceArchive {
   readonly kind = "array";
   readonly store: ReadableStore;
-  /** Of the first: messages name what they are about themselves. */
+  /** Path of the first array. Messages name the part that they concern. */
   readonly path: string;
   readonly nbytes: number;
   readonly nchunks: number;
   readonly chunkBytes: number;
   readonly joinedFrom: readonly SourceArchive[];
 
-  /** `parts` have values each, and `chunkBytes` are those of a whole chunk in the grid of all. */
+  /** Each of `parts` has values; `chunkBytes` is the size of a whole chunk in the joined grid. */
   constructor(first: SourceArchive, parts: readonly SourceArchive[], chunkBytes: number) {
     this.store = first.store;
     this.path = first.path;
@@ -265,13 +264,13 @@ class JoinedSource implements SourceArchive {
     this.nchunks = parts.reduce((sum, { nchunks }) => sum + nchunks, 0);
   }
 
-  /** That of the first: the others say themselves how their chunks are compressed. */
+  /** The first array's summary; each part knows how its own chunks are compressed. */
   async summary(options: OpenOptions = {}): Promise<ChunkSummary> {
     const summaries = await Promise.all(this.joinedFrom.slice(0, 1).map((part) => part.summary(options)));
     return { ...summaries[0], nchunks: this.nchunks };
   }
 
-  /** The parts may have chunks of other lengths. */
+  /** The parts may have chunks of different lengths. */
   chunkBytesAt(index: number): number {
     for (const { part } of overlaps(this.joinedFrom, index, index + 1, ({ nchunks }) => nchunks))
       return part.chunkBytes;
@@ -315,7 +314,7 @@ class JoinedSource implements SourceArchive {
   }
 }
 
-/** A part that a range touches: where the part begins in all, and the range within it. */
+/** A part that a range touches: where the part begins in the whole, and the range within it. */
 interface Overlap {
   readonly part: SourceArchive;
   readonly from: number;

@@ -1,6 +1,6 @@
 /**
- * What becomes of each node of a Zarr hierarchy that is converted to Zarr v3: its document, what its chunks must go through to be
- * as that says, and which nodes are left out.
+ * Plans the conversion of each node of a Zarr hierarchy to Zarr v3: its document, how its chunks must be changed to match, and
+ * which nodes are skipped.
  *
  * Reads documents only. Must not write.
  */
@@ -25,32 +25,30 @@ import { nameDimensions, notesOnAttributes, storedNames } from "../sources/sourc
 import { RECTILINEAR_READERS } from "./array-job.ts";
 import type { JobOptions } from "./conversion-jobs.ts";
 
-/** What decides which nodes are converted, and how. */
 type ZarrPlanOptions = Pick<ConvertOptions, "recode" | "signal"> &
   Pick<JobOptions, "isMember"> & {
-    /** The codecs of an array from bytes to bytes, where its own have no names in Zarr v3 (default: its own). */
+    /** The bytes-to-bytes codecs of an array, if its own have no names in Zarr v3 (default: its own). */
     readonly codecsOf?: ((array: ZarrArray) => readonly JsonObject[]) | undefined;
-    /** Why the store of an array encodes its chunks (default: not looked at, because it reads one). */
+    /** Why the array's store encodes its chunks (default: not checked, because that reads a chunk). */
     readonly whyEncoded?: (array: ZarrArray) => Promise<string | undefined>;
   };
 
-/** An array of a conversion, and what becomes of it. */
+/** A planned array. */
 export interface ZarrArrayJob extends V3Plan {
-  /** Path below the conversion's own. */
+  /** Path in the destination, relative to the conversion's own. */
   readonly path: string;
   readonly node: ZarrArray;
-  /** Why the store of the array encodes its chunks. */
+  /** Why the array's store encodes its chunks. */
   readonly whyEncoded?: string | undefined;
 }
 
-/** A group of a conversion. */
 interface ZarrGroupJob {
   readonly path: string;
   readonly node: ZarrGroup;
   readonly document: JsonObject;
 }
 
-/** What becomes of a node and all below it. */
+/** The plan of a node and everything below it. */
 interface ZarrJobs {
   readonly plan: ConversionPlan;
   readonly arrays: readonly ZarrArrayJob[];
@@ -60,7 +58,7 @@ interface ZarrJobs {
   readonly failed: readonly FailedNode[];
 }
 
-/** Plans a node and all below it. Nodes that cannot be opened or converted are listed as refused, not thrown. */
+/** Plans a node and everything below it. Nodes that cannot be opened or converted are listed, not thrown. */
 export async function planZarrJobs(root: ZarrArray | ZarrGroup, options: ZarrPlanOptions): Promise<ZarrJobs> {
   const arrays: ZarrArrayJob[] = [];
   const groups: ZarrGroupJob[] = [];
@@ -102,7 +100,7 @@ export async function planZarrJobs(root: ZarrArray | ZarrGroup, options: ZarrPla
   return { plan, arrays: nameArrays(arrays, groups, options.isMember === true), groups, failed };
 }
 
-/** The arrays with names for all dimensions: those of a table of ours share their rows. */
+/** The arrays with names for all dimensions. Columns of a superchunk table share their rows. */
 function nameArrays(
   arrays: readonly ZarrArrayJob[],
   groups: readonly ZarrGroupJob[],
@@ -131,7 +129,7 @@ function describeArray({ path, node, document, recoding, whyEncoded }: ZarrArray
   return { ...facts, action: "recode", reason, dataType, runs: [{ ...all, action: "recode", reason }] };
 }
 
-/** What readers of the array in the result have to know. */
+/** What readers of the resulting array should know. */
 export function notesOnArray({ attrs, model }: ZarrArray): readonly string[] {
   const isUnequal = model.axes.some(({ lengths }) => lengths.length > 1);
   return [
@@ -155,7 +153,7 @@ function factsOf(node: string, array: ZarrArray): Omit<PlannedArray, "action"> {
   };
 }
 
-/** A node with its path below the root; or why it cannot be opened. */
+/** A node with its path below the root, or why it cannot be opened. */
 interface NamedNode {
   readonly path: string;
   /** Name in messages. */
@@ -164,7 +162,7 @@ interface NamedNode {
   readonly error?: unknown;
 }
 
-/** A node and all below it, groups before their members. */
+/** A node and everything below it, groups before their members. */
 async function* nodesOf(path: string, node: ZarrArray | ZarrGroup): AsyncGenerator<NamedNode> {
   yield { path, source: node.store.describe(node.path), node };
   if (node.kind === "array") return;
@@ -184,20 +182,20 @@ async function* nodesOf(path: string, node: ZarrArray | ZarrGroup): AsyncGenerat
 /** How an array becomes Zarr v3. */
 interface V3Plan {
   readonly document: JsonObject;
-  /** Undefined if chunks are copied as they are stored. */
+  /** Undefined if chunks are copied as stored. */
   readonly recoding: Recoding | undefined;
 }
 
-/** Why chunks are decoded and recompressed, and what becomes of their items in between. */
+/** Why chunks are decoded and recompressed, and how their items change in between. */
 export interface Recoding {
   readonly reason: string;
   readonly transform: ItemTransform | undefined;
 }
 
 /**
- * The array's document in Zarr v3's words: its own, where it has one. Codecs without a name there become Blosc with zstd.
+ * The array's document in Zarr v3: its own if it is v3 already. Codecs without a name in v3 become Blosc with zstd.
  *
- * @throws UNSUPPORTED for data types and fill values that Zarr v3 has no words for and, with `recode: false`, for codecs
+ * @throws UNSUPPORTED for data types and fill values that Zarr v3 cannot express and, with `recode: false`, for codecs
  */
 function planV3(array: ZarrArray, { recode = true, codecsOf }: ZarrPlanOptions = {}): V3Plan {
   const { model, store } = array;
@@ -220,7 +218,7 @@ function planV3(array: ZarrArray, { recode = true, codecsOf }: ZarrPlanOptions =
   const stages =
     codecs ?? (nameless === undefined ? leaf.stages.map((stage) => stageFor(stage, type)) : [zstdFor(type)]);
   const chain: JsonValue[] = [...transpose, type.bytesCodec, ...stages];
-  // Of these versions, shards are never nested.
+  // In these versions, shards are never nested.
   const { serializer } = model.chain;
   const names = storedNames(model.attributes, model.shape.length);
   const document = {
@@ -258,7 +256,7 @@ function whyRecoded({ transform }: ZarrType, nameless: Stage | undefined): Recod
   return reasons.length === 0 ? undefined : { reason: reasons.join("; "), transform };
 }
 
-/** A codec with a name; items that lose their padding are shuffled by their new size. */
+/** A codec that v3 has a name for. If items lose their padding, they are shuffled by their new size. */
 function stageFor({ v3 = {} }: Stage, { transform, itemSize }: ZarrType): JsonObject {
   if (transform === undefined || v3["name"] !== "blosc") return v3;
   return { ...v3, configuration: { ...(v3["configuration"] as JsonObject), typesize: typesizeOf(itemSize) } };
@@ -269,12 +267,12 @@ function zstdFor({ itemSize }: ZarrType): JsonObject {
   return { name: "blosc", configuration: { ...configuration, blocksize: 0 } };
 }
 
-/** c-blosc shuffles no items of more than 255 bytes. */
+/** c-blosc does not shuffle items larger than 255 bytes. */
 function typesizeOf(itemSize: number): number {
   return itemSize <= 255 ? itemSize : 1;
 }
 
-/** The fill value in version 3's spelling, proven to be the same item. Throws `UNSUPPORTED` if there is none. */
+/** The fill value as v3 spells it, proven to be the same item. Throws `UNSUPPORTED` if there is none. */
 function fillFor(array: ZarrArray, { fill, transform }: ZarrType, path: string): JsonValue {
   const { fillItem } = array.model;
   const expected = transform === undefined ? fillItem : transform.apply(fillItem);

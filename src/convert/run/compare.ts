@@ -1,10 +1,10 @@
 /**
- * Compares what was made with its source, value by value, with flat memory. Must not write.
+ * Compares a result with its source, value by value, in constant memory. Must not write.
  *
- * Chunks of an archive are compared with those of its shards, which a reader of its own reads, so that a fault of the writer is not
- * hidden. Of a Zarr array the values are compared, or, where few objects are stored, those that either array has; what neither has is
- * the fill value, which is compared once, because an array can promise more than anyone can read. All other formats are compared as
- * streams of columns.
+ * Chunks of an archive are compared with those of its shards, read by independent code, so that a fault of the writer is not
+ * hidden. For a Zarr array, values are compared; if few objects are stored, only those that either array has. What neither
+ * stores is the fill value, which is compared once, because an array can be larger than anyone can read. All other formats are
+ * compared as streams of columns.
  */
 
 import type { Archive, LongOptions } from "../../archive/kinds/types.ts";
@@ -32,7 +32,10 @@ import { recodedCells } from "../sources/chunk-source.ts";
 import type { Column } from "../sources/columns.ts";
 import { openShard, readShardChunks, shardKey } from "../targets/shard-files.ts";
 
-/** Compares an array that was made of a source, which messages name `path`. Throws `BAD_FIELD` for the first byte that differs, and for another type or shape. */
+/**
+ * Compares an array with the source that it was made from; `path` names it in messages. Throws `BAD_FIELD` for the first byte
+ * that differs, and for another type or shape.
+ */
 export async function compareValues(
   column: Column,
   found: Pick<ColumnArray, "dtype" | "shape" | "streamBytes">,
@@ -55,7 +58,7 @@ export async function compareValues(
   await compareStreams(column, found.streamBytes({ signal }), path, signal);
 }
 
-/** Compares the bytes of an array, as {@link compareValues} does. */
+/** Compares the bytes of an array, like {@link compareValues}. */
 export async function compareStreams(
   column: Column,
   found: AsyncIterable<Uint8Array>,
@@ -71,7 +74,7 @@ export async function compareStreams(
   );
 }
 
-/** First byte in which two streams differ, however they are cut; undefined if they are the same. */
+/** First byte in which two streams differ, regardless of how they are cut; undefined if they are the same. */
 export async function firstDifference(
   left: AsyncIterable<Uint8Array>,
   right: AsyncIterable<Uint8Array>,
@@ -105,13 +108,13 @@ export async function firstDifference(
   }
 }
 
-/** The source's items become those of the copy by `transform`. */
+/** `transform` turns the source's items into those of the copy. */
 export interface ZarrComparison {
   readonly transform?: ItemTransform | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Throws `BAD_FIELD` if values of the copy, or its fill value, are others; and the codes of damage. */
+/** Throws `BAD_FIELD` if values of the copy or its fill value differ, and the codes of damage. */
 export async function compareZarr(
   source: ZarrArray,
   copy: ZarrArray,
@@ -135,13 +138,12 @@ export async function compareZarr(
   for (const box of boxes) await compareBox(box, `of the chunk or shard at item ${box.start.join(", ")}`);
 }
 
-/** A part of an array. */
 interface Box {
   readonly start: readonly number[];
   readonly shape: readonly number[];
 }
 
-/** What is stored of either array, as far as they reach; undefined if that is half of the grid or more. */
+/** Parts that either array stores, within its shape; undefined if they are half of the grid or more. */
 async function storedBoxes(
   arrays: readonly ZarrArray[],
   signal: AbortSignal | undefined,
@@ -162,7 +164,7 @@ async function storedBoxes(
   return [...boxes.values()];
 }
 
-/** The values of a part in C order, as version 3 has them in memory, with flat memory. */
+/** The values of a part in C order, in the byte order that v3 has in memory. */
 async function* valuesIn(
   array: ZarrArray,
   { start, shape }: Box,
@@ -180,7 +182,7 @@ async function* valuesIn(
   }
 }
 
-/** In version 2 items are in memory as they are stored. */
+/** In version 2, items in memory are as stored. */
 function inOrder({ dtype }: ZarrArray, items: Uint8Array, transform: ItemTransform | undefined): Uint8Array {
   if (transform !== undefined) return transform.apply(items);
   return dtype.byteOrder === "big" ? swapItems(items, dtype) : items;
@@ -203,8 +205,8 @@ export interface ConversionCheck {
 }
 
 /**
- * Compares a finished conversion with its source: documents, shard indexes, and every value. `options` are those
- * of the conversion. Throws the damage it finds: `BAD_FIELD` with the array, chunk and byte where values differ.
+ * Compares a finished conversion with its source: documents, shard indexes, and every value. `options` are those of the
+ * conversion. Throws the codes of damage, and `BAD_FIELD` with array, chunk and byte if values differ.
  */
 export async function verifyConversion(
   archive: Archive,
@@ -230,7 +232,7 @@ export async function verifyConversion(
   return check;
 }
 
-/** Compares the values of one array, whose document need not be there yet. Returns the number of chunks. */
+/** Compares the values of one array, whose document need not exist yet. Returns the number of chunks. */
 export async function verifyArray(
   job: ArrayJob,
   store: ReadableStore,
@@ -264,10 +266,9 @@ export async function verifyArray(
   return layout.cells.count;
 }
 
-/** A source chunk: encoded as the archive has it, with where that is, or decoded. */
+/** A source chunk: encoded as the archive has it, with its place, or decoded. */
 type Expected = ({ readonly encoded: Uint8Array } & Source) | { readonly items: Uint8Array };
 
-/** Where a chunk of the source lies. */
 interface Source {
   readonly store: ReadableStore;
   readonly place: ChunkPlace;
@@ -319,7 +320,7 @@ async function compareChunk(
   const header = decodeHeader(found, found.length);
   if (header.nbytes !== cellBytes) throw chunkDiffers(place, "nbytes", cellBytes, header.nbytes);
   if ("encoded" in expected && firstUnequal(expected.encoded, found, found.length) === undefined) {
-    // The same bytes: what is wrong with them was wrong in the source.
+    // The bytes are the same, so any damage in them was in the source.
     await placeFailure(expected.store, expected.place, decode(found, { expectedNbytes: cellBytes }));
     return;
   }
@@ -329,7 +330,7 @@ async function compareChunk(
       : await placeFailure(expected.store, expected.place, decode(expected.encoded));
   const decoded = await decode(found, { expectedNbytes: cellBytes }).catch((error: unknown) => {
     if (!isSuperchunkError(error)) throw error;
-    // Where the chunk is in its object is not known here.
+    // The chunk's place in its object is not known here.
     const { offset: _, ...details } = error.details;
     const summary = `${error.summary}; bytes count from the start of the chunk`;
     throw new SuperchunkError(error.code, summary, { ...details, ...place });

@@ -1,10 +1,9 @@
 /**
- * The destination as the tasks of an array see it: data goes to its place, documents wait.
+ * The destination as an array's tasks see it: data is written directly, documents are held back.
  *
- * What is put as a document is read back through this store, and reaches the destination only with {@link publish}: after
- * the comparison, where one was asked for. So no target can show what was not compared. A target whose object is data and
- * document in one (a single file) has it under another name meanwhile. Data is durable before the documents that make it visible,
- * also after a power loss.
+ * Documents can be read back through this store, but reach the destination only with {@link publish}: after the comparison, if
+ * one was requested. So no target can show what was not compared. If one object is both data and document (a single file), it
+ * has another name until then. Data is durable before the documents that make it visible, even after a power loss.
  */
 import { UNVERIFIED } from "../../archive/open/discover.ts";
 import { crc32c, startCrc32c } from "../../bytes/checksum.ts";
@@ -23,10 +22,9 @@ import type {
 import { interceptStore, type StoreCall } from "../../store/wrappers/intercept.ts";
 import type { Receipt } from "../pipeline.ts";
 
-/** How what is put reaches the destination. */
 interface ConversionStoreOptions {
   isDocument(key: string): boolean;
-  /** Whole files get their names only when they are published. */
+  /** True if whole files get their names only when they are published. */
   readonly hidesFiles: boolean;
   readonly publisher: Publisher;
   readonly onReceipt: ((receipt: Receipt) => void) | undefined;
@@ -37,13 +35,13 @@ export interface ConversionStore {
   readonly store: WritableStore;
   /** Stored bytes that reached the destination. */
   written(): number;
-  /** Gives the destination the documents: those of members first, in a folder the one that commits it last. */
+  /** Writes the documents to the destination: those of members first, and in each folder the committing one last. */
   publish(signal: AbortSignal | undefined): Promise<void>;
-  /** Removes files that have not got their names. */
+  /** Removes files that do not have their final names yet. */
   discard(): Promise<void>;
 }
 
-/** Bytes that are copied at a time where a store cannot rename. */
+/** Bytes copied at a time if a store cannot rename. */
 const COPY = 4 << 20;
 
 /** The destination with documents held back. */
@@ -51,9 +49,9 @@ export function holdDocuments(inner: WritableStore, options: ConversionStoreOpti
   const { isDocument, hidesFiles, publisher, onReceipt } = options;
   const held = new MemoryStore();
   const documents = new Set<string>();
-  /** Files by their key, under the name that they have meanwhile. */
+  /** Temporary names of files, by key. */
   const hidden = new Map<string, string>();
-  /** Of what was made and is still there. */
+  /** Receipts of objects that were made and still exist. */
   const receipts = new Map<string, Receipt>();
   let written = 0;
 
@@ -66,7 +64,7 @@ export function holdDocuments(inner: WritableStore, options: ConversionStoreOpti
     }
     const { pieces, sum } =
       onReceipt === undefined ? { pieces: source, sum: undefined } : await summed(source);
-    // A hidden file that an earlier run left is ours.
+    // A hidden file left by an earlier run may be replaced.
     const info = await publisher.putObject(place, pieces, hidesFiles ? { ...put, ifAbsent: false } : put);
     written += info.size;
     if (sum !== undefined) receipts.set(key, { key, size: info.size, crc32c: hexadecimal(sum()) });
@@ -153,13 +151,13 @@ export function holdDocuments(inner: WritableStore, options: ConversionStoreOpti
   };
 }
 
-/** The name of a file that is not published yet. Archives under such names are not found. */
+/** Temporary name of an unpublished file. Searches do not find archives under such names. */
 export function hiddenKey(key: string): string {
   const { folder, name } = splitKey(key);
   return joinKey(folder, `.${name}${UNVERIFIED}`);
 }
 
-/** The order of documents: deep ones first; in a folder `sizes`, which commits an array, and then what names columns. */
+/** Sorts documents: deep ones first; in a folder `sizes`, which commits an array, before what names columns. */
 export function membersFirst(a: string, b: string): number {
   const rank = (key: string): number =>
     key.endsWith("__rootdirs__") ? 2 : key.endsWith("meta/sizes") || key.endsWith("zarr.json") ? 1 : 0;
@@ -168,7 +166,7 @@ export function membersFirst(a: string, b: string): number {
   return depth(b) - depth(a) || rank(a) - rank(b) || (a < b ? -1 : 1);
 }
 
-/** Calls a method of a store by its name. */
+/** Calls a store's method by name. */
 function applyTo(store: WritableStore, method: StoreCall["method"], args: readonly unknown[]): unknown {
   const act: unknown = store[method];
   return typeof act === "function" ? Reflect.apply(act, store, args) : undefined;
@@ -179,7 +177,7 @@ async function refuseTaken(store: WritableStore, key: string): Promise<void> {
   throw new SuperchunkError("CONFLICT", "the object exists already", { path: store.describe(key) });
 }
 
-/** Gives an object another name; where the store cannot rename, by a copy. */
+/** Renames an object; copies it if the store cannot rename. */
 export async function moveObject(
   store: WritableStore,
   from: string,
@@ -202,7 +200,7 @@ export async function moveObject(
   await store.delete(from, { signal });
 }
 
-/** The same bytes, and their crc32c once they were read. */
+/** The same bytes, and their crc32c once they have been read. */
 async function summed(source: PutSource): Promise<{ pieces: PutSource; sum: () => number }> {
   const running = await startCrc32c();
   async function* pieces(): AsyncGenerator<Uint8Array> {
@@ -222,11 +220,11 @@ function hexadecimal(sum: number): string {
 export interface Publisher {
   /** Puts an object with data. */
   putObject(key: string, source: PutSource, options: PutOptions): Promise<ObjectInfo>;
-  /** Puts a document, after all objects put so far. Resolves with its bytes. */
+  /** Puts a document, after all objects put so far. Resolves with its size in bytes. */
   putDocument(key: string, bytes: Uint8Array, signal?: AbortSignal): Promise<number>;
 }
 
-/** Every object is durable when its call resolves: for few large ones. */
+/** Makes every object durable when its call resolves: for few large objects. */
 export function publishDirectly(store: WritableStore): Publisher {
   return {
     putObject: (key, source, options) => store.put(key, source, options),
@@ -234,13 +232,13 @@ export function publishDirectly(store: WritableStore): Publisher {
   };
 }
 
-/** Objects and bytes that wait for their sync, at most. */
+/** Most objects and bytes that wait for their sync. */
 const MOST_WAITING = 2000;
 const MOST_WAITING_BYTES = 256 * 1024 * 1024;
 
 /**
- * Collects small objects and makes them durable together: documents wait until the objects put before them are.
- * For many small conversions, most of whose time would be waiting for single syncs. Needs a store with `sync`.
+ * Collects small objects and makes them durable together; documents wait until the objects before them are durable. For many
+ * small conversions, which would otherwise mostly wait for single syncs. Needs a store with `sync`.
  */
 export class BatchPublisher implements Publisher {
   readonly #store: WritableStore;
@@ -265,21 +263,21 @@ export class BatchPublisher implements Publisher {
     return bytes.length;
   }
 
-  /** Forgets what lies below a folder whose objects are being deleted. */
+  /** Forgets what is below a folder whose objects are being deleted. */
   forget(folder: string): void {
     const isElsewhere = (key: string): boolean => !key.startsWith(`${folder}/`);
     this.#written = this.#written.filter(isElsewhere);
     this.#documents = this.#documents.filter(([key]) => isElsewhere(key));
   }
 
-  /** Publishes what waits, if that is much. Nothing is published while an earlier flush runs: callers wait for it. */
+  /** Publishes what waits, if it is much. During a flush nothing else is published: callers wait for it. */
   async flushIfFull(signal?: AbortSignal): Promise<void> {
     while (this.#flushing !== undefined) await this.#flushing;
     const waiting = this.#written.length + this.#documents.length;
     if (waiting >= MOST_WAITING || this.#bytes >= MOST_WAITING_BYTES) await this.#flush(signal);
   }
 
-  /** Publishes all that waits, durably. */
+  /** Publishes everything that waits, durably. */
   async finish(signal?: AbortSignal): Promise<void> {
     while (this.#flushing !== undefined) await this.#flushing;
     await this.#flush(signal);

@@ -40,23 +40,22 @@ import {
   sumResults,
 } from "./run-source.ts";
 
-/** Sources of a hierarchy that are converted at a time: for small ones most of the time is waiting for the disk. */
+/** Sources of a hierarchy converted at a time. Small ones mostly wait for the disk. */
 const SOURCES_AT_ONCE = 4;
-/** Sources that are opened ahead: a process may have no more than some hundred files open. */
+/** Sources opened ahead: a process may have only some hundred files open. */
 const OPENED_AHEAD = 32;
-/** Places are recorded as ours in steps of so many parts of those before. */
+/** Places are recorded as ours in steps: each covers 1/STEPS of the sources before it. */
 const STEPS = 20;
 
-/** The sources of a conversion. */
 export interface Sources {
   readonly items: readonly SourceItem[];
-  /** What makes the conversion the same one. */
+  /** Identifies the conversion: the same names mean the same conversion. */
   readonly names: readonly string[];
-  /** True if several may be found, each of which may fail without the others. */
+  /** True if there may be several sources, each of which may fail without the others. */
   readonly isTree: boolean;
 }
 
-/** Where one of so many sources goes. */
+/** The place of one source, given the number of sources. */
 export function placeAt(
   { path = "", node: inHierarchy = "", isInGroup = false }: Omit<Destination, "store">,
   node: string,
@@ -66,13 +65,13 @@ export function placeAt(
   return { destination: path, node, key: joinKey(path, node), inHierarchy, isMember };
 }
 
-/** A source that is planned, and what changes when the source does. */
+/** A planned source, and its fingerprint, which changes when the source does. */
 export interface PlannedSource {
   readonly run: SourceRun;
   readonly fingerprint: string;
 }
 
-/** Opens and plans a source. Throws a refusal, and what opening and planning throw. */
+/** Opens and plans a source. Throws a refusal, and errors of opening and planning. */
 export async function planItem(
   item: SourceItem,
   place: Place,
@@ -85,7 +84,7 @@ export async function planItem(
   return { run, fingerprint: await digestOf(facts) };
 }
 
-/** A source that is planned, or why it is not. */
+/** A planned source, or why it could not be planned. */
 interface Prepared {
   readonly index: number;
   readonly item: SourceItem;
@@ -93,11 +92,11 @@ interface Prepared {
   readonly error?: unknown;
 }
 
-/** What became of a source that was converted. */
+/** The outcome of a converted source. */
 interface Converted {
   readonly result: SourceResult;
   readonly failures: readonly NodeFailure[];
-  /** Its documents for the root's, and how many there are. */
+  /** Its documents for the root document, and their number. */
   readonly described: readonly (readonly [path: string, document: JsonObject])[];
   readonly nodes: number;
 }
@@ -112,7 +111,7 @@ export class Conversion {
   readonly #options: ConvertOptions;
   readonly #context: RunContext;
   readonly #batch: BatchPublisher | undefined;
-  /** In the order in which they end, each with the number of its source. */
+  /** In the order of completion, each with the number of its source. */
   readonly #entries: (readonly [index: number, entry: ConvertEntry])[] = [];
   readonly #failures: (readonly [index: number, failure: NodeFailure])[] = [];
   readonly #helpers: Helpers | undefined;
@@ -125,7 +124,7 @@ export class Conversion {
   #bytes = 0;
   #nodes = 0;
 
-  /** `helpers`: other threads, which take their share of very many sources. */
+  /** `helpers` are other threads, which take a share of very many sources. */
   constructor(
     target: Target,
     destination: Destination,
@@ -155,7 +154,7 @@ export class Conversion {
     const { isTree, names, items } = this.#sources;
     this.#items = items;
     const [item] = items;
-    // What cannot be planned must not cost what lies at the destination.
+    // A source that cannot be planned must not cost what is at the destination.
     const only = isTree || item === undefined ? undefined : await this.#plan(0, item);
     const identity = {
       sources: names,
@@ -166,7 +165,7 @@ export class Conversion {
       await this.#convertAll(only, record);
     } catch (error) {
       const isOver = !this.#target.isHierarchy && !isTree && isSkippable(error, this.#options.signal);
-      // What was done is recorded for the run that goes on. The first error is the one that counts.
+      // Record what was done for a resumed run. Only the first error is thrown.
       if (!this.#target.isHierarchy) await (isOver ? record.end() : record.write()).catch(() => undefined);
       throw error;
     }
@@ -175,7 +174,7 @@ export class Conversion {
     await record.end();
   }
 
-  /** Converts the sources: here, and of very many some by helpers. */
+  /** Converts the sources: in this thread, and very many also by helpers. */
   async #convertAll(only: Prepared | undefined, record: ConversionRecord): Promise<void> {
     const { items } = this.#sources;
     const { jobs = SOURCES_AT_ONCE, signal } = this.#options;
@@ -195,7 +194,7 @@ export class Conversion {
     const queue = items.entries();
     const left: [number, SourceItem][] = [];
     const hands = Array.from({ length: count + 1 }, (_, hand) => async (inner: AbortSignal) => {
-      // What a helper cannot do is done here, as much at a time.
+      // This thread does what a helper cannot, with the same concurrency.
       if (hand > 0 && (await this.#handOut(queue, left, record, inner))) return;
       await here(prepare(queue), atOnce, inner);
     });
@@ -203,7 +202,10 @@ export class Conversion {
     await here(prepare(left), most, signal);
   }
 
-  /** Hands sources to a helper until none is left; `left` gets those that it does not take. False if it takes few. */
+  /**
+   * Hands sources to a helper until none are left; those that it does not take are added to `left`. Returns false if it takes
+   * few.
+   */
   async #handOut(
     queue: Iterator<[number, SourceItem]>,
     left: [number, SourceItem][],
@@ -244,7 +246,7 @@ export class Conversion {
     return isOver;
   }
 
-  /** Makes the destination ready, and leaves the record there. Throws `CONFLICT`. */
+  /** Prepares the destination, and writes the record there. Throws `CONFLICT`. */
   async #takeDestination(
     isTaken: boolean,
     identity: ConversionIdentity,
@@ -312,7 +314,7 @@ export class Conversion {
     this.#advance(index, item);
   }
 
-  /** Notes what became of a source that was converted. */
+  /** Records the outcome of a converted source. */
   #conclude(
     index: number,
     { path, node }: SourceItem,
@@ -326,7 +328,7 @@ export class Conversion {
     this.#remember(node, described, nodes);
   }
 
-  /** Notes that a source of many failed; throws what ends the conversion. */
+  /** Records the failure of one source of many; throws errors that end the conversion. */
   #fail(index: number, { path, node }: SourceItem, failure: unknown): void {
     this.#options.signal?.throwIfAborted();
     if (!this.#sources.isTree) throw failure;
@@ -339,7 +341,10 @@ export class Conversion {
     if (this.#sources.isTree) this.#progress(path);
   }
 
-  /** A source in a hierarchy of which all is ours; damage of one of many leaves nothing. */
+  /**
+   * Converts a source in a hierarchy that belongs wholly to this conversion. If one of many sources is damaged, nothing of it
+   * is left.
+   */
   async #convertInHierarchy(
     { index, item, planned }: Prepared,
     run: SourceRun,
@@ -358,7 +363,7 @@ export class Conversion {
     });
   }
 
-  /** A source that gets a file or folder of its own, of which nothing is left where it fails. */
+  /** Converts a source to its own file or folder; if it fails, nothing of it is left. */
   async #convertBeside(
     { index, item }: Prepared,
     run: SourceRun,
@@ -380,19 +385,19 @@ export class Conversion {
     try {
       return await runSource(run, this.#context, settings);
     } catch (error) {
-      // The first error is the one that counts.
+      // Only the first error is thrown.
       for (const key of made) await deleteAt(this.#store, key).catch(() => undefined);
       throw error;
     }
   }
 
   /**
-   * Records for this source and the next ones that what lies at their places from now on is ours, where nothing does now:
-   * a later run may delete what this one leaves halfway. In steps that grow, so that the record of many sources is not written
+   * Records for this and the next sources that anything at their places from now on is ours, if nothing is there now: a later
+   * run may then delete what this one leaves unfinished. The steps grow, so that with many sources the record is not written
    * for each.
    */
   async #authorise(index: number, record: ConversionRecord): Promise<void> {
-    // The next one too: it may be begun before this one's end is recorded.
+    // Includes the next source: it may begin before the end of this one is recorded.
     if (index + 1 < this.#authorised || this.#authorised === this.#items.length) return;
     const end = Math.min(this.#items.length, index + 1 + Math.max(1, Math.floor(index / STEPS)));
     const { ending = "" } = this.#target;
@@ -422,7 +427,7 @@ export class Conversion {
     // Files and folders count as wholes.
     if (!this.#target.isHierarchy) return () => undefined;
     return (done, total) => {
-      // A source counts as done only when it is published.
+      // A source counts as done only once it is published.
       this.#fractions.set(index, total === 0 ? 0 : Math.min(done / total, 0.999));
       this.#progress(path);
     };
@@ -438,14 +443,14 @@ export class Conversion {
     });
   }
 
-  /** Keeps the documents for the root's, as long as they are few. */
+  /** Keeps the documents for the root document, as long as they are few. */
   #remember(node: string, documents: Converted["described"], nodes: number): void {
     this.#nodes += nodes;
     if (this.#nodes > MOST_CONSOLIDATED) this.#documents.clear();
     else for (const [path, document] of documents) this.#documents.set(joinKey(node, path), document);
   }
 
-  /** A group for each folder that a source was converted in, the innermost first, the root last. */
+  /** Writes a group for each folder that contains a converted source, the innermost first, the root last. */
   async #publishFolders(): Promise<void> {
     const nodes = this.#entries.flatMap(([, { node, status }]) => (status === "failed" ? [] : [node]));
     const described = this.#nodes <= MOST_CONSOLIDATED ? this.#documents : undefined;
@@ -479,7 +484,7 @@ export class Conversion {
   }
 }
 
-/** True for the failure of a source; false for what ends a conversion that a later run may go on with. */
+/** True for the failure of a source; false for errors that end a conversion and let a later run resume it. */
 function isSkippable(error: unknown, signal: AbortSignal | undefined): boolean {
   return (
     signal?.aborted !== true &&
@@ -489,7 +494,7 @@ function isSkippable(error: unknown, signal: AbortSignal | undefined): boolean {
   );
 }
 
-/** Rows that are skipped or filled make another result: a conversion goes on only with the same choice. */
+/** Skipped or filled rows change the result, so a conversion resumes only with the same choice. */
 function damagedSetting({ damaged = "stop" }: ConvertOptions): { readonly damaged?: string } {
   return damaged === "stop" ? {} : { damaged };
 }

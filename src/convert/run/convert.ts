@@ -1,5 +1,5 @@
 /**
- * Converts from any format into any other: what is found is planned by the target, and run.
+ * Converts any format to any other: finds the sources, lets the target plan them, and runs the plans.
  *
  * Knows sources and targets; must not know formats.
  */
@@ -45,7 +45,7 @@ import { Conversion, placeAt, type Sources } from "./conversion.ts";
 import { assertApart, checkDestination } from "./destination.ts";
 import type { Helpers } from "./helpers.ts";
 
-/** What `convert` of the entry does. */
+/** Implements the exported `convert`. */
 export function convert(
   source: ConvertSource,
   destination: Destination,
@@ -54,7 +54,7 @@ export function convert(
   return convertWith(source, destination, options, undefined);
 }
 
-/** The same with other threads, which convert their share of very many sources. */
+/** The same with other threads, which convert a share of very many sources. */
 export async function convertWith(
   source: ConvertSource,
   destination: Destination,
@@ -73,7 +73,7 @@ export async function convertWith(
   return run.result((performance.now() - started) / 1000);
 }
 
-/** What `planConversion` of the entry does. */
+/** Implements the exported `planConversion`. */
 export async function* planConversion(
   source: ConvertSource,
   destination: Omit<Destination, "store"> = {},
@@ -97,7 +97,7 @@ export async function* planConversion(
   }
 }
 
-/** Nodes of a group that are left out of the conversion of a folder are entries of their own. */
+/** In the conversion of a folder, skipped nodes of a group become entries of their own. */
 function* splitPlan(
   where: PlanEntry,
   plan: NonNullable<PlanEntry["plan"]>,
@@ -113,7 +113,7 @@ function* splitPlan(
     yield { path: source, node: joinKey(where.node, path), notes: [], ...failureOf(error, source) };
 }
 
-/** Where the sources lie. */
+/** Where the sources are. */
 function placesOf(source: ConvertSource): readonly SourceLocation[] {
   if (isList(source)) return source;
   if ("items" in source) return [];
@@ -125,7 +125,7 @@ function isList(source: ConvertSource): source is readonly Archive[] {
   return Array.isArray(source);
 }
 
-/** Everything that is to be converted, each with its place. */
+/** All sources to convert, each with its place. */
 export async function sourcesOf(
   source: ConvertSource,
   target: Target,
@@ -187,7 +187,7 @@ function describe({ store, path }: SourceLocation): string {
   return store.describe(path);
 }
 
-/** Options that cut an archive's chunks, for which an array of Zarr has no use. */
+/** Options that cut an archive's chunks; they do not apply to Zarr arrays. */
 const LAYOUT = {
   shardSize: "--shard-size",
   chunksPerShard: "--chunks-per-shard",
@@ -199,7 +199,7 @@ const LAYOUT = {
   columns: "--column",
 } as const satisfies Partial<Record<keyof ConvertOptions, string>>;
 
-/** Refuses what only archives have a use for. Throws `BAD_ARGUMENT`. */
+/** Refuses options that only apply to archives. Throws `BAD_ARGUMENT`. */
 function refuseLayout(options: ConvertOptions): void {
   for (const [name, flag] of Object.entries(LAYOUT)) {
     if (options[name as keyof typeof LAYOUT] === undefined) continue;
@@ -223,7 +223,7 @@ const TARGETS: { readonly [format in ConvertFormat]: Target } = {
   b2nd: columnTarget(B2ND),
 };
 
-/** The target of a format. Throws `BAD_ARGUMENT` for one that is not known. */
+/** The target of a format. Throws `BAD_ARGUMENT` for an unknown one. */
 export function targetOf(format: ConvertFormat = "zarr"): Target {
   if (Object.hasOwn(TARGETS, format)) return TARGETS[format];
   throw new SuperchunkError(
@@ -233,7 +233,7 @@ export function targetOf(format: ConvertFormat = "zarr"): Target {
   );
 }
 
-/** Bytes of values that a file may hold; more is for `convert`. */
+/** Most bytes of values in the file; for more, use `convert`. */
 const MOST_BYTES = 512 << 20;
 const KEY = "rows.parquet";
 
@@ -242,7 +242,7 @@ export interface ToParquetOptions extends ArrowOptions {
   readonly parquet?: Omit<NonNullable<ConvertOptions["parquet"]>, "partition"> | undefined;
 }
 
-/** What `toParquet` of the entry does. */
+/** Implements the exported `toParquet`. */
 export async function toParquet(
   source: ScanTable | ScanArray,
   options: ToParquetOptions = {},

@@ -1,8 +1,8 @@
 /**
- * The place where a conversion goes: is it free, may it be replaced, does an unfinished conversion lie there.
+ * Checks the destination of a conversion: whether it is free, may be replaced, or holds an unfinished conversion.
  *
- * An unfinished conversion leaves one record, the same for all formats, in the folder of a hierarchy, or beside a file or folder: what
- * it is of, and how far it came. Knows stores; must not know archives.
+ * An unfinished conversion leaves one record, the same for all formats, in the folder of a hierarchy, or beside a file or
+ * folder. It says what is being converted, and how far that got. Knows stores; must not know archives.
  */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";
@@ -10,18 +10,18 @@ import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
 
-/** Name of the record in the folder of a hierarchy; beside a destination its name stands before it. */
+/** Name of the record in the folder of a hierarchy. Beside a destination, the destination's name is the prefix. */
 const RECORD_NAME = ".superchunk-convert.json";
-/** The record is written again when so many parts of a whole are done. */
+/** The record is rewritten after each 1/STEPS of the work. */
 const STEPS = 20;
 
-/** What a conversion is of: its sources and the options that decide the result. */
+/** Identifies a conversion: its sources, and the options that decide the result. */
 export interface ConversionIdentity {
   readonly sources: readonly string[];
   readonly options: JsonObject;
 }
 
-/** Where the record of a conversion lies. */
+/** Key of the record of a conversion. */
 export function recordKey(destination: string, isHierarchy: boolean): string {
   if (isHierarchy) return joinKey(destination, RECORD_NAME);
   const { folder, name } = splitKey(destination);
@@ -35,16 +35,16 @@ const DIFFERENCES = {
     "the unfinished conversion there was started with other options; overwrite starts again from the beginning",
 } as const;
 
-/** The record of one conversion. It is there from before the first object until all is done. */
+/** The record of one conversion. It exists from before the first object until all is done. */
 export class ConversionRecord {
   /** True if an earlier run left it. */
   readonly isResumed: boolean;
   readonly #store: WritableStore;
   readonly #key: string;
   readonly #identity: ConversionIdentity;
-  /** Fingerprints of the sources that are done, by node. */
+  /** Fingerprints of finished sources, by node. */
   readonly #done: Map<string, string>;
-  /** Fingerprints of those that were begun; empty where the record authorises no more than their deletion. */
+  /** Fingerprints of started sources; an empty one only authorises deleting what they left. */
   readonly #begun: Map<string, string>;
   #changes = 0;
   #writing: Promise<unknown> = Promise.resolve();
@@ -64,9 +64,9 @@ export class ConversionRecord {
   }
 
   /**
-   * The record at a key, of this conversion: with `resume` the one that an earlier run left, if any. Nothing is written.
+   * Opens the record of this conversion; with `resume`, the one that an earlier run left, if any. Writes nothing.
    *
-   * @throws CONFLICT if the one there is of another source or of other options
+   * @throws CONFLICT if the existing record is of another source or other options
    */
   static async open(
     store: WritableStore,
@@ -99,23 +99,23 @@ export class ConversionRecord {
     );
   }
 
-  /** Fingerprint of the source that what lies at the node was made from, where it was begun. */
+  /** Fingerprint of the source that the started result at the node was made from. */
   begunAs(node: string): string | undefined {
     return this.#begun.get(node);
   }
 
-  /** True if what lies at the node is what an earlier run left halfway. */
+  /** True if the node holds what an earlier run left unfinished. */
   isLeftover(node: string): boolean {
     return this.#begun.has(node) && !this.#done.has(node);
   }
 
-  /** A source is begun; recorded with the next {@link write}. */
+  /** Marks a source as started; recorded with the next {@link write}. */
   begin(node: string, fingerprint: string): void {
     this.#begun.set(node, fingerprint);
     this.#changes++;
   }
 
-  /** The only source is begun. Throws `CONFLICT` if an earlier run had begun it as it was then. */
+  /** Marks the only source as started. Throws `CONFLICT` if an earlier run had started with another state of it. */
   beginOnly(fingerprint: string, destination: string): void {
     const known = this.#begun.get("");
     if (known !== undefined && known !== fingerprint)
@@ -123,19 +123,22 @@ export class ConversionRecord {
     this.begin("", fingerprint);
   }
 
-  /** A source is done; recorded with the next {@link write}. */
+  /** Marks a source as done; recorded with the next {@link write}. */
   finish(node: string, fingerprint: string): void {
     this.#done.set(node, fingerprint);
     this.#begun.delete(node);
     this.#changes++;
   }
 
-  /** Nothing that was left halfway lies at the node any more; recorded with the next {@link write}. */
+  /** Marks a node as free of unfinished results; recorded with the next {@link write}. */
   clear(node: string): void {
     this.#begun.delete(node);
   }
 
-  /** True if so much changed that the record is worth writing: in growing steps, as there may be a million sources. */
+  /**
+   * True if enough changed to write the record. The threshold grows with the number of sources, of which there may be a
+   * million.
+   */
   get isDue(): boolean {
     return this.#changes > (this.#done.size + this.#begun.size) / STEPS;
   }
@@ -160,14 +163,17 @@ export class ConversionRecord {
     await writing;
   }
 
-  /** Removes the record: all is done. */
+  /** Removes the record, because all is done. */
   async end(): Promise<void> {
     await this.#writing;
     await this.#store.delete(this.#key);
   }
 }
 
-/** A record that cannot be read, as a power loss may leave it, counts as one of nothing done. Undefined: there is none. */
+/**
+ * Reads a record; undefined if there is none. One that cannot be parsed, as a power loss may leave it, counts as "nothing
+ * done".
+ */
 export async function readRecord(store: ReadableStore, key: string): Promise<JsonObject | undefined> {
   const bytes = await store.get(key);
   if (bytes === undefined) return undefined;
@@ -182,7 +188,7 @@ export async function readRecord(store: ReadableStore, key: string): Promise<Jso
   }
 }
 
-/** The texts of an object, as far as it is one. */
+/** The string members of an object. */
 function textsOf(value: JsonValue | undefined): Map<string, string> {
   const members = typeof value === "object" && value !== null ? Object.entries(value) : [];
   return new Map(members.filter((member): member is [string, string] => typeof member[1] === "string"));
@@ -192,18 +198,18 @@ function encode(value: object): Uint8Array {
   return new TextEncoder().encode(stringifyJson(value as JsonObject));
 }
 
-/** Entry names by which a folder shows that it holds Zarr, of this version or the one before. */
+/** Names of entries that mark a folder as Zarr, of any version, or as an unfinished conversion. */
 const ZARR_MARKS: ReadonlySet<string> = new Set(["zarr.json", ".zgroup", ".zarray", RECORD_NAME]);
 
-/** How to treat what lies at the destination. */
+/** How to treat what is at the destination. */
 interface DestinationOptions extends StoreOptions {
   readonly resume?: boolean | undefined;
   readonly overwrite?: boolean | undefined;
 }
 
 /**
- * Looks whether a hierarchy can go there at all, before its source is looked at.
- * Throws `CONFLICT` if something lies there that may not be replaced, `BAD_ARGUMENT` for contradicting options.
+ * Checks whether a hierarchy may go there, before the source is read. Throws `CONFLICT` if something there must not be
+ * replaced, `BAD_ARGUMENT` for contradicting options.
  */
 export async function checkDestination(
   store: ReadableStore,
@@ -241,7 +247,7 @@ export async function checkDestination(
   return "taken";
 }
 
-/** Empties a taken hierarchy that is being replaced. Should this end halfway, it can be replaced again, and never be resumed. */
+/** Empties a hierarchy that is being replaced. If this is interrupted, it can be replaced again, but never resumed. */
 export async function emptyDestination(
   store: WritableStore,
   prefix: string,
@@ -253,14 +259,14 @@ export async function emptyDestination(
   await deleteTree(store, prefix, new Set([joinKey(prefix, RECORD_NAME)]), signal);
 }
 
-/** Objects that are deleted before a folder is listed again. */
+/** Objects deleted before a folder is listed again. */
 const BATCH = 1000;
 
 /**
- * Deletes every object below a folder, but not those in `keep`, and the folders that are empty then, itself too. No more than
- * a batch of names is held at a time, and nothing is deleted during a listing: some file systems leave names out then.
+ * Deletes every object below a folder except those in `keep`, then the empty folders, including the folder itself. Holds at
+ * most a batch of names, and deletes nothing during a listing, because some file systems would then omit names.
  *
- * @throws IO if an object that was deleted is still listed
+ * @throws IO if a deleted object is still listed
  */
 export async function deleteTree(
   store: WritableStore,
@@ -294,13 +300,13 @@ export async function deleteTree(
     for (const key of below) folders.push(key);
   }
   if (store.isFolder === undefined) return;
-  // Those inside of others were seen after them. One with entries stays.
+  // Inner folders come after outer ones in `seen`. A folder with entries is kept.
   for (const key of seen.reverse()) if (key !== "") await store.delete(key, { signal });
 }
 
 /**
- * Refuses a destination that is the source, lies in it, or contains it. Where the stores differ the caller, who
- * knows what they stand for, gives comparable locations (absolute real paths). Throws `CONFLICT`.
+ * Refuses a destination that is the source, is inside it, or contains it. If the stores differ, the caller passes comparable
+ * locations (absolute real paths). Throws `CONFLICT`.
  */
 export function assertApart(source: string, destination: string): void {
   const contains = (outer: string, inner: string): boolean =>

@@ -1,34 +1,33 @@
 /**
- * Sources of a hierarchy that others convert beside the one that was asked: other threads, each with stores of its own.
+ * Types of helpers: other threads that convert sources of a hierarchy beside the main one, each with its own stores.
  *
- * What goes over can be sent to another thread. A helper makes its sources durable and publishes them, as the batch of the
- * caller does; the record, the groups of folders and the root are the caller's alone.
+ * What is handed over can be sent to another thread. A helper makes its sources durable and publishes them, like the main
+ * thread's batch; the record, the groups of folders and the root belong to the main thread alone.
  */
 import type { PackedError } from "../../errors.ts";
 import { parseJson } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
 import type { FoundAt, NodeFailure, SourceResult } from "../pipeline.ts";
 
-/** Sources from which on helpers are worth their start. */
+/** With fewer sources, helpers are not worth their start. */
 export const MANY_SOURCES = 100;
-/** Sources that a helper is handed at a time. */
+/** Sources handed to a helper at a time. */
 export const HANDED = 16;
 
-/** A source that is handed over. */
 export interface HandedSource {
   readonly found: FoundAt;
   readonly node: string;
-  /** Fingerprint of the source as an earlier run had begun it. */
+  /** Fingerprint with which an earlier run had started the source. */
   readonly begun: string | undefined;
 }
 
-/** What became of it; nothing where it is left to the caller. */
+/** The outcome of a source; empty if it is left to the caller. */
 export interface HandedOutcome {
   readonly fingerprint?: string;
   readonly done?: {
     readonly result: SourceResult;
     readonly failures: readonly NodeFailure[];
-    /** Its documents for the root's, as JSON; empty where they were not asked for. */
+    /** Its documents for the root document, as JSON; empty if they were not requested. */
     readonly described: readonly (readonly [path: string, document: string])[];
     readonly nodes: number;
   };
@@ -37,20 +36,20 @@ export interface HandedOutcome {
 
 /** Another thread that converts sources. */
 export interface Helper {
-  /** What became of the sources, in their order. Throws where the thread has ended, and on an abort. */
+  /** Returns the outcomes of the sources, in their order. Throws if the thread has ended, and on an abort. */
   run(sources: readonly HandedSource[], describes: boolean, signal: AbortSignal): Promise<HandedOutcome[]>;
-  /** Resolves when all that it converted is durable and has its documents. */
+  /** Resolves when everything that it converted is durable and has its documents. */
   finish(signal: AbortSignal): Promise<void>;
 }
 
-/** Those that can be had for a conversion. */
+/** The helpers available to a conversion. */
 export interface Helpers {
   readonly count: number;
-  /** The next one, once it is ready; undefined if threads do not start. */
+  /** Starts the next one and waits until it is ready; undefined if threads cannot be started. */
   start(isResumed: boolean): Promise<Helper | undefined>;
 }
 
-/** The documents of a source again. */
+/** Parses the documents of a source. */
 export function describedIn(
   described: readonly (readonly [path: string, document: string])[],
 ): (readonly [path: string, document: JsonObject])[] {

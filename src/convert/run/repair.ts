@@ -1,9 +1,9 @@
 /**
- * Repairs a damaged archive of any dialect: into a copy of the same dialect, or, an array of superchunks, where it lies. Keeps
- * every chunk that is whole, says which are not, and makes nothing up that the caller did not ask for.
+ * Repairs a damaged archive of any dialect into a copy of the same dialect, or an array of superchunks in place. Keeps every
+ * intact chunk, reports the others, and invents nothing that the caller did not ask for.
  *
- * In the copy of a Zarr array or group, chunks that cannot be read have the fill value, as chunks that are not stored; a shard whose
- * index is damaged becomes what its last whole index names.
+ * In the copy of a Zarr array or group, unreadable chunks become absent and so read as the fill value. A shard with a damaged
+ * index becomes what its last intact index names.
  */
 import type { ArrayArchive, Hole, HolePolicy, LongOptions } from "../../archive/kinds/types.ts";
 import { open } from "../../archive/open/open.ts";
@@ -44,7 +44,7 @@ export interface RepairOptions extends LongOptions, ToldFacts {
   readonly holes?: HolePolicy | undefined;
   /** Fill value of holes (default: the array's default value, else zeros). */
   readonly fill?: JsonValue | undefined;
-  /** Searches for Blosc headers if nothing else says where chunks are (default false). */
+  /** Searches for Blosc headers if nothing else locates chunks (default false). */
   readonly scan?: boolean | undefined;
   /** In place: removes the replaced files once the result is durable and was read back (default false). */
   readonly discard?: boolean | undefined;
@@ -81,7 +81,7 @@ const FORMATS: { readonly [dialect in Survey["dialect"]]: ConvertFormat } = {
   "blz-superchunk": "blz",
 };
 
-/** What `repairArray` of the entry does. */
+/** Implements the exported `repairArray`. */
 export async function repairArray(
   store: ReadableStore,
   path: string,
@@ -140,14 +140,14 @@ export async function repairArray(
   }
 }
 
-/** True for a folder that is a Zarr node, and not an archive that is one as well. */
+/** True for a folder that is a Zarr node, and not an archive that is also one. */
 async function isZarrNode(store: ReadableStore, path: string): Promise<boolean> {
   if ((await store.stat(joinKey(path, "meta/storage"))) !== undefined) return false;
   for (const name of ZARR_DOCUMENTS) if ((await store.stat(joinKey(path, name))) !== undefined) return true;
   return false;
 }
 
-/** A Zarr array or group: chunks that cannot be read are chunks that are not stored in the copy. */
+/** Repairs a Zarr array or group: unreadable chunks are absent from the copy. */
 async function repairZarr(store: ReadableStore, path: string, options: RepairOptions): Promise<RepairReport> {
   const survey = await surveyZarr(store, path, options);
   const { rows, whole, holes } = survey;
@@ -178,7 +178,7 @@ async function repairZarr(store: ReadableStore, path: string, options: RepairOpt
   return { ...report, filled: mergeSpans(holes) };
 }
 
-/** The array of Python objects at a path, where it opens; undefined for everything else. */
+/** The array of Python objects at a path, if there is one that opens. */
 async function openObjects(
   store: ReadableStore,
   path: string,
@@ -194,7 +194,7 @@ async function openObjects(
   }
 }
 
-/** Python objects are never decoded: files are copied as they are, but for those of a carray whose chunk is damaged. */
+/** Python objects are never decoded: files are copied as they are, except those of a carray whose chunk is damaged. */
 async function repairObjects(archive: ArrayArchive, options: RepairOptions): Promise<RepairReport> {
   const { store, path, dialect } = archive;
   const { findings, chunks: whole } = await archive.verify({ signal: options.signal });
@@ -252,7 +252,7 @@ async function refuseTaken({ store, path }: NonNullable<RepairOptions["into"]>):
     });
 }
 
-/** A hole as a line says it: rows, chunk, file, byte, reason. */
+/** A hole as one line of text: rows, chunk, file, byte, reason. */
 function describeHole({ column, chunk, from, to, path, offset, reason }: Hole): string {
   const rows = to - from === 1 ? `row ${from}` : `rows ${from} to ${to - 1}`;
   const of = column === undefined ? "" : ` of column "${column}"`;
@@ -260,7 +260,7 @@ function describeHole({ column, chunk, from, to, path, offset, reason }: Hole): 
   return `${rows}${of}, chunk ${chunk}${where}: ${reason}`;
 }
 
-/** Rows that are whole, and go because they are behind the first hole. */
+/** Describes intact rows that are lost because they are after the first hole. */
 function cutOff({ holes, rows }: Survey, policy: HolePolicy | undefined): string[] {
   const first = holes.reduce((least, { from }) => Math.min(least, from), rows);
   if (policy !== "cut" || first >= rows) return [];
@@ -323,7 +323,7 @@ function isSuperchunks(survey: Survey): survey is ArraySurvey {
   return survey.dialect === "blz-superchunk" && survey.known !== undefined;
 }
 
-/** True if a reader finds nothing wrong. */
+/** True if a reader finds no error. */
 async function isReadable(store: ReadableStore, path: string): Promise<boolean> {
   try {
     const archive = await open(store, path);
@@ -337,15 +337,15 @@ async function isReadable(store: ReadableStore, path: string): Promise<boolean> 
 /** What was found at and below a node. */
 interface NodeSurvey {
   readonly rows: number;
-  /** Chunks that are whole, those included that are not stored. */
+  /** Number of intact chunks, including those not stored. */
   readonly whole: number;
   readonly holes: readonly Hole[];
   readonly lost: readonly string[];
-  /** What opens the objects of the node without what cannot be read. */
+  /** The store that reads objects of the node without the unreadable parts. */
   storeOf(key: string): ReadableStore;
 }
 
-/** Looks through the arrays at and below a node: reads every chunk that is stored. */
+/** Surveys the arrays at and below a node: reads every stored chunk. */
 async function surveyZarr(
   store: ReadableStore,
   path: string,
@@ -376,16 +376,16 @@ async function surveyZarr(
   return { ...found, storeOf: (key) => stores.find(({ folder }) => holds(folder, key))?.store ?? store };
 }
 
-/** Names of documents of every version, and of the folder with those of an archive. */
+/** Names of documents of every version, and of an archive's metadata folder. */
 const DOCUMENT = /^(?:zarr\.json|\.z(?:array|group|attrs|metadata)|meta|.*\.(?:array|group)\.json)$/;
 
-/** What is copied: from which store, and what not. */
+/** What is copied: from which store, and what is left out. */
 interface CopySource {
   storeOf(key: string): ReadableStore;
   isGone?(key: string): boolean;
 }
 
-/** Documents are copied last, those of a folder after all that is below it: a copy that was interrupted does not open. */
+/** Documents are copied last, those of a folder after everything below it, so an interrupted copy does not open. */
 async function copyBelow(source: CopySource, from: string, target: WritableStore, to: string): Promise<void> {
   const store = source.storeOf(from);
   const copy = async ({ name, kind }: ListEntry): Promise<void> => {

@@ -1,8 +1,8 @@
 /**
- * One planned source: its tasks, the comparison, and then what makes it visible.
+ * Runs one planned source: its tasks, the comparison, and then the documents that make it visible.
  *
- * Of each array the objects come first, then the comparison where it was asked for, then its documents; groups follow
- * their members. Knows the order; must not know formats.
+ * For each array the objects come first, then the comparison if requested, then its documents; groups follow their members.
+ * Knows the order; must not know formats.
  */
 import { isEqual } from "../../bytes/arrays.ts";
 import { encodeHere } from "../../codec/index.ts";
@@ -33,10 +33,10 @@ import {
 } from "./conversion-store.ts";
 import { deleteTree } from "./destination.ts";
 
-/** Objects that are made at a time: while one is being synced, others are read and written. */
+/** Objects made at a time: while one is being synced, others are read and written. */
 const TASKS_AT_ONCE = 4;
 
-/** What is shared by all sources of a conversion. */
+/** What all sources of a conversion share. */
 export interface RunContext {
   readonly target: Target;
   readonly store: WritableStore;
@@ -45,24 +45,22 @@ export interface RunContext {
 }
 
 /**
- * What of an earlier run is kept: arrays whose documents are there, and of others the objects; only the former where
- * objects may be there without being durable. `receipts`: the objects of all tasks are known to be there.
+ * What is kept of an earlier run. `arrays`: arrays whose documents exist, for cases where other objects may exist without being
+ * durable. `tasks`: also single objects of other arrays. `receipts`: the objects of all tasks are known to exist.
  */
 export type Kept = "nothing" | "arrays" | "tasks" | "receipts";
 
-/** How one source is run. */
 export interface RunSettings {
   readonly keep: Kept;
-  /** Deletes what lies at a key, and forgets what was to be published there. */
+  /** Deletes what is at a key, and cancels what was to be published there. */
   discard(key: string): Promise<void>;
   readonly signal: AbortSignal | undefined;
-  /** Where files are made: whether what was made is removed again after a failure. Default yes. */
+  /** For files: whether what was made is removed after a failure. Default yes. */
   undoes?(error: unknown): Promise<boolean>;
-  /** Called with uncompressed bytes, done and in all. */
+  /** Called with uncompressed bytes, done and total. */
   readonly onProgress: (done: number, total: number, label: string) => void;
 }
 
-/** What was done, and what was left out. */
 export interface SourceOutcome {
   readonly result: SourceResult;
   readonly failed: readonly FailedNode[];
@@ -73,11 +71,11 @@ interface ArrayState {
   readonly run: ArrayRun;
   readonly store: ConversionStore;
   readonly pending: Set<Promise<unknown>>;
-  /** True if an earlier run has published it. */
+  /** True if an earlier run published it. */
   readonly isFinished: boolean;
-  /** True once its file has its own name: with the documents, or, where files are not hidden, with its task. */
+  /** True once its file has its final name: with the documents, or, if files are not hidden, with its task. */
   isPublished: boolean;
-  /** Uncompressed bytes that were reported as done. */
+  /** Uncompressed bytes reported as done. */
   done: number;
   shards: number;
   kept: number;
@@ -85,13 +83,13 @@ interface ArrayState {
   error: unknown;
 }
 
-/** A task, or with none of it the end of its array. */
+/** A task, or without one the end of its array. */
 interface Step {
   readonly state: ArrayState;
   readonly task: Task | undefined;
 }
 
-/** Runs a planned source at a place that is ready. Throws what a task throws, but for arrays that may be left out. */
+/** Runs a planned source at a prepared place. Throws errors of tasks, except for arrays that may be skipped. */
 export async function runSource(
   run: SourceRun,
   context: RunContext,
@@ -105,19 +103,19 @@ export async function runSource(
     return await execution.finish(started);
   } catch (error) {
     if (!context.target.isHierarchy && (await settings.undoes?.(error)) !== false)
-      await execution.undo().catch(() => undefined); // the first error is the one that counts
+      await execution.undo().catch(() => undefined); // only the first error is thrown
     throw error;
   }
 }
 
-/** How a source that is one of many in a hierarchy is run. */
+/** Settings for one source of many in a hierarchy. */
 interface MemberSettings extends Pick<RunSettings, "signal" | "onProgress"> {
-  /** The place that is all its own. */
+  /** Key of the place, which belongs to this source alone. */
   readonly key: string;
   readonly batch: BatchPublisher | undefined;
-  /** What an earlier run may have left there: objects of the source as it is, or of something else. */
+  /** What an earlier run may have left there: objects of the source as it is now, or something else. */
   readonly before: "nothing" | "ours" | "other";
-  /** Where it fails, nothing of it stays. */
+  /** True if nothing of it is kept when it fails. */
   readonly isLeftOut: boolean;
 }
 
@@ -133,7 +131,7 @@ export async function runMember(
     await deleteTree(context.store, folder, new Set());
   };
   if (before === "other") await discard("");
-  // Objects of a batch may be there without their bytes, after a power loss: only documents prove it.
+  // After a power loss, objects of a batch may exist without their bytes: only documents prove that they are complete.
   const keep: Kept = before !== "ours" ? "nothing" : batch === undefined ? "tasks" : "arrays";
   try {
     return await runSource(run, context, { keep, discard, signal, onProgress });
@@ -192,7 +190,7 @@ class SourceExecution {
     return state;
   }
 
-  /** True if the array's documents are there, whole. */
+  /** True if the array's documents exist, complete. */
   async #isPublished({ documents }: ArrayRun): Promise<boolean> {
     const { store } = this.#context;
     for (const { key, bytes } of documents)
@@ -200,7 +198,7 @@ class SourceExecution {
     return documents.length > 0;
   }
 
-  /** Runs a step. The failure of an array that may be left out is kept until the end of the array. */
+  /** Runs a step. The failure of an array that may be skipped is kept until the end of the array. */
   async take({ state, task }: Step, signal: AbortSignal): Promise<void> {
     if (task !== undefined && state.error !== undefined) return;
     const work = task === undefined ? this.#end(state, signal) : this.#make(state, task, signal);
@@ -237,13 +235,13 @@ class SourceExecution {
         note: (text) => void this.#notes.push(text),
       });
       if (!isMade) return;
-      // Another task may fail before this array ends: its file is under its own name already.
+      // Another task may fail before this array ends, and its file has its final name already.
       if (target.ending !== undefined && options.verify !== true) state.isPublished = true;
     }
     if (run.keepsTasks) state.shards++;
   }
 
-  /** All tasks of the array were taken: compares, publishes. */
+  /** Ends an array whose tasks have all started: waits for them, compares, publishes. */
   async #end(state: ArrayState, signal: AbortSignal): Promise<void> {
     await Promise.allSettled(state.pending);
     if (state.error !== undefined) return;
@@ -255,7 +253,7 @@ class SourceExecution {
     try {
       if (verify === true) await run.compare(store.store, signal);
     } catch (error) {
-      await store.discard().catch(() => undefined); // the first error is the one that counts
+      await store.discard().catch(() => undefined); // only the first error is thrown
       throw error;
     }
     await store.publish(signal);
@@ -270,7 +268,7 @@ class SourceExecution {
       this.#settings.onProgress(this.#done, this.#total, state.run.path);
   }
 
-  /** Removes what was made: files that have their names, and folders that are not whole. */
+  /** Removes what was made: files that have their final names, and incomplete folders. */
   async undo(): Promise<void> {
     const { store, target } = this.#context;
     for (const { run, store: held, isPublished } of this.#states) {
@@ -281,7 +279,7 @@ class SourceExecution {
     }
   }
 
-  /** Removes what was left out, and publishes the groups. */
+  /** Removes skipped arrays, and publishes the groups. */
   async finish(started: number): Promise<SourceOutcome> {
     const { publisher, options } = this.#context;
     const { signal } = this.#settings;
@@ -329,7 +327,7 @@ class SourceExecution {
   }
 }
 
-/** Chunks whose streams were carried over, where there are such. */
+/** The number of restreamed chunks, omitted if it is 0. */
 export function restreamedIn(count: number): Pick<SourceResult, "chunksRestreamed"> {
   return count === 0 ? {} : { chunksRestreamed: count };
 }
@@ -340,9 +338,12 @@ export async function deleteAt(store: WritableStore, key: string): Promise<void>
   else await deleteTree(store, key, new Set());
 }
 
-// What many sources came to: the groups of their folders, and the sums over them.
+// Combines the results of many sources: the groups of their folders, and the sums.
 
-/** A group for each folder that nodes lie in, the innermost first, the root last. The root's document repeats those in `described`. */
+/**
+ * A group for each folder that contains nodes, the innermost first, the root last. The root's document repeats those in
+ * `described`.
+ */
 export function folderDocuments(
   nodes: Iterable<string>,
   described: ReadonlyMap<string, JsonObject> | undefined,
@@ -362,11 +363,10 @@ export function folderDocuments(
   ];
 }
 
-/** What a conversion's result is made of. */
 interface ResultParts extends Pick<ConvertResult, "entries" | "failures" | "notes" | "renamed"> {
   /** True if notes begin with the path of their source. */
   readonly isNamed: boolean;
-  /** Nodes that the root's document could have repeated. */
+  /** Nodes that the root document could have repeated. */
   readonly nodes: number;
   /** Groups for folders, and the bytes of their documents. */
   readonly folders: number;
@@ -375,7 +375,7 @@ interface ResultParts extends Pick<ConvertResult, "entries" | "failures" | "note
   readonly seconds: number;
 }
 
-/** The sums over the sources that were converted. */
+/** The sums over the converted sources. */
 export function sumResults({ entries, failures, isNamed, nodes, ...parts }: ResultParts): ConvertResult {
   const results = entries.flatMap(({ node, path, result }) =>
     result === undefined ? [] : [{ node, path, result }],

@@ -1,5 +1,5 @@
 /**
- * The encoded chunks of a shard, taken from an archive: copied with their headers checked, or recoded.
+ * The encoded chunks of a shard, taken from an archive: copied after checking their headers, or recoded.
  *
  * Knows archives and the codec; must not know where the chunks go.
  */
@@ -21,23 +21,22 @@ import {
 } from "../plan/array-job.ts";
 import { type CellRange, cellItems, cellStart } from "../plan/grid.ts";
 
-/** Source bytes that are decoded at a time when chunks are recoded. */
+/** Source bytes decoded at a time when chunks are recoded. */
 const BATCH = 8 * 1024 * 1024;
 
-/** The chunks that are taken, and for whom. */
 export interface ChunkWork {
   readonly job: ArrayJob;
   readonly layout: JobLayout;
   readonly counts: ChunkCounts;
   readonly encoder: ChunkEncoder;
   readonly signal: AbortSignal;
-  /** Called with the uncompressed bytes of each chunk that is done. */
+  /** Called with the uncompressed bytes of each finished chunk. */
   readonly onChunk: (nbytes: number) => void;
   /** See `encodedChunks`. */
   readonly buffers?: Uint8Array[] | undefined;
 }
 
-/** The chunks of the given cells, in order. Each is valid until the next one is asked for. */
+/** Yields the chunks of the given cells, in order. Each is valid until the next one is requested. */
 export async function* chunksOfCells(work: ChunkWork, range: CellRange): AsyncGenerator<Uint8Array> {
   for (const { first, end, chunk } of cellSegments(work.layout.copies, range)) {
     const cells = { first, end };
@@ -74,14 +73,17 @@ async function* copyChunks(
 
 /** True for a typesize that no writer has a reason to choose. */
 function isOdd({ source: { archive, dtype } }: ArrayJob, typesize: number): boolean {
-  // Plain bytes have the size that their writer guessed; bcolz 1.2 gives strings that of a character.
+  // For plain bytes, the writer guessed a size; bcolz 1.2 gives strings the size of a character.
   if (archive.kind === "bytes") return false;
   if (dtype.kind === "bytes" && typesize === 1) return false;
   if (dtype.kind === "unicode" && (typesize === 4 || typesize === 1)) return false;
   return typesize !== (dtype.itemSize > 255 ? 1 : dtype.itemSize);
 }
 
-/** Only a chunk with fewer rows than a whole one may differ from them: it may be as long as a whole one. */
+/**
+ * Throws if the header does not fit the metadata. Only a chunk with fewer rows than a whole one may differ: it may be as long
+ * as a whole one.
+ */
 function checkHeader(
   { job, layout }: ChunkWork,
   cell: number,
@@ -101,10 +103,10 @@ function checkHeader(
 
 let encoding: typeof import("../../codec/index.ts") | undefined;
 
-/** What encodes: a page that shows whole chunks does not load it. */
+/** Loads the encoder; a page that shows whole chunks does not need it. */
 const loadEncoding = async () => (encoding ??= await import("../../codec/index.ts"));
 
-/** A chunk made again: a short one as a whole one, its rows, then the fill value; one with too many rows without them. */
+/** Re-encodes a chunk: pads a short one with the fill value to a whole one, or removes excess rows. */
 async function fitTo(
   { job, encoder }: ChunkWork,
   cellBytes: number,
@@ -162,8 +164,8 @@ async function* recodeChunks(
 }
 
 /**
- * Decoded items of the given cells as they are in Zarr, without padding. Cells follow one another in the stored
- * order, so they are read in large runs and cut.
+ * Decoded items of the given cells in Zarr's form, without padding. Cells are consecutive in stored order, so they are read in
+ * large runs and cut.
  */
 export async function* recodedCells(
   { source, type }: ArrayJob,

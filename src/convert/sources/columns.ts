@@ -1,9 +1,9 @@
 /**
- * Archives and Zarr nodes as one kind of thing, columns of rows, for targets that write values in order.
+ * Presents archives and Zarr nodes alike as columns of rows, for targets that write values in order.
  *
- * Knows what every source has in common; must not know what it becomes. The default value of an archive is what its
- * `meta/storage` says as `dflt`. Zarr's documents spell fill values by version and data type (base64, hexadecimal bits,
- * objects); what counts is the item that they come down to. @see FORMAT.md [FD]
+ * Knows what all sources have in common; must not know what they become. The default value of an archive is the `dflt` of its
+ * `meta/storage`. Zarr's documents spell fill values by version and data type (base64, hexadecimal bits, objects); what counts
+ * is the item that they stand for. @see FORMAT.md [FD]
  */
 import type { ArrayArchive, BytesArchive, ChunkedArchive, LongOptions } from "../../archive/kinds/types.ts";
 import { isEqual } from "../../bytes/arrays.ts";
@@ -44,35 +44,35 @@ export interface Column {
   readonly nbytes: number;
   readonly attrs: JsonObject;
   readonly fillValue: JsonValue | undefined;
-  /** True if `fillValue` has not all bits of the source's: a NaN with a payload, or of the other sign. */
+  /** True if `fillValue` lacks some bits of the source's: a NaN with a payload or a sign. */
   readonly isFillInexact: boolean;
   /** Undefined if no chunk can be copied. */
   readonly chunks: OfferedChunks | undefined;
-  /** The archive whose chunks hold the values, where it is one. */
+  /** The archive whose chunks hold the values, if there is one. */
   readonly archive: ChunkedArchive | undefined;
-  /** The chunks of Blosc as they lie, where they hold rows in order: of archives, also of unequal lengths. */
+  /** The stored Blosc chunks, if they hold rows in order: for archives, also of unequal lengths. */
   readonly stored: StoredChunks | undefined;
   /** Rows of `stored` before the first one; default 0. */
   readonly skip?: number;
-  /** The Zarr array, where it is one. */
+  /** The Zarr array, if the source is one. */
   readonly zarr: ZarrArray | undefined;
-  /** Why no chunk can be copied, if so. */
+  /** Why no chunk can be copied; undefined if chunks can be. */
   readonly whyRecoded: string | undefined;
   readonly settings: ColumnSettings;
   /** Name in messages. */
   readonly path: string;
-  /** C order. */
+  /** Yields the values in C order. */
   stream(options: LongOptions): AsyncIterable<Uint8Array>;
-  /** Rows `[start, stop)` as bytes, C order. */
+  /** Rows `[start, stop)` as bytes, in C order. */
   rows(start: number, stop: number, signal: AbortSignal | undefined): Promise<Uint8Array>;
 }
 
-/** True if the chunks of an array are its rows in C order, as folders have them. */
+/** True if an array's chunks are whole rows in C order, as folders need them. */
 export function isCutByRows({ chunks, order }: Column): boolean {
   return chunks?.chunkLength !== undefined && order === "C";
 }
 
-/** The rows of an array in C order, its chunks offered to the encoder where they are rows. */
+/** The rows of an array in C order; chunks that are rows are offered to the encoder. */
 export function rowsOf(
   column: Column,
   encoder: CopyingEncoder,
@@ -84,7 +84,7 @@ export function rowsOf(
     : column.stream({ signal });
 }
 
-/** Settings of compression, for writers. */
+/** Compression settings for writers. */
 export function compressionOf({
   cname,
   clevel,
@@ -97,7 +97,7 @@ export function compressionOf({
   };
 }
 
-/** What bytes are to be taken for. */
+/** How to interpret plain bytes. */
 export interface BytesAs {
   readonly dtype?: DType | undefined;
   readonly shape?: readonly number[] | undefined;
@@ -105,7 +105,7 @@ export interface BytesAs {
 
 const UNEQUAL = "its chunks are of unequal lengths";
 
-/** An array, or a column. Reads its first header. */
+/** Describes an array or a column. Reads its first header. */
 export async function describeColumn(name: string, source: ColumnArray): Promise<Column> {
   const archive = isArchive(source) && source.columnNames.length === 0 ? source : undefined;
   const found = source instanceof ZarrArray ? copyableChunks(source) : "its fields are stored apart";
@@ -146,7 +146,7 @@ function chunksOfArchive(
     : undefined;
 }
 
-/** Plain bytes as an array: uint8, or what is said of them. Throws `BAD_ARGUMENT` if that does not fit. */
+/** Describes plain bytes as an array: uint8, or what the options say. Throws `BAD_ARGUMENT` if that does not fit. */
 export async function describeBytes(
   archive: BytesArchive,
   { dtype: given, shape }: BytesAs,
@@ -192,14 +192,14 @@ function isArchive(source: ColumnArray): source is ArrayArchive {
   return "encodedChunks" in source;
 }
 
-/** The default value of an archive with the array's values; null where the array has none (Zarr v2's null). */
+/** An array's fill value as an archive's default value; null if the array has none (Zarr v2's null). */
 function storedDefault({ model: { fillItem, fillValue, dtype } }: ZarrArray): JsonValue {
   if (fillValue === null) return null;
   const values = toValues(fillItem.slice(), dtype, 1);
   return wordsOf("get" in values ? values.get(0) : values[0], dtype);
 }
 
-/** False if the words stand for another item than the array's: JSON has one NaN, without a sign and a payload. */
+/** False if the JSON value stands for another item than the array's: JSON has one NaN, without sign and payload. */
 function isDefaultExact(array: ZarrArray): boolean {
   const words = storedDefault(array);
   const { dtype, fillItem } = array.model;
@@ -213,7 +213,7 @@ function wordsOf(value: unknown, dtype: DType): JsonValue {
     return Number.isSafeInteger(number) ? number : value;
   }
   if (typeof value === "boolean" || typeof value === "string") return value;
-  // Raw bytes are characters of Latin-1, as those of S are.
+  // Raw bytes are written as Latin-1 characters, like numpy's `S`.
   if (value instanceof Uint8Array) return Array.from(value, (byte) => String.fromCharCode(byte)).join("");
   if (dtype.kind === "struct" && !Array.isArray(value)) {
     const fields = value as Readonly<Record<string, unknown>>;

@@ -1,4 +1,4 @@
-/** Finds the sources of a conversion below a folder, and gives each its place in the destination. */
+/** Finds the sources of a conversion below a folder, and assigns each its place in the destination. */
 import type { Archive, OpenOptions } from "../../archive/kinds/types.ts";
 import { type FoundArchive, findArchives, isZarrFolder } from "../../archive/open/discover.ts";
 import { open } from "../../archive/open/open.ts";
@@ -17,10 +17,10 @@ import { assertSkippable } from "../failure.ts";
 import type { ColumnArray, ColumnTable, FoundAt, SourceItem, SourceLocation } from "../pipeline.ts";
 import { withoutMeaning } from "./source-array.ts";
 
-/** Objects whose change means that an archive has changed; those that exist count. */
+/** Objects that identify the state of an archive; those that exist count. */
 const METADATA = ["", "meta/sizes", "meta/storage", "meta/attributes", "__attrs__", "__rootdirs__"];
 
-/** True if `path` is an archive itself; false for a folder of archives. Needs a store that can list for folders. */
+/** True if `path` is an archive; false for a folder of archives. Needs a store that can list for folders. */
 export async function isArchive(
   store: ReadableStore,
   path: string,
@@ -30,7 +30,7 @@ export async function isArchive(
   try {
     for await (const found of findArchives(store, path, options)) return found.path === path;
   } catch (error) {
-    // Stores that cannot list, as HTTP's, hold no folders of archives that could be found.
+    // A store that cannot list, like HTTP's, has no folder of archives that could be searched.
     if (isSuperchunkError(error, "UNSUPPORTED")) return true;
     throw error;
   }
@@ -38,8 +38,8 @@ export async function isArchive(
 }
 
 /**
- * Every archive and every outermost Zarr node at or below a place, in the order of the keys. Names stay as they are,
- * extensions included, but for what Zarr reserves (see `node-names.ts`).
+ * Every archive and every outermost Zarr node at or below a place, in key order. Names stay as they are, extensions included,
+ * except for names that Zarr reserves (see `node-names.ts`).
  */
 export async function* findNodes(
   { store, path }: SourceLocation,
@@ -67,7 +67,7 @@ export async function* findNodes(
   }
 }
 
-/** The Zarr node at a key, or what is shown as one: a frame or store of Blosc2, an HDF5 file. */
+/** The Zarr node at a key, or what is shown as one: a Blosc2 frame or store, an HDF5 file. */
 async function openNode(
   store: ReadableStore,
   key: string,
@@ -84,7 +84,7 @@ async function openNode(
   }
 }
 
-/** What is refused because of its name has no place in the destination either: the name's backslashes are replaced. */
+/** A name that was refused is not allowed in the destination either: its backslashes are replaced. */
 function nodeOf(name: string, error: SuperchunkError | undefined): string {
   return error === undefined ? name : name.replaceAll("\\", "_");
 }
@@ -94,7 +94,7 @@ function below(key: string, folder: string): string {
   return key === folder ? "" : folder === "" ? key : key.slice(folder.length + 1);
 }
 
-/** All that lies at or below a place, in the order of names: archives, Zarr arrays, groups that are tables. */
+/** Everything at or below a place, in name order: archives, Zarr arrays, groups that are tables. */
 export async function* findColumns(
   { store, path }: SourceLocation,
   options: OpenOptions,
@@ -126,7 +126,7 @@ export function archiveItem(
   };
 }
 
-/** The arrays of a node, and its groups that are tables; others become folders. */
+/** The arrays of a node, and its groups that are tables; other groups become folders. */
 export async function* zarrItems(
   at: SourceLocation & { readonly node: string },
   openNode: () => Promise<ZarrArray | ZarrGroup>,
@@ -171,7 +171,7 @@ export async function* zarrItems(
   }
 }
 
-/** A source that was found before, without another search. `asColumns`: a Zarr node is opened as columns. */
+/** A source found earlier, without another search. With `asColumns`, a Zarr node is opened as columns. */
 export function itemAt(
   store: ReadableStore,
   { key, isZarr }: FoundAt,
@@ -190,12 +190,15 @@ export function itemAt(
   };
 }
 
-/** What was found and cannot be opened. */
+/** A source that was found but cannot be opened. */
 function failedItem(path: string, node: string, error: SuperchunkError): SourceItem {
   return { path, node, notes: [], open: () => Promise.reject(error) };
 }
 
-/** All sources, sorted out before anything is written: no two may go to the same place. Throws `NOT_FOUND`, `BAD_ARGUMENT`. */
+/**
+ * Collects all sources before anything is written, and checks that no two go to the same place. Throws `NOT_FOUND`,
+ * `BAD_ARGUMENT`.
+ */
 export async function collectItems(
   items: AsyncIterable<SourceItem>,
   missing: SuperchunkError,
@@ -218,7 +221,7 @@ export async function collectItems(
   return all;
 }
 
-/** Sizes and versions of the documents of a Zarr node, and of all below a group. */
+/** Sizes and versions of a Zarr node's documents, and of all below a group. */
 export async function fingerprintZarr(node: ZarrArray | ZarrGroup): Promise<JsonValue> {
   if (node.kind === "array") return versionsOf(node.store, node.model.metadataKeys);
   const all: JsonValue[] = [];
@@ -226,7 +229,7 @@ export async function fingerprintZarr(node: ZarrArray | ZarrGroup): Promise<Json
   return all;
 }
 
-/** Sizes and versions of the objects that an archive's metadata are in, or of its file; by key. */
+/** Sizes and versions of the objects with an archive's metadata, or of its file, by key. */
 export async function metadataVersions(
   store: ReadableStore,
   path: string,
@@ -234,11 +237,11 @@ export async function metadataVersions(
 ): Promise<Readonly<Record<string, string>>> {
   const [own = path, ...others] = metadataKeys(path);
   const file = await versionsOf(store, [own], options);
-  // Nothing lies below a file, so nothing is asked for there.
+  // Below a file there are no objects, so no requests are made.
   return own in file ? file : versionsOf(store, others, options);
 }
 
-/** Keys of the objects that an archive's metadata can be in, and of its file. */
+/** Keys that an archive's metadata can have, and the key of its file. */
 export function metadataKeys(path: string): readonly string[] {
   return METADATA.map((name) => joinKey(path, name));
 }
@@ -257,7 +260,7 @@ async function versionsOf(
 }
 
 /**
- * A Zarr array or group to be converted back. Columns are in the order of the attribute `column_order`, else of their names.
+ * A Zarr array or group to be converted back. Columns are in the order of the attribute `column_order`, else in name order.
  *
  * @throws UNSUPPORTED for a group without arrays, or with groups in it
  */
@@ -297,8 +300,8 @@ export async function zarrSource(node: ZarrArray | ZarrGroup): Promise<ColumnArr
 }
 
 /**
- * True for a group of nothing but arrays of one length, at least one: it can be a table. One of whose arrays cannot be opened is
- * none, so that the others are not lost with it.
+ * True for a group of one or more arrays of equal length and nothing else: it can be a table. A group with an array that cannot
+ * be opened is not one, so that its other arrays are not lost with it.
  */
 async function isTableGroup(group: ZarrGroup): Promise<boolean> {
   const lengths = new Set<number | undefined>();
@@ -319,7 +322,7 @@ function withoutOrder(attrs: JsonObject): JsonObject {
   return withoutMeaning(keepFloats(others, attrs));
 }
 
-/** A name for facts of a source, which changes when they do. */
+/** A digest of facts about a source, which changes when they do. */
 export function digestOf(facts: JsonValue): Promise<string> {
   return textDigest(stringifyJson(facts));
 }

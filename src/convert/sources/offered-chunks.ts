@@ -1,9 +1,9 @@
 /**
- * Chunks of a source that a writer may take over as they are.
+ * Chunks of a source that a writer may copy unchanged.
  *
- * An encoder hands out the chunks of the source where the writer asks for the same bytes: then nothing is compressed
- * again, and every copied chunk has been decoded once, so that damage is not carried on. So no writer knows of copying,
- * and none can copy a chunk that does not fit. Knows when an array's chunks are its rows in order; must not know who writes them.
+ * An encoder returns a chunk of the source when the writer asks it to encode the same bytes. Nothing is then compressed again,
+ * and every copied chunk has been decoded once, so damage is not passed on. So no writer needs to know about copying, and none
+ * can copy a chunk that does not fit. Knows when an array's chunks are its rows in order; must not know who writes them.
  */
 
 import type { ChunkedArchive, EncodedChunk } from "../../archive/kinds/types.ts";
@@ -21,36 +21,36 @@ import { hasByteOrder } from "../../zarr/document/data-type.ts";
 import type { ZarrArray, ZarrChunk } from "../../zarr/read/array.ts";
 import { placedError, placeFailure } from "../failure.ts";
 
-/** Chunks that a writer may take over as they are, in stored order. */
+/** Chunks that a writer may copy unchanged, in stored order. */
 export interface OfferedChunks {
   readonly stored: StoredChunks;
-  /** Decoded bytes of all. */
+  /** Decoded bytes of all chunks. */
   readonly nbytes: number;
   /** Rows of a chunk, if chunks end on rows. */
   readonly chunkLength: number | undefined;
-  /** Chunks with elements of another size are not offered; default: all are. */
+  /** Chunks with another typesize are not offered; default: all are. */
   readonly typesize?: number;
 }
 
-/** Chunks of Blosc in the order of the rows, as they lie. */
+/** Blosc chunks as stored, in the order of the rows. */
 export type StoredChunks = Pick<
   ChunkedArchive,
   "store" | "nchunks" | "chunkBytes" | "chunkStarts" | "encodedChunks"
 >;
 
-/** Chunks that may wait for the writer to ask for them. */
+/** Offered chunks kept until the writer asks for them. */
 const MOST_WAITING = 64;
 
-/** A chunk of the source, and what it decodes to. */
+/** A chunk of the source, and its decoded bytes. */
 interface OfferedChunk {
   readonly items: Uint8Array;
   readonly chunk: Uint8Array;
 }
 
-/** Gives out offered chunks for the bytes that they decode to, and encodes what was not offered. */
+/** Returns an offered chunk for the bytes that it decodes to, and encodes everything else. */
 export class CopyingEncoder implements ChunkEncoder {
   readonly parallel: number;
-  /** Chunks that went over unchanged, and chunks that were made. */
+  /** Chunks copied unchanged, and chunks encoded. */
   copied = 0;
   recoded = 0;
   readonly #encoder: ChunkEncoder;
@@ -59,7 +59,7 @@ export class CopyingEncoder implements ChunkEncoder {
   readonly #mostWaiting: number;
   #offered: OfferedChunk[] = [];
 
-  /** `needsTypesize`, `needsCodec`: a chunk with elements of another size, or of another codec, than the writer asks for is encoded again. */
+  /** With `needsTypesize` or `needsCodec`, a chunk whose typesize or codec differs from the writer's is encoded again. */
   constructor(
     encoder: ChunkEncoder,
     {
@@ -72,18 +72,18 @@ export class CopyingEncoder implements ChunkEncoder {
     this.#mostWaiting = mostWaiting;
     this.#encoder = encoder;
     this.#needsTypesize = needsTypesize;
-    // Writers ask at once where one at a time is enough, and then not here.
+    // With a parallelism of 1, writers would encode synchronously, bypassing this encoder.
     this.parallel = Math.max(2, encoder.parallel);
   }
 
-  /** A chunk that the writer may ask for. Neither array must be written to afterwards. */
+  /** Offers a chunk that the writer may ask for. Neither array may be modified afterwards. */
   offer(items: Uint8Array, chunk: Uint8Array): void {
     if (this.#offered.length >= this.#mostWaiting) this.#offered.shift();
     this.#offered.push({ items, chunk });
   }
 
   async encode(data: Uint8Array, options: EncodeOptions): Promise<Uint8Array> {
-    // Compared, not counted: a writer that cuts elsewhere must never get another chunk.
+    // Chunks are compared, not counted: a writer that cuts elsewhere must never get a wrong chunk.
     const found = this.#offered.findIndex(
       ({ items, chunk }) => isEqual(items, data) && this.#isAsWanted(chunk, options),
     );
@@ -104,7 +104,7 @@ export class CopyingEncoder implements ChunkEncoder {
   }
 }
 
-/** The decoded bytes of all chunks in stored order, each chunk offered to the encoder before. */
+/** The decoded bytes of all chunks in stored order; each chunk is first offered to the encoder. */
 export async function* offerChunks(
   { stored, nbytes, typesize }: OfferedChunks,
   encoder: CopyingEncoder,
@@ -123,12 +123,12 @@ export async function* offerChunks(
   }
 }
 
-/** Bytes that are read at a time; the next ones are asked for meanwhile. */
+/** Bytes read at a time, while the next ones are requested. */
 const RUN_BYTES = 8 << 20;
-/** Bytes between chunks that are read along rather than asked for apart. */
+/** Gaps between chunks up to this size are read, to save a request. */
 const MOST_GAP = 64 << 10;
 
-/** Why the stored chunks of an array are not chunks of Blosc of its items in C order; undefined if they are. */
+/** Why an array's stored chunks are not Blosc chunks of its items in C order; undefined if they are. */
 export function whyNotBlosc({ model, dtype }: ZarrArray): string | undefined {
   const leaf = leafOf(model.chain);
   const [stage, ...others] = leaf.stages;
@@ -160,7 +160,10 @@ export function copyableChunks(array: ZarrArray): OfferedChunks | string {
   return { stored, nbytes: array.nbytes, chunkLength, typesize: zarrTypesize(dtype) };
 }
 
-/** Reads chunks of an array whose chunks are rows. The list of chunks is asked for once. A chunk that is not stored is made of fill values. */
+/**
+ * Reads chunks of an array whose chunks are rows. The list of chunks is read once. A chunk that is not stored consists of fill
+ * values.
+ */
 function zarrChunks(array: ZarrArray, chunkBytes: number): ChunkedArchive["encodedChunks"] {
   const chunkLength = at(array.chunkShape, 0);
   let places: Promise<readonly ListedChunk[]> | undefined;
@@ -179,7 +182,7 @@ function zarrChunks(array: ZarrArray, chunkBytes: number): ChunkedArchive["encod
   const nowhere = { key: array.path, offset: 0, nbytes: chunkBytes, ctbytes: undefined, available: 0 };
   return async function* (first = 0, end = Math.ceil(at(array.shape, 0) / chunkLength), { signal } = {}) {
     places ??= list(signal).catch((error: unknown) => {
-      places = undefined; // the next one who reads asks again
+      places = undefined; // the next reader tries again
       throw error;
     });
     const wanted = (await places).filter(({ index }) => index >= first && index < end);
@@ -206,7 +209,7 @@ function zarrChunks(array: ZarrArray, chunkBytes: number): ChunkedArchive["encod
   };
 }
 
-/** What the array's blosc codec is configured for. */
+/** The settings of the array's blosc codec. */
 export function bloscSettings({ model }: ZarrArray): Pick<EncodeOptions, "cname" | "clevel" | "shuffle"> {
   const blosc = leafOf(model.chain).stages.find(({ isBlosc }) => isBlosc);
   return (blosc?.v3?.["configuration"] ?? {}) as Pick<EncodeOptions, "cname" | "clevel" | "shuffle">;
@@ -222,7 +225,7 @@ function hasTranspose(whole: ZarrArray["model"]["chain"]): boolean {
   }
 }
 
-/** True if all chunks along the first dimension have the length, but for a shorter last one. */
+/** True if all chunks along the first dimension have this length, except a shorter last one. */
 function isEven({ model }: ZarrArray, length: number): boolean {
   const [axis] = model.axes;
   if (axis === undefined || axis.lengths.length === 1) return true;
@@ -233,7 +236,7 @@ function isEven({ model }: ZarrArray, length: number): boolean {
   return true;
 }
 
-/** The typesize that a chunk of the dtype has to be copied: any writer of Zarr arrays gives Blosc the size of the items. */
+/** The typesize that a chunk must have to be copied: every writer of Zarr arrays gives Blosc the item size. */
 export function zarrTypesize({ itemSize }: DType): number {
   return itemSize >= 1 && itemSize <= 255 ? itemSize : 1;
 }
@@ -246,7 +249,7 @@ interface StoredBytes {
   readonly bytes: Uint8Array;
 }
 
-/** The stored chunks that have rows, in order; while some are worked on, the next ones are read. */
+/** The stored chunks that have rows, in order; reads the next ones while some are processed. */
 async function* storedBytes(
   array: ZarrArray,
   chunks: Iterable<ListedChunk>,
@@ -262,7 +265,7 @@ async function* storedBytes(
   if (waiting !== undefined) yield* await waiting;
 }
 
-/** Chunks that lie close together in one object. */
+/** Groups chunks that are close together in one object. */
 function* runsOf(chunks: Iterable<ListedChunk>): Generator<[ListedChunk, ...ListedChunk[]]> {
   let run: [ListedChunk, ...ListedChunk[]] | undefined;
   for (const chunk of chunks) {

@@ -1,7 +1,7 @@
 /**
- * The values that a conversion takes, how they are stored, and the attributes and dimension names that it gives them.
+ * The values that a conversion reads, how they are stored, and the attributes and dimension names that it gives them.
  *
- * What an archive stores always wins over what we would add. Must not know chunks of Zarr, or stores.
+ * What an archive stores always takes precedence over what is added. Must not know chunks of Zarr, or stores.
  */
 import type { ArrayArchive, BytesArchive, ChunkedArchive } from "../../archive/kinds/types.ts";
 import { at } from "../../bytes/at.ts";
@@ -33,13 +33,12 @@ export type SourceArchive = Pick<
   | "listChunks"
 > & {
   readonly kind: "array" | "bytes";
-  /** Where several are read as one. */
+  /** Set if several archives are read as one. */
   readonly joinedFrom?: readonly SourceArchive[];
-  /** Uncompressed bytes of a whole chunk where chunk `index` lies, where they are not `chunkBytes` everywhere. */
+  /** Uncompressed bytes of a whole chunk around chunk `index`, if that is not `chunkBytes` everywhere. */
   readonly chunkBytesAt?: (index: number) => number;
 };
 
-/** Values and how they are stored. */
 export interface SourceArray {
   readonly archive: SourceArchive;
   readonly dtype: DType;
@@ -47,25 +46,25 @@ export interface SourceArray {
   readonly order: "C" | "F";
   readonly fillValue: JsonValue | undefined;
   readonly attrs: JsonObject;
-  /** Rows of a chunk, as the metadata says. */
+  /** Rows of a chunk according to the metadata. */
   readonly chunkLength: number | undefined;
-  /** The one field of its items that is taken; absent: all of an item. */
+  /** The only field of its items to read; absent: whole items. */
   readonly field?: StructField;
-  /** Absent where its chunks, as long as `chunkBytes` says, are one after the other. */
+  /** Absent if all its chunks have `chunkBytes`, except the last. */
   readonly uneven?: UnevenChunks;
 }
 
-/** Chunks of which some are short or off the borders of a regular grid. */
+/** Chunks of which some are short, or not on the borders of a regular grid. */
 export interface UnevenChunks {
-  /** Why they make no regular grid. */
+  /** Why they do not make a regular grid. */
   readonly reason: string;
-  /** Cells of `chunkBytes` that are chunks as they lie. */
+  /** Cells of `chunkBytes` that are unchanged chunks. */
   readonly copies: readonly CellCopies[];
   /** Rows of each chunk; undefined if chunks are not cut along the first axis. */
   readonly lengths: readonly LengthRun[] | undefined;
 }
 
-/** The array that an archive holds. Throws `BAD_ARGUMENT` for a `dtype` or `shape` that does not fit. */
+/** The array in an archive. Throws `BAD_ARGUMENT` for a `dtype` or `shape` that does not fit. */
 export function sourceOfArray(archive: ArrayArchive, options: LayoutOptions): SourceArray {
   if (options.dtype !== undefined || options.shape !== undefined) {
     throw badArgument(
@@ -79,7 +78,7 @@ export function sourceOfArray(archive: ArrayArchive, options: LayoutOptions): So
   return { archive, dtype, shape, order, fillValue, attrs, chunkLength, ...unevenOf(archive, dtype, stored) };
 }
 
-/** What is said of an archive whose chunks are of unequal lengths. `stored`: the shape in the order of storage. */
+/** Describes an archive whose chunks have unequal lengths. `stored` is the shape in stored axis order. */
 function unevenOf(
   { chunkStarts, nchunks }: ChunkedArchive,
   { itemSize }: DType,
@@ -152,21 +151,20 @@ function badArgument(
   });
 }
 
-/** The attribute in which we say what Zarr's metadata cannot: numpy's dtype, a column's stored name. */
+/** The attribute for what Zarr's metadata cannot express: numpy's dtype, a column's stored name. */
 const OWN_ATTRIBUTE = "superchunk";
 /** Where xarray keeps dimension names of Zarr v2 arrays; Zarr v3 has a member for them. */
 const STORED_DIMENSIONS = "_ARRAY_DIMENSIONS";
 
 type Names = readonly (string | null)[];
 
-/** What {@link describeValues} returns. */
 interface ValueDescription {
   readonly attributes: JsonObject;
   readonly dimensionNames: Names | undefined;
   readonly notes: readonly string[];
 }
 
-/** Attributes of an array, and the names that its dimensions have: `given` ones where they fit, or stored ones. */
+/** Attributes of an array, and its dimension names: the given ones if they fit, or stored ones. */
 export function describeValues(
   source: Pick<SourceArray, "attrs" | "shape">,
   type: ZarrType,
@@ -188,7 +186,7 @@ export function describeValues(
   return { attributes, dimensionNames: names && [...names, ...type.itemShape.map(() => null)], notes };
 }
 
-/** An array of a hierarchy, as far as the names of its dimensions depend on it. */
+/** An array of a hierarchy, as far as its dimension names depend on it. */
 interface NamedArray {
   readonly document: JsonObject;
   /** True for a column: it shares its rows with the others of its group. */
@@ -196,10 +194,10 @@ interface NamedArray {
 }
 
 /**
- * The documents of the arrays of one group with a name for every dimension: xarray does not open an array without. Names that
- * the documents have stay. Rows of columns are `row`, other dimensions `dim_0`, `dim_1`. Two dimensions of one name have one
- * length in xarray. So where lengths differ, or where `isMember` says that other arrays may lie beside these or above
- * them, the length is in the name: `dim_0_8000`.
+ * The documents of the arrays of one group, with a name for every dimension: xarray does not open an array without. Existing
+ * names are kept. Rows of columns are `row`, other dimensions `dim_0`, `dim_1`. In xarray, dimensions with the same name must
+ * have the same length. So if lengths differ, or if `isMember` says that other arrays may be beside or above these, the name
+ * includes the length: `dim_0_8000`.
  */
 export function nameDimensions(arrays: readonly NamedArray[], isMember = false): JsonObject[] {
   const lengths = new Map<number, Set<number>>();
@@ -223,8 +221,8 @@ function shapeOf(document: JsonObject): readonly number[] {
 }
 
 /**
- * Throws `BAD_ARGUMENT` if the names that the caller gave fit none of the arrays; returns what is worth a note where they
- * do not fit one of them.
+ * Throws `BAD_ARGUMENT` if the names that the caller gave fit none of the arrays; returns notes on single arrays that they do
+ * not fit.
  */
 export function checkNames(
   given: Names | undefined,
@@ -245,14 +243,14 @@ export function checkNames(
   });
 }
 
-/** Attributes in CF's words, which xarray decodes: of a table, and of its columns by name. */
+/** CF attributes, which xarray decodes: of a table, and of its columns by name. */
 export interface TableMeaning {
   readonly table: JsonObject;
   readonly columns: Readonly<Record<string, JsonObject>>;
 }
 
 const PRICES: readonly string[] = ["open", "high", "low", "close"];
-/** What the columns of zipline's daily bars are: their day in seconds, and the number of their asset. */
+/** The meaning of columns of zipline's daily bars: the day in seconds, and the asset's number. */
 const DAILY = {
   day: { standard_name: "time", units: "seconds since 1970-01-01", calendar: "proleptic_gregorian" },
   id: { long_name: "sid" },
@@ -260,8 +258,8 @@ const DAILY = {
 const DAILY_TABLE = { coordinates: "day id" } as const;
 
 /**
- * What the columns of zipline's bars mean. Daily bars are known by their attributes; prices have a factor where the bundle says
- * how many units one is (`ohlcRatio`, of its metadata.json). The stored numbers stay as they are.
+ * The meaning of the columns of zipline's bars. Daily bars are recognised by their attributes; prices get a factor if the
+ * bundle gives one (`ohlcRatio` in its metadata.json). The stored numbers stay as they are.
  */
 export function meaningOf(names: readonly string[], attrs: JsonObject, ohlcRatio?: number): TableMeaning {
   const isDaily = isDailyBars(names, attrs) && names.includes("id");
@@ -272,7 +270,7 @@ export function meaningOf(names: readonly string[], attrs: JsonObject, ohlcRatio
   };
 }
 
-/** The attributes without those that {@link meaningOf} adds: on the way back to an archive they go again. */
+/** The attributes without those that {@link meaningOf} adds, for conversions back to an archive. */
 export function withoutMeaning(attrs: JsonObject, column?: string): JsonObject {
   const added: JsonObject =
     column === undefined ? DAILY_TABLE : { ...(DAILY as Record<string, JsonObject>)[column] };
@@ -282,13 +280,13 @@ export function withoutMeaning(attrs: JsonObject, column?: string): JsonObject {
   return keepFloats(Object.fromEntries(rest), attrs);
 }
 
-/** Zipline's minute bars have no more columns than these; how many units a price is says a file above their folders. */
+/** Zipline's minute bars have no other columns than these; a file above their folders gives the price factor. */
 const MINUTE_NAMES = [...PRICES, "volume"].sort().join();
 const BUNDLE_METADATA = "metadata.json";
 const MOST_FOLDERS_ABOVE = 3;
 const MOST_METADATA_BYTES = 64 << 20;
 
-/** What the `metadata.json` of a bundle of minute bars says of the prices of one of its tables; undefined if there is none. */
+/** The price factor in the `metadata.json` of a bundle of minute bars for one of its tables; undefined if there is none. */
 export async function findOhlcRatio(
   place: Pick<SourceArchive, "store" | "path">,
   names: readonly string[],
@@ -307,10 +305,10 @@ export interface MinuteBars {
   readonly minutesPerDay: number;
 }
 
-/** Zipline's own, where `metadata.json` does not say. */
+/** Zipline's default, if `metadata.json` does not say. */
 const MINUTES_PER_DAY = 390;
 
-/** What the `metadata.json` of a bundle says of a table; undefined for other tables, and where none is found. */
+/** What the `metadata.json` of a bundle says of a table; undefined for other tables, and if none is found. */
 export async function findMinuteBars(
   { store, path }: Pick<SourceArchive, "store" | "path">,
   names: readonly string[],
@@ -330,7 +328,7 @@ export async function findMinuteBars(
   return undefined;
 }
 
-/** Undefined for what is not such a document. The ratio is that of one asset, where it has its own, else that of all. */
+/** Undefined for another kind of document. The ratio is the asset's own, else that of all assets. */
 function minuteBarsIn(bytes: Uint8Array, table: string): MinuteBars | undefined {
   let document: unknown;
   try {
@@ -352,7 +350,7 @@ function minuteBarsIn(bytes: Uint8Array, table: string): MinuteBars | undefined 
   };
 }
 
-/** The archive's attributes with ours beside them; notes say which of ours had to give way. */
+/** The archive's attributes together with added ones; notes name added ones that had to give way. */
 export function addAttributes(
   attrs: JsonObject,
   added: JsonObject,
@@ -369,7 +367,7 @@ export function addAttributes(
   };
 }
 
-/** Python writes NaN and infinities bare, which JSON does not have: strict readers of Zarr would refuse the whole document. */
+/** Python writes NaN and infinities bare, which JSON does not allow: strict Zarr readers would refuse the whole document. */
 export function notesOnAttributes(attrs: JsonObject): readonly string[] {
   return Object.entries(attrs).flatMap(([name, value]) => {
     const found = findNonFinite(value);
@@ -391,7 +389,7 @@ function findNonFinite(value: JsonValue): number | undefined {
   return undefined;
 }
 
-/** The names that xarray keeps in an attribute, where the format has no place for them. */
+/** The dimension names that xarray keeps in an attribute, if the format has no member for them. */
 export function storedNames(attributes: JsonObject, dimensions: number): Names | undefined {
   const value = attributes[STORED_DIMENSIONS];
   if (!Array.isArray(value) || value.length !== dimensions) return undefined;

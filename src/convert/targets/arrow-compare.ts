@@ -1,10 +1,13 @@
-/** Compares an Arrow file with its source, value by value, through flechette: a reader that shares nothing with the writer. Must not write. */
+/**
+ * Compares an Arrow file with its source, value by value, through flechette, a reader that shares no code with the writer. Must
+ * not write.
+ */
 import { rawValues, readBatches } from "../../arrow/read.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { TableColumn } from "./table-columns.ts";
 import { differs, firstDifference } from "./table-compare.ts";
 
-/** Throws `BAD_FIELD` for the first value of a file that is not the source's, and for another number of rows. */
+/** Throws `BAD_FIELD` for the first value of a file that differs from the source's, and for another number of rows. */
 export async function compareArrow(
   columns: readonly TableColumn[],
   store: ReadableStore,

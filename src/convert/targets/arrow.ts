@@ -1,4 +1,4 @@
-/** Arrow's IPC files (Feather 2): one for each table, or for an array by itself, with a record batch for each run of chunks. */
+/** Arrow IPC files (Feather 2): one for each table, or for an array by itself, with a record batch for each run of chunks. */
 import { ArrowWriter, type BatchColumn } from "../../arrow/record-batch.ts";
 import type { ConvertOptions } from "../pipeline.ts";
 import type { ColumnFormat, Piece, PieceContext } from "./column-target.ts";
@@ -11,10 +11,10 @@ import {
   withMinutes,
 } from "./table-columns.ts";
 
-/** Rows of a batch have about so many bytes. */
+/** Approximate bytes of the rows of a batch. */
 const BATCH_BYTES = 8 << 20;
 
-/** Arrow. Its values are not compressed, so that readers map them into memory: they are always decoded. */
+/** Arrow. Its values are not compressed, so that readers can map them into memory; so chunks are always decoded. */
 export const ARROW: ColumnFormat = {
   format: "arrow",
   ending: ".arrow",
@@ -68,7 +68,7 @@ async function* fileBytes(
   yield writer.end();
 }
 
-/** Whole chunks of the column with the longest ones, as many as make a batch. */
+/** Rows of a batch: a multiple of the longest chunk length of the columns. */
 function batchRows(columns: readonly TableColumn[]): number {
   const longest = Math.max(1, ...columns.map(({ column }) => column.chunks?.chunkLength ?? 1));
   const widest = Math.max(1, ...columns.map(({ rowBytes }) => rowBytes));

@@ -1,4 +1,4 @@
-/** bcolz's folders: carrays, and ctables. */
+/** bcolz's folders: carrays and ctables. */
 import { at } from "../../bytes/at.ts";
 import { parseFilled } from "../../format/layout.ts";
 import type { JsonObject } from "../../format/types.ts";
@@ -10,10 +10,12 @@ import { type Column, compressionOf, isCutByRows, rowsOf } from "../sources/colu
 import type { CopyingEncoder } from "../sources/offered-chunks.ts";
 import { type ColumnFormat, isFolderDocument, type Piece, type PieceContext } from "./column-target.ts";
 
-/** bcolz 1.2 finds rows by the typesize that it would have given to Blosc; a chunk with another one gives it wrong values. */
+/**
+ * bcolz 1.2 locates rows by the typesize that it would have given to Blosc; from a chunk with another one it returns wrong
+ * values.
+ */
 const NEEDS_TYPESIZE = { needsTypesize: true } as const;
 
-/** Carrays and ctables. */
 export const BCOLZ: ColumnFormat = {
   format: "bcolz",
   isDocument: isFolderDocument,
@@ -47,7 +49,7 @@ export const BCOLZ: ColumnFormat = {
   },
 };
 
-/** Why the chunks of columns cannot be those of a folder, if so. */
+/** Why the chunks of columns cannot be copied into a folder; undefined if they can. */
 export function whyNotRows({ columns }: Piece): string | undefined {
   const column = columns.find(({ chunks }) => chunks === undefined);
   if (column !== undefined) return column.whyRecoded ?? "its chunks cannot be copied";
@@ -69,7 +71,7 @@ async function writeTable(
   key: string,
 ): Promise<void> {
   const { signal } = context;
-  // One encoder for all: it compares bytes, so that columns are not mixed up.
+  // One encoder for all columns: it compares bytes, so columns are not mixed up.
   const encoder = context.copying(NEEDS_TYPESIZE);
   const sources = columns.map((column) => {
     const { cparams, chunklen, expectedlen, dflt, filled } = carrayOptions(context, column, encoder);
@@ -88,7 +90,7 @@ async function writeTable(
   await createTable(context.store, key, sources, { attrs: table.attrs, encoder, signal });
 }
 
-/** Rows that a repair filled stay named in what is made of them. [FG-15] */
+/** Keeps the record of rows that a repair filled. [FG-15] */
 function filledIn({ archive, path }: Column): CarrayOptions["filled"] {
   const { sizes } = (archive?.metadata ?? {}) as { readonly sizes?: JsonObject };
   return sizes === undefined ? undefined : parseFilled(sizes, path).filled;

@@ -6,7 +6,7 @@ import { compressionOf } from "../sources/columns.ts";
 import { offerChunks } from "../sources/offered-chunks.ts";
 import { type ColumnFormat, tellLost } from "./column-target.ts";
 
-/** `.blp` files, one for each array or column, in the memory order in which the array is stored. */
+/** `.blp` files, one for each array or column, in the array's stored memory order. */
 export const BLOSCPACK: ColumnFormat = {
   format: "bloscpack",
   ending: ".blp",

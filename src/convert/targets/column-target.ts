@@ -1,8 +1,8 @@
 /**
- * What all formats of one array or one table share: each source becomes files, or a folder, of its own.
+ * What all formats of one array or one table share: each source becomes its own files or folder.
  *
- * A format says what it can hold, writes it, and reads it back for the comparison; everything else is here and in the
- * runner. See `npy.ts` for how little that is.
+ * A format says what it can hold, writes it, and reads it back for the comparison; everything else is here and in the runner.
+ * `npy.ts` shows how little a format needs.
  */
 import type { ArrayArchive, BytesArchive } from "../../archive/kinds/types.ts";
 import { open } from "../../archive/open/open.ts";
@@ -32,64 +32,66 @@ import { deleteTree } from "../run/destination.ts";
 import { type Column, describeBytes, describeColumn } from "../sources/columns.ts";
 import { CopyingEncoder } from "../sources/offered-chunks.ts";
 
-/** What is written by one task: an array, or all columns of a table. */
+/** What one task writes: an array, or all columns of a table. */
 export interface Piece {
   /** Key of the file or folder. */
   readonly key: string;
   readonly columns: readonly Column[];
-  /** Set where the columns become one table. */
+  /** Set if the columns become one table. */
   readonly table?: ColumnTable | undefined;
-  /** Of minute bars of zipline: how many units a price of 1 is, where the bundle says it. */
+  /** For zipline's minute bars: how many units a price of 1 is, if the bundle says. */
   readonly priceScale?: number | undefined;
-  /** Set for plain bytes that stay such. */
+  /** Set for plain bytes that stay plain bytes. */
   readonly bytes?: BytesArchive | undefined;
 }
 
-/** What a format writes with. */
+/** What a format needs to write. */
 export interface PieceContext extends TaskContext {
   readonly options: ConvertOptions;
-  /** The same bytes; reports progress. */
+  /** Passes the bytes through and reports progress. */
   watch(data: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
-  /** An encoder that hands out the source's chunks where the writer asks for the same bytes; it is counted. */
+  /**
+   * An encoder that returns the source's chunks when the writer asks for the same bytes; its counts are added to the result.
+   */
   copying(settings?: { readonly needsTypesize: boolean }): CopyingEncoder;
 }
 
-/** What a format compares with. */
+/** What a format needs to compare. */
 export interface CompareContext {
   readonly store: ReadableStore;
   readonly options: ConvertOptions;
   readonly signal: AbortSignal | undefined;
 }
 
-/** A format whose every array is a file, or whose every array or table is a folder. */
+/** A format with a file for each array, or a folder for each array or table. */
 export interface ColumnFormat {
   readonly format: ConvertFormat;
-  /** Extension of its files; undefined: it makes folders, and tables are one folder. */
+  /** Extension of its files; undefined if it makes folders, where a table is one folder. */
   readonly ending?: string;
-  /** True if plain bytes can stay such. */
+  /** True if plain bytes can stay plain bytes. */
   readonly holdsBytes?: boolean;
   /** True for files that hold whole tables. */
   readonly holdsTables?: boolean;
-  /** Further options that decide the result, as the record keeps them. */
+  /** Further options that decide the result, as the record stores them. */
   settings?(options: ConvertOptions): JsonObject;
-  /** What a table becomes: with columns beside its own, or in parts. Default: itself. */
+  /** Turns a table into pieces: with additional columns, or in parts. Default: one piece. */
   arrange?(piece: Piece, options: ConvertOptions): Promise<readonly Piece[]>;
-  /** What becomes of a column, and why; default: what `whyRecoded` says of its piece. */
+  /** Treatment of a column, and why. Default: from `whyRecoded` of its piece. */
   describe?(
     column: Column,
     piece: Piece,
     options: ConvertOptions,
   ): { readonly action: "restream" | "recode"; readonly reason?: string };
-  /** Documents of its folders. */
+  /** True for documents of its folders. */
   isDocument?(key: string): boolean;
   /** Why it cannot hold a piece. Arrays of Python objects are refused for all formats. */
   whyRefused?(piece: Piece): string | undefined;
-  /** Why chunks are recoded; undefined: they are copied, or the format has none. */
+  /** Why chunks are recoded; undefined if they are copied, or the format has no chunks. */
   whyRecoded(piece: Piece): string | undefined;
   write(piece: Piece, context: PieceContext): Promise<void>;
-  /** Compares the values of a piece with its source by itself; `read` is not asked then. */
+  /** Compares the values of a piece with its source; then `read` is not used. */
   compare?(piece: Piece, context: CompareContext): Promise<void>;
-  /** The values of a piece as they were written; default: opens it as an archive. */
+  /** The values of a written piece. Default: opens it as an archive. */
   read?(piece: Piece, store: ReadableStore, signal: AbortSignal | undefined): AsyncIterable<Uint8Array>;
 }
 
@@ -112,7 +114,7 @@ export function columnTarget(format: ColumnFormat): Target {
   };
 }
 
-/** `meta/` of bcolz's folders and of superchunks, and what makes a folder a table. */
+/** True for `meta/` of bcolz's folders and of superchunks, and for what makes a folder a table. */
 export function isFolderDocument(key: string): boolean {
   return /(?:^|\/)(?:meta\/(?:sizes|storage|attributes)|__rootdirs__|__attrs__)$/.test(key);
 }
@@ -160,7 +162,7 @@ async function arrangedPieces(
   return arranged;
 }
 
-/** A source as what formats take. */
+/** A source as pieces. */
 async function piecesOf(
   { format, ending, holdsBytes, holdsTables = ending === undefined }: ColumnFormat,
   source: OpenedSource,
@@ -205,7 +207,7 @@ async function piecesOf(
   return columns.map((column) => ({ key: joinKey(key, named(column.name)), columns: [column] }));
 }
 
-/** An archive as what one file of a format holds. @throws what planning its conversion refuses */
+/** An archive as the piece for one file of a format. @throws what planning its conversion refuses */
 export async function pieceOf(
   format: ColumnFormat,
   source: OpenedSource,
@@ -218,7 +220,7 @@ export async function pieceOf(
   return piece;
 }
 
-/** Rows whose fields are stored apart, which are a table in all but name. */
+/** True for rows whose fields are stored apart: a table in all but name. */
 function hasColumns(source: ArrayArchive | ColumnArray | ZarrArray): source is ArrayArchive {
   return "columnNames" in source && source.columnNames.length > 0 && source.shape.length === 1;
 }
@@ -228,7 +230,7 @@ function tableOf(array: ArrayArchive): ColumnTable {
   return { kind: "table", store, path, attrs, names: columnNames, column: (name) => array.column(name) };
 }
 
-/** The columns that are asked for, in the table's order. Throws `NOT_FOUND` for one that is not there. */
+/** The requested columns, in the table's order. Throws `NOT_FOUND` for one that does not exist. */
 export function chooseColumns(
   { names, store, path }: Pick<ColumnTable, "names" | "store" | "path">,
   columns: readonly string[] | undefined,
@@ -241,7 +243,7 @@ export function chooseColumns(
   });
 }
 
-/** Why a piece cannot be written, if so. */
+/** The error if a piece cannot be written. */
 function refusalOf(format: ColumnFormat, piece: Piece, options: ConvertOptions): SuperchunkError | undefined {
   const object = piece.columns.find(({ dtype }) => dtype.kind === "object");
   if (object !== undefined) return noObjects(object.path);
@@ -310,7 +312,7 @@ function describePiece(
   });
 }
 
-/** Makes sure that what is at the places of pieces is nothing, or may be replaced. */
+/** Makes sure that the places of pieces are empty or may be replaced. */
 async function claim(
   { ending }: ColumnFormat,
   pieces: readonly Piece[],
@@ -397,7 +399,7 @@ function pieceRun(format: ColumnFormat, piece: Piece, options: ConvertOptions): 
   };
 }
 
-/** Notes what a format of files has no place for. */
+/** Notes what a file format cannot store. */
 export function tellLost(
   { note }: TaskContext,
   { path, attrs, fillValue }: Column,
@@ -411,7 +413,7 @@ export function tellLost(
     note(`${path}: ${lost.join(" and ")} not carried over: ${format.name} has no place for it`);
 }
 
-/** True for what is the default without a word on it: none, zero (not -0), false, the empty string, and lists of these. */
+/** True for a fill value that is the default anyway: none, zero (not -0), false, the empty string, and lists of these. */
 function isNothing(fill: JsonValue | undefined): boolean {
   if (Array.isArray(fill)) return (fill as readonly JsonValue[]).every(isNothing);
   return fill === undefined || fill === null || Object.is(fill, 0) || fill === false || fill === "";

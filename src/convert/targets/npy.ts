@@ -3,10 +3,10 @@ import { at } from "../../bytes/at.ts";
 import { encodeNpyHeader } from "../../format/npy.ts";
 import { type ColumnFormat, tellLost } from "./column-target.ts";
 
-/** Bytes that are read back at a time. */
+/** Bytes read back at a time. */
 const PIECE = 4 << 20;
 
-/** `.npy` files, one for each array or column. They have no chunks, so that values are always decoded. */
+/** `.npy` files, one for each array or column. They have no chunks, so values are always decoded. */
 export const NPY: ColumnFormat = {
   format: "npy",
   ending: ".npy",

@@ -1,5 +1,5 @@
 /**
- * Compares a Parquet file with its source, value by value, through hyparquet: a reader that shares nothing with the writer but
+ * Compares a Parquet file with its source, value by value, through hyparquet, a reader that shares nothing with the writer but
  * the decompression of streams. Must not write.
  */
 import { openParquet } from "../../parquet/open.ts";
@@ -7,10 +7,10 @@ import type { ReadableStore } from "../../store/types.ts";
 import { type FileColumn, rowCount } from "./parquet-pages.ts";
 import { differs, firstDifference } from "./table-compare.ts";
 
-/** Rows that are compared at a time have about so many bytes. */
+/** Approximate bytes of the rows compared at a time. */
 const STEP_BYTES = 4 << 20;
 
-/** Throws `BAD_FIELD` for the first value of a file that is not the source's, and for another number of rows. */
+/** Throws `BAD_FIELD` for the first value of a file that differs from the source's, and for another number of rows. */
 export async function compareFile(
   columns: readonly FileColumn[],
   store: ReadableStore,

@@ -1,8 +1,8 @@
 /**
- * The pages of a column of a Parquet file, for a run of rows: blocks of Blosc as they lie where that can be, else values that
- * are decoded and encoded again.
+ * The pages of a column of a Parquet file, for a run of rows: unchanged Blosc blocks if possible, else values that are decoded
+ * and encoded again.
  *
- * Chooses for each block; must not know how a file is put together.
+ * Chooses for each block; must not know how a file is assembled.
  */
 import { Room } from "../../bytes/allocate.ts";
 import { at } from "../../bytes/at.ts";
@@ -21,47 +21,47 @@ import type { TaskContext } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
 import type { StoredChunks } from "../sources/offered-chunks.ts";
 
-/** Values of a page that is encoded here have about so many bytes. */
+/** Approximate bytes of values in a page that is encoded here. */
 const PAGE_BYTES = 262_144;
-/** Rows that are read at a time have about so many bytes. */
+/** Approximate bytes of the rows read at a time. */
 const READ_BYTES = 8 << 20;
 
-/** A column of the file. */
 export interface FileColumn {
   readonly column: Column;
   readonly schema: ColumnSchema;
   readonly rowBytes: number;
   readonly codec: JoinableCodec;
-  /** The chunks whose blocks are pages, where their streams can be carried over. */
+  /** The chunks whose blocks are pages, if their streams can be copied. */
   readonly stored: StoredChunks | undefined;
-  /** False if values of the leaf must not be split into streams of their bytes. */
+  /** False if values of the leaf must not be split into byte streams. */
   readonly mayBeSplit: boolean;
   readonly hasStatistics: boolean;
-  /** Leaves of strings of which one was not UTF-8. */
+  /** String leaves with a value that was not UTF-8. */
   readonly notText: Set<Leaf>;
   /** The only leaf whose pages are wanted; default all. */
   readonly only?: number;
 }
 
-/** What makes pages. */
 export interface PageContext extends Omit<TaskContext, "store" | "note"> {
-  /** With it, the body of a page that is not a promise is lent until the next is asked for; default: bodies are the caller's. */
+  /**
+   * If set, the body of a page that is not a promise is lent until the next one is requested; default: the caller owns bodies.
+   */
   readonly memory?: PageMemory;
 }
 
 /** Memory that the columns of a file use one after the other. */
 export class PageMemory {
-  /** Stored chunks are read into these. */
+  /** Buffers for stored chunks. */
   readonly chunks: Uint8Array[] = [];
   /** A decoded chunk. */
   readonly items: Room = new Room();
-  /** The streams of a page that are written again. */
+  /** The streams of a page that is encoded again. */
   readonly streams: Room = new Room();
   /** The body of a page. */
   readonly body: Room = new Room();
 }
 
-/** Rows of a file: all columns have as many. An array without dimensions is one row. */
+/** Number of rows of a file: the same for all columns. An array without dimensions is one row. */
 export function rowCount([first]: readonly FileColumn[]): number {
   const [rows = 1] = first?.column.shape ?? [];
   return rows;
@@ -104,7 +104,7 @@ export async function* pagesOf(
       if (isNeeded) await prepare(header.compressor);
       if (header.compressor === "blosclz") await prepareEncode("lz4");
       const items = isNeeded ? decodeSync(bytes, { out: decoded.take(header.nbytes) }) : undefined;
-      // One by one, because the memory of a page is that of the next.
+      // One by one, because each page uses the memory of the one before.
       yield* chunkPages(file, { chunk: bytes, header, start, items }, range, context);
     } catch (error) {
       throw placedError(error, stored.store, place);
@@ -112,7 +112,7 @@ export async function* pagesOf(
   }
 }
 
-/** A stored chunk, its first row, and its values where they are needed. */
+/** A stored chunk, its first row, and its values if they are needed. */
 interface StoredChunk {
   readonly chunk: Uint8Array;
   readonly header: ChunkHeader;
@@ -132,7 +132,7 @@ function needsValues(file: FileColumn, header: ChunkHeader): boolean {
 /** Why a column is recoded whose bytes are shuffled. */
 export const WHY_NOT_SPLIT = "not all readers know BYTE_STREAM_SPLIT of this type";
 
-/** Why no block of a chunk is a page as it lies; undefined if blocks are. */
+/** Why no block of a chunk is a page unchanged; undefined if blocks are. */
 function whyNotRestream(
   { schema, mayBeSplit }: FileColumn,
   header: ChunkHeader,
@@ -146,7 +146,7 @@ function whyNotRestream(
   return whyNotPages(header, leaf.itemSize, codec);
 }
 
-/** The pages of a chunk's rows that lie in `[first, end)`. */
+/** The pages of a chunk's rows in `[first, end)`. */
 function* chunkPages(
   file: FileColumn,
   stored: StoredChunk,
@@ -167,7 +167,7 @@ function* chunkPages(
     return;
   }
   if (from === start || first === from) context.counts.restreamed = (context.counts.restreamed ?? 0) + 1;
-  // Blocks that do not end on rows wait for those after them, and are encoded again.
+  // Blocks that do not end on rows are collected with the following ones, and encoded again.
   let waiting = from;
   for (const block of pagesOfChunk(chunk, header, rowBytes, context.memory?.streams.take)) {
     const blockStart = start + block.start / rowBytes;
@@ -190,7 +190,7 @@ function* chunkPages(
   if (waiting < to) yield* encodedPages(file, rowsAt(waiting, to), context, false);
 }
 
-/** A block as a page; undefined if some of its values are null, so that they cannot stay where they are. */
+/** A block as a page; undefined if some of its values are null, which Parquet leaves out. */
 function restreamedPage(
   { schema: { leaves }, rowBytes, codec, hasStatistics }: FileColumn,
   block: BloscPage,
@@ -247,14 +247,14 @@ function encodedPage(file: FileColumn, leaf: Leaf, rows: Uint8Array, context: Pa
     length: levels.length + found.bytes.length,
     statistics,
   };
-  // Encoders may work on the values while the rows' memory is used again.
+  // Encoders may still use the values when the rows' memory is reused.
   return compressed(file, leaf, { ...found, bytes: found.bytes.slice() }, levels, context).then((body) => ({
     ...page,
     ...body,
   }));
 }
 
-/** The body of a page: a Blosc chunk of one block is made of the values, and its streams are taken. */
+/** The body of a page: the values become a Blosc chunk of one block, whose streams are used. */
 async function compressed(
   { codec, mayBeSplit, column }: FileColumn,
   leaf: Leaf,
@@ -286,7 +286,7 @@ async function compressed(
   return { encoding: first?.encoding ?? "plain", body: joinPage(codec, levels, pieces) };
 }
 
-/** The level of zstd for what zlib had: about its ratio, and faster. */
+/** The zstd level that replaces zlib: about the same ratio, and faster. */
 const ZLIB_AS_ZSTD = 3;
 
 function readingStep({ column, rowBytes }: FileColumn): number {
@@ -294,7 +294,7 @@ function readingStep({ column, rowBytes }: FileColumn): number {
   return Math.max(1, Math.floor(READ_BYTES / rowBytes / length)) * length;
 }
 
-/** True if the pages of a run of rows from here on are those of any longer run: a chunk begins, or what is read at a time. */
+/** True if a run of rows from here on has the same pages as the rest of any longer run: a chunk or a reading step begins. */
 export function beginsAfresh(file: FileColumn, row: number): boolean {
   const { stored, rowBytes, column } = file;
   if (stored === undefined) return row % readingStep(file) === 0;
@@ -303,7 +303,7 @@ export function beginsAfresh(file: FileColumn, row: number): boolean {
   return startOf(stored, chunk) === first;
 }
 
-/** Runs of rows that are read at a time: whole chunks where there are such. */
+/** Runs of rows read at a time: whole chunks if there are any. */
 function* readingSteps(file: FileColumn, first: number, end: number): Generator<readonly [number, number]> {
   const step = readingStep(file);
   for (let from = first; from < end; ) {

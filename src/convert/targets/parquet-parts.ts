@@ -1,8 +1,8 @@
 /**
- * A Parquet file that is made while it is read: any part of it, from the archive as it lies.
+ * A Parquet file that is made while it is read: any byte range, directly from the archive.
  *
- * All pages are made once to learn their sizes, their statistics and their checksums; they are not kept. What is read later is
- * made again, and is compared with these checksums, so that bytes of two states of the archive never come together.
+ * All pages are made once to learn their sizes, statistics and checksums; they are not kept. Later reads make them again and
+ * compare them with these checksums, so that bytes of two states of the archive are never mixed.
  */
 
 import { joinBytes, toHex } from "../../bytes/arrays.ts";
@@ -17,10 +17,10 @@ import { fileColumns, fileEnd, PARQUET, rowGroups, settled } from "./parquet.ts"
 import { beginsAfresh, type FileColumn, type PageContext, pagesOf, rowCount } from "./parquet-pages.ts";
 import { metadataOf } from "./table-columns.ts";
 
-/** Pages that are made together have this many bytes or more. */
+/** Minimum bytes of pages that are made together. */
 const PART_BYTES = 1 << 18;
 
-/** Pages of one column that follow one another, made from rows `[first, end)`. */
+/** Consecutive pages of one column, made from rows `[first, end)`. */
 interface Part {
   readonly column: FileColumn;
   readonly first: number;
@@ -30,7 +30,6 @@ interface Part {
   readonly crc: number;
 }
 
-/** What makes pages. */
 export interface PartsContext {
   readonly encoder: ChunkEncoder;
   readonly signal?: AbortSignal | undefined;
@@ -41,7 +40,7 @@ export class ParquetParts {
   readonly size: number;
   /** Of the content, 64 hexadecimal digits. */
   readonly sha256: string;
-  /** Bytes of memory that it takes, about. */
+  /** Approximate memory in bytes. */
   readonly weight: number;
   readonly #path: string;
   readonly #parts: readonly Part[];
@@ -62,7 +61,7 @@ export class ParquetParts {
     this.weight = this.#end.length + 128 * parts.length;
   }
 
-  /** Makes all pages of an archive once. @throws what planning and running its conversion throws */
+  /** Makes all pages of an archive once. @throws errors of planning and running its conversion */
   static async plan(
     source: OpenedSource,
     options: ConvertOptions,
@@ -97,9 +96,9 @@ export class ParquetParts {
   }
 
   /**
-   * Bytes `[first, end)`, in pieces.
+   * Yields bytes `[first, end)`, in pieces.
    *
-   * @throws STALE if the archive is not what it was; the codes of reading
+   * @throws STALE if the archive has changed; the codes of reading
    */
   async *read(first: number, end: number, context: PartsContext): AsyncGenerator<Uint8Array> {
     const cut = (bytes: Uint8Array, offset: number): Uint8Array =>
@@ -138,7 +137,7 @@ export class ParquetParts {
   }
 }
 
-/** The pages of a column in a row group, in runs that can be made again by themselves. */
+/** The pages of a column in a row group, in runs that can each be made again separately. */
 async function* runs(
   column: FileColumn,
   [first, end]: readonly [number, number],
@@ -164,7 +163,7 @@ function endOf(parts: readonly Part[], start: Uint8Array): number {
   return last === undefined ? start.length : last.offset + last.size;
 }
 
-/** What a task works with where no progress is wanted. */
+/** The context of a task without progress. */
 function pageContext({ encoder, signal }: PartsContext): PageContext {
   const counts = { copied: 0, padded: 0, recoded: 0, oddTypesize: 0 };
   return { encoder, signal, counts, advance: () => undefined };

@@ -1,8 +1,8 @@
 /**
  * Parquet files: one for each table, or for an array by itself.
  *
- * Pages are blocks of Blosc wherever Parquet has their compressor and filter; then streams go over without being decompressed,
- * but to take statistics. Row groups have about a million rows, and end where chunks do. @see docs/parquet-format.md
+ * Pages are Blosc blocks wherever Parquet has their compressor and filter; then streams are copied, and only decompressed to
+ * compute statistics. Row groups have about a million rows, and end where chunks do. @see docs/parquet-format.md
  */
 
 import { schemaMessage, schemaTable } from "../../arrow/schema.ts";
@@ -27,11 +27,10 @@ import { metadataOf, pandasMetadata, tableColumn, typeSettings, withMinutes } fr
 
 /** Rows of a group, as far as chunks allow. */
 const GROUP_ROWS = 1 << 20;
-/** Pieces below this are handed to the store together, … */
+/** Pieces smaller than this are joined before they go to the store … */
 const SMALL = 8192;
-/** … so many bytes at a time. */
+/** … in pieces of this many bytes. */
 const PIECE = 1 << 20;
-/** Parquet. */
 export const PARQUET: ColumnFormat = {
   format: "parquet",
   ending: ".parquet",
@@ -63,7 +62,7 @@ export const PARQUET: ColumnFormat = {
   },
 };
 
-/** The columns as they are written. @throws UNSUPPORTED for a dtype that Parquet has no type for */
+/** The columns as they are written. @throws UNSUPPORTED for a dtype without a Parquet type */
 export function fileColumns(piece: Piece, options: ConvertOptions): FileColumn[] {
   return piece.columns.map((column) => fileColumn(column, piece, options));
 }
@@ -71,7 +70,7 @@ export function fileColumns(piece: Piece, options: ConvertOptions): FileColumn[]
 function fileColumn(column: Column, piece: Piece, options: ConvertOptions): FileColumn {
   const { parquet = {} } = options;
   const { schema, rowBytes } = tableColumn(column, piece, options);
-  // DuckDB knows BYTE_STREAM_SPLIT of numbers alone, not of bytes of a fixed length.
+  // DuckDB supports BYTE_STREAM_SPLIT for numbers only, not for bytes of fixed length.
   const mayBeSplit = schema.leaves.every(({ kind }) =>
     parquet.compatible === true ? kind === "float" || kind === "double" : kind !== "half" && kind !== "fixed",
   );
@@ -87,13 +86,13 @@ function fileColumn(column: Column, piece: Piece, options: ConvertOptions): File
   };
 }
 
-/** The codec of a column's pages: that of its chunks where Parquet has it; lz4 for blosclz, zstd for zlib and for others. */
+/** The codec of a column's pages: that of its chunks if Parquet has it; lz4 for blosclz, zstd for zlib and others. */
 function codecOf({ settings: { cname } }: Column): JoinableCodec {
   if (cname === "lz4hc") return "lz4";
   return (cname === undefined || cname === "zlib" ? undefined : joinableCodec(cname)) ?? "zstd";
 }
 
-/** Why rows cannot be taken chunk by chunk. */
+/** Why rows cannot be read chunk by chunk. */
 function whyNotByChunks({ stored, order, shape, whyRecoded }: Column, rowBytes: number): string | undefined {
   if (stored === undefined) return whyRecoded ?? "its chunks are read as values";
   if (order === "F" && shape.length > 1) return "values are stored in Fortran order";
@@ -104,7 +103,7 @@ function whyNotByChunks({ stored, order, shape, whyRecoded }: Column, rowBytes: 
   return isCutByRows ? undefined : "chunks do not end on rows";
 }
 
-/** What becomes of a column, as far as its metadata and its first header tell. */
+/** Treatment of a column, as far as its metadata and its first header show. */
 function describePlan(
   column: Column,
   piece: Piece,
@@ -185,7 +184,9 @@ interface ColumnPart {
   readonly range: readonly [number, number];
 }
 
-/** The column chunks of a column's leaves. Those of the first are handed on as they come, those of others wait for it. */
+/**
+ * The column chunks of a column's leaves. Those of the first leaf are yielded as they come; those of the others wait for it.
+ */
 async function* columnBytes(
   file: ParquetFile,
   { column, leaf, range }: ColumnPart,
@@ -215,7 +216,10 @@ async function* columnBytes(
   }
 }
 
-/** Pages in their order, while so many are being encoded. Bodies that are lent stay so where no page is. */
+/**
+ * Pages in order, while up to `parallel` are being encoded. A lent body is passed on without a copy if no page is being
+ * encoded.
+ */
 export async function* settled(
   pages: AsyncIterable<{ readonly leaf: number; readonly page: Page | Promise<Page> }>,
   parallel: number,
@@ -241,7 +245,7 @@ export async function* settled(
   }
 }
 
-/** About a million rows each, cut where the longest chunks end. */
+/** Groups of about a million rows, which end where the longest chunks do. */
 export function* rowGroups(
   columns: readonly FileColumn[],
   rows: number,
@@ -251,7 +255,7 @@ export function* rowGroups(
   for (let first = 0; first < rows; first += step) yield [first, Math.min(rows, first + step)];
 }
 
-/** Small pieces that become one, in memory that is used again. */
+/** Joins small pieces, in reused memory. */
 class Gathered {
   #bytes = new Uint8Array(PIECE + SMALL);
   length = 0;

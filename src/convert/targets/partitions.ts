@@ -1,7 +1,8 @@
 /**
- * Tables of zipline in parts: a file for each asset, or for each year, in folders that DuckDB, Polars and Spark take for a column.
+ * Partitions zipline's tables: a file for each asset, or for each year, in folders that DuckDB, Polars and Spark read as a
+ * column.
  *
- * Knows which rows go together; must not know files. The asset is `id` (zipline's sid), because the table knows no symbols.
+ * Knows which rows belong together; must not know files. The asset is `id` (zipline's sid), because the table has no symbols.
  */
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -11,17 +12,17 @@ import type { ConvertOptions } from "../pipeline.ts";
 import { type Column, describeColumn } from "../sources/columns.ts";
 import type { Piece } from "./column-target.ts";
 
-/** Rows are gathered from spans of about so many bytes. */
+/** Approximate bytes of the spans that rows are gathered from. */
 const SPAN_BYTES = 8 << 20;
 const FILE = "data.parquet";
 
-/** Rows of a table that go together: runs `[starts[i], ends[i])`, in order. */
+/** Rows of a table that belong together: runs `[starts[i], ends[i])`, in order. */
 interface Runs {
   readonly starts: number[];
   readonly ends: number[];
 }
 
-/** The pieces of a table of zipline: one for each asset or year, in the order of these. */
+/** The pieces of a zipline table: one for each asset or year, in ascending order. */
 export async function partitionsOf(piece: Piece, { parquet, signal }: ConvertOptions): Promise<Piece[]> {
   const by = parquet?.partition === "year" ? "day" : "id";
   const key = piece.table?.names.includes(by) ? await describeColumn(by, piece.table.column(by)) : undefined;
@@ -33,7 +34,7 @@ export async function partitionsOf(piece: Piece, { parquet, signal }: ConvertOpt
     );
   const found = await runsOf(key, by === "day" ? yearOf() : (id) => id, signal);
   if (found.size === 0) return [{ ...piece, key: joinKey(piece.key, FILE) }];
-  // The name of the folder says what the column would.
+  // The folder's name replaces the column.
   const columns = by === "day" ? piece.columns : piece.columns.filter(({ name: own }) => own !== by);
   const name = by === "day" ? "year" : by;
   return [...found]
@@ -83,7 +84,7 @@ async function runsOf(
   return found;
 }
 
-/** The rows of some runs as a column. One run keeps its chunks, so that their streams can be carried over. */
+/** The rows of some runs as a column. A single run keeps its chunks, so that their streams can be copied. */
 function columnOf(column: Column, runs: Runs): Column {
   const [, ...rowShape] = column.shape;
   const rowBytes = rowShape.reduce((product, n) => product * n, column.dtype.itemSize);
@@ -114,12 +115,12 @@ function columnOf(column: Column, runs: Runs): Column {
 interface Gathered {
   readonly column: Column;
   readonly runs: Runs;
-  /** Rows of the runs up to the end of each. */
+  /** Cumulative number of rows at the end of each run. */
   readonly ends: readonly number[];
   readonly rowBytes: number;
 }
 
-/** Rows `[first, last)` of the runs. Runs that lie near one another are read together. */
+/** Rows `[first, last)` of the runs. Runs close together are read together. */
 async function gather(
   { column, runs, ends, rowBytes }: Gathered,
   [first, last]: readonly [number, number],

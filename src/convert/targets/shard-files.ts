@@ -1,8 +1,8 @@
 /**
- * The shards of a conversion as files: their keys, and their bytes written and read back. The chunks lie back to back, then comes the
- * index with its checksum.
+ * The shards of a conversion as files: their keys, and writing and reading their bytes. The chunks are contiguous, followed by
+ * the index with its checksum.
  *
- * Writes with flat memory: large chunks go through as they are, small ones are gathered. Must not know what the chunks hold.
+ * Writes in constant memory: large chunks are passed on, small ones are gathered. Must not know what the chunks hold.
  */
 import { SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
@@ -45,8 +45,8 @@ export async function openShard(
 }
 
 /**
- * The chunks in the given slots, in that order, neighbours in one read. Each is a view that is valid until the
- * next one is asked for. Throws `INCOMPLETE` for an absent chunk, `TRUNCATED` for a short read.
+ * The chunks in the given slots, in that order; neighbours share one read. Each is a view that is valid until the next one is
+ * requested. Throws `INCOMPLETE` for an absent chunk, `TRUNCATED` for a short read.
  */
 export async function* readShardChunks(
   store: ReadableStore,
@@ -93,8 +93,8 @@ const GATHER = 512 * 1024;
 const SMALL = 4 * 1024;
 
 /**
- * The pieces of a shard. Chunks are taken in the order of their bytes; `slotOf(k)` is the index slot of the
- * k-th. A chunk may be reused by its maker once the next one is asked for; so may a piece.
+ * The pieces of a shard, with chunks in the given order; `slotOf(k)` is the index slot of the k-th. A chunk's memory may be
+ * reused once the next one is requested; so may a piece's.
  */
 export async function* shardPieces(
   chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
@@ -125,14 +125,14 @@ export async function* shardPieces(
   yield await encodeShardIndex(entries);
 }
 
-/** A larger buffer, by steps: the largest one for each of very many small arrays would be most of what they cost. */
+/** A larger buffer. It grows in steps, because with very many small arrays the full size would be most of their cost. */
 function grow(gathered: Uint8Array, filled: number, more: number): Uint8Array<ArrayBuffer> {
   const large = new Uint8Array(Math.min(GATHER, Math.max(4 * gathered.length, filled + more)));
   large.set(gathered.subarray(0, filled));
   return large;
 }
 
-/** Key of a shard; of a chunk where each is an object, as the only one of an array without dimensions. */
+/** Key of a shard; for a grid of single chunks, of the chunk; for an array without dimensions, of its only object. */
 export function shardKey(prefix: string, job: ArrayJob, layout: JobLayout, shard: number): string {
   if (!layout.sharded && !layout.unequal) return joinKey(prefix, job.node, chunkKey([]));
   return joinKey(prefix, job.node, chunkKey(shardPlace(job, layout, shard)));

@@ -8,10 +8,9 @@ import { type CopyingEncoder, offerChunks } from "../sources/offered-chunks.ts";
 import { whyNotRows } from "./bcolz.ts";
 import { type ColumnFormat, isFolderDocument, type PieceContext } from "./column-target.ts";
 
-/** Bytes of rows of a table that are put together at a time, about. */
+/** Approximate bytes of table rows assembled at a time. */
 const BATCH_BYTES = 4 << 20;
 
-/** Arrays of superchunks. */
 export const BLZ: ColumnFormat = {
   format: "blz",
   isDocument: isFolderDocument,
@@ -35,7 +34,7 @@ export const BLZ: ColumnFormat = {
   },
 };
 
-/** The length of the chunks of all columns, where that is one and they can be copied. */
+/** The chunk length that all columns share, if there is one and the chunks can be copied. */
 function commonChunkLength(columns: readonly Column[]): number | undefined {
   const lengths = new Set(columns.map(({ chunks }) => chunks?.chunkLength));
   const rows = new Set(columns.map(({ shape }) => shape[0]));
@@ -43,20 +42,19 @@ function commonChunkLength(columns: readonly Column[]): number | undefined {
   return lengths.size === 1 && rows.size === 1 && columns.every(isCutByRows) ? length : undefined;
 }
 
-/** An array of superchunks. */
 async function writeArray(context: PieceContext, column: Column, key: string): Promise<void> {
   const encoder = context.copying();
   const data = context.watch(rowsOf(column, encoder, context.signal));
   const { dtype, shape, attrs, chunks, settings } = column;
   const chunkLength = chunks?.chunkLength;
-  // Rows without bytes cannot be counted by what is appended.
+  // Rows without bytes cannot be counted by the bytes appended.
   const isCounted = column.nbytes > 0;
   const array = await createArray(context.store, key, {
     dtype,
     shape: [isCounted ? 0 : at(shape, 0), ...shape.slice(1)],
     dflt: oneFill(context, column),
     attrs,
-    // Fields apart would cut the chunks of a struct in other places.
+    // Separate fields would cut the chunks of a struct in other places.
     ...(chunks === undefined ? {} : { columns: false }),
     cparams: compressionOf(settings),
     ...(chunkLength === undefined ? {} : { chunklen: chunkLength }),
@@ -70,7 +68,7 @@ async function writeArray(context: PieceContext, column: Column, key: string): P
   await finish(array, async () => (isCounted ? array.append(data) : undefined));
 }
 
-/** A table as one array of structs, each field a folder. */
+/** Writes a table as one array of structs, each field a folder. */
 async function writeStructs(
   context: PieceContext,
   table: ColumnTable,
@@ -120,7 +118,7 @@ async function writeStructs(
   });
 }
 
-/** Rows of all columns, side by side. */
+/** Rows of all columns, as one array of bytes for each column. */
 interface RowPart {
   readonly count: number;
   readonly bytes: readonly Uint8Array[];
@@ -141,7 +139,7 @@ async function* batchesOf(
   }
 }
 
-/** Chunk by chunk, each offered; the chunks of all columns have the same rows. */
+/** Yields chunk by chunk and offers each; the chunks of all columns have the same rows. */
 async function* chunkRows(
   { signal }: PieceContext,
   columns: readonly Column[],
@@ -167,7 +165,7 @@ async function* chunkRows(
   }
 }
 
-/** The fill value of an item. blz 0.6 keeps one for a row: a nested list. */
+/** The fill value of an item. blz 0.6 stores one for a row: a nested list. */
 function oneFill(context: PieceContext, { fillValue, dtype, path }: Column): JsonValue | undefined {
   if (dtype.kind === "struct" || !Array.isArray(fillValue)) return fillValue;
   if (dtype.kind === "complex" && isPair(fillValue)) return fillValue;
@@ -177,7 +175,7 @@ function oneFill(context: PieceContext, { fillValue, dtype, path }: Column): Jso
   return undefined;
 }
 
-/** The same as the default value of a field: a list that is one item is not taken for a row of items. */
+/** The same as the default value of a field; a list that is a single item is not mistaken for a row of items. */
 function rowFill({ fillValue = null, dtype, shape }: Column): JsonValue {
   const isList = dtype.kind === "struct" || (dtype.kind === "complex" && isPair(fillValue));
   if (!isList || !Array.isArray(fillValue) || shape.length < 2) return fillValue;
@@ -194,7 +192,7 @@ function flatten(values: readonly JsonValue[]): JsonValue[] {
   return values.flatMap((value) => (Array.isArray(value) ? flatten(value as readonly JsonValue[]) : [value]));
 }
 
-/** Puts a column's bytes into rows of structs. */
+/** Copies a column's bytes into rows of structs. */
 function interleave(
   rows: Uint8Array,
   column: Uint8Array,
@@ -207,7 +205,7 @@ function interleave(
     rows.set(column.subarray(row * size, (row + 1) * size), row * rowSize + offset);
 }
 
-/** Closes an array; where writing failed, nothing of it is committed. */
+/** Closes an array; if writing failed, nothing of it is committed. */
 async function finish(
   array: { close(): Promise<void>; abandon(): Promise<void> },
   write: () => Promise<void>,
@@ -216,7 +214,7 @@ async function finish(
     await write();
     await array.close();
   } catch (error) {
-    await array.abandon().catch(() => undefined); // the first error is the one that counts
+    await array.abandon().catch(() => undefined); // only the first error is thrown
     throw error;
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Columns of tables in the types of Parquet and Arrow, and what is said of them beside their types.
+ * Columns of tables in the types of Parquet and Arrow, and the metadata beside their types.
  *
- * Knows sources, dates and prices of zipline; must not know files. @see docs/parquet-format.md [PM]
+ * Knows sources, and dates and prices of zipline; must not know files. @see docs/parquet-format.md [PM]
  */
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -19,7 +19,7 @@ import type { Piece } from "./column-target.ts";
 /** Units of a price of 1 in daily bars. */
 const DAILY_SCALE = 1000;
 
-/** The name of the column of an array that has none. */
+/** Column name for an array, which has none. */
 const ONLY_COLUMN = "value";
 
 /** A column, its type, and the bytes of a row. */
@@ -29,7 +29,7 @@ export interface TableColumn {
   readonly rowBytes: number;
 }
 
-/** The options that decide types, as the record of a conversion keeps them. */
+/** The options that decide types, as the record of a conversion stores them. */
 export function typeSettings({ parquet }: ConvertOptions): JsonObject {
   return {
     strings: parquet?.strings ?? "utf8",
@@ -48,14 +48,14 @@ export function tableColumn(column: Column, piece: Piece, options: ConvertOption
   return { column, schema, rowBytes: rowShape.reduce((product, n) => product * n, column.dtype.itemSize) };
 }
 
-/** The name of the column that minute bars get. */
+/** Name of the column added to minute bars. */
 const MINUTE = "minute";
-/** Rows whose minutes are made at a time. */
+/** Rows whose minutes are computed at a time. */
 const MINUTE_ROWS = 1 << 18;
 
 /**
- * Minute bars of zipline with their minutes, which are nowhere stored: row i is a minute of session i / minutes_per_day, counted
- * from its opening, as `metadata.json` of the bundle says. Rows after an early close are there too, with zeros.
+ * Adds to zipline's minute bars their minutes, which are not stored: row i is a minute of session i / minutes_per_day, counted
+ * from its opening, as the bundle's `metadata.json` says. Rows after an early close are included, with zeros.
  */
 export async function withMinutes(piece: Piece, { parquet, signal }: ConvertOptions): Promise<Piece> {
   const { table, columns } = piece;
@@ -99,18 +99,18 @@ export async function withMinutes(piece: Piece, { parquet, signal }: ConvertOpti
 
 const PRICES: readonly string[] = ["open", "high", "low", "close"];
 
-/** True for daily bars of zipline, as the caller says, or by the attributes that zipline looks rows up with. */
+/** True for zipline's daily bars: the caller says so, or the table has the attributes that zipline uses to find rows. */
 function isZipline({ table }: Piece, { parquet }: ConvertOptions): boolean {
   if (table === undefined || parquet?.zipline === false) return false;
   return parquet?.zipline === true || isDailyBars(table.names, table.attrs);
 }
 
-/** How many units a price of 1 is; undefined for tables that are not of zipline. */
+/** How many units a price of 1 is; undefined for tables that are not zipline's. */
 function priceScale(piece: Piece, options: ConvertOptions): number | undefined {
   return piece.priceScale ?? (isZipline(piece, options) ? DAILY_SCALE : undefined);
 }
 
-/** What a column of zipline becomes; undefined if it stays a number. */
+/** The type of a zipline column; undefined if it stays a number. */
 function ziplineType(name: string, scale: number, { parquet }: ConvertOptions): SchemaOptions["as"] {
   if (name === "day") return "day";
   const prices = parquet?.prices ?? "raw";
@@ -123,7 +123,7 @@ function ziplineType(name: string, scale: number, { parquet }: ConvertOptions): 
   );
 }
 
-/** What pandas looks for, so that it gives back the types. */
+/** The metadata that lets pandas restore the types. */
 export function pandasMetadata(
   columns: readonly TableColumn[],
   rows: number,
@@ -144,7 +144,7 @@ export function pandasMetadata(
   return stringifyJson(pandas);
 }
 
-/** The names of a type in the metadata of pandas: its own, and numpy's. */
+/** The names of a type in pandas' metadata: its own, and numpy's. */
 function pandasType({ dtype, shape }: Column, isBytes: boolean): readonly [pandas: string, numpy: string] {
   if (shape.length > 1) return ["list", "object"];
   switch (dtype.kind) {
@@ -166,7 +166,7 @@ function pandasType({ dtype, shape }: Column, isBytes: boolean): readonly [panda
   }
 }
 
-/** Attributes, and what the types do not say. */
+/** Attributes, and what the types do not express. */
 export function metadataOf(piece: Piece, options: ConvertOptions): Map<string, string> {
   const { columns, table } = piece;
   const metadata = new Map<string, string>();

@@ -1,4 +1,6 @@
-/** Compares values that a reader of Parquet or Arrow gives with the rows that they were made of. Knows what each value has become. */
+/**
+ * Compares values from a Parquet or Arrow reader with the rows that they were made from. Knows how each value was converted.
+ */
 import { isEqual } from "../../bytes/arrays.ts";
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -7,7 +9,7 @@ import type { Conversion, Leaf, SchemaNode } from "../../parquet/schema.ts";
 import { fromHalf } from "../../parquet/statistics.ts";
 import type { TableColumn } from "./table-columns.ts";
 
-/** The error for values that are not the source's. */
+/** The error for values that differ from the source's. */
 export function differs(
   path: string,
   field: string,
@@ -26,10 +28,10 @@ export function differs(
 }
 
 /**
- * The first row that is not the source's.
+ * The first row that differs from the source's.
  *
  * @param bytes rows as the source has them
- * @param values what a reader gives for each row: dates as counts, strings as bytes, lists as arrays, structs as records
+ * @param values what a reader returns for each row: dates as counts, strings as bytes, lists as arrays, structs as records
  */
 export function firstDifference(
   { schema: { node }, rowBytes }: TableColumn,
@@ -95,13 +97,13 @@ function isSameValue(leaf: Leaf, view: DataView, place: number, found: unknown):
   return isSameCount(conversion, value, found);
 }
 
-/** A count as the source has it, and what it became, turned back. */
+/** Compares a count of the source with the converted value, turned back. */
 function isSameCount(conversion: Conversion, value: bigint, found: number | bigint): boolean {
   switch (conversion.kind) {
     case "multiply":
       return BigInt(found) === value * conversion.factor;
     case "price":
-      // hyparquet gives decimals as numbers.
+      // hyparquet returns decimals as numbers.
       return Math.round(Number(found) * 1000) === Number(value);
     case "days":
       return unitsOf(conversion.unit, conversion.scale, Number(found)) === value;
@@ -110,13 +112,13 @@ function isSameCount(conversion: Conversion, value: bigint, found: number | bigi
   }
 }
 
-/** Days since 1970 in a unit of numpy's. */
+/** Converts days since 1970 to a numpy unit. */
 function unitsOf(unit: string, scale: number, days: number): bigint {
   if (unit === "s") return BigInt(days) * 86_400n;
   let count = days;
   if (unit === "W") count = days / 7;
   if (unit === "M" || unit === "Y") {
-    // Whole cycles of 400 years, which Date need not know.
+    // Removes whole cycles of 400 years, which may exceed the range of Date.
     const cycles = Math.floor(days / 146_097);
     const date = new Date((days - cycles * 146_097) * 86_400_000);
     const years = date.getUTCFullYear() - 1970 + 400 * cycles;

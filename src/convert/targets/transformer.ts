@@ -1,6 +1,6 @@
 /**
- * Hierarchies of the older storage transformer as a target: an archive's Blosc chunks go into shards as they are, a short
- * last one is padded. zarr 2.13 to 2.18 read what comes out.
+ * Hierarchies of the older storage transformer as a target: an archive's Blosc chunks are copied into shards, and a short last
+ * one is padded. zarr 2.13 to 2.18 read the result.
  *
  * Knows archives and the transformer's layout; must not know how arrays are ordered and published.
  */
@@ -44,10 +44,10 @@ import { compareValues } from "../run/compare.ts";
 import { describeBytes, describeColumn } from "../sources/columns.ts";
 import { chooseColumns, noObjects } from "./column-target.ts";
 
-/** Chunks in a shard unless asked otherwise. */
+/** Default number of chunks in a shard. */
 const CHUNKS_PER_SHARD = 1024;
 
-/** The older storage transformer. Its shards are copied only: what cannot be is refused. */
+/** The older storage transformer. Its shards are only copied: an array whose chunks do not fit is refused. */
 export const TRANSFORMER: Target = {
   format: "zarr3-transformer",
   isHierarchy: false,
@@ -128,9 +128,9 @@ function archiveOf(source: OpenedSource): Archive {
 /** An array, and how it is cut. */
 interface ArrayJob {
   readonly archive: ArrayArchive | BytesArchive;
-  /** Of the column; empty for an array that is not one. */
+  /** Name of the column; empty for an array that is not one. */
   readonly name: string;
-  /** In the hierarchy. */
+  /** Path in the hierarchy. */
   readonly path: string;
   readonly specification: TransformerSpecification;
   readonly itemSize: number;
@@ -154,7 +154,7 @@ async function planArray(
   }
   refuseFilters(archive.attrs, archive.store.describe(archive.path));
   const others = shape.slice(1).map((n) => Math.max(1, n));
-  // Of an empty archive there may be a chunk, of nothing, for which Zarr has no place.
+  // An empty archive may have a chunk without rows, which has no place in Zarr.
   const nchunks = archive.nbytes === 0 ? 0 : archive.nchunks;
   const perShard = Math.max(1, Math.min(chunksPerShard, nchunks));
   const specification: TransformerSpecification = {
@@ -251,7 +251,10 @@ async function* shardOf(
   yield await encodeShardIndex(entries, [perShard], TRANSFORMER_INDEX);
 }
 
-/** Throws `CONFLICT` if a node is, or another kind of hierarchy. Returns the hierarchy's folder where it is not there yet. */
+/**
+ * Throws `CONFLICT` if there is a node already, or another kind of hierarchy. Returns the hierarchy's folder if it does not
+ * exist yet.
+ */
 async function claim(
   store: WritableStore,
   base: string,
@@ -315,7 +318,7 @@ function describe(archive: ArrayArchive | BytesArchive): {
   return {
     shape,
     dataType: type,
-    rows: Math.max(1, chunkLength), // 0 of an empty array
+    rows: Math.max(1, chunkLength), // 0 for an empty array
     itemSize: dtype.itemSize,
     fillValue: zeroOf(dtype.kind),
   };

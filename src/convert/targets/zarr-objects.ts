@@ -1,6 +1,6 @@
 /**
- * A Zarr array of any version as a Zarr v3 array: a task for each stored object. Chunks go over as they are stored, shards
- * with an index that has a crc32c; where the new document names other codecs they are decoded and encoded.
+ * Converts a Zarr array of any version to Zarr v3: a task for each stored object. Chunks are copied as stored, into shards
+ * whose index has a crc32c. If the new document names other codecs, chunks are decoded and encoded.
  *
  * Knows chains and shards; must not know why chunks are recoded, or how arrays are ordered and published.
  */
@@ -31,10 +31,10 @@ import { compareZarr } from "../run/compare.ts";
 
 /** Bytes copied at a time. */
 const COPY = 4 << 20;
-/** Chunks of a shard that are encoded at a time. */
+/** Chunks of a shard encoded at a time. */
 const AT_ONCE = 4;
 
-/** A planned array on its way below `prefix`. */
+/** A planned array that will be written below `prefix`. */
 export function objectRun(job: ZarrArrayJob, prefix: string): ArrayRun {
   const { path, node: array, document, recoding } = job;
   const own = joinKey(prefix, path);
@@ -68,7 +68,7 @@ function parseArray(document: JsonObject, path: string): ArrayModel {
   return parsed;
 }
 
-/** What makes the object of a task; false if nothing is stored. */
+/** Returns the function that makes a task's object; it returns false if nothing is stored. */
 function objectWriter(
   { node: array, document, recoding, whyEncoded }: ZarrArrayJob,
   own: string,
@@ -133,7 +133,7 @@ function objectWriter(
   };
 }
 
-/** A chunk on its way into a shard. */
+/** A chunk for a shard. */
 interface ShardChunk {
   readonly slot: number;
   readonly nbytes: number;
@@ -171,7 +171,7 @@ async function* recoded(
   }
 }
 
-/** A stored chunk decoded by the array's codecs and encoded by those of its new document. */
+/** Decodes a stored chunk with the array's codecs and encodes it with those of its new document. */
 type Recoder = (encoded: Uint8Array, place: ChunkPlace, context: TaskContext) => Promise<Uint8Array>;
 
 function recoderOf(array: ZarrArray, converted: ArrayModel, { transform }: Recoding): Recoder {

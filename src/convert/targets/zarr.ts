@@ -1,6 +1,6 @@
 /**
- * Zarr v3 as a target: archives become arrays of shards, with a task for each shard, its chunks copied or recoded as the plan says;
- * Zarr of every version goes over chunk by chunk (zarr-objects.ts).
+ * Zarr v3 as a target. Archives become arrays of shards, with a task for each shard, whose chunks are copied or recoded as
+ * planned. Zarr of every version is converted chunk by chunk (zarr-objects.ts).
  */
 import type { OpenOptions } from "../../archive/kinds/types.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -49,7 +49,6 @@ import { notesOnAttributes, type SourceArray } from "../sources/source-array.ts"
 import { shardKey, shardPieces } from "./shard-files.ts";
 import { objectRun } from "./zarr-objects.ts";
 
-/** Zarr v3. */
 export const ZARR: Target = {
   format: "zarr",
   isHierarchy: true,
@@ -126,7 +125,7 @@ async function planNode(
   };
 }
 
-/** Groups from the innermost to the root, whose document repeats all others. */
+/** Documents of groups from the innermost to the root, whose document repeats all others. */
 function groupDocuments(
   key: string,
   groups: ReadonlyMap<string, JsonObject>,
@@ -139,7 +138,7 @@ function groupDocuments(
   }));
 }
 
-/** The options that decide the bytes of the result, as the record keeps them. */
+/** The options that decide the bytes of the result, as the record stores them. */
 function zarrSettings(options: ConvertOptions): JsonObject {
   const { shardSize, chunksPerShard, portable, dtype, shape, dimensionNames, recode, columns, grid } =
     options;
@@ -157,10 +156,10 @@ function zarrSettings(options: ConvertOptions): JsonObject {
   };
 }
 
-/** Stops nothing. */
+/** A signal that never aborts. */
 const NEVER = new AbortController().signal;
 
-/** A planned array on its way below `prefix`. */
+/** A planned array that will be written below `prefix`. */
 function shardRun(job: ArrayJob, prefix: string): ArrayRun {
   const { archive } = job.source;
   const { layout } = job;
@@ -242,7 +241,7 @@ function describeJob(job: ArrayJob): PlannedArray {
   };
 }
 
-/** What becomes of the chunks, as far as metadata say: a chunk whose own header says otherwise is recoded all the same. */
+/** Treatment of the chunks according to the metadata. A chunk whose own header differs is recoded anyway. */
 function chunkRuns(job: ArrayJob, layout: JobLayout): readonly ChunkRun[] {
   const { count } = layout.cells;
   const isRecoded = actionOf(layout, job.recodes) === "recode";
@@ -298,12 +297,12 @@ function describeRefused({ node, source: { archive }, error }: RefusedArray): Pl
   };
 }
 
-/** Objects whose change means that an archive has changed; those that exist count. */
+/** Objects that identify the state of an archive; those that exist count. */
 const METADATA = ["", "meta/sizes", "meta/storage", "meta/attributes", "__attrs__"];
 
 /**
- * What makes a source the same source: enough to refuse going on with a conversion of something else. A chunk replaced
- * without any metadata changing is not noticed; its header and digest are checked when it is copied all the same.
+ * A fingerprint of the source: enough to refuse resuming with another source. It does not detect a chunk that was replaced
+ * without a metadata change, but copying still checks the chunk's header and digest.
  */
 async function fingerprintSource(jobs: ConversionJobs, options: OpenOptions = {}): Promise<JsonObject> {
   const { archive } = jobs;
