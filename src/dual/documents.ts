@@ -228,7 +228,6 @@ interface KnownForms {
 
 /**
  * Settings that a live array can have, and every form that its shards may then have had.
- *
  * @throws UNSUPPORTED for what Zarr cannot represent as stored, and for shards that readers of old documents would
  * misread; CONFLICT if another object is in the way
  */

@@ -36,7 +36,6 @@ export async function planLink(
 
 /**
  * Makes the archive a Zarr array in place, completes an interrupted link, and repairs a damaged one.
- *
  * @throws UNSUPPORTED for what cannot be a shard, with the reason; CONFLICT if another object is in the way, or a data
  * file has other names that must not change with it; READ_ONLY, NO_SPACE, IO; the codes of damage
  */

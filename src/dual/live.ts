@@ -271,7 +271,6 @@ export async function planLive(
 /**
  * Marks an array that is open for writing as live: from the next opening on, it keeps itself a Zarr array. If this is
  * interrupted, it stays a plain array, some of whose superchunks have an index after their chunks.
- *
  * @throws CONFLICT if it is linked, or a Zarr array is in the way; UNSUPPORTED for what Zarr cannot represent as stored
  */
 export async function beginLive(

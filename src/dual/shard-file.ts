@@ -265,7 +265,6 @@ export function indexOfPlaces(places: readonly ChunkPlace[]): Promise<Uint8Array
 
 /**
  * The index at the end of a shard of `capacity` chunks.
- *
  * @throws TRUNCATED, CHECKSUM_MISMATCH and BAD_FIELD if it has no valid index
  */
 async function readIndex(
@@ -309,7 +308,6 @@ export function goneNote(size: number): Uint8Array {
 
 /**
  * Reads what is stored under the key of a shard of `capacity` chunks.
- *
  * @throws the codes of damage, if it has no valid index
  */
 export async function readPublished(stored: StoredShard, capacity: number): Promise<PublishedShard> {

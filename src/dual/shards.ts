@@ -63,7 +63,6 @@ export interface LinkedArchive {
 /**
  * Plans the link of an archive. With `guess`, sizes come from the offsets where possible, and `proveFiles` checks the
  * chunk headers later.
- *
  * @throws UNSUPPORTED if it cannot be linked, with the reason; errors of reading its headers
  */
 export async function planShards(
@@ -187,7 +186,6 @@ type FormerSizes = ReadonlyMap<string, number>;
 /**
  * The files in the order of their chunks. With `guess`, the offset tables replace reading chunk headers where they can, and
  * also say where the files end.
- *
  * @throws UNSUPPORTED if a file's chunks are not contiguous in the array, or no Zarr reader decodes them; the codes of damage
  */
 async function listFiles(
@@ -362,7 +360,6 @@ function unlinkable(path: string, reason: string): SuperchunkError {
 /**
  * The byte after the last chunk and its digest, counting all chunks of the file's header. If chunks can only be found
  * by walking the file, the end of the file.
- *
  * @throws the codes of damage
  */
 export async function findDataEnd(store: ReadableStore, key: string, size: number): Promise<number> {

@@ -130,7 +130,6 @@ export async function getIfThere(
 
 /**
  * The record of a link; undefined if nothing is linked.
- *
  * @throws BAD_FIELD if it is damaged: then nothing must be cut off because of it; UNSUPPORTED for a newer version
  */
 export async function readLinkRecord(
@@ -196,7 +195,6 @@ function parseOptions(options: JsonObject, place: FieldPlace): RecordedOptions {
 
 /**
  * The state that earlier writers left; undefined if there is none.
- *
  * @throws BAD_FIELD if it is damaged; UNSUPPORTED for a newer version
  */
 export async function readLiveState(store: ReadableStore, path: string): Promise<LiveState | undefined> {

@@ -59,7 +59,6 @@ export interface Survey {
 /**
  * Surveys everything. `before` is the record of an existing link, complete or not. With `guess`, chunk sizes come from
  * the offsets where possible.
- *
  * @throws UNSUPPORTED, CONFLICT and the codes of damage, as linking does
  */
 export async function survey(

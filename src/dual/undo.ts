@@ -21,7 +21,6 @@ const AT_ONCE = 32;
 
 /**
  * Restores the archive to its state before linking, to the last byte and permission.
- *
  * @throws NOT_FOUND if nothing is linked; CONFLICT if a data file has other names that must not change with it;
  * READ_ONLY, IO; BAD_FIELD if the record is damaged
  */
@@ -164,7 +163,6 @@ export async function findFormer(
 
 /**
  * Refuses a file that cannot be written without changing another file's bytes. `link` is what is at its shard's key.
- *
  * @throws CONFLICT if it has names that linking did not give it; UNSUPPORTED if it is a symbolic link; INCOMPLETE
  */
 export async function assertOwnNames(

@@ -143,7 +143,6 @@ export class ZarrEdit extends QueuedEditor {
   /**
    * Appends rows along the first dimension. Typed arrays, bytes and lists wait in memory until they reach 32 MiB or `flush` is called; the
    * rows of a stream all become part of the array when this resolves.
-   *
    * @throws BAD_ARGUMENT for values that do not fit; CONFLICT if another writer was faster; UNSUPPORTED for grids with chunks of unequal
    * lengths
    */

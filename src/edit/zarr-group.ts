@@ -90,7 +90,6 @@ export class ZarrGroupEdit extends QueuedEditor {
 
   /**
    * Removes a node and all below it. It is gone for readers first, with its document, and then its chunks are removed.
-   *
    * @throws NOT_FOUND; CONFLICT for an archive that is a Zarr array as well
    */
   override erase(name: string, { signal }: LongOptions = {}): Promise<void> {

@@ -19,7 +19,6 @@ const SLICE_BYTES = 4 << 20;
 /**
  * The rows of an array in order, in slices of whole rows, and then those that are appended, as they are committed. Ends when the
  * signal is aborted. `reopen` opens the array again, where it cannot move on by itself.
- *
  * @throws BAD_ARGUMENT for an array without dimensions; STALE if rows that were handed out are cut off; and the codes of reading
  */
 export async function* followRows<Types extends ValueTypes>(

@@ -52,7 +52,6 @@ export interface OpenArrayOptions<Name extends string = string> extends OpenAnyO
  *
  * `store` is one of this library's stores, or any zarrita store that has `getRange`. For references, only the containers passed, and those
  * kept beside the set that `authorize` names, are read.
- *
  * @throws NOT_FOUND if nothing is there; UNSUPPORTED for anything else; the codes of damage
  */
 export async function open(
@@ -221,7 +220,6 @@ async function openSet(
 
 /**
  * Opens the array at the key, or its `column`. With `dtype`, values have the type of that name.
- *
  * @throws BAD_ARGUMENT if it is not an array, has another dtype, or is a table and no column is named; NOT_FOUND for a missing column; and
  * as {@link open}
  */
@@ -239,7 +237,6 @@ export async function openArray<const Name extends string = string>(
 
 /**
  * Opens a table: a ctable, or a Zarr group whose arrays are all directly below it and of equal length.
- *
  * @throws BAD_ARGUMENT for anything else; and as {@link open}
  */
 export async function openTable(
@@ -260,7 +257,6 @@ export type FollowableArray<Types extends ValueTypes = ValueTypes> = ReadableArr
   /**
    * Yields the rows in order, in slices of whole rows, and then the rows that a writer appends, as they are committed: for arrays of
    * superchunks, carrays, Bloscpack files and Zarr arrays. Polls every `interval` milliseconds, and ends when `signal` is aborted.
-   *
    * @throws BAD_ARGUMENT for an array without dimensions; STALE if rows that were yielded are cut off; the codes of reading
    */
   follow(options?: FollowOptions): AsyncGenerator<ArraySlice<Types>>;

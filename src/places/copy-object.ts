@@ -9,7 +9,6 @@ const PIECE = 4 << 20;
 
 /**
  * Copies an object to where none is, durably, and compares what is read back with what was read. Resolves with its bytes.
- *
  * @throws CONFLICT if there is one; READ_ONLY if nothing can be written; INCOMPLETE if the source is missing; IO if other bytes
  * are read back
  */

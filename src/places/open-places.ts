@@ -21,7 +21,6 @@ interface OpenPlacesOptions {
 
 /**
  * The store of an array with its places; the same store where it has none.
- *
  * @throws UNSAFE_PATH for a place that was not allowed; BAD_FIELD for one that is not declared
  */
 export async function openPlaces(
@@ -132,7 +131,6 @@ export async function clearPlaceOf(placed: PlacedStore, name: string): Promise<v
 /**
  * Makes sure that places are there, and this array's. A disk that is not mounted is an empty folder: what was written into it would be
  * out of sight once it is. With `owns` they become this array's.
- *
  * @throws NOT_FOUND; CONFLICT if another folder owns the place, of which this one is a copy
  */
 export async function checkMarks(

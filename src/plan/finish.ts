@@ -141,7 +141,6 @@ export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
  * Ends a plan: sees that every unit has its receipt and every object its size, compares values where the plan asks for it, and
  * publishes the documents that are left, the root's last. It can be killed anywhere, and run again; undefined if all was
  * done before.
- *
  * @throws INCOMPLETE if units are missing, with the first of them; CONFLICT for a source that has changed, BAD_FIELD if a
  * value differs, and the codes of damage
  */
@@ -417,7 +416,6 @@ function assertNoneMissing({ units, store, path }: Opened, isDone: (unit: number
 /**
  * Ends a plan that is not a conversion: makes the result, puts the report, and gives its lines; those of the report that is
  * there, where the plan was ended before.
- *
  * @throws INCOMPLETE if units are missing, with the first of them
  */
 export async function finishWork(

@@ -437,7 +437,6 @@ interface Step {
 /**
  * Runs the units of a share that have no receipt. A unit that fails does not stop the others; a full or read-only destination and an
  * abort do.
- *
  * @throws CONFLICT if something else lies at the destination; NO_SPACE, READ_ONLY, IO
  */
 export async function runShared(job: SharedJob, options: ShareOptions): Promise<ShareResult> {

@@ -1,8 +1,8 @@
 /**
- * What can be done to an array, a table, a file or a group that is open for editing: one set of verbs for all formats.
+ * The verbs of an array, table, file or group open for editing: one set for all formats.
  *
- * A format overrides the verbs that it has. What it cannot do stays as it is here: `UNSUPPORTED`, with the reason. Must not know
- * any format.
+ * A format overrides the verbs that it has. The others stay as they are here: `UNSUPPORTED`, with the reason. Must not know any
+ * format.
  */
 
 import type { LongOptions } from "../archive/kinds/types.ts";
@@ -324,12 +324,12 @@ export abstract class Editable implements AsyncDisposable {
   }
 }
 
-/** Runs what may throw at once; a promise of its result. */
+/** Turns a synchronous throw into a rejected promise. */
 export async function attempt<T>(work: () => T | Promise<T>): Promise<T> {
   return work();
 }
 
-/** The shape of an array that is made, default no rows. Throws `BAD_ARGUMENT` for what is not one. */
+/** The shape of a new array; default no rows. Throws `BAD_ARGUMENT` for an invalid one. */
 export function newShape(given: number | readonly number[] = 0): readonly number[] {
   const shape = typeof given === "number" ? [given] : given;
   const areLengths = Array.isArray(shape) && shape.every((n) => Number.isSafeInteger(n) && n >= 0);
@@ -341,7 +341,7 @@ export function newShape(given: number | readonly number[] = 0): readonly number
   );
 }
 
-/** Rows of another length for the same row shape, or a whole shape. Throws `BAD_ARGUMENT` for what is not one. */
+/** A whole shape, or a number of rows with the row shape unchanged. Throws `BAD_ARGUMENT` for an invalid one. */
 export function shapeOf(given: number | readonly number[], before: readonly number[]): readonly number[] {
   const shape = typeof given === "number" ? [given, ...before.slice(1)] : given;
   if (shape.length === before.length && shape.every((n) => Number.isSafeInteger(n) && n >= 0)) return shape;
@@ -352,7 +352,7 @@ export function shapeOf(given: number | readonly number[], before: readonly numb
   );
 }
 
-/** Plans taking out the rows `[start, end)`. Throws `BAD_ARGUMENT` for rows that are not there: nothing is guessed. */
+/** Plans deleting the rows `[start, end)`. Throws `BAD_ARGUMENT` for rows that do not exist: nothing is guessed. */
 export function planDeletion(
   path: string,
   shape: readonly number[],
@@ -381,11 +381,10 @@ export function planDeletion(
   };
 }
 
-// Changes of user attributes: what is not changed stays as its writer spelled it.
+// Changes user attributes; what is not changed stays as its writer spelled it.
 
 /**
- * Changes the members of the JSON object at a key. Durable when resolved, with all of them as they are now.
- *
+ * Changes the members of the JSON object at a key. Durable when resolved, with all current members.
  * @throws CONFLICT if another writer put attributes in the meantime; and the codes of damage, NO_SPACE, IO
  */
 export async function changeMembers(
@@ -400,13 +399,13 @@ export async function changeMembers(
     if (value === undefined) members.delete(name);
     else members.set(name, memberText(value));
   const text = `${joinMembers(members)}\n`;
-  // Of two writers one has not read what the other has put.
+  // Of two concurrent writers, one has not read what the other put.
   const condition = info === undefined ? { ifAbsent: true } : { ifVersion: info.version };
   await store.put(key, new TextEncoder().encode(text), { durable: true, ...condition });
   return parseJson(text, path) as JsonObject;
 }
 
-/** Attributes with changes made: a value sets, undefined removes. */
+/** Attributes with changes applied: a value sets one, undefined removes it. */
 export function withAttributes(stored: JsonInput | undefined, changes: AttributeChanges): JsonObjectInput {
   const before = (stored ?? {}) as JsonObjectInput;
   const attributes: Record<string, JsonInput> = { ...before };
@@ -416,9 +415,9 @@ export function withAttributes(stored: JsonInput | undefined, changes: Attribute
   return keepFloats(attributes, before);
 }
 
-// What setting values costs. Pure: knows shapes and layouts only.
+// The cost of setting values. Pure: knows shapes and layouts only.
 
-/** What of an array decides what is written. */
+/** What of an array decides which chunks are written. */
 interface SettingFacts {
   readonly shape: readonly number[];
   readonly itemSize: number;
@@ -452,7 +451,7 @@ export function superchunksOf(facts: SettingFacts, selection: Selection | null):
 
 function listSuperchunks({ layout }: SettingFacts, chunks: readonly number[]): Set<number> {
   const index = new LayoutIndex(layout);
-  // Rows that no commit has named are in no superchunk yet.
+  // Rows that no commit has named are not in a superchunk yet.
   return new Set(chunks.filter((chunk) => chunk < index.nchunks).map((chunk) => index.find(chunk).number));
 }
 

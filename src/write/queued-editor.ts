@@ -1,5 +1,5 @@
 /**
- * What editors share that write row by row: operations run one after another, and appended rows wait in memory until there are
+ * What editors that write row by row share: operations run one after another, and appended rows wait in memory until there are
  * many. Must not know any format.
  */
 
@@ -8,7 +8,7 @@ import { badArgument, SuperchunkError } from "../errors.ts";
 import { Editable, type PublishPolicy } from "./editable.ts";
 import type { ArraySettings } from "./layout/settings.ts";
 
-/** The operations on an array that is written, one after another. */
+/** The queue of operations on an array that is written. */
 export class OperationLine {
   readonly #name: string;
   readonly #explain: (error: unknown) => Promise<never>;
@@ -17,28 +17,30 @@ export class OperationLine {
   #count = 0;
   #isClosed = false;
 
-  /** `name` is that of the array in messages. `explain` throws what the caller gets when an operation fails (default: its error). */
+  /**
+   * `name` is the array's name in messages. `explain` throws what the caller gets when an operation fails (default: its error).
+   */
   constructor(name: string, explain: (error: unknown) => Promise<never> = (error) => Promise.reject(error)) {
     this.#name = name;
     this.#explain = explain;
   }
 
-  /** True if nothing is under way, and something may begin. */
+  /** True if no operation is running or waiting, and one may begin. */
   get isFree(): boolean {
     return this.#underWay === 0 && !this.#isClosed;
   }
 
-  /** How many operations were asked for. */
+  /** How many operations have been requested. */
   get count(): number {
     return this.#count;
   }
 
-  /** True from the moment the last operation was asked for. */
+  /** True once the last operation has been requested. */
   get isClosed(): boolean {
     return this.#isClosed;
   }
 
-  /** Runs an operation when those before it are done, whatever became of them. Throws `BAD_ARGUMENT` once it is closed. */
+  /** Runs an operation after the earlier ones, whether or not they failed. Throws `BAD_ARGUMENT` once it is closed. */
   run<T>(operation: () => Promise<T>): Promise<T> {
     if (!this.#isClosed) return this.#add(operation);
     return Promise.reject(
@@ -46,7 +48,7 @@ export class OperationLine {
     );
   }
 
-  /** Runs the last operation: what comes after it would work without the lock, and is refused from now on. */
+  /** Runs the last operation: later ones would run without the lock, and are refused from now on. */
   end(operation: () => Promise<void>): Promise<void> {
     this.#isClosed = true;
     return this.#add(operation);
@@ -66,7 +68,7 @@ export class OperationLine {
   }
 }
 
-/** True if rows of a stream that came since the last commit are to be committed. */
+/** True if rows of a stream that arrived since the last commit should be committed. */
 export function isDue(
   publish: PublishPolicy,
   {
@@ -81,12 +83,15 @@ export function isDue(
   return Math.floor(rows / full) > Math.floor(shown.rows / full);
 }
 
-/** Rows of more bytes are appended by themselves, without a copy. */
+/** Larger appends are separate operations, without a copy. */
 const MOST_JOINED = 1 << 16;
-/** Bytes that are appended together, at most. */
+/** Most bytes appended together. */
 const MOST_TOGETHER = 8 << 20;
 
-/** Rows whose caller does not wait for each: those that come while others wait for their turn are one operation with them. */
+/**
+ * Joins small appends that are not awaited one by one: those that arrive while others wait for their turn become one operation
+ * with them.
+ */
 export class JoinedRows {
   readonly #line: OperationLine;
   readonly #append: (rows: Uint8Array) => Promise<void>;
@@ -100,7 +105,7 @@ export class JoinedRows {
     this.#append = append;
   }
 
-  /** When the rows, which are copied, were appended; undefined for so many that they go by themselves. */
+  /** Copies the rows and returns a promise for their append; undefined for rows too large to join. */
   add(items: Uint8Array): Promise<void> | undefined {
     if (items.length > MOST_JOINED || this.#line.isClosed) return undefined;
     const isLast = this.#rows !== undefined && this.#turn === this.#line.count;
@@ -117,7 +122,7 @@ export class JoinedRows {
     return this.#done;
   }
 
-  /** Takes a place in the line, for all rows that come until it is its turn, or something else is asked for. */
+  /** Reserves a place in the queue for all rows that arrive until its turn, or until another operation is requested. */
   #begin(): void {
     const joined: { rows: Uint8Array } = { rows: new Uint8Array(0) };
     this.#close();
@@ -150,12 +155,12 @@ export class WaitingRows {
     this.#most = most;
   }
 
-  /** Rows of `rowBytes` bytes that wait. */
+  /** Number of waiting rows of `rowBytes` bytes. */
   count(rowBytes: number): number {
     return this.#bytes === 0 ? 0 : this.#bytes / rowBytes;
   }
 
-  /** Copies rows. True if so much waits now that it should be appended. Throws `BAD_ARGUMENT` for bytes that end inside a row. */
+  /** Copies rows. Returns true if enough waits to be appended. Throws `BAD_ARGUMENT` for bytes that end inside a row. */
   add(rows: Uint8Array, rowBytes: number): boolean {
     if (rows.length % Math.max(1, rowBytes) !== 0)
       throw badArgument("source", `${rows.length} bytes`, `whole rows of ${rowBytes} bytes`);
@@ -164,7 +169,7 @@ export class WaitingRows {
     return this.#bytes > this.#most;
   }
 
-  /** Lets what waits be appended. It goes on waiting where that fails. */
+  /** Appends what waits. If that fails, it keeps waiting. */
   async commit(append: (pieces: readonly Uint8Array[]) => Promise<void>): Promise<void> {
     if (this.#pieces.length === 0) return;
     await append(this.#pieces);
@@ -185,7 +190,7 @@ export abstract class QueuedEditor extends Editable {
     this.#lock = lock;
   }
 
-  /** Brings all that waits into the archive, durably. */
+  /** Writes everything that waits, durably. */
   protected abstract commit(options: LongOptions): Promise<void>;
 
   flush(): Promise<void> {

@@ -82,7 +82,6 @@ export class ShardingTransformer {
 
   /**
    * Writes into values. Missing or short values grow with zero bytes. Writes to one shard are combined.
-   *
    * @throws BAD_ARGUMENT for a start that is not a whole number of bytes, before anything is written
    */
   async setPartialValues(writes: readonly PartialWrite[]): Promise<void> {

@@ -334,7 +334,6 @@ class LiveState {
   /**
    * True if everything read through `opened` is valid; false if the newest generation replaced it and the read must be
    * repeated.
-   *
    * @throws STALE if the rows have changed since they were opened
    */
   async confirm(opened: Opened, signal: AbortSignal | undefined): Promise<boolean> {
@@ -359,7 +358,6 @@ class LiveState {
   /**
    * After a failed read through `opened`: true if a newer generation replaced it and the read must be repeated, false
    * if the error is genuine.
-   *
    * @throws STALE if the rows have changed since they were opened
    */
   async renew(error: unknown, opened: Opened, signal: AbortSignal | undefined): Promise<boolean> {

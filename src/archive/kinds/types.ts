@@ -311,13 +311,11 @@ export interface ReadableArray<Types extends ValueTypes = ValueTypes> extends Re
    * Reads the outer product of the entries, like `oindex` of numpy and Zarr: `oindex([[9, 1, 1], mask, slice(null, null, -1)])`. An entry
    * is an index, a slice (its step may be negative), null, a list of indices, or a boolean for each item of the dimension. Each chunk is
    * decoded once.
-   *
    * @throws BAD_ARGUMENT for entries that do not fit the shape, LIMIT for more than memory holds, and the codes of reading
    */
   oindex(entries: readonly OuterEntry[] | null, options?: PickOptions): Promise<ArraySlice<Types>>;
   /**
    * Reads the items at coordinates, like Zarr's `vindex`: one list for each dimension, all of one length. Each chunk is decoded once.
-   *
    * @throws BAD_ARGUMENT for coordinates that do not fit the shape, LIMIT for more than memory holds, and the codes of reading
    */
   vindex(coordinates: readonly Indices[], options?: PickOptions): Promise<ArraySlice<Types>>;
@@ -340,7 +338,6 @@ export interface ReadableTable extends ReadableBase {
   /**
    * Yields the rows that match a filter, in order and in batches, with their row numbers and the values of the requested columns. Skips
    * chunks whose bounds rule out a match; bounds come from an index beside the table, or from an earlier scan.
-   *
    * @throws BAD_ARGUMENT for a filter that does not fit; NOT_FOUND for a missing column; UNSUPPORTED for a column that cannot be compared;
    * the codes of reading
    */
@@ -350,7 +347,6 @@ export interface ReadableTable extends ReadableBase {
   /**
    * Yields the rows that match a filter as an Arrow IPC stream: the schema, one message for each batch, then the end. Each piece is a whole
    * message, so `tableFromIPC(pieces)` of flechette and `RecordBatchReader.from(pieces)` of apache-arrow use the values without a copy.
-   *
    * @throws UNSUPPORTED for a dtype without a type in Arrow, and for a string that is not UTF-8; the codes of `scan`
    */
   arrowBatches(options?: ArrowOptions): AsyncGenerator<Uint8Array>;
@@ -414,7 +410,6 @@ export interface ArrayArchive<Types extends ValueTypes = ValueTypes>
   /**
    * Moves to the newest commit of rows or columns. Returns true if there was a newer one. Attributes are read again; columns taken from the
    * array move along. Absent if no writer is expected.
-   *
    * @throws NOT_FOUND if the array has been removed; the codes of opening
    */
   refresh?(options?: StoreOptions): Promise<boolean>;
@@ -429,7 +424,6 @@ export interface TableArchive extends ReadableTable {
   /**
    * Opens the same table with these columns, regardless of those opened before. Over a network, each column costs three requests and the
    * table none. Absent if opening read all columns (`damaged`).
-   *
    * @throws NOT_FOUND for a column that the table does not have; the codes of opening
    */
   readonly openColumns?:

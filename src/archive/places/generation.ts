@@ -41,7 +41,6 @@ export interface Generation {
 /**
  * Reads the newest generation; `found` is what has been read already. With `rows`, only that many rows are shown. With
  * `metadata`, only metadata will be read: places are not opened, and the journal is not applied.
- *
  * @throws UNSUPPORTED for an unknown read feature; UNSAFE_PATH for a place that is not allowed; NOT_FOUND if the layout
  * is gone; BAD_FIELD and the other codes of damage
  */

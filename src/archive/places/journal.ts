@@ -63,7 +63,6 @@ export function requireInPlace(store: WritableStore, key: string): InPlaceStore 
 /**
  * Commits and makes a change; durable when resolved. `writes` apply to the file as of version 3; this function handles
  * the version byte among them.
- *
  * @throws CONFLICT if another change in place is under way, or if the file has other names
  */
 export async function changeInPlace(
@@ -121,7 +120,6 @@ export async function withJournal(
 
 /**
  * The store with a journal's writes applied, and with the versions that they give the files. `path` names the journal.
- *
  * @throws BAD_FIELD for writes that leave a hole: every byte read must be in the file or the journal
  */
 export async function withWrites(
@@ -215,7 +213,6 @@ export function arrayJournalKey(path: string, name: string): string {
 
 /**
  * Reads the journal that a layout names, if it names one. `folders` are those of the columns, in order.
- *
  * @throws INCOMPLETE if it is missing; BAD_FIELD for a superchunk that the layout does not count; the codes of damage
  */
 export async function readArrayJournal(

@@ -13,7 +13,6 @@ import type { ReadableArray } from "../kinds/types.ts";
 /**
  * Refuses an archive that is linked by symbolic links. Other links allow changes: their shards are names of the old
  * files, or copies. Only file systems have links, so other stores are not asked.
- *
  * @throws CONFLICT
  */
 export async function refuseSymbolic(

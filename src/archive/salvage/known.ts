@@ -65,7 +65,6 @@ export interface KnownArray {
 
 /**
  * Examines an array folder. Problems that do not prevent reading are added to `problems`, as text.
- *
  * @throws NOT_FOUND if no part of an array exists; INCOMPLETE if something is missing that the caller must supply, and
  * the codes of damage; BAD_ARGUMENT
  */

@@ -147,7 +147,6 @@ export async function surveyArray(
 
 /**
  * The store with the places of the array's superchunks; undefined if there are none.
- *
  * @throws NOT_FOUND for a place that has neither its mark nor one of its superchunks: an unmounted disk must not be
  * mistaken for lost superchunks; UNSAFE_PATH for one that is not allowed
  */

@@ -44,7 +44,6 @@ export type { Survey, SurveyOptions } from "./survey-array.ts";
 
 /**
  * Surveys the archive at a key of a store: reads and checks every chunk. Progress counts chunks, column after column.
- *
  * @throws NOT_FOUND; INCOMPLETE and the codes of damage if something is missing that the options must supply;
  * UNSUPPORTED for what is not an archive; BAD_ARGUMENT
  */

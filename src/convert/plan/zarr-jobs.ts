@@ -194,7 +194,6 @@ export interface Recoding {
 
 /**
  * The array's document in Zarr v3: its own if it is v3 already. Codecs without a name in v3 become Blosc with zstd.
- *
  * @throws UNSUPPORTED for data types and fill values that Zarr v3 cannot express and, with `recode: false`, for codecs
  */
 function planV3(array: ZarrArray, { recode = true, codecsOf }: ZarrPlanOptions = {}): V3Plan {

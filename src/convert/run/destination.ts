@@ -65,7 +65,6 @@ export class ConversionRecord {
 
   /**
    * Opens the record of this conversion; with `resume`, the one that an earlier run left, if any. Writes nothing.
-   *
    * @throws CONFLICT if the existing record is of another source or other options
    */
   static async open(
@@ -265,7 +264,6 @@ const BATCH = 1000;
 /**
  * Deletes every object below a folder except those in `keep`, then the empty folders, including the folder itself. Holds at
  * most a batch of names, and deletes nothing during a listing, because some file systems would then omit names.
- *
  * @throws IO if a deleted object is still listed
  */
 export async function deleteTree(

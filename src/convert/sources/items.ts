@@ -261,7 +261,6 @@ async function versionsOf(
 
 /**
  * A Zarr array or group to be converted back. Columns are in the order of the attribute `column_order`, else in name order.
- *
  * @throws UNSUPPORTED for a group without arrays, or with groups in it
  */
 export async function zarrSource(node: ZarrArray | ZarrGroup): Promise<ColumnArray | ColumnTable> {

@@ -97,7 +97,6 @@ export class ParquetParts {
 
   /**
    * Yields bytes `[first, end)`, in pieces.
-   *
    * @throws STALE if the archive has changed; the codes of reading
    */
   async *read(first: number, end: number, context: PartsContext): AsyncGenerator<Uint8Array> {

@@ -29,7 +29,6 @@ export function differs(
 
 /**
  * The first row that differs from the source's.
- *
  * @param bytes rows as the source has them
  * @param values what a reader returns for each row: dates as counts, strings as bytes, lists as arrays, structs as records
  */

@@ -1,9 +1,9 @@
 /**
- * The state of an array that is being written: what is committed, what is planned, and the rows on their way.
+ * The state of an array that is being written: what is committed, what is planned, and the rows waiting to be written.
  *
- * Plan, publish, commit, clean up: superchunks are put under new names and never changed; one replacement of
- * `meta/sizes` makes them the array. `runs` counts whole chunks only: a short last one is written with each commit, from
- * the rows in the buffer, and no longer counted after. Knows nothing of values. @see FORMAT.md [FG]
+ * Plan, publish, commit, clean up: superchunks are put under new names and never changed, and one replacement of `meta/sizes`
+ * makes them part of the array. `runs` counts whole chunks only. A short last chunk is written with each commit from the
+ * buffered rows, and does not count afterwards. Knows nothing of values. @see FORMAT.md [FG]
  */
 
 import { arrayJournalKey, requireInPlace } from "../../archive/places/journal.ts";
@@ -26,28 +26,26 @@ import { ownCopy, type StoredChunk } from "./superchunk-file.ts";
 /** Makes mirrors of arrays. */
 export interface MirrorMaker {
   /**
-   * Looks whether an array can be made with a mirror; writes nothing.
-   *
+   * Checks whether an array can have a mirror; writes nothing.
    * @throws UNSUPPORTED for rows that the other format cannot hold; CONFLICT if something is in the way
    */
   check(
     place: { readonly store: WritableStore; readonly path: string },
     settings: ArraySettings,
   ): Promise<void>;
-  /** Of an array that was made just now, and is empty. */
+  /** Makes the mirror of a new, empty array. */
   create(writer: ArrayWriter, attrs: JsonObject): Promise<ArrayMirror>;
-  /** Of an array that has one. */
+  /** Opens the mirror of an array that has one. */
   open(writer: ArrayWriter, attrs: JsonObject): Promise<ArrayMirror>;
-  /** Looks whether an array that has one can get other settings; writes nothing. Throws as {@link ArrayMirror.admit}. */
+  /** Checks whether an array with a mirror can get other settings; writes nothing. Throws like {@link ArrayMirror.admit}. */
   checkChange(
     place: { readonly store: WritableStore; readonly path: string },
     change: { readonly before: ArraySettings; readonly wanted: ArraySettings; readonly isFree: boolean },
   ): Promise<void>;
-  /** Removes what mirrors of an array at this place have left, which is to be removed as well. */
+  /** Removes what mirrors left of an array at this place, which is removed as well. */
   clear(store: WritableStore, path: string): Promise<void>;
 }
 
-/** How an {@link ArrayWriter} works. */
 export interface WriterOptions {
   readonly encoder?: ChunkEncoder | undefined;
   readonly modify?: "patch" | "in-place" | undefined;
@@ -55,11 +53,11 @@ export interface WriterOptions {
 
 const NONE: ReadonlyMap<number, number> = new Map();
 
-/** How the end of the array is to be written. */
+/** How the end of the array will be written. */
 interface TailPlan {
   /** Runs that stay as they are. */
   readonly before: readonly Run[];
-  /** The superchunk behind them, and its whole and short chunks. */
+  /** The superchunk after them, and its whole and short chunks. */
   readonly number: number | undefined;
   readonly whole: number;
   readonly short: number;
@@ -69,29 +67,29 @@ interface TailPlan {
 export class ArrayWriter {
   readonly root: ArrayRoot;
   readonly files: SuperchunkFiles;
-  /** Chunks that the next commit changes in place; undefined if chunks are never changed so. */
+  /** Chunks that the next commit changes in place; undefined if chunks are never changed in place. */
   readonly changes: InPlaceChanges | undefined;
-  /** Makes what goes into the next superchunk or patch. */
+  /** Makes the chunks of the next superchunk or patch. */
   readonly chunks: ColumnChunks;
   readonly #commits: CommitLine;
   readonly #maker: ChunkMaker;
   readonly #publisher: Publisher;
   settings: ArraySettings;
   columns: readonly ColumnLayout[];
-  /** Planned: whole chunks. */
+  /** Planned runs of whole chunks. */
   runs: readonly Run[] = [];
   patches: readonly Patch[] = [];
   edition = 0;
-  /** Planned: rows that a repair filled, and that were not set since. [FG-15] */
+  /** Planned: rows that a repair filled and that have not been set since. [FG-15] */
   filled: readonly RowSpan[] = [];
   buffer: RowBuffer;
-  /** True if something is planned that is not committed. */
+  /** True if something is planned and not committed. */
   isDirty = false;
-  /** Encoded whole chunks behind the planned runs, for each column; some still being made. */
+  /** Encoded whole chunks after the planned runs, for each column; some are still being made. */
   #pending: (StoredChunk | Promise<StoredChunk>)[][] = [];
   /** True once the rows of a short last chunk are in the buffer. */
   #isTailLoaded = false;
-  /** The runs and the buffer when they were those of the last commit. */
+  /** The runs and the buffer as of the last commit. */
   #kept: { readonly runs: readonly Run[]; readonly revision: number } | undefined;
   readonly #planned = new PlannedSource();
 
@@ -113,7 +111,7 @@ export class ArrayWriter {
     this.#reset();
   }
 
-  /** What the last commit says. */
+  /** The last commit. */
   get committed(): Committed {
     return this.#commits.last;
   }
@@ -126,13 +124,13 @@ export class ArrayWriter {
     return elementsOf(rowShape) * dtype.itemSize;
   }
 
-  /** Rows, those on their way included. */
+  /** Number of rows, including those not committed. */
   get rows(): number {
     if (!this.#isTailLoaded) return this.committed.rows;
     return this.wholeChunks * this.settings.chunklen + this.buffer.rows;
   }
 
-  /** Whole chunks, those on their way included. */
+  /** Number of whole chunks, including those not committed. */
   get wholeChunks(): number {
     return this.#runChunks + this.#pendingChunks;
   }
@@ -141,19 +139,19 @@ export class ArrayWriter {
     return this.#pending[0]?.length ?? 0;
   }
 
-  /** Reads the chunks of the last commit, planned patches laid over them. */
+  /** Reads the chunks of the last commit with planned patches applied. */
   source(): ChunkSource {
     return this.#planned.of(this);
   }
 
-  /** Takes over other settings that chunks do not depend on, and the store with the places that they name. */
+  /** Takes over settings that chunks do not depend on, and the store with the places that they name. */
   relocate(settings: ArraySettings, store: WritableStore): void {
     this.settings = settings;
     this.root.store = store;
     this.#planned.forget();
   }
 
-  /** Forgets all that is planned: back to the last commit. */
+  /** Discards the plan and returns to the last commit. */
   async rollBack(settings: ArraySettings = this.settings): Promise<void> {
     await this.#publisher.clear();
     if (settings !== this.settings) this.restart(settings);
@@ -176,7 +174,7 @@ export class ArrayWriter {
     this.isDirty = false;
   }
 
-  /** Takes over other settings, which the next commit will go by: all chunks are to be rewritten. */
+  /** Takes over other settings for the next commit; all chunks must be rewritten. */
   restart(settings: ArraySettings): void {
     this.settings = settings;
     this.#planned.forget();
@@ -190,7 +188,7 @@ export class ArrayWriter {
     this.isDirty = true;
   }
 
-  /** Makes the codec, the digest and the short last chunk ready. */
+  /** Prepares the codec, the digest and the short last chunk. */
   async prepare(): Promise<void> {
     await this.#maker.prepare(this.settings);
     if (this.#isTailLoaded) return;
@@ -204,7 +202,7 @@ export class ArrayWriter {
     this.#noteTail();
   }
 
-  /** Takes whole rows into the buffer as far as they fit and nothing else has to be done; the bytes taken. */
+  /** Buffers whole rows as far as they fit without any other work; returns the number of bytes taken. */
   takeNow(items: Uint8Array): number {
     if (!this.#isTailLoaded || this.rowBytes === 0 || items.length >= this.buffer.room * this.rowBytes)
       return 0;
@@ -213,8 +211,8 @@ export class ArrayWriter {
   }
 
   /**
-   * Appends whole rows; {@link prepare} must have been awaited. Where a superchunk cannot be published all rows are taken
-   * all the same, before what went wrong is thrown.
+   * Appends whole rows; {@link prepare} must have been awaited. If a superchunk cannot be published, all rows are still taken
+   * before the error is thrown.
    */
   async append(items: Uint8Array): Promise<void> {
     if (items.length === 0) return;
@@ -225,7 +223,7 @@ export class ArrayWriter {
     for (let at = 0; at < items.length; ) {
       await this.#publisher.giveWay();
       if (isPlain && this.buffer.rows === 0 && items.length - at >= chunkBytes) {
-        // A whole chunk is encoded from where it lies.
+        // A whole chunk is encoded without a copy.
         await this.#addChunk([await this.chunks.begin(0, items.subarray(at, at + chunkBytes))]);
         at += chunkBytes;
         continue;
@@ -233,14 +231,14 @@ export class ArrayWriter {
       at += this.buffer.take(at === 0 ? items : items.subarray(at)) * this.rowBytes;
       if (this.buffer.room === 0) await this.#encodeBuffer();
     }
-    // The items are their owner's again.
+    // After this, the caller may reuse the items.
     await this.#maker.made();
     this.#publisher.throwDeferred();
   }
 
   /**
-   * Puts other values into the rows of the short last chunk, given for each column: where that chunk is committed and
-   * chunks are changed in place, there; else they wait for the next superchunk.
+   * Replaces the rows of the short last chunk, given for each column. If that chunk is committed and chunks are changed in
+   * place, it is changed there; else the rows wait for the next superchunk.
    */
   async replaceTail(parts: readonly Uint8Array[]): Promise<void> {
     const isStored = this.#isKept;
@@ -257,7 +255,7 @@ export class ArrayWriter {
     this.isDirty = true;
   }
 
-  /** Adds encoded whole chunks, as many for each column. The buffer must be empty. */
+  /** Adds encoded whole chunks, the same number for each column. The buffer must be empty. */
   async addChunks(columns: readonly (readonly StoredChunk[])[]): Promise<void> {
     this.isDirty = true;
     for (const [i, chunks] of columns.entries()) this.#pending[i]?.push(...chunks);
@@ -272,7 +270,10 @@ export class ArrayWriter {
     await this.#publisher.attempt(() => this.#closeFull());
   }
 
-  /** Encoded whole chunks of one superchunk at most become a patch: each replaces the chunk of the array named with it. */
+  /**
+   * Publishes encoded whole chunks, at most one superchunk of them, as a patch: each replaces the array's chunk with the same
+   * position in `chunks`.
+   */
   async publishPatch(chunks: readonly number[], columns: readonly (readonly StoredChunk[])[]): Promise<void> {
     const number = this.files.takeLoose();
     const replaced = new Set(chunks);
@@ -284,8 +285,8 @@ export class ArrayWriter {
   }
 
   /**
-   * Commits all that is planned. Durable when resolved; where it fails, the plan stays as it is and can be tried again.
-   * `change` is what the layout gets besides.
+   * Commits the plan. Durable when resolved. If it fails, the plan stays as it is and can be committed again. `change` is added
+   * to the layout.
    */
   async commit(change: Partial<Pick<StoredLayout, "epoch" | "storage">> = {}): Promise<void> {
     await this.finishChanges();
@@ -308,7 +309,7 @@ export class ArrayWriter {
       ...change,
     };
     const journal = await this.changes?.publish(newLayout);
-    // With a journal names come to mean other bytes: readers that are open look again.
+    // With a journal, names come to mean other bytes, so open readers must look again.
     const renewed = journal === undefined ? {} : { journal, epoch: newLayout.epoch + 1 };
     await this.#commitLayout({ ...newLayout, ...renewed });
     if (journal !== undefined) this.files.sessionBytes += this.changes?.bytes ?? 0;
@@ -322,7 +323,7 @@ export class ArrayWriter {
     await this.files.mirror?.afterCommit(this.committed);
   }
 
-  /** True if the end of the array is planned as it was committed. */
+  /** True if the planned end of the array is as committed. */
   get #isKept(): boolean {
     const { runs, revision } = this.#kept ?? {};
     return this.#pendingChunks === 0 && runs === this.runs && revision === this.buffer.revision;
@@ -332,7 +333,10 @@ export class ArrayWriter {
     this.#kept = { runs: this.runs, revision: this.buffer.revision };
   }
 
-  /** Commits the same rows under another layout. Nothing else may be planned. `storageIsPut`: it need not be in the layout. */
+  /**
+   * Commits the same rows under another layout. Nothing else may be planned. With `storageIsPut`, the layout need not contain
+   * the storage.
+   */
   async recommit(
     change: Partial<Omit<StoredLayout, "id" | "generation">>,
     storageIsPut = false,
@@ -355,7 +359,7 @@ export class ArrayWriter {
     this.files.plain = layout.plain;
   }
 
-  /** Makes the changes in place that the last commit named. Durable when resolved; where it fails, it can be tried again. */
+  /** Makes the changes in place that the last commit named. Durable when resolved; if it fails, it can be tried again. */
   async finishChanges(): Promise<void> {
     const { journal, ...layout } = this.committed.layout;
     if (journal === undefined) return;
@@ -368,7 +372,7 @@ export class ArrayWriter {
     await root.store.delete(arrayJournalKey(root.path, journal));
   }
 
-  /** True if some superchunk is of version 4 after the next commit. */
+  /** True if the next commit leaves a superchunk of version 4. */
   #movesChunks(): boolean {
     const isReserved = this.settings.reserve !== undefined && this.files.keepsReserve;
     return this.committed.layout.isMoved === true || this.changes?.moves === true || isReserved;
@@ -387,16 +391,18 @@ export class ArrayWriter {
     this.removeNumbers(superfluous);
   }
 
-  /** Removes the superchunks of these numbers, in the background. */
+  /** Removes these superchunks in the background. */
   removeNumbers(numbers: readonly number[]): void {
     this.files.remove(numbers, this.columns);
   }
 
-  /** Writes the chunks that wait, and a short last one, as a superchunk; merges small ones before it as they add up. */
+  /**
+   * Writes the waiting chunks and a short last one as a superchunk; merges small superchunks before it when there are enough.
+   */
   async #planTail(): Promise<TailPlan> {
     const short = this.rowBytes > 0 && this.buffer.rows > 0 ? 1 : 0;
     const pending = this.#pendingChunks;
-    // A short last chunk that did not change stays where it is.
+    // An unchanged short last chunk stays where it is.
     if (this.#isKept) {
       const { runs } = this.committed.layout;
       return { before: runs, number: undefined, whole: -short, short, patches: this.patches };
@@ -416,7 +422,7 @@ export class ArrayWriter {
     return { before, number, whole, short, patches };
   }
 
-  /** The last `merged` chunks of the committed runs, and those that wait. */
+  /** The last `merged` chunks of the committed runs, and the waiting ones. */
   async #collect(merged: number): Promise<StoredChunk[][]> {
     const columns: StoredChunk[][] = [];
     const end = this.#runChunks;
@@ -427,7 +433,7 @@ export class ArrayWriter {
     return columns;
   }
 
-  /** Makes full superchunks of the small ones at the end and the chunks that wait, as long as there are enough. */
+  /** Makes full superchunks from the small ones at the end and the waiting chunks, as long as there are enough. */
   async #closeFull(): Promise<void> {
     const { superchunklen } = this.settings;
     for (;;) {
@@ -437,7 +443,7 @@ export class ArrayWriter {
       const number = this.files.takeName(full.chunks / superchunklen);
       this.patches = dropPatched(this.patches, (chunk) => chunk >= full.chunks);
       this.runs = appendRun(full.runs, number, superchunklen);
-      // More wait only where there was a failure before; the memory of these goes with the superchunk.
+      // More chunks wait only after a failure. They are copied, because their memory is given back with the superchunk.
       this.#pending = columns.map((chunks) => chunks.slice(superchunklen).map(ownCopy));
       const segment = {
         number,
@@ -448,12 +454,12 @@ export class ArrayWriter {
     }
   }
 
-  /** Waits until all that is planned is published. Throws what went wrong; then it can be tried again. */
+  /** Waits until the whole plan is published. Throws errors; then it can be tried again. */
   drain(): Promise<void> {
     return this.#publisher.drain();
   }
 
-  /** Publishes a segment of the plan, which gets another number where its own is taken. */
+  /** Publishes a segment of the plan, which gets another number if its own is taken. */
   async #publishNoted(segment: Segment): Promise<void> {
     const { number } = segment;
     const got = await this.publishSegment(segment);
@@ -462,12 +468,12 @@ export class ArrayWriter {
     this.patches = this.patches.map((patch) => (patch.number === number ? { ...patch, number: got } : patch));
   }
 
-  /** Publishes one superchunk, in all columns. The number that it got: another one where that is taken. */
+  /** Publishes one superchunk, in all columns. Returns its number, which differs from the planned one if that is taken. */
   publishSegment(segment: Segment): Promise<number> {
     return this.files.publish(segment, this.columns, this.settings, this.committed.layout);
   }
 
-  /** The same, and takes the memory of all chunks back that were made for it: nothing else may wait. */
+  /** The same, and takes back the memory of all chunks made for it: no others may be waiting. */
   async publishNow(segment: Segment): Promise<number> {
     try {
       return await this.publishSegment(segment);

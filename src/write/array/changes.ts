@@ -1,6 +1,6 @@
 /**
- * Growing, shrinking, deleting rows: each plans on an {@link ArrayWriter} with nothing else planned; the caller commits. And moving superchunks
- * to other places, which commits by itself.
+ * Growing, shrinking and deleting rows. Each is planned on an {@link ArrayWriter} with nothing else planned; the caller
+ * commits. Also moves superchunks to other places, which commits by itself.
  */
 import type { LongOptions } from "../../archive/kinds/types.ts";
 import { encodeJson } from "../../archive/places/generation.ts";
@@ -22,10 +22,10 @@ import type { ArrayWriter } from "./array-writer.ts";
 import type { ArrayRoot } from "./root.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
 
-/** Superchunks that are asked for at a time. */
+/** Superchunks requested at a time. */
 const AT_ONCE = 8;
 
-/** Adds rows of the default value, until there are `rows`. Progress is in uncompressed bytes. */
+/** Adds rows of the default value until there are `rows`. Progress is in uncompressed bytes. */
 export async function grow(writer: ArrayWriter, rows: number, options: LongOptions = {}): Promise<void> {
   if (writer.rowBytes === 0) {
     writer.appendNothing(rows - writer.rows);
@@ -61,10 +61,10 @@ export async function grow(writer: ArrayWriter, rows: number, options: LongOptio
   if (rest > 0) await writer.append(repeat(item, rest * writer.rowBytes));
 }
 
-/** Bytes of equal chunks that are laid one behind another, so that a superchunk of them is written in few pieces. */
+/** Bytes of equal chunks that are laid out contiguously, so that a superchunk of them is written in few pieces. */
 const MAX_LAID = 4 << 20;
 
-/** The same chunk, so many times. */
+/** Repeats a chunk `count` times. */
 function repeatChunk({ bytes, digest, nbytes }: StoredChunk, count: number): StoredChunk[] {
   const length = bytes.length + digest.length;
   const laid = Math.max(1, Math.min(count, Math.floor(MAX_LAID / length)));
@@ -88,7 +88,7 @@ function repeat(item: Uint8Array, length: number): Uint8Array {
   return bytes;
 }
 
-/** Leaves the first `rows` rows. What was cut off is in no chunk that counts. */
+/** Keeps the first `rows` rows. No chunk that counts contains rows that were cut off. */
 export async function shrink(writer: ArrayWriter, rows: number): Promise<void> {
   writer.edition++;
   writer.isDirty = true;
@@ -108,7 +108,7 @@ export async function shrink(writer: ArrayWriter, rows: number): Promise<void> {
   } else writer.buffer.rows = short;
 }
 
-/** Takes the rows `[start, end)` out; those after them move up, and are rewritten. Progress is in uncompressed bytes. */
+/** Deletes the rows `[start, end)`; later rows move up and are rewritten. Progress is in uncompressed bytes. */
 export async function deleteRows(
   writer: ArrayWriter,
   start: number,
@@ -145,12 +145,12 @@ export async function deleteRows(
   }
 }
 
-// Changing `meta/storage` together with the rows. The commit carries the new storage in `meta/sizes`; then the file is
-// replaced, and another commit takes it out of `meta/sizes` again. @see FORMAT.md [FG-07]
+// Changes `meta/storage` together with the rows. The commit has the new storage in `meta/sizes`; then the file is replaced, and
+// another commit removes the storage from `meta/sizes`. @see FORMAT.md [FG-07]
 
 /**
- * Finishes what a commit with `layout.storage` began, in this session or in one that was interrupted. The array is whole
- * without it: where it fails, that is a warning, and it is tried again later.
+ * Finishes what a commit with `layout.storage` began, in this session or in an interrupted one. The array is complete without
+ * this step, so a failure is only a warning, and a later call tries again.
  */
 export async function commitStorage(writer: ArrayWriter): Promise<void> {
   const { storage } = writer.committed.layout;
@@ -166,20 +166,24 @@ export async function commitStorage(writer: ArrayWriter): Promise<void> {
   }
 }
 
-// Moving superchunks from one place to another: copied under a new number, checked, committed; the commit removes the old ones. So a name still
-// means one file, and a crash leaves at most a copy that no commit names, which the next writer removes. @see FORMAT.md [FG-21]
+// Moves superchunks between places: copied under a new number, checked, committed; the commit removes the old ones. So a name
+// still means one file, and a crash leaves at most a copy that no commit names, which the next writer removes. @see FORMAT.md
+// [FG-21]
 
-/** A superchunk, and the chunks of the array that are in it. */
+/** A superchunk, and the array's chunks in it. */
 interface Holder {
   readonly number: number;
   readonly chunks: readonly number[];
 }
 
-/** Superchunks, and stored bytes, that are committed together. */
+/** Limits of superchunks and stored bytes committed together. */
 const MOVED_TOGETHER = 64;
 const MOVED_BYTES = 256 << 20;
 
-/** Moves superchunks to a place, by its name. Nothing may be planned. Progress is in superchunks. Throws `NOT_FOUND` for another name. */
+/**
+ * Moves superchunks to the place with this name. Nothing may be planned. Progress is in superchunks. Throws `NOT_FOUND` for an
+ * unknown name.
+ */
 export async function moveSuperchunks(
   writer: ArrayWriter,
   choice: MoveChoice,
@@ -204,7 +208,7 @@ export async function moveSuperchunks(
   };
   for (const [i, { number, chunks }] of chosen.entries()) {
     options.signal?.throwIfAborted();
-    // What is damaged is told, and stays where it is.
+    // A damaged superchunk is reported and stays where it is.
     const source = writer.source();
     for (let column = 0; column < writer.columns.length; column++)
       for await (const _ of source.fetchedEach(column, chunks));
@@ -233,7 +237,7 @@ async function commitCopies(writer: ArrayWriter, copies: ReadonlyMap<number, num
   await writer.recommit({ runs, patches });
 }
 
-/** The superchunks that a choice names, with the patches of their chunks. */
+/** The superchunks that match a choice, with the patches of their chunks. */
 async function chooseHolders(
   { committed: { layout }, columns, root }: ArrayWriter,
   { superchunks: [from, last] = [0, Number.POSITIVE_INFINITY], keepLast = 0, writtenBefore }: MoveChoice,
@@ -264,13 +268,12 @@ async function chooseHolders(
   return old;
 }
 
-// The places themselves: which there are, and what lies in them.
+// Listing and changing the places themselves.
 
 /**
- * Adds and removes places, by one commit. Nothing may be planned.
- *
- * @throws CONFLICT for a place in which superchunks lie; UNSUPPORTED for an array that is kept a Zarr array, that writers share, or that is
- * open to be changed in place
+ * Adds and removes places in one commit. Nothing may be planned.
+ * @throws CONFLICT for a place that holds superchunks; UNSUPPORTED for an array that keeps itself a Zarr array, is shared by
+ * writers, or is open for changes in place
  */
 export async function changePlaces(
   writer: ArrayWriter,
@@ -367,7 +370,7 @@ async function bytesIn({ store, key }: PlacedKey, numbers: ReadonlySet<number>):
       if (numbers.has(parseSuperchunkName(name) ?? 0)) bytes += size ?? 0;
   } catch (error) {
     if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
-    // A web server cannot list: each is asked for.
+    // A web server cannot list, so each superchunk is requested.
     const look = async (number: number): Promise<void> => {
       const info = await store.stat(joinKey(key, superchunkName(number)));
       bytes += info?.size ?? 0;

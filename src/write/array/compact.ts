@@ -1,6 +1,6 @@
 /**
- * Compacting: full superchunks and one last one, each under the name of its place, without patches; and with other
- * settings on request. Nothing else may be planned. Readers find their rows at every step. @see FORMAT.md [FG-05] [FG-10]
+ * Compacting: full superchunks and one last one, named by position, without patches; on request with other settings. Nothing
+ * else may be planned. Readers find their rows at every step. @see FORMAT.md [FG-05] [FG-10]
  */
 
 import type { LongOptions } from "../../archive/kinds/types.ts";
@@ -22,8 +22,8 @@ import { commitStorage, grow } from "./changes.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
 
 /**
- * What would have to be written to fold the array: superchunks that are in pieces, patched, or hold chunks that do not count;
- * to make it `walkable` also those of version 4, and full ones that `isKept` does not want to stay.
+ * The superchunks that folding the array would rewrite: those in pieces, patched, or with chunks that do not count. With
+ * `walkable`, also those of version 4, and full ones for which `isKept` is false.
  */
 export async function planFold(
   writer: ArrayWriter,
@@ -50,13 +50,13 @@ export async function planFold(
   return { kept, rewritten };
 }
 
-/** Chunks that a superchunk holds, counted or not. */
+/** Chunks in a superchunk, counted or not. */
 async function countInFile(writer: ArrayWriter, number: number): Promise<number | undefined> {
   const [column] = writer.columns;
   return column && (await readHeader(writer, column, number))?.nchunks;
 }
 
-/** True if a superchunk is not walkable, in any column. */
+/** True if a superchunk is not walkable in some column. */
 async function isOfVersion4(writer: ArrayWriter, number: number): Promise<boolean> {
   for (const column of writer.columns)
     if ((await readHeader(writer, column, number))?.version === 4) return true;
@@ -73,15 +73,14 @@ async function readHeader(
   return head && decodeHeader(head, store.describe(key));
 }
 
-/** Options of {@link fold}. */
 interface FoldOptions extends LongOptions {
-  /** All superchunks are of version 3 then, and have no reserve (default false). */
+  /** Makes all superchunks version 3 without reserve (default false). */
   readonly walkable?: boolean;
-  /** False for full superchunks, by their numbers, that are rewritten although they are in order (default: none). */
+  /** False for full superchunks, by number, to rewrite although they are in order (default: none). */
   readonly isKept?: (number: number) => Promise<boolean>;
 }
 
-/** Rewrites the superchunks that need it, by copying chunks, and commits. */
+/** Rewrites the superchunks that need it by copying chunks, and commits. */
 export async function fold(
   writer: ArrayWriter,
   { walkable = false, isKept, ...options }: FoldOptions = {},
@@ -128,7 +127,7 @@ async function foldAll(
   await writer.recommit({ runs, patches: [], ...(walkable ? { isMoved: false } : {}) });
 }
 
-/** Writes all rows again with other settings, also another shape of a row, and commits. */
+/** Rewrites all rows with other settings, possibly another row shape, and commits. */
 export async function recode(
   writer: ArrayWriter,
   settings: ArraySettings,
@@ -181,14 +180,14 @@ export async function recode(
 }
 
 /**
- * Gives every superchunk the name of its place. The array must be folded. Before a name is used again, a commit says that
- * a new epoch has begun: readers of an older one look again before they trust a name.
+ * Renames every superchunk by its position. The array must be folded. Before a name is reused, a commit begins a new epoch:
+ * readers of an older one look again before they trust a name.
  */
 export async function settleNames(writer: ArrayWriter): Promise<void> {
   const places = [...placesOf(writer.committed.layout.runs)];
   const moved = places
     .map((place, i) => ({ ...place, own: i + 1 }))
-    // Those in other places keep the names that they have: nothing but this array's layout leads to them.
+    // Superchunks in other places keep their names: only this array's layout leads to them.
     .filter(({ number, own }) => number !== own && writer.root.placed?.placeOf(number) === undefined);
   if (moved.length === 0) return;
   await writer.recommit({ epoch: writer.committed.layout.epoch + 1 });
@@ -205,7 +204,7 @@ export async function settleNames(writer: ArrayWriter): Promise<void> {
   await writer.recommit({ runs, plain: places.length });
 }
 
-/** A second name for a superchunk: by a hard link where the store has them, else by a copy. */
+/** Gives a superchunk a second name: a hard link if the store has them, else a copy. */
 export async function giveName(writer: ArrayWriter, from: string, to: string): Promise<void> {
   const { store } = writer.root;
   await store.delete(to);
@@ -220,7 +219,9 @@ export async function giveName(writer: ArrayWriter, from: string, to: string): P
   await store.put(to, copyOf(store, from), { durable: true });
 }
 
-/** Makes the committed array compact, on request with other settings. Throws as settling the settings, and the mirror. */
+/**
+ * Makes the committed array compact, on request with other settings. Throws errors of settling the settings, and of the mirror.
+ */
 export async function compactAll(
   writer: ArrayWriter,
   changes: CutOptions,
@@ -245,12 +246,15 @@ export async function compactAll(
   });
 }
 
-/** Makes a change of settings or columns, which a mirror shows when it is made. */
+/** Runs a change of settings or columns; a mirror shows it afterwards. */
 export function changeShown({ files: { mirror } }: ArrayWriter, step: () => Promise<void>): Promise<void> {
   return mirror === undefined ? step() : mirror.change(step);
 }
 
-/** What `compact` would do, by the metadata and the heads of superchunks. Throws as settling the settings, and the mirror. */
+/**
+ * What `compact` would do, according to the metadata and the headers of superchunks. Throws errors of settling the settings,
+ * and of the mirror.
+ */
 export async function planCompaction(
   writer: ArrayWriter,
   changes: CutOptions,
@@ -281,15 +285,15 @@ export async function planCompaction(
   };
 }
 
-// When superchunks are put in order without being asked to: where there are too many patches, and where it is cheap.
+// When superchunks are put in order without a request: if there are too many patches, and if it is cheap.
 
-/** Entries of the patch map, and patches, above which they are folded into the superchunks. */
+/** With more entries in the patch map, or more patches, they are folded into the superchunks. */
 const MAX_PATCHED_CHUNKS = 65536;
 const MAX_PATCHES = 1024;
-/** Bytes that are copied to leave the plain layout, where the session wrote less. */
+/** Bytes that may be copied to restore the plain layout, even if the session wrote less. */
 const CHEAP_FOLD = 1 << 20;
 
-/** Folds patches into the superchunks where there are so many that `meta/sizes` would get long. */
+/** Folds patches into the superchunks if `meta/sizes` would become long. */
 export async function foldMany(writer: ArrayWriter): Promise<void> {
   const { patches } = writer.committed.layout;
   const entries = patches.reduce((sum, { chunks }) => sum + chunks.length, 0);
@@ -297,8 +301,8 @@ export async function foldMany(writer: ArrayWriter): Promise<void> {
 }
 
 /**
- * Leaves the plain layout where that costs little, at the end of a session. All rows are committed: where it fails, that is
- * no failure of theirs, and the next writer does it. Throws `CONFLICT` alone.
+ * Restores the plain layout at the end of a session if that costs little. All rows are committed, so a failure does not affect
+ * them, and the next writer tries again. Throws only `CONFLICT`.
  */
 export async function tidy(writer: ArrayWriter): Promise<void> {
   try {

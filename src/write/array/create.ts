@@ -1,4 +1,4 @@
-/** Making an array on a store, and opening one for writing. @see FORMAT.md [FG] */
+/** Creates an array on a store, and opens one for writing. @see FORMAT.md [FG] */
 
 import { readAttributes } from "../../archive/kinds/array-folder.ts";
 import {
@@ -56,7 +56,7 @@ export interface WriterLock {
 
 /** How an array is opened for writing. */
 export interface WriteOptions {
-  /** Makes chunks, or says who does for a compressor; default: in the calling thread. */
+  /** Encodes chunks, or chooses an encoder for a compressor; default: in the calling thread. */
   readonly encoder?: ChunkEncoder | undefined;
   /** Keeps other writers out. Without one, the commits alone do: the slower of two writers fails with `CONFLICT`. */
   readonly lock?: (() => Promise<WriterLock>) | undefined;
@@ -72,7 +72,7 @@ export interface WriteOptions {
   readonly readOnly?: boolean | undefined;
   /** Keeps arrays created with `zarr` as Zarr arrays; without it they are opened for reading only. */
   readonly mirror?: MirrorMaker | undefined;
-  /** Opens the places in which superchunks lie beside the array's folder. */
+  /** Opens the places that hold superchunks outside the array's folder. */
   readonly openPlace?: OpenPlace | undefined;
   /** Transfers places owned by another folder to this one (default false: `CONFLICT`). The other folder must not be written any more. */
   readonly ownPlaces?: boolean | undefined;
@@ -87,21 +87,20 @@ export interface CreateOptions extends CutOptions, ReserveOptions, WriteOptions 
   /** Default value; default zero, empty, NaT. */
   readonly dflt?: JsonValue | undefined;
   readonly attrs?: JsonObjectInput | undefined;
-  /** The fields of a nested dtype lie in a folder each (default true), so that one is read without the others. */
+  /** Stores each field of a nested dtype in a folder (default true), so that it can be read without the others. */
   readonly columns?: boolean | undefined;
-  /** The folder is kept a Zarr v3 array (columns: a group) as well, by every writer (default false). */
+  /** Every writer also keeps the folder a Zarr v3 array (with columns: a group) (default false). */
   readonly zarr?: boolean | undefined;
-  /** Where superchunks lie besides the array's folder (default: nowhere), and which goes where (default `round`). */
+  /** Places for superchunks besides the array's folder (default: none), and which superchunk goes where (default `round`). */
   readonly places?: readonly (string | StoredPlace)[] | undefined;
   readonly placeBy?: PlaceRule | undefined;
-  /** Removes an array that is there (default false: `CONFLICT`). */
+  /** Replaces an existing array (default false: `CONFLICT`). */
   readonly overwrite?: boolean | undefined;
 }
 
 /**
- * Makes an array at a key of a store (`""` is its root) and opens it for writing. It is there, empty, at once and as a
- * whole, or not at all.
- *
+ * Creates an array at a key of a store (`""` is its root) and opens it for writing. Creation is atomic: the array exists,
+ * empty, or not at all.
  * @throws CONFLICT if something is there already; BAD_ARGUMENT, LIMIT, UNSUPPORTED; NO_SPACE, IO
  */
 export async function createArray(
@@ -173,12 +172,10 @@ export async function createArray(
 }
 
 /**
- * Opens the array at a key of a store for writing, and brings in order what an interrupted writer left. An array that
- * another program wrote as the BLZ document has it is adopted: one commit says which superchunks it has. [FG-11]
- *
- * @throws NOT_FOUND, CONFLICT (another writer holds the lock), READ_ONLY (the store cannot write, or the array has write
- * features that are not known here), UNSUPPORTED (an archive of another kind, or one that cannot be adopted as it is),
- * and the codes of damage
+ * Opens the array at a key of a store for writing, and repairs what an interrupted writer left. An array that another program
+ * wrote as the BLZ document describes is adopted: one commit lists its superchunks. [FG-11]
+ * @throws NOT_FOUND, CONFLICT (another writer holds the lock), READ_ONLY (the store cannot write, or the array has unknown
+ * write features), UNSUPPORTED (an archive of another kind, or one that cannot be adopted as it is), and the codes of damage
  */
 export async function openWritable(
   store: ReadableStore,
@@ -218,11 +215,11 @@ interface WritableState {
   readonly committed: Committed;
   /** `meta/sizes` as it was read. */
   readonly sizes: Uint8Array;
-  /** The state is what {@link planAdoption} makes of another program's array, and not committed. */
+  /** True if {@link planAdoption} made the state from another program's array; it is not committed. */
   readonly isForeign: boolean;
 }
 
-/** Reads what a writer starts from; writes nothing. Throws as {@link openWritable}. */
+/** Reads the state that a writer starts from; writes nothing. Throws like {@link openWritable}. */
 export async function readWritable(
   store: ReadableStore,
   path: string,
@@ -272,8 +269,8 @@ function settingsOf({ storage, folder, hasColumns }: Generation, path: string): 
 }
 
 /**
- * Refuses an array whose files are shards of a Zarr array too, which would change with them. Throws `CONFLICT` for a linked
- * one, `UNSUPPORTED` for one that was made so.
+ * Refuses an array whose files are also shards of a Zarr array, which would change with them. Throws `CONFLICT` for a linked
+ * one, `UNSUPPORTED` for one created so.
  */
 async function refuseInPlace(
   store: ReadableStore,
@@ -290,7 +287,7 @@ async function refuseInPlace(
   );
 }
 
-/** The lock, with which the stores of the places are closed. */
+/** A lock that also closes the stores of the places when it is released. */
 function closingPlaces(root: ArrayRoot, lock: WriterLock | undefined): WriterLock {
   return {
     async release() {
@@ -300,7 +297,7 @@ function closingPlaces(root: ArrayRoot, lock: WriterLock | undefined): WriterLoc
   };
 }
 
-/** Refuses to overwrite an array whose superchunks in other places would stay there without a name. Throws `UNSUPPORTED`. */
+/** Refuses to overwrite an array whose superchunks in other places would be left without a name. Throws `UNSUPPORTED`. */
 async function refusePlaced(store: WritableStore, path: string): Promise<void> {
   const key = joinKey(path, "meta/storage");
   const bytes = await store.get(key);
@@ -309,7 +306,7 @@ async function refusePlaced(store: WritableStore, path: string): Promise<void> {
   try {
     ({ places } = parsePlaces(objectOf(parseJson(bytes, store.describe(key))), store.describe(key)));
   } catch (error) {
-    if (isSuperchunkError(error)) return; // what is damaged is overwritten as before
+    if (isSuperchunkError(error)) return; // a damaged array can be overwritten
     throw error;
   }
   if (places.length === 0) return;
@@ -320,7 +317,7 @@ async function refusePlaced(store: WritableStore, path: string): Promise<void> {
   );
 }
 
-/** Throws `UNSUPPORTED` if a writer could not keep an array a Zarr array that is to be one. */
+/** Throws `UNSUPPORTED` if the writer could not keep an array with the Zarr feature a Zarr array. */
 function assertMirror(
   store: ReadableStore,
   path: string,
@@ -348,10 +345,10 @@ function readOnly(store: ReadableStore, path: string, summary: string): Superchu
   return new SuperchunkError("READ_ONLY", summary, { path: store.describe(path) });
 }
 
-// What the next writer does before it writes: finishes what an interrupted one began, and removes what it left behind.
-// Done twice it changes nothing more. @see FORMAT.md [FG-09]
+// What a writer does before it writes: finishes what an interrupted one began, and removes what it left. Idempotent. @see
+// FORMAT.md [FG-09]
 
-/** Brings the folder, and the places, to what the last commit says. The objects that were removed, as messages name them. */
+/** Restores the folder and the places to the last commit. Returns the removed objects, as messages name them. */
 export async function recover(writer: ArrayWriter): Promise<readonly string[]> {
   const { store, placed } = writer.root;
   await writer.finishChanges();
@@ -374,7 +371,7 @@ export async function recover(writer: ArrayWriter): Promise<readonly string[]> {
   for (const name of await listObjects(store, meta))
     if (name.startsWith(JOURNAL_PREFIX)) superfluous.push({ store, key: joinKey(meta, name) });
   if (superfluous.length === 0) return [];
-  // A writer that is thought dead and is not must not commit any more what is now removed.
+  // A writer that is wrongly believed dead must not commit any longer what is removed now.
   await writer.recommit({ writers: kept });
   for (const each of superfluous) await each.store.delete(each.key);
   await store.sync?.([writer.root.key("meta/sizes")]);
@@ -387,7 +384,7 @@ interface Superfluous {
   readonly key: string;
 }
 
-/** What lies in the folder of the superchunks in a place, and is not named to lie there. */
+/** Objects in a place's superchunk folder that are not named there. */
 async function findSuperfluous(
   writer: ArrayWriter,
   { store, key: data }: Superfluous,
@@ -399,10 +396,10 @@ async function findSuperfluous(
   const known = namedFiles(writer, place);
   const found: Superfluous[] = [];
   const home = writer.root.placed?.home;
-  // Through the store of the array a superchunk is looked for where it is named to lie.
+  // The array's store looks for a superchunk in the place where it is named to be.
   const own = place === undefined && home !== undefined && isWritable(home) ? home : store;
   for (const folder of await subfolders(own, data)) {
-    // What writers that append together are putting just now is theirs.
+    // Leftovers of puts belong to writers that append together, if there are any.
     if (isAlone) await own.removeLeftovers?.(folder);
     for (const name of await listObjects(own, folder)) {
       // Beside superchunks, a place has the mark of the array.
@@ -413,7 +410,7 @@ async function findSuperfluous(
   return found;
 }
 
-/** The data folder and those in it. */
+/** The data folder and its subfolders. */
 async function subfolders(store: WritableStore, data: string): Promise<string[]> {
   const folders = [data];
   for await (const entry of listing(store, data))
@@ -427,7 +424,7 @@ async function listObjects(store: WritableStore, folder: string): Promise<string
   return names;
 }
 
-/** A listing; nothing where the store cannot list. */
+/** A listing; empty if the store cannot list. */
 async function* listing(
   store: WritableStore,
   folder: string,
@@ -439,7 +436,7 @@ async function* listing(
   }
 }
 
-/** Tells the names that the layout counts, or that writers have reserved, of superchunks in a place. */
+/** The names of superchunks in a place that the layout counts or writers have reserved. */
 function namedFiles(writer: ArrayWriter, place: string | undefined): { has(name: string): boolean } {
   const { runs, patches, writers } = writer.committed.layout;
   const { placed } = writer.root;
@@ -453,7 +450,7 @@ function namedFiles(writer: ArrayWriter, place: string | undefined): { has(name:
   return {
     has(name) {
       const number = parseSuperchunkName(name) ?? Number.NaN;
-      // Where a writer puts what it has reserved is told by its commit.
+      // Only a writer's commit says in which place a reserved number is.
       if (isIn(number, kept)) return true;
       return placed?.placeOf(number) === place && (names.has(name) || isIn(number, runs));
     },

@@ -1,4 +1,4 @@
-/** Opening an array for one of several writers. @see FORMAT.md [FG-16] */
+/** Opens an array for one of several writers. @see FORMAT.md [FG-16] */
 import { readAttributes } from "../../archive/kinds/array-folder.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { checkMarks, openAllPlaces } from "../../places/open-places.ts";
@@ -14,14 +14,13 @@ import { CLOCK, MAX_PAUSE, readBase } from "./shared-commits.ts";
 
 /** Seconds: ten years. */
 const MAX_LEASE = 315_360_000;
-/** Times that an array is tried to be made one that writers share, while others do the same. */
+/** Attempts to declare an array shared while others do the same. */
 const DECLARE_TRIES = 100;
 
 /**
- * Opens an array for one of several writers that append to it at the same time. The first of them declares it shared, for which no other
- * writer may have it open.
- *
- * @throws UNSUPPORTED for an array that is kept a Zarr array as well, and rows without bytes; CONFLICT, and what opening throws
+ * Opens an array for one of several writers that append to it concurrently. The first of them declares it shared; no other
+ * writer may have it open then.
+ * @throws UNSUPPORTED for an array that keeps itself a Zarr array, and for rows without bytes; CONFLICT, and errors of opening
  */
 export async function openShared(
   store: ReadableStore,
@@ -55,7 +54,7 @@ export async function openShared(
   }
 }
 
-/** Declares that several writers append, by one commit. */
+/** Declares in one commit that several writers append. */
 async function declareShared(
   store: WritableStore,
   path: string,

@@ -1,4 +1,4 @@
-/** Publishes superchunks while the next ones are made, and keeps those that could not be for another try. */
+/** Publishes superchunks while the next ones are made, and keeps those that failed for another attempt. */
 
 import { LayoutIndex } from "../../archive/places/layout-files.ts";
 import { isSuperchunkError } from "../../errors.ts";
@@ -22,27 +22,27 @@ import {
   totalLength,
 } from "./superchunk-file.ts";
 
-/** A superchunk on its way: for each column its chunks. */
+/** A superchunk to be published: its chunks for each column. */
 export interface Segment {
   readonly number: number;
-  /** The first chunk of the array that is in it. */
+  /** Its first chunk in the array. */
   readonly first: number;
   readonly columns: readonly (readonly StoredChunk[])[];
 }
 
-/** A segment with what becomes of it. */
+/** A segment, and the state of its publication. */
 interface Publication {
   readonly segment: Segment;
-  /** Where its chunks lie, to be used again. */
+  /** The memory of its chunks, to be reused. */
   readonly blocks: FilledBlocks;
-  /** Under way; never rejects. Undefined: to be tried again. */
+  /** In progress; never rejects. Undefined: to be tried again. */
   publishing: Promise<void> | undefined;
   failure: { readonly error: unknown } | undefined;
 }
 
 /**
- * Superchunks that are being published while the next one is made, and their bytes where they are more than one: what bounds
- * the memory. Of full superchunks (32 MiB before they are compressed) that is mostly one.
+ * Limits of superchunks published while the next one is made: their number, and their bytes if there is more than one. They
+ * bound the memory. Of full superchunks (32 MiB before compression) there is usually one.
  */
 const MAX_WAITING = 2;
 const MAX_BYTES = 24 << 20;
@@ -53,13 +53,13 @@ export class Publisher {
   readonly #waiting = new Set<Publication>();
   #deferred: { readonly error: unknown } | undefined;
 
-  /** `publish` puts a segment and takes note of it; `giveBack` gets the memory of those that were. */
+  /** `publish` puts a segment and records it; `giveBack` gets the memory of published ones. */
   constructor(publish: (segment: Segment) => Promise<void>, giveBack: (blocks: FilledBlocks) => void) {
     this.#publish = publish;
     this.#giveBack = giveBack;
   }
 
-  /** Starts to publish; waits where too many are under way. What goes wrong waits for {@link throwDeferred}. */
+  /** Starts publishing; waits if too many are in progress. Errors are kept for {@link throwDeferred}. */
   async add(segment: Segment, blocks: FilledBlocks): Promise<void> {
     const publication = { segment, blocks, publishing: undefined, failure: undefined };
     this.#waiting.add(publication);
@@ -67,7 +67,7 @@ export class Publisher {
     await this.attempt(() => this.drain(this.#bytes > MAX_BYTES ? 1 : MAX_WAITING));
   }
 
-  /** Lets what is under way go on, now and then: to be called within long calculations. */
+  /** Lets publications proceed from time to time; to be called in long calculations. */
   giveWay(): Promise<void> | undefined {
     return this.#waiting.size > 0 ? giveWay() : undefined;
   }
@@ -79,7 +79,7 @@ export class Publisher {
     return sum;
   }
 
-  /** Runs a step; what goes wrong waits for {@link throwDeferred}. */
+  /** Runs a step; an error is kept for {@link throwDeferred}. */
   async attempt(step: () => Promise<void>): Promise<void> {
     try {
       await step();
@@ -88,14 +88,14 @@ export class Publisher {
     }
   }
 
-  /** Throws what went wrong, once what was under way is in order. */
+  /** Throws the first kept error. */
   throwDeferred(): void {
     const deferred = this.#deferred;
     this.#deferred = undefined;
     if (deferred !== undefined) throw deferred.error;
   }
 
-  /** Waits until at most `left` are under way. Throws what went wrong; then it can be tried again. */
+  /** Waits until at most `left` are in progress. Throws errors; then it can be tried again. */
   async drain(left = 0): Promise<void> {
     while (this.#waiting.size > left) {
       for (const publication of this.#waiting) {
@@ -110,7 +110,7 @@ export class Publisher {
     }
   }
 
-  /** Waits for what is under way, and lets all that failed be tried again: the next call tells only what fails from then on. */
+  /** Waits for those in progress, and lets all failed ones be tried again: the next call reports only new failures. */
   async #settle(): Promise<void> {
     for (const publication of this.#waiting) {
       await publication.publishing;
@@ -118,7 +118,7 @@ export class Publisher {
     }
   }
 
-  /** Gives up what waits, after what is under way. */
+  /** Waits for those in progress, then discards all. */
   async clear(): Promise<void> {
     for (const { publishing } of this.#waiting) await publishing;
     for (const { blocks } of this.#waiting) this.#giveBack(blocks);
@@ -140,10 +140,10 @@ export class Publisher {
   }
 }
 
-// The superchunk files of an array that is being written: which numbers are free, how large the files are, and which of
-// them no commit has named yet. Must not know which rows are in them. @see FORMAT.md [FG-03] [FG-10]
+// The superchunk files of an array that is being written: which numbers are free, how large the files are, and which of them no
+// commit has named yet. Must not know which rows are in them. @see FORMAT.md [FG-03] [FG-10]
 
-/** Names that are tried for one superchunk. */
+/** Names tried for one superchunk. */
 const MAX_NUMBERS = 1000;
 
 export class SuperchunkFiles {
@@ -154,9 +154,9 @@ export class SuperchunkFiles {
   plain = 0;
   /** Bytes published in this session, all columns. */
   sessionBytes = 0;
-  /** False while all is made walkable. */
+  /** False while everything is made walkable. */
   keepsReserve = true;
-  /** Keeps another format of the rows right. */
+  /** Keeps another format of the rows up to date. */
   mirror: ArrayMirror | undefined;
   readonly #bytes = new Map<number, number>();
   readonly #uncommitted = new Set<number>();
@@ -166,18 +166,18 @@ export class SuperchunkFiles {
     this.#root = root;
   }
 
-  /** Takes over what a layout says of the numbers; none is taken back. */
+  /** Takes over what a layout says of the numbers; numbers never decrease. */
   noteLayout({ next, plain }: Pick<StoredLayout, "next" | "plain">): void {
     this.next = Math.max(this.next, next);
     this.plain = Math.max(this.plain, plain);
   }
 
-  /** A number that has no place. */
+  /** Takes a number that does not correspond to a position. */
   takeLoose(): number {
     return this.next++;
   }
 
-  /** The number of the superchunk at a place: its own, if that was never used in this epoch. */
+  /** The number for a superchunk at a position: the matching one if it was never used in this epoch. */
   takeName(place: number): number {
     const own = place + 1;
     if (own <= this.plain || own >= FIRST_LOOSE) return this.takeLoose();
@@ -185,7 +185,10 @@ export class SuperchunkFiles {
     return own;
   }
 
-  /** Publishes one superchunk, in all columns, of an array as `committed` has it. The number that it got: another one where that is taken. */
+  /**
+   * Publishes one superchunk, in all columns, of an array as in `committed`. Returns its number, which differs from the planned
+   * one if that is taken.
+   */
   async publish(
     segment: Segment,
     columns: readonly ColumnLayout[],
@@ -195,7 +198,7 @@ export class SuperchunkFiles {
     let { number } = segment;
     const place = await this.#placeOf(segment, settings, committed);
     for (let tries = 0; ; tries++) {
-      // Whoever has the name may commit it yet; after a commit of ours he cannot, and it is removed.
+      // The writer that owns the name may still commit it; after a commit of ours it cannot, and the file is removed.
       this.#uncommitted.add(number);
       this.#root.placed?.assign(number, place);
       try {
@@ -210,7 +213,7 @@ export class SuperchunkFiles {
     }
   }
 
-  /** The place of a superchunk: that of the one in whose place it is written, else by the rule. */
+  /** The place of a superchunk: that of the one it replaces, else by the rule. */
   async #placeOf(
     { first }: Segment,
     settings: ArraySettings,
@@ -224,7 +227,7 @@ export class SuperchunkFiles {
     return choosePlace(placed, settings, first, before);
   }
 
-  /** Copies a superchunk, in all columns, to a place under a new number; what is read back there is the same. */
+  /** Copies a superchunk, in all columns, to a place under a new number, and verifies the copy. */
   async copy(
     from: number,
     place: string | undefined,
@@ -270,7 +273,7 @@ export class SuperchunkFiles {
     return bytes;
   }
 
-  /** The bytes of a superchunk of one column, with what a mirror has behind full ones. */
+  /** The bytes of a superchunk of one column; a mirror adds its tail to full ones. */
   async makePieces(chunks: readonly StoredChunk[], facts: SuperchunkFacts): Promise<Uint8Array[]> {
     const pieces = superchunkPieces(chunks, facts);
     const isFull = chunks.length === facts.superchunklen && chunks.at(-1)?.nbytes === facts.chunkBytes;
@@ -279,7 +282,7 @@ export class SuperchunkFiles {
     return pieces;
   }
 
-  /** A file that was put under another name than {@link publish} would. */
+  /** Adds a file that was put under another name than {@link publish} would choose. */
   adopt(number: number, bytes: number): void {
     this.#uncommitted.add(number);
     this.#bytes.set(number, bytes);
@@ -295,7 +298,10 @@ export class SuperchunkFiles {
     return bytes;
   }
 
-  /** What a commit of `after` in place of `before` changes: bytes that count more, and numbers that nothing names any more. `grown`: bytes by which files grow. */
+  /**
+   * The effect of replacing commit `before` by `after`: bytes added to the count, and numbers no longer named. `grown`: bytes
+   * by which files grow.
+   */
   async weigh(
     before: StoredLayout,
     after: StoredLayout,
@@ -317,49 +323,48 @@ export class SuperchunkFiles {
     return { gain, superfluous };
   }
 
-  /** All that was published is named by a commit now, or superfluous. */
+  /** Everything published is now named by a commit, or superfluous. */
   noteCommit(): void {
     this.#uncommitted.clear();
   }
 
-  /** Removes, in the background, what was published for a commit that never will be. */
+  /** Removes, in the background, what was published for a commit that will not happen. */
   discard(columns: readonly ColumnLayout[]): void {
-    // A number without bytes was not ours to publish.
+    // A number without bytes was not published by this writer.
     const made = [...this.#uncommitted].filter((number) => this.#bytes.has(number));
     for (const number of made) this.#uncommitted.delete(number);
     this.remove(made, columns);
   }
 
-  /** Removes the superchunks of these numbers, in the background. */
+  /** Removes these superchunks in the background. */
   remove(numbers: readonly number[], columns: readonly ColumnLayout[]): void {
     for (const number of numbers) this.#bytes.delete(number);
     this.#root.remove(superchunkKeys(columns, numbers));
   }
 }
 
-// What a writer tells the keeper of another format of the same rows, so that both stay right. Types only.
+// How a writer informs the keeper of another format of the same rows, so that both stay consistent. Types only.
 
-/** Keeps another format of an array's rows right while the array is written. */
+/** Keeps another format of an array's rows up to date while the array is written. */
 export interface ArrayMirror {
-  /** What a full superchunk gets behind its chunks, which lie at these places in the file. */
+  /** The tail of a full superchunk, whose chunks are at these places in the file. */
   makeTail(places: readonly ChunkPlace[]): Promise<Uint8Array>;
-  /** Rows are about to be committed. Their superchunks are durable. Where it throws, nothing is committed. */
+  /** Called before rows are committed. Their superchunks are durable. If it throws, nothing is committed. */
   beforeCommit(next: Committed): Promise<void>;
-  /** Rows are committed. May be called again for the same ones; where it throws, that will be tried again. */
+  /** Called after rows are committed. May be called again for the same ones; if it throws, it will be tried again. */
   afterCommit(now: Committed): Promise<void>;
-  /** The same rows lie in other superchunks than before. */
+  /** The same rows are now in other superchunks. */
   noteMoved(before: Committed, now: Committed): void;
   /** The attributes have changed. */
   setAttributes(attrs: JsonObject, now: Committed): Promise<void>;
   /**
-   * Looks whether the array can be shown with other settings, and takes note of them, durably. Resolves with these; where
-   * `isFree`, with another superchunklen if readers that know the former one could take shards for others.
-   *
-   * @throws UNSUPPORTED for what the other format cannot show, or not under names that readers know; CONFLICT if something
-   * is in the way
+   * Checks whether the array can be shown with other settings, and durably records them. Resolves with these; with `isFree`,
+   * the superchunklen may differ if readers that know the old one could misread shards.
+   * @throws UNSUPPORTED for what the other format cannot show, or not under names that readers know; CONFLICT if something is
+   * in the way
    */
   admit(settings: ArraySettings, isFree?: boolean): Promise<ArraySettings>;
-  /** Lets a change be made of the settings that were admitted, and shows it. Where showing fails, that will be tried again. */
+  /** Runs a change of the admitted settings, and then shows it. If showing fails, it will be tried again. */
   change(step: () => Promise<void>): Promise<void>;
   /** Nothing more will be written. */
   close(now: Committed): Promise<void>;

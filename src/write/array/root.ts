@@ -1,6 +1,6 @@
 /**
- * The root folder of an array: publishing superchunks, committing generations, removing what no generation names.
- * Knows the order that makes crashes harmless; must not know what is in the files. @see FORMAT.md [FG-09]
+ * The root folder of an array: publishes superchunks, commits generations, removes what no generation names. Knows the order
+ * that makes crashes harmless; must not know what is in the files. @see FORMAT.md [FG-09]
  */
 import { isEqual, toHex } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
@@ -9,18 +9,18 @@ import { PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
 
-/** Deletions under way at a time. */
+/** Concurrent deletions. */
 const AT_ONCE = 8;
 
 export class ArrayRoot {
   store: WritableStore;
   readonly path: string;
-  /** What went wrong while superfluous files were removed: they lie there until the next writer comes. */
+  /** Errors of removing superfluous files, which stay until the next writer. */
   readonly warnings: string[] = [];
   #committed: Uint8Array | undefined;
-  /** What was put as `meta/sizes` without an answer that it arrived. */
+  /** A `meta/sizes` that was put without a confirmation. */
   #attempted: Uint8Array | undefined;
-  /** Commits that arrived though their answers were lost, since the last one that was answered. */
+  /** Commits that arrived although their answers were lost, since the last confirmed one. */
   lostAnswers = 0;
   #removing: Promise<void> = Promise.resolve();
 
@@ -35,12 +35,12 @@ export class ArrayRoot {
     return this.#committed;
   }
 
-  /** True if a commit was sent and not answered: it may be there, or come yet. */
+  /** True if a commit was sent and not confirmed: it may have arrived, or may still arrive. */
   get isUncertain(): boolean {
     return this.#attempted !== undefined;
   }
 
-  /** The store as one with places; undefined for an array without. */
+  /** The store, if it has places; else undefined. */
   get placed(): PlacedStore | undefined {
     return this.store instanceof PlacedStore ? this.store : undefined;
   }
@@ -51,8 +51,7 @@ export class ArrayRoot {
 
   /**
    * Puts a file under a name that no generation of this epoch has named; durable when resolved.
-   *
-   * @throws CONFLICT if there is such a file: of an attempt that failed, or of another writer who may commit it yet
+   * @throws CONFLICT if the file exists: from a failed attempt, or from another writer that may still commit it
    */
   async publish(key: string, pieces: readonly Uint8Array[]): Promise<void> {
     const { store } = this;
@@ -61,14 +60,13 @@ export class ArrayRoot {
       await store.put(key, pieces, { ...options, ifAbsent: true });
     } catch (error) {
       if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
-      // A file system without hard links cannot make a name only where it is new.
+      // A file system without hard links cannot create a name exclusively.
       await store.put(key, pieces, options);
     }
   }
 
   /**
-   * The commit: replaces `meta/sizes`, if it is still what this writer committed last. Durable when resolved.
-   *
+   * The commit: replaces `meta/sizes` if it is still what this writer committed last. Durable when resolved.
    * @throws CONFLICT if another writer was faster; NOT_FOUND if the array has been removed
    */
   async commit(sizes: Uint8Array): Promise<void> {
@@ -86,7 +84,7 @@ export class ArrayRoot {
     this.lostAnswers = 0;
   }
 
-  /** Throws `CONFLICT` unless `meta/sizes` is what this writer put, and `NOT_FOUND` where it has been removed. */
+  /** Throws `CONFLICT` unless `meta/sizes` is what this writer put, and `NOT_FOUND` if it has been removed. */
   async assertOurs(): Promise<void> {
     const key = this.key("meta/sizes");
     const current = await this.store.get(key);
@@ -94,7 +92,7 @@ export class ArrayRoot {
     if (current !== undefined) {
       if (this.#committed !== undefined && isEqual(current, this.#committed)) return;
       if (this.#attempted !== undefined && isEqual(current, this.#attempted)) {
-        // The answer to an earlier commit got lost, not the commit.
+        // An earlier commit arrived, and only its answer was lost.
         this.#committed = this.#attempted;
         this.lostAnswers++;
         return;
@@ -127,30 +125,29 @@ export class ArrayRoot {
     });
   }
 
-  /** Waits until nothing is being removed. */
+  /** Waits for pending removals. */
   settled(): Promise<void> {
     return this.#removing;
   }
 }
 
-/** Names for arrays. */
 
-/** A name that no other array has: it tells an array from another one at the same place. */
+/** A random id, which distinguishes an array from another one at the same place. */
 export function newArrayId(): string {
   return toHex(crypto.getRandomValues(new Uint8Array(16)));
 }
 
-// The commits of an array, one behind another: what the last one says, and how the next one is told from all that may have
-// arrived. Must not know what is planned. @see FORMAT.md [FG-05] [FG-06]
+// The sequence of an array's commits: the last one, and how the next is distinguished from all that may have arrived. Must not
+// know what is planned. @see FORMAT.md [FG-05] [FG-06]
 
-/** What the last commit says. */
+/** The last commit. */
 export interface Committed {
   readonly layout: StoredLayout;
   readonly rows: number;
   readonly cbytes: number;
 }
 
-/** What a commit says beside the layout. Sizes in bytes. */
+/** What a commit states besides the layout. Sizes in bytes. */
 interface CommitFacts {
   readonly rows: number;
   readonly rowShape: readonly number[];
@@ -169,7 +166,6 @@ export function* numbersOf({ runs, patches }: Pick<StoredLayout, "runs" | "patch
 
 export class CommitLine {
   readonly #root: ArrayRoot;
-  /** The last commit. */
   last: Committed;
   #generation: number;
   #hasFailed = false;
@@ -180,7 +176,10 @@ export class CommitLine {
     this.#generation = last.layout.generation;
   }
 
-  /** Commits; durable when resolved. The layout gets the next generation. Where it fails, it can be tried again. `prepare` runs right before, where rows come. */
+  /**
+   * Commits; durable when resolved. The layout gets the next generation. If it fails, it can be tried again. `prepare` runs
+   * just before, if rows are added.
+   */
   async put(
     planned: Omit<StoredLayout, "generation">,
     facts: CommitFacts,
@@ -188,7 +187,7 @@ export class CommitLine {
   ): Promise<void> {
     const root = this.#root;
     if (this.#hasFailed) await root.assertOurs();
-    // What arrived though its answer was lost must not pass for what comes in its place.
+    // A commit that arrived without an answer must not be mistaken for the one that replaces it.
     const { lostAnswers } = root;
     const { placed } = root;
     const layout: StoredLayout = {

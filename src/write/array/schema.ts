@@ -1,6 +1,6 @@
 /**
- * Columns added, renamed and deleted, of an array whose fields lie in a folder each. Nothing else may be planned, and the
- * array must be folded. @see FORMAT.md [FG-07]
+ * Adds, renames and deletes columns of an array whose fields are stored in one folder each. Nothing else may be planned, and
+ * the array must be folded. @see FORMAT.md [FG-07]
  */
 import { SuperchunkError } from "../../errors.ts";
 import { givenDType } from "../../format/dtype.ts";
@@ -18,7 +18,7 @@ import { commitStorage } from "./changes.ts";
 import { giveName } from "./compact.ts";
 import { type StoredChunk, totalLength } from "./superchunk-file.ts";
 
-/** Adds a column behind the others, with as many rows of `values`, or all of the default. */
+/** Adds a column after the others, with one of `values` for each row, or the default value in all. */
 export async function addColumn(writer: ArrayWriter, column: NewColumn, values: unknown): Promise<void> {
   const fields = fieldsOf(writer);
   const { name, shape = [] } = column;
@@ -42,7 +42,6 @@ export async function addColumn(writer: ArrayWriter, column: NewColumn, values: 
   await changeFields(writer, settings, bytes);
 }
 
-/** Renames a column. */
 export async function renameColumn(writer: ArrayWriter, from: string, to: string): Promise<void> {
   const fields = fieldsOf(writer);
   const index = findField(fields, from);
@@ -88,12 +87,12 @@ export async function deleteColumn(writer: ArrayWriter, name: string): Promise<v
   writer.root.remove(keys);
 }
 
-/** Throws `CONFLICT` if the file system has the folder of a column under the name of a new one. */
+/** Throws `CONFLICT` if the file system treats a new column's folder name as that of an existing column. */
 function assertApartFrom({ root, columns }: ArrayWriter, { folder }: ColumnLayout): Promise<void> {
   return assertApart(root.store, [...columns.map((column) => column.folder), folder]);
 }
 
-/** Names in a column's folder may have been used before, by a column of the same name. */
+/** Begins a new epoch: a column of the same name may have used names in the folder before. */
 async function beginEpoch(writer: ArrayWriter): Promise<void> {
   await writer.recommit({ epoch: writer.committed.layout.epoch + 1 });
   await writer.root.settled();
@@ -119,7 +118,7 @@ async function changeFields(writer: ArrayWriter, settings: ArraySettings, bytes:
   await commitStorage(writer);
 }
 
-/** Writes a column's part of every superchunk; the bytes of it. Throws `BAD_ARGUMENT` for another number of rows. */
+/** Writes a column's part of every superchunk; returns its bytes. Throws `BAD_ARGUMENT` for another number of rows. */
 async function writeColumn(
   writer: ArrayWriter,
   settings: ArraySettings,
@@ -154,7 +153,7 @@ async function writeColumn(
   return bytes;
 }
 
-/** Cuts pieces of bytes to the lengths that are asked for. */
+/** Cuts pieces of bytes to the requested lengths. */
 class ChunkCutter {
   readonly #pieces: AsyncIterator<Uint8Array>;
   #rest: Uint8Array = new Uint8Array(0);
@@ -222,7 +221,7 @@ function findField(fields: readonly Field[], name: string): number {
   );
 }
 
-/** The settings with other fields, packed one behind the other. */
+/** The settings with other fields, packed contiguously. */
 function withFields(
   { settings }: ArrayWriter,
   fields: readonly Field[],

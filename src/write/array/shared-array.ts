@@ -1,9 +1,10 @@
 /**
- * An array to which several writers append at the same time, on one machine or on many.
+ * An array to which several writers append concurrently, on one machine or on many.
  *
- * Each reserves numbers by a commit, puts its superchunks under them, and commits by replacing `meta/sizes` if that is still what it read. Where
- * another one was faster, it reads again and tries again: whole chunks that it has put already stay as they are. What a commit did whose
- * answer was lost is told by the number of commits beside the reservation. Must not know where stores are. @see FORMAT.md [FG-16]
+ * Each writer reserves numbers in a commit, puts its superchunks under them, and commits by replacing `meta/sizes` if that is
+ * still what it read. If another writer was faster, it reads again and retries: whole chunks already put stay as they are. If
+ * the answer to a commit was lost, the number of commits beside the reservation says whether it arrived. Must not know where
+ * stores are. @see FORMAT.md [FG-16]
  */
 import { joinBytes } from "../../bytes/arrays.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
@@ -39,38 +40,41 @@ import { type StoredChunk, superchunkPieces, totalLength } from "./superchunk-fi
 
 /** How an array is shared by writers. */
 export interface SharedOptions {
-  /** Seconds after its last commit after which the numbers of a writer are given back (default 600). */
+  /** Seconds after its last commit after which a writer loses its reserved numbers (default 600). */
   readonly lease?: number | undefined;
   /** Called when the array is closed. */
   readonly release?: (() => Promise<void>) | undefined;
 }
 
-/** What {@link openShared} takes besides. */
+/** Further options of {@link openShared}. */
 export interface SharedContext extends SharedOptions {
   readonly encoder?: ChunkEncoder | undefined;
-  /** Held for each commit: for stores whose put does not compare and replace in one step. */
+  /** Held for each commit, for stores whose put does not compare and replace atomically. */
   readonly lock?: (() => Promise<WriterLock>) | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Opens the places in which superchunks lie beside the array's folder. */
+  /** Opens the places that hold superchunks outside the array's folder. */
   readonly openPlace?: OpenPlace | undefined;
-  /** Time and chance; default those of the engine. */
+  /** Time and randomness; default those of the engine. */
   readonly clock?: Clock | undefined;
 }
 
 /** Seconds. */
 const LEASE = 600;
-/** Bytes of rows that are cut again where the array ends in a short chunk; of more rows, some first fill that chunk up. */
+/** Most bytes of rows that are cut again if the array ends in a short chunk; of more rows, some first fill that chunk. */
 const RECUT_BYTES = 1 << 20;
-/** Bytes of a file that are put in one piece. */
+/** Bytes of a file that are put as one piece. */
 const SMALL_BYTES = 1 << 20;
-/** Small superchunks at the end that are joined; each writer waits for as many more than the writer before it, which may be gone. */
+/**
+ * Small superchunks at the end that are joined. Each writer waits for this many more than the writer before it, which may be
+ * gone.
+ */
 const JOINED = 16;
-/** Rows that are committed together. They stay as they are until it is known what became of them. */
+/** Rows committed together. They stay unchanged until the outcome is known. */
 interface Batch {
   readonly items: Uint8Array;
-  /** The writer's commits once it is committed. */
+  /** The writer's number of commits once it is committed. */
   readonly number: number;
-  /** A commit of it had no answer. */
+  /** True if one of its commits was not answered. */
   isUncertain: boolean;
   /** Its superchunks, cut from its first row on, for an array that ends in a whole chunk. */
   published?: Published;
@@ -82,7 +86,7 @@ interface Published {
   readonly bytes: number;
 }
 
-/** Verbs of other editors. */
+/** Verbs that only other editors have. */
 const OTHER_VERBS = [
   "set",
   "resize",
@@ -115,7 +119,7 @@ export class SharedArray extends QueuedEditor {
   readonly #clock: Clock;
   readonly #shared: SharedCommits;
   #source: { readonly base: Base; readonly store: ReadableStore; readonly chunks: ChunkSource } | undefined;
-  /** Rows that are in no batch yet, in pieces. */
+  /** Rows not in a batch yet, in pieces. */
   #waiting: Uint8Array[] = [];
   #waitingBytes = 0;
   #batch: Batch | undefined;
@@ -161,7 +165,7 @@ export class SharedArray extends QueuedEditor {
   override get dtype(): DType {
     return this.#settings.dtype;
   }
-  /** Rows of the newest commit that is known, and those that wait here. */
+  /** Rows of the newest known commit, and those waiting here. */
   override get shape(): readonly number[] {
     const waiting = this.#waitingBytes + (this.#batch?.items.length ?? 0);
     return [this.#shared.base.rows + waiting / this.#rowBytes, ...this.#settings.rowShape];
@@ -183,11 +187,11 @@ export class SharedArray extends QueuedEditor {
   }
 
   /**
-   * Appends rows. They are committed by full superchunks, and the others by `flush`; `publish` commits them earlier. Rows of one
-   * `flush` that fit into 1 MiB are next to one another; between more rows, and between two flushes, there may be rows of other writers.
-   *
+   * Appends rows. They are committed by full superchunks, the rest by `flush`; `publish` commits them earlier. Rows of one
+   * `flush` that fit into 1 MiB stay contiguous; between more rows, and between two flushes, there may be rows of other
+   * writers.
    * @throws BAD_ARGUMENT for values that do not fit; CONFLICT if others were faster each time, or another program changed the
-   * array; NO_SPACE, IO: `flush` then tries again what was not committed
+   * array; NO_SPACE, IO: `flush` then retries what was not committed
    */
   override append(source: unknown, { publish, signal }: AppendOptions = {}): Promise<void> {
     return this.line.run(async () => {
@@ -207,14 +211,14 @@ export class SharedArray extends QueuedEditor {
     });
   }
 
-  /** Commits what waits, and gives back what is reserved. */
+  /** Commits waiting rows, and gives back reserved numbers. */
   override async close(): Promise<void> {
     if (this.line.isClosed) return;
     await this.line.run(() => this.commit());
     await this.abandon();
   }
 
-  /** Gives up what waits, and what is reserved. */
+  /** Discards waiting rows, and gives back reserved numbers. */
   override async abandon(): Promise<void> {
     if (this.line.isClosed) return;
     await this.line.run(() => this.#leave()).catch((error: unknown) => this.#note(error));
@@ -279,7 +283,7 @@ export class SharedArray extends QueuedEditor {
     this.#batch = undefined;
   }
 
-  /** What a batch changes; undefined if something is to be read again first. */
+  /** What a batch changes; undefined if the array must be read again first. */
   async #plan(batch: Batch): Promise<Change | undefined> {
     const { chunklen } = this.#settings;
     const { layout, rows: before, version } = this.#shared.base;
@@ -304,7 +308,7 @@ export class SharedArray extends QueuedEditor {
     try {
       buffer.load(await this.#stored().decoded(whole), short);
     } catch (error) {
-      // Another writer has cut those rows again meanwhile, and removed the superchunk.
+      // Another writer has rewritten those rows meanwhile, and removed the superchunk.
       await this.#shared.refresh();
       if (this.#shared.base.version !== version) return undefined;
       throw error;
@@ -328,12 +332,12 @@ export class SharedArray extends QueuedEditor {
     return new RowBuffer(this.#columns, chunklen, dtype.itemSize, this.#rowBytes);
   }
 
-  /** The chunks of the newest commit that is known. */
+  /** The chunks of the newest known commit. */
   #stored(): ChunkSource {
     const { base } = this.#shared;
     if (this.#source?.base === base) return this.#source.chunks;
     const { layout, rows } = base;
-    // Names mean the same files within an epoch: of small ones, one request brings all.
+    // Within an epoch, names mean the same files. A small file is read whole in one request.
     const isKnown = this.#source?.base.layout.epoch === layout.epoch;
     const store = isKnown ? this.#source?.store : undefined;
     const near = store ?? (this.store.getHead === undefined ? this.store : withHeads(this.store));
@@ -342,7 +346,7 @@ export class SharedArray extends QueuedEditor {
     return this.#source.chunks;
   }
 
-  /** Puts the rows of a buffer and those after them as superchunks; durable when resolved. */
+  /** Puts buffered rows and the items after them as superchunks; durable when resolved. */
   async #publish(items: Uint8Array, buffer: RowBuffer): Promise<Published> {
     const { superchunklen } = this.#settings;
     let runs: readonly Run[] = [];
@@ -372,14 +376,14 @@ export class SharedArray extends QueuedEditor {
     const { chunklen, checksum, superchunklen, reserve } = this.#settings;
     const number = this.#shared.takeNumber();
     const { placed } = this.#root;
-    // Which rows it will have is not known before the commit: the places take turns by the numbers.
+    // Its rows are not known before the commit, so the places alternate by number.
     if (placed !== undefined)
       placed.assign(number, await choosePlace(placed, this.#settings, number * superchunklen, undefined));
     let bytes = 0;
     for (const [i, { folder, rowBytes, itemSize }] of this.#columns.entries()) {
       const facts = { chunkBytes: chunklen * rowBytes, checksum, itemSize, superchunklen, reserve };
       const pieces = superchunkPieces(columns[i] ?? [], facts);
-      // The number is this writer's, so that nothing else can be there.
+      // The number is reserved for this writer, so nothing else can be there.
       const key = `${folder}/${superchunkName(number)}`;
       const length = totalLength(pieces);
       const source = length <= SMALL_BYTES ? joinBytes(pieces) : pieces;
@@ -392,7 +396,10 @@ export class SharedArray extends QueuedEditor {
     return { number, bytes };
   }
 
-  /** Joins small superchunks at the end where there are many, so that their list stays short. Where others are faster, later. */
+  /**
+   * Joins small superchunks at the end if there are many, so that their list stays short. If other writers are faster, it is
+   * left for later.
+   */
   async #join(): Promise<void> {
     const shared = this.#shared;
     const { base } = shared;
@@ -407,7 +414,7 @@ export class SharedArray extends QueuedEditor {
       for (let i = 0; i < this.#columns.length; i++)
         columns.push(await this.#chunks.copied(i, first.first, end));
     } catch (error) {
-      // Another writer has joined them, and removed what they were.
+      // Another writer has joined them, and removed the old ones.
       await shared.refresh();
       if (shared.base.version !== base.version) return;
       throw error;
@@ -424,7 +431,7 @@ export class SharedArray extends QueuedEditor {
     }
   }
 
-  /** Gives back what is reserved, unless it is not known what became of the last commit. */
+  /** Gives back reserved numbers, unless the outcome of the last commit is unknown. */
   async #leave(): Promise<void> {
     const shared = this.#shared;
     for (let tries = 0; this.#batch?.isUncertain !== true; tries++) {
@@ -452,7 +459,7 @@ function ready(chunk: BegunChunk): StoredChunk | Promise<StoredChunk> {
   return "bytes" in chunk ? chunk : chunk[0];
 }
 
-/** Runs one after the other. */
+/** Concatenates two lists of runs. */
 function joinRuns(first: readonly Run[], second: readonly Run[]): readonly Run[] {
   let runs = first;
   for (const { number, chunks } of placesOf(second)) runs = appendRun(runs, number, chunks);
@@ -460,8 +467,8 @@ function joinRuns(first: readonly Run[], second: readonly Run[]): readonly Run[]
 }
 
 /**
- * The small superchunks at the end that are worth joining, the last one first: those that are not larger than all after them together.
- * The superchunk with a short last chunk stays: it is about to be written again.
+ * The small superchunks at the end that are worth joining, the last one first: those not larger than all after them together. A
+ * superchunk with a short last chunk is left out, because it will soon be rewritten.
  */
 function smallPlaces(runs: readonly Run[], isShort: boolean, superchunklen: number): readonly RunPlace[] {
   const places = [...placesOf(runs)].reverse().slice(isShort ? 1 : 0);

@@ -1,6 +1,6 @@
 /**
- * The commits of one of several writers of an array: each replaces `meta/sizes` if it still is what was read, and keeps numbers reserved
- * for this writer. Must not know what is in the superchunks. @see FORMAT.md [FG-16]
+ * The commits of one of several writers of an array: each replaces `meta/sizes` if it still is what was read, and keeps numbers
+ * reserved for this writer. Must not know what is in the superchunks. @see FORMAT.md [FG-16]
  */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseSizes } from "../../format/folder.ts";
@@ -18,12 +18,12 @@ import { liveReservations, removedNumbers, withReservation } from "../layout/run
 import type { WriterLock } from "./create.ts";
 import { type ArrayRoot, type Committed, newArrayId, numbersOf } from "./root.ts";
 
-/** Time and chance. */
+/** Time and randomness. */
 export interface Clock {
   /** Milliseconds since 1970. */
   now(): number;
   random(): number;
-  /** Resolves after so many milliseconds. */
+  /** Resolves after this many milliseconds. */
   pause(ms: number): Promise<void>;
 }
 
@@ -33,39 +33,38 @@ export const CLOCK: Clock = {
   pause: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
 };
 
-/** Numbers that are reserved at a time. */
+/** Numbers reserved at a time. */
 const NUMBERS = 256;
-/** Times that a commit is tried while others are faster, and the longest pause between two, in milliseconds. */
+/** Attempts to commit while others are faster, and the longest pause between two, in milliseconds. */
 export const MAX_TRIES = 1000;
 export const MAX_PAUSE = 250;
-/** Superchunks that are looked at at a time, and sizes that are kept. */
+/** Superchunks inspected at a time, and sizes kept. */
 const AT_ONCE = 8;
 const KEPT_SIZES = 1024;
-/** Bytes of `meta/sizes` that are asked for together with its version. */
+/** Bytes of `meta/sizes` requested together with its version. */
 const SIZES_BYTES = 1 << 20;
 
-/** The newest commit that is known. */
+/** The newest known commit. */
 export interface Base extends Committed {
-  /** Of `meta/sizes` in its store. */
+  /** Version of `meta/sizes` in its store. */
   readonly version: string;
 }
 
 /** What a commit changes. */
 export interface Change extends Partial<Pick<StoredLayout, "next" | "runs" | "patches">> {
-  /** Rows of the array then. */
+  /** Rows of the array afterwards. */
   readonly rows: number;
   /** Bytes of the superchunks that it names and the commit before does not. */
   readonly bytes: number;
-  /** Commits of rows by this writer then. */
+  /** This writer's commits of rows afterwards. */
   readonly commits: number;
 }
 
-/** What commits are made with. */
 export interface CommitTools {
   readonly columns: readonly ColumnLayout[];
   readonly rowShape: readonly number[];
   readonly rowBytes: number;
-  /** Some superchunks are of version 4. */
+  /** True if some superchunks are of version 4. */
   readonly isMoved: boolean;
   /** Held for each commit. */
   readonly lock: (() => Promise<WriterLock>) | undefined;
@@ -76,12 +75,12 @@ export interface CommitTools {
 export class SharedCommits {
   readonly #root: ArrayRoot;
   readonly #tools: CommitTools;
-  /** This writer's name. */
+  /** The id of this writer. */
   readonly #name = newArrayId();
   #base: Base;
-  /** The next number to be taken. */
+  /** The next number to take. */
   #next = 0;
-  /** Numbers that were taken, and that no commit is known to name. */
+  /** Numbers taken that no known commit names. */
   readonly #taken = new Set<number>();
   readonly #sizes = new Map<number, number>();
 
@@ -91,34 +90,34 @@ export class SharedCommits {
     this.#tools = tools;
   }
 
-  /** The newest commit that is known. */
+  /** The newest known commit. */
   get base(): Base {
     return this.#base;
   }
 
-  /** What this writer has reserved, as of that commit. */
+  /** This writer's reservation, as of that commit. */
   get reservation(): Reservation | undefined {
     return this.#base.layout.writers?.find(({ writer }) => writer === this.#name);
   }
 
-  /** Numbers that are left of it. */
+  /** Reserved numbers not taken yet. */
   get free(): number {
     const { first = 0, count = 0 } = this.reservation ?? {};
     return Math.max(0, first + count - this.#next);
   }
 
-  /** The place of this writer among all, from 0. */
+  /** The position of this writer among all, from 0. */
   get turn(): number {
     return Math.max(0, this.#base.layout.writers?.findIndex(({ writer }) => writer === this.#name) ?? 0);
   }
 
-  /** Takes one of the numbers that are {@link free}. */
+  /** Takes one of the {@link free} numbers. */
   takeNumber(): number {
     this.#taken.add(this.#next);
     return this.#next++;
   }
 
-  /** Takes note of the stored bytes of a superchunk, all columns: of the last {@link KEPT_SIZES}. */
+  /** Records the stored bytes of a superchunk, all columns, for the last {@link KEPT_SIZES}. */
   noteBytes(number: number, bytes: number): void {
     this.#sizes.set(number, bytes);
     for (const oldest of this.#sizes.keys()) {
@@ -127,7 +126,7 @@ export class SharedCommits {
     }
   }
 
-  /** Waits, the longer the more often others were faster, by chance. Throws `CONFLICT` if that was too often. */
+  /** Waits a random time that grows with the number of tries. Throws `CONFLICT` after too many. */
   async wait(tries: number): Promise<void> {
     if (tries === 0) return;
     if (tries >= MAX_TRIES)
@@ -140,7 +139,7 @@ export class SharedCommits {
     await clock.pause(clock.random() * Math.min(MAX_PAUSE, 2 ** Math.min(tries, 10)));
   }
 
-  /** Reads the newest commit. Throws `NOT_FOUND`; `CONFLICT` where it is of another array, or of other settings. */
+  /** Reads the newest commit. Throws `NOT_FOUND`, and `CONFLICT` if it is of another array or other settings. */
   async refresh(): Promise<void> {
     const { store } = this.#root;
     const key = this.#root.key("meta/sizes");
@@ -160,7 +159,7 @@ export class SharedCommits {
     this.#next = Math.max(this.#next, this.reservation?.first ?? 0);
   }
 
-  /** Reserves numbers in place of those that are left; false if another writer was faster. `commits`: of rows, so far. */
+  /** Reserves numbers instead of the remaining ones; false if another writer was faster. `commits`: of rows, so far. */
   reserve(commits: number): Promise<boolean> {
     const { layout, rows } = this.#base;
     this.#next = layout.next;
@@ -168,17 +167,17 @@ export class SharedCommits {
     return this.#swap({ next, rows, bytes: 0, commits }, { first: layout.next, count: NUMBERS });
   }
 
-  /** Commits on top of the newest commit that is known; false if that is not the newest any more. Durable when resolved. */
+  /** Commits on top of the newest known commit; false if that is no longer the newest. Durable when resolved. */
   commit(change: Change): Promise<boolean> {
     return this.#swap(change, { first: Math.max(1, this.#next), count: this.free });
   }
 
-  /** Gives back what is reserved; false if another writer was faster. */
+  /** Gives back the reserved numbers; false if another writer was faster. */
   leave(): Promise<boolean> {
     return this.#swap({ rows: this.#base.rows, bytes: 0, commits: 0 }, undefined);
   }
 
-  /** Throws where it is not known whether the commit arrived. What no commit names from then on is removed. */
+  /** Throws if it is unknown whether the commit arrived. Then removes what commits no longer name. */
   async #swap(
     { rows, bytes, commits, ...change }: Change,
     numbers: { readonly first: number; readonly count: number } | undefined,
@@ -210,7 +209,7 @@ export class SharedCommits {
     return true;
   }
 
-  /** Removes superchunks; of those that another writer has lost, it is not known where they lie. */
+  /** Removes superchunks. For those that another writer lost, the place is unknown. */
   #remove(own: readonly number[], lost: readonly number[]): void {
     const { columns } = this.#tools;
     const root = this.#root;
@@ -221,7 +220,7 @@ export class SharedCommits {
     }
     for (const name of [undefined, ...placed.names]) {
       const { store } = placed.folderIn(name);
-      // The keys are made now: the next commit that is read says no more where these superchunks lie.
+      // The keys are computed now: the next commit that is read no longer says where these superchunks are.
       const there = [...own.filter((number) => placed.placeOf(number) === name), ...lost];
       const keys = [...superchunkKeys(columns, there)].map((key) => placed.at(name, key).key);
       if (isWritable(store)) root.remove(keys, store);
@@ -248,7 +247,7 @@ export class SharedCommits {
       try {
         return await this.#tools.lock?.();
       } catch (error) {
-        // What is told in the end is who holds it.
+        // The final error says who holds the lock.
         if (!isSuperchunkError(error, "CONFLICT") || tries === MAX_TRIES) throw error;
         await this.wait(tries);
       }
@@ -273,7 +272,7 @@ export class SharedCommits {
   }
 }
 
-/** The newest commit, with the version of `meta/sizes`; `known` where it is still that one. */
+/** The newest commit, with the version of `meta/sizes`; returns `known` if it is still that one. */
 export async function readBase(
   store: WritableStore,
   key: string,
@@ -284,7 +283,7 @@ export async function readBase(
   let info = head?.info;
   let bytes = head?.bytes;
   if (info === undefined || bytes === undefined || bytes.length < info.size) {
-    // What is read after the version was told is that version, or its commit fails.
+    // What is read after the version is of that version, or else its commit fails.
     info = await store.stat(key);
     store.unpin?.(key);
     bytes = await store.get(key);

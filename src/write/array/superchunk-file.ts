@@ -1,6 +1,6 @@
 /**
- * The bytes of a superchunk: version 3, walkable, with spare offsets, so that it is a Bloscpack file as well; with a reserve
- * behind its chunks version 4.
+ * The bytes of a superchunk: version 3, walkable, with spare offsets, so that it is also a Bloscpack file; with reserve after
+ * its chunks, version 4.
  * @see FORMAT.md [FZ] [FG-08]
  */
 import { encodeHeader, encodeOffsets } from "../../format/encode-file.ts";
@@ -8,7 +8,7 @@ import { OFFSET_LENGTH } from "../../format/offsets.ts";
 import type { ChecksumName } from "../../format/types.ts";
 import { type Reserve, reserveOf } from "../layout/settings.ts";
 
-/** A chunk in a file, in bytes, without its digest. */
+/** A chunk's place in a file, in bytes, without its digest. */
 export interface ChunkPlace {
   readonly offset: number;
   readonly nbytes: number;
@@ -16,7 +16,7 @@ export interface ChunkPlace {
 
 const HEADER_LENGTH = 32;
 
-/** A chunk as it lies in a file. */
+/** A chunk as stored in a file. */
 export interface StoredChunk {
   /** The Blosc chunk. */
   readonly bytes: Uint8Array;
@@ -25,7 +25,7 @@ export interface StoredChunk {
   readonly nbytes: number;
 }
 
-/** A chunk in memory of its own. */
+/** A copy of a chunk in separate memory. */
 export function ownCopy({ bytes, digest, nbytes }: StoredChunk): StoredChunk {
   return { bytes: bytes.slice(), digest: digest.slice(), nbytes };
 }
@@ -36,13 +36,13 @@ export interface SuperchunkFacts {
   readonly chunkBytes: number;
   readonly checksum: ChecksumName;
   readonly itemSize: number;
-  /** Chunks of a full superchunk: the entries of the offsets table. */
+  /** Chunks of a full superchunk: the entries of the offset table. */
   readonly superchunklen: number;
-  /** Room behind each chunk: then the file is of version 4. */
+  /** Space after each chunk; with it, the file is version 4. */
   readonly reserve: Reserve | undefined;
 }
 
-/** Header and offsets, then chunk, digest, chunk, digest, … The chunks are at least one. */
+/** Header and offsets, then chunk, digest, chunk, digest, … There must be at least one chunk. */
 export function superchunkPieces(chunks: readonly StoredChunk[], facts: SuperchunkFacts): Uint8Array[] {
   const entries = Math.max(chunks.length, facts.superchunklen);
   const offsets = new Array<number>(entries).fill(-1);
@@ -67,9 +67,9 @@ export function superchunkPieces(chunks: readonly StoredChunk[], facts: Superchu
     offsets: true,
     metadata: false,
     checksum: facts.checksum,
-    // Blosc takes larger items as single bytes.
+    // Blosc treats larger items as single bytes.
     typesize: facts.itemSize > 255 ? 1 : facts.itemSize,
-    // As Bloscpack: a single chunk that is shorter gives its own length.
+    // As in Bloscpack, a single shorter chunk gives its own length.
     chunkSize: chunks.length === 1 ? last : facts.chunkBytes,
     lastChunk: last,
     nchunks: chunks.length,
@@ -83,7 +83,7 @@ export function superchunkPieces(chunks: readonly StoredChunk[], facts: Superchu
   return pieces;
 }
 
-/** Where the chunks lie in the file of {@link superchunkPieces}. */
+/** Where the chunks are in the file of {@link superchunkPieces}. */
 export function chunkPlaces(
   chunks: readonly StoredChunk[],
   { superchunklen }: Pick<SuperchunkFacts, "superchunklen">,
@@ -96,7 +96,7 @@ export function chunkPlaces(
   });
 }
 
-/** Adds a piece; where it lies behind the last one in memory, that one becomes longer. */
+/** Adds a piece; extends the last one if they are contiguous in memory. */
 function addPiece(pieces: Uint8Array[], piece: Uint8Array): void {
   if (piece.length === 0) return;
   const last = pieces[pieces.length - 1];
@@ -109,7 +109,6 @@ function addPiece(pieces: Uint8Array[], piece: Uint8Array): void {
   else pieces.push(piece);
 }
 
-/** Bytes of a file of these pieces. */
 export function totalLength(pieces: readonly Uint8Array[]): number {
   return pieces.reduce((sum, piece) => sum + piece.length, 0);
 }

@@ -1,7 +1,7 @@
 /**
- * Setting values: changes are collected by chunk. When they are committed, or take too much room, the chunks that they fall
- * into are rewritten, in order, and become patches: only the blocks and streams that a change touches are encoded again. Plans on an {@link ArrayWriter} with nothing else
- * planned.
+ * Sets values. Changes are collected by chunk. When they are committed, or take too much memory, the affected chunks are
+ * rewritten, in order, and become patches; only the blocks and streams that a change touches are encoded again. Plans on an
+ * {@link ArrayWriter} with nothing else planned.
  */
 
 import type { FetchedChunk } from "../../archive/read/chunk-fetch.ts";
@@ -13,7 +13,7 @@ import { applyEdits, collectItems, columnEdits, editsOf, isCovered } from "../ro
 import type { ArrayWriter } from "./array-writer.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
 
-/** Bytes of changes that are kept, and their number. */
+/** Limits of collected changes: bytes, and number. */
 const MAX_BYTES = 32 << 20;
 const MAX_EDITS = 1 << 18;
 
@@ -31,7 +31,7 @@ export class ValueSetter {
     writer.isDirty = true;
   }
 
-  /** Sets the selected values: to as many values, or all to one. Throws `BAD_ARGUMENT`. */
+  /** Sets the selected values: one for each, or one for all. Throws `BAD_ARGUMENT`. */
   async set(selection: Selection | null | undefined, values: unknown): Promise<void> {
     const writer = this.#writer;
     const { dtype, rowShape, chunklen } = writer.settings;
@@ -52,7 +52,7 @@ export class ValueSetter {
     await this.#spill(true);
   }
 
-  /** Rows that are set as a whole are not those any more that a repair filled. */
+  /** Rows that are set as a whole no longer count as filled by a repair. */
   #noteSet([rows, ...others]: readonly Extent[], rowShape: readonly number[]): void {
     const writer = this.#writer;
     if (rows === undefined || !others.every(({ count }, i) => count === rowShape[i])) return;
@@ -119,7 +119,7 @@ export class ValueSetter {
     return layout === undefined ? edits : columnEdits(edits, layout, this.#writer.settings.dtype.itemSize);
   }
 
-  /** A chunk of which nothing stays. */
+  /** A chunk that is replaced completely. */
   async #encodeNew(index: number): Promise<StoredChunk[]> {
     const writer = this.#writer;
     const chunks: StoredChunk[] = [];
@@ -131,7 +131,7 @@ export class ValueSetter {
     return chunks;
   }
 
-  /** A chunk with its changes made. `columns` give the chunk as it is, next. */
+  /** A chunk with its changes applied. The next chunk of each of `columns` is the one to change. */
   async #encodeChanged(
     index: number,
     columns: readonly AsyncGenerator<FetchedChunk>[],
@@ -166,7 +166,7 @@ class PatchGroup {
     for (const [i, chunk] of chunks.entries()) this.#columns[i]?.push(chunk);
   }
 
-  /** Takes in what still counts of the last patches that are not larger, so that the number of patches stays bounded. */
+  /** Merges the last patches that are not larger, as far as they still count, so that the number of patches stays bounded. */
   async takeSmaller(): Promise<void> {
     if (this.length === 0) return;
     const writer = this.#writer;

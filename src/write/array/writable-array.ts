@@ -1,6 +1,6 @@
 /**
- * An array that can be grown, shrunk and changed. One operation after another; each either happens as a whole or not at
- * all, also in a crash. What `flush` (and every operation but `append` and `set`) returned from is durable.
+ * An array that can be grown, shrunk and changed. Operations run one after another, and each is atomic, even in a crash. What
+ * `flush` (and every operation but `append` and `set`) wrote is durable when it returns.
  * @see FORMAT.md [FG]
  */
 
@@ -53,7 +53,6 @@ import { ValueSetter } from "./value-setter.ts";
 
 const DONE = Promise.resolve();
 
-/** How an array was opened. */
 export interface OpenedFor {
   readonly lock?: { release(): Promise<void> } | undefined;
   readonly isReadOnly?: boolean;
@@ -69,11 +68,11 @@ export class WritableArray extends Editable {
   readonly #lock: { release(): Promise<void> } | undefined;
   readonly #line: OperationLine;
   readonly #joined: JoinedRows;
-  /** Resolves when the lock was given up. */
+  /** Resolves when the lock has been released. */
   #ended: Promise<void> = DONE;
   #attrs: JsonObject;
   #setter: ValueSetter | undefined;
-  /** An operation failed since the store was last known to keep what it made durable. */
+  /** True if an operation failed since the store was last known to keep what it made durable. */
   #isUnsure = false;
   #shown: { readonly sizes: Uint8Array | undefined; readonly array: ArrayArchive } | undefined;
   readonly #isReadOnly: boolean;
@@ -106,11 +105,11 @@ export class WritableArray extends Editable {
   override get dtype(): DType {
     return this.#writer.settings.dtype;
   }
-  /** Rows that wait for `flush` included. */
+  /** Includes rows that wait for `flush`. */
   override get shape(): readonly number[] {
     return [this.#writer.rows, ...this.#writer.settings.rowShape];
   }
-  /** Rows. */
+  /** Number of rows. */
   override get length(): number {
     return this.#writer.rows;
   }
@@ -125,7 +124,6 @@ export class WritableArray extends Editable {
   override get columnNames(): readonly string[] {
     return this.#writer.columns.flatMap(({ name }) => (name === undefined ? [] : [name]));
   }
-  /** User attributes. */
   get attrs(): JsonObject {
     return this.#attrs;
   }
@@ -137,18 +135,17 @@ export class WritableArray extends Editable {
   override get bytesWritten(): number {
     return this.#writer.files.sessionBytes;
   }
-  /** What could not be cleared up or put in order, in words: no row depends on it, and the next writer tries again. */
+  /** Cleanups that failed, as text: no row depends on them, and the next writer tries again. */
   override get warnings(): readonly string[] {
     return [...this.notes, ...this.#writer.root.warnings];
   }
 
   /**
-   * Appends rows. They are collected until a chunk is full, and count once `flush` has returned. Resolves with nothing to
-   * wait for where they just went into memory. The source must not be changed before it resolves.
-   *
-   * @throws BAD_ARGUMENT for values that do not fit, and for data that end inside a row (the whole rows before stay);
-   * NO_SPACE, IO (the rows that `length` counts are kept, and `flush` tries again: of a whole source all, of a stream
-   * those that had come)
+   * Appends rows. They are collected until a chunk is full, and count once `flush` has returned. If they fit in memory, it
+   * resolves at once. The source must not be changed before it resolves.
+   * @throws BAD_ARGUMENT for values that do not fit, and for data that end inside a row (the whole rows before stay); NO_SPACE,
+   * IO (the rows that `length` counts are kept, and `flush` tries again: all rows of a complete source, or those of a stream
+   * that had arrived)
    */
   override append(source: unknown, { publish, signal }: AppendOptions = {}): Promise<void> {
     try {
@@ -178,19 +175,17 @@ export class WritableArray extends Editable {
   }
 
   /**
-   * Commits what waits; durable when resolved. Where it fails nothing is lost, and it can be tried again; but where what
-   * was written could not be brought to the disk (`IO`, and `details.field` is `sync`) this fails from then on, and so does `close`: open
-   * the array again.
+   * Commits what waits; durable when resolved. If it fails, nothing is lost and it can be tried again. But if written data
+   * could not be synced to the disk (`IO`, and `details.field` is `sync`), every later flush and `close` fails: open the array
+   * again.
    */
   flush(): Promise<void> {
     return this.#run(() => this.#commit());
   }
 
   /**
-   * Gives another number of rows, or another shape: then all chunks are written again. Durable when resolved. Where it is
-   * aborted, nothing has changed.
-   *
-   * @throws UNSUPPORTED for another shape of a row of an array that is kept a Zarr array as well
+   * Changes the number of rows, or the shape: then all chunks are rewritten. Durable when resolved. An abort changes nothing.
+   * @throws UNSUPPORTED for another row shape of an array that keeps itself a Zarr array
    */
   override resize(given: number | readonly number[], options: LongOptions = {}): Promise<void> {
     return this.#change(async (writer) => {
@@ -201,7 +196,7 @@ export class WritableArray extends Editable {
     });
   }
 
-  /** Before it the array must have no other plan. */
+  /** Nothing else may be planned for the array. */
   async #reshape(rowShape: readonly number[], options: LongOptions): Promise<void> {
     const writer = this.#writer;
     const { settings } = writer;
@@ -235,11 +230,9 @@ export class WritableArray extends Editable {
   }
 
   /**
-   * Takes the rows `[start, end)` out; those after them move up, and are written again: {@link planDelete} says how much that
-   * is. Durable when resolved. Resolves with the rows that were written again. Where it is aborted, nothing has changed;
-   * progress is in uncompressed bytes.
-   *
-   * @throws BAD_ARGUMENT for rows that are not there
+   * Deletes the rows `[start, end)`; later rows move up and are rewritten: {@link planDelete} says how many. Durable when
+   * resolved, with the number of rows rewritten. An abort changes nothing; progress is in uncompressed bytes.
+   * @throws BAD_ARGUMENT for rows that do not exist
    */
   override async deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
     let moved = 0;
@@ -254,8 +247,8 @@ export class WritableArray extends Editable {
   }
 
   /**
-   * Sets the selected values, to as many values or all to one. Changes are collected, and count once `flush` has
-   * returned; rows that wait are committed first. Throws `BAD_ARGUMENT`.
+   * Sets the selected values: one for each, or one for all. Changes are collected, and count once `flush` has returned; waiting
+   * rows are committed first. Throws `BAD_ARGUMENT`.
    */
   override set(selection: Selection | null, values: unknown): Promise<void> {
     return this.#run(async () => {
@@ -282,7 +275,7 @@ export class WritableArray extends Editable {
     });
   }
 
-  /** The selected values, those that wait included: they are committed first. A scalar where every entry is an integer. */
+  /** Reads the selected values, including waiting ones, which are committed first. A scalar if every entry is an integer. */
   override get<const S extends Selection | null | undefined = null>(
     selection?: S,
     options: LongOptions = {},
@@ -295,14 +288,14 @@ export class WritableArray extends Editable {
     return this.#read((array) => array.getBytes(selection, options));
   }
 
-  /** Commits what waits, then reads everything and checks it. */
+  /** Commits what waits, then reads and checks everything. */
   verify(options: LongOptions = {}): Promise<VerifyReport> {
     return this.#read((array) => array.verify(options));
   }
 
   /**
-   * Changes attributes: a value sets, undefined deletes; the others stay as they are written. Durable when resolved.
-   * `new JsonFloat(1)` is `1.0` for Python, the number 1 is its integer.
+   * Changes attributes: a value sets one, undefined deletes it; the others stay as written. Durable when resolved. `new
+   * JsonFloat(1)` is `1.0` for Python, the number 1 is its integer.
    */
   override setAttributes(changes: AttributeChanges): Promise<void> {
     return this.#run(async () => {
@@ -313,12 +306,12 @@ export class WritableArray extends Editable {
     });
   }
 
-  /** Adds a column, with as many rows of `values`, or all of the default. Durable when resolved. */
+  /** Adds a column, with one of `values` for each row, or the default value in all. Durable when resolved. */
   override addColumn(column: NewColumn, values?: unknown): Promise<void> {
     return this.#alter((writer) => addColumn(writer, column, values));
   }
 
-  /** Gives a column another name. Durable when resolved. */
+  /** Renames a column. Durable when resolved. */
   override renameColumn(from: string, to: string): Promise<void> {
     return this.#alter((writer) => renameColumn(writer, from, to));
   }
@@ -329,8 +322,8 @@ export class WritableArray extends Editable {
   }
 
   /**
-   * Leaves the plain layout of the BLZ document: full superchunks and one last one, in order, of version 3 and without
-   * reserve. With other settings all chunks are encoded again. Durable when resolved.
+   * Restores the plain layout of the BLZ document: full superchunks and one last one, in order, of version 3 and without
+   * reserve. With other settings, all chunks are encoded again. Durable when resolved.
    */
   override compact(changes: ChunkSettings = {}, options: LongOptions = {}): Promise<void> {
     return this.#onCommit((writer) => compactAll(writer, cutOptionsOf(changes), options));
@@ -352,12 +345,12 @@ export class WritableArray extends Editable {
     return this.#onCommit((writer) => moveSuperchunks(writer, choice, to, options));
   }
 
-  /** Lets a plan that knows encoded chunks write into an array, and commits it. Of this library's own. */
+  /** Lets a plan that knows encoded chunks write into the array, and commits it. Internal to this library. */
   fill(plan: (writer: ArrayWriter) => Promise<void>): Promise<void> {
     return this.#change(plan);
   }
 
-  /** Commits what waits, leaves the plain layout where that is cheap, and gives up the lock. */
+  /** Commits what waits, restores the plain layout if that is cheap, and releases the lock. */
   async close(): Promise<void> {
     if (this.#isReadOnly) return this.abandon();
     if (this.#line.isClosed) return this.#ended;
@@ -369,31 +362,31 @@ export class WritableArray extends Editable {
     });
   }
 
-  /** Gives up what waits since the last commit, and the lock. */
+  /** Discards what waits since the last commit, and releases the lock. */
   async abandon(): Promise<void> {
     if (this.#line.isClosed) return this.#ended;
     await this.#end(async () => {
       await this.#writer.rollBack();
       await this.#writer.root.settled();
-      // A commit that failed may have been visible there already.
+      // A failed commit may already have been visible to the mirror.
       await this.#writer.files.mirror?.afterCommit(this.#writer.committed);
     });
   }
 
   #end(operation: () => Promise<void>): Promise<void> {
     const outcome = this.#line.end(operation).finally(() => this.#lock?.release());
-    this.#ended = outcome.catch(() => undefined); // told to whom ended it
+    this.#ended = outcome.catch(() => undefined); // reported to the caller that ended it
     return outcome;
   }
 
-  /** Rows that are there as bytes, and whole. */
+  /** Rows that are given as bytes, and complete. */
   #wholeRows(source: unknown): Uint8Array | undefined {
     const { settings, rowBytes } = this.#writer;
     const items = itemsOf(source, settings);
     return items !== undefined && items.length > 0 && items.length % rowBytes === 0 ? items : undefined;
   }
 
-  /** Takes rows into memory where nothing else has to be done; true if it did. */
+  /** Buffers rows if no other work is needed; returns true if it did. */
   #takeNow(items: Uint8Array): boolean {
     if (!this.#line.isFree || this.#setter !== undefined) return false;
     return this.#writer.takeNow(items) === items.length;
@@ -403,7 +396,7 @@ export class WritableArray extends Editable {
     return this.#line.run(operation);
   }
 
-  /** Without a lock, another writer may have taken what this one had not committed for leftovers. */
+  /** Without a lock, another writer may have removed uncommitted data of this one as leftovers. */
   async #explain(error: unknown): Promise<never> {
     this.#isUnsure = true;
     if (isSuperchunkError(error) && (error.isDamage || error.code === "STALE"))
@@ -411,7 +404,7 @@ export class WritableArray extends Editable {
     throw error;
   }
 
-  /** Does what commits by itself, on top of a commit. */
+  /** Commits, then runs work that commits by itself. */
   #onCommit<T>(work: (writer: ArrayWriter) => Promise<T>): Promise<T> {
     return this.#run(async () => {
       await this.#commit();
@@ -419,7 +412,7 @@ export class WritableArray extends Editable {
     });
   }
 
-  /** Plans a change on top of a commit, and commits it; where that fails, the array stays as it was. */
+  /** Commits, then plans a change and commits it; if that fails, the array stays as it was. */
   #change(plan: (writer: ArrayWriter) => Promise<void>): Promise<void> {
     return this.#run(async () => {
       await this.#commit();
@@ -430,7 +423,7 @@ export class WritableArray extends Editable {
         if (writer.isDirty) await writer.commit();
       } catch (error) {
         await writer.rollBack();
-        // A commit without an answer may have named them, and another writer's may be among them.
+        // An unanswered commit may have named them, and files of another writer may be among them.
         if (!writer.root.isUncertain && !isSuperchunkError(error, "CONFLICT"))
           writer.files.discard(writer.columns);
         throw error;
@@ -457,7 +450,7 @@ export class WritableArray extends Editable {
   }
 
   async #commit(): Promise<void> {
-    if (this.#isUnsure) await this.store.sync?.([]); // fails where a sync failed before: what looks right may be lost
+    if (this.#isUnsure) await this.store.sync?.([]); // fails if an earlier sync failed: what looks correct may be lost
     this.#isUnsure = false;
     await this.#finishSetting();
     const writer = this.#writer;
@@ -467,7 +460,7 @@ export class WritableArray extends Editable {
     await foldMany(writer);
   }
 
-  /** Makes patches of what was set. Where it fails the changes are kept. */
+  /** Makes patches of values that were set. If it fails, the changes are kept. */
   async #finishSetting(): Promise<void> {
     const writer = this.#writer;
     await writer.finishChanges();
@@ -485,7 +478,7 @@ export class WritableArray extends Editable {
     });
   }
 
-  /** The last commit, as an array that is read. */
+  /** The last commit as an array for reading. */
   async #show(): Promise<ArrayArchive> {
     const { root } = this.#writer;
     const sizes = root.committed;

@@ -1,6 +1,6 @@
 /**
- * A carray or a table of bcolz that is open for editing: a list of carrays of one length, of which a table has a name for each.
- * bcolz 1.2 and bcolz-zipline read the result of every verb, and between the steps never a wrong value.
+ * A carray or a bcolz table open for editing: a list of carrays of one length, which in a table have names. bcolz 1.2 and
+ * bcolz-zipline can read the result of every verb, and never read a wrong value between the steps.
  * @see FORMAT.md [FA-09] [FA-10] [FA-12] [FT-05]
  */
 
@@ -60,7 +60,7 @@ export interface BcolzOptions extends EditorOptions {
   readonly readOnly?: boolean | undefined;
 }
 
-/** Bytes of rows, and of changes, that wait in memory. */
+/** Limits of rows and changes that wait in memory. */
 const MAX_WAITING = 8 << 20;
 const MAX_EDITS = 1 << 18;
 
@@ -80,7 +80,7 @@ export class BcolzArray extends QueuedEditor {
   #dtype: DType = { kind: "void", itemSize: 0, byteOrder: "none" };
   #attrs: JsonObject = {};
   readonly #waiting = new WaitingRows(MAX_WAITING);
-  /** For each column the changes that wait, by chunk. */
+  /** Waiting changes for each column, by chunk. */
   #edits: Map<number, ByteEdit[]>[] = [];
   #editCount = 0;
   #editBytes = 0;
@@ -99,9 +99,8 @@ export class BcolzArray extends QueuedEditor {
 
   /**
    * Opens a carray or a table, and finishes what an interrupted writer began.
-   *
-   * @throws NOT_FOUND; CONFLICT if it is linked by symbolic links, or another program wrote over an interrupted change;
-   * LIMIT, UNSUPPORTED, and the codes of damage
+   * @throws NOT_FOUND; CONFLICT if it is linked by symbolic links, or another program overwrote an interrupted change; LIMIT,
+   * UNSUPPORTED, and the codes of damage
    */
   static async open(store: WritableStore, path: string, options: BcolzOptions = {}): Promise<BcolzArray> {
     const isTable = (await store.stat(joinKey(path, "__rootdirs__"), options)) !== undefined;
@@ -120,7 +119,7 @@ export class BcolzArray extends QueuedEditor {
   override get shape(): readonly number[] {
     return [this.#rows + this.#waiting.count(this.#itemBytes), ...this.#rowShape];
   }
-  /** Of chunk files that were set or moved. */
+  /** Bytes of chunk files that were set or moved. */
   override get bytesWritten(): number {
     return this.#written;
   }
@@ -128,7 +127,7 @@ export class BcolzArray extends QueuedEditor {
     return this.#columns.flatMap(({ name }) => (name === undefined ? [] : [name]));
   }
 
-  /** Rows that count. Of a table whose columns differ, those of the shortest. */
+  /** Number of rows; for a table whose columns differ, of the shortest column. */
   get #rows(): number {
     return Math.min(...this.#columns.map(({ state }) => state.rows));
   }
@@ -141,11 +140,10 @@ export class BcolzArray extends QueuedEditor {
   }
 
   /**
-   * Appends rows. Typed arrays, bytes and lists wait in memory until there are 8 MiB or `flush` comes; the rows of a stream
-   * count all together when this resolves, those of a stream for a table piece by piece.
-   *
-   * @throws BAD_ARGUMENT for values that do not fit, and for columns that are missing, unknown or of different lengths: none of
-   * the rows are appended then; CONFLICT if another writer was faster
+   * Appends rows. Typed arrays, bytes and lists wait in memory until they reach 8 MiB or `flush` is called. The rows of a
+   * stream all count when this resolves; for a table they count piece by piece.
+   * @throws BAD_ARGUMENT for values that do not fit, and for columns that are missing, unknown or of different lengths: then no
+   * rows are appended; CONFLICT if another writer was faster
    */
   override append(values: unknown, options: LongOptions = {}): Promise<void> {
     return this.line.run(async () => {
@@ -168,7 +166,7 @@ export class BcolzArray extends QueuedEditor {
     });
   }
 
-  /** Sets the selected values. The changes wait until there are many or `flush` comes. Throws `BAD_ARGUMENT`. */
+  /** Sets the selected values. The changes wait until there are many or `flush` is called. Throws `BAD_ARGUMENT`. */
   override set(selection: Selection | null, values: unknown, options: LongOptions = {}): Promise<void> {
     return this.line.run(async () => {
       await this.#commitRows(options);
@@ -189,8 +187,8 @@ export class BcolzArray extends QueuedEditor {
   }
 
   /**
-   * Gives another number of rows, or a carray another shape: then all chunks are written again, and bcolz sees no rows
-   * until they are.
+   * Changes the number of rows, or a carray's shape: then all chunks are rewritten, and bcolz sees no rows until that is
+   * complete.
    */
   override resize(shape: number | readonly number[], options: LongOptions = {}): Promise<void> {
     return this.line.run(async () => {
@@ -209,7 +207,7 @@ export class BcolzArray extends QueuedEditor {
     return planColumnsResize(this.#columns, this.shape, shapeOf(shape, this.shape));
   }
 
-  /** Where a kill interrupts it, the next writer finishes it; meanwhile `start` rows are there. */
+  /** If it is interrupted, the next writer finishes it; meanwhile the array has `start` rows. */
   override async deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
     return this.line.run(async () => {
       await this.commit(options);
@@ -324,7 +322,6 @@ export class BcolzArray extends QueuedEditor {
     return (await readTable(this.store, this.path, this.#options)).columns;
   }
 
-  /** Reads what the array is now. */
   async #read(): Promise<void> {
     const { columns, dtype } = await readColumns(this.store, await this.#folders(), this.#options);
     this.#columns = columns;
@@ -342,7 +339,7 @@ export class BcolzArray extends QueuedEditor {
     });
   }
 
-  /** Takes whole items into memory. */
+  /** Buffers whole items. */
   async #take(items: Uint8Array, options: LongOptions): Promise<void> {
     if (this.#waiting.add(items, this.#itemBytes)) await this.#commitRows(options);
   }
@@ -383,7 +380,7 @@ export class BcolzArray extends QueuedEditor {
     this.#edits = edits;
   }
 
-  /** Writes the chunks that changes fall into, all at once. */
+  /** Rewrites all changed chunks atomically. */
   async #commitEdits(options: LongOptions): Promise<void> {
     if (this.#editCount === 0) return;
     await this.#stage(options, (column, i) => {
@@ -440,7 +437,7 @@ export class BcolzArray extends QueuedEditor {
     this.#written += await stageChunks(this.store, this.path, changes, this.#long(options));
   }
 
-  /** Counts bytes on their way, of all columns together. */
+  /** Reports progress in bytes, over all columns together. */
   #counted(
     total: number,
     { onProgress }: LongOptions,

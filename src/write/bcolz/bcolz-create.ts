@@ -1,4 +1,7 @@
-/** Makes carrays that bcolz 1.2 and bcolz-zipline open. `meta/sizes` comes last: without it there is none. @see FORMAT.md [FA-08] */
+/**
+ * Creates carrays that bcolz 1.2 and bcolz-zipline open. `meta/sizes` is written last: without it there is no array. @see
+ * FORMAT.md [FA-08]
+ */
 
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -27,11 +30,11 @@ import { type CarrayWriteOptions, checkLengths, sizesBytes, stageRows, utf8 } fr
 /** Options of {@link createCarray}. */
 export interface CarrayOptions extends CarrayWriteOptions {
   readonly cparams?: CarrayCompression | undefined;
-  /** Rows of a chunk; default: as bcolz chooses it, by `expectedlen`. */
+  /** Rows of a chunk; default: as bcolz chooses, by `expectedlen`. */
   readonly chunklen?: number | undefined;
-  /** Rows that the array will have, about; needed for a good chunk length where `data` are a stream. */
+  /** Approximate number of rows; needed for a good chunk length if `data` is a stream. */
   readonly expectedlen?: number | undefined;
-  /** Default value (zeros where absent). */
+  /** Default value (zeros if absent). */
   readonly dflt?: JsonValue | undefined;
   readonly attrs?: JsonObjectInput | undefined;
   /** Rows that a repair filled. [FG-15] */
@@ -47,15 +50,13 @@ interface CarraySource {
   readonly data: PutSource;
 }
 
-/** What was written. */
 interface CarrayResult {
   readonly rows: number;
   readonly rowsAppended: number;
 }
 
 /**
- * Makes a carray in a folder that has none.
- *
+ * Creates a carray in a folder that has none.
  * @throws CONFLICT if there is an array; BAD_ARGUMENT, LIMIT, UNSUPPORTED
  */
 export async function createCarray(
@@ -85,7 +86,7 @@ export async function createCarray(
   const chunklen = checkChunklen(options.chunklen ?? chooseChunklen(expectedlen, rowBytes), rowBytes);
   const encode = { cname, clevel: checkCount("clevel", clevel, 0, 9), shuffle, typesize: typesizeOf(dtype) };
   const dflt = options.dflt ?? null;
-  defaultRowOf(dtype, rowShape, dflt); // a default value that does not fit is told before anything is written
+  defaultRowOf(dtype, rowShape, dflt); // reports a default value that does not fit before anything is written
   const settings: CarraySettings = { dtype, rowShape, rowBytes, chunklen, encode, dflt };
   const staged = await stageRows(
     { store, path, settings, rows: 0 },
@@ -95,7 +96,7 @@ export async function createCarray(
     options,
   );
   if (staged.rows === 0) {
-    // bcolz opens no array without the folder, and most stores make none for nothing.
+    // bcolz does not open an array without this folder, and most stores do not create an empty one.
     await store.put(chunkKey(path, 0), new Uint8Array(0));
     await store.delete(chunkKey(path, 0));
   }
@@ -110,15 +111,15 @@ export async function createCarray(
   return { rows: staged.rows, rowsAppended: staged.rows };
 }
 
-// What a writer must know of a table that is there. Knows the folder; must not know how it is changed.
+// What a writer must know of an existing table. Knows the folder; must not know how it is changed.
 
-/** A column of a table: its name, and its folder's key. */
+/** A column of a table, and its folder's key. */
 interface TableColumn {
   readonly name: string;
   readonly folder: string;
 }
 
-/** A table that is to be changed. */
+/** A table that will be changed. */
 export interface TableState {
   readonly store: WritableStore;
   readonly path: string;
@@ -126,7 +127,7 @@ export interface TableState {
   /** `__rootdirs__` as it was read, and its version. */
   readonly rootdirs: Uint8Array;
   readonly version: string;
-  /** blz 0.6 stores the folders too. */
+  /** True for blz 0.6, which stores the folders too. */
   readonly hasDirs: boolean;
 }
 
@@ -155,7 +156,7 @@ export async function readTable(
   };
 }
 
-/** The column of that name. Throws `NOT_FOUND`. */
+/** The column with this name. Throws `NOT_FOUND`. */
 export function findColumn(state: TableState, name: string): TableColumn {
   const column = state.columns.find((each) => each.name === name);
   if (column !== undefined) return column;
@@ -166,7 +167,7 @@ export function findColumn(state: TableState, name: string): TableColumn {
   );
 }
 
-/** The commit of a change of columns: replaces `__rootdirs__`. Throws `CONFLICT` if another writer was faster. */
+/** Commits a change of columns: replaces `__rootdirs__`. Throws `CONFLICT` if another writer was faster. */
 export async function commitColumns(state: TableState, columns: readonly TableColumn[]): Promise<void> {
   const { store, path, rootdirs, version, hasDirs } = state;
   const key = joinKey(path, "__rootdirs__");
@@ -178,26 +179,24 @@ export async function commitColumns(state: TableState, columns: readonly TableCo
   await store.put(key, new TextEncoder().encode(`${joinMembers(members)}\n`), { ifVersion: version });
 }
 
-// Makes tables of carrays that bcolz 1.2 and bcolz-zipline open. @see FORMAT.md [FT-05]
+// Creates tables of carrays that bcolz 1.2 and bcolz-zipline open. @see FORMAT.md [FT-05]
 
-/** A column to be made. */
+/** A column to create. */
 export interface NewTableColumn extends CarraySource {
   readonly name: string;
-  /** Its own settings, where they differ from the table's. */
+  /** Its own settings, if they differ from the table's. */
   readonly options?:
     | Pick<CarrayOptions, "cparams" | "chunklen" | "expectedlen" | "dflt" | "attrs">
     | undefined;
 }
 
-/** What was done to a table. */
 interface TableResult {
   readonly rows: number;
   readonly rowsAppended: number;
 }
 
 /**
- * Makes a table in a folder that has none. It is there once `__rootdirs__` is.
- *
+ * Creates a table in a folder that has none. It exists once `__rootdirs__` does.
  * @throws CONFLICT if there is something; BAD_ARGUMENT for columns of different lengths; LIMIT, UNSUPPORTED
  */
 export async function createTable(
@@ -232,7 +231,9 @@ export async function createTable(
   return { rows, rowsAppended: rows };
 }
 
-/** Names that bcolz takes: Python identifiers that do not begin with an underscore. Throws `BAD_ARGUMENT`. */
+/**
+ * Throws `BAD_ARGUMENT` for names that bcolz does not accept: they must be Python identifiers without a leading underscore.
+ */
 export function checkNames(names: readonly string[]): void {
   if (names.length > MAX_COLUMNS) throw tooManyColumns(undefined, names.length);
   for (const [i, name] of names.entries()) {

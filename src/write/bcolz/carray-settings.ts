@@ -1,4 +1,4 @@
-/** How bcolz says what an array is: `meta/storage`, names of dtypes, lengths of chunks. @see FORMAT.md [FA-08] */
+/** How bcolz describes an array: `meta/storage`, names of dtypes, chunk lengths. @see FORMAT.md [FA-08] */
 import type { CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
@@ -18,7 +18,7 @@ export interface CarrayCompression {
   readonly shuffle?: Shuffle | undefined;
 }
 
-/** Every choice made. */
+/** Complete settings. */
 export interface CarraySettings {
   readonly dtype: DType;
   readonly rowShape: readonly number[];
@@ -34,7 +34,7 @@ const SHUFFLES: readonly Shuffle[] = ["noshuffle", "shuffle", "bitshuffle"];
 const MAX_CHUNK = 0x7fff_ffff - 16;
 const MAX_TYPESIZE = 255;
 
-/** Refuses what no carray that bcolz can open holds. Throws `UNSUPPORTED`, `BAD_ARGUMENT`. */
+/** Refuses dtypes that a carray which bcolz can open cannot hold. Throws `UNSUPPORTED`, `BAD_ARGUMENT`. */
 export function checkCarrayDType(dtype: DType, rowShape: readonly number[]): void {
   const refuse = (what: string): never => {
     throw new SuperchunkError("UNSUPPORTED", what, { field: "dtype", found: formatDType(dtype) });
@@ -52,14 +52,14 @@ export function checkCarrayDType(dtype: DType, rowShape: readonly number[]): voi
     refuse(`bcolz has no items of more than ${MAX_TYPESIZE} bytes`);
 }
 
-/** What bcolz tells Blosc: strings are shuffled by their characters. */
+/** The typesize that bcolz gives to Blosc: strings are shuffled by characters. */
 export function typesizeOf(dtype: DType): number {
   if (dtype.kind === "bytes") return 1;
   if (dtype.kind === "unicode") return 4;
   return dtype.itemSize > MAX_TYPESIZE || dtype.itemSize === 0 ? 1 : dtype.itemSize;
 }
 
-/** `str(dtype)` as numpy has it: `float64`, `>f8`, `|S5`, `datetime64[ns]`. */
+/** numpy's `str(dtype)`: `float64`, `>f8`, `|S5`, `datetime64[ns]`. */
 export function numpyName(dtype: DType): string {
   const text = String(formatDType(dtype));
   if (dtype.byteOrder === "big") return text;
@@ -79,7 +79,7 @@ export function numpyName(dtype: DType): string {
   }
 }
 
-/** Rows of a chunk as bcolz chooses them, by the bytes that the array will have. */
+/** Rows of a chunk as bcolz chooses them, by the expected bytes of the array. */
 export function chooseChunklen(expectedlen: number, rowBytes: number): number {
   const megabytes = Math.min(1e4, Math.max(1e-4, (expectedlen * rowBytes) / (1 << 20)));
   const power = Math.trunc(Math.log10(megabytes));
@@ -87,7 +87,7 @@ export function chooseChunklen(expectedlen: number, rowBytes: number): number {
   return Math.max(1, Math.floor(chunkBytes / rowBytes));
 }
 
-/** A chunk length that Blosc takes. Throws `BAD_ARGUMENT`, `LIMIT`. */
+/** Checks that Blosc can hold chunks of this length. Throws `BAD_ARGUMENT`, `LIMIT`. */
 export function checkChunklen(chunklen: number, rowBytes: number): number {
   checkCount("chunklen", chunklen, 1, Number.MAX_SAFE_INTEGER);
   if (chunklen * rowBytes <= MAX_CHUNK) return chunklen;
@@ -98,10 +98,10 @@ export function checkChunklen(chunklen: number, rowBytes: number): number {
   );
 }
 
-/** One row of the default value, which is one for the item or nested lists for the row. Throws `BAD_ARGUMENT`. */
+/** One row of the default value, which is a value for the item or nested lists for the row. Throws `BAD_ARGUMENT`. */
 export function defaultRowOf(dtype: DType, rowShape: readonly number[], dflt: JsonValue): Uint8Array {
   const row = new Uint8Array(elementsOf(rowShape) * dtype.itemSize);
-  // Zeros are what bcolz takes where nothing is said, and what an item of no other value is.
+  // bcolz uses zeros if nothing is stored.
   if (dflt === null || dtype.kind === "object" || dtype.kind === "struct") return row;
   // A pair of numbers is one complex item, not a row of two.
   const isItem = dtype.kind === "complex" && Array.isArray(dflt) && !dflt.some((part) => Array.isArray(part));

@@ -1,4 +1,4 @@
-/** What a writer must know of a carray that is there. Knows the folder; must not know how it is changed. */
+/** What a writer must know of an existing carray. Knows the folder; must not know how it is changed. */
 
 import type { ArrayArchive } from "../../archive/kinds/types.ts";
 import { openArrayFolder } from "../../archive/open/open-array-folder.ts";
@@ -12,7 +12,7 @@ import type { StoreOptions, WritableStore } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";
 import { type CarraySettings, checkChunklen, typesizeOf } from "./carray-settings.ts";
 
-/** A carray that is to be changed. */
+/** A carray that will be changed. */
 export interface CarrayState {
   readonly store: WritableStore;
   readonly path: string;
@@ -21,7 +21,7 @@ export interface CarrayState {
   readonly sizes: StoredSizes;
   /** The text of `meta/sizes`. */
   readonly sizesText: string;
-  /** Of `meta/sizes` when it was read. */
+  /** Version of `meta/sizes` when it was read. */
   readonly sizesVersion: string;
   readonly rows: number;
 }
@@ -30,8 +30,8 @@ const COMPRESSORS: readonly string[] = ["blosclz", "lz4", "lz4hc", "snappy", "zl
 
 /**
  * Reads the carray at `path`.
- *
- * @throws NOT_FOUND; LIMIT if its chunks are longer than Blosc's; UNSUPPORTED for what is not a carray (a BLZ root is never made one) and for Python objects; damage
+ * @throws NOT_FOUND; LIMIT if its chunks are longer than Blosc's; UNSUPPORTED for what is not a carray (a BLZ root is never
+ * treated as one) and for Python objects; damage
  */
 export async function readCarray(
   store: WritableStore,
@@ -88,7 +88,7 @@ export async function readCarray(
       rowBytes,
       chunklen,
       encode: {
-        // blz 0.6 and the first bcolz knew no other compressor, and did not say so.
+        // blz 0.6 and the first bcolz had no other compressor, and did not store its name.
         cname: compressorOf(cparams.cname ?? "blosclz", store.describe(storageKey)),
         clevel: cparams.clevel ?? 5,
         shuffle: cparams.shuffle ?? "noshuffle",
@@ -108,17 +108,19 @@ function compressorOf(name: string, path: string): CompressorName {
   );
 }
 
-/** Key of a chunk file. */
 export function chunkKey(path: string, index: number): string {
   return joinKey(path, "data", carrayChunkName(index));
 }
 
-/** Chunks of so many rows. */
+/** Number of chunks for this many rows. */
 export function chunksOf(rows: number, chunklen: number): number {
   return Math.ceil(rows / chunklen);
 }
 
-/** Reads the carray at `path` for its writer, and removes what an interrupted one left. Throws as {@link readCarray}, and CONFLICT as {@link refuseSymbolic}. */
+/**
+ * Reads the carray at `path` for its writer, and removes what an interrupted one left. Throws like {@link readCarray}, and
+ * CONFLICT like {@link refuseSymbolic}.
+ */
 export async function claimCarray(
   store: WritableStore,
   path: string,

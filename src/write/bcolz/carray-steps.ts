@@ -1,6 +1,6 @@
 /**
- * The steps of which changes of carrays consist, alone or as columns of a table: growing writes chunk files first and
- * `meta/sizes` then, shrinking the other way round, and every state between is the old array or the new one.
+ * The steps of changes to carrays, alone or as columns of a table. Growing writes chunk files first and `meta/sizes` after,
+ * shrinking the reverse; every state between is the old or the new array.
  * @see FORMAT.md [FA-09] [FA-10]
  */
 
@@ -22,21 +22,21 @@ import { type CarraySettings, defaultRowOf } from "./carray-settings.ts";
 import { type CarrayState, chunkKey, chunksOf } from "./carray-state.ts";
 import { chunksFrom, commitRedo, dropStaged, type RedoColumn, stagedKey } from "./redo.ts";
 
-/** Options of all that writes carrays. */
+/** Options of everything that writes carrays. */
 export interface CarrayWriteOptions extends LongOptions, Pick<BloscpackCompression, "encoder"> {}
 
-/** Rows whose chunk files are there, and not yet counted. */
+/** Rows whose chunk files exist but do not count yet. */
 export interface StagedRows {
   /** All rows of the array, once committed. */
   readonly rows: number;
   readonly rowsAppended: number;
   /** Compressed bytes of new full chunks, as bcolz counts them. */
   readonly cbytes: number;
-  /** New files, beside the old last one. */
+  /** New files, besides the old last one. */
   readonly keys: readonly string[];
 }
 
-/** The first step of shrinking: `sizes`. Gives what the last chunk then holds. */
+/** The first step of shrinking: replaces `sizes`. Returns the rows that the last chunk then holds. */
 export async function commitShrink(
   { store, path, settings, archive, sizes, sizesVersion, ...state }: CarrayState,
   rows: number,
@@ -56,7 +56,7 @@ export async function commitShrink(
   return tail;
 }
 
-/** The second step: the files without the rows that were cut off. */
+/** The second step: rewrites the last file and removes the others. */
 export async function cleanShrunk(
   { store, path, settings }: CarrayState,
   rows: number,
@@ -72,7 +72,7 @@ export async function cleanShrunk(
     await store.delete(chunkKey(path, index));
 }
 
-/** Writes the chunk files of an append: the rows of a short last chunk and those behind it. */
+/** Writes the chunk files of an append: the rows of a short last chunk, and the new ones. */
 export async function stageAppend(
   state: CarrayState,
   data: PutSource,
@@ -99,12 +99,12 @@ export async function commitRows(state: CarrayState, staged: StagedRows): Promis
   await store.put(joinKey(path, "meta/sizes"), bytes, { ifVersion: sizesVersion });
 }
 
-/** In front of the one chunk of a file. */
+/** Precedes the one chunk of a file. */
 const FILE_HEADER = encodeHeader(headerOfVersion1(1));
 
 type Place = Pick<CarrayState, "store" | "path" | "settings" | "rows">;
 
-/** Writes the chunk files of rows behind those that are there: `tail` are the rows of a short last chunk. */
+/** Writes the chunk files of rows after the existing ones; `tail` are the rows of a short last chunk. */
 export async function stageRows(
   { store, path, settings, rows }: Place,
   data: PutSource,
@@ -126,7 +126,7 @@ export async function stageRows(
       if (made.nbytes === tail.length && index === first && tail.length > 0) continue; // nothing was added to it
       const replaces = index === first && tailVersion !== undefined;
       const key = chunkKey(path, index);
-      // What counts already must never be less than whole; the rest is made durable before it counts.
+      // A chunk that already counts must never be incomplete; the others are made durable before they count.
       await store.put(key, [FILE_HEADER, made.chunk], {
         stablePieces: true,
         durable: replaces || store.sync === undefined,
@@ -138,7 +138,7 @@ export async function stageRows(
       options.onProgress?.({ done: nbytes - tail.length, total: nbytes - tail.length });
     }
   } catch (error) {
-    // No commit has named them: an append that is not whole leaves nothing.
+    // No commit has named them: an incomplete append leaves nothing.
     for (const key of keys) await store.delete(key).catch(() => undefined);
     throw error;
   }
@@ -163,16 +163,15 @@ async function* onePiece(piece: Uint8Array): AsyncGenerator<Uint8Array> {
   if (piece.length > 0) yield piece;
 }
 
-/** A carray with the name that its column has in a table. */
+/** A carray, with its column name in a table. */
 export interface NamedState {
   readonly name: string | undefined;
   readonly state: CarrayState;
 }
 
 /**
- * Appends rows to all columns: for each its bytes. Durable when resolved.
- *
- * @throws BAD_ARGUMENT if the lengths differ; nothing has been appended then. CONFLICT if another writer was faster
+ * Appends rows to all columns, given as bytes for each. Durable when resolved.
+ * @throws BAD_ARGUMENT if the lengths differ: then nothing is appended; CONFLICT if another writer was faster
  */
 export async function appendRows(
   columns: readonly NamedState[],
@@ -196,7 +195,7 @@ export async function appendRows(
     throw error;
   }
   if (staged.every(({ rowsAppended }) => rowsAppended === 0)) return;
-  // The first column's `sizes` is the commit of a table.
+  // The first column's `sizes` commits a table.
   for (let i = columns.length - 1; i >= 0; i--) await commitRows(at(columns, i).state, at(staged, i));
 }
 
@@ -212,15 +211,15 @@ export function checkLengths(names: readonly string[], lengths: readonly number[
 }
 
 /**
- * Makes all columns `rows` long: cuts rows off, or appends each column's default value. What was cut off never shows again.
- * Columns may differ in length.
+ * Makes all columns `rows` long: removes rows, or appends each column's default value. Removed rows never reappear. Columns may
+ * differ in length.
  */
 export async function resizeRows(
   states: readonly CarrayState[],
   rows: number,
   options: CarrayWriteOptions,
 ): Promise<void> {
-  // Of a table the first column is cut first, and grows last: its length is the table's.
+  // In a table, the first column is cut first and grows last: its length is the table's.
   const cut = states.filter((state) => state.rows > rows);
   const tails: Uint8Array[] = [];
   for (const state of cut) tails.push(await commitShrink(state, rows, options));
@@ -241,10 +240,10 @@ export async function resizeRows(
   }
 }
 
-/** Rows made at once, in bytes. */
+/** Bytes of rows made at once. */
 const BATCH = 1 << 20;
 
-/** A row, so many times. */
+/** Repeats a row `rows` times. */
 export function* repeatRow(row: Uint8Array, rows: number): Generator<Uint8Array> {
   if (row.length === 0) return;
   const batch = Math.max(1, Math.floor(BATCH / row.length));
@@ -254,19 +253,19 @@ export function* repeatRow(row: Uint8Array, rows: number): Generator<Uint8Array>
 
 /** New chunks for a carray: in order, each whole but the last. */
 export interface StagedChange {
-  /** Numbers of the chunks, or of the first where they follow one another. */
+  /** Indices of the chunks, or the first index if they are consecutive. */
   readonly indices?: readonly number[];
   readonly first?: number;
-  /** Their decoded bytes. A piece may be used again once the next is asked for. */
+  /** Their decoded bytes. A piece's memory may be reused once the next is requested. */
   readonly pieces: AsyncIterable<Uint8Array>;
-  /** Rows that stay right while chunks get their places. */
+  /** Rows that stay valid while chunks are put in place. */
   readonly meanwhile: number;
-  /** Rows then, and their shape where it changes. */
+  /** Rows afterwards, and their shape if it changes. */
   readonly rows: number;
   readonly rowShape?: readonly number[];
 }
 
-/** Puts other chunks into the places of all columns, wholly or not at all. Resolves with their bytes. @see docs/writing.md [FA-12] */
+/** Replaces chunks in all columns atomically. Resolves with their bytes. @see docs/writing.md [FA-12] */
 export async function stageChunks(
   store: WritableStore,
   path: string,
@@ -305,7 +304,7 @@ export async function stageChunks(
       });
     }
   } catch (error) {
-    await dropStaged(store, path).catch(() => undefined); // the first error is the one that counts
+    await dropStaged(store, path).catch(() => undefined); // only the first error is thrown
     throw error;
   }
   await commitRedo(store, path, columns);
@@ -316,7 +315,7 @@ function withRowShape({ dtype }: CarraySettings, rowShape: readonly number[]): P
   return { rowShape, rowBytes: elementsOf(rowShape) * dtype.itemSize };
 }
 
-/** `meta/sizes` for so many rows: other members stay as they are. */
+/** `meta/sizes` for this many rows; other members stay as they are. */
 export function sizesBytes(...facts: Parameters<typeof sizesText>): Uint8Array {
   return utf8(sizesText(...facts));
 }
@@ -330,7 +329,6 @@ function sizesText(
   return `${memberText({ ...raw, shape: [rows, ...rowShape], nbytes: rows * rowBytes, cbytes })}\n`;
 }
 
-/** A text as it is stored. */
 export function utf8(text: string): Uint8Array {
   return new TextEncoder().encode(text);
 }

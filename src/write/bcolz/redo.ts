@@ -1,9 +1,9 @@
 /**
- * Changes of chunks in the middle of a carray, or of all columns of a table, wholly or not at all.
+ * Atomic changes of chunks in the middle of a carray, or of all columns of a table.
  *
- * The new chunk files wait in the folder `__redo__`; putting `__redo__/commit` there is the commit. After it the files are
- * copied to their places, and what an interruption leaves undone, the next writer does. bcolz does not know the folder: while
- * rows move, `meta/sizes` counts only those before them, so that it reads fewer rows, and never wrong ones.
+ * The new chunk files wait in the folder `__redo__`; putting `__redo__/commit` is the commit. Then the files are copied to
+ * their places, and the next writer completes what an interruption leaves undone. bcolz does not know the folder. While rows
+ * move, `meta/sizes` counts only the rows before them, so bcolz reads fewer rows, but never wrong ones.
  * @see docs/writing.md [FA-12]
  */
 import { copyOf } from "../../archive/places/journal.ts";
@@ -18,22 +18,22 @@ import type { StoreOptions, WritableStore } from "../../store/types.ts";
 const FOLDER = "__redo__";
 const VERSION = 1;
 
-/** What becomes of one carray: the texts that its `meta/sizes` has one after the other. */
+/** The change of one carray: the texts that its `meta/sizes` has in sequence. */
 export interface RedoColumn {
   /** Folder of the carray, below that of the table; `""` for a carray alone. */
   readonly folder: string;
   readonly before: string;
-  /** While chunks get their places; the same as `before` where no row moves. */
+  /** While chunks are put in place; the same as `before` if no row moves. */
   readonly meanwhile: string;
   readonly after: string;
 }
 
-/** Key of a new chunk file while it waits: that of chunk `index` of the column at this place. */
+/** Key of a staged chunk file, for chunk `index` of the column at this position. */
 export function stagedKey(path: string, column: number, index: number): string {
   return joinKey(path, FOLDER, String(column), `__${index}.blp`);
 }
 
-/** Commits the staged chunks of a carray or a table, and puts them in their places. The chunks need not be durable yet. */
+/** Commits the staged chunks of a carray or a table, and puts them in place. The chunks need not be durable yet. */
 export async function commitRedo(
   store: WritableStore,
   path: string,
@@ -48,10 +48,8 @@ export async function commitRedo(
 }
 
 /**
- * Finishes what a commit began, in this session or one that was interrupted, and removes staged chunks without a commit. Done
- * twice it changes nothing more.
- *
- * @throws CONFLICT if another program has changed the array since; nothing is changed or removed then
+ * Finishes what a commit began, in this session or an interrupted one, and removes staged chunks without a commit. Idempotent.
+ * @throws CONFLICT if another program has changed the array since: then nothing is changed or removed
  */
 export async function finishRedo(
   store: WritableStore,
@@ -66,7 +64,7 @@ export async function finishRedo(
   }
   const columns = parseRedo(bytes, store.describe(key));
   for (const column of columns) await assertOurs(store, path, column);
-  // The first column's rows are the table's: it is cut first, and grows last.
+  // The first column's rows are the table's: it is cut first and grows last.
   for (const { folder, before, meanwhile } of columns)
     if ((await sizesOf(store, path, folder)) === before) await putSizes(store, path, folder, meanwhile);
   for (const [i, { folder }] of columns.entries()) await place(store, path, i, folder);
@@ -77,7 +75,9 @@ export async function finishRedo(
   await dropStaged(store, path);
 }
 
-/** Copies the staged chunks of a column to their places. They stay until the commit is removed: so any step can be done again. */
+/**
+ * Copies the staged chunks of a column to their places. They are kept until the commit is removed, so any step can be repeated.
+ */
 async function place(store: WritableStore, path: string, column: number, folder: string): Promise<void> {
   for (const from of await stagedKeys(store, path, column)) {
     const to = joinKey(path, folder, "data", from.slice(from.lastIndexOf("/") + 1));
@@ -93,7 +93,7 @@ async function stagedKeys(store: WritableStore, path: string, column: number): P
   return keys;
 }
 
-/** Removes chunks that wait for no commit. */
+/** Removes staged chunks without a commit. */
 export async function dropStaged(store: WritableStore, path: string): Promise<void> {
   const folders: string[] = [];
   for await (const { name, kind } of store.list(joinKey(path, FOLDER)))
@@ -107,7 +107,7 @@ export async function dropStaged(store: WritableStore, path: string): Promise<vo
   if (folders.length > 0) await store.delete(joinKey(path, FOLDER));
 }
 
-/** Removes the chunk files that `sizes` does not count any more. */
+/** Removes the chunk files that `sizes` no longer counts. */
 async function removeBehind(store: WritableStore, folder: string, sizes: string): Promise<void> {
   const storageKey = joinKey(folder, "meta/storage");
   const storage = await store.get(storageKey);
@@ -118,7 +118,7 @@ async function removeBehind(store: WritableStore, folder: string, sizes: string)
     await store.delete(joinKey(folder, "data", `__${index}.blp`));
 }
 
-/** Numbers of the chunk files of a carray that are there, from one on, the last first. */
+/** Numbers of a carray's existing chunk files from `first` on, in descending order. */
 export async function chunksFrom(store: WritableStore, folder: string, first: number): Promise<number[]> {
   const found: number[] = [];
   for await (const { name } of store.list(joinKey(folder, "data"))) {

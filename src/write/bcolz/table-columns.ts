@@ -1,6 +1,6 @@
 /**
- * Adds, removes and renames columns of a table. The replacement of `__rootdirs__` is the commit: a new folder is whole
- * before it, an old one is removed after it. @see FORMAT.md [FT-06]
+ * Adds, removes and renames columns of a table. Replacing `__rootdirs__` is the commit: a new folder is complete before it, an
+ * old one is removed after it. @see FORMAT.md [FT-06]
  */
 
 import type { LongOptions } from "../../archive/kinds/types.ts";
@@ -26,15 +26,13 @@ import {
 } from "./bcolz-create.ts";
 import { type CarrayState, readCarray } from "./carray-state.ts";
 
-/** Options of {@link addColumn}. */
 interface AddColumnOptions extends Omit<CarrayOptions, "attrs"> {
-  /** Place among the columns, from 0 (default: the last). */
+  /** Position among the columns, from 0 (default: the last). */
   readonly position?: number | undefined;
 }
 
 /**
  * Adds a column with as many rows as the table has.
- *
  * @throws CONFLICT if there is such a column, or an array in its folder; BAD_ARGUMENT for another number of rows
  */
 export async function addColumn(
@@ -71,7 +69,7 @@ export async function addColumn(
   try {
     await commitColumns(state, columns);
   } catch (error) {
-    // A commit that failed may be there all the same. Where it is not, the folder would be in the way of the next try.
+    // A failed commit may still have arrived. If it has not, the folder would block the next attempt.
     const now = await readTable(store, path).catch(() => undefined);
     if (now?.columns.every((each) => each.folder !== folder) === true)
       await removeFolder(store, folder).catch(() => undefined);
@@ -102,8 +100,7 @@ export async function deleteColumn(store: WritableStore, path: string, name: str
 }
 
 /**
- * Renames a column, and its folder with it, for bcolz looks for no other.
- *
+ * Renames a column and its folder, because bcolz looks only for a folder of that name.
  * @throws NOT_FOUND; CONFLICT if there is such a column, or an array in its folder; BAD_ARGUMENT
  */
 export async function renameColumn(
@@ -148,7 +145,7 @@ function checkNew(state: TableState, name: string): void {
   });
 }
 
-/** A second object with the same bytes, in place of one that an interrupted attempt left. */
+/** Copies an object, replacing one that an interrupted attempt left. */
 async function copyObject(store: WritableStore, from: string, to: string): Promise<void> {
   if (store.link !== undefined) {
     await store.delete(to);
@@ -169,9 +166,9 @@ async function keysOf(store: WritableStore, folder: string): Promise<string[]> {
   return keys;
 }
 
-/** Removes the files of a column and its folders; what else somebody put there stays. */
+/** Removes a column's files and folders; other files there stay. */
 async function removeFolder(store: WritableStore, folder: string): Promise<void> {
-  // Without `sizes` it is not an array any more, whatever comes between.
+  // Without `sizes` it is no longer an array, even if this is interrupted.
   await store.delete(joinKey(folder, "meta/sizes"));
   for (const key of await keysOf(store, folder)) {
     const name = key.slice(folder.length + 1);
@@ -181,17 +178,17 @@ async function removeFolder(store: WritableStore, folder: string): Promise<void>
   await store.delete(folder);
 }
 
-// The columns of a table of bcolz, or the one carray, as they are now; and what changes of them would cost. Writes nothing.
+// The columns of a bcolz table, or the single carray, as they are now, and what changes to them would cost. Writes nothing.
 
 /** A carray, and where its values are in a row of the table. */
 export interface Column extends ColumnLayout {
   readonly state: CarrayState;
 }
 
-/** Bytes that are read at once where rows move. */
+/** Bytes read at once when rows move. */
 const READ_BYTES = 4 << 20;
 
-/** Reads the columns in these folders. A column without a name is a carray alone. */
+/** Reads the columns in these folders. A column without a name is a single carray. */
 export async function readColumns(
   store: WritableStore,
   folders: readonly { readonly name: string | undefined; readonly folder: string }[],
@@ -214,7 +211,7 @@ export async function readColumns(
   return { columns, dtype: { kind: "struct", itemSize: offset, byteOrder: "none", fields } };
 }
 
-/** What another shape costs: of more rows the last chunk of each column, of fewer the chunk that is cut. */
+/** The cost of another shape: more rows rewrite the last chunk of each column, fewer rows the chunk that is cut. */
 export function planColumnsResize(
   columns: readonly Column[],
   shapeBefore: readonly number[],
@@ -233,7 +230,6 @@ export function planColumnsResize(
   return { shapeBefore, shape, chunksRewritten, nbytesRewritten };
 }
 
-/** What setting a selection costs. */
 export function planColumnsSet(columns: readonly Column[], extents: readonly Extent[]): SetPlan {
   const valuesSet = elementsOf(extents.map(({ count }) => count));
   let [chunksRewritten, nbytesRewritten] = [0, 0];
@@ -247,7 +243,7 @@ export function planColumnsSet(columns: readonly Column[], extents: readonly Ext
   return { valuesSet, chunksRewritten, nbytesRewritten };
 }
 
-/** The bytes of a carray from one on, in pieces. */
+/** Bytes `[start, end)` of a carray, in pieces. */
 export async function* readBytes(
   { archive }: CarrayState,
   start: number,

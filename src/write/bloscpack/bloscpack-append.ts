@@ -1,8 +1,8 @@
 /**
- * Appends to a Bloscpack file: the last chunk is filled up, chunks are added, the spare offsets filled.
+ * Appends to a Bloscpack file: fills up the last chunk, adds chunks, and fills the spare offsets.
  *
- * By default a new file is made and renamed over the old one, so that no reader ever sees a state between. In place
- * only what changes is written, behind a journal. @see FORMAT.md [F1.3-08] [FR]
+ * By default a new file is written and renamed over the old one, so no reader sees an intermediate state. In place, only what
+ * changes is written, protected by a journal. @see FORMAT.md [F1.3-08] [FR]
  */
 
 import type { LongOptions } from "../../archive/kinds/types.ts";
@@ -38,12 +38,11 @@ import { type SpooledChunks, scratchBeside, spoolChunks } from "./chunk-spool.ts
 import { cutPieces } from "./pieces.ts";
 
 /**
- * Appends bytes, or rows, to the Bloscpack file at a key.
+ * Appends bytes or rows to the Bloscpack file at a key.
  *
- * An array of numpy gets a new shape with it. Files without offsets are rewritten.
- *
- * @throws LIMIT if the offsets table is full (`grow` goes on), BAD_ARGUMENT if bytes are not whole rows,
- * CONFLICT if another writer was faster, UNSUPPORTED, NOT_FOUND, and the codes of damage
+ * A numpy array gets a new shape. Files without offsets are rewritten.
+ * @throws LIMIT if the offset table is full (`grow` enlarges it), BAD_ARGUMENT if bytes are not whole rows, CONFLICT if another
+ * writer was faster, UNSUPPORTED, NOT_FOUND, and the codes of damage
  */
 export async function appendToBloscpack(
   store: WritableStore,
@@ -76,7 +75,6 @@ export async function appendToBloscpack(
 
 /**
  * What an append of `length` bytes would do; writes nothing.
- *
  * @throws as {@link appendToBloscpack}
  */
 export async function forecastAppend(
@@ -113,7 +111,7 @@ function copied(
   return { chunksCopied: sizes.length, bytesCopied };
 }
 
-/** Writes the file again: the first `kept` chunks as they are stored, and the others after them. */
+/** Rewrites the file: the first `kept` chunks as stored, and the others after them. */
 export async function rewrite(
   plan: AppendPlan,
   kept: number,
@@ -131,7 +129,7 @@ export async function rewrite(
   };
   const cut: Chunking =
     kept === 0 && spool.sizes.length === 1
-      ? // As bloscpack: what is filled up keeps the chunk-size that the header has.
+      ? // Like bloscpack: a chunk that is filled up keeps the header's chunk-size.
         {
           nchunks: 1,
           chunkSize: state.nbytes === 0 ? cutBytes(nbytes, chunkSize).chunkSize : chunkSize,
@@ -173,14 +171,14 @@ function* joined(first: Iterable<number>, second: Iterable<number>): Generator<n
   yield* second;
 }
 
-/** Spare offsets of the new file: what the chunks leave of the old table, or a larger one. */
+/** Spare offsets of the new file: what the chunks leave of the old table, or of a larger one. */
 function spareEntries(state: BloscpackState, nchunks: number, options: BloscpackAppendOptions): number {
   if (nchunks <= state.entries) return state.entries - nchunks;
   if (options.grow !== true) checkRoom(state, nchunks);
   return settleCount("max-app-chunks", options.maxAppChunks, nchunks);
 }
 
-/** A table cannot become longer in place: the chunks begin right behind it. */
+/** In place, a table cannot grow: the chunks begin directly after it. */
 function checkRoom(
   { entries, nchunks: before, store, key }: BloscpackState,
   nchunks: number,
@@ -204,7 +202,7 @@ function checkRoom(
   );
 }
 
-/** The metadata section of the new file: of an array with its new shape. */
+/** The metadata section of the new file; for an array, with its new shape. */
 async function newSection(
   state: BloscpackState,
   nbytes: number,
@@ -263,7 +261,7 @@ function newMetadata(
       field: "metadata",
     });
   }
-  // The spelling of the dtype stays: versions before 0.7.2 had another one.
+  // The dtype's spelling is kept: versions before 0.7.2 had another one.
   return {
     ...own,
     ...(extra as JsonObjectInput),
@@ -274,7 +272,7 @@ function newMetadata(
   };
 }
 
-/** Refuses what cannot stand behind the file's own values. */
+/** Refuses values that cannot follow the file's own. */
 function checkArray(state: BloscpackState, { array }: BloscpackAppendOptions): void {
   if (array === undefined) return;
   const own = arrayOf(state);
@@ -323,12 +321,12 @@ function checkInPlace(state: BloscpackState, options: BloscpackAppendOptions): v
     if (at(starts, i) < at(starts, i - 1)) refuse("the chunks are not in order in the file", "offsets");
 }
 
-// An append in place: what lies behind the end of the file is written first, where no reader looks; then the journal
-// takes the rest, and is the commit. Foreign readers refuse the file meanwhile. @see FORMAT.md [FR]
+// An append in place: bytes after the end of the file are written first, where no reader looks; then the journal takes the
+// rest, and is the commit. Foreign readers refuse the file meanwhile. @see FORMAT.md [FR]
 
 /**
- * Appends; `checkRoom` throws where so many chunks have no offsets. Throws `CONFLICT` if the file has other names, before
- * anything is written: bytes behind the end are bytes behind the index of a linked file's shard.
+ * Appends; `checkRoom` throws if there are not enough offsets. Throws `CONFLICT` if the file has other names, before anything
+ * is written: in a linked file, bytes after the end would follow the shard's index.
  */
 async function appendInPlace(
   { state, ...plan }: AppendPlan,
@@ -376,13 +374,13 @@ async function appendInPlace(
     offset: 0,
     bytes: encodeHeader(bloscpackHeader(cut, { offsets, metadata, checksum, typesize, maxAppChunks })),
   });
-  // What lies behind the old end is durable before the journal says that it counts.
+  // Bytes after the old end are durable before the journal says that they count.
   await store.sync([key]);
   await changeInPlace(store, key, writes);
   return result;
 }
 
-// What can be asked of an append to a Bloscpack file, and what is to be made of the file.
+// The options of an append to a Bloscpack file, and the plan made from them.
 
 /** Options of `appendToBloscpack`. Compression defaults to that of the file's last chunk, at clevel 7. */
 export interface BloscpackAppendOptions extends BloscpackCompression, LongOptions {
@@ -413,18 +411,18 @@ export interface BloscpackAppendResult {
   readonly bytesCopied: number;
 }
 
-/** What an append is to make of a file. */
+/** The plan of an append. */
 interface AppendPlan {
   readonly state: BloscpackState;
   readonly compression: BloscpackCompression & Pick<LongOptions, "onProgress" | "signal">;
   readonly chunkSize: number;
   readonly checksum: ChecksumName;
   readonly itemSize: number;
-  /** Of the whole array, where a row gets another shape. */
+  /** Shape of the whole array, if the row shape changes. */
   readonly shape?: readonly number[];
 }
 
-/** Makes every choice that is open. */
+/** Completes the settings. */
 export function planAppend(state: BloscpackState, options: BloscpackAppendOptions): AppendPlan {
   const { lastHeader, header, nbytes, archive } = state;
   const itemSize = archive.kind === "array" ? archive.dtype.itemSize : 1;
@@ -446,7 +444,7 @@ export function planAppend(state: BloscpackState, options: BloscpackAppendOption
   };
 }
 
-/** The last chunk filled up, and those behind it. */
+/** The last chunk filled up, and those after it. */
 function newChunks(plan: AppendPlan, source: PutSource): ReturnType<typeof encodeChunks> {
   const { state, compression, chunkSize, checksum } = plan;
   const pieces = cutPieces(source, chunkSize, compression.signal, state.last);

@@ -1,6 +1,6 @@
 /**
- * A Bloscpack file that is open for editing. Every change makes a new file and renames it over the old one: no reader ever sees a
- * state between. Chunks that a change does not touch are copied as they are stored. @see FORMAT.md [F1.3]
+ * A Bloscpack file open for editing. Every change makes a new file and renames it over the old one, so no reader sees an
+ * intermediate state. Chunks that a change does not touch are copied as stored. @see FORMAT.md [F1.3]
  */
 
 import type { LongOptions } from "../../archive/kinds/types.ts";
@@ -41,11 +41,11 @@ import { cutPieces } from "./pieces.ts";
 
 /** How a file is opened. */
 export interface BloscpackFileOptions extends EditorOptions {
-  /** How chunks are made; default: as the file's last one. */
+  /** How chunks are made; default: like the file's last one. */
   readonly settings?: Pick<BloscpackAppendOptions, "chunkSize" | "cname" | "clevel" | "shuffle"> | undefined;
 }
 
-/** Bytes of rows that wait in memory, and that are read at once where rows move. */
+/** Bytes of rows that wait in memory, and bytes read at once when rows move. */
 const MAX_WAITING = 8 << 20;
 const READ_BYTES = 4 << 20;
 
@@ -114,7 +114,6 @@ export class BloscpackFile extends QueuedEditor {
   /**
    * Appends rows, or bytes. Typed arrays, bytes and lists wait in memory until they reach 8 MiB or `flush` is called; the rows of a stream
    * all become part of the file when this resolves.
-   *
    * @throws BAD_ARGUMENT for values that do not fit; CONFLICT if another writer was faster; UNSUPPORTED for Fortran order
    */
   override append(values: unknown, options: LongOptions = {}): Promise<void> {
@@ -132,7 +131,6 @@ export class BloscpackFile extends QueuedEditor {
   /**
    * Appends bytes unchanged, with options that only Bloscpack has: room in the offsets table, other metadata, a change in place. They are
    * part of the file when this resolves.
-   *
    * @throws LIMIT if the offsets table is full (`grow` enlarges it); BAD_ARGUMENT if bytes end inside a row; CONFLICT if another writer was
    * faster
    */
@@ -154,7 +152,6 @@ export class BloscpackFile extends QueuedEditor {
   /**
    * Sets the decoded bytes of one chunk in place: in its slot if it fits (`reserve` leaves room), else at the end of the file, which then
    * becomes version 4; `compact` returns it to version 3. Durable when resolved.
-   *
    * @throws BAD_ARGUMENT for an unknown chunk, or another number of bytes; UNSUPPORTED for a store or a file that lacks what this needs;
    * CONFLICT if the file has other names
    */
@@ -195,14 +192,14 @@ export class BloscpackFile extends QueuedEditor {
     });
   }
 
-  /** Changes the shape: cuts off, or adds zeros. A new row shape rewrites all rows. */
+  /** Changes the shape: removes values, or adds zeros. A new row shape rewrites all rows. */
   override resize(given: number | readonly number[], options: LongOptions = {}): Promise<void> {
     return this.line.run(async () => {
       await this.commit(options);
       const shape = shapeOf(given, this.#shape);
       const [rows = 0, ...rowShape] = shape;
       const [before = 0, ...rowBefore] = this.#shape;
-      // Rows without bytes are counted by the metadata alone.
+      // Only the metadata count rows without bytes.
       if (rowShape.join() !== rowBefore.join() || this.#rowBytes === 0) await this.#reshape(shape, options);
       else if (rows < before) await this.#moveRows(rows, before, options);
       else if (rows > before) await this.#append(zeros((rows - before) * this.#rowBytes), options);
@@ -308,7 +305,7 @@ export class BloscpackFile extends QueuedEditor {
     });
   }
 
-  /** Writes the file again with rows of another shape. */
+  /** Rewrites the file with rows of another shape. */
   async #reshape(shape: readonly number[], options: LongOptions): Promise<void> {
     const state = this.#state;
     arrayOf(state); // refuses Fortran order
@@ -361,7 +358,7 @@ export class BloscpackFile extends QueuedEditor {
     await this.#read();
   }
 
-  /** The rows from `end` on follow those before `start`. */
+  /** Moves the rows from `end` on to `start`. */
   async #moveRows(start: number, end: number, options: LongOptions): Promise<void> {
     const state = this.#state;
     const { checksum, chunkSize, compression } = this.#planAppend(options);
@@ -378,7 +375,7 @@ export class BloscpackFile extends QueuedEditor {
     await this.#rewrite(kept, encodeChunks(pieces, checksum, undefined, compression), options);
   }
 
-  /** The chunks from one on: those with edits encoded again, the others as they are stored. */
+  /** The chunks from `first` on: those with edits encoded again, the others as stored. */
   async *#editedChunks(
     first: number,
     edits: ReadonlyMap<number, readonly ByteEdit[]>,

@@ -1,6 +1,6 @@
 /**
- * What a Bloscpack file can be made with, and the choices that bloscpack 0.16 makes by default.
- * Knows the choices; must not know any store. @see FORMAT.md [F1.3-07]
+ * Options of making a Bloscpack file, and the defaults of bloscpack 0.16. Knows the options; must not know any store. @see
+ * FORMAT.md [F1.3-07]
  */
 
 import type { LongOptions } from "../../archive/kinds/types.ts";
@@ -75,18 +75,18 @@ export interface BloscpackOptions extends BloscpackCompression, LongOptions {
 
 /** Default chunk size of bloscpack, `1M`. */
 export const DEFAULT_CHUNK_SIZE: number = 1 << 20;
-/** Most that Blosc takes at once. */
+/** Largest input of Blosc. */
 const MAX_CHUNK_SIZE = 0x7fff_ffff - 16;
 const DEFAULT_FACTOR = "10x";
 
-/** How a file is cut. Sizes in bytes; -1 for nchunks and lastChunk where they are not known yet. */
+/** How a file is cut. Sizes in bytes; nchunks and lastChunk are -1 if they are not known yet. */
 export interface Chunking {
   readonly nchunks: number;
   readonly chunkSize: number;
   readonly lastChunk: number;
 }
 
-/** The cut of `nbytes` bytes: a single chunk says its own length as chunk-size, and nothing is one empty chunk. */
+/** The cut of `nbytes` bytes: a single chunk gives its own length as chunk-size, and no bytes make one empty chunk. */
 export function cutBytes(nbytes: number, chunkSize: number): Chunking {
   if (nbytes === 0) return { nchunks: 1, chunkSize: 0, lastChunk: 0 };
   if (nbytes <= chunkSize) return { nchunks: 1, chunkSize: nbytes, lastChunk: nbytes };
@@ -94,7 +94,7 @@ export function cutBytes(nbytes: number, chunkSize: number): Chunking {
   return { nchunks, chunkSize, lastChunk: nbytes - (nchunks - 1) * chunkSize };
 }
 
-/** The chunk size to cut by. `itemSize`: chunks must hold whole items. Throws `BAD_ARGUMENT`. */
+/** The chunk size to use. With `itemSize`, chunks hold whole items. Throws `BAD_ARGUMENT`. */
 export function settleChunkSize(wish: number | "max" | undefined, itemSize = 1): number {
   const whole = (size: number): number => Math.max(itemSize, Math.floor(size / itemSize) * itemSize);
   if (itemSize > MAX_CHUNK_SIZE) {
@@ -117,7 +117,7 @@ export function settleChunkSize(wish: number | "max" | undefined, itemSize = 1):
   return wish;
 }
 
-/** A count, or `10x` of `base`. Throws `BAD_ARGUMENT`. */
+/** A count, or a multiple such as `10x` of `base`. Throws `BAD_ARGUMENT`. */
 export function settleCount(field: string, wish: CountOrFactor | undefined, base: number): number {
   const given = wish ?? DEFAULT_FACTOR;
   if (typeof given === "number") return checkCount(field, given, 0, Number.MAX_SAFE_INTEGER);
@@ -136,7 +136,7 @@ export function settleCount(field: string, wish: CountOrFactor | undefined, base
   return checkCount(field, Number(factor) * base, 0, Number.MAX_SAFE_INTEGER);
 }
 
-/** An integer of a range. Throws `BAD_ARGUMENT`. */
+/** Checks for an integer in a range. Throws `BAD_ARGUMENT`. */
 export function checkCount(field: string, value: number, least: number, most: number): number {
   if (Number.isSafeInteger(value) && value >= least && value <= most) return value;
   throw new SuperchunkError(
@@ -150,7 +150,7 @@ export function checkCount(field: string, value: number, least: number, most: nu
   );
 }
 
-/** A checksum's name, known. Throws `BAD_ARGUMENT`. */
+/** Checks a checksum's name. Throws `BAD_ARGUMENT`. */
 export function checkChecksum(field: string, name: ChecksumName): ChecksumName {
   if (CHECKSUM_NAMES.includes(name)) return name;
   throw new SuperchunkError(
@@ -160,12 +160,12 @@ export function checkChecksum(field: string, name: ChecksumName): ChecksumName {
   );
 }
 
-/** What Blosc is told, bloscpack's defaults filled in. */
+/** Encoding options, completed with bloscpack's defaults. */
 export function settleCompression(
   options: BloscpackCompression,
   itemSize: number | undefined,
 ): Required<EncodeOptions> {
-  // Blosc takes items of more than 255 bytes as single bytes.
+  // Blosc treats items of more than 255 bytes as single bytes.
   const own = itemSize === undefined ? 8 : itemSize >= 1 && itemSize <= 255 ? itemSize : 1;
   return {
     typesize: checkCount("typesize", options.typesize ?? own, 1, 255),
@@ -176,7 +176,7 @@ export function settleCompression(
   };
 }
 
-/** A header of version 3, or of the version given. */
+/** A header of version 3, or of the given version. */
 export function bloscpackHeader(
   cut: Chunking,
   facts: Pick<BlpkHeader, "offsets" | "metadata" | "checksum" | "typesize" | "maxAppChunks"> & {

@@ -19,28 +19,28 @@ import type { BloscpackMetadataOptions } from "./bloscpack-options.ts";
 
 const HEADER_LENGTH = 32;
 
-/** A file that is to be appended to. Sizes in bytes. */
+/** A file to be appended to. Sizes in bytes. */
 export interface BloscpackState {
   readonly store: WritableStore;
   readonly key: string;
-  /** Of the file when it was opened. */
+  /** Version of the file when it was opened. */
   readonly version: string;
   readonly header: BlpkHeader;
   readonly file: BlpkFile;
   readonly archive: ArrayArchive | BytesArchive;
   readonly nchunks: number;
   readonly nbytes: number;
-  /** Uncompressed bytes of every chunk but the last; 0 for a file of nothing. */
+  /** Uncompressed bytes of every chunk but the last; 0 for an empty file. */
   readonly chunkSize: number;
   /** Decoded bytes of the last chunk. */
   readonly last: Uint8Array;
-  /** Its header: how it was compressed; undefined without a chunk. */
+  /** Header of the last chunk, which says how it was compressed; undefined without a chunk. */
   readonly lastHeader: ChunkHeader | undefined;
   /** The metadata section as stored, and how it was written. */
   readonly section: Uint8Array | undefined;
   readonly metadata: JsonInput | undefined;
   readonly sectionOptions: BloscpackMetadataOptions | undefined;
-  /** Where the offsets table starts; entries it has. */
+  /** Start of the offset table, and its number of entries. */
   readonly tableAt: number;
   readonly entries: number;
 }
@@ -118,14 +118,13 @@ async function readSection(
   return { bytes, metadata, options: { checksum, level, maxMetaSize } };
 }
 
-/** The header of one chunk. */
 async function chunkHeaderAt(store: ReadableStore, file: BlpkFile, index: number): Promise<ChunkHeader> {
   const offset = at(file.starts, index);
   const bytes = await store.getRange(file.key, { offset, length: 16 });
   return decodeStoredHeader(bytes ?? new Uint8Array(0), { path: file.path, chunk: index, offset });
 }
 
-/** Bytes of each of the first `count` chunks with its digest, by their headers. */
+/** Bytes of each of the first `count` chunks with digest, according to their headers. */
 export async function storedSizes(state: BloscpackState, count: number): Promise<Float64Array> {
   const { file } = state;
   const digest = digestLength(state.header.checksum);
@@ -137,7 +136,7 @@ export async function storedSizes(state: BloscpackState, count: number): Promise
   return sizes;
 }
 
-/** The array that the file holds, as far as rows can be put behind its own; undefined for plain bytes. */
+/** The array in the file, if rows can be added after its own; undefined for plain bytes. */
 export function arrayOf(
   state: BloscpackState,
 ): { readonly dtype: DType; readonly shape: readonly number[]; readonly rowBytes: number } | undefined {

@@ -1,8 +1,8 @@
 /**
  * Writes Bloscpack files, version 3: header, metadata and offsets as bloscpack 0.16 writes them.
  *
- * The offsets stand in front of the chunks, so the chunks wait until the last one is compressed. An unknown number of
- * chunks (-1) is only written for a pipe that was asked for: bloscpack 0.16 reads such a file as empty.
+ * The offsets precede the chunks, so the chunks are held until the last one is compressed. An unknown number of chunks (-1) is
+ * written only for pipes, on request: bloscpack 0.16 reads such a file as empty.
  * @see FORMAT.md [F1.3-07] [F1.3-09]
  */
 import { loadDigest } from "../../bytes/checksum.ts";
@@ -42,7 +42,7 @@ export interface BloscpackResult {
   readonly cbytes: number;
 }
 
-/** An array to be compressed. */
+/** An array to compress. */
 export interface BloscpackArray {
   readonly dtype: DType;
   readonly shape: readonly number[];
@@ -52,7 +52,7 @@ export interface BloscpackArray {
   readonly data: PutSource;
 }
 
-/** What `compressBytes` of the entry does. */
+/** Implements the exported `compressBytes`. */
 export async function compressBytes(
   source: PutSource,
   store: WritableStore,
@@ -66,8 +66,7 @@ export async function compressBytes(
 }
 
 /**
- * Compresses an array, with the metadata by which bloscpack makes a numpy array of it again.
- *
+ * Compresses an array, with the metadata that lets bloscpack restore it as a numpy array.
  * @throws as {@link compressBytes}, and UNSUPPORTED for Python objects
  */
 export async function compressArray(
@@ -79,7 +78,7 @@ export async function compressArray(
   return putPacked(packingOf(array, options), store, key, options);
 }
 
-/** What `packBytes` of the entry does. */
+/** Implements the exported `packBytes`. */
 export function packBytes(
   source: PutSource,
   scratch: Scratch,
@@ -91,11 +90,10 @@ export function packBytes(
   return packPieces({ source, size, itemSize: undefined, metadata: options.metadata }, scratch, options, {});
 }
 
-/** What is packed. */
 interface Packing {
   readonly source: PutSource;
   readonly size: number | undefined;
-  /** Of an array's items; undefined for plain bytes. */
+  /** Item size of an array; undefined for plain bytes. */
   readonly itemSize: number | undefined;
   readonly metadata: JsonInput | undefined;
 }
@@ -110,9 +108,9 @@ function packingOf(array: BloscpackArray, options: BloscpackOptions): Packing {
   return { source: array.data, size: elementsOf(shape) * dtype.itemSize, itemSize: dtype.itemSize, metadata };
 }
 
-/** The members by which bloscpack 0.16 knows an array, in its order. [FM.3-01] */
+/** The members by which bloscpack 0.16 recognises an array, in its order. [FM.3-01] */
 export function numpyMetadata(dtype: DType, shape: readonly number[], order: "C" | "F"): JsonObject {
-  // As numpy: what is both in C and in Fortran order is in C order.
+  // Like numpy: what is both in C and in Fortran order is in C order.
   const differs = order === "F" && !shape.includes(0) && shape.filter((length) => length > 1).length > 1;
   return { dtype: pythonDType(dtype), shape: [...shape], order: differs ? "F" : "C", container: "numpy" };
 }
@@ -199,7 +197,7 @@ async function* packPieces(
   }
 }
 
-/** The chunks with zeros behind their digests. */
+/** The chunks with zeros after their digests. */
 async function* withReserve(
   chunks: AsyncGenerator<StoredChunk>,
   reserve: Reserve,
@@ -220,7 +218,7 @@ function reserveWithoutOffsets(): SuperchunkError {
   );
 }
 
-/** Encodes pieces as chunks with their digests; an empty source is one empty chunk. Checks `size`, where it is given. */
+/** Encodes pieces as chunks with their digests; an empty source is one empty chunk. Checks `size`, if given. */
 export async function* encodeChunks(
   pieces: AsyncIterable<Uint8Array>,
   checksum: ChecksumName,
@@ -240,7 +238,7 @@ export async function* encodeChunks(
   if (size !== undefined && done !== size) throw wrongSize(size, done);
 }
 
-/** The pieces, and an empty one where there is none. */
+/** The pieces, or an empty one if there are none. */
 async function* notEmpty(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let isEmpty = true;
   for await (const piece of pieces) {
@@ -258,7 +256,7 @@ function wrongSize(expected: number, found: unknown): SuperchunkError {
   );
 }
 
-/** The metadata section. Throws `BAD_ARGUMENT` if it has no room. */
+/** The metadata section. Throws `BAD_ARGUMENT` if the text does not fit. */
 export async function packMetadata(
   value: JsonInput,
   options: BloscpackMetadataOptions = {},
@@ -273,9 +271,9 @@ export async function packMetadata(
   });
 }
 
-/** What a head is made of. Sizes in bytes. */
+/** The contents of everything before the first chunk. Sizes in bytes. */
 export interface HeadFacts {
-  /** Default 3; 4 where only the offsets tell where the chunks are. */
+  /** Default 3; 4 if only the offsets say where the chunks are. */
   readonly version?: 3 | 4;
   readonly offsets: boolean;
   readonly checksum: ChecksumName;
@@ -286,7 +284,7 @@ export interface HeadFacts {
   readonly sizes: Iterable<number>;
 }
 
-/** Header, metadata section and offsets: all that stands in front of the first chunk. */
+/** Header, metadata section and offset table: everything before the first chunk. */
 export function packHead(cut: Chunking, facts: HeadFacts): Uint8Array {
   const { version = 3, offsets, checksum, typesize, maxAppChunks, section, sizes } = facts;
   const entries = offsets ? cut.nchunks + maxAppChunks : 0;
@@ -317,7 +315,7 @@ export function packHead(cut: Chunking, facts: HeadFacts): Uint8Array {
   return head;
 }
 
-/** Bytes of a head at most: the table is made in memory. */
+/** Most bytes before the first chunk: the table is made in memory. */
 const MAX_HEAD = 1 << 30;
 
 function offsetsOf(sizes: Iterable<number>, entries: number, first: number): Float64Array {

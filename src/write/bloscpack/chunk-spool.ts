@@ -1,24 +1,24 @@
 /**
- * Chunks on their way into a file whose first bytes tell where the last ones lie: they wait in memory, or in a scratch
- * object of the store where they are many.
+ * Holds chunks for a file whose first bytes depend on the last ones: in memory, or if there are many, in a scratch object of
+ * the store.
  */
 import { SuperchunkError } from "../../errors.ts";
 import type { WritableStore } from "../../store/types.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
 
-/** Bytes of chunks that wait in memory; what comes behind them waits in the scratch object. */
+/** Bytes of chunks held in memory; later chunks go to the scratch object. */
 const KEPT_BYTES = 64 << 20;
 /** Bytes read back at once. */
 const READ_BYTES = 4 << 20;
 
-/** Where chunks may wait. */
+/** Where chunks may be held. */
 export interface Scratch {
   readonly store: WritableStore;
-  /** Key of an object that is made and removed again. */
+  /** Key of an object that is created and removed again. */
   readonly key: string;
 }
 
-/** Chunks that wait. Sizes in bytes. */
+/** The held chunks. Sizes in bytes. */
 export interface SpooledChunks {
   /** Of each chunk with its digest. */
   readonly sizes: readonly number[];
@@ -31,14 +31,14 @@ export interface SpooledChunks {
   dispose(): Promise<void>;
 }
 
-/** A scratch object beside `key`: its name is that of an unfinished put, which listings hide and clean-ups remove. */
+/** A scratch object beside `key`. Its name is like that of an unfinished put, which listings hide and clean-ups remove. */
 export function scratchBeside(store: WritableStore, key: string): Scratch {
   const slash = key.lastIndexOf("/") + 1;
   const random = Array.from({ length: 16 }, () => Math.floor(Math.random() * 16).toString(16)).join("");
   return { store, key: `${key.slice(0, slash)}.${key.slice(slash).slice(0, 60)}.${random}.tmp` };
 }
 
-/** Takes all chunks in. The scratch object is gone where this fails. */
+/** Collects all chunks. If this fails, the scratch object is removed. */
 export async function spoolChunks(
   chunks: AsyncGenerator<StoredChunk>,
   scratch: Scratch,
@@ -72,7 +72,7 @@ export async function spoolChunks(
         stablePieces: true,
       });
     } catch (error) {
-      await dispose().catch(() => undefined); // the first error is the one to tell
+      await dispose().catch(() => undefined); // only the first error is thrown
       throw error;
     }
     break;

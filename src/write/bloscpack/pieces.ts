@@ -5,12 +5,12 @@ import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
 import { readPieces } from "../../store/source.ts";
 import type { PutSource } from "../../store/types.ts";
 
-/** The first buffer; it grows with the bytes that really come, never on the word of a size. */
+/** The first buffer. It grows with the bytes that arrive, never because of a stated size. */
 const FIRST_BUFFER = 1 << 16;
 
 /**
- * Pieces of `size` bytes, the last one shorter where the source ends so; none of an empty source. `start` are bytes
- * in front of the source's own. A piece is valid until the next one is asked for.
+ * Pieces of `size` bytes; the last one may be shorter, and an empty source gives none. The bytes of `start` precede the
+ * source's. A piece is valid until the next one is requested.
  */
 export async function* cutPieces(
   source: PutSource,
@@ -55,15 +55,15 @@ function grown(
   return larger;
 }
 
-// Pieces of bytes as Blosc chunks, in order: one after the other here, or several at a time elsewhere.
+// Encodes pieces of bytes as Blosc chunks, in order: one after the other in this thread, or several at a time elsewhere.
 
-/** A chunk, and the bytes that it was made from. */
+/** A chunk, and the size of the bytes it was made from. */
 interface EncodedPiece {
   readonly chunk: Uint8Array;
   readonly nbytes: number;
 }
 
-/** Encodes each piece. A piece may be used again by its maker once the next is asked for. */
+/** Encodes each piece. A piece's memory may be reused once the next is requested. */
 export async function* encodePieces(
   pieces: AsyncIterable<Uint8Array>,
   options: EncodeOptions,
@@ -84,7 +84,7 @@ export async function* encodePieces(
       const data = piece.slice();
       const chunk = Promise.resolve(encoder.encode(data, options));
       const made = chunk.then((bytes) => ({ chunk: bytes, nbytes: data.length }));
-      made.catch(() => undefined); // told when its turn comes
+      made.catch(() => undefined); // reported when its turn comes
       waiting.push(made);
       if (waiting.length <= parallel) continue;
       const first = waiting.shift();

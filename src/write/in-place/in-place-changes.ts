@@ -1,7 +1,7 @@
 /**
- * Chunks of an array that the next commit changes where they lie. What is planned is kept in memory, shown to whoever reads
- * on for the plan, and becomes one journal: all of it happens with the commit that names the journal, or none.
- * Must not know values. @see FORMAT.md [FG-12]
+ * Chunks of an array that the next commit changes in place. The plan is kept in memory, is visible to further reads for the
+ * plan, and becomes one journal: all of it happens with the commit that names the journal, or nothing. Must not know values.
+ * @see FORMAT.md [FG-12]
  */
 
 import { type BlpkFile, openBlpkFile, readChunkNbytes } from "../../archive/places/blpk-file.ts";
@@ -52,7 +52,7 @@ interface OpenedColumn {
   readonly file: InPlaceFile;
 }
 
-/** Bytes of a journal: it is held in memory, and written twice. What does not fit goes the other way. */
+/** Limit of a journal in bytes: it is held in memory, and written twice. What does not fit becomes a patch. */
 const MAX_JOURNAL = 32 << 20;
 
 export class InPlaceChanges {
@@ -68,13 +68,13 @@ export class InPlaceChanges {
       }
     | undefined;
   #published: JournalFiles = new Map();
-  /** Planned: bytes to be written. */
+  /** Planned bytes to write. */
   bytes = 0;
-  /** The journal that a commit has named, until its writes are made. */
+  /** True from the commit that names the journal until its writes are made. */
   #isCommitted = false;
-  /** Counts the plans: what was read of an earlier one may have moved. */
+  /** Counts the plans: data read for an earlier one may have moved. */
   revision = 0;
-  /** Reads the array as it is once the plan is carried out. */
+  /** Shows the array as it is after the plan is carried out. */
   readonly view: ReadableStore;
 
   constructor(store: InPlaceStore, path: string) {
@@ -92,7 +92,7 @@ export class InPlaceChanges {
     return this.#files.size === 0;
   }
 
-  /** True if a file is of version 4 once the plan is carried out. */
+  /** True if the plan leaves a file of version 4. */
   get moves(): boolean {
     return [...this.#opened.values()].some(({ file }) => file.version === 4);
   }
@@ -106,9 +106,8 @@ export class InPlaceChanges {
   }
 
   /**
-   * Plans that a chunk of the array gets other bytes in all columns. False if it has to go another way: its superchunk is
-   * not one of the committed ones, or the journal is full.
-   *
+   * Plans new bytes for a chunk of the array in all columns. Returns false if it cannot be changed in place: its superchunk is
+   * not a committed one, or the journal is full.
    * @throws CONFLICT if a file has other names; the codes of damage
    */
   async take(
@@ -133,8 +132,8 @@ export class InPlaceChanges {
   }
 
   /**
-   * Puts the journal of what concerns the superchunks of a layout; its name, which the commit must give. Undefined if that
-   * is nothing. Durable when resolved.
+   * Puts the journal for the superchunks of a layout and returns its name, which the commit must give; undefined if there is
+   * nothing to change. Durable when resolved.
    */
   async publish(layout: StoredLayout): Promise<string | undefined> {
     const writes: ArrayJournalWrite[] = [];
@@ -154,17 +153,17 @@ export class InPlaceChanges {
     return name;
   }
 
-  /** The commit has named the journal: what is planned stays until it is made. */
+  /** The commit has named the journal: the plan is kept until it is carried out. */
   noteCommit(): void {
     this.#isCommitted = !this.isEmpty;
   }
 
-  /** Forgets the plan, unless it is committed and not made yet. */
+  /** Discards the plan, unless it is committed and not carried out yet. */
   clear(): void {
     if (!this.#isCommitted) this.noteMade();
   }
 
-  /** The writes are made. */
+  /** The writes have been made. */
   noteMade(): void {
     this.#isCommitted = false;
     this.bytes = 0;
@@ -192,7 +191,7 @@ export class InPlaceChanges {
     }
   }
 
-  /** The file, opened; undefined if chunks cannot change in it. */
+  /** The opened file; undefined if chunks cannot be changed in it. */
   async #open(key: string, number: number, column: number): Promise<InPlaceFile | undefined> {
     const known = this.#opened.get(key);
     if (known !== undefined) return known.file;
@@ -202,13 +201,13 @@ export class InPlaceChanges {
       this.#opened.set(key, { number, column, file });
       return file;
     } catch (error) {
-      // Another program may have made it in a form in which no chunk can move.
+      // Another program may have made it in a form in which chunks cannot move.
       if (isSuperchunkError(error, "UNSUPPORTED")) return undefined;
       throw error;
     }
   }
 
-  /** Where the chunk lies, if that is a superchunk that the last commit names. */
+  /** Where the chunk is, if a superchunk of the last commit holds it. */
   #find(
     index: number,
     committed: StoredLayout,
@@ -222,10 +221,9 @@ export class InPlaceChanges {
 }
 
 /**
- * Makes the writes of the journal that a layout names, if the array is still what the writer committed. Durable when
- * resolved; can be done again. `planned` may have them in memory.
- *
- * @throws CONFLICT if another writer has committed; INCOMPLETE and the codes of damage where the journal cannot be read
+ * Makes the writes of the journal that a layout names, if the array is still what the writer committed. Durable when resolved;
+ * can be repeated. `planned` may have the writes in memory.
+ * @throws CONFLICT if another writer has committed; INCOMPLETE and the codes of damage if the journal cannot be read
  */
 export async function makeChanges(
   root: ArrayRoot,
@@ -239,16 +237,16 @@ export async function makeChanges(
   await redoWrites(root.store, known ?? (await readArrayJournal(root.store, root.path, layout, folders)));
 }
 
-// Where a changed chunk goes in its own file: into its slot where it fits, else behind the end. Plans only.
+// Decides where a changed chunk goes in its file: into its slot if it fits, else after the end. Plans only.
 // @see FORMAT.md [F1.4]
 
 /** How a chunk is changed. */
 interface PlannedChange {
-  /** It fits into the slot that it had. */
+  /** True if it fits into its old slot. */
   readonly inSlot: boolean;
-  /** Bytes behind the end of the file: no reader looks there before the others are written. */
+  /** Writes after the end of the file: no reader looks there before the others are made. */
   readonly behind: readonly JournalWrite[];
-  /** Bytes over what is there. */
+  /** Writes over existing bytes. */
   readonly over: readonly JournalWrite[];
 }
 
@@ -257,7 +255,7 @@ const VERSION_AT = 4;
 
 export class InPlaceFile {
   readonly file: BlpkFile;
-  /** Version of the file, and its size, once all that was planned is written. */
+  /** Version and size of the file after all planned writes. */
   version: 3 | 4;
   end: number;
 
@@ -267,7 +265,7 @@ export class InPlaceFile {
     this.end = file.size;
   }
 
-  /** Opens a file. Throws `NOT_FOUND`, `UNSUPPORTED` for one in which chunks cannot move, and the codes of damage. */
+  /** Opens a file. Throws `NOT_FOUND`, `UNSUPPORTED` if chunks cannot move in it, and the codes of damage. */
   static async open(store: ReadableStore, key: string, options: StoreOptions = {}): Promise<InPlaceFile> {
     const info = await store.stat(key, options);
     const path = store.describe(key);
@@ -284,7 +282,7 @@ export class InPlaceFile {
 
   /**
    * The place of a chunk, which is the `index`-th of its archive (default: of this file), and has `nbytes` decoded bytes
-   * (default: what its own header says). Throws `BAD_ARGUMENT` if the file has no such chunk.
+   * (default: according to its header). Throws `BAD_ARGUMENT` if the file has no such chunk.
    */
   async place(
     store: ReadableStore,
@@ -304,8 +302,8 @@ export class InPlaceFile {
   }
 
   /**
-   * Plans that a chunk gets other bytes (chunk and digest). `store` shows the file with all that was planned before;
-   * `reserve` is the room to leave behind a chunk that moves.
+   * Plans new bytes for a chunk (chunk and digest). `store` shows the file with all earlier plans applied; `reserve` is the
+   * space to leave after a chunk that moves.
    */
   async plan(
     store: ReadableStore,
@@ -321,7 +319,7 @@ export class InPlaceFile {
     const over: JournalWrite[] = [];
     const behind: JournalWrite[] = [];
     if (inSlot) {
-      // What is left of the slot is reserve, which is zero.
+      // The rest of the slot is reserve, which is zero.
       const slot = new Uint8Array(Math.max(bytes.length, before));
       slot.set(bytes);
       over.push({ offset: place.offset, bytes: slot });
@@ -338,7 +336,7 @@ export class InPlaceFile {
     return { inSlot, behind, over };
   }
 
-  /** The write that gives the file its version; none where a change leaves it 3. */
+  /** The write that sets the file's version; none if it stays 3. */
   versionWrites(): readonly JournalWrite[] {
     return this.version === 4 ? [{ offset: VERSION_AT, bytes: Uint8Array.of(4) }] : [];
   }

@@ -1,8 +1,8 @@
 /**
- * One chunk of a superchunk or Bloscpack file changed in place: in its slot where it fits, else at the end of the file.
+ * Changes one chunk of a superchunk or Bloscpack file in place: in its slot if it fits, else at the end of the file.
  *
- * A file whose chunks are not back to back any more gets version 4, which says that only the offsets tell where they are:
- * programs that walk refuse it instead of reading what is stale. @see FORMAT.md [F1.4] [FR]
+ * A file whose chunks are no longer contiguous gets version 4, which says that only the offsets locate them: programs that walk
+ * the file refuse it instead of reading stale data. @see FORMAT.md [F1.4] [FR]
  */
 
 import type { BlpkFile } from "../../archive/places/blpk-file.ts";
@@ -27,24 +27,22 @@ import { InPlaceFile } from "./in-place-changes.ts";
 
 /** How a chunk is set. */
 export interface SetChunkOptions extends StoreOptions {
-  /** Default: the compressor and the filter that the chunk has, at level 5. */
+  /** Default: the chunk's compressor and filter, at level 5. */
   readonly cparams?: EncodeOptions | undefined;
 }
 
-/** What became of the chunk. */
 export interface SetChunkResult {
-  /** It fitted into the slot that it had. */
+  /** True if it fitted into its old slot. */
   readonly inSlot: boolean;
-  /** Version of the file: 3 where its chunks are back to back, else 4. */
+  /** Version of the file: 3 if its chunks are contiguous, else 4. */
   readonly version: 3 | 4;
 }
 
 /**
- * Sets the decoded bytes of one chunk, as many as it has. Durable when resolved; after a crash it is the old chunk or the
- * new one, also for readers that write nothing.
- *
+ * Sets the decoded bytes of one chunk, whose number must not change. Durable when resolved; after a crash it is the old or the
+ * new chunk, even for readers that write nothing.
  * @throws NOT_FOUND; BAD_ARGUMENT (no such chunk, another number of bytes); UNSUPPORTED (a store or a file without what it
- * needs: writing in place, an offsets table, version 3 or 4); CONFLICT (another change under way, or the file has other names);
+ * needs: writing in place, an offset table, version 3 or 4); CONFLICT (another change under way, or the file has other names);
  * the codes of damage
  */
 export async function setChunk(
@@ -79,7 +77,7 @@ export async function setChunk(
   return { inSlot, version: file.version };
 }
 
-/** Makes a file walkable, and of version 3, again: a new file takes its place. */
+/** Makes a file walkable and version 3 again, by replacing it. */
 export async function compactFile(
   store: WritableStore,
   key: string,

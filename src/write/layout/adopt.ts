@@ -1,6 +1,6 @@
 /**
- * What it takes to change an array of superchunks that another program wrote: a layout that names the files that are
- * there. Plans only; the commit of it is the adoption. Must not know how superchunks are read. @see FORMAT.md [FG-11]
+ * Adopts an array of superchunks that another program wrote: makes a layout that names the existing files. Plans only;
+ * committing the layout is the adoption. Must not know how superchunks are read. @see FORMAT.md [FG-11]
  */
 
 import { openArrayFolder } from "../../archive/open/open-array-folder.ts";
@@ -16,7 +16,7 @@ import { layOutColumns } from "./columns.ts";
 import { appendRun } from "./runs.ts";
 import { type ArraySettings, settleStored, storageOf, storedOptions } from "./settings.ts";
 
-/** Another program's array as a writer of ours would take it over. */
+/** Another program's array in the form in which a writer of this library takes it over. */
 export interface Adoption {
   readonly settings: ArraySettings;
   /** Generation 0, with the new `meta/storage` in its layout. */
@@ -34,14 +34,12 @@ interface Cut {
   readonly cbytes: number;
 }
 
-/** Chunks that are looked up at a time. */
+/** Chunks located at a time. */
 const PLACES = 4096;
 
 /**
- * Plans taking over the array at a key of a store. Reads metadata and the tables of all superchunks.
- *
- * @throws NOT_FOUND without an archive; UNSUPPORTED if it is none of superchunks, or one that has to be copied
- * first; the codes of damage
+ * Plans adopting the array at a key of a store. Reads metadata and the offset tables of all superchunks.
+ * @throws NOT_FOUND without an archive; UNSUPPORTED if it has no superchunks, or must be copied first; the codes of damage
  */
 export async function planAdoption(
   store: ReadableStore,
@@ -72,7 +70,7 @@ export async function planAdoption(
       { ...where, field: "dialect", expected: "blz-superchunk", found: dialect },
     );
   }
-  // Both are there: the folder would not have opened without.
+  // Both exist, because the folder could be opened.
   const storagePath = store.describe(joinKey(path, "meta/storage"));
   const storage = parseStorage(storageBytes ?? new Uint8Array(0), storagePath);
   if (storage.superchunk !== undefined) throw mustBeCopied(store, path, "meta/sizes lost its layout");
@@ -111,7 +109,7 @@ export async function planAdoption(
   return { settings, committed: { layout, rows, cbytes }, sizes: sizes ?? new Uint8Array(0) };
 }
 
-/** Reads the tables of a folder's superchunks. Throws the codes of damage, and where files lie there that do not count. */
+/** Reads the offset tables of a folder's superchunks. Throws the codes of damage, and an error if other files are there. */
 async function readCut(
   store: ReadableStore,
   path: string,
@@ -135,7 +133,7 @@ async function readCut(
   return { counts: [...counts.values()], checksums, cbytes };
 }
 
-/** What all columns have in common. Throws `UNSUPPORTED` if they have not, or superchunks differ. */
+/** What all columns have in common. Throws `UNSUPPORTED` if columns or superchunks differ. */
 function agree(
   store: ReadableStore,
   path: string,

@@ -1,18 +1,17 @@
-/** A place for a new array: empty, or emptied on request. Knows which files archives have; touches no others. */
+/** Prepares a place for a new array: empty, or emptied on request. Knows which files archives have; touches no others. */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { hasEntries, joinKey } from "../../store/key.ts";
 import type { ReadableStore, WritableStore } from "../../store/types.ts";
 import { readTable } from "../bcolz/bcolz-create.ts";
 
-/** What says that there is an archive. */
+/** Files that mark an archive. */
 const MARKS = ["meta/sizes", "meta/storage", "__rootdirs__"] as const;
-/** The files of an archive beside its data; what makes it one goes first. */
+/** The files of an archive besides its data; those that make it an archive are removed first. */
 const FILES = ["meta/sizes", "__rootdirs__", "meta/storage", "meta/attributes", "__attrs__"] as const;
 
 /**
- * Makes sure that nothing is in the way; with `overwrite` by removing the archive that is there, of a table with its
- * columns. What an interruption leaves of it is not an archive any more.
- *
+ * Makes sure that nothing is in the way. With `overwrite`, removes an existing archive, or a table with its columns. If this is
+ * interrupted, what is left is no longer an archive.
  * @throws CONFLICT if there is one, or a part of one, without `overwrite`
  */
 export async function clearPlace(store: WritableStore, path: string, overwrite: boolean): Promise<void> {
@@ -37,7 +36,7 @@ export async function clearPlace(store: WritableStore, path: string, overwrite: 
   }
 }
 
-/** Folders of a table's columns; none without a table, or none that can be read. */
+/** Folders of a table's columns; empty without a table, or with an unreadable one. */
 async function columnsOf(store: WritableStore, path: string): Promise<readonly string[]> {
   if ((await store.stat(joinKey(path, "__rootdirs__"))) === undefined) return [];
   try {
@@ -53,7 +52,6 @@ async function removeFiles(store: WritableStore, folder: string): Promise<void> 
   await store.sync?.([]);
 }
 
-/** Removes everything below a folder. */
 export async function removeTree(store: WritableStore, folder: string): Promise<void> {
   const entries = [];
   for await (const entry of store.list(folder)) entries.push(entry);

@@ -12,15 +12,18 @@ export interface ColumnLayout {
   /** Name of the field; undefined if the array has one folder. */
   readonly name: string | undefined;
   readonly folder: string;
-  /** Of the column's items: the typesize that Blosc is told. */
+  /** Size of the column's items: the typesize given to Blosc. */
   readonly itemSize: number;
   readonly rowBytes: number;
-  /** Where the field starts in an item of the array, and its size with sub-array dimensions. */
+  /** Offset of the field in an item of the array, and its size with sub-array dimensions. */
   readonly offset: number;
   readonly fieldBytes: number;
 }
 
-/** The columns of an array. `path` is the array's key; `rowShape` its shape behind the rows; `hasColumns`: a folder for each field. */
+/**
+ * The columns of an array. `path` is the array's key; `rowShape` its shape after the rows; `hasColumns` means a folder for each
+ * field.
+ */
 export function layOutColumns(
   path: string,
   {
@@ -58,7 +61,7 @@ export function layOutColumns(
   });
 }
 
-/** Copies one field out of whole items into its column. */
+/** Copies one field from whole items into its column. */
 export function splitField(
   items: Uint8Array,
   itemSize: number,
@@ -106,7 +109,7 @@ export function checkWritableDType(dtype: DType): void {
     });
 }
 
-/** Keys of the superchunks of these numbers, in all columns. */
+/** Keys of these superchunks, in all columns. */
 export function* superchunkKeys(
   columns: readonly ColumnLayout[],
   numbers: Iterable<number>,
@@ -115,17 +118,16 @@ export function* superchunkKeys(
     for (const { folder } of columns) yield joinKey(folder, superchunkName(number));
 }
 
-// Looks whether the folders of columns are different ones. On file systems that ignore case (those of macOS and Windows), or how
-// a letter is composed, `data/a` and `data/A` are the same, and one column would be written over the other.
+// Checks that the folders of columns are distinct. On file systems that ignore case (those of macOS and Windows), or how a
+// letter is composed, `data/a` and `data/A` are the same, and one column would overwrite the other.
 
-/** Name of the object that is looked for under the other name, for a moment. */
+/** Name of a temporary object that is looked for under the other name. */
 const PROBE = "superchunk-probe";
 
 /**
- * Makes sure that no two of these folders are one. Writes only where names differ in nothing but case or composition, and
- * takes that away again.
- *
- * @throws CONFLICT if two are
+ * Makes sure that no two of these folders are the same. Only if names differ in nothing but case or composition does it write,
+ * and it removes that again.
+ * @throws CONFLICT if two are the same
  */
 export async function assertApart(store: WritableStore, folders: readonly string[]): Promise<void> {
   const alike = new Map<string, string[]>();
@@ -146,7 +148,7 @@ async function isOne(store: WritableStore, folder: string, other: string): Promi
     return (await store.stat(joinKey(other, PROBE))) !== undefined;
   } finally {
     await store.delete(probe);
-    await store.delete(folder); // stays where there is something in it
+    await store.delete(folder); // stays if it is not empty
   }
 }
 

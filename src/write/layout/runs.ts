@@ -17,7 +17,7 @@ export function truncateRuns(runs: readonly Run[], chunks: number): Run[] {
   return kept;
 }
 
-/** The runs with one more superchunk behind them. */
+/** The runs with one more superchunk at the end. */
 export function appendRun(runs: readonly Run[], number: number, chunks: number): Run[] {
   const last = runs[runs.length - 1];
   if (last !== undefined && last.chunks === chunks && last.first + last.count === number)
@@ -25,7 +25,7 @@ export function appendRun(runs: readonly Run[], number: number, chunks: number):
   return [...runs, { first: number, count: 1, chunks }];
 }
 
-/** A superchunk as the layout has it. */
+/** A superchunk in the layout. */
 export interface RunPlace {
   readonly number: number;
   /** Its first chunk in the array. */
@@ -42,7 +42,7 @@ export function* placesOf(runs: readonly Run[]): Generator<RunPlace> {
   }
 }
 
-/** The runs with another superchunk in the place of one. */
+/** The runs with one superchunk replaced by another. */
 export function replaceNumber(runs: readonly Run[], from: number, to: number): Run[] {
   return runs.flatMap((run) => {
     const at = from - run.first;
@@ -67,7 +67,7 @@ function splitLast(
   return { before, last: { number: run.first + run.count - 1, chunks: run.chunks } };
 }
 
-/** The patches without those of the chunks that `isDropped` names; a patch that replaces nothing any more goes. */
+/** The patches without the chunks that `isDropped` selects; a patch that no longer replaces anything is removed. */
 export function dropPatched(patches: readonly Patch[], isDropped: (chunk: number) => boolean): Patch[] {
   const kept: Patch[] = [];
   for (const patch of patches) {
@@ -120,9 +120,9 @@ export function fullRuns(
 }
 
 /**
- * Which superchunks at the end are merged with `pending` whole chunks and `short` short ones behind them: those that are not
- * larger, as in a binary counter, so that each chunk is copied a few times only and few small superchunks remain. The runs
- * before, and the whole chunks of the merged one.
+ * Decides which superchunks at the end are merged with `pending` whole chunks and `short` short ones after them: those that are
+ * not larger, as in a binary counter. So each chunk is copied only a few times, and few small superchunks remain. Returns the
+ * runs before, and the whole chunks of the merged superchunk.
  */
 export function mergeTail(
   runs: readonly Run[],
@@ -141,7 +141,7 @@ export function mergeTail(
   return { before, whole };
 }
 
-/** The runs with one superchunk in the place of several; undefined if these are not there one after another any more. */
+/** The runs with several superchunks replaced by one; undefined if these are no longer consecutive in the runs. */
 export function replacePlaces(
   runs: readonly Run[],
   replaced: readonly RunPlace[],
@@ -160,12 +160,12 @@ export function replacePlaces(
   return found === replaced.length ? kept : undefined;
 }
 
-// The numbers that writers reserve who append to one array together. [FG-16]
+// The numbers reserved by writers that append to one array concurrently. [FG-16]
 
-/** How long the name of a writer is kept after its numbers were given back, so that it learns what became of its last commit. */
+/** How long a writer's id is kept after it lost its numbers, so that it can learn the outcome of its last commit. */
 const KEPT_MS = 24 * 3600 * 1000;
 
-/** Reservations at a time: those that ran out have no numbers any more, and `lost` are the numbers that they had. */
+/** The reservations at a time. Expired ones have no numbers any longer; `lost` are the numbers that they had. */
 export function liveReservations(
   writers: readonly Reservation[] | undefined,
   now: number,
@@ -178,7 +178,7 @@ export function liveReservations(
   return { kept, lost };
 }
 
-/** The reservations with that of one writer put in, or taken out. */
+/** The reservations with one writer's added, replaced or removed. */
 export function withReservation(
   writers: readonly Reservation[],
   name: string,
@@ -186,6 +186,6 @@ export function withReservation(
 ): readonly Reservation[] {
   const index = writers.findIndex(({ writer }) => writer === name);
   const others = writers.filter(({ writer }) => writer !== name);
-  // Each keeps its place, by which writers take turns.
+  // Each keeps its position, which decides the writers' turns.
   return own === undefined ? others : others.toSpliced(index < 0 ? others.length : index, 0, own);
 }

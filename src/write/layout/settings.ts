@@ -1,4 +1,6 @@
-/** What an array of ours is made with, and how `meta/storage` says it. Knows the choices; must not know any store. */
+/**
+ * The settings of an array of superchunks, and how `meta/storage` stores them. Knows the settings; must not know any store.
+ */
 
 import { SHARED_FEATURE, ZARR_FEATURE } from "../../archive/places/generation.ts";
 import { settleEncode } from "../../codec/encode/encode-settings.ts";
@@ -38,7 +40,7 @@ export interface ChunkSettings {
   readonly checksum?: ChecksumName | undefined;
 }
 
-/** The same in the words of the format. */
+/** The same in the format's terms. */
 export interface CutOptions extends Pick<ChunkSettings, "checksum"> {
   readonly cparams?: CompressionOptions | undefined;
   readonly chunklen?: number | undefined;
@@ -73,16 +75,16 @@ export interface ReserveOptions {
   readonly optimize?: Optimize | undefined;
 }
 
-/** What an array is cut for. */
+/** What chunk sizes are optimised for. */
 export type Optimize = "read" | "update";
 const PURPOSES: readonly Optimize[] = ["read", "update"];
 
-/** Every choice made. */
+/** Complete settings. */
 export interface ArraySettings {
   readonly dtype: DType;
   /** Shape of a row. */
   readonly rowShape: readonly number[];
-  /** The fields of the dtype lie in a folder each. */
+  /** True if each field of the dtype is stored in a folder. */
   readonly hasColumns: boolean;
   readonly cname: CompressorName;
   readonly clevel: number;
@@ -96,33 +98,33 @@ export interface ArraySettings {
   readonly dflt: JsonValue;
   /** Counts the changes of `meta/storage`. */
   readonly revision: number;
-  /** Its folder is kept a Zarr array as well. */
+  /** True if its folder is also kept a Zarr array. */
   readonly zarr: boolean;
-  /** Several writers may append to it at the same time. */
+  /** True if several writers may append concurrently. */
   readonly shared: boolean;
-  /** Where superchunks may lie besides `data`. */
+  /** Where superchunks may be stored besides `data`. */
   readonly placing: Placing;
 }
 
-/** Uncompressed bytes of all chunks that are begun together, at most, by default. */
+/** Default limits of the uncompressed bytes of a chunk, summed over all columns. */
 const MAX_CHUNK_BYTES = 1 << 17;
 const MIN_CHUNK_BYTES = 1 << 14;
-/** The same for readers of Zarr that take long for each chunk. */
+/** The same for Zarr readers, which have a high cost per chunk. */
 const MAX_READ_CHUNK_BYTES = 1 << 20;
 const MAX_ROW_OF_CHUNKS = 8 << 20;
 /** Uncompressed bytes of a superchunk: one is held in memory while it is made. */
 const SUPERCHUNK_BYTES = 32 << 20;
 /**
- * Chunks of a superchunk, at most, by default: each of its files, however small, has an offset for every one of them, so
- * that chunks keep their places when it is rewritten with more.
+ * Default limit of the chunks of a superchunk: each of its files, however small, has an offset for each of them, so that chunks
+ * keep their places when it is rewritten with more.
  */
 const MAX_SUPERCHUNKLEN = 512;
-/** A Blosc chunk holds at most 2^31 - 1 bytes with its header. */
+/** A Blosc chunk holds at most 2^31 - 1 bytes including its header. */
 const MAX_CHUNK = 0x7fff_ffff - HEADER_LENGTH;
-/** What an array without a word on its length is made for. */
+/** Expected bytes of an array whose length is not given. */
 const EXPECTED_BYTES = 1 << 28;
 
-/** Makes every choice that is open. Throws `BAD_ARGUMENT`, `LIMIT`, `UNSUPPORTED`. */
+/** Completes the settings. Throws `BAD_ARGUMENT`, `LIMIT`, `UNSUPPORTED`. */
 export function settleSettings(
   base: Pick<ArraySettings, "dtype" | "rowShape" | "hasColumns" | "dflt" | "revision"> & {
     readonly zarr?: boolean;
@@ -178,7 +180,7 @@ export function settleSettings(
   };
 }
 
-/** {@link settleSettings} for what `meta/storage` tells, which lies at `path`. Throws `BAD_FIELD`, `LIMIT`, `UNSUPPORTED`. */
+/** {@link settleSettings} for the contents of `meta/storage` at `path`. Throws `BAD_FIELD`, `LIMIT`, `UNSUPPORTED`. */
 export function settleStored(
   base: Parameters<typeof settleSettings>[0],
   options: CutOptions & ReserveOptions,
@@ -191,13 +193,13 @@ export function settleStored(
   }
 }
 
-/** The choices that {@link settleSettings} makes these settings of. */
+/** The options from which {@link settleSettings} makes these settings. */
 export function optionsOf(settings: ArraySettings): CutOptions & ReserveOptions {
   const { cname, clevel, shuffle, chunklen, superchunklen, checksum, expectedlen, reserve } = settings;
   return { cparams: { cname, clevel, shuffle }, chunklen, superchunklen, checksum, expectedlen, reserve };
 }
 
-/** The choices that a `meta/storage` tells, unchecked: {@link settleStored} checks them. */
+/** The options in a `meta/storage`, unchecked: {@link settleStored} checks them. */
 export function storedOptions({
   raw,
   cparams,
@@ -219,7 +221,7 @@ export function storedOptions({
 
 type Shaped = Pick<ArraySettings, "dtype" | "rowShape" | "hasColumns">;
 
-/** Bytes of a row in the column that has most. */
+/** Bytes of a row in the column with the largest rows. */
 function largestRow({ dtype, rowShape, hasColumns }: Shaped): number {
   const items = elementsOf(rowShape);
   if (!hasColumns || dtype.kind !== "struct") return items * dtype.itemSize;
@@ -230,8 +232,8 @@ function largestRow({ dtype, rowShape, hasColumns }: Shaped): number {
 }
 
 /**
- * The longer the array, the longer its chunks: from 16 KiB for 4 MiB to 128 KiB for 256 MiB. Longer ones compress hardly
- * better, and a change of one value writes a chunk. For readers of Zarr they grow faster, to 1 MiB for 128 MiB.
+ * Chunk length by expected bytes: from 16 KiB for 4 MiB to 128 KiB for 256 MiB. Longer chunks hardly compress better, and
+ * changing one value rewrites a chunk. For Zarr readers it grows faster, to 1 MiB for 128 MiB.
  */
 function chooseChunklen(
   base: Shaped & { readonly zarr?: boolean },
@@ -242,7 +244,7 @@ function chooseChunklen(
   const largest = largestRow(base);
   if (row === 0 || largest === 0) return 1024;
   const forZarr = optimize === undefined && base.zarr === true;
-  // Readers of Zarr take each column for an array.
+  // Zarr readers treat each column as an array.
   const expected =
     expectedlen === undefined ? EXPECTED_BYTES : Math.max(1, expectedlen * (forZarr ? largest : row));
   const wished = 2 ** Math.round(forZarr ? Math.log2(expected) - 7 : Math.log2(expected) / 2 + 3);
@@ -257,7 +259,7 @@ function chooseSuperchunklen(base: Shaped, chunklen: number): number {
   return Math.min(MAX_SUPERCHUNKLEN, Math.max(4, Math.round(SUPERCHUNK_BYTES / bytes)));
 }
 
-/** `meta/storage`. [FZ-03] [FZ-09] */
+/** The contents of `meta/storage`. [FZ-03] [FZ-09] */
 export function storageOf(settings: ArraySettings): JsonObject {
   const { cname, clevel, shuffle, expectedlen } = settings;
   return {
@@ -293,21 +295,21 @@ function bad(field: string, expected: string, found: unknown): SuperchunkError {
   });
 }
 
-// Room that is left behind a chunk, so that a larger one fits into its slot later. Pure. @see FORMAT.md [F1.4-03]
+// Space left after a chunk, so that a larger one fits into its slot later. Pure. @see FORMAT.md [F1.4-03]
 
 /** Bytes after each chunk and its digest, or a share of the two: `10%`. */
 export type Reserve = number | `${number}%`;
 
-/** Bytes to leave behind a chunk of `length` bytes, digest included; `most` is its decoded size with the digest. */
+/** Bytes to leave after a chunk of `length` bytes, digest included; `most` is its decoded size with the digest. */
 export function reserveOf(reserve: Reserve | undefined, length: number, most: number): number {
   if (reserve === undefined) return 0;
   const wished =
     typeof reserve === "number" ? reserve : Math.ceil((length * Number(reserve.slice(0, -1))) / 100);
-  // Stored as it is, a chunk is its header longer than its data: more is never needed.
+  // Stored uncompressed, a chunk is its data and a header: more space is never needed.
   return Math.max(0, Math.min(wished, most + HEADER_LENGTH - length));
 }
 
-/** A reserve that was given or stored, checked; undefined for none. Throws `BAD_ARGUMENT`. */
+/** Checks a given or stored reserve; undefined for none. Throws `BAD_ARGUMENT`. */
 export function checkReserve(value: unknown): Reserve | undefined {
   if (value === undefined || value === 0) return undefined;
   if (typeof value === "number" && Number.isSafeInteger(value) && value > 0) return value;

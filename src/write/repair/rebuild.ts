@@ -1,6 +1,6 @@
 /**
- * Writes what is whole of a damaged array of superchunks as an array: a new one, or in the place of the damaged one by one
- * commit. What is replaced is set aside before that commit, and no byte of it is removed before the result was read back.
+ * Rewrites the intact parts of a damaged array of superchunks as a new array, or in place with one commit. Replaced files are
+ * set aside before that commit, and no byte of them is removed before the result was read back.
  */
 
 import { showGeneration } from "../../archive/kinds/live-array.ts";
@@ -37,10 +37,10 @@ import { type ArraySettings, settleStored, storageOf, storedOptions } from "../l
 /** A survey of an array that is one folder. */
 export type ArraySurvey = Survey & { readonly known: KnownArray };
 
-/** What becomes of the holes, and of what is replaced. */
+/** How to handle holes and replaced files. */
 interface RebuildOptions extends LongOptions {
   readonly policy: HolePolicy;
-  /** Remove what was set aside once the result is durable and was read back (default false). */
+  /** Removes set-aside files once the result is durable and was read back (default false). */
   readonly discard?: boolean | undefined;
 }
 
@@ -69,15 +69,15 @@ function settingsOf({ known, columns, store }: ArraySurvey, path: string): Array
   );
 }
 
-/** Rows of the result that are filled: those of now, and those that an earlier repair filled. */
+/** Rows of the result that are filled: by this repair, and by an earlier one. */
 function filledRows({ holes, known }: ArraySurvey, kept: readonly RowSpan[], policy: HolePolicy): RowSpan[] {
   const filled = [...(known.layout?.filled ?? []), ...(policy === "fill" ? holes : [])];
   return mapSpans(mergeSpans(filled), kept);
 }
 
 /**
- * All that stays is copied into an array at a place where nothing is. It becomes an array by its first commit, once every row is
- * there: what is left of a copy that was interrupted does not open. Resolves with the rows that are filled.
+ * Copies everything that stays into an array at an empty place. Its first commit, after every row is there, makes it an array:
+ * an interrupted copy does not open. Resolves with the filled rows.
  */
 export async function repairInto(
   survey: ArraySurvey,
@@ -101,7 +101,7 @@ export async function repairInto(
       await writer.commit({ storage: storageOf(settings) });
       await commitStorage(writer);
     } catch (error) {
-      await writer.rollBack().catch(() => undefined); // the first error is the one to tell
+      await writer.rollBack().catch(() => undefined); // only the first error is thrown
       await root.settled().catch(() => undefined);
       await clearPlace(into.store, into.path, true).catch(() => undefined);
       throw error;
@@ -115,8 +115,8 @@ export async function repairInto(
 }
 
 /**
- * All that stays is copied into new superchunks, and one commit makes them the array. Resolves with the rows that are filled,
- * and with the key of the folder to which what was replaced went.
+ * Copies everything that stays into new superchunks; one commit makes them the array. Resolves with the filled rows, and with
+ * the key of the folder that received the replaced files.
  */
 export async function repairInPlace(
   store: WritableStore,
@@ -151,7 +151,7 @@ export async function repairInPlace(
   await copyRows(writer, survey, options);
   writer.filled = filledRows(survey, survey.kept(options.policy), options.policy);
   writer.isDirty = true;
-  // From the commit on, the next writer takes the old superchunks for leftovers: they have their second names before.
+  // From the commit on, the next writer treats the old superchunks as leftovers, so they get their second names before.
   const replaced = folders.flatMap((folder) =>
     [...numbers].map((number) => joinKey(folder, superchunkName(number))),
   );
@@ -172,7 +172,7 @@ export async function repairInPlace(
   return { filled: writer.filled, aside: options.discard === true ? undefined : aside };
 }
 
-/** Reads and checks the whole array. Throws `IO` if something of it is not right. */
+/** Reads and checks the whole array. Throws `IO` if anything is wrong. */
 async function readBack(store: WritableStore, path: string, aside: string | undefined): Promise<void> {
   const array = showGeneration(await readGeneration(store, path, undefined, {}), {});
   const { findings } = await array.verify();
@@ -184,7 +184,7 @@ async function readBack(store: WritableStore, path: string, aside: string | unde
   });
 }
 
-/** Appends the rows that stay; whole chunks as they are. */
+/** Appends the rows that stay; whole chunks are copied. */
 async function copyRows(writer: ArrayWriter, survey: ArraySurvey, options: RebuildOptions): Promise<void> {
   const { policy, signal, onProgress } = options;
   const rows = lengthOf(survey.kept(policy));
@@ -216,15 +216,15 @@ async function copyRows(writer: ArrayWriter, survey: ArraySurvey, options: Rebui
 
 // Keeps what a repair replaces, under `lost+found` in the array's root. @see FORMAT.md [FZ-10]
 
-/** Folder in the root of an array for what repairs set aside. Readers do not look at it. */
+/** Folder in the root of an array for what repairs set aside. Readers ignore it. */
 const LOST_AND_FOUND = "lost+found";
 
-/** Bytes of an object that are copied at a time. */
+/** Bytes of an object copied at a time. */
 const PIECE = 8 << 20;
 
 /**
- * Gives objects of the array at `root` a second name, or copies them where the store has no second names, before anything
- * replaces them. Durable when resolved. Resolves with the folder's key; undefined if there was nothing to keep.
+ * Gives objects of the array at `root` a second name, or copies them if the store has no links, before anything replaces them.
+ * Durable when resolved, with the folder's key; undefined if there was nothing to keep.
  */
 export async function setAside(
   store: WritableStore,
@@ -244,7 +244,7 @@ export async function setAside(
   return folder;
 }
 
-/** A folder named by the time, in which nothing is. */
+/** An empty folder named by the time. */
 async function newFolder(store: WritableStore, root: string): Promise<string> {
   const time = new Date()
     .toISOString()
@@ -275,7 +275,7 @@ async function keep(store: WritableStore, key: string, target: string): Promise<
   await store.put(target, pieces(), { durable: true });
 }
 
-/** Removes what was set aside: all objects below the folder, and its folders. */
+/** Removes everything that was set aside, with its folders. */
 async function discardAside(store: WritableStore, folder: string): Promise<void> {
   for await (const { name, kind } of store.list(folder)) {
     const key = joinKey(folder, name);

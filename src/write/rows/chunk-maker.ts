@@ -1,4 +1,4 @@
-/** Makes encoded chunks with their digests, here or elsewhere. Knows settings; must not know where the chunks go. */
+/** Makes encoded chunks with their digests, in this thread or elsewhere. Knows settings; must not know where the chunks go. */
 
 import type { FetchedChunk } from "../../archive/read/chunk-fetch.ts";
 import { type DigestFunction, loadDigest } from "../../bytes/checksum.ts";
@@ -29,13 +29,13 @@ import type { ArraySettings } from "../layout/settings.ts";
 import type { ChunkSource } from "./chunk-source.ts";
 import { applyEdits } from "./edits.ts";
 
-/** A chunk that is there, or, in a list so that it is not awaited on its way, one that is being made. */
+/** A finished chunk, or one that is being made; that one is wrapped in a list so that it is not awaited in passing. */
 export type BegunChunk = StoredChunk | readonly [Promise<StoredChunk>];
 
 export class ChunkMaker {
   readonly #encoding: Encoding;
   readonly #arena = new ChunkArena();
-  /** Chunks that are being made elsewhere. */
+  /** Chunks being made elsewhere. */
   readonly #underWay = new Set<Promise<StoredChunk>>();
   #options: EncodeOptions = {};
   #digest: DigestFunction = () => {
@@ -47,7 +47,7 @@ export class ChunkMaker {
     this.#encoding = new Encoding(encoder);
   }
 
-  /** True if data are not needed any more once a call has returned. */
+  /** True if data are no longer needed once a call has returned. */
   get isHere(): boolean {
     return this.#encoding.isHere;
   }
@@ -65,21 +65,21 @@ export class ChunkMaker {
     return { bytes, digest: this.#digest(bytes), nbytes };
   }
 
-  /** Makes a chunk in a buffer of its own. */
+  /** Makes a chunk in a separate buffer. */
   async encode(data: Uint8Array, typesize: number): Promise<StoredChunk> {
     const made = this.#encoding.encode(data, { ...this.#options, typesize });
     return this.withDigest(made instanceof Uint8Array ? made : await made, data.length);
   }
 
-  /** Makes a chunk for the next superchunk: where it can, right behind the one before it, in memory that is used again. */
+  /** Makes a chunk for the next superchunk: if possible directly after the one before it, in reused memory. */
   next(data: Uint8Array, typesize: number): StoredChunk | Promise<StoredChunk> {
     if (!this.isHere) return this.encode(data, typesize);
     return this.#put(data.length, (room) => encodeInto(data, room, { ...this.#options, typesize }));
   }
 
   /**
-   * Makes a chunk for the next superchunk out of one with some of its bytes replaced. What the chunk was compressed with
-   * must be prepared; it is not needed any more once the call has returned.
+   * Makes a chunk for the next superchunk from one with some of its bytes replaced. Its compressor must be prepared; the old
+   * chunk is no longer needed once the call has returned.
    */
   nextReplaced(
     chunk: Uint8Array,
@@ -94,7 +94,7 @@ export class ChunkMaker {
     return this.encode(data, typesize);
   }
 
-  /** Takes a chunk that is made already, with its digest, for the next superchunk: a copy. */
+  /** Copies a finished chunk with its digest for the next superchunk. */
   copy(bytes: Uint8Array, digest: Uint8Array, nbytes: number): StoredChunk {
     const room = this.#arena.reserve(bytes.length + digest.length);
     room.set(bytes);
@@ -103,7 +103,7 @@ export class ChunkMaker {
     return { bytes: room.subarray(0, bytes.length), digest: room.subarray(bytes.length), nbytes };
   }
 
-  /** Lets a chunk be made where the one before it ends, and puts its digest behind it. */
+  /** Makes a chunk where the one before it ends, and puts its digest after it. */
   #put(nbytes: number, make: (room: Uint8Array) => Uint8Array): StoredChunk {
     const length = this.#digestLength;
     const room = this.#arena.reserve(nbytes + HEADER_LENGTH + length);
@@ -114,13 +114,13 @@ export class ChunkMaker {
     return { bytes, digest, nbytes };
   }
 
-  /** Begins to make a chunk for the next superchunk; at most as many at a time as the encoder likes. */
+  /** Begins a chunk for the next superchunk; at most as many run at a time as the encoder suggests. */
   async begin(data: Uint8Array, typesize: number): Promise<BegunChunk> {
     if (this.#encoding.helper !== undefined) {
       const helped = this.#helped(data, typesize);
       if (helped !== undefined) return helped;
       const own = this.next(data, typesize);
-      // The helper's answers come in between.
+      // Lets the helper's answers arrive.
       await giveWay();
       return own;
     }
@@ -152,7 +152,7 @@ export class ChunkMaker {
     return [chunk];
   }
 
-  /** Waits until at most `left` chunks are being made. What goes wrong is thrown where the chunk is needed. */
+  /** Waits until at most `left` chunks are being made. Errors are thrown where the chunk is needed. */
   async made(left = 0): Promise<void> {
     while (this.#underWay.size > left)
       await Promise.race([...this.#underWay].map((chunk) => chunk.catch(() => undefined)));
@@ -163,26 +163,26 @@ export class ChunkMaker {
     return this.#arena.take();
   }
 
-  /** Takes the memory of all chunks back, and lets go of it until there are others. */
+  /** Takes back the memory of all chunks, and releases it until it is needed again. */
   rest(): void {
     this.#arena.giveBack(this.#arena.take());
     this.#arena.rest();
   }
 
-  /** Takes memory back to be used again. */
+  /** Takes memory back for reuse. */
   giveBack(blocks: FilledBlocks): void {
     this.#arena.giveBack(blocks);
   }
 }
 
-// Encoding in the calling thread, at once where the codec is ready.
+// Encoding in the calling thread, synchronously once the codec is ready.
 
-/** Bytes that the calling thread has encoded before it looks whether it had time for anything else. */
+/** Bytes that the calling thread encodes before it checks whether encoding is the bottleneck. */
 const SPAN = 16 << 20;
-/** Part of that time which encoding took, from which on a helper is worth its thread. */
+/** Share of the time spent encoding above which a helper is worth a thread. */
 const MOSTLY = 0.6;
 
-/** What a chunk is made with: an encoder that works elsewhere, or the calling thread, which may get a helper. */
+/** How a chunk is encoded: by an encoder that works elsewhere, or by the calling thread, which may get a helper. */
 class Encoding {
   readonly #encoder: ChunkEncoder | undefined;
   #cname: CompressorName | undefined;
@@ -194,7 +194,7 @@ class Encoding {
     this.#encoder = encoder;
   }
 
-  /** Chunks that are worth asking for at a time. */
+  /** How many chunks to request at a time. */
   get parallel(): number {
     return this.#encoder?.parallelOf?.(this.#cname) ?? this.#encoder?.parallel ?? 1;
   }
@@ -207,23 +207,29 @@ class Encoding {
     if (this.isHere) await prepareEncode(cname);
   }
 
-  /** One chunk, in a buffer of its own; a promise of it where it is made elsewhere: `data` stay as they are till then. */
+  /**
+   * Encodes one chunk into a separate buffer. The result is a promise if it is made elsewhere: `data` must not change until
+   * then.
+   */
   encode(data: Uint8Array, options: EncodeOptions): Uint8Array | Promise<Uint8Array> {
     if (this.#encoder !== undefined && !this.isHere) return this.#encoder.encode(data, options);
     return encodeSync(data, options);
   }
 
-  /** True if chunks are made in the calling thread, but for those that a helper takes. */
+  /** True if chunks are made in the calling thread, except those that a helper takes. */
   get isHere(): boolean {
     return this.#helper !== undefined || this.parallel === 1;
   }
 
-  /** Who takes some of the chunks. */
+  /** Takes some of the chunks. */
   get helper(): EncodeHelper | undefined {
     return this.#helper;
   }
 
-  /** Encodes in the calling thread, and looks for a helper once that takes most of the time: where the disk does, there is none. */
+  /**
+   * Encodes in the calling thread, and looks for a helper once encoding takes most of the time. If the disk does, no helper is
+   * needed.
+   */
   timed(nbytes: number, make: () => Uint8Array): Uint8Array {
     if (this.#helper !== undefined || this.#encoder?.helperOf === undefined) return make();
     const begin = performance.now();
@@ -240,10 +246,10 @@ class Encoding {
   }
 }
 
-// The chunks that a writer puts into superchunks, column by column: encoded, changed, or copied from the last commit.
-// Must not know where they go.
+// The chunks that a writer puts into superchunks, column by column: encoded, changed, or copied from the last commit. Must not
+// know where they go.
 
-/** What of a writer the chunks depend on, as it is at the time. */
+/** The current state of a writer that the chunks depend on. */
 interface Owner {
   readonly root: ArrayRoot;
   readonly columns: readonly ColumnLayout[];
@@ -265,12 +271,12 @@ export class ColumnChunks {
     return this.#owner.columns[column]?.itemSize ?? 1;
   }
 
-  /** Begins to encode a chunk that goes into the next superchunk to be published. */
+  /** Begins to encode a chunk for the next superchunk. */
   begin(column: number, data: Uint8Array): Promise<BegunChunk> {
     return this.#maker.begin(data, this.#itemSize(column));
   }
 
-  /** Encodes a chunk that goes into the next superchunk or patch to be published. */
+  /** Encodes a chunk for the next superchunk or patch. */
   next(column: number, data: Uint8Array): StoredChunk | Promise<StoredChunk> {
     return this.#maker.next(data, this.#itemSize(column));
   }
@@ -288,7 +294,7 @@ export class ColumnChunks {
     }
   }
 
-  /** Copies committed chunks `[first, end)` of a column for the next superchunk or patch to be published. */
+  /** Copies committed chunks `[first, end)` of a column for the next superchunk or patch. */
   async copied(column: number, first: number, end: number): Promise<StoredChunk[]> {
     const chunks: StoredChunk[] = [];
     if (first === end) return chunks;
@@ -297,34 +303,34 @@ export class ColumnChunks {
     return chunks;
   }
 
-  /** An encoded chunk with the digest that the array's chunks have. */
+  /** An encoded chunk with the array's kind of digest. */
   withDigest(bytes: Uint8Array, nbytes: number): StoredChunk {
     return this.#maker.withDigest(bytes, nbytes);
   }
 
-  /** Encodes items of the given size as one chunk, with its digest, in memory of its own. */
+  /** Encodes items of the given size as one chunk with its digest, in separate memory. */
   encode(data: Uint8Array, typesize: number): Promise<StoredChunk> {
     return this.#maker.encode(data, typesize);
   }
 }
 
 /**
- * Room for encoded chunks, used again and again: a chunk goes where the one before it ends, so that a superchunk is
- * written in few long pieces, and nothing has to be collected. Must not know what a chunk is.
+ * Reused memory for encoded chunks. Each chunk starts where the one before it ends, so a superchunk is written in few long
+ * pieces, without garbage to collect. Must not know what a chunk is.
  */
 
-/** Bytes of a block at least. */
+/** Smallest block in bytes. */
 const BLOCK = 4 << 20;
-/** Blocks that are kept for the next chunks. */
+/** Blocks kept for the next chunks. */
 const MAX_IDLE = 16;
 
 /**
- * Blocks of arenas that have nothing to do for the time being, for whichever has next, unless the engine needed their memory
- * before: so that an array that is written behind another one does not take its memory a second time.
+ * Blocks of idle arenas, for any arena that needs them, unless the engine reclaims their memory first. So an array that is
+ * written after another one does not allocate again.
  */
 const loose: WeakRef<Uint8Array>[] = [];
 
-/** Blocks that were filled, to be given back when their bytes are not needed any more. */
+/** Filled blocks, to be given back when their bytes are no longer needed. */
 export type FilledBlocks = readonly Uint8Array[];
 
 export class ChunkArena {
@@ -332,7 +338,7 @@ export class ChunkArena {
   #idle: Uint8Array[] = [];
   #at = 0;
 
-  /** A place for at most `length` bytes; it is given out again unless {@link keep} follows. */
+  /** Space for at most `length` bytes; the next call returns it again unless {@link keep} follows. */
   reserve(length: number): Uint8Array {
     const last = this.#blocks[this.#blocks.length - 1];
     if (last !== undefined && last.length - this.#at >= length)
@@ -345,12 +351,12 @@ export class ChunkArena {
     return block.subarray(0, length);
   }
 
-  /** Keeps the first `length` bytes of the place that was reserved last. */
+  /** Keeps the first `length` bytes of the space reserved last. */
   keep(length: number): void {
     this.#at += length;
   }
 
-  /** Hands over all blocks with what is kept in them; the next chunk begins a new one. */
+  /** Hands over all blocks with their kept bytes; the next chunk begins a new one. */
   take(): FilledBlocks {
     const blocks = this.#blocks;
     this.#blocks = [];
@@ -358,19 +364,19 @@ export class ChunkArena {
     return blocks;
   }
 
-  /** Takes blocks back to be filled again. */
+  /** Takes blocks back for reuse. */
   giveBack(blocks: FilledBlocks): void {
     for (const block of blocks) if (this.#idle.length < MAX_IDLE) this.#idle.push(block);
   }
 
-  /** Lets go of the blocks that are free. */
+  /** Releases the free blocks. */
   rest(): void {
     for (const block of this.#idle) loose.push(new WeakRef(block));
     this.#idle = [];
   }
 }
 
-/** A block of at least that length that is not in use. */
+/** A block of at least this length that is not in use. */
 function takeLoose(length: number): Uint8Array | undefined {
   let found: Uint8Array | undefined;
   const left = loose.filter((reference) => {

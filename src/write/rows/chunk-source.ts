@@ -1,4 +1,4 @@
-/** Reads chunks of a committed layout, encoded or decoded, checked: for merging, changing and compacting. */
+/** Reads checked chunks of a committed layout, encoded or decoded, for merging, changing and compacting. */
 import { LayoutSequence } from "../../archive/places/layout-files.ts";
 import type { PlacedChunk } from "../../archive/places/sequence.ts";
 import { decodeFetched, type FetchedChunk, fetchChunks } from "../../archive/read/chunk-fetch.ts";
@@ -11,15 +11,14 @@ import type { InPlaceChanges } from "../in-place/in-place-changes.ts";
 import type { ColumnLayout } from "../layout/columns.ts";
 import type { ArraySettings } from "../layout/settings.ts";
 
-/** Places that are made at a time. */
+/** Places located at a time. */
 const PLACES = 256;
 
-/** What a source knows besides the layout. */
 interface SourceFacts {
   readonly columns: readonly ColumnLayout[];
   readonly rows: number;
   readonly chunklen: number;
-  /** Buffers that are read into, used again by the next source. */
+  /** Buffers to read into, reused by the next source. */
   readonly buffers?: Uint8Array[] | undefined;
 }
 
@@ -48,7 +47,7 @@ export class ChunkSource {
     );
   }
 
-  /** The encoded chunks `[first, end)` of a column, in order: each valid until the next one is asked for. */
+  /** The encoded chunks `[first, end)` of a column, in order: each valid until the next one is requested. */
   async *fetched(column: number, first: number, end: number): AsyncGenerator<FetchedChunk> {
     const sequence = this.#sequences[column];
     if (sequence === undefined || end <= first) return;
@@ -56,13 +55,13 @@ export class ChunkSource {
     yield* fetchChunks(this.#store, places, { verify: true, buffers: this.#buffers });
   }
 
-  /** The same, each with bytes of its own. */
+  /** The same, each in separate memory. */
   async *encoded(column: number, first: number, end: number): AsyncGenerator<StoredChunk> {
     for await (const { bytes, digest, header } of this.fetched(column, first, end))
       yield { bytes: bytes.slice(), digest: digest.slice(), nbytes: header.nbytes };
   }
 
-  /** Some chunks of a column as they are stored, in order: each valid until the next one is asked for. */
+  /** Some chunks of a column as stored, in order: each valid until the next one is requested. */
   async *fetchedEach(column: number, indices: readonly number[]): AsyncGenerator<FetchedChunk> {
     const sequence = this.#sequences[column];
     if (sequence === undefined) return;
@@ -89,9 +88,9 @@ export class ChunkSource {
   }
 }
 
-// The chunks that a writer reads on for its plan. Must not know how the plan comes about.
+// The chunks that a writer reads for its plan. Must not know how the plan is made.
 
-/** What of a writer decides which chunks there are. */
+/** The state of a writer that decides which chunks exist. */
 interface Plan {
   readonly root: ArrayRoot;
   readonly settings: Pick<ArraySettings, "chunklen">;
@@ -101,9 +100,12 @@ interface Plan {
   readonly changes: InPlaceChanges | undefined;
 }
 
-/** Gives the chunks of the last commit, planned patches and changes in place laid over them; the same until one comes. */
+/**
+ * Gives the chunks of the last commit with planned patches and changes in place applied; the same source until there is another
+ * plan.
+ */
 export class PlannedSource {
-  /** What chunks are read into. */
+  /** Buffers to read into. */
   readonly #buffers: Uint8Array[] = [];
   #known:
     | { committed: Committed; patches: readonly Patch[]; revision: number; source: ChunkSource }
@@ -126,7 +128,7 @@ export class PlannedSource {
     return source;
   }
 
-  /** Settings or columns have changed. */
+  /** To be called when settings or columns have changed. */
   forget(): void {
     this.#known = undefined;
   }

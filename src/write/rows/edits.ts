@@ -1,4 +1,4 @@
-/** Changes of decoded bytes: in whole items of an array, or in one of its columns. Must not know where chunks lie. */
+/** Changes of decoded bytes: in whole items of an array, or in one of its columns. Must not know where chunks are. */
 
 import { joinBytes } from "../../bytes/arrays.ts";
 import { at } from "../../bytes/at.ts";
@@ -24,7 +24,7 @@ export interface EditedBytes {
   readonly chunkBytes: number;
 }
 
-/** The changes by which the selected items become these: as many, or one for all. */
+/** The changes that set the selected items to these: one for each, or one for all. */
 export function* editsOf(
   { shape, itemSize, chunkBytes }: EditedBytes,
   extents: readonly Extent[],
@@ -41,7 +41,7 @@ export function* editsOf(
         const index = Math.floor(to / chunkBytes);
         const inChunk = to - index * chunkBytes;
         const length = Math.min(left, chunkBytes - inChunk);
-        // One value is repeated from its start, which a chunk that cuts items in two does not begin with.
+        // A repeated value must start at its own start, but a chunk that cuts items begins inside one.
         const bytes = isOne ? turned(one, from) : items.slice(from, from + length);
         yield { index, edit: { at: inChunk, bytes, length } };
         to += length;
@@ -52,13 +52,16 @@ export function* editsOf(
   }
 }
 
-/** The item as it is read from one of its bytes on. */
+/** The item rotated to begin at one of its bytes. */
 function turned(item: Uint8Array, from: number): Uint8Array {
   const at = from % item.length;
   return at === 0 ? item : joinBytes([item.subarray(at), item.subarray(0, at)]);
 }
 
-/** The bytes of as many items as are selected, flat or in lists of the selection's shape, or of one for all. Throws `BAD_ARGUMENT` for another number of values. */
+/**
+ * The bytes of the selected items, given flat, in lists of the selection's shape, or as one for all. Throws `BAD_ARGUMENT` for
+ * another number of values.
+ */
 export async function collectItems(
   values: unknown,
   dtype: DType,
@@ -105,7 +108,7 @@ function isIterable(value: unknown): boolean {
   );
 }
 
-/** True for lists in a list, of the selection's shape. An item of a struct, or a complex number, may be a list itself. */
+/** True for nested lists of the selection's shape. A struct item or a complex number may be a list itself. */
 function isNested(values: unknown, { kind }: DType, shape: readonly number[]): boolean {
   if (shape.length < 2 || !Array.isArray(values) || !Array.isArray(values[0])) return false;
   return (kind !== "struct" && kind !== "complex") || values.length !== elementsOf(shape);
@@ -124,7 +127,7 @@ export function applyEdits(edits: readonly ByteEdit[], target: Uint8Array): void
   }
 }
 
-/** What changes of whole items are in a column. */
+/** The part of whole-item changes that falls into a column. */
 export function columnEdits(
   edits: readonly ByteEdit[],
   column: ColumnLayout,
@@ -140,7 +143,7 @@ export function columnEdits(
   });
 }
 
-/** True if the last changes leave nothing of the `nbytes` bytes that were there. */
+/** True if one of the changes covers all `nbytes` bytes. */
 export function isCovered(edits: readonly ByteEdit[], nbytes: number): boolean {
   return edits.some(({ at, bytes, length = bytes.length }) => at === 0 && length === nbytes);
 }

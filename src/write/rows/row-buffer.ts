@@ -1,4 +1,4 @@
-/** Collects rows until a chunk of them is full, each column by itself. */
+/** Collects rows until they fill a chunk, each column separately. */
 import { type ColumnLayout, joinField, splitField } from "../layout/columns.ts";
 
 export class RowBuffer {
@@ -20,7 +20,6 @@ export class RowBuffer {
     this.#buffers = columns.map(() => new Uint8Array(0));
   }
 
-  /** Rows that are in it. */
   get rows(): number {
     return this.#rows;
   }
@@ -34,7 +33,7 @@ export class RowBuffer {
     return this.chunklen - this.rows;
   }
 
-  /** Takes as many whole rows of `items` as fit; the number of them. */
+  /** Takes as many whole rows of `items` as fit; returns their number. */
   take(items: Uint8Array): number {
     const rows = Math.min(this.room, items.length / this.#rowBytes);
     const part = items.length === rows * this.#rowBytes ? items : items.subarray(0, rows * this.#rowBytes);
@@ -50,13 +49,13 @@ export class RowBuffer {
     return rows;
   }
 
-  /** The rows of a column, as bytes: a view. */
+  /** The rows of a column as bytes: a view. */
   column(index: number): Uint8Array {
     const rowBytes = this.#columns[index]?.rowBytes ?? 0;
     return this.#buffers[index]?.subarray(0, this.rows * rowBytes) ?? new Uint8Array(0);
   }
 
-  /** Starts with these rows of each column, instead of what is in it. */
+  /** Replaces the contents by these rows of each column. */
   load(columns: readonly Uint8Array[], rows: number): void {
     this.rows = 0;
     this.#reserve(rows);
@@ -76,13 +75,13 @@ export class RowBuffer {
     return items;
   }
 
-  /** Begins again. `keepsBytes`: what {@link column} gave is still in use. */
+  /** Empties the buffer. `keepsBytes`: what {@link column} returned is still in use. */
   clear(keepsBytes = false): void {
     this.rows = 0;
     if (keepsBytes) this.#buffers = this.#columns.map(() => new Uint8Array(0));
   }
 
-  /** Makes room; buffers grow as needed, so that an array of long chunks and few rows stays small. */
+  /** Makes room; buffers grow as needed, so an array with long chunks and few rows stays small. */
   #reserve(rows: number): void {
     this.#columns.forEach(({ rowBytes }, i) => {
       const buffer = this.#buffers[i];

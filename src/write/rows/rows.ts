@@ -1,6 +1,6 @@
 /**
- * What can be appended, as bytes of items: typed arrays, raw bytes, values, and iterables and streams of them.
- * Knows the forms; must not know where the rows go.
+ * Converts what can be appended to bytes of items: typed arrays, raw bytes, values, and iterables and streams of them. Knows
+ * the forms; must not know where the rows go.
  */
 
 import { IS_LITTLE_ENDIAN, joinBytes } from "../../bytes/arrays.ts";
@@ -33,10 +33,10 @@ export interface RowFacts {
   readonly rowShape: readonly number[];
 }
 
-/** Rows that are put together from single values at a time, in bytes. */
+/** Bytes of rows assembled from single values at a time. */
 const BATCH_BYTES = 1 << 18;
 
-/** Items at once, where the source is whole; undefined for iterables and streams. Throws `BAD_ARGUMENT`. */
+/** The items of a complete source; undefined for iterables and streams. Throws `BAD_ARGUMENT`. */
 export function itemsOf(source: unknown, { dtype }: RowFacts): Uint8Array | undefined {
   if (source instanceof ArrayBuffer) return new Uint8Array(source);
   if (ArrayBuffer.isView(source)) return itemsOfView(source, dtype);
@@ -48,8 +48,7 @@ export function itemsOf(source: unknown, { dtype }: RowFacts): Uint8Array | unde
 }
 
 /**
- * The columns of a plain object `{ name: rows }`, in the order of the fields of a struct; undefined for any other source.
- *
+ * The columns of a plain object `{ name: rows }`, in the order of the struct's fields; undefined for any other source.
  * @throws BAD_ARGUMENT naming a column that is missing, or that the struct does not have
  */
 export function columnSources(
@@ -75,7 +74,7 @@ export function columnSources(
   );
 }
 
-/** True for a container of values, or a stream, that is a plain object as well. */
+/** True for a container or stream of values, although it is an object. */
 function isLists(source: object): boolean {
   const isSlice = "data" in source && "shape" in source && Array.isArray(source.shape);
   return isSlice || Symbol.iterator in source || Symbol.asyncIterator in source || "getReader" in source;
@@ -175,7 +174,7 @@ async function* readStream(stream: ReadableStream<unknown>): AsyncGenerator<unkn
   }
 }
 
-/** Single rows, collected. */
+/** Collects single rows. */
 class RowBatch {
   readonly #facts: RowFacts;
   readonly #rowBytes: number;
@@ -187,7 +186,7 @@ class RowBatch {
     this.#rowBytes = elementsOf(facts.rowShape) * facts.dtype.itemSize;
   }
 
-  /** Adds a row; gives what was collected once it is enough. */
+  /** Adds a row; returns the collected bytes once they are enough. */
   add(value: unknown): Uint8Array | undefined {
     if (this.#bytes.length === 0)
       this.#bytes = new Uint8Array(
@@ -199,7 +198,7 @@ class RowBatch {
     return this.#filled >= this.#bytes.length ? this.take() : undefined;
   }
 
-  /** What was collected. */
+  /** Returns what was collected. */
   take(): Uint8Array {
     const taken = this.#bytes.subarray(0, this.#filled);
     this.#bytes = new Uint8Array(0);
@@ -208,7 +207,7 @@ class RowBatch {
   }
 }
 
-/** A view's values as items, in the dtype's byte order; a copy where that is not the machine's. */
+/** A view's values as items in the dtype's byte order; a copy if that is not the machine's. */
 function itemsOfView(view: ArrayBufferView, dtype: DType): Uint8Array {
   const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
   if (view instanceof Uint8Array || view instanceof DataView || view instanceof Uint8ClampedArray)
@@ -228,7 +227,7 @@ function itemsOfView(view: ArrayBufferView, dtype: DType): Uint8Array {
   return swapped;
 }
 
-/** Bytes of each number of the view where the dtype has the same, else undefined. */
+/** Bytes of each number of the view if the dtype matches, else undefined. */
 function widthFor(view: ArrayBufferView, dtype: DType): number | undefined {
   const name = view.constructor.name.replace(/Array$/, "");
   switch (dtype.kind) {
@@ -253,7 +252,8 @@ function widthFor(view: ArrayBufferView, dtype: DType): number | undefined {
   }
 }
 
-// Rows that get another shape: what is cut off goes, and what is added is one value. Must not know where rows lie.
+// Changes the shape of rows: removes what is cut off, and fills what is added with one value. Must not know where rows are
+// stored.
 
 /** The shape of a row before and after, and the item that is added. */
 interface RowReshaping {

@@ -188,7 +188,6 @@ function refuseVariable(filters: JsonValue | undefined, place: FieldPlace): void
 
 /**
  * Filters of numcodecs as stages, in the order in which they encode.
- *
  * @throws UNSUPPORTED, naming those that are not known here
  */
 function v2Filters({ filters, codecs }: V2Codecs, dtype: DType, place: FieldPlace): Chain["stages"] {

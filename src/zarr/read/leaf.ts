@@ -64,7 +64,6 @@ export function leastForParts(store: ReadableStore): number {
 
 /**
  * The bytes of a job that are fetched: its whole chunk, or of a chunk without stages the part that is wanted.
- *
  * @throws BAD_FIELD for a chunk without stages that is longer or shorter than its shape
  */
 function rangeOf(job: LeafJob): ResolvedRange {

@@ -319,7 +319,6 @@ export function placeDetails({ path, slot, offset }: ChunkPlace): {
 
 /**
  * Refuses a folder in the place of a chunk or shard: only what is not there at all has the fill value. [FH-03]
- *
  * @throws INCOMPLETE
  */
 export async function assertAbsent(store: ReadableStore, key: string, signal?: AbortSignal): Promise<void> {

@@ -51,7 +51,6 @@ async function findDocument(
 /**
  * Replaces the document of a node. Durable when resolved. Where the array becomes smaller (`shrinks`), the copies come first: no reader
  * takes a shape for true whose chunks are gone.
- *
  * @throws CONFLICT if another writer was faster
  */
 export async function putDocument(
@@ -148,7 +147,6 @@ const STORAGE = "meta/storage";
 /**
  * Refuses a path in, or below, an archive: one that is linked to Zarr, one that keeps itself a Zarr array, their columns. Links
  * are made on file systems alone: other stores are not asked.
- *
  * @throws CONFLICT
  */
 export async function refuseDual(
@@ -179,7 +177,6 @@ function reasonOf(name: string): string {
 /**
  * The outermost group that a place is in; undefined if there is none. A folder that is not there, or has no files in it, may be a
  * group of which only the document is missing.
- *
  * @throws CONFLICT for a place in an array, or in an archive that is a Zarr group as well
  */
 export async function findHierarchy(
@@ -220,7 +217,6 @@ async function holdsFiles(store: WritableStore, folder: string, options: StoreOp
 /**
  * Makes the groups that are missing between the group at `root` and a node, and lets the consolidated metadata of all groups above
  * list the node and what is below it, and nothing that was there before. Resolves with the paths of the groups that it made.
- *
  * @throws CONFLICT if another writer was faster: try again
  */
 export async function joinHierarchy(
@@ -289,7 +285,6 @@ export interface Consolidation {
 
 /**
  * Lets the consolidated metadata of a Zarr v3 group list all nodes below it, and those of the groups below that have any.
- *
  * @throws NOT_FOUND if there is no Zarr v3 node; UNSUPPORTED for an array; CONFLICT if another writer was faster, and for an
  * archive that is a Zarr group as well
  */
