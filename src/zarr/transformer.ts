@@ -187,13 +187,13 @@ export class ShardingTransformer {
     return { keys: keys.sort(), prefixes: [...prefixes].sort() };
   }
 
-  /** Other writers are not told of: an index is only kept within one call. */
+  /** Other writers are not detected, so an index is only cached within one call. */
   #open(shardKey: string): Promise<KnownShard | undefined> {
     this.#cache.forget(shardKey);
     return this.#cache.open(shardKey, this.#settings.chunksPerShard, TRANSFORMER_INDEX);
   }
 
-  /** A part of a chunk, through the index of the very shard that it is read from. */
+  /** Reads a part of a chunk, with the index of the same version of its shard. */
   async #read(
     key: string,
     { shardKey, slot }: ChunkSlot,
@@ -221,7 +221,7 @@ export class ShardingTransformer {
     });
   }
 
-  /** A shard is rewritten with every change, as zarr 2.18 does. */
+  /** Rewrites a shard with every change, like zarr 2.18. */
   async #update(shardKey: string, make: () => Promise<ShardUpdates>): Promise<void> {
     const grid = this.#settings.chunksPerShard;
     const write = async (): Promise<void> => {
@@ -282,13 +282,12 @@ export interface TransformerSettings {
   readonly separator?: "/" | "." | undefined;
 }
 
-/** Where a chunk is. */
 interface ChunkSlot {
   readonly shardKey: string;
   readonly slot: number;
 }
 
-/** Translates keys of one array. */
+/** Translates the keys of one array. */
 class TransformerKeys {
   readonly #settings: TransformerSettings;
   readonly #separator: "/" | ".";
@@ -327,11 +326,11 @@ class TransformerKeys {
       .exec(key.slice(prefix.length + 1))
       ?.slice(1)
       .map(Number);
-    // Beyond, several keys would be one number: a key that no array has is not a chunk's key.
+    // Larger numbers are not exact, so several keys would be the same chunk; no array has such keys.
     return position?.every(Number.isSafeInteger) === true ? position : undefined;
   }
 
-  /** Key of the chunk in a slot; undefined behind the array's end. */
+  /** Key of the chunk in a slot; undefined past the array's end. */
   keyOf(shard: readonly number[], slot: number): string | undefined {
     const { chunksPerShard, chunkCounts } = this.#settings;
     const position = [...shard];
@@ -389,7 +388,7 @@ export interface TransformerSpecification {
   readonly attributes?: JsonObject;
 }
 
-/** The document of an array, as zarr 2.18 writes it. */
+/** The document of an array as zarr 2.18 writes it. */
 export function transformerDocument(spec: TransformerSpecification): JsonObject {
   const separator = spec.separator ?? "/";
   const compressor = spec.compressor ?? null;
@@ -406,7 +405,7 @@ export function transformerDocument(spec: TransformerSpecification): JsonObject 
           },
         }),
     data_type: spec.dataType,
-    // zarr 2.18 takes "/" where the member is missing, and refuses other places for it.
+    // zarr 2.18 assumes "/" if the member is missing, and refuses other places for it.
     ...(separator === "." ? { dimension_separator: "." } : {}),
     extensions: [],
     fill_value: spec.fillValue ?? 0,
@@ -421,7 +420,7 @@ export function transformerDocument(spec: TransformerSpecification): JsonObject 
   };
 }
 
-/** Refuses attributes that zarr 2.18 would take for filters of the array. Throws `UNSUPPORTED`. [FK-05] */
+/** Refuses attributes that zarr 2.18 would mistake for filters of the array. Throws `UNSUPPORTED`. [FK-05] */
 export function refuseFilters(attributes: JsonObject, path: string): void {
   if (!Object.hasOwn(attributes, "filters")) return;
   throw new SuperchunkError(
@@ -431,7 +430,7 @@ export function refuseFilters(attributes: JsonObject, path: string): void {
   );
 }
 
-/** What `createTransformerArray` of the entry does. */
+/** Implements the exported `createTransformerArray`. */
 export async function createTransformerArray(
   store: WritableStore,
   base: string,

@@ -1,9 +1,10 @@
 /**
- * Between superchunk and zarrita. Any Zarr array as a store that zarrita reads: version 3, without shards, values decoded here. And
- * arrays that zarrita has open, written as sharded arrays. Knows zarrita's interfaces; must not import zarrita.
+ * The bridge between superchunk and zarrita: shows any Zarr array as a store that zarrita reads (version 3, without shards,
+ * values decoded here), and writes arrays that zarrita has open as sharded arrays. Knows zarrita's interfaces; must not import
+ * zarrita.
  *
- * zarrita 0.7 reads an index at the start as values, knows no shards in shards and no unequal chunks, and does not check crc32c.
- * Behind the store all of that has been done: zarrita gets whole chunks of little-endian values.
+ * zarrita 0.7 reads an index at the start as values, does not support nested shards or unequal chunks, and does not check
+ * crc32c. The store handles all of that: zarrita gets whole chunks of little-endian values.
  */
 
 import { at } from "../bytes/at.ts";
@@ -56,7 +57,7 @@ export function zarritaStore(array: ZarrArray, options: ZarritaStoreOptions = {}
   };
 }
 
-/** The inner chunk, or of unequal chunks the longest along each dimension. */
+/** The inner chunk; for unequal chunks the longest along each dimension. */
 function largestChunk(array: ZarrArray): readonly number[] {
   if (array.shardShape !== undefined) return array.chunkShape;
   return array.model.axes.map((axis) => axis.lengths.reduce((most, n) => Math.max(most, n), 1));
@@ -95,7 +96,7 @@ function positionOf(key: string, dimensions: number): number[] | undefined {
   return numbers.every((part) => /^(0|[1-9]\d*)$/.test(part)) ? numbers.map(Number) : undefined;
 }
 
-/** A whole chunk, padded with the fill value behind the array's end; undefined outside of the array. */
+/** A whole chunk, padded with the fill value past the array's end; undefined outside the array. */
 async function readChunk(
   array: ZarrArray,
   chunkShape: readonly number[],
@@ -141,7 +142,7 @@ export interface FromZarritaOptions extends CreateZarrOptions {
 
 const NUMBERS = /^(bool|u?int(8|16|32|64)|float(16|32|64))$/;
 
-/** What `writeFromZarrita` of the entry does. */
+/** Implements the exported `writeFromZarrita`. */
 export async function writeFromZarrita(
   source: ZarritaArray,
   store: WritableStore,
@@ -202,7 +203,7 @@ function fillOf({ fillValue, dtype }: ZarritaArray, path: string): JsonValue {
   return fillValue as JsonValue;
 }
 
-/** The items of a region, out of all chunks of the source that it touches. */
+/** The items of a region, from all chunks of the source that it touches. */
 async function gather(
   source: ZarritaArray,
   start: readonly number[],
@@ -238,7 +239,7 @@ async function gather(
   return bytes;
 }
 
-/** Typed arrays, and zarrita's own array of bool, have their values in one buffer. */
+/** Typed arrays, and zarrita's boolean arrays, have their values in one buffer. */
 function bytesOf(data: unknown): Uint8Array {
   const { buffer, byteOffset, byteLength } = data as Uint8Array;
   return new Uint8Array(buffer, byteOffset, byteLength);

@@ -131,7 +131,6 @@ export class ArrayRoot {
   }
 }
 
-
 /** A random id, which distinguishes an array from another one at the same place. */
 export function newArrayId(): string {
   return toHex(crypto.getRandomValues(new Uint8Array(16)));

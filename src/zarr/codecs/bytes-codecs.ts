@@ -1,4 +1,4 @@
-/** The codecs of bytes that Zarr names: blosc, crc32c, zlib and gzip, zstd. */
+/** Zarr's bytes-to-bytes codecs: blosc, crc32c, zlib and gzip, zstd. */
 
 import { gzipSync, zlibSync } from "fflate";
 import { joinBytes } from "../../bytes/arrays.ts";
@@ -13,11 +13,14 @@ import type { Stage } from "./stage.ts";
 
 let encoders: typeof import("../../codec/index.ts") | undefined;
 
-/** What encodes; a page that reads does not load it. Kept, since asking again costs as much as a small chunk. */
+/**
+ * Loads the encoders; a page that only reads does not need them. They are kept, because importing them again costs as much as a
+ * small chunk.
+ */
 const loadEncoders = async () => (encoders ??= await import("../../codec/index.ts"));
 
-// The `crc32c` codec: four bytes behind the data, always checked.
-// Example: `{"name":"crc32c"}`. Compatible with zarr-python, tensorstore and zarrs.
+// The `crc32c` codec: four bytes after the data, always checked. Example: `{"name":"crc32c"}`. Compatible with zarr-python,
+// tensorstore and zarrs.
 // @see https://zarr-specs.readthedocs.io/en/latest/v3/codecs/crc32c/index.html
 
 const LENGTH = 4;
@@ -33,7 +36,7 @@ export function crc32cStage(): Stage {
   };
 }
 
-/** The bytes in front of the checksum, a view. Throws `TRUNCATED`, `CHECKSUM_MISMATCH`. */
+/** The bytes before the checksum, as a view. Throws `TRUNCATED`, `CHECKSUM_MISMATCH`. */
 async function verifyCrc32c(bytes: Uint8Array): Promise<Uint8Array> {
   if (bytes.length < LENGTH) {
     throw new SuperchunkError(
@@ -65,17 +68,16 @@ function hex(value: number): string {
   return `0x${value.toString(16).padStart(8, "0")}`;
 }
 
-// The `zstd` codec: zstd frames, their own checksum checked where they have one.
-// Example: `{"name":"zstd","configuration":{"level":3,"checksum":false}}`. Compatible with zarr-python, tensorstore,
-// zarrs and zarrita.
+// The `zstd` codec: zstd frames; a frame's own checksum is checked if present. Example:
+// `{"name":"zstd","configuration":{"level":3,"checksum":false}}`. Compatible with zarr-python, tensorstore, zarrs and zarrita.
 // @see https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/zstd
 
 const MAX_LEVEL = 22;
 const MIN_LEVEL = -131_072;
-/** What zstd takes for level 0. */
+/** What zstd uses for level 0. */
 const DEFAULT_LEVEL = 3;
 
-/** The configured codec. Frames are written without a checksum, which every reader takes. Throws `BAD_FIELD`. */
+/** The configured codec. Frames are written without a checksum, which every reader accepts. Throws `BAD_FIELD`. */
 export function zstdStage(configuration: JsonObject, place: FieldPlace): Stage {
   const level = asInteger(configuration["level"] ?? 0, MIN_LEVEL, below(place, "level"));
   if (level > MAX_LEVEL) throw badMember(below(place, "level"), `at most ${MAX_LEVEL}`, level);
@@ -97,7 +99,7 @@ export function zstdStage(configuration: JsonObject, place: FieldPlace): Stage {
 const COMPRESSORS: readonly string[] = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];
 const SHUFFLES: readonly Shuffle[] = ["noshuffle", "shuffle", "bitshuffle"];
 
-/** The configured codec; numbers of Zarr v2 for `shuffle` are taken too. Throws `BAD_FIELD`. */
+/** The configured codec; Zarr v2's numbers for `shuffle` are accepted too. Throws `BAD_FIELD`. */
 export function bloscStage(configuration: JsonObject, itemSize: number, place: FieldPlace): Stage {
   const options = parseOptions(configuration, itemSize, place);
   return {
@@ -112,7 +114,7 @@ export function bloscStage(configuration: JsonObject, itemSize: number, place: F
   };
 }
 
-/** A whole chunk, which must be all of the bytes. */
+/** Decodes a whole chunk, which must be all of the bytes. */
 async function decodeChunk(
   bytes: Uint8Array,
   limit: number,
@@ -123,7 +125,9 @@ async function decodeChunk(
   return decode(bytes, { ...(exact ? { expectedNbytes: limit } : { maxNbytes: limit }), out });
 }
 
-/** Makes sure that the bytes are a whole chunk, and one that decodes to so many bytes where that is given. @throws BAD_FIELD, TRUNCATED */
+/**
+ * Checks that the bytes are exactly one chunk, and that it decodes to `expectedNbytes` if given. @throws BAD_FIELD, TRUNCATED
+ */
 export function wholeChunk(bytes: Uint8Array, expectedNbytes?: number): void {
   const header = headerOf(bytes);
   const { ctbytes } = header;
@@ -137,7 +141,7 @@ export function wholeChunk(bytes: Uint8Array, expectedNbytes?: number): void {
   checkExpectations(header, { expectedNbytes });
 }
 
-/** No program ever wrote another version or compressor under this codec's name: such bytes are damaged. */
+/** No program ever wrote another version or compressor under this codec's name, so such bytes are damaged. */
 function headerOf(bytes: Uint8Array): ChunkHeader {
   try {
     return info(bytes);
@@ -178,17 +182,17 @@ function parseShuffle(value: unknown, itemSize: number, place: FieldPlace): Shuf
   throw badMember(place, SHUFFLES.join(", "), value);
 }
 
-// The `gzip` codec, and Zarr v2's `zlib`.
-// Example: `{"name":"gzip","configuration":{"level":5}}`. Compatible with zarr-python, tensorstore, zarrs and zarrita.
+// The `gzip` codec, and Zarr v2's `zlib`. Example: `{"name":"gzip","configuration":{"level":5}}`. Compatible with zarr-python,
+// tensorstore, zarrs and zarrita.
 // @see https://zarr-specs.readthedocs.io/en/latest/v3/codecs/gzip/index.html
 
 type Level = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9;
 
 /** Fixed part of a member's header: magic, method, flags, time, extra flags, system. */
 const HEADER = 10;
-/** crc32 and size behind a member's stream. */
+/** The crc32 and size after a member's stream. */
 const TRAILER = 8;
-/** Bits of a member's flags: what follows the fixed part of its header. */
+/** Flag bits of a member: what follows the fixed part of its header. */
 const HAS_CRC = 2;
 const HAS_EXTRA = 4;
 const HAS_NAME = 8;
@@ -225,7 +229,7 @@ function parseLevel(configuration: JsonObject, place: FieldPlace): Level {
   return (level < 0 ? 6 : level) as Level;
 }
 
-/** All gzip members (RFC 1952), crc32 and size of each checked. */
+/** Decodes all gzip members (RFC 1952), and checks crc32 and size of each. */
 async function gunzip(
   bytes: Uint8Array,
   limit: number,
@@ -251,7 +255,7 @@ async function gunzip(
   return joinBytes(parts);
 }
 
-/** Where the stream of the member at `at` starts. Throws `BAD_CHUNK`. */
+/** Start of the compressed stream of the member at `at`. Throws `BAD_CHUNK`. */
 function skipHeader(bytes: Uint8Array, at: number): number {
   if (bytes.length - at < HEADER + TRAILER)
     throw wrong(`has only ${bytes.length - at} bytes at byte ${at}`, HEADER + TRAILER, bytes.length - at);

@@ -1,7 +1,7 @@
 /**
- * The codec chain of an array: what Zarr v3's `codecs` mean, nested to any depth.
+ * The codec chain of an array: the meaning of Zarr v3's `codecs`, nested to any depth.
  *
- * Knows names and configurations; must not know stores. All transposes in front of a serializer are one permutation.
+ * Knows names and configurations; must not know stores. All transposes before a serializer are combined into one permutation.
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html#codecs
  */
 import { at } from "../../bytes/at.ts";
@@ -25,14 +25,14 @@ import { type CustomCodecs, customStage, type Stage } from "./stage.ts";
 
 /** A chain: permutation, serializer, stages. */
 export interface Chain {
-  /** Dimension of the array that is stored as the i-th; undefined: as they are. */
+  /** Dimension of the array that is stored as the i-th; undefined if they are stored in order. */
   readonly order: readonly number[] | undefined;
   readonly serializer: BytesSerializer | ShardingSerializer;
-  /** In the order of encoding. */
+  /** In encoding order. */
   readonly stages: readonly Stage[];
 }
 
-/** Items back to back. */
+/** Contiguous items. */
 export interface BytesSerializer {
   readonly kind: "bytes";
   readonly endian: "little" | "big";
@@ -41,16 +41,16 @@ export interface BytesSerializer {
 /** Inner chunks and their index. */
 export interface ShardingSerializer {
   readonly kind: "sharding";
-  /** Shape of an inner chunk, in the order in which dimensions are stored here. */
+  /** Shape of an inner chunk, in stored dimension order. */
   readonly chunkShape: readonly number[];
   readonly inner: Chain;
   readonly index: ShardIndexLayout;
 }
 
-/** What Zarr v3 puts in front of the names of numcodecs. */
+/** Zarr v3's prefix of the names of numcodecs. */
 const PREFIX = "numcodecs.";
 
-/** Chains in chains, at most. */
+/** Maximum nesting depth of chains. */
 const MAX_DEPTH = 16;
 
 /** What a chain is configured for. */
@@ -58,15 +58,15 @@ export interface ChainContext {
   readonly dtype: DType;
   /** Shape of the chunks that it encodes. */
   readonly shape: readonly number[];
-  /** More shapes that it must encode besides: those of a rectilinear grid, by dimension. */
+  /** Further shapes that it must encode: those of a rectilinear grid, by dimension. */
   readonly lengths?: readonly (readonly number[])[] | undefined;
-  /** Codecs of the caller's own. */
+  /** The caller's own codecs. */
   readonly codecs?: CustomCodecs | undefined;
 }
 
 /**
- * The chain of a list of codecs. Throws `BAD_FIELD` if it contradicts itself or the chunk's shape, `UNSUPPORTED`
- * for codecs that are not known here.
+ * Parses a list of codecs as a chain. Throws `BAD_FIELD` if it contradicts itself or the chunk's shape, `UNSUPPORTED` for
+ * unknown codecs.
  */
 export function parseChain(
   value: JsonValue | undefined,
@@ -82,7 +82,7 @@ export function parseChain(
   const stages: Stage[] = [];
   const entries = asList(value, place);
   const endian = endianOf(entries);
-  // Filters change the data type that the serializer sees; in bytes they stand behind it.
+  // Filters change the data type that the serializer sees. In the chain of bytes they come after it.
   let stored = dtype;
   entries.forEach((entry, i) => {
     const at = below(place, String(i));
@@ -135,11 +135,11 @@ export function parseChain(
   return { order: order === undefined || isIdentity(order) ? undefined : order, serializer, stages };
 }
 
-/** The filters and codecs of numcodecs that are read, for messages. */
+/** The filters and codecs of numcodecs that can be read, for messages. */
 export const NUMCODECS =
   "shuffle, delta, astype, fixedscaleoffset, quantize, bitround, packbits, zlib, lz4, crc32, adler32 and fletcher32";
 
-/** A filter from array to array of numcodecs, by its name in Zarr v3; undefined if it is none. */
+/** An array-to-array filter of numcodecs, by its name in Zarr v3; undefined for another name. */
 function numcodecsFilter(
   name: string,
   configuration: JsonObject,
@@ -151,7 +151,7 @@ function numcodecsFilter(
     : undefined;
 }
 
-/** The byte order of all that stands in front of `bytes`. */
+/** The byte order of everything before `bytes`. */
 function endianOf(entries: readonly JsonValue[]): "little" | "big" | undefined {
   for (const entry of entries) {
     if (!isObject(entry) || entry["name"] !== "bytes" || !isObject(entry["configuration"])) continue;
@@ -161,7 +161,7 @@ function endianOf(entries: readonly JsonValue[]): "little" | "big" | undefined {
   return undefined;
 }
 
-/** A codec from bytes to bytes by name, those of numcodecs included; undefined if there is none. Throws `BAD_FIELD`. */
+/** A bytes-to-bytes codec by name, including those of numcodecs; undefined if there is none. Throws `BAD_FIELD`. */
 export function stageOf(
   name: string,
   configuration: JsonObject,
@@ -195,7 +195,7 @@ export function permute<T>(values: readonly T[], order: readonly number[] | unde
   return order === undefined ? values : order.map((d) => values[d] as T);
 }
 
-/** Inner chunks along each dimension of a shard of the given shape, in the order in which dimensions are stored. */
+/** Number of inner chunks along each dimension of a shard of this shape, in stored dimension order. */
 export function innerGrid({ chunkShape }: ShardingSerializer, shape: readonly number[]): number[] {
   return shape.map((n, d) => n / at(chunkShape, d));
 }
@@ -206,7 +206,7 @@ export function leafOf(chain: Chain): Chain & { readonly serializer: BytesSerial
   return serializer.kind === "bytes" ? { ...chain, serializer } : leafOf(serializer.inner);
 }
 
-/** All stages of a chain and of those in it. */
+/** All stages of a chain and its nested chains. */
 export function stagesOf({ serializer, stages }: Chain): readonly Stage[] {
   return serializer.kind === "bytes" ? stages : [...stages, ...stagesOf(serializer.inner)];
 }

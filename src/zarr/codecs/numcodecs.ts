@@ -1,10 +1,10 @@
 /**
- * Filters of numcodecs: what Zarr v2 has in `filters`, and Zarr v3 as `numcodecs.…`. From array to array in front of `bytes`; from
- * bytes to bytes `shuffle`, `lz4`, and checksums of four bytes, which are always checked.
+ * Filters of numcodecs: the `filters` of Zarr v2, and `numcodecs.…` in Zarr v3. Array-to-array filters come before `bytes`;
+ * bytes-to-bytes filters are `shuffle`, `lz4`, and four-byte checksums, which are always checked.
  *
- * Examples: `{"id":"delta","dtype":"<i4"}`, `{"id":"fixedscaleoffset","offset":0,"scale":10,"dtype":"<f8","astype":"<i2"}`; in Zarr
- * v3 `{"name":"numcodecs.shuffle","configuration":{"elementsize":4}}`. They are read, with numpy's casts and roundings; of them
- * only `shuffle` is written. Compatible with numcodecs 0.17.
+ * Examples: `{"id":"delta","dtype":"<i4"}`, `{"id":"fixedscaleoffset","offset":0,"scale":10,"dtype":"<f8","astype":"<i2"}`; in
+ * Zarr v3 `{"name":"numcodecs.shuffle","configuration":{"elementsize":4}}`. They are read with numpy's casts and roundings;
+ * only `shuffle` can be written. Compatible with numcodecs 0.17.
  * @see https://numcodecs.readthedocs.io/en/stable/index.html
  */
 
@@ -23,19 +23,18 @@ import {
 } from "../document/metadata-fields.ts";
 import { readOnlyStage, type Stage } from "./stage.ts";
 
-// Numbers in bytes, read and cast as numpy casts them. Integers of 8 bytes are bigint, all others are numbers.
-// Knows dtypes of numbers; must not know filters.
+// Numbers in bytes, read and cast like numpy. Integers of 8 bytes are bigint, all others are numbers. Knows dtypes of numbers;
+// must not know filters.
 
 /** A dtype of numbers. */
 type NumberType = Extract<DType, { kind: "int" | "uint" | "float" | "complex" }>;
 
-/** True for integers, and floats of 4 and 8 bytes. */
+/** True for integers, and for floats of 4 and 8 bytes. */
 function isNumberType(dtype: DType): dtype is NumberType {
   if (dtype.kind === "int" || dtype.kind === "uint") return true;
   return dtype.kind === "float" && (dtype.itemSize === 4 || dtype.itemSize === 8);
 }
 
-/** Items of a dtype as numbers. */
 class NumberBytes {
   readonly dtype: NumberType;
   readonly bytes: Uint8Array;
@@ -66,7 +65,7 @@ class NumberBytes {
     return signed ? view.getInt8(at) : view.getUint8(at);
   }
 
-  /** Integers are wrapped, fractions cut off. Throws `BAD_CHUNK` for a float that no integer of the dtype is near. */
+  /** Wraps integers and truncates fractions. Throws `BAD_CHUNK` for a float far outside the dtype's integers. */
   set(index: number, value: number | bigint): void {
     const { kind, itemSize } = this.dtype;
     const at = index * itemSize;
@@ -90,7 +89,7 @@ class NumberBytes {
   #cutOff(value: number): number {
     const { kind, itemSize } = this.dtype;
     const whole = Math.trunc(value);
-    // Sums of integers are wrapped; what is beyond all of them came from a float, where casts have no one result.
+    // Sums of integers wrap. A value beyond all such sums came from a float, for which casts have no defined result.
     if (Math.abs(whole) <= 2 ** 33 || (itemSize === 8 && Math.abs(whole) < 2 ** (kind === "int" ? 63 : 64)))
       return whole;
     throw new SuperchunkError(
@@ -101,7 +100,7 @@ class NumberBytes {
   }
 }
 
-/** A large integer as float32, rounded once: what is cut off leaves its mark in the lowest bit. */
+/** Converts a large integer to float32 with a single rounding: truncated bits set the lowest bit. */
 function toSingle(value: bigint): number {
   const size = value < 0n ? -value : value;
   const high = size >> 11n;
@@ -110,21 +109,24 @@ function toSingle(value: bigint): number {
   return Math.fround(value < 0n ? -single : single);
 }
 
-/** A filter, configured, and what it stores. */
+/** A configured filter, and the dtype that it stores. */
 export interface ArrayFilter {
   readonly stage: Stage;
   readonly encoded: DType;
 }
 
-/** How a filter's dtypes are found. */
+/** How a filter's dtypes are determined. */
 export interface FilterContext {
-  /** Of the items that it is given. */
+  /** Dtype of the items that it is given. */
   readonly dtype: DType;
-  /** Of all items, whatever the configuration's dtypes say; absent: as they say. */
+  /** Byte order of all items, regardless of the configuration's dtypes; absent: as they say. */
   readonly byteOrder?: "little" | "big" | undefined;
 }
 
-/** The filter of a name; undefined if there is none. Throws `BAD_FIELD`, and `UNSUPPORTED` for dtypes that it has not here. */
+/**
+ * The filter with this name; undefined if there is none. Throws `BAD_FIELD`, and `UNSUPPORTED` for dtypes that are not
+ * implemented.
+ */
 export function arrayFilterOf(
   name: string,
   configuration: JsonObject,
@@ -203,7 +205,7 @@ function finite(configuration: JsonObject, field: string, place: FieldPlace): nu
   throw badMember(below(place, field), "a number", value);
 }
 
-/** A stage that is only read, whose encoded length follows from the decoded one. */
+/** A read-only stage whose encoded length follows from the decoded one. */
 function sizedStage(name: string, encodedLength: (nbytes: number) => number): Omit<Stage, "decode"> {
   return readOnlyStage("filter", name, { fixedOverhead: undefined, encodedLength });
 }
@@ -231,7 +233,7 @@ function castAll(from: NumberBytes, to: NumberBytes): void {
   for (let i = 0; i < from.length; i++) to.set(i, from.get(i));
 }
 
-/** Running sums in the dtype of what comes out, as numpy's `cumsum(enc, out=dec)` has them. */
+/** Running sums in the output dtype, like numpy's `cumsum(enc, out=dec)`. */
 function sumUp(from: NumberBytes, to: NumberBytes): void {
   if (from.length === 0) return;
   to.set(0, from.get(0));
@@ -243,7 +245,7 @@ function sumUp(from: NumberBytes, to: NumberBytes): void {
   }
 }
 
-/** `enc / scale + offset`: in float32 where that is what is stored, else in float64. */
+/** `enc / scale + offset`: in float32 if that is stored, else in float64. */
 function unscale(from: NumberBytes, to: NumberBytes, scale: number, offset: number): void {
   const round =
     from.dtype.kind === "float" && from.dtype.itemSize === 4 ? Math.fround : (value: number): number => value;
@@ -251,7 +253,7 @@ function unscale(from: NumberBytes, to: NumberBytes, scale: number, offset: numb
   for (let i = 0; i < from.length; i++) to.set(i, round(round(Number(from.get(i)) / by) + plus));
 }
 
-/** Bits, the highest first, behind a byte with the number of those that only fill the last one. */
+/** Unpacks bits, the highest first, after a byte with the number of padding bits in the last byte. */
 function unpackBits(bytes: Uint8Array, limit: number): Uint8Array {
   const [padding] = bytes;
   const count = padding === undefined ? -1 : (bytes.length - 1) * 8 - padding;
@@ -269,10 +271,10 @@ function wrongLength(name: string, itemSize: number, found: number): SuperchunkE
 }
 
 const SUM = 4;
-/** Words that fit into 32 bits before sums are folded. */
+/** Words whose sum fits into 32 bits before it is folded. */
 const WORDS_AT_ONCE = 360;
 
-/** The codec of a name; undefined if there is none. Throws `BAD_FIELD`. */
+/** The codec with this name; undefined if there is none. Throws `BAD_FIELD`. */
 export function byteFilterOf(name: string, configuration: JsonObject, place: FieldPlace): Stage | undefined {
   switch (name) {
     case "shuffle":
@@ -298,7 +300,7 @@ function isAtStart(configuration: JsonObject, place: FieldPlace): boolean {
   throw badMember(below(place, "location"), '"start" or "end"', location);
 }
 
-/** The first bytes of all elements, then the second ones, and so on. */
+/** Stores the first bytes of all elements, then the second ones, and so on. */
 function shuffleStage(size: number): Stage {
   const turn = (
     bytes: Uint8Array,
@@ -334,7 +336,7 @@ function shuffleStage(size: number): Stage {
   };
 }
 
-/** A block of lz4 behind its decoded size. */
+/** Decodes an lz4 block after its decoded size. */
 async function decodeLz4(bytes: Uint8Array, limit: number): Promise<Uint8Array> {
   const size = bytes.length < SUM ? -1 : new DataView(bytes.buffer, bytes.byteOffset, SUM).getUint32(0, true);
   if (size < 0 || size > limit) {

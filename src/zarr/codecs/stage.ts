@@ -1,4 +1,4 @@
-/** What a bytes-to-bytes codec of a chain does. Knows neither arrays nor stores. */
+/** The interface of a bytes-to-bytes codec in a chain. Knows neither arrays nor stores. */
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
@@ -7,34 +7,34 @@ import type { JsonObject } from "../../format/types.ts";
 export interface Stage {
   /** The codec's name in metadata. */
   readonly name: string;
-  /** The codec in Zarr v3's words; undefined if it has none for it. */
+  /** The codec in Zarr v3's form; undefined if v3 has no name for it. */
   readonly v3: JsonObject | undefined;
-  /** Set for a blosc stage: chunks that can be decoded in part. */
+  /** Set for a blosc stage: its chunks can be decoded in part. */
   readonly isBlosc?: true;
-  /** Chunks that are worth encoding at a time with an encoder, where that depends on the codec's settings. */
+  /** How many chunks to encode at a time with an encoder, if that depends on the codec's settings. */
   readonly ahead?: (encoder: ChunkEncoder) => number;
-  /** Set for a codec of the caller's own, which no thread has. */
+  /** Set for one of the caller's own codecs, which threads do not have. */
   readonly isCustom?: true;
-  /** Set for what is read, and not written: `encode` throws `UNSUPPORTED`. */
+  /** Set for a codec that is only read: `encode` throws `UNSUPPORTED`. */
   readonly isReadOnly?: true;
-  /** Encoded bytes for so many decoded ones, where that is another rule than a fixed overhead. */
+  /** Encoded size for a decoded size, unless the overhead is fixed. */
   readonly encodedLength?: (nbytes: number) => number;
-  /** Bytes that it adds, where that is the same for every input; undefined if the size varies. */
+  /** Bytes that it adds, if that is the same for every input; undefined if the size varies. */
   readonly fixedOverhead: number | undefined;
   /**
-   * Decodes. `limit` is the most that may come out; exactly that where `exact`. Where `out` is given, which has
-   * `limit` bytes, the result may be (a view of) it.
-   * Throws `BAD_CHUNK`, `BAD_FIELD`, `TRUNCATED`, `CHECKSUM_MISMATCH`, `LIMIT`, without a place.
+   * Decodes. At most `limit` bytes may result, or exactly that many with `exact`. If `out` is given, it has `limit` bytes, and
+   * the result may be (a view of) it. Throws `BAD_CHUNK`, `BAD_FIELD`, `TRUNCATED`, `CHECKSUM_MISMATCH`, `LIMIT`, without a
+   * place.
    */
   decode(bytes: Uint8Array, limit: number, exact: boolean, out?: Uint8Array): Promise<Uint8Array>;
   /**
-   * Encodes, Blosc chunks with the encoder if one is given, which may make them in `room`. The result may be a new
-   * buffer or the input.
+   * Encodes; Blosc chunks with the encoder if given, which may make them in `room`. The result may be a new buffer or the
+   * input.
    */
   encode(bytes: Uint8Array, encoder?: ChunkEncoder, room?: Uint8Array<ArrayBuffer>): Promise<Uint8Array>;
 }
 
-/** All but the decoding of a stage that is only read, named as metadata call its kind. */
+/** Everything but `decode` of a read-only stage; `kind` is its kind in the metadata's terms. */
 export function readOnlyStage(
   kind: "codec" | "filter",
   name: string,
@@ -64,7 +64,7 @@ export interface CustomCodecs {
   readonly [name: string]: { fromConfig(configuration: JsonObject): CustomCodec };
 }
 
-/** The codec of the caller's own with this name; undefined if there is none. Throws what `fromConfig` throws. */
+/** The caller's own codec with this name; undefined if there is none. Throws errors of `fromConfig`. */
 export function customStage(
   name: string,
   configuration: JsonObject,

@@ -20,7 +20,7 @@ import {
   unsupportedMember,
 } from "./metadata-fields.ts";
 
-/** Chunks along one axis. Lengths are in items; the last chunk may reach over the array's end. */
+/** Chunks along one axis. Lengths are in items; the last chunk may extend past the array's end. */
 export interface GridAxis {
   /** Items of the array. */
   readonly extent: number;
@@ -28,7 +28,7 @@ export interface GridAxis {
   /** First item of a chunk. */
   startOf(chunk: number): number;
   lengthOf(chunk: number): number;
-  /** The chunk that has the item. */
+  /** The chunk that contains the item. */
   chunkOf(item: number): number;
   /** All lengths that occur. */
   readonly lengths: readonly number[];
@@ -39,20 +39,19 @@ export function startAt(axes: readonly GridAxis[], position: readonly number[]):
   return axes.map((axis, d) => axis.startOf(at(position, d)));
 }
 
-/** Shape of the chunk at a position of the grid, with what reaches over the array's end. */
+/** Shape of the chunk at a position of the grid, including what extends past the array's end. */
 export function shapeAt(axes: readonly GridAxis[], position: readonly number[]): number[] {
   return axes.map((axis, d) => axis.lengthOf(at(position, d)));
 }
 
-/** Positions of a grid. */
+/** Number of positions in a grid. */
 export function countPositions(axes: readonly GridAxis[]): number {
   return axes.reduce((product, { count }) => product * count, 1);
 }
 
-/** Chunks along all axes, at most: a short run-length list can ask for more than memory holds. */
+/** Most chunks along all axes: a short run-length list can ask for more than memory holds. */
 const MAX_IRREGULAR = 10_000_000;
 
-/** Chunks of one length. */
 export function regularAxis(extent: number, length: number): GridAxis {
   return {
     extent,
@@ -64,7 +63,7 @@ export function regularAxis(extent: number, length: number): GridAxis {
   };
 }
 
-/** Chunks of the given lengths, which together are at least as long as the array. */
+/** Chunks of these lengths, which together are at least as long as the array. */
 export function irregularAxis(extent: number, lengths: readonly number[]): GridAxis {
   const starts = new Float64Array(lengths.length + 1);
   let count = 0;
@@ -127,7 +126,7 @@ export function parseChunkGrid(
   });
 }
 
-/** The lengths of an axis, of which there may be `room`. */
+/** The lengths of an axis; at most `room` are allowed. */
 function parseLengths(
   value: readonly JsonValue[],
   extent: number,
@@ -151,7 +150,7 @@ function parseLengths(
   return lengths;
 }
 
-/** The part of an extent that lies in one chunk: where in the chunk, and where in the result. */
+/** The part of an extent that is in one chunk: its position in the chunk and in the result. */
 export interface Segment {
   readonly chunk: number;
   /** Relative to the chunk. */
@@ -175,7 +174,7 @@ export function* segmentsOf(axis: GridAxis, extent: Omit<Extent, "dropped">): Ge
   }
 }
 
-/** The part of a view that belongs to segments of its dimensions. */
+/** The part of a view that corresponds to segments of its dimensions. */
 export function partOfView(view: ItemView, segments: readonly Segment[]): ItemView {
   let { offset } = view;
   segments.forEach(({ target }, d) => {
@@ -184,7 +183,7 @@ export function partOfView(view: ItemView, segments: readonly Segment[]): ItemVi
   return { ...view, offset };
 }
 
-/** All combinations of one entry from each list, the last one fastest. The list handed out is filled again each time. */
+/** All combinations of one entry from each list, the last list fastest. The yielded list is reused. */
 export function* combine<T>(lists: readonly (readonly T[])[]): Generator<readonly T[]> {
   if (lists.some((list) => list.length === 0)) return;
   const chosen = lists.map(() => 0);
@@ -203,13 +202,13 @@ export function* combine<T>(lists: readonly (readonly T[])[]): Generator<readonl
   }
 }
 
-/** Cells of one length that follow one another along an axis, in items. */
+/** Consecutive cells of one length along an axis, in items. */
 export interface LengthRun {
   readonly length: number;
   readonly times: number;
 }
 
-/** Runs as few as they can be, without those that have no cells. */
+/** Joins runs of the same length, and drops empty runs. */
 export function mergeRuns(runs: Iterable<LengthRun>): readonly LengthRun[] {
   const merged: { length: number; times: number }[] = [];
   for (const { length, times } of runs) {
@@ -223,11 +222,11 @@ export function mergeRuns(runs: Iterable<LengthRun>): readonly LengthRun[] {
 /** Where cells of unequal lengths begin and end. */
 export class UnequalCells {
   readonly runs: readonly LengthRun[];
-  /** All cells. */
+  /** Number of cells. */
   readonly count: number;
   /** Items of the longest cell along the axis. */
   readonly longest: number;
-  /** For each run, its first cell and the items in front of it. */
+  /** For each run, its first cell and the items before it. */
   readonly #starts: readonly { readonly cell: number; readonly item: number }[];
 
   constructor(runs: Iterable<LengthRun>) {
@@ -251,7 +250,7 @@ export class UnequalCells {
     return at(this.runs, this.#runOf(cell)).length;
   }
 
-  /** Items in front of a cell along the axis. */
+  /** Items before a cell along the axis. */
   startOf(cell: number): number {
     const run = this.#runOf(cell);
     const { cell: first, item } = at(this.#starts, run);

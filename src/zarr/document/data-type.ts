@@ -1,8 +1,8 @@
 /**
- * Zarr v3 data types as numpy's: names, and configurations as zarr-python 3.4 writes them. Fill values of Zarr v2 and v3 as the
- * bytes of an item.
+ * Zarr v3 data types as numpy dtypes: names, and configurations as zarr-python 3.4 writes them. Fill values of Zarr v2 and v3
+ * as the bytes of an item.
  *
- * Values in memory are little-endian; the byte order in which they are stored is the `bytes` codec's.
+ * Values in memory are little-endian; the stored byte order is that of the `bytes` codec.
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/data-types/index.html
  */
 
@@ -36,12 +36,12 @@ const UNITS: ReadonlySet<string> = new Set([
   ...["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "generic"],
 ]);
 
-/** Levels of structs in structs. */
+/** Maximum nesting of structs. */
 const MAX_DEPTH = 32;
-/** Bytes of an item. */
+/** Most bytes of an item. */
 const MAX_ITEM = 2 ** 31 - 1;
 
-/** The dtype of a `data_type`, little-endian. Throws `BAD_FIELD`, and `UNSUPPORTED` for what is not read here. */
+/** The dtype of a `data_type`, little-endian. Throws `BAD_FIELD`, and `UNSUPPORTED` for unknown types. */
 export function parseDataType(value: JsonValue | undefined, place: FieldPlace, depth = 0): DType {
   const { name, configuration } = asExtension(value, place);
   const number = NUMBERS.get(name);
@@ -94,7 +94,7 @@ export function withByteOrder(dtype: DType, byteOrder: "little" | "big"): DType 
   return { ...dtype, byteOrder };
 }
 
-/** True if the order of an item's bytes means something. */
+/** True if the byte order of an item matters. */
 export function hasByteOrder(dtype: DType): boolean {
   if (dtype.kind === "struct") return dtype.fields.some((field) => hasByteOrder(field.dtype));
   return dtype.byteOrder !== "none" && dtype.itemSize > 1;
@@ -136,12 +136,12 @@ function structType(configuration: JsonObject, place: FieldPlace, depth: number)
   return { kind: "struct", itemSize: offset, byteOrder: "none", fields };
 }
 
-/** Bytes of an item at most: the fill value is one, made on the word of a document. */
+/** Most bytes of an item: the fill value is allocated because of a document. */
 const MAX_FILL = 64 << 20;
 
 /**
- * One item with the fill value, in the byte order of the dtype. null (Zarr v2's "undefined") gives zero bytes.
- * Throws `BAD_FIELD` for a value that the dtype does not have, `LIMIT` for items of more than 64 MiB.
+ * One item with the fill value, in the byte order of the dtype. null (Zarr v2's "undefined") gives zero bytes. Throws
+ * `BAD_FIELD` for a value that the dtype does not have, `LIMIT` for items of more than 64 MiB.
  */
 export function parseFillValue(dtype: DType, value: JsonValue, place: FieldPlace): Uint8Array {
   if (dtype.itemSize > MAX_FILL) {
@@ -183,17 +183,17 @@ function itemOf(dtype: DType, value: JsonValue, place: FieldPlace): Uint8Array {
         }
         return item;
       }
-      // zarr-python writes 0 for a struct of zeros in version 2, and base64 of the item otherwise.
+      // In version 2, zarr-python writes 0 for a struct of zeros, and base64 of the item otherwise.
       if (value === 0) return new Uint8Array(dtype.itemSize);
       return padded(bytesOf(value, place), dtype.itemSize, value, place);
     }
     case "unicode":
-      // Zarr v2 arrays of strings have 0 for the empty one.
+      // Zarr v2 arrays of strings use 0 for the empty string.
       return encodeItem(dtype, value === 0 ? "" : value);
     case "bool":
       return encodeItem(dtype, value);
     default:
-      // zarr-python writes whole numbers of version 2 arrays as floats at times: 0.0 is parsed as 0 anyway.
+      // zarr-python sometimes writes whole numbers of version 2 arrays as floats; 0.0 is parsed as 0 anyway.
       return encodeItem(dtype, value);
   }
 }
@@ -216,7 +216,7 @@ function floatItem(
   return dtype.byteOrder === "big" ? item : item.reverse();
 }
 
-/** base64 (zarr-python), or a list of bytes (the specification's raw types). Zarr v2 has 0 for zeros. */
+/** base64 (zarr-python), or a list of bytes (the specification's raw types). Zarr v2 uses 0 for zeros. */
 function bytesOf(value: JsonValue, place: FieldPlace): Uint8Array {
   if (value === 0) return new Uint8Array(0);
   if (Array.isArray(value)) {

@@ -1,7 +1,8 @@
 /**
  * Makes array and group documents of Zarr v3.
  *
- * Knows their members; must not know archives or stores. It is apart from what reads them, which knows every codec.
+ * Knows their members; must not know archives or stores. It is separate from the code that reads documents, which knows every
+ * codec.
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html
  */
 import { stringifyJson } from "../../format/json.ts";
@@ -9,19 +10,19 @@ import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { type LengthRun, mergeRuns } from "./chunk-grid.ts";
 
-/** Above this many nodes their documents are not repeated in the root's: it would no longer fit in memory. */
+/** With more nodes, the root document does not repeat theirs: it would no longer fit in memory. */
 export const MOST_CONSOLIDATED = 5000;
 
-/** The settings of the `blosc` codec. Readers take the payload's own header; this is what they would write. */
+/** The settings of the `blosc` codec. Readers use the header of the chunk; these settings apply when they write. */
 export interface BloscSettings {
   readonly cname: string;
   readonly clevel: number;
   readonly shuffle: "noshuffle" | "shuffle" | "bitshuffle";
-  /** 1 to 255, never 0: readers refuse that. */
+  /** 1 to 255, never 0, which readers refuse. */
   readonly typesize: number;
 }
 
-/** What an array document says. Shapes in items, in the order of the array's axes. */
+/** The contents of an array document. Shapes are in items, in the order of the array's axes. */
 interface ArrayDescription {
   readonly shape: readonly number[];
   readonly dataType: JsonValue;
@@ -30,15 +31,14 @@ interface ArrayDescription {
   readonly blosc: BloscSettings;
   /** Shape of an inner chunk, or of a chunk without sharding. */
   readonly chunkShape: readonly number[];
-  /** Shape of a shard; undefined: one chunk an object. */
+  /** Shape of a shard; undefined if each chunk is an object. */
   readonly shardShape: readonly number[] | undefined;
-  /** Axes in the order in which they are stored, where that is not their own. */
+  /** Axes in stored order, if that differs from the array's. */
   readonly transpose: readonly number[] | undefined;
   readonly attributes: JsonObject;
   readonly dimensionNames: readonly (string | null)[] | undefined;
 }
 
-/** The document of an array. */
 export function arrayDocument(array: ArrayDescription): JsonObject {
   const chain: JsonValue[] = [array.bytesCodec, bloscCodec(array.blosc)];
   if (array.transpose !== undefined)
@@ -58,7 +58,7 @@ export function arrayDocument(array: ArrayDescription): JsonObject {
   };
 }
 
-/** The same array with a rectilinear grid: chunks of the given lengths along one axis, equal ones along the others. */
+/** The same array with a rectilinear grid: chunks of these lengths along one axis, equal ones along the others. */
 export function withLengths(document: JsonObject, axis: number, runs: readonly LengthRun[]): JsonObject {
   const lengths = mergeRuns(runs).map(
     ({ length, times }): JsonValue => (times === 1 ? length : [length, times]),
@@ -76,14 +76,13 @@ export function chunkShapeOf(document: JsonObject): readonly number[] {
   return grid.configuration.chunk_shape;
 }
 
-/** The document of a group. */
 export function groupDocument(attributes: JsonObject): JsonObject {
   return { zarr_format: 3, node_type: "group", attributes };
 }
 
 /**
- * A group's document with those of all nodes below it, as zarr-python 3.4 consolidates them: sorted by path
- * relative to the group, flat, groups with an empty consolidation of their own. Each path once, in any order.
+ * A group's document with those of all nodes below it, consolidated like zarr-python 3.4: flat, sorted by path relative to the
+ * group, each group with an empty consolidation. Each path occurs once, in any order.
  */
 export function consolidate(
   group: JsonObject,
@@ -106,8 +105,8 @@ export function encodeDocument(document: JsonObject): Uint8Array {
 }
 
 /**
- * The documents of a hierarchy by key, as they are stored, in the order in which they are published: arrays, then groups from
- * the innermost to the root. A group at the root has all other documents consolidated. `groups` has outer ones first.
+ * The stored documents of a hierarchy by key, in publication order: arrays, then groups from the innermost to the root. A group
+ * at the root consolidates all other documents. `groups` has outer ones first.
  */
 export function encodeNodes(
   groups: ReadonlyMap<string, JsonObject>,
@@ -120,7 +119,7 @@ export function encodeNodes(
   ]);
 }
 
-/** Key of a chunk or shard below its array. */
+/** Key of a chunk or shard, relative to its array. */
 export function chunkKey(position: readonly number[]): string {
   return ["c", ...position].join("/");
 }
@@ -129,7 +128,7 @@ function inline(metadata: JsonObject): JsonObject {
   return { kind: "inline", must_understand: false, metadata };
 }
 
-/** The codec of shards as we write them: an index at their end, with a checksum. */
+/** The sharding codec as this library writes it: an index at the end, with a checksum. */
 export function shardingCodec(chunkShape: readonly number[], codecs: readonly JsonValue[]): JsonObject {
   return {
     name: "sharding_indexed",

@@ -10,15 +10,15 @@ import type { JsonObject, JsonValue } from "../../format/types.ts";
 
 /** The place of a member, so that an error can name it. */
 export interface FieldPlace {
-  /** How messages name the document. */
+  /** Name of the document in messages. */
   readonly path: string;
   /** Dotted name of the member, from the document's root. */
   readonly field: string;
-  /** What an error says to do (default: that the metadata are damaged, or not Zarr's). */
+  /** What an error advises (default: that the metadata are damaged, or not Zarr's). */
   readonly advice?: string;
 }
 
-/** The error for a member that is not what it must be. */
+/** The error for an invalid member. */
 export function badMember(place: FieldPlace, expected: string, found: unknown): SuperchunkError {
   return new SuperchunkError(
     "BAD_FIELD",
@@ -27,7 +27,7 @@ export function badMember(place: FieldPlace, expected: string, found: unknown): 
   );
 }
 
-/** The error for a member that is well-formed but means something that is not read here. */
+/** The error for a member that is well-formed but not supported. */
 export function unsupportedMember(place: FieldPlace, reason: string, found: unknown): SuperchunkError {
   return new SuperchunkError("UNSUPPORTED", `${place.field} ${reason}`, {
     path: place.path,
@@ -47,13 +47,11 @@ export function asObject(value: JsonValue | undefined, place: FieldPlace): JsonO
   throw badMember(place, "an object", value);
 }
 
-/** The value as a list. Throws `BAD_FIELD`. */
 export function asList(value: JsonValue | undefined, place: FieldPlace): readonly JsonValue[] {
   if (Array.isArray(value)) return value as readonly JsonValue[];
   throw badMember(place, "a list", value);
 }
 
-/** The value as text. Throws `BAD_FIELD`. */
 export function asText(value: JsonValue | undefined, place: FieldPlace): string {
   if (typeof value === "string") return value;
   throw badMember(place, "a string", value);

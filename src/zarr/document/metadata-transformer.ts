@@ -1,8 +1,8 @@
 /**
  * Documents of the experimental version 3 of zarr 2.13 to 2.18, with its sharding storage transformer.
  *
- * A hierarchy has an entry document `zarr.json`, documents under `meta/root`, chunks or shards under `data/root`.
- * Knows the documents; must not know stores. @see FORMAT.md [FK]
+ * A hierarchy has an entry document `zarr.json`, documents under `meta/root`, and chunks or shards under `data/root`. Knows the
+ * documents; must not know stores. @see FORMAT.md [FK]
  */
 
 import { at } from "../../bytes/at.ts";
@@ -32,11 +32,11 @@ import {
 import { v2Chain } from "./metadata-v2.ts";
 import type { ArrayModel, GroupModel } from "./model.ts";
 
-/** What `zarr_format` and `metadata_encoding` of the entry document say. */
+/** The `zarr_format` and `metadata_encoding` of the entry document. */
 export const PROTOCOL = "https://purl.org/zarr/spec/protocol/core/3.0";
-/** The sharding transformer as zarr 2.18 names it. */
+/** The sharding transformer's name in zarr 2.18. */
 export const SHARDING_URI = "https://purl.org/zarr/spec/storage_transformers/sharding/1.0";
-/** The same as the draft names it, which zarr 2.18 refuses. */
+/** Its name in the draft, which zarr 2.18 refuses. */
 const DRAFT_SHARDING = /^https?:\/\/purl\.org\/zarr\/spec\/storage[-_]transformers\/sharding\/1\.0$/;
 const CODEC = /^https?:\/\/purl\.org\/zarr\/spec\/codecs?\/([^/]+)\/1\.0$/;
 
@@ -48,7 +48,7 @@ export const TRANSFORMER_INDEX: ShardIndexLayout = {
   order: undefined,
 };
 
-/** The entry document, as zarr 2.18 writes it. */
+/** The entry document as zarr 2.18 writes it. */
 export const ENTRY_DOCUMENT: JsonObject = {
   zarr_format: PROTOCOL,
   metadata_encoding: PROTOCOL,
@@ -87,11 +87,11 @@ export function documentKey(path: string, kind: "array" | "group", suffix = ".js
 
 /** Key of a chunk or shard below the hierarchy's root. */
 export function dataKey(path: string, position: readonly number[], separator: string): string {
-  // zarr 2.18 gives the one chunk of an array without dimensions the number 0.
+  // zarr 2.18 numbers the one chunk of an array without dimensions 0.
   return joinKey("data/root", path, `c${position.length === 0 ? "0" : position.join(separator)}`);
 }
 
-/** The group of a `.group.json`. */
+/** Parses a `.group.json`. */
 export function parseTransformerGroup(document: JsonValue, path: string, name: string): GroupModel {
   const object = asObject(document, { path: name, field: "the document" });
   const stored = object["attributes"];
@@ -104,7 +104,10 @@ export function parseTransformerGroup(document: JsonValue, path: string, name: s
   };
 }
 
-/** The array of a `.array.json`, which messages call `name`; `base` is the hierarchy's root in the store. Throws `BAD_FIELD`, `UNSUPPORTED`. */
+/**
+ * Parses a `.array.json`, named `name` in messages; `base` is the hierarchy's root in the store. Throws `BAD_FIELD`,
+ * `UNSUPPORTED`.
+ */
 export function parseTransformerArray(
   document: JsonValue,
   base: string,
@@ -126,7 +129,7 @@ export function parseTransformerArray(
     throw badMember(below(root, "chunk_grid.separator"), '"/" or "."', separator);
   const attributes =
     object["attributes"] === undefined ? {} : asObject(object["attributes"], below(root, "attributes"));
-  // zarr 2.13 to 2.18 keep filters here, for want of a member of their own.
+  // zarr 2.13 to 2.18 store filters here, because there is no member for them.
   const inner = v2Chain(
     dtype,
     shape.length,
@@ -184,7 +187,7 @@ function parseType(value: JsonValue | undefined, place: FieldPlace): DType {
   return parseDType(asText(stored, place), place.path);
 }
 
-/** The configuration as version 2 has it: `{"id": "blosc", …}`. */
+/** The configuration in version 2's form: `{"id": "blosc", …}`. */
 function parseCompressor(value: JsonValue | undefined, place: FieldPlace): JsonObject | undefined {
   if (value === undefined || value === null) return undefined;
   const object = asObject(value, place);

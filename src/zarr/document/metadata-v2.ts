@@ -28,7 +28,7 @@ import {
 } from "./metadata-fields.ts";
 import type { ArrayModel, GroupModel } from "./model.ts";
 
-/** Names of the documents in a node's folder; `consolidated` has all of those below a group. */
+/** Names of the documents in a node's folder; `consolidated` contains all of those below a group. */
 export const V2_DOCUMENTS = {
   array: ".zarray",
   group: ".zgroup",
@@ -36,20 +36,20 @@ export const V2_DOCUMENTS = {
   consolidated: ".zmetadata",
 } as const;
 
-/** What is there of a node. `attributes` is the text of `.zattrs`, if there is one. */
+/** The documents of a node. `attributes` is the parsed `.zattrs`, if there is one. */
 export interface V2Node {
   readonly path: string;
   readonly document: JsonValue;
   readonly attributes: JsonValue | undefined;
-  /** How messages name the document. */
+  /** Name of the document in messages. */
   readonly name: string;
-  /** Where the documents were made for something else that is shown as Zarr (default `zarr2`). */
+  /** Dialect to report if the documents were made for another format that is shown as Zarr (default `zarr2`). */
   readonly dialect?: ZarrDialect | undefined;
-  /** Codecs of the caller's own. */
+  /** The caller's own codecs. */
   readonly codecs?: CustomCodecs | undefined;
 }
 
-/** The array of a `.zarray`. Throws `BAD_FIELD`, and `UNSUPPORTED` for filters and compressors that are not known here. */
+/** Parses a `.zarray`. Throws `BAD_FIELD`, and `UNSUPPORTED` for unknown filters and compressors. */
 export function parseV2Array(node: V2Node): ArrayModel {
   const { path, document, attributes, name, codecs, dialect = "zarr2" } = node;
   const root: FieldPlace = { path: name, field: "" };
@@ -89,7 +89,7 @@ export function parseV2Array(node: V2Node): ArrayModel {
   };
 }
 
-/** The group of a `.zgroup`. Throws `BAD_FIELD`. */
+/** Parses a `.zgroup`. Throws `BAD_FIELD`. */
 export function parseV2Group(
   { path, document, attributes, name, dialect = "zarr2" }: V2Node,
   consolidated?: JsonObject,
@@ -115,7 +115,7 @@ export function parseV2Consolidated(document: JsonValue, name: string): JsonObje
   return asObject(object["metadata"] ?? null, { path: name, field: "metadata" });
 }
 
-/** What version 2 says of chunks. */
+/** What version 2 says of the encoding of chunks. */
 interface V2Codecs {
   readonly order?: JsonValue;
   readonly compressor?: JsonValue;
@@ -123,7 +123,7 @@ interface V2Codecs {
   readonly codecs?: CustomCodecs | undefined;
 }
 
-/** Memory order, filters and compressor as a chain. `filtersAt`: where the filters stand. */
+/** Memory order, filters and compressor as a chain. `filtersAt` is the place of the filters. */
 export function v2Chain(
   dtype: DType,
   dimensions: number,
@@ -135,7 +135,7 @@ export function v2Chain(
   const isTurned = order === "F" && dimensions > 1;
   return {
     order: isTurned ? Array.from({ length: dimensions }, (_, d) => dimensions - 1 - d) : undefined,
-    // Version 2 stores items in the byte order of their dtype: nothing is turned round.
+    // Version 2 stores items in the byte order of their dtype, so none are swapped.
     serializer: { kind: "bytes", endian: storedOrder(dtype) },
     stages: [
       ...v2Filters({ filters, codecs }, dtype, filtersAt),
@@ -163,7 +163,7 @@ function v2Stage({ compressor, codecs }: V2Codecs, dtype: DType, place: FieldPla
   );
 }
 
-/** A codec from bytes to bytes, which version 2 takes as a filter and as the compressor. A crc32c stands behind the data. */
+/** A bytes-to-bytes codec, which version 2 accepts as a filter and as the compressor. A crc32c follows the data. */
 function byteCodecOf(
   id: string,
   configuration: JsonObject,
@@ -174,7 +174,10 @@ function byteCodecOf(
   return stageOf(id, configuration, itemSize, place) ?? byteFilterOf(id, configuration, place);
 }
 
-/** Refuses items of variable length, which are not pickles, by the filter that makes them bytes. Throws `UNSUPPORTED`. */
+/**
+ * Refuses items of variable length other than pickles, recognised by the filter that turns them into bytes. Throws
+ * `UNSUPPORTED`.
+ */
 function refuseVariable(filters: JsonValue | undefined, place: FieldPlace): void {
   const [first] = Array.isArray(filters) ? (filters as readonly JsonValue[]) : [];
   const id = isObject(first) ? first["id"] : undefined;
@@ -187,8 +190,8 @@ function refuseVariable(filters: JsonValue | undefined, place: FieldPlace): void
 }
 
 /**
- * Filters of numcodecs as stages, in the order in which they encode.
- * @throws UNSUPPORTED, naming those that are not known here
+ * Filters of numcodecs as stages, in encoding order.
+ * @throws UNSUPPORTED, naming unknown filters
  */
 function v2Filters({ filters, codecs }: V2Codecs, dtype: DType, place: FieldPlace): Chain["stages"] {
   if (filters === null || filters === undefined) return [];

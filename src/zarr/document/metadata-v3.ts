@@ -45,7 +45,7 @@ const GROUP_MEMBERS: ReadonlySet<string> = new Set([
   ...["zarr_format", "node_type", "attributes", "consolidated_metadata"],
 ]);
 
-/** The node that a `zarr.json` describes. `path` is the node's folder. Throws `BAD_FIELD`, `UNSUPPORTED`. */
+/** Parses a `zarr.json`. `path` is the node's folder. Throws `BAD_FIELD`, `UNSUPPORTED`. */
 export function parseDocument(
   document: JsonValue,
   path: string,
@@ -124,7 +124,7 @@ function parseArray(
   };
 }
 
-/** Members that are not known here must say that they may be ignored. */
+/** Unknown members must say that they may be ignored. */
 function refuseUnknown(document: JsonObject, known: ReadonlySet<string>, root: FieldPlace): void {
   for (const [name, value] of Object.entries(document)) {
     if (known.has(name) || (isObject(value) && value["must_understand"] === false)) continue;

@@ -1,4 +1,4 @@
-/** What the documents of every version of Zarr come down to. Plain data; no I/O. */
+/** The common model of the documents of all Zarr versions. Plain data; no I/O. */
 import type { DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import type { Chain } from "../codecs/chain.ts";
 import type { GridAxis } from "./chunk-grid.ts";
@@ -36,6 +36,6 @@ export interface GroupModel {
   readonly path: string;
   readonly attributes: JsonObject;
   readonly document: JsonObject;
-  /** Documents of the nodes below by relative path, where they are stored with the group's own. */
+  /** Documents of the nodes below by relative path, if they are stored with the group's own. */
   readonly consolidated: JsonObject | undefined;
 }

@@ -1,8 +1,8 @@
 /**
- * Names of Zarr nodes made from the names of archives, folders and columns.
+ * Makes names of Zarr nodes from the names of archives, folders and columns.
  *
- * A name stays as it is, extension included, unless Zarr reserves it or it differs from a sibling's only in
- * case, which file systems of macOS and Windows do not tell apart. Must not know archives or stores.
+ * A name stays as it is, extension included, unless Zarr reserves it, or it differs from a sibling's only in case, which file
+ * systems of macOS and Windows ignore. Must not know archives or stores.
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html#node-names
  */
 
@@ -15,14 +15,14 @@ export interface Renaming {
 }
 
 /**
- * Node names for siblings, in their order. Reserved names (empty, only periods, starting with `__`, `zarr.json`,
- * with a slash) have the offending characters written as `%` and two hexadecimal digits; a name that differs
- * from an earlier one at most in case gets `~2`, `~3`, … at its end.
+ * Node names for siblings, in their order. In reserved names (empty, only periods, starting with `__`, `zarr.json`, with a
+ * slash) the offending characters become `%` and two hexadecimal digits. A name that differs from an earlier one at most in
+ * case gets the suffix `~2`, `~3`, ….
  */
 export function nameNodes(names: readonly string[]): Map<string, string> {
   const taken = new Set<string>();
   const found = new Map<string, string>();
-  // Names that need no change keep theirs, whatever comes before them.
+  // Names that need no change are assigned first.
   const ordered = [...names].sort((a, b) => Number(escapeName(a) !== a) - Number(escapeName(b) !== b));
   for (const name of ordered) {
     const plain = escapeName(name);

@@ -1,21 +1,21 @@
 /**
- * Structs that Zarr has no data type for because fields of them are sub-arrays: their fields as arrays of their own.
+ * Splits structs that have no Zarr data type, because fields of them are sub-arrays, into one array for each field.
  *
- * Knows dtypes and how items lie; must not know chunks or stores. @see FORMAT.md [FZ]
+ * Knows dtypes and how items are laid out; must not know chunks or stores. @see FORMAT.md [FZ]
  */
 import { at } from "../../bytes/at.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
 import { mapDType, type ZarrType } from "./zarr-dtype.ts";
 
-/** A field of a struct that is taken out of its items, however deep it lies. */
+/** A field taken out of a struct's items, at any depth. */
 export interface StructField {
   readonly name: string;
   readonly dtype: DType;
   /** Bytes from the start of the outermost item. */
   readonly offset: number;
-  /** Dimensions of the sub-arrays that it lies in and is; an item of the field has so many values. */
+  /** Dimensions of the sub-arrays that contain it and of its own; an item of the field has one value for each position. */
   readonly shape: readonly number[];
-  /** Bytes from one value to the next along each of them. */
+  /** Bytes from one value to the next along each dimension. */
   readonly strides: readonly number[];
   readonly fillValue: JsonValue | undefined;
 }
@@ -45,10 +45,10 @@ export function fieldsIn(
   }));
 }
 
-/** How a field is described in Zarr, its sub-arrays as further dimensions. Throws as {@link mapDType} does. */
+/** How a field is described in Zarr, its sub-arrays as further dimensions. Throws like {@link mapDType}. */
 export function mapField(struct: DType, field: StructField, path: string): ZarrType {
   const values = field.shape.reduce((product, n) => product * n, 1);
-  // A sub-array of nothing is refused as an item of no bytes.
+  // An empty sub-array is refused like an item of no bytes.
   const dtype = values === 0 ? ({ ...field.dtype, itemSize: 0 } as DType) : field.dtype;
   const type = mapDType(dtype, { path, fillValue: field.fillValue });
   return {
@@ -73,13 +73,13 @@ function repeat(item: Uint8Array, times: number): Uint8Array {
   return items;
 }
 
-/** The values of one field of whole items of `size` bytes; they are fresh. */
+/** The values of one field from whole items of `size` bytes, in new memory. */
 function takeField(
   items: Uint8Array,
   size: number,
   { dtype: { itemSize }, offset, shape, strides }: StructField,
 ): Uint8Array {
-  // Axes whose values lie one after the other are copied as one run.
+  // Axes with contiguous values are copied as one run.
   let run = itemSize;
   let axes = shape.length;
   while (axes > 0 && strides[axes - 1] === run) run *= at(shape, --axes);

@@ -1,37 +1,37 @@
 /**
- * numpy data types as Zarr v3 data types, as zarr-python 3.4 writes them, and as every reader takes them. And fill values: what an
- * archive stores as its default value, in the JSON of Zarr v3 metadata, and as item bytes.
+ * Maps numpy data types to Zarr v3 data types, as zarr-python 3.4 writes them, or in a form that every reader accepts. Also
+ * maps fill values: an archive's stored default value becomes JSON of Zarr v3 metadata, and item bytes.
  *
- * Knows names, configurations and byte orders; must not know chunks or stores. What has no Zarr data type is
- * refused with the reason, never guessed. @see FORMAT.md [FZ]
+ * Knows names, configurations and byte orders; must not know chunks or stores. A dtype without a Zarr data type is refused with
+ * the reason, never guessed. @see FORMAT.md [FZ]
  */
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { DType, Field, JsonObject, JsonValue } from "../../format/types.ts";
 import { type ItemTransform, packFields, swapParts } from "../../values/copy-items.ts";
 
-/** How an array of some dtype is described in Zarr. */
+/** How an array of a dtype is described in Zarr. */
 export interface ZarrType {
   readonly dataType: JsonValue;
   readonly fill: Fill;
-  /** The `bytes` codec, with its endianness where items have one. */
+  /** The `bytes` codec, with its endianness if items have one. */
   readonly bytesCodec: JsonObject;
-  /** Dimensions that an item becomes, after those of the array; empty where an item stays a value. */
+  /** Dimensions that an item becomes, after those of the array; empty if an item stays a value. */
   readonly itemShape: readonly number[];
   /** Bytes of an item in Zarr: the stored ones, unless items are transformed. */
   readonly itemSize: number;
-  /** Set where stored items must be changed, so that chunks cannot be copied; with the reason. */
+  /** Set if stored items must be changed, with the reason: chunks cannot be copied then. */
   readonly transform: ItemTransform | undefined;
-  /** The numpy spelling, where the Zarr data type does not say it. */
+  /** The numpy spelling, if the Zarr data type does not express it. */
   readonly original: JsonValue | undefined;
-  /** Attributes that let other tools see what the values mean. */
+  /** Attributes that tell other tools what the values mean. */
   readonly attributes: JsonObject;
   /** What could not be preserved, as text. */
   readonly notes: readonly string[];
 }
 
 interface TypeOptions {
-  /** Only data types that every Zarr v3 reader takes: numbers, with extra dimensions for strings and structs. */
+  /** True: only data types that every Zarr v3 reader accepts: numbers, with extra dimensions for strings and structs. */
   readonly portable?: boolean | undefined;
   /** Default value as stored in the archive. */
   readonly fillValue?: JsonValue | undefined;
@@ -40,8 +40,8 @@ interface TypeOptions {
 }
 
 /**
- * Maps a dtype to Zarr. Throws `UNSUPPORTED` for Python objects, for items of no bytes, and, unless `portable`,
- * for long doubles and fields that are sub-arrays.
+ * Maps a dtype to Zarr. Throws `UNSUPPORTED` for Python objects, for items of no bytes, and, unless `portable`, for long
+ * doubles and fields that are sub-arrays.
  */
 export function mapDType(dtype: DType, options: TypeOptions): ZarrType {
   refuseObjects(dtype, options.path);
@@ -111,7 +111,7 @@ function fillOf(dtype: DType, { fillValue }: TypeOptions): { fill: Fill; notes: 
   return { fill: kept, notes: [fillNote(fillValue, kept)] };
 }
 
-/** Items that become several numbers have one fill value for each of them: zero. */
+/** Items that become several numbers have a single fill value for each of them: zero. */
 function zeroFill(dtype: DType, { fillValue }: TypeOptions): { fill: Fill; notes: string[] } {
   const fill: Fill = { json: 0, item: new Uint8Array(dtype.itemSize) };
   const isZero = fillValue === undefined || fillValue === null || fillValue === "";
@@ -135,7 +135,7 @@ function bytesCodec(dtype: DType): JsonObject {
     : { name: "bytes", configuration: { endian: order } };
 }
 
-/** `mixed` where fields of both orders stand side by side. */
+/** `mixed` if there are fields of both orders. */
 function structOrder(fields: readonly Field[]): "little" | "big" | "none" | "mixed" {
   let found: "little" | "big" | "none" | "mixed" = "none";
   for (const { dtype } of fields) {
@@ -148,7 +148,7 @@ function structOrder(fields: readonly Field[]): "little" | "big" | "none" | "mix
 }
 
 function transformOf(dtype: DType): ItemTransform | undefined {
-  // zarrs 0.2 swaps real and imaginary parts of big-endian complex numbers where it reads a part of a chunk, not all of it.
+  // zarrs 0.2 swaps real and imaginary parts of big-endian complex numbers when it reads only a part of a chunk.
   if (dtype.kind === "complex" && dtype.byteOrder === "big") return swapParts({ ...dtype, kind: dtype.kind });
   if (dtype.kind !== "struct") return undefined;
   const order = structOrder(dtype.fields);
@@ -236,7 +236,7 @@ function isLongDouble(dtype: DType): boolean {
   );
 }
 
-/** CF's words, which xarray turns back into dates; units that CF does not have get none. */
+/** CF units, which xarray converts back to dates; units that CF does not have are left out. */
 const CF_UNITS: Readonly<Record<string, string>> = {
   D: "days",
   h: "hours",
@@ -277,7 +277,7 @@ function unsupported(path: string, dtype: DType, reason: string): SuperchunkErro
 /** NaT, the count that numpy uses for "no date". */
 export const NOT_A_TIME: bigint = -(2n ** 63n);
 
-/** What decides how a number lies in an item. */
+/** What decides how a number is stored in an item. */
 type Word = { readonly itemSize: number; readonly byteOrder: string };
 
 /** A fill value in both forms. */
@@ -288,7 +288,7 @@ interface Fill {
   readonly item: Uint8Array;
 }
 
-/** The fill value for a stored default, or undefined if the data type cannot hold it. */
+/** The fill value for a stored default; undefined if the data type cannot represent it. */
 function fillFrom(dtype: DType, stored: JsonValue): Fill | undefined {
   if (dtype.kind === "complex") return complexFill(dtype, stored);
   if (dtype.kind === "struct") return structFill(dtype, stored);
@@ -319,7 +319,7 @@ function fillFrom(dtype: DType, stored: JsonValue): Fill | undefined {
   }
 }
 
-/** What zarr-python 3.4 takes where no default is known: zero, empty, NaT. */
+/** zarr-python 3.4's value if no default is known: zero, empty, NaT. */
 function defaultFill(dtype: DType): Fill {
   const item = new Uint8Array(dtype.itemSize);
   switch (dtype.kind) {
@@ -353,7 +353,7 @@ function defaultMember({
   return [name, fieldDefault(dtype).json];
 }
 
-/** Dates inside of a struct start from zero there, not from NaT. */
+/** In zarr-python, dates inside a struct start from zero, not from NaT. */
 function fieldDefault(dtype: DType): Fill {
   if (dtype.kind !== "datetime" && dtype.kind !== "timedelta") return defaultFill(dtype);
   return { json: 0, item: new Uint8Array(dtype.itemSize) };
@@ -394,7 +394,7 @@ function floatFill(dtype: Word, value: JsonValue): Fill | undefined {
   return { json: floatJson(number, bits, dtype.itemSize), item: itemOf(bits, dtype) };
 }
 
-/** A pair of numbers; one alone is the real part. */
+/** A pair of numbers; a single number is the real part. */
 function complexFill({ itemSize, byteOrder }: Word, stored: JsonValue): Fill | undefined {
   const pair: readonly JsonValue[] = Array.isArray(stored) ? stored : [stored, 0];
   const [re, im] = pair.map((part) =>
@@ -422,10 +422,10 @@ function structFill(dtype: Extract<DType, { kind: "struct" }>, stored: JsonValue
   return { json: Object.fromEntries(json), item };
 }
 
-/** Numbers that JSON spells as texts. */
+/** Numbers that JSON spells as strings. */
 const SPECIAL: readonly JsonValue[] = ["NaN", "Infinity", "-Infinity"];
 
-/** JSON has no minus zero in JavaScript's writing of it, but Zarr takes the bits in hexadecimal. */
+/** JavaScript's JSON loses the sign of minus zero, but Zarr accepts its bits in hexadecimal. */
 function floatJson(value: number, bits: bigint, size: number): JsonValue {
   if (Object.is(value, -0)) return `0x${bits.toString(16).padStart(size * 2, "0")}`;
   return Number.isFinite(value) ? value : String(value);
@@ -442,7 +442,7 @@ function floatBits(value: number, size: number): bigint | undefined {
   return size === 2 ? halfBits(value, view.getUint32(0)) : undefined;
 }
 
-/** float16 of a value that float16 holds exactly, else undefined. */
+/** float16 bits of a value that float16 represents exactly, else undefined. */
 function halfBits(value: number, single: number): bigint | undefined {
   const sign = (single >>> 16) & 0x8000;
   if (Number.isNaN(value)) return 0x7e00n;
@@ -486,7 +486,6 @@ function itemOf(bits: bigint, { itemSize, byteOrder }: Word): Uint8Array {
 /** A multiple of three, so that pieces need no padding between them; they fit on the stack. */
 const BASE64_PIECE = 3 * 8192;
 
-/** The bytes as base64. */
 export function base64(bytes: Uint8Array): string {
   let text = "";
   for (let at = 0; at < bytes.length; at += BASE64_PIECE)

@@ -35,7 +35,7 @@ import { ChunkReading } from "./reading.ts";
 import { listMissingChunks, listStoredChunks, storedPositions } from "./stored-chunks.ts";
 import { verifyChunks, type ZarrVerifyReport } from "./verify.ts";
 
-// How a Zarr array is cut and compressed, and the numbers of its chunks. Knows models; must not read any chunk.
+// How a Zarr array is cut and compressed, and the numbers of its chunks. Knows models; must not read chunks.
 
 /** Shape of the smallest separately encoded piece: an inner chunk, or a chunk; the first of unequal ones. */
 function chunkShapeOf({ chain, axes }: ArrayModel): readonly number[] {
@@ -68,9 +68,9 @@ function innermostShape({ serializer, order }: Chain, shape: readonly number[]):
 /** One dimension of the grid of (inner) chunks. */
 interface ChunkAxis {
   readonly axis: GridAxis;
-  /** Items of an inner chunk; undefined if chunks are those of the grid. */
+  /** Items of an inner chunk; undefined without inner chunks. */
   readonly length: number | undefined;
-  /** Chunks. */
+  /** Number of chunks. */
   readonly count: number;
 }
 
@@ -83,12 +83,12 @@ function chunkAxes(model: ArrayModel): readonly ChunkAxis[] {
   });
 }
 
-/** (Inner) chunks of the grid, those included that are not stored. */
+/** Number of (inner) chunks of the grid, including those not stored. */
 function countChunks(model: ArrayModel): number {
   return chunkAxes(model).reduce((product, { count }) => product * count, 1);
 }
 
-/** Gives (inner) chunks their number in C order of the grid, by their first items. */
+/** Returns the number of an (inner) chunk in C order of the grid, given its first item. */
 export function numberChunks(model: ArrayModel): (start: readonly number[]) => number {
   const axes = chunkAxes(model);
   return (start) =>
@@ -98,7 +98,7 @@ export function numberChunks(model: ArrayModel): (start: readonly number[]) => n
     }, 0);
 }
 
-/** How the array is cut and compressed, in the words of its document. */
+/** How the array is cut and compressed, in its document's terms. */
 function summaryOf(model: ArrayModel): ReadableSummary {
   const { axes, shape, chain } = model;
   const chunkShape = chunkShapeOf(model);
@@ -136,7 +136,7 @@ function isShardCompressed({ serializer, stages }: Chain): boolean {
   return serializer.kind === "sharding" && (stages.length > 0 || isShardCompressed(serializer.inner));
 }
 
-/** Objects whose sizes are asked for at a time. */
+/** Objects whose sizes are requested at a time. */
 const STATS_AT_ONCE = 64;
 
 /** A stored chunk of a Zarr array. */
@@ -306,7 +306,7 @@ export class ZarrArray implements ReadableArray {
     const facts = { typesize, blocksize: undefined, compressor: cname, shuffle, memcpyed: undefined };
     for await (const stored of listStoredChunks(this.store, this.model, this.reading.cache, options.signal)) {
       const { start, shape, key, offset, nbytes: ctbytes, slot, version } = stored;
-      // A shard may have room for chunks that lie outside of the array.
+      // A shard may have slots for chunks outside the array.
       if (start.some((first, d) => first >= at(this.shape, d))) continue;
       const nbytes = elementsOf(shape) * this.dtype.itemSize;
       const place = { index: indexOf(start), key, offset, nbytes, ctbytes, start, shape, slot, version };
@@ -399,7 +399,7 @@ export class ZarrArray implements ReadableArray {
     await this.reading.read(extents, { bytes, offset: 0, strides }, signal);
   }
 
-  /** Parts that follow one another; progress is told when the next one is asked for. */
+  /** Consecutive parts; progress is reported when the next one is requested. */
   async *#slabs({ signal, onProgress }: LongOptions): AsyncGenerator<Selection> {
     const { shape, chunkShape, dtype, nbytes } = this;
     let done = 0;
@@ -412,9 +412,9 @@ export class ZarrArray implements ReadableArray {
   }
 }
 
-/** Bytes that are read at a time, about: whole chunks of rows, as many as fit. */
+/** Approximate bytes read at a time: whole chunks of rows, as many as fit. */
 const SLAB_BYTES = 16 << 20;
-/** Above this, rows are read before their chunks end, and chunks therefore more than once. */
+/** Chunks of rows larger than this are read in parts, so their chunks are read more than once. */
 const MOST_BYTES = 128 << 20;
 
 /** The array to cut. */
@@ -424,18 +424,18 @@ interface SlabbedArray {
   readonly itemSize: number;
 }
 
-/** A part of an array, and how many of its values are read with it. */
+/** A part of an array, and its number of values. */
 interface Slab {
   readonly selection: Selection;
   readonly items: number;
 }
 
-/** Parts that follow one another in C order and have all values: rows of whole chunks where these fit into memory. */
+/** Consecutive parts in C order that cover all values: rows of whole chunks if these fit into memory. */
 export function* slabsOf(array: SlabbedArray): Generator<Slab> {
   if (elementsOf(array.shape) > 0) yield* slabsBelow(array, []);
 }
 
-/** The slabs of one entry of the dimensions in front. */
+/** The slabs of one entry of the leading dimensions. */
 function* slabsBelow(array: SlabbedArray, front: readonly number[]): Generator<Slab> {
   const { shape, chunkShape, itemSize } = array;
   const d = front.length;

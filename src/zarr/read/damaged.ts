@@ -1,8 +1,8 @@
 /**
- * A damaged Zarr array, looked through: which chunks cannot be read, and the same array without them. Reads only.
+ * Surveys a damaged Zarr array: which chunks cannot be read, and the same array without them. Reads only.
  *
- * Chunks that cannot be read become chunks that are not stored: their objects are not there, or the index of their shard does
- * not name them. They are so in a store in front of the damaged one, from which a copy can be made too.
+ * Unreadable chunks become chunks that are not stored: their objects are missing, or their shard's index does not name them. A
+ * store in front of the damaged one shows this, and can also be copied from.
  */
 import type { AbsentChunk, Hole, LongOptions, OpenOptions } from "../../archive/kinds/types.ts";
 import { overlayStore } from "../../archive/places/journal.ts";
@@ -34,32 +34,32 @@ import { decodeShardIndex, encodeShardIndex, type ShardEntries, shardIndexLength
 import { listMissingChunks, listStoredChunks, type StoredChunk, storedPositions } from "./stored-chunks.ts";
 import { onlyChunk } from "./verify.ts";
 
-/** What was found of an array. */
+/** What was found in an array. */
 export interface ZarrSurvey {
-  /** Every chunk that cannot be read. A chunk that is not stored is not one of them. */
+  /** Every chunk that cannot be read. Chunks that are not stored are not included. */
   readonly holes: readonly Hole[];
-  /** What is gone besides chunks, in words. */
+  /** Losses other than chunks, as text. */
   readonly lost: readonly string[];
-  /** The store without what cannot be read: there the whole array reads, with the fill value in the holes. */
+  /** The store without the unreadable parts: the whole array can be read from it, with the fill value in the holes. */
   readonly store: ReadableStore;
 }
 
-/** What is there of an object in place of what is stored: nothing, or other bytes in some places. */
+/** What the changed store shows instead of an object: nothing, or other bytes in some places. */
 type Change = "absent" | readonly JournalWrite[];
 
-/** Every object gone: so the places of an object are listed without reading it. */
+/** Every object is absent, so the places of an object are listed without reading it. */
 const NOTHING: Pick<ReadonlyMap<string, Change>, "get"> = { get: () => "absent" };
 
-/** A chunk, with what reaches over the array's end. */
+/** A chunk, including what extends past the array's end. */
 type Piece = Pick<AbsentChunk, "start" | "shape">;
 
-/** Options of looking through an array. */
+/** Options of surveying an array. */
 interface SurveyOptions extends LongOptions {
   /** Names the array in the holes. */
   readonly column?: string | undefined;
 }
 
-/** Reads every chunk that is stored. Progress counts the chunks of the grid: shards, where the array has shards. */
+/** Reads every stored chunk. Progress counts the chunks of the grid: shards, if the array has shards. */
 export async function surveyZarrArray(array: ZarrArray, options: SurveyOptions = {}): Promise<ZarrSurvey> {
   const survey = new ArraySurvey(array, options);
   const total = countPositions(array.model.axes);
@@ -92,7 +92,7 @@ class ArraySurvey implements ZarrSurvey {
     this.#indexOf = numberChunks(model);
   }
 
-  /** Reads the chunks of one object, and makes those that cannot be read chunks that are not stored. */
+  /** Reads the chunks of one object, and makes unreadable ones absent. */
   async look(position: readonly number[]): Promise<void> {
     const { chain, axes } = this.#model;
     const key = this.#model.chunkKey(position);
@@ -120,8 +120,8 @@ class ArraySurvey implements ZarrSurvey {
   }
 
   /**
-   * The chunks that an object stores. Where its index is damaged, those that an earlier one names; where that of a shard inside
-   * of it is, all that it has room for; where nothing of the object can be read, these with what is wrong.
+   * The chunks that an object stores. If its index is damaged, those that an earlier index names. If the index of a nested
+   * shard is damaged, all that the shard has slots for. If nothing of the object can be read, all chunks, with the flaw.
    */
   async #piecesAt(
     position: readonly number[],
@@ -177,7 +177,7 @@ class ArraySurvey implements ZarrSurvey {
     }
   }
 
-  /** Puts an earlier index in the place of the damaged one: no chunk that it names was written over. [FH-08] */
+  /** Replaces the damaged index by an earlier one: no chunk that it names was overwritten. [FH-08] */
   async #takeEarlierIndex(
     key: string,
     grid: readonly number[],
@@ -219,7 +219,7 @@ class ArraySurvey implements ZarrSurvey {
     this.holes.push({ ...named, chunk: this.#indexOf(start), from, to, ...flaw });
   }
 
-  /** Makes a chunk one that its shard does not store; false if the index of the shard cannot be read. */
+  /** Removes a chunk from its shard's index; false if the index cannot be read. */
   async #remove(start: readonly number[], shard: InnerShard): Promise<boolean> {
     const { key, chain, shape, offset, nbytes } = shard;
     const { serializer } = chain;
@@ -262,17 +262,17 @@ class ArraySurvey implements ZarrSurvey {
   }
 }
 
-/** A shard, or one inside of another. */
+/** A shard, or a nested shard. */
 interface InnerShard {
   readonly key: string;
   readonly chain: Chain;
   readonly shape: readonly number[];
-  /** Byte of the object at which it begins. */
+  /** Byte of the object where it starts. */
   readonly offset: number;
   readonly nbytes: number;
 }
 
-/** The store with the changes made. Only what reading and copying Zarr needs. */
+/** The store with changes applied. Supports only what reading and copying Zarr needs. */
 function withChanges(store: ReadableStore, changes: Pick<ReadonlyMap<string, Change>, "get">): ReadableStore {
   const isAbsent = (key: string): boolean => changes.get(key) === "absent";
   const changed = overlayStore(store, (key) => {
@@ -293,7 +293,7 @@ function withChanges(store: ReadableStore, changes: Pick<ReadonlyMap<string, Cha
   };
 }
 
-/** True for chunks, and shards that are compressed as a whole: nothing of them can be read without the rest. */
+/** True for chunks, and for shards compressed as a whole: no part of them can be read separately. */
 function isWhole({ serializer, stages }: Chain): boolean {
   return serializer.kind === "bytes" || stages.length > 0;
 }
@@ -301,8 +301,8 @@ function isWhole({ serializer, stages }: Chain): boolean {
 const CACHE = new WeakMap<object, Map<string, Promise<ZarrArray>>>();
 
 /**
- * The array as `damaged` asks for it: without the rows of chunks that cannot be read, or with the fill value in their place; the
- * array itself where nothing is damaged. What is gone goes to `onDamage`, once for each array and `options`.
+ * The array as `damaged` requests: without the rows of unreadable chunks, or with the fill value in their place; the array
+ * itself if nothing is damaged. Losses go to `onDamage`, once for each array and `options`.
  */
 export function openDamagedArray(
   array: ZarrArray,
@@ -326,7 +326,7 @@ export function openDamagedArray(
   return made;
 }
 
-/** The array without the rows of chunks that are gone. Shards become objects of one chunk each: some rows of theirs may stay. */
+/** The array without the rows of lost chunks. Each shard becomes objects of one chunk, because some of its rows may stay. */
 async function withoutRows(
   array: ZarrArray,
   holes: readonly Hole[],
@@ -373,7 +373,7 @@ async function withoutRows(
   );
 }
 
-/** The innermost chunks that are stored by themselves: their shape, by dimension of the array, and what they go through. */
+/** The innermost chunks that are stored separately: their shape, by dimension of the array, and their chain. */
 function unitOf({ axes, chain: outer, document }: ArrayModel): {
   readonly shape: readonly number[];
   readonly chain: Chain;
@@ -395,7 +395,7 @@ function unitOf({ axes, chain: outer, document }: ArrayModel): {
   return { shape, chain: { ...chain, order }, codecs: [...turn, ...(codecs as readonly JsonValue[])] };
 }
 
-/** The codecs of the chunks inside of shards; the document was read before. */
+/** The codecs of the chunks inside shards; the document has been checked before. */
 function codecsInside(codecs: JsonValue): JsonValue {
   const list = codecs as readonly JsonObject[];
   const sharding = list.find(({ name }) => name === "sharding_indexed");
@@ -412,7 +412,6 @@ function gridOf(document: JsonObject, lengths: readonly number[]): JsonObject {
   };
 }
 
-/** A range of an object. */
 type PlacedRange = Pick<StoredChunk, "key" | "offset"> & { readonly length: number };
 
 /** The store with names below a folder for ranges of its objects. */
@@ -442,7 +441,7 @@ function withPlaces(
       const info = await store.stat(place.key, options);
       return info === undefined ? undefined : { ...info, size: place.length };
     },
-    // Names of chunks are asked for one by one: no object has them.
+    // Names of chunks are requested one by one; there are no objects to list.
     async *list() {
       yield* [];
       throw new SuperchunkError("UNSUPPORTED", "an array without its damaged rows is not listed");

@@ -8,10 +8,10 @@ import type { ReadableStore } from "../../store/types.ts";
 import type { GroupModel } from "../document/model.ts";
 import type { ZarrArray } from "./array.ts";
 
-/** The attribute in which conversions keep the order of columns. */
+/** The attribute in which conversions store the order of columns. */
 export const COLUMN_ORDER = "column_order";
 
-/** How a group finds what is below it. */
+/** How a group finds the nodes below it. */
 export interface GroupAccess {
   members(): AsyncIterable<string>;
   open(name: string): Promise<ZarrArray | ZarrGroup>;
@@ -97,12 +97,11 @@ export class ZarrGroup {
   }
 }
 
-/** What a group is made from. */
 interface GroupParts {
   readonly store: ReadableStore;
   readonly model: GroupModel;
   readonly access: GroupAccess;
-  /** Why arrays and groups were left out, by their paths. */
+  /** Why arrays and groups were left out, by path. */
   readonly unreadable: ReadonlyMap<string, SuperchunkError>;
 }
 
@@ -162,7 +161,7 @@ export class GroupArrays extends ZarrGroup {
   }
 }
 
-/** Arrays in the order of the attribute `column_order`, else of their names. What is not readable goes to `unreadable`, if that is given. */
+/** Arrays in the order of the attribute `column_order`, else in name order. Unreadable ones go to `unreadable`, if given. */
 async function collect(
   group: ZarrGroup,
   prefix: string,
@@ -189,7 +188,7 @@ function commonLength(arrays: ReadonlyMap<string, ZarrArray>): number | undefine
   return isFlat && lengths.size === 1 ? length : undefined;
 }
 
-/** Names in the order of a group's attribute `column_order`; those that it does not name follow. */
+/** Names in the order of a group's attribute `column_order`; others follow. */
 export function orderNames(names: readonly string[], attrs: JsonObject): readonly string[] {
   const order: JsonValue | undefined = attrs[COLUMN_ORDER];
   if (!Array.isArray(order)) return names;

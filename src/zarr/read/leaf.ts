@@ -1,6 +1,6 @@
 /**
- * Innermost chunks: which ranges of them are fetched (parts where that saves, else joined ranges, all in parallel), and the way
- * from encoded bytes to items in the result.
+ * Innermost chunks: decides which ranges of them are fetched (parts if that saves time, else joined ranges, all in parallel),
+ * and turns encoded bytes into items of the result.
  *
  * Knows stages and strides; must not know shards or grids.
  */
@@ -25,7 +25,7 @@ export interface ChunkExtent {
   readonly step: number;
 }
 
-/** What is wanted of a chunk: which items, and where they go. Dimensions in the order in which they are stored. */
+/** The requested part of a chunk: which items, and where they go. Dimensions are in stored order. */
 export interface LeafJob {
   readonly place: ChunkPlace;
   readonly shape: readonly number[];
@@ -35,18 +35,18 @@ export interface LeafJob {
   readonly itemSize: number;
 }
 
-/** The run of a chunk's items from the first that is wanted to the last. */
+/** The run of a chunk's items from the first requested one to the last. */
 interface Span {
   readonly first: number;
   readonly count: number;
 }
 
-/** Parts smaller than this are not worth a second request to a store far away, in bytes. */
+/** In bytes: for smaller parts, a second request to a remote store is not worth it. */
 const REMOTE_PART = 512 * 1024;
-/** The same for a store that reads at once. */
+/** The same for a synchronous store. */
 const LOCAL_PART = 16 * 1024;
 
-/** True if fetching only a part of the chunk saves: no stages, or one that decodes blocks. */
+/** True if fetching only a part of the chunk saves time: without stages, or with one that decodes blocks. */
 export function readsInPart(store: ReadableStore, job: LeafJob): boolean {
   const { place, stages, shape, itemSize } = job;
   if (place.memory !== undefined || place.nbytes === undefined) return false;
@@ -57,14 +57,14 @@ export function readsInPart(store: ReadableStore, job: LeafJob): boolean {
   return place.nbytes >= leastForParts(store) && count * itemSize * 4 <= whole * itemSize;
 }
 
-/** Bytes that a chunk has at least, for parts of it to be read alone. */
+/** Smallest chunk in bytes of which parts are read separately. */
 export function leastForParts(store: ReadableStore): number {
   return store.readIntoSync === undefined ? REMOTE_PART : LOCAL_PART;
 }
 
 /**
- * The bytes of a job that are fetched: its whole chunk, or of a chunk without stages the part that is wanted.
- * @throws BAD_FIELD for a chunk without stages that is longer or shorter than its shape
+ * The range to fetch for a job: the whole chunk, or of a chunk without stages the requested part.
+ * @throws BAD_FIELD for a chunk without stages whose size does not match its shape
  */
 function rangeOf(job: LeafJob): ResolvedRange {
   const { place, stages, shape, itemSize } = job;
@@ -75,14 +75,14 @@ function rangeOf(job: LeafJob): ResolvedRange {
   return { offset: offset + first * itemSize, length: count * itemSize };
 }
 
-/** Decodes the bytes of {@link rangeOf}, and copies what is wanted of them. Throws as {@link decodeLeaf}. */
+/** Decodes the bytes of {@link rangeOf}, and copies the requested items. Throws like {@link decodeLeaf}. */
 async function decodeRange(job: LeafJob, bytes: Uint8Array, shelf: Shelf): Promise<void> {
   const isPart = job.stages.length === 0 && bytes.length < (job.place.nbytes ?? 0);
   if (isPart) copySpan(job, bytes, spanOf(job).first);
   else await decodeLeaf(job, bytes, shelf);
 }
 
-/** Fetches and decodes the part that is wanted. Throws `BAD_FIELD`, `TRUNCATED`, `BAD_CHUNK`. */
+/** Fetches and decodes the requested part. Throws `BAD_FIELD`, `TRUNCATED`, `BAD_CHUNK`. */
 export async function readLeafPart(store: ReadableStore, job: LeafJob, signal?: AbortSignal): Promise<void> {
   const { place, itemSize, shape } = job;
   const { first, count } = spanOf(job);
@@ -106,7 +106,7 @@ export async function readLeafPart(store: ReadableStore, job: LeafJob, signal?: 
   copySpan(job, bytes, first);
 }
 
-/** The chunk of a job as the layer of archives has it. */
+/** A job's chunk in the form of the archive layer. */
 function placedOf({ place, shape, itemSize }: LeafJob, index: number): PlacedChunk {
   return {
     index,
@@ -130,7 +130,7 @@ function isPlainBlosc({ place, stages }: LeafJob): boolean {
   );
 }
 
-/** Decodes whole Blosc chunks of one object through a decoder, which may have threads. Jobs in the order of offsets. */
+/** Decodes whole Blosc chunks of one object with a decoder, which may use threads. Jobs are in offset order. */
 async function decodeMany(
   store: ReadableStore,
   decoder: ChunkDecoder,
@@ -162,7 +162,7 @@ async function decodeMany(
   } catch (error) {
     const failed = jobs[next]?.place;
     if (!isSuperchunkError(error) || failed === undefined) throw error;
-    // The decoder counts the chunks that it was given; the caller wants to know the slot in the shard.
+    // The decoder counts its chunks; the caller needs the slot in the shard.
     const chunk = failed.slot === undefined ? {} : { chunk: failed.slot };
     throw new SuperchunkError(error.code, error.summary, { ...error.details, ...chunk });
   }
@@ -184,10 +184,10 @@ function checkStored(ctbytes: number, place: ChunkPlace): void {
   );
 }
 
-/** Larger chunks get their room when their stages know what they decode to: until then it is the word of a document. */
+/** For larger chunks, memory is allocated only after their stages know the decoded size: a document alone is not trusted. */
 const MOST_SHELVED = 64 << 20;
 
-/** Room for decoded chunks, used again. */
+/** Reused memory for decoded chunks. */
 class Shelf {
   readonly #idle: Uint8Array[] = [];
 
@@ -201,7 +201,7 @@ class Shelf {
   }
 }
 
-/** Decodes a whole chunk and copies what is wanted of it. Throws what the stages throw, with the chunk's place. */
+/** Decodes a whole chunk and copies the requested items. Throws errors of the stages, with the chunk's place. */
 export async function decodeLeaf(job: LeafJob, encoded: Uint8Array, shelf: Shelf): Promise<void> {
   const { place, shape, itemSize, stages } = job;
   const nbytes = itemsOf(shape) * itemSize;
@@ -220,7 +220,7 @@ export async function decodeLeaf(job: LeafJob, encoded: Uint8Array, shelf: Shelf
   if (out !== undefined && direct === undefined) shelf.give(out);
 }
 
-/** Undoes the stages. Throws what they throw, with the chunk's place, and `BAD_FIELD` for another size than `nbytes`. */
+/** Undoes the stages. Throws their errors, with the chunk's place, and `BAD_FIELD` for a size other than `nbytes`. */
 export async function decodeStages(
   stages: readonly Stage[],
   encoded: Uint8Array,
@@ -242,13 +242,13 @@ export async function decodeStages(
   return bytes;
 }
 
-/** A shard whose bytes are compressed may decode to this much at most. */
+/** Limit of the decoded size of a compressed shard. */
 const UNKNOWN_LIMIT = 2 ** 31 - 1;
-/** What a compressor may add to data that it cannot compress. */
+/** What a compressor may add to incompressible data. */
 const EXPANSION = 1.01;
 const EXPANSION_BYTES = 1024;
 
-/** What each stage decodes to, as far as it is known. */
+/** The decoded size of each stage, as far as it is known. */
 function limitsOf(
   stages: readonly Stage[],
   nbytes: number | undefined,
@@ -266,7 +266,7 @@ function limitsOf(
   });
 }
 
-/** Offsets of stages count from the encoded chunk: errors say where that is in its object. */
+/** Offsets in errors of stages count from the encoded chunk; converts them to offsets in its object. */
 function relocate(error: SuperchunkError, place: ChunkPlace): SuperchunkError {
   return error.inObject(placeDetails(place));
 }
@@ -300,7 +300,7 @@ function copyWhole(job: LeafJob, bytes: Uint8Array): void {
   copySpan(job, bytes, 0);
 }
 
-/** Copies out of a run of the chunk's items that begins with item `base`. */
+/** Copies items from a run of the chunk's items that begins with item `base`. */
 function copySpan({ shape, extents, target, itemSize }: LeafJob, bytes: Uint8Array, base: number): void {
   const strides = stridesOf(shape);
   let offset = -base;
@@ -316,7 +316,7 @@ function copySpan({ shape, extents, target, itemSize }: LeafJob, bytes: Uint8Arr
   );
 }
 
-/** The part of the target that is the chunk itself, where all of it is wanted and lies there in its own order. */
+/** The part of the target that can hold the chunk itself, if all of it is requested, contiguous and in its own order. */
 function contiguousTarget(
   { shape, extents, target, itemSize }: LeafJob,
   nbytes: number,
@@ -330,7 +330,7 @@ function contiguousTarget(
   return whole ? target.bytes.subarray(at, at + nbytes) : undefined;
 }
 
-/** Bounds how many requests are under way. Knows nothing of what they are. */
+/** Bounds the number of concurrent requests. Knows nothing of what they are. */
 export class Gate {
   #free: number;
   readonly #waiting: (() => void)[] = [];
@@ -339,7 +339,7 @@ export class Gate {
     this.#free = Math.max(1, limit);
   }
 
-  /** Runs `work` once one of the places is free. */
+  /** Runs `work` once a place is free. */
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#free > 0) this.#free--;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
@@ -369,21 +369,20 @@ export interface ReadSettings {
   readonly customCodecs?: CustomCodecs | undefined;
 }
 
-/** Requests under way, at most. */
+/** Most concurrent requests. */
 const CONCURRENCY = 8;
-/** Ranges that are this far apart are fetched together. */
+/** Ranges at most this far apart are fetched together. */
 export const MAX_GAP: number = 4096;
-/** A request is not made longer than this by joining, in bytes. */
+/** Joined requests are not longer than this, in bytes. */
 export const MAX_REQUEST: number = 4 << 20;
 
-/** Requests that may be under way. */
 export function concurrencyOf({ concurrency }: ReadSettings): number {
   return concurrency ?? CONCURRENCY;
 }
 
 /** Fetches and decodes innermost chunks. */
 export class LeafRequests {
-  /** Room for decoded chunks. */
+  /** Memory for decoded chunks. */
   readonly shelf: Shelf = new Shelf();
   readonly #store: ReadableStore;
   readonly #settings: ReadSettings;
@@ -398,7 +397,7 @@ export class LeafRequests {
     this.#gate = gate;
   }
 
-  /** Runs jobs on one object: parts where that saves, else joined ranges, all in parallel. */
+  /** Runs jobs on one object: reads parts if that saves time, else joined ranges, all in parallel. */
   async run(jobs: readonly LeafJob[], signal: AbortSignal): Promise<void> {
     const whole: LeafJob[] = [];
     const parts: LeafJob[] = [];
@@ -452,7 +451,7 @@ export class LeafRequests {
   }
 }
 
-/** A job with the bytes that are fetched for it. */
+/** A job with the range that is fetched for it. */
 interface RangedJob extends ResolvedRange {
   readonly job: LeafJob;
 }

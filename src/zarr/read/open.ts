@@ -1,7 +1,7 @@
 /**
- * Opens Zarr nodes of every version, by what lies at their path.
+ * Opens Zarr nodes of every version, depending on what is at their path.
  *
- * Knows where documents are; what they mean is in the metadata modules.
+ * Knows where documents are; the metadata modules know what they mean.
  */
 import type { OpenOptions } from "../../archive/kinds/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
@@ -37,11 +37,11 @@ export interface OpenZarrOptions extends ReadSettings, Pick<OpenOptions, "damage
 }
 
 /**
- * Opens the array or group at a path of a store: Zarr v3, Zarr v2, or the experimental version 3 of zarr 2.13 to 2.18,
- * whose nodes have paths below their hierarchy's root.
+ * Opens the array or group at a path of a store: Zarr v3, Zarr v2, or the experimental version 3 of zarr 2.13 to 2.18, whose
+ * nodes have paths below their hierarchy's root.
  *
- * Throws `NOT_FOUND` for a missing node, `BAD_FIELD` and `TRUNCATED` for damaged documents, `UNSUPPORTED` for what
- * they ask for and is not known here.
+ * Throws `NOT_FOUND` for a missing node, `BAD_FIELD` and `TRUNCATED` for damaged documents, `UNSUPPORTED` for features that are
+ * not known here.
  */
 export async function openZarr(
   store: ReadableStore,
@@ -60,7 +60,7 @@ export async function openZarr(
   );
 }
 
-/** The array at a path. Throws as {@link openZarr}, and `BAD_ARGUMENT` for a group. */
+/** Opens the array at a path. Throws like {@link openZarr}, and `BAD_ARGUMENT` for a group. */
 export async function openZarrArray(
   store: ReadableStore,
   path = "",
@@ -97,7 +97,7 @@ async function openV3(
   return makeV3(store, parseDocument(document, path, store.describe(key), options.customCodecs), options);
 }
 
-/** The array, looked through first where its damaged chunks are to be skipped or filled. */
+/** The array; if its damaged chunks are skipped or filled, it is surveyed first. */
 async function arrayOf(
   store: ReadableStore,
   model: ArrayModel,
@@ -137,7 +137,7 @@ async function openV2(
   return openV2Node(store, path, options, (key) => readDocument(store, joinKey(path, key), options.signal));
 }
 
-/** `read` gives the node's own documents, by their names. */
+/** `read` returns the node's own documents by name. */
 async function openV2Node(
   store: ReadableStore,
   path: string,
@@ -177,7 +177,7 @@ async function openV2Node(
   });
 }
 
-/** Nodes directly below the group whose documents these are. */
+/** Nodes directly below the group that these documents belong to. */
 async function* consolidatedMembers(documents: JsonObject): AsyncGenerator<string> {
   for (const key of Object.keys(documents)) {
     const [name = "", document = "", ...deeper] = key.split("/");
@@ -186,7 +186,7 @@ async function* consolidatedMembers(documents: JsonObject): AsyncGenerator<strin
   }
 }
 
-/** What a `.zmetadata` of a group further down would say. */
+/** The `.zmetadata` of a group further below, derived from these documents. */
 function consolidatedBelow(documents: JsonObject, name: string, key: string): JsonValue | undefined {
   if (key !== V2_DOCUMENTS.consolidated) return undefined;
   const front = `${name}/`;
@@ -197,7 +197,7 @@ function consolidatedBelow(documents: JsonObject, name: string, key: string): Js
   };
 }
 
-/** A node of a hierarchy whose root is one of the folders above. */
+/** Opens a node of a hierarchy whose root is one of the folders above. */
 async function openInHierarchy(
   store: ReadableStore,
   path: string,
@@ -234,7 +234,7 @@ async function openHierarchy(
   const groupKey = joinKey(base, documentKey(path, "group", suffix));
   const group = await readDocument(store, groupKey, options.signal);
   const members = (): AsyncIterable<string> => hierarchyMembers(store, base, path, suffix, options.signal);
-  // A group may have no document of its own: its members tell of it. The root always is one.
+  // A group may have no document and exist only through its members. The root always exists.
   if (group === undefined && path !== "" && (await isEmpty(members()))) {
     throw new SuperchunkError("NOT_FOUND", `no node "${path}" in the hierarchy`, {
       path: store.describe(arrayKey),
@@ -271,7 +271,7 @@ async function isEmpty(names: AsyncIterable<string>): Promise<boolean> {
   return true;
 }
 
-/** Folders directly below one that have one of the documents. */
+/** Subfolders that have one of the documents. */
 async function* foldersWith(
   store: ReadableStore,
   folder: string,
@@ -284,7 +284,7 @@ async function* foldersWith(
   }
 }
 
-/** True if a folder has one of the documents, and also where that cannot be found out: who opens it is told why. */
+/** True if a folder has one of the documents, or if that cannot be determined: opening it then reports the reason. */
 async function hasAny(
   store: ReadableStore,
   folder: string,

@@ -1,8 +1,8 @@
 /**
- * Reads any selection of an array: which chunks it touches, through shards in shards, in as few requests as it takes.
+ * Reads any selection of an array: finds the chunks that it touches, through nested shards, in as few requests as possible.
  *
- * Knows chains and grids; values are made elsewhere. An index is read once for each shard and kept; that its object
- * is still the same is checked behind the reads, so that bytes of two versions are never mixed.
+ * Knows chains and grids; values are made elsewhere. An index is read once for each shard and cached. After the reads, the
+ * object's version is checked, so that bytes of two versions are never mixed.
  */
 import { at } from "../../bytes/at.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
@@ -35,15 +35,15 @@ import {
 import { type KnownShard, ShardCache } from "./shard-cache.ts";
 import { assertAbsent, type ChunkPlace } from "./shard-index.ts";
 
-/** How often a read is begun again because a writer replaced the object. */
+/** A read is repeated at most this often because a writer replaced the object. */
 const MAX_ATTEMPTS = 8;
 
-/** A shard of which every so many-th inner chunk is wanted, or fewer, need not be made. */
+/** If at most every FEW-th inner chunk of a shard is requested, the shard need not be made. */
 const FEW = 4;
 
 const NEVER = new AbortController().signal;
 
-/** What is wanted of a chunk or shard: which of its items, and where they go. */
+/** The requested part of a chunk or shard: which items, and where they go. */
 interface Wanted {
   readonly place: ChunkPlace;
   readonly shape: readonly number[];
@@ -51,17 +51,17 @@ interface Wanted {
   readonly target: ItemView;
 }
 
-/** What is wanted of an inner chunk. */
+/** The requested part of an inner chunk. */
 interface InnerPart {
-  /** Its place in the shard's grid, in C order. */
+  /** Its slot in the shard's grid, in C order. */
   readonly slot: number;
   readonly segments: readonly Segment[];
   readonly target: ItemView;
 }
 
-/** What is collected of one object: jobs on its innermost chunks. */
+/** Collected jobs on the innermost chunks of one object. */
 interface Collection {
-  /** The version of the object that was looked at. */
+  /** The version of the object that was inspected. */
   readonly version: string;
   readonly jobs: LeafJob[];
   readonly signal: AbortSignal;
@@ -90,7 +90,7 @@ export class ChunkReading {
     this.cache = new ShardCache(store, settings.cachedEntries);
   }
 
-  /** Nobody changes objects, or the store notices by itself. */
+  /** True if objects do not change, or the store itself notices changes. */
   get #isPinned(): boolean {
     return this.#isImmutable || this.#store.pinsVersions === true;
   }
@@ -113,7 +113,7 @@ export class ChunkReading {
     );
   }
 
-  /** One object of the grid: a chunk or a shard. */
+  /** Reads from one object of the grid: a chunk or a shard. */
   async #readChunk(segments: readonly Segment[], target: ItemView, signal: AbortSignal): Promise<void> {
     const { axes, chain } = this.#model;
     const position = segments.map(({ chunk }) => chunk);
@@ -138,7 +138,7 @@ export class ChunkReading {
     await this.#readShard(chain, chain.serializer, wanted, signal);
   }
 
-  /** A chunk that is an object of its own; false if there is none. */
+  /** Reads a chunk that is an object; false if there is none. */
   async #readWholeObject(job: LeafJob, signal: AbortSignal): Promise<boolean> {
     const { key } = job.place;
     const unsized = { ...job, place: { ...job.place, nbytes: Number.MAX_SAFE_INTEGER } };
@@ -159,7 +159,7 @@ export class ChunkReading {
     return true;
   }
 
-  /** A shard whose bytes went through further codecs: it must be fetched whole. */
+  /** A shard with further codecs must be fetched whole. */
   async #readPackedShard(chain: Chain, wanted: Wanted, signal: AbortSignal): Promise<void> {
     const { place } = wanted;
     const bytes = await this.#gate.run(() => this.#store.get(place.key, { signal }));
@@ -207,7 +207,10 @@ export class ChunkReading {
     );
   }
 
-  /** Inner chunks of a shard that the store makes one by one, where few are wanted; false if it makes the shard instead. */
+  /**
+   * Reads inner chunks of a shard that the store makes one by one, if few are requested; returns false if the store should make
+   * the shard instead.
+   */
   async #readMade(
     chain: Chain,
     serializer: ShardingSerializer,
@@ -242,7 +245,7 @@ export class ChunkReading {
     return true;
   }
 
-  /** Runs a read; false if the object has another version than it was read for. */
+  /** Runs a read; returns false if the object's version has changed. */
   async #holds(isSame: () => Promise<boolean>, read: () => Promise<void>): Promise<boolean> {
     try {
       await read();
@@ -253,7 +256,7 @@ export class ChunkReading {
     return this.#isPinned || isSame();
   }
 
-  /** What is wanted of a shard, as jobs on innermost chunks; what is absent is filled at once. */
+  /** Turns the requested part of a shard into jobs on innermost chunks, and fills absent ones. */
   async #collect(chain: Chain, wanted: Wanted, into: Collection): Promise<void> {
     const { serializer, stages } = chain;
     const { place, shape } = wanted;
@@ -301,7 +304,7 @@ export class ChunkReading {
     }
   }
 
-  /** The inner chunks of a shard that are wanted: how many, of how many, and what of each. */
+  /** The requested inner chunks of a shard: their number, the shard's capacity, and the part of each. */
   #innerOf(
     chain: Chain,
     serializer: ShardingSerializer,
@@ -318,14 +321,14 @@ export class ChunkReading {
       capacity: elementsOf(grid),
       parts: mapEach(combine(lists), (segments) => ({
         slot: segments.reduce((slot, { chunk }, d) => slot * at(grid, d) + chunk, 0),
-        // Those given are valid until the next ones are asked for.
+        // The yielded list is reused for the next one.
         segments: [...segments],
         target: partOfView(view, segments),
       })),
     };
   }
 
-  /** The job of a chain without shards; undefined for one with. */
+  /** The job of a chain without shards; undefined for one with shards. */
   #leafJob(chain: Chain, { place, shape, extents, target }: Wanted): LeafJob | undefined {
     if (chain.serializer.kind !== "bytes") return undefined;
     return {
@@ -338,7 +341,7 @@ export class ChunkReading {
     };
   }
 
-  /** The fill value for an object that is not there. Throws `INCOMPLETE` if something else is. */
+  /** Fills the target for a missing object. Throws `INCOMPLETE` if something else is in its place. */
   async #fillAbsent({ place, extents, target }: Wanted, signal: AbortSignal): Promise<void> {
     await assertAbsent(this.#store, place.key, signal);
     this.#fillTarget(extents, target);

@@ -1,7 +1,7 @@
 /**
- * Shard indexes that were read, each once, with a bound on how many are kept.
+ * A bounded cache of shard indexes, each read once.
  *
- * Knows where an index lies in its shard; must not know what is read through it.
+ * Knows where an index is in its shard; must not know what is read through it.
  */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { hashBytes } from "../../store/foreign.ts";
@@ -16,18 +16,18 @@ import {
   shardIndexLength,
 } from "./shard-index.ts";
 
-/** Entries kept, over all shards, unless asked otherwise: some 32 MB. */
+/** Default number of cached entries, over all shards: some 32 MB. */
 const MOST_ENTRIES = 500_000;
 
 /** A shard object as it was when its index was read. */
 export interface KnownShard {
-  /** Bytes; `Number.MAX_SAFE_INTEGER` where the store does not know. */
+  /** Bytes; `Number.MAX_SAFE_INTEGER` if the store does not know. */
   readonly size: number;
   readonly version: string;
   readonly entries: ShardEntries;
 }
 
-/** Indexes by shard, those used last kept longest. */
+/** Indexes by shard; the least recently used are dropped first. */
 export class ShardCache {
   readonly #store: ReadableStore;
   readonly #most: number;
@@ -41,8 +41,8 @@ export class ShardCache {
   }
 
   /**
-   * The index of a shard that is an object of its own; undefined if there is none. Not to be aborted: others may
-   * wait for the same index.
+   * The index of a shard that is an object; undefined if there is none. It cannot be aborted, because other callers may wait
+   * for the same index.
    */
   async open(
     key: string,
@@ -73,7 +73,8 @@ export class ShardCache {
     layout: ShardIndexLayout,
     signal?: AbortSignal,
   ): Promise<ShardEntries> {
-    // The first chunk of a shard begins where the shard does, and may be a shard itself: a shorter one, as it has no index of its outer one.
+    // The first chunk of a shard starts where the shard does, and may be a shard too. It is shorter, because it does not
+    // include the outer index.
     const name = `${place.key}\0${place.offset}+${place.nbytes}`;
     const known = place.memory === undefined ? this.#find(name) : undefined;
     if (known !== undefined && known.version === version) return known.entries;
@@ -96,7 +97,10 @@ export class ShardCache {
     }
   }
 
-  /** Forgets what is known of an object, here and in the store; what is being loaded is neither kept nor given to who asks from now on. */
+  /**
+   * Forgets what is known of an object, here and in the store. An index being loaded is not kept, and not given to later
+   * callers.
+   */
   forget(key: string): void {
     this.#store.unpin?.(key);
     this.#loading.delete(key);
@@ -113,7 +117,7 @@ export class ShardCache {
     if (this.#store.readsToStat === true) return this.#loadUnsized(key, grid, layout);
     const info = await this.#store.stat(key);
     if (info === undefined) return undefined;
-    // The size of the index is the word of metadata: it is read only as far as the object goes.
+    // The metadata give the size of the index, so it is read only as far as the object goes.
     const length = Math.min(info.size, shardIndexLength(product(grid), layout));
     const offset = layout.location === "start" ? 0 : info.size - length;
     const bytes = await this.#store.getRange(key, { offset, length });
@@ -123,7 +127,7 @@ export class ShardCache {
     try {
       entries = await decodeShardIndex(bytes, { path, start: 0, size: info.size, grid, layout });
     } catch (error) {
-      // Of an object that is replaced between two requests, any bytes can come: an unchanged one is damaged.
+      // If the object was replaced between two requests, the bytes mean nothing; an unchanged object is damaged.
       const isDamage = isSuperchunkError(error) && error.isDamage;
       if (!isDamage || (await this.#store.stat(key))?.version === info.version) throw error;
       throw new SuperchunkError("STALE", "the shard was replaced while its index was read; read again", {
@@ -134,7 +138,9 @@ export class ShardCache {
     return { size: info.size, version: info.version, entries };
   }
 
-  /** The index where asking for the object's size would read all of it: entries beyond its end show when they are read. */
+  /**
+   * Reads the index if asking for the object's size would read all of it: entries beyond its end show up when they are read.
+   */
   async #loadUnsized(
     key: string,
     grid: readonly number[],
@@ -158,7 +164,7 @@ export class ShardCache {
     return this.#store.getRange(key, range);
   }
 
-  /** What `version` of a known shard is now; undefined if the object does not exist. */
+  /** The current `version` of a known shard; undefined if the object does not exist. */
   async versionOf(
     key: string,
     grid: readonly number[],

@@ -1,5 +1,5 @@
 /**
- * The index of a shard: for each inner chunk (offset, nbytes) as uint64, through a chain of codecs of fixed size.
+ * The index of a shard: (offset, nbytes) as uint64 for each inner chunk, encoded by a chain of fixed-size codecs.
  *
  * Knows the bytes of the index; must not know stores or what chunks hold.
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html
@@ -22,20 +22,20 @@ import {
 
 const ENTRY = 16;
 const CRC = 4;
-/** Both numbers of a chunk that a shard does not have. */
+/** Both numbers of an absent chunk. */
 const ABSENT = 0xffff_ffff_ffff_ffffn;
 
 /** How an index is stored. */
 export interface ShardIndexLayout {
   readonly location: "start" | "end";
   readonly endian: "little" | "big";
-  /** How often a crc32c follows; 0 or 1 in practice. */
+  /** How many crc32c follow; 0 or 1 in practice. */
   readonly checksums: number;
-  /** Stored order of the index array's dimensions (those of the grid, and the pair); undefined: as they are. */
+  /** Stored order of the index array's dimensions (those of the grid, and the pair); undefined if they are in order. */
   readonly order: readonly number[] | undefined;
 }
 
-/** What writers of shards use: at the end, little-endian, with a crc32c. */
+/** The usual layout: at the end, little-endian, with a crc32c. */
 export const DEFAULT_INDEX: ShardIndexLayout = {
   location: "end",
   endian: "little",
@@ -43,13 +43,13 @@ export const DEFAULT_INDEX: ShardIndexLayout = {
   order: undefined,
 };
 
-/** Where an inner chunk lies in its shard, in bytes from the shard's start. */
+/** Where an inner chunk is in its shard, in bytes from the shard's start. */
 export interface ShardEntry {
   readonly offset: number;
   readonly nbytes: number;
 }
 
-/** By slot: inner chunks in C order of the grid; undefined for absent ones. */
+/** By slot, that is in C order of the grid of inner chunks; undefined for absent ones. */
 export type ShardEntries = readonly (ShardEntry | undefined)[];
 
 /** The layout that a sharding configuration asks for. Throws `BAD_FIELD`, `UNSUPPORTED` for codecs whose size varies. */
@@ -100,12 +100,12 @@ export function shardIndexLength(capacity: number, layout: ShardIndexLayout = DE
   return capacity * ENTRY + layout.checksums * CRC;
 }
 
-/** An index of `capacity` chunks, all of them absent. */
+/** An index of `capacity` absent chunks. */
 export function emptyEntries(capacity: number): (ShardEntry | undefined)[] {
   return new Array<ShardEntry | undefined>(capacity).fill(undefined);
 }
 
-/** The bytes of an index; `grid` has the inner chunks along each dimension (default: one dimension). */
+/** The bytes of an index; `grid` is the number of inner chunks along each dimension (default: one dimension). */
 export async function encodeShardIndex(
   entries: ShardEntries,
   grid: readonly number[] = [entries.length],
@@ -126,7 +126,7 @@ export async function encodeShardIndex(
   return bytes;
 }
 
-/** A number of 8 bytes, or that of an absent chunk; by halves, for a BigInt takes several times as long. */
+/** Writes a number of 8 bytes, or that of an absent chunk, in two halves, because a BigInt takes several times as long. */
 function setWord(view: DataView, at: number, value: number | undefined, little: boolean): void {
   const high = value === undefined ? 0xffff_ffff : Math.floor(value / 2 ** 32);
   const low = value === undefined ? 0xffff_ffff : value >>> 0;
@@ -134,11 +134,11 @@ function setWord(view: DataView, at: number, value: number | undefined, little: 
   view.setUint32(at + 4, little ? high : low, little);
 }
 
-/** What an index is read for. */
+/** The shard that an index belongs to. */
 interface IndexedShard {
-  /** How messages name the shard. */
+  /** Name of the shard in messages. */
   readonly path: string;
-  /** Byte of the object where the shard starts, for messages (default 0): another one for a shard inside of another. */
+  /** Byte of the object where the shard starts, for messages (default 0); not 0 for a nested shard. */
   readonly start?: number;
   /** Bytes of the shard. */
   readonly size: number;
@@ -148,8 +148,8 @@ interface IndexedShard {
 }
 
 /**
- * Entries of an index. Throws `CHECKSUM_MISMATCH`, `TRUNCATED`, and `BAD_FIELD` for an entry that is half absent,
- * outside of the shard, in the index itself, or over another one.
+ * Decodes the entries of an index. Throws `CHECKSUM_MISMATCH`, `TRUNCATED`, and `BAD_FIELD` for an entry that is half absent,
+ * outside the shard, inside the index, or overlaps another one.
  */
 export async function decodeShardIndex(bytes: Uint8Array, shard: IndexedShard): Promise<ShardEntries> {
   const { grid, layout = DEFAULT_INDEX, size, start = 0 } = shard;
@@ -203,7 +203,7 @@ export async function decodeShardIndex(bytes: Uint8Array, shard: IndexedShard): 
   return entries;
 }
 
-/** Where the two numbers of a slot stand in the index. */
+/** Where the two numbers of a slot are in the index. */
 function wordPlaces(
   grid: readonly number[],
   { order }: ShardIndexLayout,
@@ -257,13 +257,13 @@ function refuseOverlaps(entries: ShardEntries, shard: IndexedShard, placeOf: (sl
   }
 }
 
-/** An entry as it is stored, and the byte of the shard where it is. */
+/** A stored entry, and its byte in the shard. */
 interface StoredEntry {
   readonly slot: number;
   readonly at: number;
   readonly offset: bigint;
   readonly nbytes: bigint;
-  /** One of the two numbers says that the chunk is absent, the other one does not. */
+  /** True if only one of the two numbers says that the chunk is absent. */
   readonly half: boolean;
 }
 
@@ -293,22 +293,22 @@ function hex(value: number): string {
   return `0x${value.toString(16).padStart(8, "0")}`;
 }
 
-/** Where an encoded chunk lies. */
+/** Where an encoded chunk is. */
 export interface ChunkPlace {
   readonly key: string;
   /** Name in messages. */
   readonly path: string;
-  /** Byte of the object where the chunk starts; of the bytes themselves where they are here. */
+  /** Byte of the object where the chunk starts; of `memory`, if that is set. */
   readonly offset: number;
-  /** Bytes of the chunk; undefined: the whole object, whatever its size. */
+  /** Bytes of the chunk; undefined means the whole object, whatever its size. */
   readonly nbytes: number | undefined;
-  /** Slot in the innermost shard's index; undefined for an object of its own. */
+  /** Slot in the innermost shard's index; undefined for a separate object. */
   readonly slot: number | undefined;
-  /** Set where the bytes are here: those that `offset` and `nbytes` are a part of. */
+  /** Set if the bytes are in memory; `offset` and `nbytes` select a part of it. */
   readonly memory: Uint8Array | undefined;
 }
 
-/** The details that errors about a place carry. */
+/** The details of errors about a place. */
 export function placeDetails({ path, slot, offset }: ChunkPlace): {
   path: string;
   chunk?: number;
@@ -318,7 +318,7 @@ export function placeDetails({ path, slot, offset }: ChunkPlace): {
 }
 
 /**
- * Refuses a folder in the place of a chunk or shard: only what is not there at all has the fill value. [FH-03]
+ * Refuses a folder in the place of a chunk or shard: only a missing object has the fill value. [FH-03]
  * @throws INCOMPLETE
  */
 export async function assertAbsent(store: ReadableStore, key: string, signal?: AbortSignal): Promise<void> {
@@ -345,7 +345,7 @@ export async function readPlace(
   return checkLength(await store.getRange(place.key, { offset, length }, { signal }), length, place, offset);
 }
 
-/** The bytes, if they are all there. Throws `TRUNCATED`, `INCOMPLETE`. */
+/** The bytes, if they are complete. Throws `TRUNCATED`, `INCOMPLETE`. */
 export function checkLength(
   bytes: Uint8Array | undefined,
   length: number,

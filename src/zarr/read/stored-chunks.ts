@@ -1,6 +1,6 @@
 /**
- * Which positions of an array's grid have an object, or may have one; and which chunks exist, and where, without reading any. The list
- * of chunks costs a request for each object and one for its index.
+ * Finds which positions of an array's grid have an object, or may have one, and which chunks exist, and where, without reading
+ * any. Listing chunks costs a request for each object and one for its index.
  */
 
 import type { AbsentChunk } from "../../archive/kinds/types.ts";
@@ -14,10 +14,10 @@ import type { ArrayModel } from "../document/model.ts";
 import type { ShardCache } from "./shard-cache.ts";
 import { assertAbsent, type ChunkPlace, type ShardEntries } from "./shard-index.ts";
 
-/** Above so many positions the store is asked what there is: a document can promise more than anybody stores. */
+/** For more positions, the store is listed: a document can promise more objects than anybody stores. */
 const MOST_ASKED = 4096;
 
-/** Positions in the order of the grid; of large grids only those that have an object, where the store can list. */
+/** Positions in grid order; for large grids only those that have an object, if the store can list. */
 export async function* storedPositions(
   store: ReadableStore,
   model: ArrayModel,
@@ -28,7 +28,7 @@ export async function* storedPositions(
   else yield* listed;
 }
 
-/** Every position of the grid with whether it has an object: false, or true or undefined if that is to be asked. */
+/** Every position of the grid, and whether it has an object; undefined if that must be looked up. */
 async function* gridPositions(
   store: ReadableStore,
   model: ArrayModel,
@@ -37,7 +37,7 @@ async function* gridPositions(
   const listed = await listIfMany(store, model, signal);
   let next = 0;
   for (const position of allPositions(model)) {
-    // Both are in the order of the grid.
+    // Both are in grid order.
     const stored = listed?.[next];
     const isStored = stored === undefined ? false : comparePositions(stored, position) === 0;
     if (isStored) next++;
@@ -49,7 +49,7 @@ function allPositions({ axes }: ArrayModel): Generator<readonly number[]> {
   return positionsOf(axes.map(({ count }) => count));
 }
 
-/** All positions of a grid in C order, one at a time: a document can promise more than memory holds. */
+/** All positions of a grid in C order, generated one at a time: a document can promise more than memory holds. */
 function* positionsOf(counts: readonly number[]): Generator<readonly number[]> {
   const total = counts.reduce((product, count) => product * count, 1);
   for (let index = 0; index < total; index++) {
@@ -64,7 +64,7 @@ function* positionsOf(counts: readonly number[]): Generator<readonly number[]> {
   }
 }
 
-/** The positions that have an object; undefined if there are few to ask for, or the store cannot list. */
+/** The positions that have an object; undefined if they are few enough to look up, or the store cannot list. */
 async function listIfMany(
   store: ReadableStore,
   model: ArrayModel,
@@ -83,18 +83,18 @@ async function listPositions(
   const found: (readonly number[])[] = [];
   try {
     for await (const { key, kind } of walk(store, model.dataFolder, signal)) {
-      // Every way to write keys has the numbers in order, and nothing else with digits behind the folder.
+      // All key encodings have the numbers in order, and no other digits after the folder.
       const position = (key.slice(model.dataFolder.length).match(/\d+/g) ?? []).map(Number);
       const isOne =
         position.length === model.axes.length &&
         position.every((index, d) => index < (model.axes[d]?.count ?? 0)) &&
         model.chunkKey(position) === key;
       if (!isOne) {
-        // A link to nothing in the place of a folder of chunks is told by looking at it.
+        // A dead link in the place of a folder of chunks is found only by following it.
         if (kind === "object" && hasChunksBelow(model, key, position)) await store.stat(key, { signal });
         continue;
       }
-      // A folder in the place of an object is told by whoever reads it; an object store just has more keys below that one.
+      // Reading reports a folder in the place of an object; in an object store, it only means keys below that one.
       if (kind === "object" || (await store.isFolder?.(key, { signal })) === true) found.push(position);
     }
   } catch (error) {
@@ -104,7 +104,7 @@ async function listPositions(
   return found.sort(comparePositions);
 }
 
-/** True if keys of chunks begin with the key, as with that of a folder. */
+/** True if keys of chunks begin with this key, as with that of a folder. */
 function hasChunksBelow({ axes, chunkKey }: ArrayModel, key: string, start: readonly number[]): boolean {
   if (start.length >= axes.length) return false;
   const first = [...start, ...new Array<number>(axes.length - start.length).fill(0)];
@@ -138,7 +138,7 @@ export interface StoredChunk {
   readonly shape: readonly number[];
   /** Key of the object that holds it. */
   readonly key: string;
-  /** Bytes from the object's start; 0 for an object of its own. */
+  /** Bytes from the object's start; 0 for a separate object. */
   readonly offset: number;
   /** Stored bytes. */
   readonly nbytes: number;
@@ -152,8 +152,8 @@ export interface StoredChunk {
 type MissingChunk = Omit<AbsentChunk, "index">;
 
 /**
- * The stored chunks of an array in the order of the grid, inner chunks of shards each by itself. Shards whose bytes
- * are compressed as a whole count as one chunk. Throws what reading an index throws.
+ * The stored chunks of an array in grid order, including the inner chunks of shards one by one. A shard compressed as a whole
+ * counts as one chunk. Throws errors of reading an index.
  */
 export async function* listStoredChunks(
   store: ReadableStore,
@@ -167,7 +167,7 @@ export async function* listStoredChunks(
   }
 }
 
-/** The chunks of an array's grid that are not stored, in the same order, but for those that lie outside of the array. */
+/** The chunks of an array's grid that are not stored, in the same order, except those outside the array. */
 export async function* listMissingChunks(
   store: ReadableStore,
   model: ArrayModel,
@@ -183,7 +183,6 @@ export async function* listMissingChunks(
   }
 }
 
-/** What every step of a walk needs. */
 interface Walk {
   readonly store: ReadableStore;
   readonly model: ArrayModel;
@@ -191,18 +190,18 @@ interface Walk {
   readonly signal: AbortSignal | undefined;
 }
 
-/** A chunk or shard: where it lies in the array, and how it is cut on. */
+/** A chunk or shard: its place in the array, and its chain. */
 interface Piece {
   readonly chain: Chain;
   /** First item, by dimension of the array. */
   readonly start: readonly number[];
-  /** In the order in which the chain is given the dimensions, which a shard outside may have turned. */
+  /** In the dimension order that the chain gets, which an outer shard may have permuted. */
   readonly shape: readonly number[];
-  /** Dimension of the array that each of these is. */
+  /** The array dimension of each of these. */
   readonly dimensions: readonly number[];
 }
 
-/** The chunks at one position of the grid, those of a shard each by itself. */
+/** The chunks at one position of the grid; those of a shard one by one. */
 async function* slotsAt(
   { store, model, cache, signal }: Walk,
   position: readonly number[],
@@ -278,7 +277,7 @@ async function* listInner(
   }
 }
 
-/** The innermost chunks of what is not stored, as far as the array goes: a shard may be larger than the array. */
+/** The innermost chunks of what is not stored, within the array: a shard may be larger than the array. */
 function* missingIn(
   piece: Piece,
   key: string,
@@ -294,7 +293,7 @@ function* missingIn(
     yield* missingIn(inner.piece, key, inner.slot, extent);
 }
 
-/** Shape of a piece by dimension of the array. */
+/** Shape of a piece in array dimension order. */
 function shapeInArray({ shape, dimensions }: Piece): readonly number[] {
   const turned = [...shape];
   dimensions.forEach((dimension, d) => {
@@ -303,7 +302,7 @@ function shapeInArray({ shape, dimensions }: Piece): readonly number[] {
   return turned;
 }
 
-/** The inner chunks of a shard in the order of its index; with an `extent` those that have a part in it. */
+/** The inner chunks of a shard in index order; with an `extent`, only those that overlap it. */
 function* innerPieces(
   { chain, start, shape, dimensions: given }: Piece,
   { chunkShape, inner }: ShardingSerializer,

@@ -1,4 +1,4 @@
-/** Reads and decodes what is stored of an array. Knows what counts as damage; must not know how chunks are read. */
+/** Reads and decodes everything that is stored of an array. Knows what counts as damage; must not know how chunks are read. */
 import type { Finding, LongOptions } from "../../archive/kinds/types.ts";
 import { allocate } from "../../bytes/allocate.ts";
 import { at } from "../../bytes/at.ts";
@@ -24,7 +24,7 @@ export interface ZarrVerifyReport {
   readonly findings: readonly Finding[];
 }
 
-/** What is verified, and how its values are read. */
+/** The array to verify, and how its values are read. */
 export interface VerifiedArray {
   readonly store: ReadableStore;
   readonly model: ArrayModel;
@@ -33,10 +33,10 @@ export interface VerifiedArray {
   readonly nbytes: number;
 }
 
-/** Of larger chunks only what lies in the array gets room: their size is the word of a document. */
+/** Of larger chunks, only the part inside the array is allocated: a document alone is not trusted. */
 const MOST_PADDED = 1 << 30;
 
-/** Reads every stored chunk, and reports what is damaged. Throws what is not damage: I/O errors, aborts. */
+/** Reads every stored chunk, and reports damage. Throws other errors: I/O errors, aborts. */
 export async function verifyChunks(array: VerifiedArray, options: LongOptions): Promise<ZarrVerifyReport> {
   const { store, model, reading } = array;
   const { cache } = reading;
@@ -49,7 +49,7 @@ export async function verifyChunks(array: VerifiedArray, options: LongOptions): 
   }));
   const found = { chunks: 0, nbytes: 0, cbytes: 0, digests: 0 };
   const { serializer, stages } = model.chain;
-  // The index of a shard that is made of something else tells nothing of what is stored.
+  // The index of a shard that is made from another format says nothing of what is stored.
   const isStored = serializer.kind === "sharding" && stages.length === 0 && model.shownAs === undefined;
   const ofIndex = isStored ? serializer.index.checksums : 0;
   const ofChunk = leafOf(model.chain).stages.filter(({ name }) => name === "crc32c").length;
@@ -77,7 +77,7 @@ export async function verifyChunks(array: VerifiedArray, options: LongOptions): 
   return { ok: findings.every(({ severity }) => severity !== "error"), ...found, findings };
 }
 
-/** Throws what says nothing about the stored bytes. */
+/** Turns an error into a finding; rethrows errors that are not about stored bytes. */
 function findingOf(error: unknown): Finding {
   if (!isSuperchunkError(error) || !(error.isDamage || error.code === "UNSUPPORTED")) throw error;
   const { path, chunk, offset, field, expected, found } = error.details;
@@ -108,7 +108,7 @@ export function onlyChunk(model: ArrayModel, position: readonly number[]): Array
   };
 }
 
-/** Decodes a chunk with what lies outside of the array, as a writer that makes the array longer will find it. */
+/** Decodes a chunk including what is outside the array, since a writer that enlarges the array will use it. */
 async function decodeStored(
   { model, reading, store }: VerifiedArray,
   chunk: StoredChunk,
@@ -124,7 +124,7 @@ async function decodeStored(
   return true;
 }
 
-/** How many of the chunk's items lie in the array, by dimension. */
+/** How many of the chunk's items are inside the array, by dimension. */
 function countsWithin({ start, shape }: StoredChunk, model: ArrayModel): readonly number[] {
   return shape.map((length, d) => Math.max(0, Math.min(length, at(model.shape, d) - at(start, d))));
 }

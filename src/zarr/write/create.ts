@@ -1,4 +1,4 @@
-/** Makes new Zarr v3 arrays. Knows their documents. */
+/** Creates Zarr v3 arrays. Knows their documents. */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
@@ -41,7 +41,7 @@ export interface ZarrSpecification {
 /** Options of {@link createZarr}. */
 export interface CreateZarrOptions extends OpenZarrOptions, WriteSettings {}
 
-/** The document of a new array. Throws `UNSUPPORTED` for data types that are not known here. */
+/** The document of a new array. Throws `UNSUPPORTED` for unknown data types. */
 export function zarrDocument(spec: ZarrSpecification): JsonObject {
   const dtype = parseDataType(spec.dataType, { path: "the specification", field: "dataType" });
   const bytes: JsonObject = hasByteOrder(dtype)
@@ -94,8 +94,8 @@ export function zarrDocument(spec: ZarrSpecification): JsonObject {
 }
 
 /**
- * Makes an array without values at a path where nothing is. Throws `CONFLICT` if something is, also an archive, `BAD_ARGUMENT` for
- * a specification that contradicts itself, naming its member, `UNSUPPORTED` for what is not known here.
+ * Creates an array without values at an empty path. Throws `CONFLICT` if there is anything, including an archive,
+ * `BAD_ARGUMENT` for a specification that contradicts itself, naming its member, `UNSUPPORTED` for unknown features.
  */
 export async function createZarr(
   store: WritableStore,
@@ -109,7 +109,7 @@ export async function createZarr(
   let model: ArrayModel | GroupModel;
   try {
     text = new TextEncoder().encode(stringifyJson(zarrDocument(spec), { indent: 2 }));
-    // What is stored is what counts: readers do not see the specification.
+    // The stored document counts: readers do not see the specification.
     const name = store.describe(key);
     model = parseDocument(parseJson(text, name), path, name, options.customCodecs);
   } catch (error) {
@@ -121,7 +121,7 @@ export async function createZarr(
   return new WritableZarrArray(store, model, options);
 }
 
-/** Opens an array to write to it. Throws as {@link openZarrArray}, and `CONFLICT` for one that is an archive as well. */
+/** Opens an array for writing. Throws like {@link openZarrArray}, and `CONFLICT` for one that is also an archive. */
 export async function openZarrWriter(
   store: WritableStore,
   path = "",
@@ -132,7 +132,7 @@ export async function openZarrWriter(
   return new WritableZarrArray(store, model, options);
 }
 
-/** Zero, in the form that the data type wants. */
+/** Zero, in the data type's form. */
 function defaultFill(kind: string, dataType: JsonValue): JsonValue {
   switch (kind) {
     case "bool":
@@ -163,7 +163,7 @@ const MEMBERS: { readonly [name in keyof Required<ZarrSpecification>]: true } = 
   ...{ dimensionNames: true, separator: true },
 };
 
-/** Refuses members that would do nothing. Throws `BAD_ARGUMENT`. */
+/** Refuses members that would have no effect. Throws `BAD_ARGUMENT`. */
 export function checkMembers(spec: ZarrSpecification): void {
   for (const [name, value] of Object.entries(spec)) {
     if (!(name in MEMBERS))
@@ -183,7 +183,7 @@ export function checkMembers(spec: ZarrSpecification): void {
   }
 }
 
-/** An error of the document as one of the specification; others as they are. */
+/** Turns an error about the document into one about the specification; returns other errors unchanged. */
 export function explainRefusal(error: unknown, spec: ZarrSpecification): unknown {
   if (!isSuperchunkError(error)) return error;
   const { field = "", expected, found } = error.details;
@@ -197,7 +197,7 @@ export function explainRefusal(error: unknown, spec: ZarrSpecification): unknown
   });
 }
 
-/** The member that a field of the document comes from. */
+/** The specification's member that a field of the document comes from. */
 function memberOf(field: string, spec: ZarrSpecification): string {
   if (/^(dataType|data_type)\b/.test(field)) return "dataType";
   if (field.startsWith("chunk_grid"))
@@ -216,7 +216,7 @@ function memberOf(field: string, spec: ZarrSpecification): string {
   }
   if (field.startsWith("chunk_key_encoding")) return "separator";
   const [first = ""] = field.split(".");
-  // What no JSON can say.
+  // A value that JSON cannot represent.
   if (first === "JSON") return "attributes";
   return { fill_value: "fillValue", dimension_names: "dimensionNames" }[first] ?? first;
 }
@@ -229,7 +229,7 @@ function wrong(member: string, what: string, expected: string, found: unknown): 
   );
 }
 
-/** Where in the document, for members that are many things. */
+/** The place in the document, for members that become several fields. */
 function inDocument(field: string): string {
   const isDeep = field.startsWith("codecs.") || field.includes(".configuration.");
   return isDeep ? `as a document ${field} is ` : "it is ";

@@ -1,4 +1,4 @@
-/** Encodes a chunk of any chain from its items; shards in shards too. Knows chains; must not know stores. */
+/** Encodes a chunk of any chain from its items, including nested shards. Knows chains; must not know stores. */
 
 import { joinBytes } from "../../bytes/arrays.ts";
 import { at } from "../../bytes/at.ts";
@@ -10,20 +10,20 @@ import { combine } from "../document/chunk-grid.ts";
 import { encodeShardIndex, type ShardEntry, shardIndexLength } from "../read/shard-index.ts";
 import { type ChunkOrder, orderSlots } from "./write-settings.ts";
 
-/** What is the same for all chunks of an array. */
+/** Settings that all chunks of an array share. */
 export interface EncodeSettings {
   /** One item with the fill value, in stored byte order. */
   readonly fill: Uint8Array;
-  /** Store chunks that hold nothing but the fill value (default: they are left out). */
+  /** Stores chunks that contain only the fill value (default: they are left out). */
   readonly writeEmptyChunks: boolean;
   readonly chunkOrder: ChunkOrder;
-  /** What encodes Blosc chunks (default: the calling thread). */
+  /** Encodes Blosc chunks (default: in the calling thread). */
   readonly encoder: ChunkEncoder | undefined;
 }
 
 /**
- * The bytes of a chunk of the given shape, or undefined if it holds nothing but the fill value and is left out.
- * `items` are in C order and stored byte order. The result may be made in `room`.
+ * The bytes of a chunk of this shape; undefined if it contains only the fill value and is left out. `items` are in C order and
+ * stored byte order. The result may be made in `room`.
  */
 export async function encodeChunk(
   chain: Chain,
@@ -45,7 +45,7 @@ export async function encodeChunk(
   return bytes;
 }
 
-/** Puts the items of a chunk in the order in which its dimensions are stored. */
+/** Permutes the items of a chunk to stored dimension order. */
 export function turnItems(
   items: Uint8Array,
   shape: readonly number[],
@@ -64,7 +64,7 @@ export function turnItems(
   return bytes;
 }
 
-/** The encoded inner chunks of a shard by slot; those that are left out are not in it. */
+/** The encoded inner chunks of a shard by slot, without those left out. */
 async function encodeInnerChunks(
   { chunkShape, inner }: ShardingSerializer,
   items: Uint8Array,
@@ -96,7 +96,7 @@ async function encodeInnerChunks(
   return chunks;
 }
 
-/** The pieces of a shard with nothing but these chunks: chunks in their order, the index where it belongs. */
+/** The pieces of a shard with only these chunks: chunks in their order, and the index in its place. */
 export async function layOutShard(
   chunks: ReadonlyMap<number, Uint8Array>,
   grid: readonly number[],
@@ -118,7 +118,7 @@ export async function layOutShard(
   return index.location === "start" ? [bytes, ...pieces] : [...pieces, bytes];
 }
 
-/** True if every item is the given one, bit by bit: -0 is not 0, and one NaN not another. */
+/** True if every item equals the given one bit by bit: -0 is not 0, and NaNs may differ. */
 export function holdsOnly(items: Uint8Array, item: Uint8Array): boolean {
   const { length } = item;
   for (let i = 0; i < length; i++) if (items[i] !== item[i]) return false;

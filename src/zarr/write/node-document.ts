@@ -1,8 +1,8 @@
 /**
- * Changes of the documents of Zarr v3 nodes, with the copies that consolidated metadata of the groups above have.
+ * Changes the documents of Zarr v3 nodes, and their copies in the consolidated metadata of the groups above.
  *
- * A node's own document is the truth. Where a kill comes between it and a copy, the next writer makes the copy right. Writers of
- * Zarr are kept out of folders that are archives too, because a write would change one view alone. Must not know chunks.
+ * A node's own document is authoritative. If a process is killed between it and a copy, the next writer corrects the copy. Zarr
+ * writers are refused in folders that are also archives, because a write would change one view alone. Must not know chunks.
  * @see FORMAT.md [FL-04] [FY-01]
  */
 import { SuperchunkError } from "../../errors.ts";
@@ -16,7 +16,6 @@ import { DOCUMENT } from "../document/metadata-v3.ts";
 /** A JSON object whose floats stay floats. */
 export type Document = Readonly<Record<string, JsonInput>>;
 
-/** A document as it was read. */
 interface StoredDocument {
   readonly document: Document;
   readonly version: string;
@@ -49,8 +48,8 @@ async function findDocument(
 }
 
 /**
- * Replaces the document of a node. Durable when resolved. Where the array becomes smaller (`shrinks`), the copies come first: no reader
- * takes a shape for true whose chunks are gone.
+ * Replaces the document of a node. Durable when resolved. If the array becomes smaller (`shrinks`), the copies are written
+ * first, so that no reader trusts a shape whose chunks are gone.
  * @throws CONFLICT if another writer was faster
  */
 export async function putDocument(
@@ -66,13 +65,13 @@ export async function putDocument(
   if (shrinks) await own();
 }
 
-/** Makes a node where none is. Throws `CONFLICT` if there is one. */
+/** Creates a node at an empty path. Throws `CONFLICT` if there is one. */
 export async function addDocument(store: WritableStore, path: string, document: Document): Promise<void> {
   await put(store, path, document, { ifAbsent: true });
   await updateCopies(store, path, (copies, name) => setCopy(copies, name, document), false);
 }
 
-/** Takes a node and all below it out of what readers find. Its chunks are still there. */
+/** Hides a node and everything below it from readers. Its chunks still exist. */
 export async function removeDocument(store: WritableStore, path: string): Promise<void> {
   const drop = (copies: Map<string, JsonInput>, name: string): void => {
     for (const each of [...copies.keys()])
@@ -83,7 +82,7 @@ export async function removeDocument(store: WritableStore, path: string): Promis
   await store.sync?.([]);
 }
 
-/** Makes the copies above a node say what its own document says. */
+/** Makes the copies in the groups above match the node's document. */
 export async function mendCopies(store: WritableStore, path: string): Promise<void> {
   const { document } = await readDocument(store, path);
   await updateCopies(store, path, (copies, name) => setCopy(copies, name, document), false);
@@ -110,7 +109,7 @@ function setCopy(copies: Map<string, JsonInput>, name: string, document: Documen
   copies.set(name, list === undefined ? own : { ...own, consolidated_metadata: list });
 }
 
-/** Changes the copies in all groups above a node: the nearest first, or the root. */
+/** Changes the copies in all groups above a node, from the nearest to the root or the reverse. */
 async function updateCopies(
   store: WritableStore,
   path: string,
@@ -145,8 +144,8 @@ function isObject(value: JsonInput | undefined): value is Document {
 const STORAGE = "meta/storage";
 
 /**
- * Refuses a path in, or below, an archive: one that is linked to Zarr, one that keeps itself a Zarr array, their columns. Links
- * are made on file systems alone: other stores are not asked.
+ * Refuses a path in or below an archive: one that is linked to Zarr, one that keeps itself a Zarr array, or their columns. Only
+ * file systems have links, so other stores are not asked.
  * @throws CONFLICT
  */
 export async function refuseDual(
@@ -175,9 +174,9 @@ function reasonOf(name: string): string {
 }
 
 /**
- * The outermost group that a place is in; undefined if there is none. A folder that is not there, or has no files in it, may be a
- * group of which only the document is missing.
- * @throws CONFLICT for a place in an array, or in an archive that is a Zarr group as well
+ * The outermost group that contains a path; undefined if there is none. A folder that does not exist, or has no files in it,
+ * may be a group whose document is missing.
+ * @throws CONFLICT for a path in an array, or in an archive that is also a Zarr group
  */
 export async function findHierarchy(
   store: WritableStore,
@@ -200,7 +199,7 @@ export async function findHierarchy(
   return outermost;
 }
 
-/** Folders in a folder above that are looked at: in a bucket, each thousand is a request. */
+/** Entries of a folder above that are inspected: in a bucket, each thousand is a request. */
 const MOST_MEMBERS_SEEN = 1000;
 
 async function holdsFiles(store: WritableStore, folder: string, options: StoreOptions): Promise<boolean> {
@@ -209,14 +208,14 @@ async function holdsFiles(store: WritableStore, folder: string, options: StoreOp
     for await (const { kind } of store.list(folder, options))
       if (kind !== "folder" || ++seen > MOST_MEMBERS_SEEN) return true;
   } catch {
-    return true; // what cannot be listed is not ours to change
+    return true; // a folder that cannot be listed is left alone
   }
   return false;
 }
 
 /**
- * Makes the groups that are missing between the group at `root` and a node, and lets the consolidated metadata of all groups above
- * list the node and what is below it, and nothing that was there before. Resolves with the paths of the groups that it made.
+ * Creates the missing groups between the group at `root` and a node, and adds the node and everything below it to the
+ * consolidated metadata of all groups above; other existing nodes are not added. Resolves with the paths of the created groups.
  * @throws CONFLICT if another writer was faster: try again
  */
 export async function joinHierarchy(
@@ -252,7 +251,7 @@ export async function joinHierarchy(
   return made;
 }
 
-/** Adds the documents of a node and of all below it, by path. */
+/** Adds the documents of a node and of everything below it, by path. */
 async function collectNodes(
   store: WritableStore,
   path: string,
@@ -268,7 +267,7 @@ async function collectNodes(
     if (kind === "folder") await collectNodes(store, joinKey(path, name), into, options);
 }
 
-/** A document as consolidated metadata repeat it: a group with a list of its own, which is empty. */
+/** A document as consolidated metadata repeat it: a group gets an empty list. */
 function copyOf(document: Document): Document {
   const { consolidated_metadata: _, ...own } = document;
   if (own["node_type"] !== "group") return own;
@@ -277,16 +276,16 @@ function copyOf(document: Document): Document {
 
 /** What {@link consolidateGroup} did. */
 export interface Consolidation {
-  /** Nodes that the metadata of the group list now. */
+  /** Nodes that the group's metadata list now. */
   readonly nodes: number;
-  /** Groups whose metadata were changed: the one that was asked for, and those below that list their nodes too. */
+  /** Groups whose metadata were changed: the requested one, and those below that list their nodes too. */
   readonly changed: readonly string[];
 }
 
 /**
- * Lets the consolidated metadata of a Zarr v3 group list all nodes below it, and those of the groups below that have any.
+ * Lists all nodes below a Zarr v3 group in its consolidated metadata, and likewise in those of groups below that have any.
  * @throws NOT_FOUND if there is no Zarr v3 node; UNSUPPORTED for an array; CONFLICT if another writer was faster, and for an
- * archive that is a Zarr group as well
+ * archive that is also a Zarr group
  */
 export async function consolidateGroup(
   store: WritableStore,

@@ -1,8 +1,8 @@
 /**
- * Puts a shard right whose append was broken off, by its last whole index.
+ * Recovers a shard after an interrupted append, using its last intact index.
  *
- * An append does not use a byte again that an earlier index names, so that the bytes up to the end of that index are the shard as it
- * was. @see FORMAT.md [FH-08]
+ * An append never reuses a byte that an earlier index names, so the bytes up to the end of that index are the earlier shard.
+ * @see FORMAT.md [FH-08]
  */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
@@ -21,7 +21,7 @@ import type { WritableZarrArray } from "./writable-array.ts";
 
 /** Findings of {@link recoverShard}. */
 export interface ShardRecovery {
-  /** Bytes of the shard up to the end of its last whole index. */
+  /** Bytes of the shard up to the end of its last intact index. */
   readonly size: number;
   /** Bytes after it that were removed: those of the interrupted append. */
   readonly dropped: number;
@@ -35,12 +35,13 @@ interface EarlierShard {
 }
 
 /**
- * Puts the shard at a position of the grid right, where a process was killed or power was cut while it was appended to: the
- * shard becomes what its last whole index names, as an object of its own, without unused bytes. One that is whole stays as
- * it is. The chunks are not decoded; `verify` does that.
+ * Recovers the shard at a grid position after a process was killed, or power was lost, during an append. The shard is rewritten
+ * with what its last intact index names, without unused bytes. An intact shard stays as it is. Chunks are not decoded; `verify`
+ * does that.
  *
- * Throws `BAD_ARGUMENT` for an array without shards and a position outside of the grid, `NOT_FOUND` for a missing shard, `UNSUPPORTED` for indexes at the
- * start, without a crc32c, or of the size of those of shards inside, `INCOMPLETE` without a whole index, `CONFLICT` where another writer is at work.
+ * Throws `BAD_ARGUMENT` for an array without shards and a position outside the grid, `NOT_FOUND` for a missing shard,
+ * `UNSUPPORTED` for indexes at the start, without a crc32c, or of the same size as those of nested shards, `INCOMPLETE` without
+ * an intact index, `CONFLICT` if another writer is at work.
  */
 export async function recoverShard(
   array: WritableZarrArray,
@@ -75,11 +76,11 @@ export async function recoverShard(
   });
 }
 
-/** Bytes looked through at a time, besides those of an index. */
+/** Bytes searched at a time, besides those of an index. */
 const WINDOW = 4 << 20;
 const ABSENT = 0xffff_ffff_ffff_ffffn;
 
-/** Refuses shards whose chunks are shards with an index of as many bytes: one could be taken for the other. */
+/** Refuses shards whose nested shards have an index of the same size: one could be mistaken for the other. */
 function refuseTwins(outer: ShardingSerializer, grid: readonly number[], path: string): void {
   const length = shardIndexLength(elementsOf(grid), outer.index);
   let { chunkShape } = outer;
@@ -102,8 +103,8 @@ function refuseTwins(outer: ShardingSerializer, grid: readonly number[], path: s
 }
 
 /**
- * The shard up to its last whole index, looking back from the object's end. Throws `UNSUPPORTED` for an index at the start or
- * without a crc32c, `INCOMPLETE` where there is none.
+ * The shard up to its last intact index, searching back from the object's end. Throws `UNSUPPORTED` for an index at the start
+ * or without a crc32c, `INCOMPLETE` if there is none.
  */
 export async function findEarlierShard(
   store: ReadableStore,
@@ -147,7 +148,10 @@ export async function findEarlierShard(
   );
 }
 
-/** True if every entry is absent or lies in front of the index, and one is there: so few places are summed up. */
+/**
+ * True if every entry is absent or before the index, and at least one is present: then checksums are computed in few places
+ * only.
+ */
 function mayBeIndex(
   view: DataView,
   at: number,
@@ -156,7 +160,7 @@ function mayBeIndex(
   layout: ShardIndexLayout,
 ): boolean {
   const isLittle = layout.endian === "little";
-  // Long runs of one byte look like entries at every place; their sum would be no index's.
+  // Long runs of one byte look like entries everywhere, but this sum cannot be an index's.
   const sum = view.getInt32(at + length - 4);
   if (sum === 0 || sum === -1) return false;
   const end = at + length - 4 * layout.checksums;

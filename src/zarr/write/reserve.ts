@@ -1,9 +1,9 @@
 /**
- * Writing the inner chunks of one shard in any order, by several workers at once: index at the start, a slot reserved
- * for each chunk.
+ * Writes the inner chunks of one shard in any order, by several workers at once: the index is at the start, and a slot is
+ * reserved for each chunk.
  *
- * One worker reserves, all write, one finishes. A reservation is plain data and can be sent to other threads or
- * processes. Nothing is visible under the shard's key before it is finished.
+ * One worker reserves, all write, one finishes. A reservation is plain data and can be sent to other threads or processes.
+ * Nothing is visible under the shard's key before it is finished.
  */
 
 import { SuperchunkError } from "../../errors.ts";
@@ -20,7 +20,7 @@ import {
 import { encodeChunk, turnItems } from "./encode-chunk.ts";
 import type { WritableZarrArray } from "./writable-array.ts";
 
-/** Room for all inner chunks of a shard. Plain data. */
+/** The reserved space for all inner chunks of a shard. Plain data. */
 export interface ShardReservation {
   /** Key that the finished shard gets. */
   readonly key: string;
@@ -28,7 +28,7 @@ export interface ShardReservation {
   readonly temporaryKey: string;
   readonly grid: readonly number[];
   readonly layout: ShardIndexLayout;
-  /** Bytes that an encoded chunk may take. */
+  /** Most bytes of an encoded chunk. */
   readonly slotBytes: number;
 }
 
@@ -37,15 +37,15 @@ export interface WrittenSlot extends ShardEntry {
   readonly slot: number;
 }
 
-/** What codecs may add to data that they cannot compress. */
+/** What codecs may add to incompressible data. */
 const OVERHEAD = 1.01;
 const OVERHEAD_BYTES = 1024;
 
 /**
- * Reserves room for the shard at a position of the grid. `slotBytes`: most bytes of an encoded chunk (default: what
- * values that cannot be compressed take).
+ * Reserves space for the shard at a grid position. `slotBytes` is the most bytes of an encoded chunk (default: enough for
+ * incompressible values).
  *
- * Throws `BAD_ARGUMENT` for an array whose shards have no index at the start, `UNSUPPORTED` for a store that cannot
+ * Throws `BAD_ARGUMENT` for an array whose shards do not have their index at the start, `UNSUPPORTED` for a store that cannot
  * write into objects.
  */
 export async function reserveShard(
@@ -84,7 +84,7 @@ export async function reserveShard(
     layout: serializer.index,
     slotBytes: slotBytes ?? Math.ceil(chunkBytes * OVERHEAD) + OVERHEAD_BYTES,
   };
-  // Zero bytes are not an index: whoever looks before the end gets an error, where there is a checksum.
+  // Zeros are not a valid index: an early reader gets an error, if there is a checksum.
   await array.store.put(reservation.temporaryKey, new Uint8Array(firstSlot(reservation)));
   return reservation;
 }
@@ -111,7 +111,9 @@ export async function encodeInnerChunk(array: WritableZarrArray, items: Uint8Arr
   return bytes ?? new Uint8Array(0);
 }
 
-/** Writes an encoded chunk into its slot. Workers may do this in any order, at the same time. Throws `LIMIT` if it does not fit. */
+/**
+ * Writes an encoded chunk into its slot. Workers may do this in any order, at the same time. Throws `LIMIT` if it does not fit.
+ */
 export async function writeReserved(
   store: WritableStore,
   reservation: ShardReservation,
@@ -146,8 +148,8 @@ export async function writeReserved(
 }
 
 /**
- * Writes the index and gives the shard its name. Chunks that are not in `written` are absent. Throws `BAD_ARGUMENT` for
- * slots that are not what {@link writeReserved} gave, or given twice, before anything is written.
+ * Writes the index and gives the shard its name. Chunks that are not in `written` are absent. Throws `BAD_ARGUMENT` for slots
+ * that {@link writeReserved} did not return, or that are repeated, before anything is written.
  */
 export async function finishReserved(
   store: WritableStore,

@@ -1,9 +1,9 @@
 /**
- * What a partial write does to a shard, which bytes stay and which are written where; and carries it out. The plan is pure, and has
- * the three strategies of the sharding specification's notes for implementers.
+ * Plans a partial write of a shard (which bytes stay, and which are written where), and carries it out. The plan is pure, and
+ * has the three strategies of the sharding specification's notes for implementers.
  *
- * A new object is put on the condition that the old one is still the one that was read. Writes into an object have no
- * such condition: its version is compared right before, and writers of one process wait for one another.
+ * A new object is put on the condition that the old one is still the one that was read. A write into an object has no such
+ * condition: its version is compared just before, and writers of one process wait for one another.
  */
 import { at } from "../../bytes/at.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
@@ -17,13 +17,13 @@ import {
 } from "../read/shard-index.ts";
 import { type ChunkOrder, orderSlots, type ShardStrategy } from "./write-settings.ts";
 
-/** The shard that is written. */
+/** The shard to write. */
 interface ShardTarget {
   readonly key: string;
   readonly grid: readonly number[];
   readonly layout: ShardIndexLayout;
   readonly chunkOrder: ChunkOrder;
-  /** The object that was read; undefined if there is none. */
+  /** Version of the object that was read; undefined if there is none. */
   readonly version: string | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -32,8 +32,8 @@ interface ShardTarget {
 const COPY = 4 << 20;
 
 /**
- * Carries out a plan. Resolves with `written` where that is durable, with `patched` where it is so once the object is synced.
- * Throws `CONFLICT` if the object is not the one that was read.
+ * Carries out a plan. Resolves with `written` if the result is durable, with `patched` if it is durable only after the object
+ * is synced. Throws `CONFLICT` if the object is not the one that was read.
  */
 export async function applyPlan(
   store: WritableStore,
@@ -54,12 +54,12 @@ export async function applyPlan(
   const writes = joinWrites([...plan.writes, { offset: plan.indexAt, bytes: index }]);
   const { writeRange } = store;
   const { size = 0, links = 1, isLink = false } = (await checkVersion(store, target)) ?? {};
-  // Under its other names the object is somebody else's: a backup, or an archive's data file.
+  // Other names of the object may belong to a backup, or to an archive's data file.
   if (writeRange === undefined || links > 1 || isLink) {
     await patchCopy(store, target, writes);
     return "written";
   }
-  // What makes the object longer comes first: if it does not fit, nothing was changed yet.
+  // Writes that lengthen the object come first: if they do not fit, nothing has changed yet.
   const isLonger = ({ offset, bytes }: { offset: number; bytes: Uint8Array }): boolean =>
     offset + bytes.length > size;
   for (const { offset, bytes } of [...writes.filter(isLonger), ...writes.filter((each) => !isLonger(each))]) {
@@ -68,7 +68,7 @@ export async function applyPlan(
   return "patched";
 }
 
-/** Deletes an object, durably: after a power cut it is not there again. */
+/** Deletes an object durably: a power loss does not bring it back. */
 export async function removeObject(
   store: WritableStore,
   { key, signal }: Pick<ShardTarget, "key" | "signal">,
@@ -77,7 +77,7 @@ export async function removeObject(
   await store.sync?.([], { signal });
 }
 
-/** How a put makes sure that no other writer came in between. */
+/** The condition of a put that detects other writers. */
 export function conditionOf({ version, signal }: Pick<ShardTarget, "version" | "signal">):
   | { ifVersion: string; signal: AbortSignal | undefined }
   | {
@@ -87,7 +87,7 @@ export function conditionOf({ version, signal }: Pick<ShardTarget, "version" | "
   return version === undefined ? { ifAbsent: true, signal } : { ifVersion: version, signal };
 }
 
-/** What the store knows of the object. Throws `CONFLICT` if it is not the one that was read. */
+/** The object's info from the store. Throws `CONFLICT` if it is not the one that was read. */
 export async function checkVersion(
   store: WritableStore,
   { key, version, signal }: Pick<ShardTarget, "key" | "version" | "signal">,
@@ -122,7 +122,7 @@ function placeParts(
   return { entries, order };
 }
 
-/** The bytes of a new shard, piece by piece; kept chunks that lie side by side are copied in one read. */
+/** The bytes of a new shard, piece by piece; adjacent kept chunks are copied in one read. */
 async function* pieces(
   store: WritableStore,
   target: ShardTarget,
@@ -169,7 +169,7 @@ async function* copyRun(
   }
 }
 
-/** The same change for a store that cannot write into objects: a new one with it. */
+/** The same change for a store that cannot write into objects: puts a new object. */
 async function patchCopy(
   store: WritableStore,
   target: ShardTarget,
@@ -183,7 +183,7 @@ async function patchCopy(
   await store.put(target.key, copy, conditionOf(target));
 }
 
-/** Writes that follow one another as one, so that a chunk and the index behind it arrive together. */
+/** Joins adjacent writes, so that a chunk and the index after it arrive together. */
 function joinWrites(
   writes: readonly { readonly offset: number; readonly bytes: Uint8Array }[],
 ): { offset: number; bytes: Uint8Array }[] {
@@ -208,16 +208,18 @@ function joinWrites(
   });
 }
 
-/** How often work is begun again because another writer was faster. */
+/** Attempts when another writer is faster. */
 const MAX_ATTEMPTS = 16;
 
-/** Does work on objects again, with what is stored then, where another writer was faster. Throws what the last attempt throws. */
+/**
+ * Repeats work on objects, based on what is stored then, if another writer was faster. Throws the error of the last attempt.
+ */
 export async function retryRaced<T>(work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work();
     } catch (error) {
-      // STALE: a store that remembers versions read what another writer has replaced since.
+      // STALE: a store that tracks versions read an object that another writer has replaced since.
       const isRaced = isSuperchunkError(error, "CONFLICT") || isSuperchunkError(error, "STALE");
       if (!isRaced || attempt === MAX_ATTEMPTS) throw error;
     }
@@ -226,7 +228,7 @@ export async function retryRaced<T>(work: () => Promise<T>): Promise<T> {
 
 const locks = new WeakMap<WritableStore, Map<string, Promise<unknown>>>();
 
-/** Runs work on an object when the earlier work on it in this process is done. */
+/** Runs work on an object after the earlier work on it in this process. */
 export async function withObjectLock<T>(
   store: WritableStore,
   key: string,
@@ -245,20 +247,19 @@ export async function withObjectLock<T>(
   }
 }
 
-/** A shard as it is stored. */
+/** A stored shard. */
 interface ShardState {
   readonly size: number;
   readonly entries: ShardEntries;
 }
 
-/** New encoded chunks by slot; undefined: the chunk goes. In the order in which they were given. */
+/** New encoded chunks by slot, in the given order; undefined removes the chunk. */
 export type ShardUpdates = ReadonlyMap<number, Uint8Array | undefined>;
 
-/** What is to be done. */
 type ShardPlan =
-  /** Nothing is left: the object goes. */
+  /** No chunks are left, so the object is deleted. */
   | { readonly kind: "delete" }
-  /** A new object: of each slot, bytes that are kept or new ones. */
+  /** A new object: for each slot, kept or new bytes. */
   | { readonly kind: "rewrite"; readonly parts: readonly ShardPart[] }
   /** Writes into the object; the index, made from `entries`, is written to `indexAt` last. */
   | {
@@ -268,19 +269,18 @@ type ShardPlan =
       readonly indexAt: number;
     };
 
-/** A chunk of a new object. */
 interface ShardPart {
   readonly slot: number;
   readonly source: ShardEntry | Uint8Array;
 }
 
-/** Bytes of a shard that no chunk uses, the index not counted. */
+/** Bytes of a shard that no chunk uses, not counting the index. */
 function unusedBytes({ size, entries }: ShardState, layout: ShardIndexLayout): number {
   const used = entries.reduce((sum, entry) => sum + (entry?.nbytes ?? 0), 0);
   return size - shardIndexLength(entries.length, layout) - used;
 }
 
-/** Plans a write. `maxUnused`: bytes that no chunk uses, after which `append` and `fixed` rewrite the shard. */
+/** Plans a write. With more than `maxUnused` unused bytes, `append` and `fixed` rewrite the shard. */
 export function planShardWrite(
   state: ShardState,
   updates: ShardUpdates,
@@ -317,7 +317,7 @@ export function planShardWrite(
 interface Patch {
   readonly entries: (ShardEntry | undefined)[];
   readonly writes: { offset: number; bytes: Uint8Array }[];
-  /** First byte behind all chunks. */
+  /** First byte after all chunks. */
   readonly end: number;
 }
 
@@ -331,7 +331,7 @@ function planPatch(
   const dataEnd = layout.location === "end" ? state.size - indexLength : state.size;
   const entries = [...state.entries];
   const writes: Patch["writes"] = [];
-  // Appending keeps the old index where it is; in fixed order the new one takes its place.
+  // Appending keeps the old index in place; in fixed order the new one replaces it.
   let end = strategy === "append" ? state.size : dataEnd;
   const roomOf = strategy === "fixed" ? roomFinder(state.entries, dataEnd) : () => 0;
   for (const [slot, bytes] of updates) {
@@ -340,7 +340,7 @@ function planPatch(
       entries[slot] = undefined;
       continue;
     }
-    // An entry without bytes may name any place, that of another chunk too.
+    // An entry without bytes may name any place, even that of another chunk.
     const fits = old !== undefined && old.nbytes > 0 && bytes.length <= roomOf(old);
     const offset = fits ? old.offset : end;
     if (!fits) end += bytes.length;
@@ -350,7 +350,7 @@ function planPatch(
   return { entries, writes, end };
 }
 
-/** How many bytes from a chunk's start on are not another chunk's. */
+/** Returns how many bytes from a chunk's start on do not belong to another chunk. */
 function roomFinder(entries: ShardEntries, dataEnd: number): (entry: ShardEntry) => number {
   const starts = entries
     .filter((entry): entry is ShardEntry => entry !== undefined && entry.nbytes > 0)

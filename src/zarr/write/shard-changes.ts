@@ -1,9 +1,9 @@
 /**
- * A whole new shard, piece by piece while it is encoded: chunks in their order, the index where it belongs. And a change of a
- * shard as changes of its inner chunks, with the items that are stored around the change.
+ * Writes a whole new shard piece by piece while it is encoded: chunks in their order, and the index in its place. Also splits a
+ * change of a shard into changes of its inner chunks, merged with the stored items around them.
  *
- * Chunks are encoded into the store's memory if it has some, else into buffers that are used again. Knows the layout of shards;
- * must not know where chunks come from or where the shard goes.
+ * Chunks are encoded into the store's memory if it offers any, else into reused buffers. Knows the layout of shards; must not
+ * know where chunks come from or where the shard goes.
  */
 import { allocate, BufferShelf } from "../../bytes/allocate.ts";
 import { at } from "../../bytes/at.ts";
@@ -21,7 +21,7 @@ import { encodeShardIndex, type ShardEntry } from "../read/shard-index.ts";
 import { type EncodeSettings, encodeChunk, layOutShard } from "./encode-chunk.ts";
 import { orderSlots } from "./write-settings.ts";
 
-/** An inner chunk that is yet to be encoded. */
+/** An inner chunk to be encoded. */
 export interface InnerChunk {
   readonly slot: number;
   /** Its bytes, or undefined if it is left out. They may be made in `room`. */
@@ -30,13 +30,13 @@ export interface InnerChunk {
 
 /** The pieces of a shard while they are made. */
 interface ShardPieces {
-  /** None where all chunks are left out. A piece is used again once the next is asked for. */
+  /** Empty if all chunks are left out. A piece's memory is reused once the next is requested. */
   readonly pieces: AsyncGenerator<Uint8Array>;
-  /** Has the chunks that are yet to be encoded made in these rooms, where they go there one after the other. */
+  /** Makes the remaining chunks directly in these rooms, if they are stored one after the other. */
   useRooms(rooms: PieceRooms): void;
 }
 
-/** The pieces of a shard of these chunks. */
+/** The pieces of a shard with these chunks. */
 export function shardPieces(
   chunks: readonly InnerChunk[],
   grid: readonly number[],
@@ -90,7 +90,7 @@ async function* makePieces(
   if (!isEmpty) yield await encodeShardIndex(entries, grid, serializer.index);
 }
 
-/** Chunks that are worth beginning ahead; 0 where they are encoded one at a time: then each goes right behind the one before it. */
+/** Number of chunks to begin ahead; 0 if they are encoded one at a time, each directly after the one before. */
 function aheadOf({ stages }: Chain, encoder: ChunkEncoder | undefined): number {
   if (encoder === undefined) return 0;
   const only = stages.length === 1 ? stages[0] : undefined;
@@ -98,20 +98,20 @@ function aheadOf({ stages }: Chain, encoder: ChunkEncoder | undefined): number {
   return parallel > 1 ? parallel : 0;
 }
 
-/** Chunks of this size are worth a buffer that is used again; larger ones than the second no Blosc chunk holds. */
+/** Smallest chunk worth a reused buffer, and the largest that Blosc can hold. */
 const WORTH = 64 << 10;
 const MOST = 2 ** 31 - 1;
 
-/** Buffers that are free, for the next shard too, of whatever array: new memory costs about as much to get as to encode into. */
+/** Free buffers, also for later shards of any array: allocating memory costs about as much as encoding into it. */
 const shelf = new BufferShelf();
 
 class ChunkRooms {
-  /** Bytes of a room; 0: the encoder makes no chunks that could be in one. */
+  /** Bytes of a room; 0 if the encoder makes no chunks that could be in one. */
   readonly #length: number;
   /** Whether buffers are kept. */
   readonly #isKeeping: boolean;
   #store: PieceRooms | undefined;
-  /** The store's memory: not ours to keep. */
+  /** The store's memory, which is not kept here. */
   #theirs: ArrayBuffer | undefined;
 
   constructor({ chunkShape, inner, index }: ShardingSerializer, itemSize: number) {
@@ -121,7 +121,7 @@ class ChunkRooms {
     this.#isKeeping = isUseful && nbytes >= WORTH;
   }
 
-  /** From now on chunks are made in the store's rooms, where they fit. */
+  /** Makes chunks in the store's rooms from now on, if they fit. */
   use(rooms: PieceRooms): void {
     if (this.#length > 0) this.#store = rooms;
   }
@@ -133,24 +133,24 @@ class ChunkRooms {
     return new Uint8Array(shelf.take(this.#length) ?? new ArrayBuffer(this.#length));
   }
 
-  /** Takes back the room of a chunk that is not needed any more. */
+  /** Takes back the room of a chunk that is no longer needed. */
   give({ buffer }: Uint8Array): void {
     const isOurs = this.#isKeeping && buffer instanceof ArrayBuffer && buffer !== this.#theirs;
     if (isOurs && buffer.byteLength >= this.#length) shelf.put(buffer);
   }
 }
 
-/** True if the last step is a Blosc encoder, whose results no one else holds. */
+/** True if the last stage is a Blosc encoder, whose results are not shared. */
 function makesOwnBuffer({ serializer, stages }: Chain): boolean {
   return serializer.kind === "bytes" && stages.length === 1 && stages[0]?.isBlosc === true;
 }
 
-/** Items that a shard gets. One entry for each dimension of the array. */
+/** Items to write into a shard. One entry for each dimension of the array. */
 interface ShardChange {
   /** Which of its items. */
   readonly segments: readonly Segment[];
   readonly view: ItemView;
-  /** Where the shard lies. */
+  /** Where the shard is in the array. */
   readonly region: Region;
 }
 
@@ -216,7 +216,7 @@ export class RegionMerge {
     this.#path = path;
   }
 
-  /** True if everything of a region that lies in the array is written. */
+  /** True if everything of a region that is inside the array is written. */
   coversAll(extents: readonly Segment[], { start, shape }: Region): boolean {
     return extents.every((extent, d) => {
       const length = Math.min(at(shape, d), at(this.#model.shape, d) - at(start, d));
@@ -224,7 +224,10 @@ export class RegionMerge {
     });
   }
 
-  /** The items of a region with the change in it, in C order. They may be the caller's own bytes: not to be written to. */
+  /**
+   * The items of a region with the change applied, in C order. They may be the caller's own bytes, so they must not be
+   * modified.
+   */
   merge(
     extents: readonly Segment[],
     change: ItemView,
@@ -235,8 +238,8 @@ export class RegionMerge {
   }
 
   /**
-   * The same for an inner chunk of the shard at `shardStart`, in the order in which dimensions are stored there.
-   * `parts`, `change` and `chunkShape` have their dimensions in that order.
+   * The same for an inner chunk of the shard at `shardStart`, in the dimension order that is stored there. `parts`, `change`
+   * and `chunkShape` have that dimension order.
    */
   mergeInner(
     parts: readonly Segment[],
@@ -263,7 +266,7 @@ export class RegionMerge {
     return this.#merge(extents, { ...change, strides }, { start, shape }, own, signal);
   }
 
-  /** `strides` say in which order the items are wanted. */
+  /** `strides` give the order of the resulting items. */
   async #merge(
     extents: readonly Segment[],
     change: ItemView,

@@ -1,4 +1,4 @@
-/** A Zarr array that is written to: whole chunks, and parts of them. */
+/** A Zarr array open for writing: whole chunks, and parts of them. */
 
 import { IS_LITTLE_ENDIAN } from "../../bytes/arrays.ts";
 import { at } from "../../bytes/at.ts";
@@ -42,9 +42,9 @@ import {
 import { checkCapacity, checkWriteSettings, type SetOptions, type WriteSettings } from "./write-settings.ts";
 
 const MAX_UNUSED = 64 << 20;
-/** Objects written at a time by the calling thread: one waits for the store, while another is encoded. */
+/** Objects that the calling thread writes at a time: one waits for the store while another is encoded. */
 const CONCURRENCY = 4;
-/** The first shards of a call, which are not offered to others: so many are done before others have begun. */
+/** The first shards of a call are not offered to the shard writer: this many are done before it has started. */
 const KEPT = 2;
 
 /** An array in a store that can write. */
@@ -52,7 +52,7 @@ export class WritableZarrArray extends ZarrArray {
   declare readonly store: WritableStore;
   readonly #settings: WriteSettings;
   readonly #regions: RegionMerge;
-  /** Keys of the objects that were written into since the last `flush`. */
+  /** Keys of the objects written into since the last `flush`. */
   readonly #patched = new Set<string>();
   readonly #hasCustom: boolean;
 
@@ -119,7 +119,7 @@ export class WritableZarrArray extends ZarrArray {
     for (const key of patched) if ((await this.store.stat(key, { signal })) !== undefined) there.push(key); // others may delete shards
     this.#patched.clear();
     try {
-      await this.store.sync?.(there, { signal }); // also of nothing: it fails where a sync failed before
+      await this.store.sync?.(there, { signal }); // even an empty list: it fails if an earlier sync failed
     } catch (error) {
       for (const key of patched) this.#patched.add(key);
       throw error;
@@ -178,7 +178,7 @@ export class WritableZarrArray extends ZarrArray {
     const chunks = (function* () {
       for (const segments of combine(lists)) yield [...segments];
     })();
-    // What takes shards over does not know an encoder that is meant for this call alone.
+    // The shard writer does not know an encoder that is passed to this call alone.
     const shardWriter =
       options.shardWriter ?? (options.encoder === undefined ? this.#settings.shardWriter : undefined);
     let begun = 0;
@@ -223,7 +223,7 @@ export class WritableZarrArray extends ZarrArray {
     });
   }
 
-  /** Offers a whole shard to who takes shards over; true if it is written. */
+  /** Offers a whole shard to the shard writer; returns true if it was written. */
   async #offerShard(
     key: string,
     segments: readonly Segment[],
@@ -232,7 +232,7 @@ export class WritableZarrArray extends ZarrArray {
     options: SetOptions,
   ): Promise<boolean> {
     const { shardWriter, signal } = options;
-    // What takes it over is given values in the byte order of memory, which these are not, and has no codecs of the caller's.
+    // The shard writer gets values in memory byte order, which these are not, and does not have the caller's own codecs.
     if (shardWriter === undefined || this.isSwapped || this.#hasCustom) return false;
     const { chunkOrder, writeEmptyChunks } = this.encodeSettings(options);
     const counts = segments.map(({ count }) => count);
@@ -248,7 +248,7 @@ export class WritableZarrArray extends ZarrArray {
     });
   }
 
-  /** A shard of which nothing is kept: it is not even read, and goes out while it is encoded. */
+  /** Writes a shard of which nothing is kept: it is not read, and is written while it is encoded. */
   async #putShard(
     position: readonly number[],
     serializer: ShardingSerializer,
@@ -274,13 +274,13 @@ export class WritableZarrArray extends ZarrArray {
           await pieces.return(undefined);
         }
       } finally {
-        // Also where it failed: the new object may have its name already.
+        // Also after a failure: the new object may have its name already.
         this.reading.cache.forget(key);
       }
     });
   }
 
-  /** Changes inner chunks of a shard by the strategy that is asked for. */
+  /** Changes inner chunks of a shard by the requested strategy. */
   async #updateShard(
     position: readonly number[],
     serializer: ShardingSerializer,
@@ -318,7 +318,7 @@ export class WritableZarrArray extends ZarrArray {
     checkCapacity(elementsOf(grid), { path: this.store.describe(key), field: "chunk_shape" });
   }
 
-  /** Begins again, with what is stored then, where another writer was faster. */
+  /** Repeats work, based on what is stored then, if another writer was faster. */
   async #retry(key: string, work: () => Promise<void>): Promise<void> {
     const attempt = async (): Promise<void> => {
       this.reading.cache.forget(key);
@@ -331,12 +331,12 @@ export class WritableZarrArray extends ZarrArray {
     await withObjectLock(this.store, key, () => retryRaced(attempt));
   }
 
-  /** The changed inner chunks by slot; undefined for those that are left out. */
+  /** The changed inner chunks by slot; undefined for those left out. */
   async #encodeAll(
     changes: readonly InnerChunk[],
     options: SetOptions,
   ): Promise<Map<number, Uint8Array | undefined>> {
-    // The places in the order are taken first: chunks that are encoded elsewhere come back in any order.
+    // The slots are inserted first, because chunks encoded elsewhere return in any order.
     const updates = new Map<number, Uint8Array | undefined>(changes.map(({ slot }) => [slot, undefined]));
     await runPooled(
       changes,
@@ -368,7 +368,7 @@ export type ValueSource =
   | boolean
   | string;
 
-/** A view of the items, with strides of 0 where one value stands for all. Throws `BAD_ARGUMENT` for another number of values. */
+/** A view of the items, with strides of 0 if one value is repeated. Throws `BAD_ARGUMENT` for another number of values. */
 function viewValues(values: ValueSource, dtype: DType, counts: readonly number[]): ItemView {
   const count = counts.reduce((product, n) => product * n, 1);
   const { itemSize } = dtype;
@@ -379,7 +379,7 @@ function viewValues(values: ValueSource, dtype: DType, counts: readonly number[]
     return { bytes: raw, offset: 0, strides: stridesOf(counts) };
   }
   const list = Array.from(values as Iterable<unknown>);
-  // A pair of parts, or the bytes of one raw item, where it cannot be one value for each item.
+  // A pair of parts, or the bytes of one raw item, if it cannot be one value for each item.
   if (list.length !== count && (dtype.kind === "complex" || dtype.kind === "void")) {
     return repeatValue(values, dtype, counts);
   }
@@ -407,12 +407,12 @@ function repeatValue(value: unknown, dtype: DType, counts: readonly number[]): I
   return { bytes: item, offset: 0, strides: counts.map(() => 0) };
 }
 
-/** True for what is not a list of any kind. */
+/** True for anything but a list. */
 function isSingle(values: ValueSource): boolean {
   return typeof values !== "object" || !(Symbol.iterator in values || "length" in values);
 }
 
-/** The items of a typed array of the very type, without looking at each. */
+/** The bytes of a typed array of exactly the dtype, without checking each item. */
 function rawItems(values: ValueSource, dtype: DType): Uint8Array | undefined {
   if (!ArrayBuffer.isView(values)) return undefined;
   const { buffer, byteOffset, byteLength } = values as Uint8Array;

@@ -1,6 +1,6 @@
 /**
- * How an array is written, by itself and in a single call: the settings, their checks before anything is written, because
- * callers without types can pass anything, and the orders in which the inner chunks of a shard can lie. Pure.
+ * Settings for writing an array, for all calls or a single one; their checks before anything is written, because untyped
+ * callers can pass anything; and the possible orders of the inner chunks in a shard. Pure.
  */
 
 import { at } from "../../bytes/at.ts";
@@ -65,10 +65,10 @@ export function checkWriteSettings({
     throw badArgument("maxUnused", maxUnused, "a number of bytes of 0 or more");
 }
 
-/** Chunks of a shard that is written, at most: its index then takes 1 GB. */
+/** Most chunks of a shard that can be written: its index then takes 1 GB. */
 const MAX_CAPACITY = 2 ** 26;
 
-/** Throws `LIMIT` for a shard of so many chunks that none is written; `place`: what asks for them. */
+/** Throws `LIMIT` for a shard with too many chunks to write; `place` is what asks for them. */
 export function checkCapacity(capacity: number, place: Pick<ErrorDetails, "path" | "field">): void {
   if (capacity <= MAX_CAPACITY) return;
   throw new SuperchunkError(
@@ -109,7 +109,7 @@ export interface ShardWriter {
 /** Row by row; column by column; along a Morton curve, which keeps neighbours in every dimension close together; or in order of arrival. */
 export type ChunkOrder = "row-major" | "column-major" | "morton" | "as-written";
 
-/** The slots of a grid in the order in which their chunks are stored; `written` are those that come, in their order. */
+/** The slots of a grid in the order in which their chunks are stored; `written` are the ones present, in the order given. */
 export function orderSlots(written: Iterable<number>, grid: readonly number[], order: ChunkOrder): number[] {
   const slots = [...written];
   if (order === "as-written") return slots;
@@ -133,13 +133,13 @@ function positionOf(slot: number, grid: readonly number[]): number[] {
   return position;
 }
 
-/** The slot that the position has in Fortran order. */
+/** The position's slot in Fortran order. */
 function columnMajorKey(slot: number, grid: readonly number[]): bigint {
   const position = positionOf(slot, grid);
   return grid.reduceRight((key, n, d) => key * BigInt(n) + BigInt(at(position, d)), 0n);
 }
 
-/** The bits of the position's coordinates, interleaved; the first dimension has the lowest bit. */
+/** The interleaved bits of the position's coordinates; the first dimension has the lowest bit. */
 function mortonKey(slot: number, grid: readonly number[]): bigint {
   const position = positionOf(slot, grid);
   const bits = Math.max(1, ...grid.map((n) => Math.ceil(Math.log2(Math.max(2, n)))));
