@@ -1,10 +1,9 @@
 /**
  * The one pipeline for all conversions between formats: source, plan, tasks, run, verify, finish.
  *
- * A source says what exists. A target decides what becomes of it: which chunks it copies, restreams or recodes, which objects
- * it makes, and which documents make them visible. The runner (`run/`) does the rest for all formats: it finds and opens
- * sources, keeps the record that a later run resumes from, runs the tasks, compares values if asked, and publishes the
- * documents. Types only.
+ * A source says what exists. A target decides what becomes of it: which chunks it copies, restreams or recodes, which objects it
+ * makes, and which documents make them visible. The runner (`run/`) does the rest for all formats: it finds and opens sources, keeps
+ * the record that a later run resumes from, runs the tasks, compares values if asked, and publishes the documents. Types only.
  */
 import type { Archive, LongOptions, OpenOptions } from "../archive/kinds/types.ts";
 import type { ChunkEncoder } from "../codec/types.ts";

@@ -308,9 +308,7 @@ function isPublished(view: PublishedView | undefined, { layout }: Committed, row
   return view?.committed.layout === layout && view.rows === rows && view.stale.length === 0;
 }
 
-/**
- * The same view after chunks moved from their places in `before` to those in `now`. Undefined if nothing is known any longer.
- */
+/** The same view after chunks moved from their places in `before` to those in `now`. Undefined if nothing is known any longer. */
 function followMove(
   view: PublishedView | undefined,
   before: Committed,

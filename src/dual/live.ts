@@ -233,9 +233,7 @@ export interface LivePlan {
   readonly bytes: number;
 }
 
-/**
- * Plans {@link beginLive} from the metadata and the headers and indexes of superchunks. Writes nothing; throws the same errors.
- */
+/** Plans {@link beginLive} from the metadata and the headers and indexes of superchunks. Writes nothing; throws the same errors. */
 export async function planLive(
   writer: ArrayWriter,
   attrs: JsonObject,

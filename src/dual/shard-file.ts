@@ -238,8 +238,7 @@ const GONE_CHUNK = new Uint8Array(16);
 const MAX_OVERHEAD = 16 + 64;
 const PAGE = 4096;
 /**
- * Distance between permanent and temporary data: readers join ranges up to 1 MiB apart, and decode what a shorter file
- * gives. [FY-03]
+ * Distance between permanent and temporary data: readers join ranges up to 1 MiB apart, and decode what a shorter file gives. [FY-03]
  */
 const APART = (1 << 20) + PAGE;
 

@@ -1,7 +1,6 @@
 /**
- * Plans which data files of an archive become which shards, and where the chunks are in each: every file is one shard,
- * and all shards have the same capacity. Chunk sizes come from the chunk headers, or from the offsets, which the
- * headers must confirm later.
+ * Plans which data files of an archive become which shards, and where the chunks are in each: every file is one shard, and all shards
+ * have the same capacity. Chunk sizes come from the chunk headers, or from the offsets, which the headers must confirm later.
  *
  * Reads metadata and chunk headers only. Must not know files beyond their keys, and must not write.
  * @see FORMAT.md [FL-01] [FL-02]

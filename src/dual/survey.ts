@@ -292,10 +292,7 @@ async function factsOf({ files }: LinkSite, at: FilePlace): Promise<FileFacts> {
   });
 }
 
-/**
- * True if the first `size` bytes of a data file and of its copy are the same. An index alone does not show which values
- * changed.
- */
+/** True if the first `size` bytes of a data file and of its copy are the same. An index alone does not show which values changed. */
 export async function isCopyOf(
   { source, target }: LinkSite,
   { path, link }: Pick<RecordedFile, "path" | "link">,

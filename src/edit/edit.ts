@@ -1,4 +1,4 @@
-/** `edit` and `create`: what lies at a place, or is made there, open for editing, whatever its format. */
+/** `edit` and `create`: open for editing what exists at a path, or create it, in any format. */
 import { openArrayFolder } from "../archive/open/open-array-folder.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
@@ -34,7 +34,7 @@ import type { CreateOptions, EditOptions } from "./options.ts";
 import { ZarrEdit } from "./zarr-array.ts";
 import { createGroup, ZarrGroupEdit } from "./zarr-group.ts";
 
-/** What `edit` of the entry does. */
+/** Implements the exported `edit`. */
 export async function edit(store: ReadableStore, path: string, options: EditOptions = {}): Promise<Editable> {
   if (!isWritable(store))
     throw new SuperchunkError("READ_ONLY", "the store cannot write", { path: store.describe(path) });
@@ -67,7 +67,7 @@ export async function edit(store: ReadableStore, path: string, options: EditOpti
   }
 }
 
-/** An array that others append to at the same time. Throws `UNSUPPORTED` for other formats. */
+/** Opens an array that others append to concurrently. Throws `UNSUPPORTED` for other formats. */
 async function editShared(
   store: WritableStore,
   path: string,
@@ -93,7 +93,7 @@ async function editShared(
   return openShared(store, path, { encoder, signal, lock: take, openPlace, ...own });
 }
 
-/** A Zarr node. Copies of its document that a kill left behind are made right. */
+/** Opens a Zarr node. Corrects copies of its document that a killed process left outdated. */
 async function openNode(
   store: WritableStore,
   path: string,
@@ -114,7 +114,7 @@ async function openNode(
   });
 }
 
-/** Where the lock of an archive lies that is not an array of superchunks; undefined for Zarr, whose writers share an array. */
+/** Key of the lock of an archive that is not an array of superchunks; undefined for Zarr, whose writers share an array. */
 async function lockKey(store: WritableStore, path: string, format: EditFormat): Promise<string | undefined> {
   if (format === "zarr") return undefined;
   if (format === "bloscpack") return `${path}.lock`;
@@ -139,7 +139,7 @@ async function openHeld(
   return BcolzArray.open(store, path, { encoder, signal, readOnly, lock: held });
 }
 
-/** The format of what lies at a place. Throws `NOT_FOUND`, `UNSUPPORTED`, and the codes of damage. */
+/** The format of what exists at a path. Throws `NOT_FOUND`, `UNSUPPORTED`, and the codes of damage. */
 export async function formatAt(
   store: WritableStore,
   path: string,
@@ -149,7 +149,7 @@ export async function formatAt(
   if ((await store.stat(joinKey(path, "__rootdirs__"), options)) !== undefined) return "bcolz";
   const [sizes, storage] = await Promise.all([get("meta/sizes"), get("meta/storage")]);
   if (sizes !== undefined || storage !== undefined) {
-    // What lies in other places is not asked for.
+    // What is in other places does not matter here.
     const { dialect } = await openArrayFolder(
       store,
       path,
@@ -167,7 +167,7 @@ export async function formatAt(
   });
 }
 
-/** Options that only some formats have a word for. */
+/** Options that only some formats have. */
 const OWN: Readonly<Record<EditFormat, readonly (keyof CreateOptions)[]>> = {
   blz: [
     "superchunkLength",
@@ -186,7 +186,7 @@ const OWN: Readonly<Record<EditFormat, readonly (keyof CreateOptions)[]>> = {
   zarr: ["kind", "chunkShape", "shardShape", "codecs", "dimensionNames", "specification"],
 };
 
-/** What `create` of the entry does. */
+/** Implements the exported `create`. */
 export async function create(store: WritableStore, path: string, options: CreateOptions): Promise<Editable> {
   const { format = "blz" } = options;
   if (!Object.hasOwn(OWN, format)) throw badArgument("format", format, Object.keys(OWN).join(", "));
@@ -208,8 +208,8 @@ export async function create(store: WritableStore, path: string, options: Create
 }
 
 /**
- * Gives what was made just now its first rows: those of `data`, or as many as `shape` counts. Where that fails, it is given up, and
- * `remove` takes away what was made.
+ * Adds the first rows to a new array: those of `data`, or as many as `shape` says. If that fails, abandons the array, and
+ * `remove` removes what was created.
  */
 async function fillNew(
   made: Editable,
@@ -229,7 +229,6 @@ async function fillNew(
   }
 }
 
-/** The shape without rows. */
 function emptyShape(shape: CreateOptions["shape"]): readonly number[] {
   return typeof shape === "object" && shape.length > 0 ? [0, ...shape.slice(1)] : [0];
 }
@@ -264,7 +263,7 @@ async function createBlz(
   });
 }
 
-/** Uncompressed bytes of a Zarr chunk, by default. */
+/** Default for the uncompressed bytes of a Zarr chunk. */
 const ZARR_CHUNK = 1 << 20;
 
 async function createNode(store: WritableStore, path: string, options: CreateOptions): Promise<Editable> {
@@ -311,12 +310,12 @@ async function createNode(store: WritableStore, path: string, options: CreateOpt
       });
 }
 
-/** True for a data type as Zarr spells those that have a configuration. */
+/** True for a data type in Zarr's form with a configuration. */
 function isZarrType(dtype: CreateOptions["dtype"]): dtype is JsonObject {
   return typeof dtype === "object" && dtype !== null && "name" in dtype;
 }
 
-/** The Zarr data type of a dtype, which may be spelled as Zarr does; and its fill value. */
+/** The Zarr data type and fill value of a dtype, which may be in Zarr's form already. */
 function zarrTypeOf(
   { dtype, fillValue }: CreateOptions,
   path: string,
@@ -400,7 +399,7 @@ async function createBcolz(
       throw error;
     }
     const made = await openHeld(store, path, { ...options, held, format: "bcolz" });
-    // Rows that do not come by columns are taken apart by the table.
+    // The table splits rows that are not given by column.
     const isWhole =
       options.data === undefined || !isTable || columnSources(options.data, dtype) !== undefined;
     return isWhole ? made : fillNew(made, options, remove);
@@ -410,7 +409,7 @@ async function createBcolz(
   }
 }
 
-/** Makes a carray, or a table with a column for each field, with the rows that can be written at once. */
+/** Creates a carray, or a table with a column for each field, with the rows that can be written at once. */
 async function makeBcolz(
   store: WritableStore,
   path: string,

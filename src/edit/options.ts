@@ -1,4 +1,4 @@
-/** What `create` and `edit` can be asked for. Types only. */
+/** Options of `create` and `edit`. Types only. */
 import type { ChunkEncoder } from "../codec/types.ts";
 import type { DType, JsonObjectInput, JsonValue } from "../format/types.ts";
 import type { PlaceRule, StoredPlace } from "../places/declared.ts";
@@ -22,7 +22,7 @@ export interface EditOptions
     PlaceAccess {
   /** Required format (default: any). `bloscpack` adds the methods that only a Bloscpack file has. */
   readonly format?: EditFormat | undefined;
-  /** Makes chunks; default: the calling thread. */
+  /** Encodes chunks; default: the calling thread. */
   readonly encoder?: ChunkEncoder | undefined;
   /**
    * Keeps out other writers; called with the key of the lock file (undefined for Zarr, which has none). Default: each commit only compares.
@@ -79,7 +79,7 @@ export interface CreateOptions
    * to 1 MiB, because Zarr readers are slow with many chunks.
    */
   readonly optimize?: Optimize | undefined;
-  /** `blz`: room after each chunk for `modify: "in-place"`. */
+  /** `blz`: space after each chunk for `modify: "in-place"`. */
   readonly reserve?: Reserve | undefined;
   /** `blz`: stores each field of a struct in a folder of its own (default true). */
   readonly columns?: boolean | undefined;

@@ -1,6 +1,6 @@
 /**
- * A Zarr v3 array that is open for editing. Chunks come before the document that counts them, and go after it; the copies of the
- * document in consolidated metadata follow.
+ * A Zarr v3 array open for editing. Chunks are added before the document that counts them, and removed after it; then the
+ * document's copies in consolidated metadata are updated.
  */
 
 import type { LongOptions } from "../archive/kinds/types.ts";
@@ -50,7 +50,7 @@ export interface ZarrEditSettings extends WriteSettings, ReadSettings {
   readonly lock?: { release(): Promise<void> } | undefined;
 }
 
-/** Bytes of rows that wait in memory, or are written at a time: whole shards where these are shorter. */
+/** Bytes of rows that wait in memory, or are written at a time: whole shards if these are smaller. */
 const MAX_WAITING = 32 << 20;
 /** Objects removed at a time. */
 const AT_ONCE = 8;
@@ -61,8 +61,8 @@ const OLD = "only Zarr v3 documents are changed; convert the array first";
 /** Operations on single shards of an array: parallel filling, compaction, recovery. Positions are those in the grid of shards. */
 export interface ShardTools {
   /**
-   * Reserves room for a shard with its index at the start, with `slotBytes` for each encoded chunk (default: enough for incompressible
-   * values). The reservation is plain data that can be sent to threads and processes.
+   * Reserves space for a shard with its index at the start, with `slotBytes` for each encoded chunk (default: enough for
+   * incompressible values). The reservation is plain data that can be sent to threads and processes.
    */
   reserve(position: readonly number[], slotBytes?: number): Promise<ShardReservation>;
   /** Encodes one inner chunk from the bytes of all its items, including those beyond the array's edge. */
@@ -198,7 +198,7 @@ export class ZarrEdit extends QueuedEditor {
       const shapeBefore = this.shape;
       const shape = shapeOf(given, shapeBefore);
       const { axes } = this.#array.model;
-      // The chunks that the old edge or the new one cuts in two.
+      // The chunks that the old or the new edge cuts.
       const counts = axes.map(({ lengths }, d) => {
         const length = at(lengths, 0);
         const [from, to] = [
@@ -295,7 +295,7 @@ export class ZarrEdit extends QueuedEditor {
     return verb in this.reasons && verb !== "compact" ? this.refuse(verb) : this.line.run(operation);
   }
 
-  /** Throws `UNSUPPORTED` if the grid says how long each chunk is. */
+  /** Throws `UNSUPPORTED` if the grid lists the length of each chunk. */
   #assertGrid(): void {
     const grid = this.#array.metadata["chunk_grid"] as JsonObject | undefined;
     if (grid?.["name"] === "regular") return;
@@ -333,7 +333,7 @@ export class ZarrEdit extends QueuedEditor {
     for await (const piece of pieces) {
       signal?.throwIfAborted();
       for (let from = 0; from < piece.length; ) {
-        // Up to the end of a shard, so that none is written twice.
+        // Write up to the end of a shard, so that none is written twice.
         const room = shards * shardRows - (rows % shardRows) - heldRows;
         const part = piece.subarray(from, from + room * this.#rowBytes);
         held.push(part.slice());
@@ -350,7 +350,7 @@ export class ZarrEdit extends QueuedEditor {
     const old = this.#array;
     await this.#putShape(shape, true);
     await this.#removeOutside(old.model, shape);
-    // The rest of chunks that the new edge cuts in two.
+    // Clear the rest of the chunks that the new edge cuts.
     for (const [d, length] of shape.entries()) {
       const end = Math.min(at(old.shape, d), chunkEnd(old.model, d, length));
       if (end > length && !shape.includes(0))
@@ -365,9 +365,9 @@ export class ZarrEdit extends QueuedEditor {
   async #grow(shape: readonly number[], { signal }: LongOptions): Promise<void> {
     const { shape: shapeBefore, model } = this.#array;
     const target = this.#reshaped(shape);
-    // What an interrupted writer left would show once the document counts it.
+    // Leftovers of an interrupted writer would appear once the document counts them.
     await this.#removeOutside(target.model, shapeBefore);
-    // Others may have left values after the edge.
+    // Other writers may have left values after the edge.
     for (const [d, length] of shapeBefore.entries()) {
       const end = Math.min(at(shape, d), chunkEnd(model, d, length));
       if (end > length && !shapeBefore.includes(0))
@@ -380,7 +380,7 @@ export class ZarrEdit extends QueuedEditor {
     await this.#putShape(shape, false);
   }
 
-  /** Removes the objects of chunks that lie wholly outside of the shape. */
+  /** Removes the objects of chunks wholly outside the shape. */
   async #removeOutside(model: ArrayModel, shape: readonly number[]): Promise<void> {
     const keys: string[] = [];
     for await (const position of storedPositions(this.store, model))
@@ -390,7 +390,7 @@ export class ZarrEdit extends QueuedEditor {
     if (keys.length > 0) await this.store.sync?.([]);
   }
 
-  /** The same array with another shape, which no document says yet. */
+  /** The same array with another shape, which is not in any document yet. */
   #reshaped(shape: readonly number[]): WritableZarrArray {
     const { path, metadata } = this.#array;
     const name = this.store.describe(joinKey(path, DOCUMENT));
@@ -424,7 +424,7 @@ export class ZarrEdit extends QueuedEditor {
   }
 }
 
-/** Where the chunk ends that an index is in, or begins; the index itself where a chunk begins there. */
+/** End of the chunk that contains the index; if a chunk begins at the index, the index itself. */
 function chunkEnd({ axes }: ArrayModel, d: number, index: number): number {
   const length = at(at(axes, d).lengths, 0);
   return Math.ceil(index / length) * length;

@@ -1,4 +1,4 @@
-/** A Zarr v3 group that is open for editing: its attributes, and the nodes below it. */
+/** A Zarr v3 group open for editing: its attributes, and the nodes below it. */
 
 import type { LongOptions } from "../archive/kinds/types.ts";
 import { SuperchunkError } from "../errors.ts";
@@ -20,13 +20,13 @@ import {
 import type { CreateOptions } from "./options.ts";
 import type { ZarrEditSettings } from "./zarr-array.ts";
 
-/** How a member is made or opened: `create` and `edit` of this folder. */
+/** Creates or opens a member, with this folder's `create` and `edit`. */
 export interface MemberMaker {
   create(path: string, options: CreateOptions): Promise<Editable>;
   edit(path: string): Promise<Editable>;
 }
 
-/** Makes the document of a group where nothing is. Throws `CONFLICT`. */
+/** Creates the document of a group at an empty path. Throws `CONFLICT`. */
 export async function createGroup(
   store: WritableStore,
   path: string,
@@ -78,7 +78,7 @@ export class ZarrGroupEdit extends QueuedEditor {
     });
   }
 
-  /** Makes an array or a group below, and opens it. Consolidated metadata of the groups above list it. */
+  /** Creates an array or a group below, and opens it. The consolidated metadata of the groups above list it. */
   override create(name: string, options: CreateOptions): Promise<Editable> {
     return this.#run(() => this.#maker.create(this.#below(name), { ...options, format: "zarr" }));
   }
@@ -89,8 +89,8 @@ export class ZarrGroupEdit extends QueuedEditor {
   }
 
   /**
-   * Removes a node and all below it. It is gone for readers first, with its document, and then its chunks are removed.
-   * @throws NOT_FOUND; CONFLICT for an archive that is a Zarr array as well
+   * Removes a node and everything below it: first its document, which hides it from readers, then its chunks.
+   * @throws NOT_FOUND; CONFLICT for an archive that is also a Zarr array
    */
   override erase(name: string, { signal }: LongOptions = {}): Promise<void> {
     return this.#run(async () => {

@@ -2,7 +2,7 @@
 import { SuperchunkError } from "../errors.ts";
 import type { ChecksumName } from "./types.ts";
 
-/** Names by the number that a header has. [FC-01] */
+/** Names by their number in a header. [FC-01] */
 export const CHECKSUM_NAMES: readonly ChecksumName[] = [
   "None",
   "adler32",
@@ -15,7 +15,7 @@ export const CHECKSUM_NAMES: readonly ChecksumName[] = [
   "sha512",
 ];
 
-/** Bytes of each digest. The BLZ document's "32 bytes" for adler32 are bits. [FC-02] */
+/** Bytes of each digest. For adler32, the "32 bytes" of the BLZ document are bits. [FC-02] */
 export const DIGEST_LENGTHS: Readonly<Record<ChecksumName, number>> = {
   None: 0,
   adler32: 4,
@@ -28,7 +28,6 @@ export const DIGEST_LENGTHS: Readonly<Record<ChecksumName, number>> = {
   sha512: 64,
 };
 
-/** Bytes of a digest. */
 export function digestLength(name: ChecksumName): number {
   return DIGEST_LENGTHS[name];
 }
@@ -49,7 +48,6 @@ export function checksumByNumber(
   );
 }
 
-/** The number of a checksum in a header. */
 export function checksumNumber(name: ChecksumName): number {
   return CHECKSUM_NAMES.indexOf(name);
 }

@@ -2,7 +2,7 @@
 import { SuperchunkError } from "../errors.ts";
 import type { ByteOrder, DType, TimeUnit } from "./types.ts";
 
-/** Bytes of an item at most: numpy's own limit. [FD-04] */
+/** Most bytes of an item: numpy's own limit. [FD-04] */
 export const MAX_ITEM_SIZE: number = 2 ** 31 - 1;
 
 /** numpy's names of plain types. [FD.1] */
@@ -128,7 +128,7 @@ function orderOf(prefix: string): ByteOrder {
   return prefix === ">" ? "big" : "little";
 }
 
-/** The error for a dtype that cannot be one. */
+/** The error for an invalid dtype. */
 export function badDType(found: unknown, path: string, expected: string): SuperchunkError {
   const text = typeof found === "string" ? found : safeText(found);
   return new SuperchunkError(
@@ -138,7 +138,7 @@ export function badDType(found: unknown, path: string, expected: string): Superc
   );
 }
 
-/** Any value in words, for a message. */
+/** Any value as text for a message. */
 export function safeText(value: unknown): string {
   return (
     JSON.stringify(value, (_, part: unknown) => (typeof part === "bigint" ? part.toString() : part)) ??

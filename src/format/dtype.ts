@@ -4,7 +4,7 @@ import { badDType, MAX_ITEM_SIZE, parseScalarDType, safeText } from "./dtype-sca
 import { parsePythonLiteral } from "./python-literal.ts";
 import type { DType, Field, JsonObject, JsonValue } from "./types.ts";
 
-// Spells dtypes: as numpy's `descr`, and as its Python repr. @see FORMAT.md [FD.5]
+// Writes dtypes: as numpy's `descr`, and as its Python repr. @see FORMAT.md [FD.5]
 
 const LETTERS = {
   bool: "b",
@@ -68,7 +68,7 @@ function formatUnit(unit: string, scale: number): string {
 /** One entry of a list of fields: a field, or padding of `size` bytes. */
 type Entry = { readonly field: Field } | { readonly padding: number };
 
-/** Fields with the padding between them; undefined if they are not in order one behind the other, or would be taken for padding. */
+/** Fields with the padding between them; undefined if they overlap, are out of order, or would be mistaken for padding. */
 function layOut(fields: readonly Field[], itemSize: number): Entry[] | undefined {
   const entries: Entry[] = [];
   let at = 0;
@@ -113,7 +113,7 @@ function pythonShape(shape: readonly number[]): string {
   return shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(", ")})`;
 }
 
-/** A string as Python's repr has it. */
+/** A string in the form of Python's repr. */
 function quote(text: string): string {
   const mark = text.includes("'") && !text.includes('"') ? '"' : "'";
   const escaped = Array.from(text, (character) => {
@@ -129,15 +129,15 @@ function quote(text: string): string {
   return `${mark}${escaped.join("")}${mark}`;
 }
 
-// Structured dtypes: lists of fields, as numpy's `descr` has them, and dicts of names, formats and offsets. @see FORMAT.md [FD.4]
+// Structured dtypes: lists of fields, like numpy's `descr`, and dicts of names, formats and offsets. @see FORMAT.md [FD.4]
 
-/** Depth of nested structs at most. [FD-04] */
+/** Maximum depth of nested structs. [FD-04] */
 export const MAX_DTYPE_DEPTH = 32;
-/** Fields of a dtype at most, on all levels together. [FD-04] */
+/** Most fields of a dtype, over all levels. [FD-04] */
 export const MAX_FIELDS = 65_536;
-/** Values of an item beyond its bytes, at most: fields that overlap, and sub-arrays of nothing, have more than these. [FD-04] */
+/** How many more values than bytes an item may have: overlapping fields and empty sub-arrays can have more. [FD-04] */
 const MORE_VALUES = 1 << 20;
-/** Dimensions of a sub-array at most, as in numpy. [FD-04] */
+/** Most dimensions of a sub-array, as in numpy. [FD-04] */
 const MAX_DIMENSIONS = 32;
 
 type ParseDType = (value: JsonValue) => DType;
@@ -147,15 +147,14 @@ interface SubArray {
   readonly shape: readonly number[];
 }
 
-/** True for a list of fields: a list whose members are lists, each with a name in front. */
+/** True for a list of fields: a list of lists, each beginning with a name. */
 export function isFieldList(value: JsonValue): value is readonly JsonValue[] {
   return Array.isArray(value) && value.every((entry) => Array.isArray(entry));
 }
 
 /**
- * Parses `[[name, dtype], [name, dtype, shape], …]`, fields back to back. A name may be `[title, name]`. An
- * unnamed field of raw bytes is padding, as numpy's `descr` writes it; other unnamed fields get numpy's names
- * `f0`, `f1`, … [FD.4-01] [FD.4-02] [FD.4-04]
+ * Parses `[[name, dtype], [name, dtype, shape], …]`, with contiguous fields. A name may be `[title, name]`. An unnamed field of raw
+ * bytes is padding, as numpy's `descr` writes it; other unnamed fields get numpy's names `f0`, `f1`, … [FD.4-01] [FD.4-02] [FD.4-04]
  */
 export function parseFieldList(list: readonly JsonValue[], path: string, parse: ParseDType): DType {
   const fields: Field[] = [];
@@ -254,7 +253,7 @@ function structOf(fields: readonly Field[], itemSize: number, path: string): DTy
   );
 }
 
-/** Values of an item, with the lists that sub-arrays of nothing are. */
+/** Values of an item; an empty dimension of a sub-array counts as 1. */
 function valuesOf(dtype: DType): number {
   if (dtype.kind !== "struct") return 1;
   return dtype.fields.reduce(
@@ -289,7 +288,7 @@ export function parseDType(stored: JsonValue, path: string): DType {
   return parseNested(stored, path, 0, { left: MAX_FIELDS });
 }
 
-/** Throws `BAD_ARGUMENT` if a dtype is not the one that was asked for, whatever the byte order. */
+/** Throws `BAD_ARGUMENT` if a dtype is not the requested one, ignoring byte order. */
 export function checkDType(dtype: DType, asked: string, path: string): void {
   const wanted = parseDType(asked, "dtype");
   const unitOf = (type: DType): string | undefined => ("unit" in type ? type.unit : undefined);
@@ -303,7 +302,7 @@ export function checkDType(dtype: DType, asked: string, path: string): void {
   );
 }
 
-/** A dtype that a caller gives: parsed, or as numpy spells it. Throws `BAD_ARGUMENT`, `UNSUPPORTED`, `LIMIT`. */
+/** A dtype from a caller: parsed, or in numpy's form. Throws `BAD_ARGUMENT`, `UNSUPPORTED`, `LIMIT`. */
 export function givenDType(given: JsonValue | DType | undefined): DType {
   if (given === undefined) throw badArgument("dtype", given, 'a dtype, such as "<f8"');
   if (typeof given === "object" && given !== null && "kind" in given && "itemSize" in given)

@@ -65,7 +65,7 @@ function checkEncodable(header: BlpkHeader): void {
   if (problem !== undefined) fail(problem.field, problem.expected, problem.found);
 }
 
-/** How {@link encodeSection} writes. Defaults are those of bloscpack 0.16. */
+/** Options of {@link encodeSection}. Defaults are those of bloscpack 0.16. */
 export interface SectionOptions {
   /** Default adler32. */
   readonly checksum?: ChecksumName;
@@ -73,11 +73,11 @@ export interface SectionOptions {
   readonly codec?: "none" | "zlib";
   /** Default 6. */
   readonly level?: number;
-  /** Bytes of room for the stored text; default ten times the text's length. */
+  /** Bytes of space for the stored text; default ten times the text's length. */
   readonly maxMetaSize?: number;
 }
 
-/** Encodes a section as bloscpack 0.16 does. Throws `BAD_ARGUMENT` if the text does not fit in `maxMetaSize`. */
+/** Encodes a section like bloscpack 0.16. Throws `BAD_ARGUMENT` if the text does not fit in `maxMetaSize`. */
 export async function encodeSection(value: JsonInput, options: SectionOptions = {}): Promise<Uint8Array> {
   const { checksum = "adler32", level = 6 } = options;
   const text = new TextEncoder().encode(stringifyJson(value, { python: true, compact: true }));

@@ -7,17 +7,17 @@ import { isCount } from "./json-float.ts";
 import { checkStoredName } from "./naming.ts";
 import type { DType, JsonObject, JsonValue } from "./types.ts";
 
-/** Dimensions of an array at most, as in numpy 2. */
+/** Most dimensions of an array, as in numpy 2. */
 export const MAX_DIMENSIONS = 64;
 
-/** Columns of a table at most. [FT-07] */
+/** Most columns of a table. [FT-07] */
 export const MAX_COLUMNS = 10_000;
-/** Values of `meta/storage` and of `__rootdirs__` at most: the largest dtype and the most columns have fewer. [FJ-05] */
+/** Most values in `meta/storage` and `__rootdirs__`: the largest dtype and the most columns have fewer. [FJ-05] */
 const MAX_VALUES = 500_000;
 
-/** Version of our own additions that is read. [FZ-09] */
+/** Supported version of this library's additions. [FZ-09] */
 const DECLARED_VERSION = 1;
-/** Features that a reader must know, and this one does. [FZ-09] */
+/** Known read features, which a reader must know. [FZ-09] */
 export const READ_FEATURES: readonly string[] = ["layout", "places"];
 
 /** `meta/sizes`. */
@@ -26,19 +26,19 @@ export interface StoredSizes {
   readonly shape: readonly number[];
   /** Uncompressed bytes, as the writer counted them. */
   readonly nbytes?: number;
-  /** Compressed bytes as the writer counted them: unreliable, for the programs do not agree what counts. [FA-07] */
+  /** Compressed bytes as the writer counted them. Unreliable, because programs count them differently. [FA-07] */
   readonly cbytes?: number;
   readonly raw: JsonObject;
 }
 
-/** How the writer asked Blosc to compress. What a chunk really has is in its header. */
+/** How the writer asked Blosc to compress. A chunk's header says how it really is compressed. */
 export interface StoredCompression {
   readonly clevel?: number;
   readonly shuffle?: "noshuffle" | "shuffle" | "bitshuffle";
   readonly cname?: string;
 }
 
-/** The declaration of our own additions in `meta/storage`. [FZ-09] */
+/** This library's additions, declared in `meta/storage`. [FZ-09] */
 export interface SuperchunkDeclaration {
   readonly version: number;
   /** Chunks of a full superchunk. */
@@ -54,7 +54,7 @@ export interface StoredStorage {
   readonly chunklen: number;
   readonly expectedlen?: number;
   readonly cparams: StoredCompression;
-  /** Default value, null where there is none. */
+  /** Default value; null if there is none. */
   readonly dflt: JsonValue;
   readonly superchunk?: SuperchunkDeclaration;
   readonly raw: JsonObject;
@@ -63,11 +63,11 @@ export interface StoredStorage {
 /** `__rootdirs__`. */
 export interface StoredRootdirs {
   readonly names: readonly string[];
-  /** Folder of each name, under the table's folder. */
+  /** Folder of each name, relative to the table's folder. */
   readonly dirs: Readonly<Record<string, string>>;
 }
 
-/** Parses `meta/sizes`. Throws `BAD_FIELD`, and what {@link parseJson} throws. [FA-05] */
+/** Parses `meta/sizes`. Throws `BAD_FIELD`, and errors of {@link parseJson}. [FA-05] */
 export function parseSizes(bytes: Uint8Array, path: string): StoredSizes {
   const raw = parseObject(bytes, path);
   const lengths = listOf(raw, "shape", path);
@@ -89,8 +89,8 @@ export function parseSizes(bytes: Uint8Array, path: string): StoredSizes {
 }
 
 /**
- * Parses `meta/storage` of bcolz, blz and the BLZ document. Throws `BAD_FIELD`, `LIMIT`, and `UNSUPPORTED` for a
- * dtype or a declared read feature that is not known. [FA-06] [FZ-09]
+ * Parses `meta/storage` of bcolz, blz and the BLZ document. Throws `BAD_FIELD`, `LIMIT`, and `UNSUPPORTED` for an unknown dtype
+ * or declared read feature. [FA-06] [FZ-09]
  */
 export function parseStorage(bytes: Uint8Array, path: string): StoredStorage {
   const raw = parseObject(bytes, path, MAX_VALUES);
@@ -125,7 +125,7 @@ function parseCompression(raw: JsonObject, path: string): StoredCompression {
   };
 }
 
-/** bcolz writes 0, 1 or 2, blz and the BLZ document false or true. */
+/** bcolz writes 0, 1 or 2; blz and the BLZ document false or true. */
 function parseShuffle(stored: JsonValue | undefined, path: string): StoredCompression["shuffle"] {
   if (stored === undefined || stored === null) return undefined;
   if (stored === false || stored === 0) return "noshuffle";
@@ -148,7 +148,7 @@ function parseDeclaration(stored: JsonValue | undefined, path: string): Superchu
   return { version, superchunklen, readFeatures, writeFeatures: featuresOf(stored, "writeFeatures", path) };
 }
 
-/** The members that writers need, where they are there. */
+/** Checks the members that writers need, if present. */
 function checkDeclared(stored: JsonObject, path: string): void {
   const { checksum, columns } = stored;
   if (checksum !== undefined && !CHECKSUM_NAMES.some((name) => name === checksum))
@@ -158,7 +158,7 @@ function checkDeclared(stored: JsonObject, path: string): void {
   optionalCount(stored, "revision", path);
 }
 
-/** The error for an array that needs more than this version can read. */
+/** The error for an array that needs a newer version. */
 function newer(path: string, field: string, expected: unknown, found: unknown): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
@@ -176,7 +176,7 @@ function featuresOf(stored: JsonObject, key: string, path: string): string[] {
 }
 
 /**
- * Parses `__rootdirs__`. Throws `UNSAFE_PATH` for names and folders that lead out, `BAD_FIELD` for twins, `LIMIT` for
+ * Parses `__rootdirs__`. Throws `UNSAFE_PATH` for names and folders outside the table, `BAD_FIELD` for duplicates, `LIMIT` for
  * too many columns. [FT-01] [FT-02] [FT-07]
  */
 export function parseRootdirs(bytes: Uint8Array, path: string): StoredRootdirs {
@@ -219,8 +219,8 @@ export function tooManyColumns(path: string | undefined, found: number): Superch
 }
 
 /**
- * carray and the first BLZ stored where the column's folder was when the table was made, as its user spelled it. Such a
- * path says no more than the column's name, in which it ends; bcolz and BLZ 0.6 take no more of it either. [FT-01]
+ * carray and the first BLZ stored the path of the column's folder as the user spelled it when creating the table. Only its last
+ * part, the column's name, matters; bcolz and BLZ 0.6 use no more of it either. [FT-01]
  */
 function folderOf(given: string, name: string): string {
   const end = given.slice(-name.length - 1);
@@ -249,7 +249,7 @@ function optionalCount(raw: JsonObject, key: string, path: string): number | und
   return value === undefined || value === null ? undefined : countOf(value, key, path);
 }
 
-/** `{[key]: value}`, or nothing where the value is undefined. */
+/** `{[key]: value}`, or an empty object if the value is undefined. */
 function optional<K extends string, V>(key: K, value: V | undefined): { readonly [key in K]?: V } {
   return value === undefined ? {} : ({ [key]: value } as { readonly [key in K]: V });
 }

@@ -1,7 +1,7 @@
 /**
  * The file header of `blpk` versions 1 to 4 and of BLZ superchunks: bytes <-> plain object.
  *
- * Knows what a header alone can say. How its numbers fit the file's size is checked by those who know that size.
+ * Knows only the header. Code that knows the file's size checks whether the header's numbers fit it.
  */
 import { ByteReader, toSafeNumber } from "../bytes/fields.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
@@ -19,7 +19,7 @@ export const HEADER_V1 = {
   nchunks: { at: 8, type: "int64" }, // count; -1 = unknown
 } as const;
 
-/** The version that says: only the offsets tell where chunks are, and a journal may lie beside the file. [FR-03] */
+/** The version that says that only the offsets locate chunks, and that the file may have a journal. [FR-03] */
 export const BUSY_VERSION = 4;
 
 /** Versions 2, 3 and 4: 32 bytes, little-endian. [F1.2] [F1.3] [F1.4] */
@@ -43,7 +43,7 @@ export const HEADER_LENGTHS: Readonly<Record<1 | 2 | 3 | 4, 16 | 32>> = { 1: 16,
 
 /** A decoded file header. Sizes in bytes; -1 means unknown. */
 export interface BlpkHeader {
-  /** 4 is 3, but only the offsets tell where the chunks are. */
+  /** Version 4 is like 3, but only the offsets locate the chunks. */
   readonly version: 1 | 2 | 3 | 4;
   readonly headerLength: 16 | 32;
   /** There is an offset for each chunk. */
@@ -60,7 +60,7 @@ export interface BlpkHeader {
   readonly nchunks: number;
   /** Spare offset entries, as Bloscpack reads bytes 24 to 31. */
   readonly maxAppChunks: number;
-  /** Bytes 24 to 31 as they are: `meta-size` where raw JSON metadata follow the header. */
+  /** Bytes 24 to 31 as stored: `meta-size` if raw JSON metadata follow the header. */
   readonly metaSize: number;
 }
 
@@ -76,7 +76,7 @@ export function decodeHeader(bytes: Uint8Array, path: string): BlpkHeader {
   return version === 1 ? decodeVersion1(reader) : decodeVersion2(reader, version);
 }
 
-/** Throws unless `bytes` start with `blpk`: `TRUNCATED` where they end before that can be told, else `BAD_MAGIC`. [F1-01] */
+/** Throws unless `bytes` start with `blpk`: `TRUNCATED` if they are too short to tell, else `BAD_MAGIC`. [F1-01] */
 function checkMagic(bytes: Uint8Array, path: string): void {
   const length = Math.min(bytes.length, MAGIC.length);
   for (let i = 0; i < length; i++) {
@@ -109,7 +109,7 @@ function decodeVersion1(reader: ByteReader): BlpkHeader {
   return headerOfVersion1(count64(reader, nchunks.at, "nchunks", -1));
 }
 
-/** A header of version 1, which says nothing but its count of chunks. [F1.1] */
+/** A header of version 1, which has only the number of chunks. [F1.1] */
 export function headerOfVersion1(nchunks: number): BlpkHeader {
   return {
     version: 1,
@@ -150,7 +150,7 @@ function decodeVersion2(reader: ByteReader, version: 2 | 3 | 4): BlpkHeader {
   return header;
 }
 
-/** Bytes 24 to 31, which mean nothing without offsets and metadata: then they may be anything. [F1.3-02] */
+/** Bytes 24 to 31. Without offsets and metadata they have no meaning, and any value is allowed. [F1.3-02] */
 function lastField(
   reader: ByteReader,
   version: 2 | 3 | 4,
@@ -177,14 +177,14 @@ interface Contradiction {
   readonly found: unknown;
 }
 
-/** What fields of a version 2 to 4 header contradict each other. */
+/** Finds fields of a version 2 to 4 header that contradict each other. */
 export function contradictionOf(header: BlpkHeader): Contradiction | undefined {
   const { version, chunkSize, lastChunk, metaSize } = header;
   const table = HEADER_V3;
   if (version === 2 && metaSize !== 0) {
     return { at: table.metaSize.at, field: "reserved", expected: "0", found: metaSize }; // [F1.2-05]
   }
-  // bloscpack 0.2 writes chunk-size 0 for a single chunk and its length in last-chunk. [F1.2-04]
+  // For a single chunk, bloscpack 0.2 writes chunk-size 0 and its length in last-chunk. [F1.2-04]
   if (version > 2 && chunkSize >= 0 && lastChunk > chunkSize) {
     return {
       at: table.lastChunk.at,
@@ -231,9 +231,9 @@ function badField(
   );
 }
 
-// Which dialect is this file? By its first bytes, never by its name alone. @see FORMAT.md [F1]
+// Detects the dialect of a file by its first bytes, never by its name alone. @see FORMAT.md [F1]
 
-/** What a single file can be. `superchunk-file` is version 4, which only superchunks have. */
+/** The dialects of a single file. `superchunk-file` is version 4, which only superchunks have. */
 type FileDialect = "bloscpack-1" | "bloscpack-2" | "bloscpack-3" | "superchunk-file";
 
 const DIALECTS: Readonly<Record<1 | 2 | 3 | 4, FileDialect>> = {
@@ -243,19 +243,19 @@ const DIALECTS: Readonly<Record<1 | 2 | 3 | 4, FileDialect>> = {
   4: "superchunk-file",
 };
 
-/** Names whose bearer claims to be a `blpk` file. */
+/** Names that claim to be a `blpk` file. */
 const CLAIMED = /\.(blp|bin)$/i;
 
-/** Files of other formats that are read elsewhere, by their first bytes. */
+/** Files of other formats, which are read elsewhere, by their first bytes. */
 const READ_ONLY = [
   { name: "an HDF5 file", start: [0x89, 0x48, 0x44, 0x46] },
   { name: "a frame of Blosc2", start: [0x9e, 0xa8, 0x62, 0x32] },
 ] as const;
 
 /**
- * Tells the dialect of a file of `size` bytes from its first bytes `head` (32 are enough) and its name.
- * Throws `TRUNCATED` for an empty file and one that ends inside its header, `BAD_MAGIC` for other bytes under a
- * name in `.blp` or `.bin`, `UNSUPPORTED` for other files and unknown versions, `BAD_FIELD` for a bad header.
+ * Detects the dialect of a file of `size` bytes from its first bytes `head` (32 are enough) and its name. Throws `TRUNCATED`
+ * for an empty file and one that ends inside its header, `BAD_MAGIC` for other bytes under a name in `.blp` or `.bin`,
+ * `UNSUPPORTED` for other files and unknown versions, `BAD_FIELD` for a bad header.
  */
 export function detectFile(head: Uint8Array, name: string, size: number): { readonly dialect: FileDialect } {
   const bytes = head.subarray(0, size);
@@ -292,7 +292,7 @@ function journalItself(path: string): SuperchunkError {
 /** The first bytes of a journal. [FR-01] */
 export const JOURNAL_MAGIC: Uint8Array = new TextEncoder().encode("blpkredo");
 
-/** True if the first 8 bytes of a file are those of a journal: it belongs to another file. [FR-01] */
+/** True if the first 8 bytes of a file are those of a journal, which belongs to another file. [FR-01] */
 export function startsAsJournal(head: Uint8Array): boolean {
   return JOURNAL_MAGIC.every((byte, i) => head[i] === byte);
 }

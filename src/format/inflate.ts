@@ -1,4 +1,4 @@
-/** Unpacks the zlib streams (RFC 1950) of metadata sections through fflate; their length is known beforehand. */
+/** Unpacks the zlib streams (RFC 1950) of metadata sections with fflate; their length is known in advance. */
 
 import { Unzlib, unzlibSync } from "fflate";
 import { isEqual, joinBytes } from "../bytes/arrays.ts";
@@ -6,16 +6,16 @@ import { digest } from "../bytes/checksum.ts";
 import { ByteReader } from "../bytes/fields.ts";
 import { SuperchunkError } from "../errors.ts";
 
-/** Input that is given to fflate at once: deflate makes at most 1032 bytes of one, so 1 MB comes back at most. */
+/** Input bytes given to fflate at a time. A byte of input gives at most 1032 bytes, so at most 1 MB results. */
 const STEP = 1024;
-/** Up to so many bytes are made at once: a stream has buffers that cost more than most metadata. */
+/** Texts up to this size are unpacked in one call: a stream has buffers that cost more than most metadata. */
 const AT_ONCE = 64 << 10;
 /** zlib's own header and checksum. */
 const SMALLEST_STREAM = 8;
 
 /**
- * Unpacks a zlib stream that must give exactly `length` bytes; stops as soon as it gives more. `at` is its place
- * in the file. Throws `BAD_FIELD`, and `TRUNCATED` for a stream shorter than zlib's own header and sum.
+ * Unpacks a zlib stream that must give exactly `length` bytes; stops when it gives more. `at` is its place in the file. Throws
+ * `BAD_FIELD`, and `TRUNCATED` for a stream shorter than zlib's header and checksum.
  */
 export async function inflateZlib(
   stream: Uint8Array,
@@ -24,13 +24,13 @@ export async function inflateZlib(
   at: number,
 ): Promise<Uint8Array> {
   const text = inflateUnchecked(stream, length, path, at);
-  // zlib has the sum in network order.
+  // zlib stores the checksum big-endian.
   if (!isEqual(await digest("adler32", text), stream.slice(-4).reverse()))
     throw wrong(path, at, "bytes of another adler32 than zlib's own", "zlib's own adler32");
   return text;
 }
 
-/** The same at once, without a look at zlib's own sum: for streams that never left the memory. */
+/** The same synchronously, without checking zlib's checksum: for streams that never left memory. */
 export function inflateUnchecked(stream: Uint8Array, length: number, path: string, at: number): Uint8Array {
   new ByteReader(stream, path, at).need(0, SMALLEST_STREAM, "the zlib stream");
   const more = `more than meta-size ${length} bytes`;
@@ -54,13 +54,13 @@ export function inflateUnchecked(stream: Uint8Array, length: number, path: strin
   return text;
 }
 
-/** The stream gives more than was said. */
+/** Thrown when the stream gives more than was stated. */
 class TooLong extends Error {}
 
 function inflateAtOnce(stream: Uint8Array, length: number): Uint8Array {
   let text: Uint8Array;
   try {
-    // One byte more than there may be, by which a stream shows that it gives more.
+    // One byte more than allowed, to detect a stream that gives more.
     text = unzlibSync(stream, { out: new Uint8Array(length + 1) });
   } catch (error) {
     throw error instanceof RangeError ? new TooLong() : error;

@@ -1,7 +1,4 @@
-/**
- * A redo journal: what is still to be written into a file, so that a change in place happens wholly or not at all.
- * Bytes <-> plain object. @see FORMAT.md [FR]
- */
+/** A redo journal: the pending writes of a file, which make a change in place atomic. Bytes <-> plain object. @see FORMAT.md [FR] */
 
 import { toHex } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
@@ -20,7 +17,7 @@ export const JOURNAL_HEADER = {
 
 const HEADER_LENGTH = 16;
 const DIGEST_LENGTH = 32;
-/** The journal of one file, and what stands in front of each write's bytes. */
+/** The journal of one file, and the fields before each write's bytes. */
 const OF_FILE = { version: 1, fields: ["offset", "length"] } as const;
 /** The journal of an array. */
 const OF_ARRAY = { version: 2, fields: ["number", "column", "offset", "length"] } as const;
@@ -31,13 +28,13 @@ export interface JournalWrite {
   readonly bytes: Uint8Array;
 }
 
-/** The same in an array: in the superchunk of this number, of this field of the dtype (0 where the array has one folder). */
+/** The same in an array: in the superchunk with this number, in this field of the dtype (0 if the array has one folder). */
 export interface ArrayJournalWrite extends JournalWrite {
   readonly number: number;
   readonly column: number;
 }
 
-/** Encodes a journal: header, writes (int64 offset, int64 length, bytes), the SHA-256 of all that. [FR-01] */
+/** Encodes a journal: header, writes (int64 offset, int64 length, bytes), and the SHA-256 of all of it. [FR-01] */
 export function encodeJournal(writes: readonly JournalWrite[]): Promise<Uint8Array> {
   return encode(
     OF_FILE,
@@ -45,7 +42,7 @@ export function encodeJournal(writes: readonly JournalWrite[]): Promise<Uint8Arr
   );
 }
 
-/** Encodes the journal of an array: the same, with number and column in front of each write. [FR-04] */
+/** Encodes the journal of an array: the same, with number and column before each write. [FR-04] */
 export function encodeArrayJournal(writes: readonly ArrayJournalWrite[]): Promise<Uint8Array> {
   return encode(
     OF_ARRAY,
@@ -62,7 +59,7 @@ export async function decodeJournal(bytes: Uint8Array, path: string): Promise<Jo
   return entries.map(({ values: [offset = 0], bytes: data }) => ({ offset, bytes: data }));
 }
 
-/** Decodes the journal of an array; throws as {@link decodeJournal}. */
+/** Decodes the journal of an array; throws like {@link decodeJournal}. */
 export async function decodeArrayJournal(bytes: Uint8Array, path: string): Promise<ArrayJournalWrite[]> {
   const entries = await decode(OF_ARRAY, bytes, path);
   return entries.map(({ values: [number = 0, column = 0, offset = 0], bytes: data }) => ({
@@ -73,12 +70,12 @@ export async function decodeArrayJournal(bytes: Uint8Array, path: string): Promi
   }));
 }
 
-/** The digest at a journal's end, as hexadecimal digits: its name in a layout. */
+/** The digest at a journal's end in hexadecimal: its name in a layout. */
 export function journalName(journal: Uint8Array): string {
   return toHex(journal.subarray(-DIGEST_LENGTH));
 }
 
-/** One write: the values in front of its bytes, the last of them their length. */
+/** One write: the values before its bytes; the last of them is their length. */
 interface Entry {
   readonly values: readonly number[];
   readonly bytes: Uint8Array;

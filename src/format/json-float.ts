@@ -1,7 +1,7 @@
 /**
- * Floats that are written as such. What was parsed has plain numbers, which do not tell `1.0` from `1`: which of the members of
- * an object or a list were floats is noted beside it, and whoever writes it again finds it there. Must not know how JSON is
- * read. @see FORMAT.md [FJ-09] [FJ-10]
+ * Floats that are written as floats. Parsed values are plain numbers, which do not distinguish `1.0` from `1`. So the parser
+ * notes which members of an object or list were floats, and the writer looks that up. Must not know how JSON is read. @see
+ * FORMAT.md [FJ-09] [FJ-10]
  */
 
 /**
@@ -26,17 +26,17 @@ export class JsonFloat {
   }
 }
 
-/** Whole numbers that are floats in the text, by the object or list that they are in, and by name or index there. */
+/** Whole numbers that are floats in the text, by their object or list, and then by name or index. */
 const NOTED = new WeakMap<object, Map<string, number>>();
 
-/** Notes that a member of an object or a list is a float, though it is a whole number. */
+/** Notes that a member of an object or list with a whole number is a float. */
 export function noteFloat(container: object, name: string | number, value: number): void {
   const noted = NOTED.get(container);
   if (noted === undefined) NOTED.set(container, new Map([[String(name), value]]));
   else noted.set(String(name), value);
 }
 
-/** Takes a note back. */
+/** Removes a note. */
 export function forgetFloat(container: object, name: string | number): void {
   NOTED.get(container)?.delete(String(name));
 }
@@ -47,13 +47,13 @@ export function isNotedFloat(container: object, name: string | number, value: un
   return noted?.has(String(name)) === true && Object.is(noted.get(String(name)), value);
 }
 
-/** True if a member of what was parsed is an integer from 0 to 2^53 - 1, and is written as one: `21.0` is not. */
+/** True if a parsed member is an integer from 0 to 2^53 - 1, and is written as one: `21.0` is not. */
 export function isCount(container: object, name: string | number): boolean {
   const value = (container as Readonly<Record<string, unknown>>)[name];
   return Number.isSafeInteger(value) && Number(value) >= 0 && !isNotedFloat(container, name, value);
 }
 
-/** Notes of an object that took over members of another one what is noted of those. Returns it. */
+/** Copies the notes for members that `target` took over from `source`. Returns `target`. */
 export function keepFloats<T extends object>(target: T, source: object): T {
   for (const [name, value] of NOTED.get(source) ?? [])
     if (Object.is((target as Readonly<Record<string, unknown>>)[name], value)) noteFloat(target, name, value);

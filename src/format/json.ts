@@ -1,18 +1,15 @@
-/**
- * JSON as Python's `json` module writes it: bare NaN and Infinity, integers of any size. Both reading and
- * writing. @see FORMAT.md [FJ]
- */
+/** JSON as Python's `json` module writes it: bare NaN and Infinity, integers of any size. Reads and writes. @see FORMAT.md [FJ] */
 import { SuperchunkError } from "../errors.ts";
 import { forgetFloat, isNotedFloat, JsonFloat, noteFloat } from "./json-float.ts";
 import type { JsonInput, JsonObject, JsonValue } from "./types.ts";
 
-/** Bytes of a JSON document that are read at most: the attributes of a bundle of 100,000 assets take 8 MB. [FJ-05] */
+/** Most bytes of a JSON document: the attributes of a bundle of 100,000 assets take 8 MB. [FJ-05] */
 export const MAX_JSON_BYTES: number = 64 << 20;
-/** Values of a document at most, since a small text can ask for much memory. [FJ-05] */
+/** Most values of a document, because a small text can need much memory. [FJ-05] */
 const MAX_JSON_VALUES = 4_000_000;
-/** Depth of lists and objects at most. [FJ-05] */
+/** Maximum depth of lists and objects. [FJ-05] */
 export const MAX_JSON_DEPTH = 200;
-/** Digits of an integer at most, as Python 3.11 has it. [FJ-05] */
+/** Most digits of an integer, as in Python 3.11. [FJ-05] */
 export const MAX_INTEGER_DIGITS = 4300;
 
 /** Options of {@link parseJson}. */
@@ -101,7 +98,7 @@ class JsonParser {
   #at = 0;
   #values = 0;
   #hasFloats = false;
-  /** The first float that is beyond the largest. */
+  /** The first float above the largest. */
   #beyond: string | undefined;
 
   constructor(text: string, path: string, options: ParserOptions) {
@@ -117,7 +114,7 @@ class JsonParser {
     const value = this.#value(0);
     this.#skip();
     if (this.#at < this.#text.length) throw this.#fault("the end of the text");
-    // Only now: what is no JSON at all is text to whoever typed it.
+    // Thrown only now, so that a text that is not JSON gives the other error.
     if (this.#isTyped && this.#beyond !== undefined) throw this.#tooLarge(this.#beyond);
     return value instanceof JsonFloat && !this.#keepsFloats ? value.value : value;
   }
@@ -149,7 +146,7 @@ class JsonParser {
       const key = this.#string();
       if (!this.#take(":")) throw this.#fault('":"');
       const member = this.#member(value, key, depth);
-      // A plain assignment to this one name would set the prototype.
+      // A plain assignment to this name would set the prototype.
       if (key === "__proto__") {
         Object.defineProperty(value, key, {
           value: member,
@@ -173,7 +170,7 @@ class JsonParser {
     return value;
   }
 
-  /** A value that becomes a member of an object or a list. */
+  /** A value that becomes a member of an object or list. */
   #member(container: object, name: string | number, depth: number): JsonInput {
     const member = this.#value(depth + 1);
     if (this.#keepsFloats) return member;
@@ -182,7 +179,7 @@ class JsonParser {
       noteFloat(container, name, member.value);
       return member.value;
     }
-    // The last of equal names wins.
+    // Of members with the same name, the last one counts.
     if (this.#hasFloats) forgetFloat(container, name);
     return member;
   }
@@ -202,7 +199,7 @@ class JsonParser {
       }
       if (next === "\\") value += this.#escape();
       else if (next !== undefined && next >= "\u007f") {
-        // DEL and the C1 controls may stand in a string as they are.
+        // DEL and the C1 controls may occur in strings unescaped.
         value += next;
         this.#at++;
       } else throw this.#fault("a character of a string, or its closing quote");
@@ -229,7 +226,7 @@ class JsonParser {
     NUMBER.lastIndex = this.#at;
     const match = NUMBER.exec(this.#text);
     if (match === null) {
-      // What is left may be the start of a word or a number that was cut off.
+      // The rest may be the start of a truncated word or number.
       const rest = this.#text.slice(this.#at);
       if (rest === "-" || WORDS.some(([word]) => word.startsWith(rest))) this.#at = this.#text.length;
       throw this.#fault("a value");
@@ -261,7 +258,7 @@ class JsonParser {
     this.#at += SPACE.exec(this.#text)?.[0].length ?? 0;
   }
 
-  /** Steps over white space and `token`, if that is what comes next. */
+  /** Skips white space and `token`, if that comes next. */
   #take(token: string): boolean {
     this.#skip();
     if (this.#text[this.#at] !== token) return false;
@@ -298,15 +295,15 @@ function limit(
   );
 }
 
-// Writes JSON: strictly, or byte for byte as Python's `json.dumps` does. @see FORMAT.md [FJ]
+// Writes JSON: strictly, or byte for byte like Python's `json.dumps`. @see FORMAT.md [FJ]
 
-/** How {@link stringifyJson} writes. */
+/** Style of {@link stringifyJson}. */
 interface JsonStyle {
-  /** Spaces for each level, members on lines of their own; absent: one line. */
+  /** Spaces for each level, with each member on its own line; absent: one line. */
   readonly indent?: number;
-  /** As Python's `json.dumps`: `, ` and `: `, ASCII with escapes, bare NaN and Infinity. */
+  /** Like Python's `json.dumps`: `, ` and `: `, ASCII with escapes, bare NaN and Infinity. */
   readonly python?: boolean;
-  /** No space behind `,` and `:` in Python's style, as bloscpack asks for it. */
+  /** No space after `,` and `:` in Python's style, as bloscpack requests it. */
   readonly compact?: boolean;
 }
 
@@ -370,7 +367,7 @@ function writeFloat(value: number, style: JsonStyle): string {
   return /^-?\d+$/.test(text) ? `${text}.0` : text;
 }
 
-/** A float as Python's repr has it. Whole numbers that are exact integers are written as integers. */
+/** A float in the form of Python's repr. Exact integers are written as integers. */
 function pythonNumber(value: number): string {
   if (Object.is(value, -0)) return "-0.0";
   if (Number.isSafeInteger(value)) return String(value);
@@ -387,17 +384,17 @@ function quote(text: string, style: JsonStyle): string {
   );
 }
 
-// The members of a JSON object as text, so that one can be changed and the others stay as they were written: a parsed
-// number does not tell `1` from `1.0`, which Python does. @see FORMAT.md [FJ-08]
+// Splits a JSON object into the texts of its members, so that one can be changed while the others stay as written: a parsed
+// number does not distinguish `1` from `1.0`, but Python does. @see FORMAT.md [FJ-08]
 
 /**
- * Names and texts of the members, in order; of equal names the last. Empty bytes have none.
- * Throws what `parseJson` throws, and nothing else.
+ * Names and texts of the members, in order; of members with the same name, the last. Empty bytes have none. Throws only errors
+ * of `parseJson`.
  */
 export function splitMembers(bytes: Uint8Array, path: string): Map<string, string> {
   const members = new Map<string, string>();
   if (bytes.length === 0) return members;
-  parseJson(bytes, path); // from here on, the text is known to be right
+  parseJson(bytes, path); // from here on, the text is valid
   const text = new TextDecoder().decode(bytes).trim();
   let start = 1;
   let depth = 0;
@@ -414,7 +411,7 @@ export function splitMembers(bytes: Uint8Array, path: string): Map<string, strin
   return members;
 }
 
-/** The object with these members, as Python's `json.dumps` divides them. */
+/** The object with these members, with separators like Python's `json.dumps`. */
 export function joinMembers(members: ReadonlyMap<string, string>): string {
   const parts = Array.from(members, ([name, text]) => `${stringifyJson(name, { python: true })}: ${text}`);
   return `{${parts.join(", ")}}`;
@@ -433,7 +430,7 @@ function addMember(members: Map<string, string>, text: string): void {
   members.set(name, member.slice(member.indexOf(":", end) + 1).trim());
 }
 
-/** Where the string ends that starts at `at`. */
+/** End of the string that starts at `at`. */
 function endOfString(text: string, at: number): number {
   let end = at + 1;
   while (end < text.length && text[end] !== '"') end += text[end] === "\\" ? 2 : 1;
@@ -445,7 +442,7 @@ export function isObject(value: JsonValue | undefined): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The value where it is an object, else one without members. */
+/** The value if it is an object, else an empty object. */
 export function objectOf(value: JsonValue | undefined): JsonObject {
   return isObject(value) ? value : {};
 }

@@ -1,26 +1,26 @@
 /**
- * The layout in `meta/sizes` of an array that this library writes: which superchunks, in which order, with how many
- * of their chunks, make up the array. Bytes <-> plain objects. @see FORMAT.md [FG]
+ * The layout in `meta/sizes` of an array that this library writes: the superchunks that make up the array, in order, with the
+ * number of chunks that count in each. Bytes <-> plain objects. @see FORMAT.md [FG]
  */
 import { SuperchunkError } from "../errors.ts";
 import { isObject, stringifyJson } from "./json.ts";
 import { isCount } from "./json-float.ts";
 import type { JsonObject, JsonValue } from "./types.ts";
 
-/** Superchunks with consecutive numbers, of which the same number of chunks counts. [FG-02] */
+/** Consecutively numbered superchunks in each of which the same number of chunks counts. [FG-02] */
 export interface Run {
   /** Number of the first superchunk. */
   readonly first: number;
-  /** Superchunks in the run. */
+  /** Number of superchunks in the run. */
   readonly count: number;
-  /** Chunks of each that count: its first ones. */
+  /** Number of leading chunks of each that count. */
   readonly chunks: number;
 }
 
 /** A superchunk whose chunks replace chunks of the array. [FG-04] */
 export interface Patch {
   readonly number: number;
-  /** For each of its chunks the chunk of the array that it replaces; -1 where it replaces none any more. */
+  /** For each of its chunks, the array's chunk that it replaces; -1 if it no longer replaces any. */
   readonly chunks: readonly number[];
 }
 
@@ -28,11 +28,11 @@ export interface Patch {
 export interface StoredLayout {
   /** Counts commits. [FG-01] */
   readonly generation: number;
-  /** Names the array as long as it exists, so that another one at the same place is told from it. [FG-01] */
+  /** Identifies the array as long as it exists, to distinguish it from another one at the same place. [FG-01] */
   readonly id: string;
-  /** Rises before a number is used again: within an epoch, a name means one file. [FG-05] */
+  /** Increases before a number is used again: within an epoch, a name means one file. [FG-05] */
   readonly epoch: number;
-  /** Rises where rows that were there change or go. [FG-06] */
+  /** Increases when existing rows change or are removed. [FG-06] */
   readonly edition: number;
   /** No file has this number or a higher one. [FG-03] */
   readonly next: number;
@@ -40,42 +40,42 @@ export interface StoredLayout {
   readonly plain: number;
   readonly runs: readonly Run[];
   readonly patches: readonly Patch[];
-  /** Which `meta/storage` belongs to it: its `superchunk.revision`. [FG-07] */
+  /** The `superchunk.revision` of the matching `meta/storage`. [FG-07] */
   readonly revision: number;
-  /** What `meta/storage` is about to be, where both change together. [FG-07] */
+  /** The next `meta/storage`, if both files change together. [FG-07] */
   readonly storage?: JsonObject;
-  /** Digest of the journal whose changes of superchunks in place belong to this generation; absent once they are made. [FG-12] */
+  /** Digest of the journal with this generation's changes in place; absent once they are made. [FG-12] */
   readonly journal?: string;
-  /** True if some superchunk may be of version 4, so that only its offsets tell its chunks. [FG-12] */
+  /** True if some superchunk may be of version 4, so that only its offsets locate its chunks. [FG-12] */
   readonly isMoved?: boolean;
-  /** What writers that append together have reserved; absent where there are none. [FG-16] */
+  /** Reservations of writers that append concurrently; absent if there are none. [FG-16] */
   readonly writers?: readonly Reservation[];
-  /** Rows that a repair filled because their chunks were gone, in order, until they are set. [FG-15] */
+  /** Rows that a repair filled because their chunks were lost, in order, until they are set. [FG-15] */
   readonly filled?: readonly RowSpan[];
-  /** Superchunks that lie in another place than `data`; absent where there are none. [FG-20] */
+  /** Superchunks stored outside `data`; absent if there are none. [FG-20] */
   readonly places?: readonly PlaceSpan[];
 }
 
-/** Superchunks with consecutive numbers that lie in one place. [FG-20] */
+/** Consecutively numbered superchunks in one place. [FG-20] */
 export interface PlaceSpan {
   /** Number of the first superchunk. */
   readonly first: number;
   readonly count: number;
-  /** Name of the place, which `meta/storage` declares. */
+  /** Name of the place, as `meta/storage` declares it. */
   readonly place: string;
 }
 
-/** Numbers of superchunks that one of several writers has reserved. [FG-16] */
+/** Superchunk numbers that one of several writers has reserved. [FG-16] */
 export interface Reservation {
-  /** Names the writer. */
+  /** Id of the writer. */
   readonly writer: string;
-  /** The first number; the writer has taken those below it. */
+  /** The first free number; the writer has taken those below it. */
   readonly first: number;
-  /** Numbers from there on; 0 once they were given back. */
+  /** How many numbers from there on; 0 once they were given back. */
   readonly count: number;
-  /** When they may be given back, in milliseconds since 1970. */
+  /** When they may be taken back, in milliseconds since 1970. */
   readonly until: number;
-  /** Commits of rows by this writer, so that one whose answer was lost is known again. */
+  /** Number of commits of rows by this writer, which tells whether a commit without an answer arrived. */
   readonly commits: number;
 }
 
@@ -85,16 +85,19 @@ export interface RowSpan {
   readonly to: number;
 }
 
-/** What {@link parseLayout} needs to know of the array, and what {@link encodeSizes} writes beside the layout. */
+/** Facts of the array that {@link parseLayout} needs, and that {@link encodeSizes} writes beside the layout. */
 export interface SizesFacts {
   readonly shape: readonly number[];
   readonly nbytes: number;
   readonly cbytes: number;
 }
 
-/** Numbers below are places: superchunk p is `__p__`. From here on they are free for what has no place yet. [FG-03] */
+/**
+ * Lower numbers are positions: superchunk p is `__p__`. From here on, numbers are free for superchunks without a final
+ * position. [FG-03]
+ */
 export const FIRST_LOOSE = 1_000_000_001;
-/** Numbers at most: a name has up to 15 digits. */
+/** Highest number: a name has up to 15 digits. */
 const LAST_NUMBER = 999_999_999_999_999;
 
 /** The layout of an array before its first commit. */
@@ -141,7 +144,7 @@ export function parseLayout(sizes: JsonObject, path: string): StoredLayout | und
   return layout;
 }
 
-/** What writers have reserved. Throws `BAD_FIELD`. [FG-16] */
+/** Reservations of writers. Throws `BAD_FIELD`. [FG-16] */
 function parseWriters(layout: JsonObject, path: string): Pick<StoredLayout, "writers"> {
   const field = "layout.writers";
   if (layout["writers"] === undefined) return {};
@@ -165,7 +168,7 @@ function parseWriters(layout: JsonObject, path: string): Pick<StoredLayout, "wri
   return { writers };
 }
 
-/** Where superchunks lie that are not in `data`. Throws `BAD_FIELD`. [FG-20] */
+/** Places of superchunks that are not in `data`. Throws `BAD_FIELD`. [FG-20] */
 function parsePlaces(layout: JsonObject, path: string): Pick<StoredLayout, "places"> {
   const field = "layout.places";
   const stored = layout["places"];
@@ -187,7 +190,7 @@ function parsePlaces(layout: JsonObject, path: string): Pick<StoredLayout, "plac
   return places.length === 0 ? {} : { places };
 }
 
-/** Rows that a repair filled: spans in order, each behind the one before it. Throws `BAD_FIELD`. [FG-15] */
+/** Rows that a repair filled: ordered spans that do not overlap. Throws `BAD_FIELD`. [FG-15] */
 export function parseFilled(sizes: JsonObject, path: string): Pick<StoredLayout, "filled"> {
   const stored = sizes["filled"];
   if (stored === undefined) return {};
@@ -228,8 +231,8 @@ function parsePatch(stored: JsonValue, path: string): Patch {
 }
 
 /**
- * No file stands for two things or has a number that is still free, and no chunk is replaced twice or is behind the last one.
- * [FG-02] [FG-04] [FG-14]
+ * Checks that no file is used twice or has a free number, and that no chunk is replaced twice or is after the last one. [FG-02]
+ * [FG-04] [FG-14]
  */
 function checkNumbers({ runs, patches, next, writers = [] }: StoredLayout, path: string): void {
   const spans = [
@@ -257,7 +260,7 @@ function checkNumbers({ runs, patches, next, writers = [] }: StoredLayout, path:
   }
 }
 
-/** Chunks that the runs count. */
+/** Number of chunks that the runs count. */
 export function countChunks(runs: readonly Run[]): number {
   return runs.reduce((sum, run) => sum + run.count * run.chunks, 0);
 }
@@ -273,7 +276,7 @@ export function hasNumber(
   );
 }
 
-/** `meta/sizes` as bytes, with the layout beside what the BLZ document has. [FG-01] */
+/** `meta/sizes` as bytes, with the layout in addition to the members of the BLZ document. [FG-01] */
 export function encodeSizes(facts: SizesFacts, layout: StoredLayout): Uint8Array {
   const { generation, id, epoch, edition, revision, next, plain, runs, patches, storage, journal } = layout;
   const sizes: JsonObject = {
@@ -319,22 +322,22 @@ function encodeWriters(writers: readonly Reservation[] = []): JsonObject {
   };
 }
 
-/** The member `filled` of a metadata object; nothing where no row is. [FG-15] */
+/** The member `filled` of a metadata object; empty if no row is filled. [FG-15] */
 export function encodeFilled(filled: readonly RowSpan[] = []): JsonObject {
   return filled.length === 0 ? {} : { filled: filled.map(({ from, to }) => [from, to]) };
 }
 
-/** What is said of an array that keeps itself a Zarr array, and whose Zarr view is not that of its last commit. [FY-06] */
+/** The warning about an array that keeps itself a Zarr array, when its Zarr view does not show the last commit. [FY-06] */
 export const VIEW_IS_BEHIND =
   'the Zarr view is out of date: Zarr readers may see some values from before the last change and some from after it. A writer is at work, or was killed; the next writer, or "superchunk link", updates the view';
 
-/** What is said of rows that a repair filled. */
+/** The warning about rows that a repair filled. */
 export function filledText({ from, to }: RowSpan): string {
   const rows = to - from === 1 ? `row ${from} holds` : `rows ${from} to ${to - 1} hold`;
   return `${rows} a fill value: a repair found no intact chunk for ${to - from === 1 ? "it" : "them"}`;
 }
 
-/** Spans in order, those that touch as one; empty ones are left out. */
+/** Spans in order, with adjacent and overlapping ones joined; empty ones are dropped. */
 export function mergeSpans(spans: readonly RowSpan[]): RowSpan[] {
   const merged: { from: number; to: number }[] = [];
   for (const { from, to } of [...spans].sort((a, b) => a.from - b.from)) {
@@ -346,7 +349,7 @@ export function mergeSpans(spans: readonly RowSpan[]): RowSpan[] {
   return merged;
 }
 
-/** What is left of spans without the rows of another one. */
+/** What remains of spans without the rows of another one. */
 export function withoutSpan(spans: readonly RowSpan[], { from, to }: RowSpan): RowSpan[] {
   return spans.flatMap((span) =>
     [

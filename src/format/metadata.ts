@@ -1,6 +1,5 @@
 /**
- * The metadata section behind a file header: Bloscpack's, with a header of its own, or the BLZ document's raw
- * JSON. @see FORMAT.md [FM]
+ * The metadata section after a file header: Bloscpack's, with its own header, or the BLZ document's raw JSON. @see FORMAT.md [FM]
  */
 
 import { isEqual, toHex } from "../bytes/arrays.ts";
@@ -17,14 +16,13 @@ export const SECTION_HEADER = {
   options: { at: 8, type: "uint8" }, // zero
   checksum: { at: 9, type: "uint8" }, // 0 to 8
   codec: { at: 10, type: "uint8" }, // 0 = none, 1 = zlib
-  level: { at: 11, type: "uint8" }, // of the codec; also there where the codec is none
+  level: { at: 11, type: "uint8" }, // of the codec; also stored if the codec is none
   metaSize: { at: 12, type: "uint32" }, // bytes of the JSON text
   maxMetaSize: { at: 16, type: "uint32" }, // bytes between the header and the digest
   metaCompSize: { at: 20, type: "uint32" }, // bytes of the text as stored
   userCodec: { at: 24, type: "bytes8" }, // zero
 } as const;
 
-/** Bytes of the section's header. */
 export const SECTION_HEADER_LENGTH = 32;
 
 export const SECTION_MAGIC: Uint8Array = Uint8Array.of(0x4a, 0x53, 0x4f, 0x4e, 0, 0, 0, 0);
@@ -38,18 +36,21 @@ export interface MetadataSectionHeader {
   readonly metaSize: number;
   readonly maxMetaSize: number;
   readonly metaCompSize: number;
-  /** Bytes 24 to 31, as they are. */
+  /** Bytes 24 to 31 as stored. */
   readonly userCodec: Uint8Array;
-  /** The whole section: header, room, digest. */
+  /** Length of the section: header, text with padding, digest. */
   readonly sectionLength: number;
 }
 
-/** Which kind of section starts with these 8 bytes: Bloscpack's with `JSON` and zeros, the BLZ document's otherwise. [FM-01] */
+/**
+ * The kind of section that starts with these 8 bytes: Bloscpack's starts with `JSON` and zeros, all else is the BLZ document's.
+ * [FM-01]
+ */
 export function metadataKind(first8bytes: Uint8Array): "bloscpack" | "blz-json" {
   return SECTION_MAGIC.every((byte, i) => first8bytes[i] === byte) ? "bloscpack" : "blz-json";
 }
 
-/** Decodes a section header that lies at byte `at` of the file. Throws `TRUNCATED`, `BAD_MAGIC`, `BAD_FIELD`, `LIMIT`. */
+/** Decodes a section header at byte `at` of the file. Throws `TRUNCATED`, `BAD_MAGIC`, `BAD_FIELD`, `LIMIT`. */
 export function decodeSectionHeader(bytes: Uint8Array, path: string, at: number): MetadataSectionHeader {
   const table = SECTION_HEADER;
   const reader = new ByteReader(bytes, path, at);
@@ -127,9 +128,9 @@ let inflate: typeof import("./inflate.ts") | undefined;
 const loadInflate = async () => (inflate ??= await import("./inflate.ts"));
 
 /**
- * Decodes a whole section (header, room, digest) that lies at byte `at` of the file.
- * Throws, beyond {@link decodeSectionHeader}: `CHECKSUM_MISMATCH` before anything is unpacked, `BAD_FIELD` where
- * the stored text does not unpack to meta-size bytes, and what {@link parseJson} throws.
+ * Decodes a whole section (header, text with padding, digest) at byte `at` of the file. Throws, beyond {@link
+ * decodeSectionHeader}: `CHECKSUM_MISMATCH` before anything is unpacked, `BAD_FIELD` if the stored text does not unpack to
+ * meta-size bytes, and errors of {@link parseJson}.
  */
 export async function decodeSection(
   section: Uint8Array,
@@ -158,7 +159,7 @@ export async function decodeSection(
   return { value, text, header };
 }
 
-/** Parses JSON that lies at byte `at` of the file: errors name positions in the file. Throws as {@link parseJson}. */
+/** Parses JSON at byte `at` of the file: errors give positions in the file. Throws like {@link parseJson}. */
 export function parseStoredJson(text: Uint8Array, path: string, at: number): JsonValue {
   try {
     return parseJson(text, path);
@@ -167,7 +168,7 @@ export function parseStoredJson(text: Uint8Array, path: string, at: number): Jso
   }
 }
 
-/** Parses JSON that a stream at byte `at` unpacks to: no byte of the text is a byte of the file. */
+/** Parses JSON unpacked from a stream at byte `at`: positions in the text are not positions in the file. */
 function parseUnpacked(text: Uint8Array, path: string, at: number): JsonValue {
   try {
     return parseJson(text, path);

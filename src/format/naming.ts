@@ -1,9 +1,9 @@
-/** Names of files in archives, and which stored names are safe to use as one part of a path. @see FORMAT.md [FN] */
+/** Names of files in archives, and which stored names are safe as one part of a path. @see FORMAT.md [FN] */
 import { SuperchunkError } from "../errors.ts";
 
-/** Beside an archive whose files are shards of a Zarr array too. [FL-04] */
+/** Beside an archive whose files are also shards of a Zarr array. [FL-04] */
 export const LINK_RECORD = "superchunk-link.json";
-/** In the folder of an array that is a Zarr array too: the state of that view. */
+/** In the folder of an array that is also a Zarr array: the state of that view. */
 export const LIVE_STATE = "meta/zarr";
 
 /** Name of a carray's chunk file, counted from 0: `__0.blp`. [FN-01] */
@@ -31,8 +31,8 @@ function parseNumber(digits: string | undefined): number | undefined {
 }
 
 /**
- * Checks that a stored name is one plain part of a path: not empty, not `.` or `..`, without `/`, `\` and NUL,
- * and without a drive letter. Throws `UNSAFE_PATH`. [FN-03]
+ * Checks that a stored name is one plain part of a path: not empty, not `.` or `..`, without `/`, `\` and NUL, and without a
+ * drive letter. Throws `UNSAFE_PATH`. [FN-03]
  */
 export function checkStoredName(name: string, path: string, field: string): void {
   const reason = whyUnsafe(name);

@@ -9,7 +9,7 @@ import type { DType, Field, JsonValue } from "./types.ts";
 // @see https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 
 const MAGIC = [0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59] as const;
-/** Bytes of a header that are read at most. */
+/** Most bytes of a header. */
 const MAX_HEADER = 1 << 20;
 
 /** Bytes that {@link npyHeaderLength} needs. */
@@ -24,14 +24,14 @@ export interface NpyHeader {
   readonly dataAt: number;
 }
 
-/** True if the bytes start as a `.npy` file does. */
+/** True if the bytes start like a `.npy` file. */
 export function isNpy(bytes: Uint8Array): boolean {
   return bytes.length >= MAGIC.length && MAGIC.every((byte, i) => bytes[i] === byte);
 }
 
 /**
- * Bytes in front of the values, by the first {@link NPY_START} bytes of a file.
- * Throws `BAD_MAGIC`, `TRUNCATED`, `UNSUPPORTED` (another version), `LIMIT`.
+ * Bytes before the values, given the first {@link NPY_START} bytes of a file. Throws `BAD_MAGIC`, `TRUNCATED`, `UNSUPPORTED`
+ * (another version), `LIMIT`.
  */
 export function npyHeaderLength(bytes: Uint8Array, path: string): number {
   const reader = new ByteReader(bytes, path);
@@ -63,7 +63,7 @@ export function npyHeaderLength(bytes: Uint8Array, path: string): number {
   return length;
 }
 
-/** Decodes a whole header: the first {@link npyHeaderLength} bytes of a file. Throws as that, and `BAD_FIELD`. */
+/** Decodes a whole header: the first {@link npyHeaderLength} bytes of a file. Throws the same, and `BAD_FIELD`. */
 export function decodeNpyHeader(bytes: Uint8Array, path: string): NpyHeader {
   const dataAt = npyHeaderLength(bytes, path);
   new ByteReader(bytes, path).need(0, dataAt, "the .npy header");
@@ -107,7 +107,7 @@ function bad(path: string, field: string, expected: string, found: unknown): Sup
 
 /** The values start at a multiple of this many bytes. */
 const ALIGNMENT = 64;
-/** numpy leaves room for the first dimension to grow in place, up to this many digits. */
+/** numpy leaves space for the first dimension to grow in place, up to this many digits. */
 const GROWTH_DIGITS = 21;
 
 /**
@@ -137,12 +137,12 @@ export function encodeNpyHeader(dtype: DType, shape: readonly number[]): Uint8Ar
   return header;
 }
 
-/** Length of the text with its line feed, padded so that the values are aligned behind `start` bytes. */
+/** Length of the text with its line feed, padded so that the values after `start` bytes and the text are aligned. */
 function padded(textLength: number, start: number): number {
   return Math.ceil((start + textLength + 1) / ALIGNMENT) * ALIGNMENT - start;
 }
 
-/** The dtype as numpy's `descr`, a Python literal; gaps between fields are nameless raw bytes, as numpy has them. */
+/** The dtype as numpy's `descr`, a Python literal; gaps between fields are unnamed raw bytes, as in numpy. */
 function describe(dtype: DType): string {
   if (dtype.kind === "object") {
     throw new SuperchunkError("UNSUPPORTED", "dtype object holds Python pickles, which are never read", {
@@ -176,7 +176,7 @@ function describeField({ name, dtype, shape }: Field): string {
   return `(${quote(name)}, ${describe(dtype)}${dimensions})`;
 }
 
-/** A Python string literal, in the quotes that Python would take. */
+/** A Python string literal, in the quotes that Python would choose. */
 function quote(text: string): string {
   const mark = text.includes("'") && !text.includes('"') ? '"' : "'";
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must be escaped

@@ -1,18 +1,17 @@
-/** The offsets table of a `blpk` file: int64 for each chunk and each spare entry. @see FORMAT.md [FO] */
+/** The offset table of a `blpk` file: an int64 for each chunk and each spare entry. @see FORMAT.md [FO] */
 import { at } from "../bytes/at.ts";
 import { joinSafeNumber } from "../bytes/fields.ts";
 import { SuperchunkError } from "../errors.ts";
 
-/** Bytes of one entry. */
 export const OFFSET_LENGTH = 8;
 /** The smallest chunk: a lone Blosc header. */
 const SMALLEST_CHUNK = 16;
 /** An entry that no chunk uses. */
 export const UNUSED = -1;
 
-/** What {@link checkOffsets} compares a table with. Positions and sizes in bytes of the file. */
+/** What {@link checkOffsets} compares a table with. Positions and sizes are in bytes of the file. */
 export interface OffsetsPlace {
-  /** Chunks that the header counts; entries behind them are spare. */
+  /** Number of chunks in the header; later entries are spare. */
   readonly nchunks: number;
   /** Where the table starts. */
   readonly tableAt: number;
@@ -23,8 +22,8 @@ export interface OffsetsPlace {
 }
 
 /**
- * Decodes a table. `bytes` are the table, `at` is its place in the file. Unused entries stay -1.
- * Throws `BAD_FIELD` for other negative and for unsafe values, `TRUNCATED` where `bytes` end inside an entry.
+ * Decodes a table. `bytes` are the table, `at` is its place in the file. Unused entries stay -1. Throws `BAD_FIELD` for other
+ * negative and for unsafe values, `TRUNCATED` if `bytes` end inside an entry.
  */
 export function decodeOffsets(bytes: Uint8Array, path: string, at: number): Float64Array {
   const count = Math.floor(bytes.length / OFFSET_LENGTH);
@@ -65,10 +64,9 @@ export function decodeOffsets(bytes: Uint8Array, path: string, at: number): Floa
 }
 
 /**
- * Checks a whole table (spare entries included) against its file: every chunk starts behind the table and at
- * least 16 bytes before the end, no two start less than a Blosc header apart, and -1 stands only in spare
- * entries. Order is free. Throws `INCOMPLETE` for chunks without an offset, `TRUNCATED` for chunks that lie behind the end of the
- * file, else `BAD_FIELD`. [FO-02] to [FO-05], [FO-08]
+ * Checks a whole table (spare entries included) against its file: every chunk starts after the table and at least 16 bytes before
+ * the end, no two start less than a Blosc header apart, and only spare entries are -1. Any order is allowed. Throws `INCOMPLETE`
+ * for chunks without an offset, `TRUNCATED` for chunks past the end of the file, else `BAD_FIELD`. [FO-02] to [FO-05], [FO-08]
  */
 export function checkOffsets(offsets: Float64Array, place: OffsetsPlace): void {
   const { nchunks, tableAt, tableEnd, fileSize, path } = place;
@@ -99,7 +97,7 @@ export function checkOffsets(offsets: Float64Array, place: OffsetsPlace): void {
   if (!ordered) checkDistances(offsets.subarray(0, nchunks), place);
 }
 
-/** The error for a chunk that the file has no room for: the file ended early, or the offset is wrong. [FO-08] */
+/** The error for a chunk that does not fit into the file: the file is truncated, or the offset is wrong. [FO-08] */
 function offsetBehindEnd(found: number, at: number, chunk: number, place: OffsetsPlace): SuperchunkError {
   const { fileSize, path } = place;
   return new SuperchunkError(

@@ -5,7 +5,7 @@
 import { SuperchunkError } from "../errors.ts";
 import type { JsonValue } from "./types.ts";
 
-/** Characters of a literal at most. */
+/** Most characters of a literal. */
 const MAX_LENGTH = 1 << 20;
 const MAX_DEPTH = 64;
 
@@ -28,7 +28,7 @@ const WORDS: ReadonlyMap<string, JsonValue> = new Map<string, JsonValue>([
   ["False", false],
 ]);
 
-/** Parses a literal; tuples become lists. Throws `BAD_FIELD` if it is not one, `LIMIT` where it is too large or too deep. */
+/** Parses a literal; tuples become lists. Throws `BAD_FIELD` if it is not one, `LIMIT` if it is too large or too deep. */
 export function parsePythonLiteral(text: string, path: string): JsonValue {
   if (text.length > MAX_LENGTH) throw limit(path, `${MAX_LENGTH} characters`);
   const parser = new LiteralParser(text, path);
@@ -59,7 +59,7 @@ class LiteralParser {
     if (next === "[") return this.#items("]", depth).items;
     if (next === "(") return this.#tuple(depth);
     if (next === "{") return this.#dict(depth);
-    // Python 2 writes u'…' for text, Python 3 b'…' for bytes; both are read alike.
+    // Python 2 writes u'…' for text, Python 3 b'…' for bytes; both are read the same way.
     if (next === "'" || next === '"' || /^[uUbB]['"]/.test(this.#text.slice(this.#at, this.#at + 2)))
       return this.#string();
     const word = this.#match(WORD);

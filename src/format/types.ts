@@ -1,4 +1,4 @@
-/** The words that the format layer and those above it share. Plain data; no I/O. */
+/** Types that the format layer and the layers above share. Plain data; no I/O. */
 import type { JsonFloat } from "./json-float.ts";
 
 /** The dialects of `blpk`, by the ids that `info` prints. @see FORMAT.md [F1] */

@@ -1,4 +1,4 @@
-/** Finds what lies below a folder: archives, Zarr arrays and groups. */
+/** Finds the archives, Zarr arrays and groups below a folder. */
 
 import type { OpenOptions } from "../archive/kinds/types.ts";
 import { findArchives, isZarrFolder } from "../archive/open/discover.ts";
@@ -21,7 +21,7 @@ export interface FoundReadable {
   readonly array?: ZarrArray;
 }
 
-/** What `findReadables` of the entry does. */
+/** Implements the exported `findReadables`. */
 export async function* findReadables(
   source: ReadableStore | ZarrArray | ZarrGroup,
   path = "",
@@ -39,7 +39,7 @@ export async function* findReadables(
   }
 }
 
-/** A Zarr folder, an HDF5 file, or a frame of Blosc2. */
+/** Opens a Zarr folder, an HDF5 file, or a Blosc2 frame. */
 async function openOther(
   store: ReadableStore,
   path: string,
@@ -63,7 +63,7 @@ async function openOther(
   );
 }
 
-/** A node and all below it, groups first; what cannot be opened does not hide the others. */
+/** A node and everything below it, groups first; what cannot be opened does not hide the rest. */
 async function* walkZarr(
   path: string,
   openNode: () => Promise<ZarrArray | ZarrGroup>,

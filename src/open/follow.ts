@@ -1,4 +1,4 @@
-/** Follows an array that a writer lets grow: its rows as they come. Must not know formats. */
+/** Follows an array that a writer appends to, and yields its rows as they arrive. Must not know formats. */
 import type { ReadableArray } from "../archive/kinds/types.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { StoreOptions } from "../store/types.ts";
@@ -9,17 +9,17 @@ import { elementsOf, slice } from "../values/selection.ts";
 export interface FollowOptions extends StoreOptions {
   /** First row (default 0). The length of the array yields only later rows. */
   readonly from?: number | undefined;
-  /** Milliseconds between two looks for more rows (default 1000). */
+  /** Polling interval in milliseconds (default 1000). */
   readonly interval?: number | undefined;
 }
 
-/** Bytes of a slice, about, where there are many rows at once. */
+/** Approximate bytes of a slice, if many rows are available. */
 const SLICE_BYTES = 4 << 20;
 
 /**
- * The rows of an array in order, in slices of whole rows, and then those that are appended, as they are committed. Ends when the
- * signal is aborted. `reopen` opens the array again, where it cannot move on by itself.
- * @throws BAD_ARGUMENT for an array without dimensions; STALE if rows that were handed out are cut off; and the codes of reading
+ * The rows of an array in order, in slices of whole rows, and then appended rows as they are committed. Ends when the signal is
+ * aborted. `reopen` opens the array again if it cannot refresh itself.
+ * @throws BAD_ARGUMENT for an array without dimensions; STALE if yielded rows are cut off; and the codes of reading
  */
 export async function* followRows<Types extends ValueTypes>(
   array: ReadableArray<Types>,
@@ -50,7 +50,7 @@ export async function* followRows<Types extends ValueTypes>(
           yield part as ArraySlice<Types>; // a slice of rows is never a single value
         }
       } catch (error) {
-        // The writer replaced what was being read: the array is looked at again.
+        // The writer replaced what was being read: open the array again.
         if (!isSuperchunkError(error, "STALE")) throw error;
       }
       await pause(interval, signal);
@@ -63,7 +63,7 @@ export async function* followRows<Types extends ValueTypes>(
   }
 }
 
-/** The array as it is now. */
+/** The array in its current state. */
 async function moveOn<Types extends ValueTypes>(
   first: ReadableArray<Types>,
   current: ReadableArray<Types>,

@@ -1,7 +1,8 @@
 /**
- * `open`: whatever holds arrays, told apart by content: an archive, a Zarr array or group of any version, a set of references.
+ * `open`: opens anything that holds arrays, recognised by content: an archive, a Zarr array or group of any version, a set of
+ * references.
  *
- * Archives come first and need nothing else; the readers of Zarr and of references are imported when they are needed.
+ * Archives come first and need nothing else; the readers of Zarr and of references are imported on demand.
  */
 import type {
   ArrayArchive,
@@ -25,7 +26,7 @@ import type { GroupArrays, ZarrGroup } from "../zarr/read/group.ts";
 import type { ReadSettings } from "../zarr/read/leaf.ts";
 import type { FollowOptions } from "./follow.ts";
 
-/** `{` begins JSON: perhaps a set of references. */
+/** `{` begins JSON, which may be a set of references. */
 const BRACE = 0x7b;
 
 /** Anything that `open` returns. `kind` is its kind, `dialect` its format. */
@@ -66,12 +67,12 @@ export async function open(
   const found = await findArchive(source, path, settings);
   if ("kind" in found) return found;
   const { file } = found;
-  // What comes after the name of a set, by which it is found then, is the path of a node in it.
+  // A path after the name of a reference set is the path of a node in it.
   const [, json = "", inside = ""] = /^((?:.*\/)?(?!zarr\.json)[^/]+\.json)\/(.+)$/i.exec(path) ?? [];
   const isSet = file?.bytes[0] === BRACE && !/(?:^|\/)(?:zarr\.json|\.z[a-z]+)$/i.test(path);
   if (isSet || (json !== "" && (await isObject(source, json, options)))) {
     const set = await openSet(asReadable(store), json || path, inside, options).catch((error: unknown) => {
-      // Under another name, what is not JSON is something else.
+      // Under another name, a file that is not JSON has another format.
       if (/\.json$/i.test(json || path) || !isSuperchunkError(error, "BAD_FIELD")) throw error;
       if (!(error.cause instanceof SyntaxError)) throw error;
     });
@@ -84,7 +85,7 @@ export async function open(
   throw await explainNoArchive(source, path, found, options);
 }
 
-/** Opens the places of arrays by the rules of references; what does is loaded for the first of them. */
+/** Opens the places of arrays by the rules for references; the code is loaded on first use. */
 export function placesOf(access: PlaceAccess): OpenPlace {
   let opener: OpenPlace | undefined;
   return async (place, isNamed) => {
@@ -94,16 +95,16 @@ export function placesOf(access: PlaceAccess): OpenPlace {
   };
 }
 
-/** The first bytes of an HDF5 file; and the names of those that begin otherwise, or have a path after them. */
+/** The first bytes of an HDF5 file, and names of those that begin otherwise or have a path after the name. */
 const HDF5 = [0x89, 0x48, 0x44, 0x46];
-/** The first bytes of a frame of Blosc2. */
+/** The first bytes of a Blosc2 frame. */
 const BLOSC2 = [0x9e, 0xa8, 0x62, 0x32];
 const HDF5_NAMES = /\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom)(?=\/|$)/i;
 
-/** Stores of Blosc2: a zip archive, or a folder. */
+/** Blosc2 stores: a zip archive, or a folder. */
 const BLOSC2_STORES = /\.b2[dz](?=\/|$)/i;
 
-/** Names of what is of HDF5 or Blosc2: it is looked for first, so that a server is not asked for the files of archives. */
+/** Names of HDF5 and Blosc2 files: these are looked for first, so that a server is not asked for the files of archives. */
 const HELD_NAMES = /\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom|b2[dz]|b2nd|b2frame)(?=\/|$)/i;
 
 /** True for a path whose name says that it is, or is in, an HDF5 file or a Blosc2 file or store. */
@@ -111,7 +112,7 @@ export function isHeldName(path: string): boolean {
   return HELD_NAMES.test(path);
 }
 
-/** As {@link openInFile}, told apart by the name, and with the same result where the name is wrong: undefined. */
+/** Like {@link openInFile} for a path recognised by its name; undefined if the name is misleading. */
 async function openNamed(
   store: ReadableStore,
   path: string,
@@ -122,7 +123,7 @@ async function openNamed(
   return openBlosc2(store, path, options);
 }
 
-/** As {@link open}, but of an HDF5 file or a Blosc2 file or store; undefined for all else. Throws as open. */
+/** Like {@link open}, but for an HDF5 file or a Blosc2 file or store; undefined for everything else. Throws the same errors. */
 export async function openInFile(
   store: ReadableStore,
   path: string,
@@ -137,7 +138,9 @@ export async function openInFile(
   );
 }
 
-/** What an HDF5 file holds, its root or what a path after the file's leads to, or a frame of Blosc2; undefined for other files. */
+/**
+ * Opens an HDF5 file's root, or the node that a path after the file's name leads to, or a Blosc2 frame; undefined for other files.
+ */
 async function openInside(
   store: ReadableStore,
   path: string,
@@ -164,7 +167,7 @@ async function openInside(
   return openBlosc2(store, path, options);
 }
 
-/** The Zarr node at a path, in a set of references too; undefined if there is none. */
+/** The Zarr node at a path, also inside a set of references; undefined if there is none. */
 async function openNode(
   store: ReadableStore,
   path: string,
@@ -177,7 +180,7 @@ async function openNode(
     if (!isSuperchunkError(error, "NOT_FOUND")) throw error;
   }
   for (let set = path, inside = ""; ; ) {
-    // A group of Zarr v2 has such a document too, and one of its own.
+    // A group of Zarr v2 has such a document too, but also its own.
     const isSet =
       (await isObject(store, joinKey(set, ".zmetadata"), options)) &&
       (inside === "" || !(await isObject(store, joinKey(set, ".zgroup"), options)));
@@ -230,7 +233,7 @@ export async function openArray<const Name extends string = string>(
 ): Promise<FollowableArray<ValuesOf<Name>>> {
   const opened = await open(store, path, withColumn(options));
   return asArray(opened, options, async () => {
-    // The store is the caller's, who closes it.
+    // The caller owns the store and closes it.
     return asReadableArray<Name>(await open(store, path, withColumn(options)), options);
   });
 }
@@ -247,7 +250,7 @@ export async function openTable(
   return asTable(await open(store, path, options));
 }
 
-/** Options with which of a table only the column is opened that is asked for. */
+/** For a table, options that open only the requested column. */
 export function withColumn({ column, dtype: _, ...options }: OpenArrayOptions): OpenAnyOptions {
   return column === undefined ? options : { ...options, columns: [column] };
 }
@@ -262,7 +265,7 @@ export type FollowableArray<Types extends ValueTypes = ValueTypes> = ReadableArr
   follow(options?: FollowOptions): AsyncGenerator<ArraySlice<Types>>;
 };
 
-/** What {@link openArray} returns of something opened; `reopen` opens the same array again. */
+/** Turns an opened node into the result of {@link openArray}; `reopen` opens the same array again. */
 export async function asArray<const Name extends string = string>(
   opened: Readable,
   options: OpenArrayOptions<Name>,
@@ -277,7 +280,7 @@ export async function asArray<const Name extends string = string>(
   });
 }
 
-/** The array, or the column, of the dtype that was asked for. */
+/** The array or column, after checking the requested dtype. */
 export async function asReadableArray<const Name extends string = string>(
   opened: Readable,
   { column, dtype }: OpenArrayOptions<Name>,
@@ -313,7 +316,7 @@ async function arrayOf(opened: Readable, column: string | undefined): Promise<Re
   });
 }
 
-/** What {@link openTable} returns of something opened. */
+/** Turns an opened node into the result of {@link openTable}. */
 export async function asTable(
   opened: Readable,
 ): Promise<TableArchive | (GroupArrays & { readonly length: number })> {

@@ -1,10 +1,10 @@
-/** Which place a superchunk goes to. @see ARCHITECTURE.md */
+/** Chooses the place of a superchunk. @see ARCHITECTURE.md */
 import type { Placing } from "./declared.ts";
 import type { PlacedStore } from "./placed-store.ts";
 
 /**
- * The place of a superchunk that begins with chunk `first`, by name; undefined for `data`. One that is written in the place of superchunk
- * `before` stays where that lies, so that changes move nothing. Places that cannot be written are passed over.
+ * The name of the place for a superchunk that begins with chunk `first`; undefined for `data`. One that replaces superchunk
+ * `before` stays in that one's place, so that changes move nothing. Places that cannot be written are skipped.
  */
 export async function choosePlace(
   placed: PlacedStore,
@@ -18,7 +18,7 @@ export async function choosePlace(
     placed.isWritable(name),
   );
   if (placing.rule === "tier") return undefined;
-  // By its place in the array, so that the last superchunk keeps its turn while it grows.
+  // By its position in the array, so that the last superchunk keeps its place while it grows.
   if (placing.rule === "round") return names[Math.floor(first / superchunklen) % names.length];
   const sizes = await Promise.all(names.map((name) => placed.bytesIn(name)));
   return names[sizes.indexOf(Math.min(...sizes))];

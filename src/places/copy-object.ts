@@ -4,13 +4,13 @@ import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { isWritable, type StoreOptions, type WritableStore } from "../store/types.ts";
 import type { PlacedKey } from "./placed-store.ts";
 
-/** Bytes that are read at a time. */
+/** Bytes read at a time. */
 const PIECE = 4 << 20;
 
 /**
- * Copies an object to where none is, durably, and compares what is read back with what was read. Resolves with its bytes.
- * @throws CONFLICT if there is one; READ_ONLY if nothing can be written; INCOMPLETE if the source is missing; IO if other bytes
- * are read back
+ * Copies an object to a free key, durably, and compares what is read back with what was read. Resolves with its bytes.
+ * @throws CONFLICT if the key is taken; READ_ONLY if nothing can be written; INCOMPLETE if the source is missing; IO if other
+ * bytes are read back
  */
 export async function copyObject(
   from: PlacedKey,
@@ -46,12 +46,12 @@ async function putNew(
     await store.put(key, pieces(), { durable: true, ifAbsent: true, signal });
   } catch (error) {
     if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
-    // A file system without hard links cannot make a name only where it is new.
+    // A file system without hard links cannot create a name exclusively.
     await store.put(key, pieces(), { durable: true, signal });
   }
 }
 
-/** Size and crc32c of what passes. */
+/** Size and crc32c of the bytes that pass. */
 class Sum {
   size = 0;
   readonly #sum: Awaited<ReturnType<typeof startCrc32c>>;
@@ -68,7 +68,7 @@ class Sum {
     }
   }
 
-  /** Once, at the end. */
+  /** Call once, at the end. */
   digest(): number {
     return this.#sum.digest();
   }

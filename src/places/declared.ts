@@ -4,13 +4,13 @@ import { isObject } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { checkLocation, schemeOf } from "./location.ts";
 
-/** The read feature of arrays some of whose superchunks may lie elsewhere than in `data`. [FG-19] */
+/** The read feature of arrays with superchunks that may be stored outside `data`. [FG-19] */
 export const PLACES_FEATURE = "places";
-/** How the folder of the array itself is called among the places. */
+/** Name of the array's own folder among the places. */
 export const HOME = "data";
 /** Schemes of places. */
 const SCHEMES = ["file", "http", "https", "s3"];
-/** Places of an array at most. */
+/** Most places of an array. */
 const MAX_PLACES = 1000;
 
 /** A place besides `data` that holds superchunks. */
@@ -37,7 +37,7 @@ export interface Placing {
 
 export const NO_PLACES: Placing = { places: [], rule: "round" };
 
-/** The places that a `meta/storage` declares, which lies at `path`. Throws `BAD_FIELD`, `UNSAFE_PATH`. */
+/** The places declared in the `meta/storage` at `path`. Throws `BAD_FIELD`, `UNSAFE_PATH`. */
 export function parsePlaces(storage: JsonObject, path: string): Placing {
   const declared = storage["superchunk"];
   if (!isObject(declared)) return NO_PLACES;
@@ -88,7 +88,7 @@ export function checkPlacing(placing: Placing): Placing {
   return placing;
 }
 
-/** Places as a caller gives them: with names of their own, or by their addresses alone (`place1`, `place2`, …); `known` are there already. */
+/** Places given by a caller: with names, or as addresses alone (named `place1`, `place2`, …); `known` are the existing ones. */
 export function givenPlaces(
   given: readonly (string | StoredPlace)[],
   known: readonly StoredPlace[] = [],
@@ -102,19 +102,19 @@ export function givenPlaces(
   });
 }
 
-/** The prefix of an address: with "/" at its end, and without the settings that one of S3 may have. */
+/** The prefix of an address: with a final "/", and without the settings that an S3 address may have. */
 function prefixOf(address: string): string {
   const [place = ""] = address.split("?");
   return place.endsWith("/") ? place : `${place}/`;
 }
 
-/** The members of `superchunk` in `meta/storage` for the places; none where there are none. */
+/** The members of `superchunk` in `meta/storage` for the places; empty if there are none. */
 export function encodePlaces({ places, rule }: Placing): JsonObject {
   if (places.length === 0) return {};
   return { places: places.map(({ name, prefix }) => ({ name, prefix })), placeBy: rule };
 }
 
-/** The place of a name; undefined for `data`. Throws `NOT_FOUND`. */
+/** The place with this name; undefined for `data`. Throws `NOT_FOUND`. */
 export function placeNamed({ places }: Placing, name: string): StoredPlace | undefined {
   if (name === HOME) return undefined;
   const found = places.find((place) => place.name === name);

@@ -1,11 +1,12 @@
-/** Locations of objects on any store: URLs with a scheme, without secrets and without parts that lead elsewhere. Must not know stores. */
+/**
+ * Locations of objects on any store: URLs with a scheme, without secrets and without parts that lead elsewhere. Must not know stores.
+ */
 import { SuperchunkError } from "../errors.ts";
 
 const SCHEME = /^([a-z][a-z0-9+.-]*):\/\//;
-/** Characters that no location has a reason to hold. */
 const CONTROL = /\p{Cc}/u;
 
-/** True for text that begins as a URL does. */
+/** True for text that begins like a URL. */
 export function hasScheme(text: string): boolean {
   return SCHEME.test(text);
 }
@@ -19,8 +20,8 @@ export function schemeOf(location: string): string {
 }
 
 /**
- * Checks a location, or the prefix of a container. Throws `BAD_FIELD` for one without a scheme, with a query or a
- * fragment, and `UNSAFE_PATH` for one with `.` or `..` in it, also where they are written with `%2e`.
+ * Checks a location, or the prefix of a container. Throws `BAD_FIELD` for one without a scheme, with a query or a fragment, and
+ * `UNSAFE_PATH` for one with `.` or `..` in it, even if written with `%2e`.
  */
 export function checkLocation(location: string): string {
   const scheme = schemeOf(location);
@@ -29,7 +30,7 @@ export function checkLocation(location: string): string {
   const isWeb = scheme === "http" || scheme === "https";
   if (isWeb && /[?#]/.test(rest))
     throw badLocation(location, "has a query or a fragment, which no object's address has", "BAD_FIELD");
-  // Of az:// and abfs:// what stands before the @ is the name of a container.
+  // In az:// and abfs://, the part before the @ is the name of a container.
   if (isWeb ? /^[^/]*@/.test(rest) : scheme !== "file" && /^[^/]*:[^/]*@/.test(rest))
     throw badLocation(location, "has a user or a password in it; give credentials by name", "BAD_FIELD");
   for (const part of rest.split(/[/\\]/)) {
@@ -41,7 +42,7 @@ export function checkLocation(location: string): string {
 }
 
 function badLocation(location: string, reason: string, code: "BAD_FIELD" | "UNSAFE_PATH"): SuperchunkError {
-  // A password must not reach a log by way of the message.
+  // A password must not reach a log through the message.
   const shown = location.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/@]*@/i, "$1***@").replace(/\?.*$/s, "?…");
   return new SuperchunkError(code, `the location "${shown}" ${reason}`, {
     field: "location",

@@ -1,4 +1,4 @@
-/** Opening the places of an array, and the mark by which a place is known to be there. @see FORMAT.md [FG-19] [FG-21] */
+/** Opens the places of an array, and handles the mark that shows that a place is present. @see FORMAT.md [FG-19] [FG-21] */
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { parseJson, stringifyJson } from "../format/json.ts";
 import { joinKey } from "../store/key.ts";
@@ -11,17 +11,17 @@ import { type OpenPlace, type PlacedArray, PlacedStore } from "./placed-store.ts
 /** How places are opened. */
 interface OpenPlacesOptions {
   readonly openPlace?: OpenPlace | undefined;
-  /** What for: `read` opens the places that superchunks lie in, `write` all of them, and so does `plan`, which writes nothing. */
+  /** `read` opens the places that hold superchunks; `write` opens all, and so does `plan`, which writes nothing. */
   readonly mode: "read" | "plan" | "write";
-  /** Names of the places that the caller himself has named just now. */
+  /** Names of the places that the caller, not the archive, has named. */
   readonly named?: ReadonlySet<string> | undefined;
-  /** Of the array, for messages. */
+  /** Name of `meta/sizes` in messages. */
   readonly sizesPath: string;
 }
 
 /**
- * The store of an array with its places; the same store where it has none.
- * @throws UNSAFE_PATH for a place that was not allowed; BAD_FIELD for one that is not declared
+ * The store of an array with its places; the same store if it has none.
+ * @throws UNSAFE_PATH for a place that is not allowed; BAD_FIELD for one that is not declared
  */
 export async function openPlaces(
   store: ReadableStore,
@@ -29,7 +29,7 @@ export async function openPlaces(
   placing: Placing,
   { openPlace = refuse, mode, named, sizesPath }: OpenPlacesOptions,
 ): Promise<ReadableStore> {
-  // A writer's: it knows more than the last commit.
+  // A writer's store knows more than the last commit.
   if (store instanceof PlacedStore) return store;
   const used = new Set(array.spans.map(({ place }) => place));
   for (const name of used)
@@ -49,11 +49,11 @@ export async function openPlaces(
 
 /** How all places of an array are opened. */
 interface AllPlacesOptions extends Pick<OpenPlacesOptions, "openPlace" | "named"> {
-  /** Nothing is to be written. */
+  /** True if nothing will be written. */
   readonly readOnly?: boolean | undefined;
 }
 
-/** The store of an array that is to be written, with all of its places; the same store where it has none. Throws as {@link openPlaces}. */
+/** The store of an array to be written, with all its places; the same store if it has none. Throws like {@link openPlaces}. */
 export async function openAllPlaces(
   store: WritableStore,
   array: PlacedArray,
@@ -70,7 +70,7 @@ const refuse: OpenPlace = (place) => {
   throw notAllowed(place);
 };
 
-/** The same, but a place that is not allowed is told only where something is looked for in it. */
+/** The same, but a place that is not allowed is reported only when it is used. */
 export function orLater(openPlace: OpenPlace = refuse): OpenPlace {
   return async (place, isNamed) => {
     try {
@@ -97,12 +97,12 @@ export function notAllowed({ name, prefix }: StoredPlace): SuperchunkError {
   return new SuperchunkError(
     "UNSAFE_PATH",
     `superchunks of the array are in the place "${name}" (${prefix}), which is not allowed; to use it, open the array with {allow: "${prefix}"}`,
-    // As for references: nothing is known to be damaged.
+    // As with references, this does not mean damage.
     { field: "container", expected: "a place that was allowed", found: prefix },
   );
 }
 
-/** Leaves the mark in a place, unless nothing can be written there. Durable when resolved. */
+/** Writes the mark into a place, unless the place cannot be written. Durable when resolved. */
 export async function putMark(placed: PlacedStore, { name }: StoredPlace): Promise<void> {
   const { store, key: array } = placed.folderIn(name);
   if (!isWritable(store)) return;
@@ -111,7 +111,7 @@ export async function putMark(placed: PlacedStore, { name }: StoredPlace): Promi
   await store.put(placed.markKey(), new TextEncoder().encode(text), { durable: true });
 }
 
-/** Removes all that a place has of the array: superchunks that no commit names any more, and the mark. */
+/** Removes everything of the array from a place: superchunks that no commit names any longer, and the mark. */
 export async function clearPlaceOf(placed: PlacedStore, name: string): Promise<void> {
   const { store, key } = placed.folderIn(name);
   if (!isWritable(store)) return;
@@ -129,9 +129,9 @@ export async function clearPlaceOf(placed: PlacedStore, name: string): Promise<v
 }
 
 /**
- * Makes sure that places are there, and this array's. A disk that is not mounted is an empty folder: what was written into it would be
- * out of sight once it is. With `owns` they become this array's.
- * @throws NOT_FOUND; CONFLICT if another folder owns the place, of which this one is a copy
+ * Makes sure that places are present and belong to this array. An unmounted disk looks like an empty folder, and what is
+ * written there would be hidden once it is mounted. With `owns`, the places become this array's.
+ * @throws NOT_FOUND; CONFLICT if the place belongs to another folder, of which this one is a copy
  */
 export async function checkMarks(
   placed: PlacedStore,
@@ -162,7 +162,7 @@ export async function hasMark(placed: PlacedStore, { name }: StoredPlace): Promi
   return (await placed.folderIn(name).store.stat(placed.markKey())) !== undefined;
 }
 
-/** The error for a place that is not there. */
+/** The error for a place that is not present. */
 export function placeAbsent(placed: PlacedStore, { name, prefix }: StoredPlace): SuperchunkError {
   const { store } = placed.folderIn(name);
   return new SuperchunkError(

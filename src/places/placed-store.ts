@@ -1,8 +1,8 @@
 /**
- * The store of an array some of whose superchunks lie in other stores: every key is looked for where it lies.
+ * The store of an array with superchunks in several stores: every key is looked up in the store that holds it.
  *
- * Below a place's prefix, superchunks lie in a folder with the id of the array, by which several arrays can share a place. Knows keys; must
- * not know what is in superchunks, and not how places are reached. @see FORMAT.md [FG-19] [FG-20]
+ * Below a place's prefix, superchunks are in a folder named by the array's id, so that several arrays can share a place. Knows
+ * keys; must not know what is in superchunks, or how places are reached. @see FORMAT.md [FG-19] [FG-20]
  */
 import { SuperchunkError } from "../errors.ts";
 import type { PlaceSpan } from "../format/layout.ts";
@@ -29,7 +29,7 @@ import { PlaceTable } from "./spans.ts";
  */
 export type OpenPlace = (place: StoredPlace, isNamed: boolean) => ReadableStore | Promise<ReadableStore>;
 
-/** What the keys of an array's superchunks are made of. */
+/** What determines the keys of an array's superchunks. */
 export interface PlacedArray {
   /** Key of the array's folder. */
   readonly path: string;
@@ -52,7 +52,7 @@ export class PlacedStore implements WritableStore {
   readonly #id: string;
   readonly #places: ReadonlyMap<string, ReadableStore>;
   readonly #table: PlaceTable;
-  /** Stored bytes by place, where they were asked for. */
+  /** Stored bytes by place, for places asked about. */
   readonly #bytes = new Map<string | undefined, Promise<number>>();
   readonly readInto?: NonNullable<WritableStore["readInto"]>;
   readonly readIntoSync?: NonNullable<WritableStore["readIntoSync"]>;
@@ -63,7 +63,10 @@ export class PlacedStore implements WritableStore {
   readonly writeRange?: NonNullable<WritableStore["writeRange"]>;
   readonly removeLeftovers?: NonNullable<WritableStore["removeLeftovers"]>;
 
-  /** `places`: the stores of the places by name, with their root at the prefix. Throws `UNSAFE_PATH` for an id that is not a plain name. */
+  /**
+   * `places` are the stores of the places by name, with their root at the prefix. Throws `UNSAFE_PATH` for an id that is not a
+   * plain name.
+   */
   constructor(
     home: ReadableStore,
     { path, id, spans }: PlacedArray,
@@ -78,7 +81,7 @@ export class PlacedStore implements WritableStore {
     this.#table = new PlaceTable(spans);
     const all: readonly (ReadableStore & Partial<WritableStore>)[] = [home, ...places.values()];
     const [own] = all;
-    // What a store lacks is done in another way by whoever asks.
+    // For a capability that some store lacks, the caller uses another way.
     if (all.every((store) => store.readInto !== undefined))
       this.readInto = async (key, ...rest) => {
         const found = this.#find(key);
@@ -123,7 +126,7 @@ export class PlacedStore implements WritableStore {
     return [...this.#places.keys()];
   }
 
-  /** True if new superchunks can be put. */
+  /** True if new superchunks can be put there. */
   isWritable(place: string | undefined): boolean {
     const store = place === undefined ? this.home : this.#places.get(place);
     return store !== undefined && isWritable(store);
@@ -134,46 +137,46 @@ export class PlacedStore implements WritableStore {
     return this.#table.of(number);
   }
 
-  /** Says where a superchunk lies from now on: of the names of the places, or undefined for `data`. */
+  /** Sets the place of a superchunk: one of the names, or undefined for `data`. */
   assign(number: number, place: string | undefined): void {
     this.#table.set(number, place);
   }
 
-  /** Takes over what another writer's commit says of the places; what was assigned here stays. */
+  /** Takes over the places from another writer's commit; places assigned here are kept. */
   adopt(spans: readonly PlaceSpan[]): void {
     this.#table.adopt(spans);
   }
 
-  /** The places of those of these superchunks that do not lie in `data`. */
+  /** The places of those of these superchunks that are not in `data`. */
   spansOf(numbers: Iterable<{ readonly first: number; readonly count: number }>): PlaceSpan[] {
     return this.#table.within(numbers);
   }
 
-  /** What the key of a superchunk is in a place, whether it lies there or not. */
+  /** The key that a superchunk has, or would have, in a place. */
   at(place: string | undefined, key: string): PlacedKey {
     const store = place === undefined ? this.home : this.#places.get(place);
     if (store === undefined) throw new RangeError(`no place ${place}`);
     return { store, key: place === undefined ? key : joinKey(this.#id, key.slice(this.#data.length)) };
   }
 
-  /** The key that says that a place is this array's, and that it is there. */
+  /** The key of the mark that shows that a place is present and belongs to this array. */
   markKey(): string {
     return joinKey(this.#id, "place.json");
   }
 
-  /** The folder of the array's superchunks, and of those of its columns, in a place. */
+  /** The folder, in a place, of the array's superchunks and column folders. */
   folderIn(place: string | undefined): PlacedKey {
     return place === undefined
       ? { store: this.home, key: joinKey(this.#path, "data") }
       : { store: this.at(place, this.#data).store, key: this.#id };
   }
 
-  /** What the array's own folder has and no copy of it, where its store knows. */
+  /** An identity that the array's own folder has, but no copy of it; undefined if the store does not know. */
   async identifyHome(): Promise<readonly string[] | undefined> {
     return this.home.identify?.(this.#path);
   }
 
-  /** Stored bytes of the array's superchunks in a place: those that were there when it was first asked, and those put since. */
+  /** Stored bytes of the array's superchunks in a place: those present at the first call, and those put since. */
   bytesIn(place: string | undefined): Promise<number> {
     const folder = this.folderIn(place);
     const known = this.#bytes.get(place) ?? bytesBelow(folder.store, folder.key);
@@ -181,7 +184,7 @@ export class PlacedStore implements WritableStore {
     return known;
   }
 
-  /** How messages name an object in a place; undefined for what lies in the array's own folder. */
+  /** Name in messages of an object in a place; undefined if it is in the array's own folder. */
   addressOf(key: string): string | undefined {
     const found = this.#find(key);
     return found.store === this.home ? undefined : found.store.describe(found.key);
@@ -207,7 +210,7 @@ export class PlacedStore implements WritableStore {
     return found.store.stat(found.key, options);
   }
 
-  /** What lies in the array's own folder: superchunks in other places are not among it. */
+  /** Lists the array's own folder, without superchunks in other places. */
   list(folder: string, options?: ListOptions): AsyncIterable<ListEntry> {
     return this.home.list(folder, options);
   }
@@ -245,7 +248,7 @@ export class PlacedStore implements WritableStore {
     await this.closePlaces();
   }
 
-  /** Closes the stores of the places alone. */
+  /** Closes the stores of the places only. */
   async closePlaces(): Promise<void> {
     for (const store of this.#places.values()) await store.close?.();
   }
@@ -275,7 +278,6 @@ export class PlacedStore implements WritableStore {
   }
 }
 
-/** Stored bytes below a folder. */
 async function bytesBelow(store: ReadableStore, folder: string): Promise<number> {
   let sum = 0;
   for await (const { name, kind, size } of store.list(folder, { sizes: true }))
@@ -283,7 +285,7 @@ async function bytesBelow(store: ReadableStore, folder: string): Promise<number>
   return sum;
 }
 
-/** Chunks of an array with the addresses of those that lie in other places, as its store knows them when each is listed. */
+/** Chunks with the addresses of those in other places, according to the array's store when each is listed. */
 export function withAddresses<Chunk extends { readonly key: string }>(
   chunks: AsyncIterable<Chunk>,
   array: { readonly store: ReadableStore },

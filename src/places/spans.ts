@@ -8,9 +8,9 @@ interface Numbers {
   readonly count: number;
 }
 
-/** Which place superchunks lie in: by number, as committed, and as changed since. */
+/** The place of each superchunk, by number: as committed, and as changed since. */
 export class PlaceTable {
-  /** By number, apart from one another. */
+  /** By number, without overlaps. */
   #spans: readonly PlaceSpan[] = [];
   readonly #changed = new Map<number, string | undefined>();
 
@@ -18,7 +18,7 @@ export class PlaceTable {
     this.adopt(spans);
   }
 
-  /** Takes over the spans of another commit; what was changed since stays, because a number never lies in two places. */
+  /** Takes over the spans of another commit. Later changes are kept, because a number is never in two places. */
   adopt(spans: readonly PlaceSpan[]): void {
     this.#spans = [...spans].sort((a, b) => a.first - b.first);
   }
@@ -34,7 +34,7 @@ export class PlaceTable {
     this.#changed.set(number, place);
   }
 
-  /** The spans of those of these numbers that do not lie in `data`, by number, those that touch as one. */
+  /** The spans of those of these numbers that are not in `data`, by number; adjacent ones are joined. */
   within(numbers: Iterable<Numbers>): PlaceSpan[] {
     const found: { first: number; count: number; place: string }[] = [];
     const add = (first: number, count: number, place: string | undefined): void => {
@@ -69,7 +69,7 @@ export class PlaceTable {
     }
   }
 
-  /** Index of the last span that begins at the number or before it; -1 where there is none. */
+  /** Index of the last span that begins at or before the number; -1 if there is none. */
   #indexOf(number: number): number {
     let low = 0;
     let high = this.#spans.length;

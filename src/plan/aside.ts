@@ -1,6 +1,6 @@
 /**
- * What is more than one object is made aside, and then moved to its place. Where several processes make the same, the first one
- * counts; one that is killed leaves nothing at the place.
+ * Makes results of more than one object in a temporary place, then moves them. If several processes make the same result, the
+ * first one wins; a killed process leaves nothing at the destination.
  */
 
 import { membersFirst, moveObject } from "../convert/run/conversion-store.ts";
@@ -9,15 +9,15 @@ import { isFolderDocument } from "../convert/targets/column-target.ts";
 import { isTaken, joinKey, splitKey } from "../store/key.ts";
 import type { WritableStore } from "../store/types.ts";
 
-/** Where something is made, and where it goes. */
+/** The temporary place and the destination. */
 interface Move {
-  /** Folder of what is being made. */
+  /** Folder of results being made. */
   readonly aside: string;
   readonly to: string;
   readonly signal: AbortSignal;
 }
 
-/** Lets `make` write to a place of its own, and moves what lies there then to `to`, unless another process has done so. */
+/** Lets `make` write to a temporary place, then moves the result to `to`, unless another process has done so. */
 export async function makeAside<T>(
   store: WritableStore,
   { aside, to, signal }: Move,
@@ -41,7 +41,7 @@ function unlessTaken(store: WritableStore, to: string): (error: unknown) => Prom
   };
 }
 
-/** Moves objects one by one. The one that makes the others visible is the last; where that is there, all of them are. */
+/** Moves objects one by one. The object that makes the others visible is last; if it exists, all of them do. */
 async function moveEach(
   store: WritableStore,
   from: string,

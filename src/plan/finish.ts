@@ -1,4 +1,4 @@
-/** The end of a plan: how far its receipts say it is, and what is published when all of them are there. */
+/** The end of a plan: its progress according to the receipts, and publishing once all of them exist. */
 
 import type { DamageReport } from "../archive/kinds/types.ts";
 import { at } from "../bytes/at.ts";
@@ -38,9 +38,9 @@ import {
 import type { SharedPlan } from "./plan.ts";
 import { parseOwn, readReceipts, type UnitReceipt, type WorkerState } from "./receipts.ts";
 
-/** Folders that `finish` looks into at a time. */
+/** Folders that `finish` inspects at a time. */
 const STATS_AT_ONCE = 64;
-/** From this many objects on, a folder is listed in place of asking for each. */
+/** From this many objects on, a folder is listed instead of requesting each. */
 const LISTED_FROM = 4;
 /** Missing units that an error names. */
 const NAMED = 5;
@@ -77,7 +77,7 @@ export interface WorkerStatus {
   readonly updated: number;
 }
 
-/** How far a plan is, as its receipts say. */
+/** The progress of a plan, according to its receipts. */
 export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
   const job = openJob(shared, {});
   const { plan, units, store, receipts } = job;
@@ -138,11 +138,11 @@ export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
 }
 
 /**
- * Ends a plan: sees that every unit has its receipt and every object its size, compares values where the plan asks for it, and
- * publishes the documents that are left, the root's last. It can be killed anywhere, and run again; undefined if all was
+ * Ends a plan: checks that every unit has its receipt and every object its size, compares values if the plan asks for it, and
+ * publishes the remaining documents, the root's last. It can be killed at any point and run again; undefined if everything was
  * done before.
- * @throws INCOMPLETE if units are missing, with the first of them; CONFLICT for a source that has changed, BAD_FIELD if a
- * value differs, and the codes of damage
+ * @throws INCOMPLETE if units are missing, with the first of them; CONFLICT for a source that has changed, BAD_FIELD if a value
+ * differs, and the codes of damage
  */
 export async function finishShared(
   shared: SharedJob,
@@ -152,12 +152,12 @@ export async function finishShared(
   const job = openJob(shared, options);
   const stage = await stageOf(job);
   if (stage === "published" || (stage === "free" && (await isFinished(job)))) {
-    // Also what a process that was thought dead has left since.
+    // Also removes what a process believed dead has left since.
     await cleanUp(job);
     return undefined;
   }
   const { plan, units } = job;
-  // A plan without tasks, as of an empty array, is never run.
+  // A plan without tasks, for example of an empty array, is never run.
   if (units.count === 0) await takeDestination(job);
   const end = new Finish(job, options.signal);
   await end.readReceipts();
@@ -172,12 +172,12 @@ export async function finishShared(
 
 async function cleanUp(job: Opened): Promise<void> {
   const { store, record } = job;
-  // A process that writes receipts looks for the record after that: one of the two removes them.
+  // A process that writes receipts looks for the record afterwards, so one of the two removes them.
   await store.delete(record);
   await removeReceipts(job);
 }
 
-/** What a conversion came to that was shared. */
+/** The result of a shared conversion. */
 export interface SharedResult extends ConvertResult {
   /** Losses of damaged archives, if the plan was made with `damaged`. */
   readonly damage: readonly DamageReport[];
@@ -255,7 +255,7 @@ class Finish {
     for (const name of ["copied", "padded", "recoded", "oddTypesize"] as const) sums[name] += counts[name];
   }
 
-  /** Throws `INCOMPLETE` for an object that is not there as its receipt says. */
+  /** Throws `INCOMPLETE` for an object that differs from its receipt or is missing. */
   async checkObjects(): Promise<void> {
     const { store } = this.#job;
     const folders = new Map<string, Receipt[]>();
@@ -270,7 +270,7 @@ class Finish {
       STATS_AT_ONCE,
       async ([folder, objects], signal) => {
         const sizes = new Map<string, number>();
-        // One listing in place of a request for each object.
+        // One listing instead of a request for each object.
         if (objects.length >= LISTED_FROM)
           for await (const { name, size } of store.list(folder, { signal, sizes: true }))
             if (size !== undefined) sizes.set(joinKey(folder, name), size);
@@ -283,7 +283,7 @@ class Finish {
     );
   }
 
-  /** Removes the hidden files of puts that a killed process did not end. */
+  /** Removes the hidden files of puts that a killed process did not finish. */
   async removeLeftovers(): Promise<void> {
     const { store, path, plan, target } = this.#job;
     if (store.removeLeftovers === undefined || [...this.#ended.values()].every((ended) => ended)) return;
@@ -366,7 +366,7 @@ class Finish {
     for (const [path, document] of described) this.#documents.set(joinKey(node, path), document);
   }
 
-  /** The groups for folders, the root's last. */
+  /** Publishes the groups for folders, the root's last. */
   async publishRoot(seconds: number): Promise<ConvertResult> {
     const { plan, target, store, path, options } = this.#job;
     let folders = 0;
@@ -394,7 +394,7 @@ class Finish {
   }
 }
 
-/** Throws `INCOMPLETE` with the first units that are not done. */
+/** Throws `INCOMPLETE` with the first missing units. */
 function assertNoneMissing({ units, store, path }: Opened, isDone: (unit: number) => boolean): void {
   const missing: number[] = [];
   for (let unit = 0; unit < units.count; unit++) if (!isDone(unit)) missing.push(unit);
@@ -414,8 +414,8 @@ function assertNoneMissing({ units, store, path }: Opened, isDone: (unit: number
 }
 
 /**
- * Ends a plan that is not a conversion: makes the result, puts the report, and gives its lines; those of the report that is
- * there, where the plan was ended before.
+ * Ends a plan that is not a conversion: makes the result, writes the report, and returns its lines. If the plan was ended
+ * before, returns the lines of the existing report.
  * @throws INCOMPLETE if units are missing, with the first of them
  */
 export async function finishWork(

@@ -1,8 +1,8 @@
 /**
  * A conversion that many processes share: planned once, run in shares (run.ts), finished once (finish.ts).
  *
- * The parts are those of `convert`: the same sources, targets, tasks and order of documents. Here they are cut where the plan is
- * JSON. What is left between the steps lies beside the destination: the record that it is taken, and the receipts.
+ * It uses the parts of `convert`: the same sources, targets, tasks and order of documents, split where the plan is JSON. What
+ * is left between the steps is beside the destination: the record that it is taken, and the receipts.
  */
 
 import type { DamageReport } from "../archive/kinds/types.ts";
@@ -42,19 +42,19 @@ import {
 } from "./plan.ts";
 import { readReceipts, receiptsFolder, type ShareNumber } from "./receipts.ts";
 
-/** A source of many is cut into its tasks from this many uncompressed bytes on; a single source always is. */
+/** From this many uncompressed bytes on, one source of many is split into its tasks; a single source always is. */
 const WHOLE_BYTES = 64 << 20;
-/** Sources that are opened ahead while planning. */
+/** Sources opened ahead while planning. */
 const OPENED_AHEAD = 32;
 
-/** What a plan is made for, besides source and options. */
+/** Facts that a plan records, besides source and options. */
 export interface SharedPlanFacts {
   readonly software: string;
   readonly from: readonly string[];
   readonly to: string;
 }
 
-/** Plans a conversion that many processes are to share. Throws what planning throws, and `CONFLICT` for a destination that is taken. */
+/** Plans a conversion for many processes to share. Throws errors of planning, and `CONFLICT` for a destination that is taken. */
 export async function planShared(
   source: ConvertSource,
   destination: Destination,
@@ -101,7 +101,7 @@ export async function planShared(
   return { ...plan, id: await digestOfPlan(plan) };
 }
 
-/** Throws `CHECKSUM_MISMATCH` for a plan that is not as it was made: an edited one would have other units than its receipts. */
+/** Throws `CHECKSUM_MISMATCH` for a plan that was edited: its units would not match its receipts. */
 export async function checkPlan({ id, ...rest }: SharedPlan, where: string): Promise<void> {
   const found = await digestOfPlan(rest);
   if (found === id) return;
@@ -112,7 +112,7 @@ export async function checkPlan({ id, ...rest }: SharedPlan, where: string): Pro
   );
 }
 
-/** What the destination is to a plan that is not a conversion: an object or a folder without documents. */
+/** The target of a plan that is not a conversion: an object, or a folder without documents. */
 const OTHER: Target = {
   ...{ format: "npy", isHierarchy: false },
   settings: () => ({ command: "verify" }),
@@ -120,7 +120,7 @@ const OTHER: Target = {
   plan: () => Promise.reject(new RangeError("a report has no arrays")),
 };
 
-/** Throws `CONFLICT` if something lies already, for a plan that is not a conversion. */
+/** For a plan that is not a conversion: throws `CONFLICT` if the destination is taken. */
 export function assertPlaceFree(destination: Destination): Promise<void> {
   return assertFree(destination, OTHER);
 }
@@ -131,7 +131,7 @@ async function assertFree({ store, path = "" }: Destination, { isHierarchy }: Ta
     throw conflict(store.describe(path), "the destination exists; name another");
 }
 
-/** A small archive, without opening it; undefined for what only opening tells. */
+/** Peeks at a small archive without opening it; undefined if only opening it gives its size. */
 async function peekSmall(
   store: ReadableStore,
   { found }: SourceItem,
@@ -156,7 +156,7 @@ async function describeSource(
   return { fingerprint, nbytes, tasks };
 }
 
-/** Every process does this with the whole plan: the engine's JSON is many times as fast as ours. */
+/** Every process digests the whole plan, and the engine's JSON is many times as fast as this library's. */
 export function digestOfPlan(plan: Omit<SharedPlan, "id">): Promise<string> {
   return textDigest(JSON.stringify(plan));
 }
@@ -168,19 +168,19 @@ export interface SharedJob {
   readonly destination: Destination;
   /** Opens the places of arrays that have some. */
   readonly openPlace?: OpenPlace | undefined;
-  /** What the reader has said is gone of damaged archives, by path: what opened the source says so too. */
+  /** The losses of damaged archives that the reader reported, by path. The code that opened the source fills it. */
   readonly damage?: Map<string, DamageReport>;
-  /** Of a plan that is not a conversion. */
+  /** Set for a plan that is not a conversion. */
   readonly work?: SharedWork;
 }
 
-/** What a plan does that is not a conversion: a unit for each source, and an end for all of them. */
+/** The work of a plan that is not a conversion: a unit for each source, and an end for all of them. */
 export interface SharedWork {
-  /** Does a source; gives the line of the report for it. Throws what is not the fault of the source. */
+  /** Does the work for a source; returns its line of the report. Throws errors that are not the source's fault. */
   run(source: SharedSource, unit: number, signal: AbortSignal): Promise<JsonObject>;
-  /** Key of the report, which the end puts: a line of JSON for each source. Absent: there is none. */
+  /** Key of the report, which the end writes: a line of JSON for each source. Absent if there is no report. */
   readonly report?: string;
-  /** Makes what else the result is. */
+  /** Makes the other parts of the result. */
   end?(signal: AbortSignal | undefined): Promise<void>;
 }
 
@@ -195,9 +195,11 @@ export interface Opened extends Pick<SharedJob, "work"> {
   readonly receipts: string;
   readonly options: ConvertOptions;
   itemOf(source: number): Promise<SourceItem>;
-  /** Opens and plans a source again, to be made at `key` where that is given. Throws `CONFLICT` if it has changed since the plan was made. */
+  /**
+   * Opens and plans a source again, to be written to `key` if given. Throws `CONFLICT` if it has changed since the plan was made.
+   */
   planOf(source: number, key?: string): Promise<SourceRun>;
-  /** What was gone of a source that was opened. */
+  /** The losses of an opened source. */
   damageOf(source: number): readonly DamageReport[];
 }
 
@@ -215,7 +217,7 @@ export function openJob(
     onDamage,
     ...extra,
     ...(plan.isTree ? { skipFailed: true } : {}),
-    // A process may have been killed between a file and its receipt; the destination is the plan's since it was taken.
+    // A process may have been killed between a file and its receipt; the destination belongs to the plan since it was taken.
     overwrite: !target.isHierarchy,
   };
   const { store, path = "" } = destination;
@@ -268,16 +270,16 @@ export function openJob(
   };
 }
 
-/** Removes the receipts of a plan that is published. */
+/** Removes the receipts of a published plan. */
 export async function removeReceipts({ store, receipts }: Opened): Promise<void> {
   await store.removeLeftovers?.(receipts); // listings hide them, and the folder would stay for them
   await deleteTree(store, receipts.slice(0, receipts.lastIndexOf("/")), new Set());
 }
 
-/** What the record says of a plan: nothing is there yet, it is being run, or all of it is published. */
+/** The state of a plan according to its record: nothing exists yet, it is running, or everything is published. */
 type Stage = "free" | "running" | "published";
 
-/** Throws `CONFLICT` if the destination is another conversion's. */
+/** Throws `CONFLICT` if the destination belongs to another conversion. */
 export async function stageOf({ store, path, record, plan }: Opened): Promise<Stage> {
   const stored = await readRecord(store, record);
   if (stored === undefined) return "free";
@@ -285,7 +287,7 @@ export async function stageOf({ store, path, record, plan }: Opened): Promise<St
   throw conflict(store.describe(path), "an unfinished conversion of another plan is there");
 }
 
-/** Takes the destination for the plan, unless another process has. Throws `CONFLICT` if something else lies there. */
+/** Takes the destination for the plan, unless another process has. Throws `CONFLICT` if something else is there. */
 export async function takeDestination(job: Opened): Promise<void> {
   if ((await stageOf(job)) !== "free") return;
   const { store, path, target } = job;
@@ -303,18 +305,19 @@ export async function takeDestination(job: Opened): Promise<void> {
     if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
     await putRecord(job, false);
   }
-  // The record comes before all else, receipts before results: a result without these says that others have ended the plan since.
+  // The record is written before everything else, and receipts before results. A result without receipts means that others have
+  // ended the plan since.
   if (!(await isResultThere(job)) || (await hasEntries(store, job.receipts))) return;
   await store.delete(job.record);
   throw finishedMeanwhile(job);
 }
 
-/** The error of a process that was thought dead, and comes back. */
+/** The error for a process that was believed dead and continues. */
 export function finishedMeanwhile({ store, path }: Opened): SuperchunkError {
   return new SuperchunkError("CONFLICT", "the plan was finished meanwhile", { path: store.describe(path) });
 }
 
-/** Every process of a plan writes the same bytes, so none has to be the first. */
+/** Every process of a plan writes the same bytes, so it does not matter which is first. */
 export async function putRecord(
   { plan, store, record, target, options }: Opened,
   published: boolean,
@@ -326,7 +329,7 @@ export async function putRecord(
   await store.put(record, new TextEncoder().encode(stringifyJson(document)), how);
 }
 
-/** True if no record is left, but the result is: it was finished before. */
+/** True if no record is left, but the result is: the plan was finished before. */
 export async function isFinished(job: Opened): Promise<boolean> {
   return (await stageOf(job)) === "free" && (await isResultThere(job));
 }
@@ -346,7 +349,7 @@ export const MAY_PASS: ReadonlySet<string> = new Set(["IO", "CONFLICT", "STALE",
 export const DONE = 1;
 export const FAILED = 2;
 
-/** What is known of each unit: 0, done or failed; with a share, of its units at least. */
+/** The state of each unit: 0, done or failed. With a share, at least of its units. */
 export async function readStates(
   { store, receipts, plan, units }: Opened,
   share?: ShareNumber,

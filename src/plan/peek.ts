@@ -1,6 +1,6 @@
 /**
- * A look at an archive that is not opened: its size, and what changes when it does. Small archives are planned so, because to open
- * very many of them twice costs more than all the rest of sharing them.
+ * Peeks at an archive without opening it: its size, and a digest that changes when the archive does. Saves opening
+ * small archives twice, which would cost more than the rest of sharing.
  */
 import { digestOf, metadataVersions } from "../convert/sources/items.ts";
 import { isSuperchunkError } from "../errors.ts";
@@ -9,18 +9,17 @@ import { decodeHeader } from "../format/header.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 
-/** Bytes of a file header, at most. */
+/** Most bytes of a file header. */
 const HEADER_LENGTH = 32;
 
-/** What a look at an archive has found. */
 export interface Peeked {
   /** Digest of the sizes and versions of its metadata. */
   readonly versions: string;
-  /** Uncompressed bytes, as the archive says; it was not checked. */
+  /** Uncompressed bytes as the archive says, unchecked. */
   readonly nbytes: number;
 }
 
-/** Looks at an archive. Undefined if that does not tell its size: tables, and what may be damaged. */
+/** Peeks at an archive. Undefined if its size cannot be determined: tables, and what may be damaged. */
 export async function peek(
   store: ReadableStore,
   key: string,
@@ -32,7 +31,7 @@ export async function peek(
     return nbytes === undefined ? undefined : { versions: await digestOf(found), nbytes };
   } catch (error) {
     signal?.throwIfAborted();
-    if (isSuperchunkError(error)) return undefined; // opening it says what is wrong
+    if (isSuperchunkError(error)) return undefined; // opening it reports the error
     throw error;
   }
 }

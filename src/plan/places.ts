@@ -1,5 +1,5 @@
 /**
- * Plans of what is not a conversion: a unit for each archive at some places. They are looked at, and most are not opened.
+ * Plans work other than conversions: a unit for each archive at some places. Archives are examined, and most are not opened.
  *
  * Knows what changes when an archive does; must not know what is done with it.
  */
@@ -20,26 +20,26 @@ import { assertPlaceFree, digestOfPlan, type SharedPlanFacts } from "./job.ts";
 import { peek } from "./peek.ts";
 import type { SharedPlan, SharedSource } from "./plan.ts";
 
-/** Archives that are looked at ahead. */
+/** Archives examined ahead. */
 const LOOKED_AHEAD = 32;
 
-/** A place of which everything is taken. */
+/** A place whose archives are all included. */
 export interface PlanPlace {
   readonly store: ReadableStore;
   readonly path: string;
 }
 
-/** What is done with the archives of places, and with which of them. */
+/** The work on the archives of places, and which of them are included. */
 export interface PlaceWork {
   readonly command: Exclude<SharedPlan["command"], undefined>;
   readonly options?: JsonObject;
-  /** Only archives, and no Zarr arrays (default false). */
+  /** Only archives, not Zarr arrays (default false). */
   readonly archivesOnly?: boolean;
-  /** What cannot be opened has a unit as well (default false). */
+  /** Also makes units for what cannot be opened (default false). */
   readonly takesDamaged?: boolean;
 }
 
-/** Plans work on all that lies at some places. Throws `NOT_FOUND` if that is nothing, `CONFLICT` where the destination is taken. */
+/** Plans work on everything at some places. Throws `NOT_FOUND` if there is nothing, `CONFLICT` if the destination is taken. */
 export async function planPlaces(
   { command, options = {}, archivesOnly = false, takesDamaged = false }: PlaceWork,
   places: readonly PlanPlace[],
@@ -85,7 +85,7 @@ export async function planPlaces(
   return { ...plan, id: await digestOfPlan(plan) };
 }
 
-/** Every archive and Zarr array at or below a place. A file is taken at its word. */
+/** Every archive and Zarr array at or below a place. A file is accepted without opening it. */
 async function* readablesAt(
   store: ReadableStore,
   path: string,
@@ -99,7 +99,7 @@ async function* readablesAt(
   try {
     opened = await open(store, path, reading);
   } catch {
-    yield { path }; // verifying it says what is wrong
+    yield { path }; // verifying it reports the error
     return;
   }
   if (opened.kind !== "group") yield { path };
@@ -108,7 +108,7 @@ async function* readablesAt(
       if (found.group === undefined) yield { ...found, path: joinKey(path, found.path) };
 }
 
-/** What changes when an archive does, and its size; of what cannot be opened 0. */
+/** A digest that changes when an archive does, and its size; 0 for what cannot be opened. */
 async function lookAt(
   store: ReadableStore,
   { path, array }: FoundReadable,
@@ -129,7 +129,7 @@ async function lookAt(
   }
 }
 
-/** Throws `CONFLICT` if an archive, which was opened, is not as it was planned. */
+/** Throws `CONFLICT` if an opened archive has changed since it was planned. */
 export async function assertUnchanged(
   store: ReadableStore,
   { path, found, versions }: SharedSource,

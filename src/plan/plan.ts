@@ -1,9 +1,9 @@
 /**
  * A conversion as a plan that many processes share: its sources, the options, and its units of work with their sizes.
  *
- * A unit is a small source as a whole, or one task of a large one. The plan does not list tasks: every process that opens
- * the source finds the same ones again, in the same order. So a plan has a few bytes for an array of a million shards.
- * Pure; must not read or write.
+ * A unit is a small source as a whole, or one task of a large one. The plan does not list tasks: every process that opens the
+ * source derives the same ones, in the same order. So the plan of an array with a million shards has only a few bytes. Pure;
+ * must not read or write.
  */
 import { at } from "../bytes/at.ts";
 import type { ArrayRun, ConvertFormat, ConvertOptions, Failure, FoundAt, Task } from "../convert/pipeline.ts";
@@ -38,7 +38,7 @@ export interface SharedSource {
   readonly failure?: Failure;
 }
 
-/** Digest of the state of a source that the plan is for; empty for one that cannot be planned. */
+/** Digest of the source state that the plan is for; empty for a source that cannot be planned. */
 export function stateOf({ versions, fingerprint }: SharedSource): string {
   return versions ?? fingerprint ?? "";
 }
@@ -67,7 +67,7 @@ export interface SharedPlan {
   readonly sources: readonly SharedSource[];
 }
 
-/** The options of a conversion as JSON. Throws `UNSUPPORTED` for those that a plan cannot carry. */
+/** Packs the options of a conversion as JSON. Throws `UNSUPPORTED` for those that a plan cannot carry. */
 export function packOptions(
   options: ConvertOptions & { readonly concat?: boolean | undefined },
 ): SharedOptions {
@@ -84,7 +84,6 @@ export function packOptions(
   return parseJson(stringifyJson(Object.fromEntries(defined) as JsonObject), "options") as JsonObject;
 }
 
-/** The options of a plan. */
 export function unpackOptions({ dtype, ...others }: SharedOptions): ConvertOptions {
   return {
     ...(others as ConvertOptions),
@@ -106,13 +105,13 @@ export function assertShareable(to: ConvertFormat = "zarr"): void {
 export async function orderedTasks(run: ArrayRun, signal: AbortSignal | undefined): Promise<Iterable<Task>> {
   const tasks = run.tasks(signal);
   if (Symbol.iterator in tasks) return tasks;
-  // A store lists in any order.
+  // A store may list in any order.
   const found: Task[] = [];
   for await (const task of tasks) found.push(task);
   return found.sort((a, b) => (a.key < b.key ? -1 : 1));
 }
 
-/** Tasks as runs of equal sizes. */
+/** Packs tasks as runs of equal sizes. */
 export function packTasks(tasks: Iterable<Task>): TaskRun[] {
   const runs: [count: number, nbytes: number][] = [];
   for (const { nbytes } of tasks) {
@@ -123,13 +122,13 @@ export function packTasks(tasks: Iterable<Task>): TaskRun[] {
   return runs;
 }
 
-/** Where a unit is: a source, and for a task of it the number of its array and its own number there. */
+/** The source of a unit; for a task also the number of its array, and its number there. */
 export interface UnitPlace {
   readonly source: number;
   readonly task?: { readonly array: number; readonly index: number };
 }
 
-/** The units of a plan, by number: in the order of the sources, their arrays and tasks. */
+/** The units of a plan, numbered by sources, their arrays and tasks. */
 export class Units {
   readonly count: number;
   /** Uncompressed bytes of each unit. */
@@ -157,12 +156,11 @@ export class Units {
     }
   }
 
-  /** The units of a source: from the first up to, not including, the end. */
+  /** The units of a source: from the first up to, but excluding, the end. */
   of(source: number): { readonly first: number; readonly end: number } {
     return { first: at(this.#starts, source), end: at(this.#starts, source + 1) };
   }
 
-  /** Where a unit is. */
   place(unit: number): UnitPlace {
     let [low, high] = [0, this.#sources.length - 1];
     while (low < high) {
@@ -181,7 +179,7 @@ export class Units {
     throw new RangeError(`the plan has no unit ${unit}`);
   }
 
-  /** How messages name a unit. */
+  /** Name of a unit in messages. */
   describe(unit: number): string {
     const { source, task } = this.place(unit);
     const { path } = at(this.#sources, source);
@@ -189,8 +187,8 @@ export class Units {
   }
 
   /**
-   * The units of share `k` of `n` (from 0), in ascending order: dealt out by size, the largest first, forwards and back, so that
-   * shares are about equally large. The same in every process.
+   * The units of share `k` of `n` (from 0), in ascending order. They are dealt out by size, the largest first, in alternating
+   * direction, so that shares are about equally large. The same in every process.
    */
   share(k: number, n: number): Uint32Array {
     const order = Uint32Array.from({ length: this.count }, (_, unit) => unit);
@@ -209,7 +207,6 @@ function unitsIn({ tasks, failure }: SharedSource): number {
   return tasks === undefined ? 1 : tasks.reduce((sum, runs) => sum + countTasks(runs), 0);
 }
 
-/** Tasks in runs. */
 export function countTasks(runs: readonly TaskRun[]): number {
   return runs.reduce((sum, [count]) => sum + count, 0);
 }

@@ -1,9 +1,9 @@
 /**
- * Receipts of a shared plan, beside the destination: which units are done, what was put, and what failed.
+ * Receipts of a shared plan, beside the destination: which units are done, what was written, and what failed.
  *
- * Each process writes objects of its own, with one line of JSON for each unit; so many receipts are read by a listing and few
+ * Each process writes its own objects, with one line of JSON for each unit; so many receipts are read with a listing and few
  * requests, and no two processes write the same object. A receipt is written after what it names is durable. A lost one costs
- * time and no data: its unit is run again, and makes the same bytes.
+ * time but no data: its unit is run again, and makes the same bytes.
  */
 
 import type { DamageReport } from "../archive/kinds/types.ts";
@@ -15,64 +15,66 @@ import { joinKey, splitKey } from "../store/key.ts";
 import { mapAhead } from "../store/pool.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
 
-/** Receipts in one object, at most: it is written again as it grows. */
+/** Most receipts in one object, which is rewritten as it grows. */
 const MOST_LINES = 512;
-/** Times that one object is written, at most: where receipts come one by one, an object of few lines costs little each time. */
+/** Most times that one object is written. If receipts come one by one, an object of few lines costs little each time. */
 const MOST_WRITES = 64;
-/** Objects that are read at a time. */
+/** Objects read at a time. */
 const READ_AHEAD = 16;
 
-/** What one unit came to. */
+/** The outcome of one unit. */
 export interface UnitReceipt {
   readonly unit: number;
   /** Digest of the source's state that was read. */
   readonly source: string;
   /** Objects written. */
   readonly objects?: readonly Receipt[];
-  /** Of a task: what happened to chunks, and what was lost. */
+  /** For a task: what happened to chunks, and what was lost. */
   readonly counts?: ChunkCounts;
   readonly notes?: readonly string[];
-  /** Of a whole source. */
+  /** For a whole source. */
   readonly result?: SourceResult;
-  /** Nodes of it that were left out. */
+  /** Nodes of the source that were skipped. */
   readonly left?: readonly NodeFailure[];
-  /** How many documents it has, and the documents by path, where the root's may repeat them. */
+  /** Number of its documents, and the documents by path, if the root document may repeat them. */
   readonly nodes?: number;
   readonly described?: readonly (readonly [node: string, document: JsonObject])[];
-  /** What is gone of it, where the plan says to go on. */
+  /** Losses of a damaged source, if the plan allows them. */
   readonly damage?: readonly DamageReport[];
-  /** Of a plan that is not a conversion: what was found or done. */
+  /** For a plan that is not a conversion: what was found or done. */
   readonly line?: JsonObject;
-  /** Why it fails, and always will. */
+  /** Why the unit fails in every run. */
   readonly failure?: Failure;
 }
 
 /** One process that runs units. */
 export interface WorkerState {
-  /** Its name, which no other has. */
+  /** Its unique name. */
   readonly worker: string;
   readonly plan: string;
   /** Milliseconds since 1970. */
   readonly started: number;
   readonly updated: number;
-  /** Units under way. */
+  /** Units in progress. */
   readonly running: readonly number[];
   /** True once it has ended its share. */
   readonly ended: boolean;
 }
 
-/** Which share of how many a process runs, from 1. */
+/** Which share a process runs, from 1, and the number of shares. */
 export interface ShareNumber {
   readonly k: number;
   readonly n: number;
 }
 
-/** What the names of a process' receipts begin with, so that others with as many shares need not read them. */
+/**
+ * Prefix of the names of a process' receipts, so that processes with the same number of shares need not read those of other shares.
+ */
 function prefixOf({ k, n }: ShareNumber): string {
   return `${k}-of-${n}-`;
 }
 
-/** True for receipts of another share of as many: none of them is of a unit of this one. */
+/** True for receipts of another share, of the same number of shares: they contain no unit of this one. */
 function isOfAnother(name: string, { k, n }: ShareNumber): boolean {
   const [, other, all] = /^(\d+)-of-(\d+)-/.exec(name) ?? [];
   return all === `${n}` && other !== `${k}`;
@@ -83,7 +85,7 @@ export function receiptsFolder(path: string, isHierarchy: boolean): string {
   return joinKey(isHierarchy ? joinKey(path, ".superchunk") : folderBeside(path), "receipts");
 }
 
-/** Folder of what is between the steps of a plan whose result is not a hierarchy; it goes with the receipts. */
+/** Folder for data between the steps of a plan whose result is not a hierarchy; removed with the receipts. */
 export function folderBeside(path: string): string {
   const { folder, name } = splitKey(path);
   return joinKey(folder, `.${name}.superchunk`);
@@ -135,22 +137,22 @@ export class ReceiptLog {
   }
 }
 
-/** A receipt as JSON. What archives say may need JSON of our own (large integers, floats); for the rest the engine's is many times as fast. */
+/** A receipt as JSON. Data from archives need this library's JSON (large integers, floats); the engine's is much faster. */
 function lineOf(receipt: UnitReceipt): string {
   const { described, line, damage } = receipt;
   const isOwn = described === undefined && line === undefined && damage === undefined;
   return isOwn ? JSON.stringify(receipt) : stringifyJson(receipt as unknown as JsonObject);
 }
 
-/** What the receipts of a plan say: each unit once, the first receipt that says it is done before any failure. */
+/** Gets the receipts of a plan: each unit once; a receipt that says "done" comes before any failure. */
 export interface ReceiptReader {
   onReceipt(receipt: UnitReceipt): void;
   onWorker?(state: WorkerState): void;
-  /** Reads only what may be of units of this share. */
+  /** Reads only objects that may have units of this share. */
   readonly share?: ShareNumber | undefined;
 }
 
-/** Reads all receipts of a plan. What a killed process left unreadable, and what is of another plan, counts as not there. */
+/** Reads all receipts of a plan. What a killed process left unreadable, and what belongs to another plan, is ignored. */
 export async function readReceipts(
   store: ReadableStore,
   folder: string,
@@ -195,12 +197,14 @@ function parseLine<T extends object>(line: string | undefined): T | undefined {
   }
 }
 
-/** JSON that `plan` and `run` have written, of which there is much: the engine's parser is fast, and wrong about large integers only. */
+/**
+ * Parses JSON written by `plan` and `run`, of which there is much: the engine's parser is fast, and wrong only about large integers.
+ */
 export function parseOwn(text: string, where: string): unknown {
   if (/\d{16}/.test(text)) return parseJson(text, where);
   try {
     return JSON.parse(text);
   } catch {
-    return parseJson(text, where); // says where it is not JSON
+    return parseJson(text, where); // reports where it is not JSON
   }
 }

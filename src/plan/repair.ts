@@ -1,8 +1,8 @@
 /**
- * The salvage of many archives, which many processes share: a unit looks for what is whole of one archive, and puts a copy of that at
- * the destination where anything is not. Archives in which nothing is wrong stay where they are.
+ * Salvages many archives in shared units: a unit looks for the intact parts of one archive, and if anything is wrong, writes a
+ * copy of them to the destination. Archives without damage stay where they are.
  *
- * Knows archives and their copies; must not know how units are given out.
+ * Knows archives and their copies; must not know how units are distributed.
  */
 
 import { type RepairOptions, type RepairReport, repairArray } from "../convert/run/repair.ts";
@@ -19,11 +19,11 @@ import type { SharedSource } from "./plan.ts";
 export interface RepairPlace {
   readonly store: WritableStore;
   readonly path: string;
-  /** Folder of copies that are being made. */
+  /** Folder of copies being made. */
   readonly made: string;
 }
 
-/** Repairs the archive that a source of the plan names into a copy, where anything is wrong: the line of the report. */
+/** Repairs the archive of a source into a copy, if anything is wrong; returns the line of the report. */
 export async function repairSource(
   places: readonly PlanPlace[],
   source: SharedSource,
@@ -52,7 +52,7 @@ function foundOf({ rows, rowsBefore, problems, lost, filled }: RepairReport): Js
   return { rows, rowsBefore: rowsBefore ?? null, filled: made, problems: [...problems], lost: [...lost] };
 }
 
-/** Path of a copy below the destination: that of the archive below its place; where there are several places, below their names. */
+/** Path of a copy below the destination: that of the archive below its place; with several places, below their names. */
 function nodeOf(places: readonly PlanPlace[], place: PlanPlace, path: string, key: string): string {
   const name = path.replaceAll("\\", "/").replace(/\/+$/, "").split("/").at(-1) ?? "archive";
   if (key === place.path) return name;

@@ -1,4 +1,4 @@
-/** A share of a plan: its units run, each receipt written after what it names is durable. */
+/** Runs a share of a plan; each receipt is written after what it names is durable. */
 
 import { at } from "../bytes/at.ts";
 import { encodeHere } from "../codec/index.ts";
@@ -35,9 +35,9 @@ import { folderBeside, ReceiptLog, type ShareNumber, type UnitReceipt } from "./
 
 /** Units that one process runs at a time. */
 const UNITS_AT_ONCE = 4;
-/** Sources of which a process that is given single units keeps what it knows. */
+/** Number of opened sources that are kept by a process that is given single units. */
 const OPEN_SOURCES = 16;
-/** Receipts are written after this many milliseconds, or when the share ends; later where writing them takes more than a tenth of the time. */
+/** Milliseconds between writes of receipts; more if writing them would take over a tenth of the time. */
 const RECEIPTS_EVERY = 1000;
 const RECEIPTS_PART = 10;
 
@@ -139,12 +139,14 @@ class Share {
     };
   }
 
-  /** Says that the process has begun, before it makes anything: where it does not say that it ended, `finish` looks for what it left. */
+  /**
+   * Records that the process has begun, before it makes anything. Unless it also records its end, `finish` looks for what it left.
+   */
   async begin(): Promise<void> {
     await this.#log.write([]);
   }
 
-  /** Runs one unit. Resolves once its receipt is written, with why it failed, if it did. */
+  /** Runs one unit. Resolves once its receipt is written; with the reason, if it failed. */
   async runOne(unit: number, signal: AbortSignal): Promise<ShareFailure | undefined> {
     const { source, task } = this.#job.units.place(unit);
     let failure: ShareFailure | undefined;
@@ -163,12 +165,12 @@ class Share {
     return failure;
   }
 
-  /** Ends what {@link runOne} began. */
+  /** Ends what {@link begin} began. */
   async end(): Promise<void> {
     await this.#receiptsWritten(true);
   }
 
-  /** A task by its place: jobs come in about the order of the tasks, so the walk over them goes on from where it is. */
+  /** Finds a task by its place. Jobs arrive roughly in task order, so the walk over the tasks continues from its position. */
   async #findTask(
     source: number,
     { array, index }: { readonly array: number; readonly index: number },
@@ -177,7 +179,7 @@ class Share {
     for (;;) {
       const known = this.#walks.get(source);
       if (known !== undefined && known.array === array && known.next <= index) {
-        // One after the other: a walk is shared by all that runs at the time.
+        // One after the other, because all concurrent jobs share a walk.
         const found = known.turn.then(() => known.find(index));
         known.turn = found.then(
           () => undefined,
@@ -186,7 +188,7 @@ class Share {
         const task = await found;
         if (task !== "passed") return { task, array };
       }
-      // The source in use longest ago goes.
+      // Drops the source whose walk began first.
       const [oldest] = this.#walks.keys();
       if (known === undefined && this.#walks.size >= OPEN_SOURCES && oldest !== undefined) {
         this.#walks.delete(oldest);
@@ -200,7 +202,7 @@ class Share {
     }
   }
 
-  /** Units in order, so that a source is opened once for all of its tasks. */
+  /** Units in order, so that a source is opened once for all its tasks. */
   async *#steps(todo: Uint32Array): AsyncGenerator<Step> {
     const { units } = this.#job;
     for (let first = 0; first < todo.length; ) {
@@ -272,7 +274,7 @@ class Share {
     return failure;
   }
 
-  /** A unit that cannot be run. What always fails gets a receipt; what another run may do leaves none. */
+  /** Handles a unit that failed. A permanent failure gets a receipt; one that another run may not have gets none. */
   #fail(unit: number, source: number, error: unknown): ShareFailure {
     const planned = at(this.#job.plan.sources, source);
     const { path } = planned;
@@ -296,7 +298,7 @@ class Share {
     return makeAside(store, { aside, to, signal }, (key) => this.#runSource(source, { key, to }, signal));
   }
 
-  /** Makes a source at `key`, which then goes to `to`. */
+  /** Makes a source at `key`, which will be moved to `to`. */
   async #runSource(
     source: number,
     { key, to }: { readonly key: string; readonly to: string },
@@ -314,7 +316,7 @@ class Share {
     const onReceipt = (receipt: Receipt): void =>
       void objects.push({ ...receipt, key: to + receipt.key.slice(key.length) });
     const context = { ...{ target, store, publisher: this.#publisher }, options: { ...options, onReceipt } };
-    // What may pass has passed in another process, perhaps, and what that made is the same.
+    // A temporary failure may not have happened in another process, whose result is the same.
     const undoes = async (error: unknown): Promise<boolean> => {
       if (!isSuperchunkError(error) || MAY_PASS.has(error.code) || signal.aborted) return false;
       await this.#assertUnfinished();
@@ -338,7 +340,7 @@ class Share {
     }
   }
 
-  /** Before anything is removed: a process that was thought dead must not take away what has been finished. */
+  /** Called before anything is removed: a process believed dead must not remove a finished result. */
   async #assertUnfinished(): Promise<void> {
     if ((await this.#job.store.stat(this.#job.record)) === undefined) throw finishedMeanwhile(this.#job);
   }
@@ -366,7 +368,7 @@ class Share {
     return { objects, counts, ...(notes.length === 0 ? {} : { notes }) };
   }
 
-  /** Resolves once what is done now has its receipts. All that ends while receipts are written shares the next write. */
+  /** Resolves once everything done so far has its receipts. Units that end while receipts are written share the next write. */
   #receiptsWritten(ended = false): Promise<void> {
     this.#nextWrite ??= this.#writing
       .catch(() => undefined) // thrown to those that waited for it
@@ -378,7 +380,7 @@ class Share {
     return this.#nextWrite;
   }
 
-  /** Writes the receipts of what is done, after that is durable. */
+  /** Writes the receipts of finished units, once their results are durable. */
   async #writeReceipts(isLast: boolean): Promise<void> {
     const began = Date.now();
     this.#due = Number.POSITIVE_INFINITY; // one at a time
@@ -386,7 +388,7 @@ class Share {
     this.#waiting = [];
     await this.#batch?.finish();
     await this.#log.write(receipts, isLast);
-    // A process that was thought dead may come here after the plan was finished: nothing of it must be left then.
+    // A process believed dead may arrive here after the plan was finished; then nothing of it must be left.
     if ((await this.#job.store.stat(this.#job.record)) === undefined) await removeReceipts(this.#job);
     const ended = Date.now();
     this.#due = ended + Math.max(RECEIPTS_EVERY, (ended - began) * RECEIPTS_PART);
@@ -407,7 +409,7 @@ class TaskWalk {
     this.#path = path;
   }
 
-  /** The task of a number, or that the walk has passed it. Throws `CONFLICT` if there are fewer. */
+  /** The task with this number, or "passed" if the walk is past it. Throws `CONFLICT` if there are fewer. */
   find(index: number): Task | "passed" {
     if (index < this.next) return "passed";
     for (;;) {
@@ -435,9 +437,8 @@ interface Step {
 }
 
 /**
- * Runs the units of a share that have no receipt. A unit that fails does not stop the others; a full or read-only destination and an
- * abort do.
- * @throws CONFLICT if something else lies at the destination; NO_SPACE, READ_ONLY, IO
+ * Runs the units of a share that have no receipt. A full or read-only destination and an abort stop it; a failed unit does not.
+ * @throws CONFLICT if something else is at the destination; NO_SPACE, READ_ONLY, IO
  */
 export async function runShared(job: SharedJob, options: ShareOptions): Promise<ShareResult> {
   const { k, n } = options.share ?? { k: 1, n: 1 };
@@ -458,11 +459,11 @@ export async function runShared(job: SharedJob, options: ShareOptions): Promise<
 export interface UnitRunner {
   /** Runs a unit. Resolves once its receipt is durable: undefined, or why it failed. Throws NO_SPACE, READ_ONLY, IO. */
   run(unit: number, signal: AbortSignal): Promise<ShareFailure | undefined>;
-  /** Writes that the process has ended. */
+  /** Records that the process has ended. */
   end(): Promise<void>;
 }
 
-/** Makes ready to run units one by one; undefined if the plan is finished. Throws `CONFLICT` if something else lies there. */
+/** Prepares to run units one by one; undefined if the plan is finished. Throws `CONFLICT` if something else is there. */
 export async function openRunner(job: SharedJob, options: ShareOptions): Promise<UnitRunner | undefined> {
   const { signal, encoder } = options;
   const opened = openJob(job, { signal, encoder });
@@ -473,7 +474,7 @@ export async function openRunner(job: SharedJob, options: ShareOptions): Promise
   return { run: (unit, own) => share.runOne(unit, own), end: () => share.end() };
 }
 
-/** The units that have no receipt, in order: what is left to do. */
+/** The units without a receipt, in order. */
 export async function unitsLeft(job: SharedJob, retryFailed: boolean): Promise<Uint32Array> {
   const opened = openJob(job, {});
   if ((await stageOf(opened)) === "published" || (await isFinished(opened))) return new Uint32Array();

@@ -1,4 +1,4 @@
-/** Converts the sources that a conversion hands over: the side of the other thread. See convert/run/helpers.ts. */
+/** Converts the sources that a conversion hands over, in the other thread. See convert/run/helpers.ts. */
 
 import { failuresOf } from "../convert/failure.ts";
 import type { ConvertOptions, Destination, Target } from "../convert/pipeline.ts";
@@ -12,10 +12,9 @@ import { stringifyJson } from "../format/json.ts";
 import { runPooled } from "../store/pool.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
 
-/** Uncompressed bytes of a source that a helper leaves to the caller, who has threads that encode its chunks. */
+/** A helper leaves sources with more uncompressed bytes to the caller, which has threads to encode their chunks. */
 const LARGE = 64 << 20;
 
-/** What a helper works with. */
 interface HelperSettings {
   readonly target: Target;
   readonly source: ReadableStore;
@@ -24,7 +23,7 @@ interface HelperSettings {
   readonly isResumed: boolean;
 }
 
-/** The side of the helper. */
+/** The helper's side. */
 export class SourceHelper implements Helper {
   readonly #settings: HelperSettings;
   readonly #batch: BatchPublisher;

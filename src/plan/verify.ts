@@ -1,8 +1,8 @@
 /**
- * A verification as a plan that many processes share: a unit for each archive and each Zarr array. Its receipt holds what was found, and
- * the end of the plan puts all of that together as one report.
+ * A verification as a plan that many processes share: a unit for each archive and each Zarr array. Its receipt holds the
+ * findings, and the end of the plan combines all of them into one report.
  *
- * Knows archives and their findings; must not know how units are given out.
+ * Knows archives and their findings; must not know how units are distributed.
  */
 
 import type { Finding, OpenOptions, VerifyReport } from "../archive/kinds/types.ts";
@@ -13,10 +13,10 @@ import { open } from "../open/open.ts";
 import { assertUnchanged, type PlanPlace, placeOf } from "./places.ts";
 import type { SharedSource } from "./plan.ts";
 
-/** What finds faults beside an archive: of its Zarr view, for example. */
+/** Finds faults besides the archive's own, for example in its Zarr view. */
 export type VerifyBeside = (path: string, signal: AbortSignal) => Promise<readonly Finding[] | undefined>;
 
-/** Verifies what a source of the plan names: the line of the report. Throws what is not the fault of an archive. */
+/** Verifies a source of the plan; returns the line of the report. Throws errors that are not an archive's fault. */
 export async function verifySource(
   places: readonly PlanPlace[],
   source: SharedSource,
@@ -52,11 +52,11 @@ export async function verifySource(
   }
 }
 
-/** What was found of the archive, and of the Zarr array that it is as well. */
+/** The findings about the archive, together with those about its Zarr array. */
 export function withFindings(report: VerifyReport, beside: readonly Finding[] | undefined): VerifyReport {
   if (beside === undefined) return report;
-  // Behind the chunk of a linked carray file stands its index.
-  // What the archive says of its view by one look, the view itself says after many.
+  // In a linked carray file, the index follows the chunk. The archive's quick check of its view is replaced by the view's own
+  // findings.
   const own = report.findings.filter(({ code }) => code !== "TRAILING" && code !== "BEHIND");
   const isRight = beside.every(({ severity }) => severity !== "error");
   return { ...report, ok: report.ok && isRight, findings: [...own, ...beside] };
@@ -66,7 +66,7 @@ function lineOf(finding: Finding): JsonObject {
   return defined({ ...finding });
 }
 
-/** An object as JSON can hold it, without what is undefined. */
+/** An object in a form that JSON can hold, without undefined members. */
 function defined(fields: Readonly<Record<string, unknown>>): JsonObject {
   const plain = (value: unknown): JsonValue => {
     if (typeof value === "bigint") return value.toString();

@@ -1,6 +1,6 @@
 /**
- * References that many processes make ready: to write them, all chunks of all archives must be known, and each has a header of its own to
- * read. A unit lists the chunks of one archive; the end writes the references from the lists, which are as if it had listed them.
+ * Prepares references with many processes: writing them requires all chunks of all archives, and each chunk's header must be read.
+ * A unit lists the chunks of one archive; the end writes the references from the lists, with the same result as listing them there.
  *
  * Knows lists of chunks; must not know the forms of references.
  */
@@ -15,10 +15,10 @@ import type { ObjectInfo, WritableStore } from "../store/types.ts";
 import { assertUnchanged, type PlanPlace, placeOf } from "./places.ts";
 import type { SharedSource } from "./plan.ts";
 
-/** What of an archive's references the lists depend on. */
+/** Settings for references that the lists depend on. */
 export type ListSettings = Pick<PlanOptions, "portable" | "columns" | "dimensionNames">;
 
-/** Lists the chunks of the archive that a source of the plan names, and puts them. Throws what referring to it would. */
+/** Lists the chunks of a source's archive, and puts the list. Throws errors of referring to it. */
 export async function listSource(
   places: readonly PlanPlace[],
   source: SharedSource,
@@ -31,7 +31,7 @@ export async function listSource(
   await assertUnchanged(store, source, opened);
   const lists = new ListedChunks();
   let chunks = 0;
-  // What is not an archive has its chunks in an index, and its references are made at the end.
+  // Other formats have their chunks in an index, so their references are made at the end.
   if (!("model" in opened) && opened.kind !== "group") {
     const archive = opened as Archive;
     const plan = await planReferences(archive, { ...options, listed: lists.record });
@@ -42,15 +42,15 @@ export async function listSource(
   return { path: source.path, chunks };
 }
 
-/** The lists that {@link listSource} put. */
+/** Reads lists that {@link listSource} put. */
 export function readLists(bytes: Uint8Array, path: string): ListedChunks {
   return new ListedChunks(parseJson(bytes, path) as unknown as Lists);
 }
 
-/** An object, and what its store told of it where that came with its chunks. */
+/** An object, and its info from the store if that came with its chunks. */
 type ListedObject = readonly [key: string, info: JsonObject | null];
 
-/** Chunks of one array: the number of the object, and the members of a `ChunkInfo` in the order of `members`. */
+/** Chunks of one array: the number of the object, and the values of a `ChunkInfo` in the order of `members`. */
 interface List {
   readonly members: string[];
   readonly chunks: JsonValue[][];
@@ -58,7 +58,7 @@ interface List {
 
 interface Lists {
   readonly objects: ListedObject[];
-  /** By what messages call the array. */
+  /** By the array's name in messages. */
   readonly arrays: Record<string, List>;
 }
 
@@ -73,7 +73,7 @@ export class ListedChunks {
   /** Lists the chunks of an array, and keeps the list. */
   readonly record: NonNullable<PlanOptions["listed"]> = (archive, options) => this.#record(archive, options);
 
-  /** The chunks as they were listed; of an array without a list as they lie. */
+  /** Replays the listed chunks; for an array without a list, lists the stored ones. */
   readonly replay: NonNullable<PlanOptions["listed"]> = (archive, options) => this.#replay(archive, options);
 
   toJson(): JsonObject {
@@ -86,7 +86,7 @@ export class ListedChunks {
     arrays[archive.store.describe(archive.path)] = list;
     const numbers = new Map<string, number>();
     const onObject = async (key: string, told?: ObjectInfo): Promise<void> => {
-      // What the object is now guards the reference: at the end it may be another one.
+      // The object's current state guards the reference: at the end it may be another object.
       const info = told ?? (await archive.store.stat(key, options));
       numbers.set(key, objects.push([key, info === undefined ? null : { ...info }]) - 1);
       await options.onObject?.(key, info);

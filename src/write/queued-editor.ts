@@ -17,9 +17,7 @@ export class OperationLine {
   #count = 0;
   #isClosed = false;
 
-  /**
-   * `name` is the array's name in messages. `explain` throws what the caller gets when an operation fails (default: its error).
-   */
+  /** `name` is the array's name in messages. `explain` throws what the caller gets when an operation fails (default: its error). */
   constructor(name: string, explain: (error: unknown) => Promise<never> = (error) => Promise.reject(error)) {
     this.#name = name;
     this.#explain = explain;

@@ -1,10 +1,9 @@
 /**
- * The bridge between superchunk and zarrita: shows any Zarr array as a store that zarrita reads (version 3, without shards,
- * values decoded here), and writes arrays that zarrita has open as sharded arrays. Knows zarrita's interfaces; must not import
- * zarrita.
+ * The bridge between superchunk and zarrita: shows any Zarr array as a store that zarrita reads (version 3, without shards, values
+ * decoded here), and writes arrays that zarrita has open as sharded arrays. Knows zarrita's interfaces; must not import zarrita.
  *
- * zarrita 0.7 reads an index at the start as values, does not support nested shards or unequal chunks, and does not check
- * crc32c. The store handles all of that: zarrita gets whole chunks of little-endian values.
+ * zarrita 0.7 reads an index at the start as values, does not support nested shards or unequal chunks, and does not check crc32c.
+ * The store handles all of that: zarrita gets whole chunks of little-endian values.
  */
 
 import { at } from "../bytes/at.ts";

@@ -43,9 +43,7 @@ export interface ArrayFolder {
   readonly decoder: ChunkDecoder | undefined;
 }
 
-/**
- * Interprets `meta/sizes` and `meta/storage`. With `rows`, only that many rows are shown. Throws `INCOMPLETE`, `BAD_FIELD`.
- */
+/** Interprets `meta/sizes` and `meta/storage`. With `rows`, only that many rows are shown. Throws `INCOMPLETE`, `BAD_FIELD`. */
 export function readFolder(
   store: ReadableStore,
   path: string,

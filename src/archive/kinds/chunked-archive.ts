@@ -1,6 +1,5 @@
 /**
- * Archives over one chunk sequence: n-dimensional arrays, in C or F order, and files of plain bytes. Reads, lists and
- * verifies them.
+ * Archives over one chunk sequence: n-dimensional arrays, in C or F order, and files of plain bytes. Reads, lists and verifies them.
  */
 
 import { type Allocation, fillResult } from "../../bytes/allocate.ts";
@@ -357,10 +356,7 @@ export class ArrayReading {
     return { length, end: (last + 1) * dtype.itemSize };
   }
 
-  /**
-   * Byte offset of the item that a selection of integers names; undefined for any other selection, and for indices out
-   * of range.
-   */
+  /** Byte offset of the item that a selection of integers names; undefined for any other selection, and for indices out of range. */
   offsetOf(selection: Selection): number | undefined {
     const { shape, dtype, order } = this.#facts;
     if (selection.length !== shape.length || shape.length === 0) return undefined;

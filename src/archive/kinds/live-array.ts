@@ -332,8 +332,7 @@ class LiveState {
   }
 
   /**
-   * True if everything read through `opened` is valid; false if the newest generation replaced it and the read must be
-   * repeated.
+   * True if everything read through `opened` is valid; false if the newest generation replaced it and the read must be repeated.
    * @throws STALE if the rows have changed since they were opened
    */
   async confirm(opened: Opened, signal: AbortSignal | undefined): Promise<boolean> {

@@ -120,9 +120,7 @@ const STORE_FILE = "embed.b2e";
 const HDF5 = "\x89HDF";
 /** The first four bytes of a Blosc2 frame. */
 const BLOSC2 = "\x9e\xa8b2";
-/**
- * Names of HDF5 files that begin with something else (a user block, or damage), and of Blosc2 stores, which are zip archives.
- */
+/** Names of HDF5 files that begin with something else (a user block, or damage), and of Blosc2 stores, which are zip archives. */
 const HDF5_NAME = /\.(?:h5|hdf5?|he5|b2z)$/i;
 
 /** The first four bytes of a file; empty for a journal, which begins like an archive. */

@@ -155,8 +155,7 @@ function isOverlay(store: ReadableStore): boolean {
 }
 
 /**
- * The store as it is after `writesOf(key)` are applied to each object; later writes win. Supports only what reading an
- * archive needs.
+ * The store as it is after `writesOf(key)` are applied to each object; later writes win. Supports only what reading an archive needs.
  */
 export function overlayStore(
   store: ReadableStore,

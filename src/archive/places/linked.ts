@@ -1,6 +1,5 @@
 /**
- * What readers and writers must know of an archive that is linked to Zarr. Must not know how links are made. @see
- * FORMAT.md [FL-07]
+ * What readers and writers must know of an archive that is linked to Zarr. Must not know how links are made. @see FORMAT.md [FL-07]
  */
 import { SuperchunkError } from "../../errors.ts";
 import { parseJson } from "../../format/json.ts";

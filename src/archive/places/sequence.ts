@@ -26,10 +26,7 @@ export interface ChunkPlace {
   readonly nbytes: number;
   /** Compressed bytes, if known without reading the chunk's header, else undefined. */
   readonly ctbytes: number | undefined;
-  /**
-   * Upper limit of the bytes that chunk, digest and reserve take in the object; Infinity if the size of the object is
-   * not known.
-   */
+  /** Upper limit of the bytes that chunk, digest and reserve take in the object; Infinity if the size of the object is not known. */
   readonly available: number;
   /** Header of the object, if it is a `blpk` file or superchunk. */
   readonly header?: BlpkHeader;
@@ -62,9 +59,7 @@ export interface ChunkSequence {
   placeNow(index: number): PlacedChunk | undefined;
   /** True if the dialect has chunk checksums (a file may still have none). */
   readonly hasChecksums: boolean;
-  /**
-   * True if each chunk is in an object of its own, after nothing but its prologue, and no digest follows it (default: false).
-   */
+  /** True if each chunk is in an object of its own, after nothing but its prologue, and no digest follows it (default: false). */
   readonly hasObjectForEach?: boolean;
   /** True if the first read of an object must be confirmed by another request (default: false). */
   readonly isConfirmed?: boolean;

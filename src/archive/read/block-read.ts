@@ -156,8 +156,7 @@ export function readPartNow(
 }
 
 /**
- * For compressed blocks from this size on, several reads of the needed parts (less than half) are faster than one read
- * of the block.
+ * For compressed blocks from this size on, several reads of the needed parts (less than half) are faster than one read of the block.
  */
 const SPARSE = 128 << 10;
 
@@ -371,9 +370,7 @@ async function describeRun(
 /** Chunks of one object described together. */
 const RUN = 256;
 
-/**
- * Groups chunks of one object into runs. A chunk whose digest is wanted is a run of its own, because its payload is read too.
- */
+/** Groups chunks of one object into runs. A chunk whose digest is wanted is a run of its own, because its payload is read too. */
 function* runsOf(
   places: readonly PlacedChunk[],
   digests: boolean,

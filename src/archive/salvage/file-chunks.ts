@@ -410,9 +410,7 @@ class Search {
     return this.#placeRuns(runs, total);
   }
 
-  /**
-   * Gives places to the runs of chunks between gaps. If the sizes of the gaps are not certain, only the first run gets places.
-   */
+  /** Gives places to the runs of chunks between gaps. If the sizes of the gaps are not certain, only the first run gets places. */
   #placeRuns(runs: readonly (readonly number[])[], total: number | undefined): FilePlace[] {
     const gaps = runs.length - 1;
     const found = runs.reduce((sum, run) => sum + run.length, 0);

@@ -58,8 +58,7 @@ export interface JobOptions extends LayoutOptions, OpenOptions {
 }
 
 /**
- * Plans an archive. Refused arrays are listed; other errors are thrown, and `BAD_ARGUMENT` if dimension names fit none of its
- * arrays.
+ * Plans an archive. Refused arrays are listed; other errors are thrown, and `BAD_ARGUMENT` if dimension names fit none of its arrays.
  */
 export async function planJobs(archive: Archive, options: JobOptions): Promise<ConversionJobs> {
   const found: Collected = {

@@ -1,9 +1,8 @@
 /**
  * Maps a linear run of chunks to a regular grid: cells (Zarr's inner chunks), and shards of whole cells.
  *
- * Pure. Every archive stores one linear sequence of items, cut into chunks of a fixed number of items. If the cuts are cell
- * borders of a grid in C order, cell `k` is chunk `k` and its bytes can be copied. Knows shapes only; must not know dtypes,
- * codecs or stores.
+ * Pure. Every archive stores one linear sequence of items, cut into chunks of a fixed number of items. If the cuts are cell borders
+ * of a grid in C order, cell `k` is chunk `k` and its bytes can be copied. Knows shapes only; must not know dtypes, codecs or stores.
  */
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";

@@ -1,8 +1,7 @@
 /**
  * Plans the conversion of several archives as one: arrays of the same name are joined along the first dimension.
  *
- * Chunks that fit the cells of one grid are copied. Those that a short chunk before them has shifted are recoded. Must not
- * write.
+ * Chunks that fit the cells of one grid are copied. Those that a short chunk before them has shifted are recoded. Must not write.
  */
 import type {
   Archive,

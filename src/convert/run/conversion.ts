@@ -203,8 +203,7 @@ export class Conversion {
   }
 
   /**
-   * Hands sources to a helper until none are left; those that it does not take are added to `left`. Returns false if it takes
-   * few.
+   * Hands sources to a helper until none are left; those that it does not take are added to `left`. Returns false if it takes few.
    */
   async #handOut(
     queue: Iterator<[number, SourceItem]>,
@@ -392,9 +391,8 @@ export class Conversion {
   }
 
   /**
-   * Records for this and the next sources that anything at their places from now on is ours, if nothing is there now: a later
-   * run may then delete what this one leaves unfinished. The steps grow, so that with many sources the record is not written
-   * for each.
+   * Records for this and the next sources that anything at their places from now on is ours, if nothing is there now: a later run
+   * may then delete what this one leaves unfinished. The steps grow, so that with many sources the record is not written for each.
    */
   async #authorise(index: number, record: ConversionRecord): Promise<void> {
     // Includes the next source: it may begin before the end of this one is recorded.

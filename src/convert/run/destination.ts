@@ -134,10 +134,7 @@ export class ConversionRecord {
     this.#begun.delete(node);
   }
 
-  /**
-   * True if enough changed to write the record. The threshold grows with the number of sources, of which there may be a
-   * million.
-   */
+  /** True if enough changed to write the record. The threshold grows with the number of sources, of which there may be a million. */
   get isDue(): boolean {
     return this.#changes > (this.#done.size + this.#begun.size) / STEPS;
   }
@@ -169,10 +166,7 @@ export class ConversionRecord {
   }
 }
 
-/**
- * Reads a record; undefined if there is none. One that cannot be parsed, as a power loss may leave it, counts as "nothing
- * done".
- */
+/** Reads a record; undefined if there is none. One that cannot be parsed, as a power loss may leave it, counts as "nothing done". */
 export async function readRecord(store: ReadableStore, key: string): Promise<JsonObject | undefined> {
   const bytes = await store.get(key);
   if (bytes === undefined) return undefined;

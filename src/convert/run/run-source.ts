@@ -341,8 +341,7 @@ export async function deleteAt(store: WritableStore, key: string): Promise<void>
 // Combines the results of many sources: the groups of their folders, and the sums.
 
 /**
- * A group for each folder that contains nodes, the innermost first, the root last. The root's document repeats those in
- * `described`.
+ * A group for each folder that contains nodes, the innermost first, the root last. The root's document repeats those in `described`.
  */
 export function folderDocuments(
   nodes: Iterable<string>,

@@ -11,8 +11,7 @@ import type { CopyingEncoder } from "../sources/offered-chunks.ts";
 import { type ColumnFormat, isFolderDocument, type Piece, type PieceContext } from "./column-target.ts";
 
 /**
- * bcolz 1.2 locates rows by the typesize that it would have given to Blosc; from a chunk with another one it returns wrong
- * values.
+ * bcolz 1.2 locates rows by the typesize that it would have given to Blosc; from a chunk with another one it returns wrong values.
  */
 const NEEDS_TYPESIZE = { needsTypesize: true } as const;
 

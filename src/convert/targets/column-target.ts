@@ -50,9 +50,7 @@ export interface PieceContext extends TaskContext {
   readonly options: ConvertOptions;
   /** Passes the bytes through and reports progress. */
   watch(data: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
-  /**
-   * An encoder that returns the source's chunks when the writer asks for the same bytes; its counts are added to the result.
-   */
+  /** An encoder that returns the source's chunks when the writer asks for the same bytes; its counts are added to the result. */
   copying(settings?: { readonly needsTypesize: boolean }): CopyingEncoder;
 }
 

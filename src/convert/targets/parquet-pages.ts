@@ -43,9 +43,7 @@ export interface FileColumn {
 }
 
 export interface PageContext extends Omit<TaskContext, "store" | "note"> {
-  /**
-   * If set, the body of a page that is not a promise is lent until the next one is requested; default: the caller owns bodies.
-   */
+  /** If set, the body of a page that is not a promise is lent until the next one is requested; default: the caller owns bodies. */
   readonly memory?: PageMemory;
 }
 

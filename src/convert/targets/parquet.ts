@@ -184,9 +184,7 @@ interface ColumnPart {
   readonly range: readonly [number, number];
 }
 
-/**
- * The column chunks of a column's leaves. Those of the first leaf are yielded as they come; those of the others wait for it.
- */
+/** The column chunks of a column's leaves. Those of the first leaf are yielded as they come; those of the others wait for it. */
 async function* columnBytes(
   file: ParquetFile,
   { column, leaf, range }: ColumnPart,
@@ -216,10 +214,7 @@ async function* columnBytes(
   }
 }
 
-/**
- * Pages in order, while up to `parallel` are being encoded. A lent body is passed on without a copy if no page is being
- * encoded.
- */
+/** Pages in order, while up to `parallel` are being encoded. A lent body is passed on without a copy if no page is being encoded. */
 export async function* settled(
   pages: AsyncIterable<{ readonly leaf: number; readonly page: Page | Promise<Page> }>,
   parallel: number,

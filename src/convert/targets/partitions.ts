@@ -1,6 +1,5 @@
 /**
- * Partitions zipline's tables: a file for each asset, or for each year, in folders that DuckDB, Polars and Spark read as a
- * column.
+ * Partitions zipline's tables: a file for each asset, or for each year, in folders that DuckDB, Polars and Spark read as a column.
  *
  * Knows which rows belong together; must not know files. The asset is `id` (zipline's sid), because the table has no symbols.
  */

@@ -1,6 +1,4 @@
-/**
- * Compares values from a Parquet or Arrow reader with the rows that they were made from. Knows how each value was converted.
- */
+/** Compares values from a Parquet or Arrow reader with the rows that they were made from. Knows how each value was converted. */
 import { isEqual } from "../../bytes/arrays.ts";
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";

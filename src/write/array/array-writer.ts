@@ -270,10 +270,7 @@ export class ArrayWriter {
     await this.#publisher.attempt(() => this.#closeFull());
   }
 
-  /**
-   * Publishes encoded whole chunks, at most one superchunk of them, as a patch: each replaces the array's chunk with the same
-   * position in `chunks`.
-   */
+  /** Publishes encoded whole chunks, at most a superchunk of them, as a patch that replaces the array's chunks `chunks`. */
   async publishPatch(chunks: readonly number[], columns: readonly (readonly StoredChunk[])[]): Promise<void> {
     const number = this.files.takeLoose();
     const replaced = new Set(chunks);
@@ -284,10 +281,7 @@ export class ArrayWriter {
     this.#publisher.throwDeferred();
   }
 
-  /**
-   * Commits the plan. Durable when resolved. If it fails, the plan stays as it is and can be committed again. `change` is added
-   * to the layout.
-   */
+  /** Commits the plan and `change` of the layout. Durable when resolved. If it fails, it can be tried again. */
   async commit(change: Partial<Pick<StoredLayout, "epoch" | "storage">> = {}): Promise<void> {
     await this.finishChanges();
     await this.prepare();
@@ -396,9 +390,7 @@ export class ArrayWriter {
     this.files.remove(numbers, this.columns);
   }
 
-  /**
-   * Writes the waiting chunks and a short last one as a superchunk; merges small superchunks before it when there are enough.
-   */
+  /** Writes the waiting chunks and a short last one as a superchunk; merges small superchunks before it when there are enough. */
   async #planTail(): Promise<TailPlan> {
     const short = this.rowBytes > 0 && this.buffer.rows > 0 ? 1 : 0;
     const pending = this.#pendingChunks;

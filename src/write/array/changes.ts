@@ -166,9 +166,8 @@ export async function commitStorage(writer: ArrayWriter): Promise<void> {
   }
 }
 
-// Moves superchunks between places: copied under a new number, checked, committed; the commit removes the old ones. So a name
-// still means one file, and a crash leaves at most a copy that no commit names, which the next writer removes. @see FORMAT.md
-// [FG-21]
+// Moves superchunks between places: copied under a new number, checked, committed; the commit removes the old ones. So a name still
+// means one file, and a crash leaves at most a copy that no commit names, which the next writer removes. @see FORMAT.md [FG-21]
 
 /** A superchunk, and the array's chunks in it. */
 interface Holder {

@@ -219,9 +219,7 @@ export async function giveName(writer: ArrayWriter, from: string, to: string): P
   await store.put(to, copyOf(store, from), { durable: true });
 }
 
-/**
- * Makes the committed array compact, on request with other settings. Throws errors of settling the settings, and of the mirror.
- */
+/** Makes the committed array compact, on request with other settings. Throws errors of settling the settings, and of the mirror. */
 export async function compactAll(
   writer: ArrayWriter,
   changes: CutOptions,

@@ -65,8 +65,7 @@ const RECUT_BYTES = 1 << 20;
 /** Bytes of a file that are put as one piece. */
 const SMALL_BYTES = 1 << 20;
 /**
- * Small superchunks at the end that are joined. Each writer waits for this many more than the writer before it, which may be
- * gone.
+ * Small superchunks at the end that are joined. Each writer waits for this many more than the writer before it, which may be gone.
  */
 const JOINED = 16;
 /** Rows committed together. They stay unchanged until the outcome is known. */
@@ -188,8 +187,7 @@ export class SharedArray extends QueuedEditor {
 
   /**
    * Appends rows. They are committed by full superchunks, the rest by `flush`; `publish` commits them earlier. Rows of one
-   * `flush` that fit into 1 MiB stay contiguous; between more rows, and between two flushes, there may be rows of other
-   * writers.
+   * `flush` that fit into 1 MiB stay contiguous; between more rows, and between two flushes, there may be rows of other writers.
    * @throws BAD_ARGUMENT for values that do not fit; CONFLICT if others were faster each time, or another program changed the
    * array; NO_SPACE, IO: `flush` then retries what was not committed
    */

@@ -175,9 +175,8 @@ export class WritableArray extends Editable {
   }
 
   /**
-   * Commits what waits; durable when resolved. If it fails, nothing is lost and it can be tried again. But if written data
-   * could not be synced to the disk (`IO`, and `details.field` is `sync`), every later flush and `close` fails: open the array
-   * again.
+   * Commits what waits; durable when resolved. If it fails, nothing is lost and it can be tried again. But if written data could
+   * not be synced to the disk (`IO`, and `details.field` is `sync`), every later flush and `close` fails: open the array again.
    */
   flush(): Promise<void> {
     return this.#run(() => this.#commit());

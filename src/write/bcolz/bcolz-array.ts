@@ -187,8 +187,7 @@ export class BcolzArray extends QueuedEditor {
   }
 
   /**
-   * Changes the number of rows, or a carray's shape: then all chunks are rewritten, and bcolz sees no rows until that is
-   * complete.
+   * Changes the number of rows, or a carray's shape: then all chunks are rewritten, and bcolz sees no rows until that is complete.
    */
   override resize(shape: number | readonly number[], options: LongOptions = {}): Promise<void> {
     return this.line.run(async () => {

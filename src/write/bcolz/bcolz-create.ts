@@ -231,9 +231,7 @@ export async function createTable(
   return { rows, rowsAppended: rows };
 }
 
-/**
- * Throws `BAD_ARGUMENT` for names that bcolz does not accept: they must be Python identifiers without a leading underscore.
- */
+/** Throws `BAD_ARGUMENT` for names that bcolz does not accept: they must be Python identifiers without a leading underscore. */
 export function checkNames(names: readonly string[]): void {
   if (names.length > MAX_COLUMNS) throw tooManyColumns(undefined, names.length);
   for (const [i, name] of names.entries()) {

@@ -75,9 +75,7 @@ export async function finishRedo(
   await dropStaged(store, path);
 }
 
-/**
- * Copies the staged chunks of a column to their places. They are kept until the commit is removed, so any step can be repeated.
- */
+/** Copies the staged chunks of a column to their places. They are kept until the commit is removed, so any step can be repeated. */
 async function place(store: WritableStore, path: string, column: number, folder: string): Promise<void> {
   for (const from of await stagedKeys(store, path, column)) {
     const to = joinKey(path, folder, "data", from.slice(from.lastIndexOf("/") + 1));

@@ -1,6 +1,4 @@
-/**
- * The settings of an array of superchunks, and how `meta/storage` stores them. Knows the settings; must not know any store.
- */
+/** The settings of an array of superchunks, and how `meta/storage` stores them. Knows the settings; must not know any store. */
 
 import { SHARED_FEATURE, ZARR_FEATURE } from "../../archive/places/generation.ts";
 import { settleEncode } from "../../codec/encode/encode-settings.ts";

@@ -208,8 +208,7 @@ class Encoding {
   }
 
   /**
-   * Encodes one chunk into a separate buffer. The result is a promise if it is made elsewhere: `data` must not change until
-   * then.
+   * Encodes one chunk into a separate buffer. The result is a promise if it is made elsewhere: `data` must not change until then.
    */
   encode(data: Uint8Array, options: EncodeOptions): Uint8Array | Promise<Uint8Array> {
     if (this.#encoder !== undefined && !this.isHere) return this.#encoder.encode(data, options);

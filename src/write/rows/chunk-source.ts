@@ -101,8 +101,7 @@ interface Plan {
 }
 
 /**
- * Gives the chunks of the last commit with planned patches and changes in place applied; the same source until there is another
- * plan.
+ * Gives the chunks of the last commit with planned patches and changes in place applied; the same source until there is another plan.
  */
 export class PlannedSource {
   /** Buffers to read into. */

@@ -252,8 +252,7 @@ function widthFor(view: ArrayBufferView, dtype: DType): number | undefined {
   }
 }
 
-// Changes the shape of rows: removes what is cut off, and fills what is added with one value. Must not know where rows are
-// stored.
+// Changes the shape of rows: removes what is cut off, and fills what is added with one value. Must not know where rows are stored.
 
 /** The shape of a row before and after, and the item that is added. */
 interface RowReshaping {

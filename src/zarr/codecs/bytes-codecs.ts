@@ -125,9 +125,7 @@ async function decodeChunk(
   return decode(bytes, { ...(exact ? { expectedNbytes: limit } : { maxNbytes: limit }), out });
 }
 
-/**
- * Checks that the bytes are exactly one chunk, and that it decodes to `expectedNbytes` if given. @throws BAD_FIELD, TRUNCATED
- */
+/** Checks that the bytes are exactly one chunk, and that it decodes to `expectedNbytes` if given. @throws BAD_FIELD, TRUNCATED */
 export function wholeChunk(bytes: Uint8Array, expectedNbytes?: number): void {
   const header = headerOf(bytes);
   const { ctbytes } = header;

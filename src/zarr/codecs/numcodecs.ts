@@ -124,8 +124,7 @@ export interface FilterContext {
 }
 
 /**
- * The filter with this name; undefined if there is none. Throws `BAD_FIELD`, and `UNSUPPORTED` for dtypes that are not
- * implemented.
+ * The filter with this name; undefined if there is none. Throws `BAD_FIELD`, and `UNSUPPORTED` for dtypes that are not implemented.
  */
 export function arrayFilterOf(
   name: string,

@@ -22,15 +22,11 @@ export interface Stage {
   /** Bytes that it adds, if that is the same for every input; undefined if the size varies. */
   readonly fixedOverhead: number | undefined;
   /**
-   * Decodes. At most `limit` bytes may result, or exactly that many with `exact`. If `out` is given, it has `limit` bytes, and
-   * the result may be (a view of) it. Throws `BAD_CHUNK`, `BAD_FIELD`, `TRUNCATED`, `CHECKSUM_MISMATCH`, `LIMIT`, without a
-   * place.
+   * Decodes. At most `limit` bytes may result, or exactly that many with `exact`. If `out` is given, it has `limit` bytes, and the
+   * result may be (a view of) it. Throws `BAD_CHUNK`, `BAD_FIELD`, `TRUNCATED`, `CHECKSUM_MISMATCH`, `LIMIT`, without a place.
    */
   decode(bytes: Uint8Array, limit: number, exact: boolean, out?: Uint8Array): Promise<Uint8Array>;
-  /**
-   * Encodes; Blosc chunks with the encoder if given, which may make them in `room`. The result may be a new buffer or the
-   * input.
-   */
+  /** Encodes; Blosc chunks with the encoder if given, which may make them in `room`. The result may be a new buffer or the input. */
   encode(bytes: Uint8Array, encoder?: ChunkEncoder, room?: Uint8Array<ArrayBuffer>): Promise<Uint8Array>;
 }
 

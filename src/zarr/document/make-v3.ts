@@ -1,8 +1,7 @@
 /**
  * Makes array and group documents of Zarr v3.
  *
- * Knows their members; must not know archives or stores. It is separate from the code that reads documents, which knows every
- * codec.
+ * Knows their members; must not know archives or stores. It is separate from the code that reads documents, which knows every codec.
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html
  */
 import { stringifyJson } from "../../format/json.ts";

@@ -105,8 +105,7 @@ export function parseTransformerGroup(document: JsonValue, path: string, name: s
 }
 
 /**
- * Parses a `.array.json`, named `name` in messages; `base` is the hierarchy's root in the store. Throws `BAD_FIELD`,
- * `UNSUPPORTED`.
+ * Parses a `.array.json`, named `name` in messages; `base` is the hierarchy's root in the store. Throws `BAD_FIELD`, `UNSUPPORTED`.
  */
 export function parseTransformerArray(
   document: JsonValue,

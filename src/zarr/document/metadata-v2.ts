@@ -175,8 +175,7 @@ function byteCodecOf(
 }
 
 /**
- * Refuses items of variable length other than pickles, recognised by the filter that turns them into bytes. Throws
- * `UNSUPPORTED`.
+ * Refuses items of variable length other than pickles, recognised by the filter that turns them into bytes. Throws `UNSUPPORTED`.
  */
 function refuseVariable(filters: JsonValue | undefined, place: FieldPlace): void {
   const [first] = Array.isArray(filters) ? (filters as readonly JsonValue[]) : [];

@@ -98,8 +98,7 @@ export class ShardCache {
   }
 
   /**
-   * Forgets what is known of an object, here and in the store. An index being loaded is not kept, and not given to later
-   * callers.
+   * Forgets what is known of an object, here and in the store. An index being loaded is not kept, and not given to later callers.
    */
   forget(key: string): void {
     this.#store.unpin?.(key);
@@ -138,9 +137,7 @@ export class ShardCache {
     return { size: info.size, version: info.version, entries };
   }
 
-  /**
-   * Reads the index if asking for the object's size would read all of it: entries beyond its end show up when they are read.
-   */
+  /** Reads the index if asking for the object's size would read all of it: entries beyond its end show up when they are read. */
   async #loadUnsized(
     key: string,
     grid: readonly number[],

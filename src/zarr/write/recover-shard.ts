@@ -35,13 +35,12 @@ interface EarlierShard {
 }
 
 /**
- * Recovers the shard at a grid position after a process was killed, or power was lost, during an append. The shard is rewritten
- * with what its last intact index names, without unused bytes. An intact shard stays as it is. Chunks are not decoded; `verify`
- * does that.
+ * Recovers the shard at a grid position after a process was killed, or power was lost, during an append. The shard is rewritten with
+ * what its last intact index names, without unused bytes. An intact shard stays as it is. Chunks are not decoded; `verify` does that.
  *
- * Throws `BAD_ARGUMENT` for an array without shards and a position outside the grid, `NOT_FOUND` for a missing shard,
- * `UNSUPPORTED` for indexes at the start, without a crc32c, or of the same size as those of nested shards, `INCOMPLETE` without
- * an intact index, `CONFLICT` if another writer is at work.
+ * Throws `BAD_ARGUMENT` for an array without shards and a position outside the grid, `NOT_FOUND` for a missing shard, `UNSUPPORTED`
+ * for indexes at the start, without a crc32c, or of the same size as those of nested shards, `INCOMPLETE` without an intact index,
+ * `CONFLICT` if another writer is at work.
  */
 export async function recoverShard(
   array: WritableZarrArray,
@@ -149,8 +148,7 @@ export async function findEarlierShard(
 }
 
 /**
- * True if every entry is absent or before the index, and at least one is present: then checksums are computed in few places
- * only.
+ * True if every entry is absent or before the index, and at least one is present: then checksums are computed in few places only.
  */
 function mayBeIndex(
   view: DataView,

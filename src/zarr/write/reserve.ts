@@ -111,9 +111,7 @@ export async function encodeInnerChunk(array: WritableZarrArray, items: Uint8Arr
   return bytes ?? new Uint8Array(0);
 }
 
-/**
- * Writes an encoded chunk into its slot. Workers may do this in any order, at the same time. Throws `LIMIT` if it does not fit.
- */
+/** Writes an encoded chunk into its slot. Workers may do this in any order, at the same time. Throws `LIMIT` if it does not fit. */
 export async function writeReserved(
   store: WritableStore,
   reservation: ShardReservation,

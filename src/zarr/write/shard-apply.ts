@@ -211,9 +211,7 @@ function joinWrites(
 /** Attempts when another writer is faster. */
 const MAX_ATTEMPTS = 16;
 
-/**
- * Repeats work on objects, based on what is stored then, if another writer was faster. Throws the error of the last attempt.
- */
+/** Repeats work on objects, based on what is stored then, if another writer was faster. Throws the error of the last attempt. */
 export async function retryRaced<T>(work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {

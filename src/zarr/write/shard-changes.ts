@@ -224,10 +224,7 @@ export class RegionMerge {
     });
   }
 
-  /**
-   * The items of a region with the change applied, in C order. They may be the caller's own bytes, so they must not be
-   * modified.
-   */
+  /** The items of a region with the change applied, in C order. They may be the caller's own bytes, so they must not be modified. */
   merge(
     extents: readonly Segment[],
     change: ItemView,
