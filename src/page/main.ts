@@ -124,24 +124,13 @@ class Page {
     if (this.#now.state.archive === "")
       this.#main.replaceChildren(h("p", { class: "note" }, "Looking for archives…"));
     try {
-      const entries: string[] = [];
-      const take = (found: readonly { readonly name: string }[]): void => {
-        entries.push(...found.map(({ name }) => name));
-      };
-      const rest = await this.#engine.list(source, {
-        onProgress: (found) => {
-          this.#tree.add(found);
-          take(found);
-        },
-      });
-      const last = rest.slice(entries.length);
-      this.#tree.add(last);
-      take(last);
+      const all = await this.#engine.list(source, { onProgress: (found) => this.#tree.add(found) });
+      this.#tree.add(all.slice(this.#tree.names.length));
       this.#tree.end();
       const { archive } = this.#now.state;
-      const known = entries.includes(archive);
-      const [first] = entries;
-      if (known) await this.#show();
+      const { names } = this.#tree;
+      const [first] = names;
+      if (names.includes(archive)) await this.#show();
       else if (archive !== "" && source.kind === "server")
         this.#main.replaceChildren(
           h("p", { class: "bad-note" }, `No archive here is named "${archive}". Choose one in the list.`),

@@ -23,6 +23,9 @@ export function formatPlural(count: number, noun: string): string {
   return `${formatCount(count)} ${count === 1 ? noun : `${noun}s`}`;
 }
 
+/** The order in which people list names: `a2` before `a10`. */
+export const byName: (a: string, b: string) => number = new Intl.Collator("en", { numeric: true }).compare;
+
 /** A shape for people: `1,000 × 20`. */
 export function formatShape(shape: readonly number[]): string {
   return shape.length === 0 ? "one value" : shape.map(formatCount).join(" × ");
@@ -32,7 +35,7 @@ export function formatShape(shape: readonly number[]): string {
 export function formatRatio(nbytes: number, cbytes: number): string {
   if (cbytes <= 0 || nbytes <= 0) return "";
   const ratio = nbytes / cbytes;
-  return `${ratio >= 100 ? Math.round(ratio) : ratio.toPrecision(ratio >= 10 ? 3 : 2)}×`;
+  return `${ratio >= 100 ? formatCount(Math.round(ratio)) : ratio.toPrecision(ratio >= 10 ? 3 : 2)}×`;
 }
 
 /** A number for an axis or a fact, with at most six digits. */

@@ -2,7 +2,7 @@
 import { byId, h, onceAFrame } from "./dom.ts";
 import type { Engine, Entry, NodeFacts } from "./engine/protocol.ts";
 import { type Now, writeState } from "./state.ts";
-import { formatBytes, formatPlural, formatShape } from "./text.ts";
+import { byName, formatBytes, formatPlural, formatShape } from "./text.ts";
 
 /** Entries in the document at first, and added with each "more". */
 const SHOWN = 300;
@@ -67,9 +67,16 @@ export class Tree {
     this.#draw();
   }
 
+  /** The list is whole: shows it in order. */
   end(): void {
     this.#isListing = false;
+    this.#items.sort((a, b) => byName(a.entry.name, b.entry.name));
     this.#draw();
+  }
+
+  /** Names of all archives, in their order. */
+  get names(): readonly string[] {
+    return this.#items.map(({ entry }) => entry.name);
   }
 
   /** The facts of an archive, which is opened if necessary. */
@@ -178,7 +185,7 @@ export class Tree {
           "data-name": of === "" ? entry.name : undefined,
           "aria-current": isChosen && column === of ? "true" : undefined,
         },
-        h("span", { class: "name" }, label),
+        nameOf(label),
         what !== "" && h("span", { class: isBad ? "what bad" : "what" }, what),
       );
     const what =
@@ -209,6 +216,17 @@ export class Tree {
     links[at + step]?.focus();
     event.preventDefault();
   }
+}
+
+/** A name whose folders are shortened first, where there is no room for all of it. */
+function nameOf(path: string): HTMLElement {
+  const at = path.lastIndexOf("/", path.length - 2) + 1;
+  return h(
+    "span",
+    { class: "name" },
+    at > 0 && h("span", { class: "of" }, path.slice(0, at)),
+    h("span", {}, path.slice(at)),
+  );
 }
 
 function describeNode({ kind, columns, nbytes, length }: NodeFacts): string {

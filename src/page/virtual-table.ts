@@ -73,7 +73,14 @@ export class VirtualTable {
     const space = h("div", { class: "space", style: `height:${height}px` }, this.#table);
     this.element = h(
       "div",
-      { class: "virtual", tabindex: 0, role: "region", "aria-label": source.label },
+      // Few rows take no more room than they need.
+      {
+        class: "virtual",
+        tabindex: 0,
+        role: "region",
+        "aria-label": source.label,
+        style: `--rows:${height + 2}px`,
+      },
       space,
     );
     this.element.addEventListener("scroll", () => this.#scrolled(), { passive: true });

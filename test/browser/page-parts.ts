@@ -88,24 +88,21 @@ export async function checkGrid(
   if (array.kind !== "array" || array.listMissing === undefined)
     throw new Error("the corpus has a grid here");
   const missing: number[] = [];
-  const listed: Pick<ZarrChunk, "start" | "shape">[] = [];
+  const listed: Pick<ZarrChunk, "index" | "start" | "shape">[] = [];
   for await (const { index } of array.listMissing()) missing.push(index);
   for await (const chunk of array.listChunks()) if ("start" in chunk) listed.push(chunk);
-  const { start = [], shape = [] } = listed[9] ?? {};
+  // The tenth chunk that is stored, by its number in the grid.
+  const { index: chunk = -1, start = [], shape = [] } = listed[9] ?? {};
   const { data } = (await array.get(start.map((first, d) => slice(first, first + (shape[d] ?? 0))))) as {
     data: ArrayLike<number>;
   };
   await array.close();
   const { page, troubles } = await newPage(browser);
-  await page.goto(`${url}#archive=grid&view=chunks&chunk=9`);
+  await page.goto(`${url}#archive=grid&view=chunks&chunk=${chunk}`);
   await page.waitForSelector(".detail .values", PATIENCE);
   const shown = (await page.textContent(".detail .values"))?.match(/-?\d+/g)?.map(Number);
   outcome.expect("the first values of a chunk", shown, Array.from(data).slice(0, 8));
-  await openTable(page, ".behind");
-  await page.focus(".behind .virtual");
-  await page.keyboard.press("End");
-  await page.waitForSelector(".behind td:has-text('not stored')", PATIENCE);
-  const rows = await cellsOf(page, ".behind");
+  const rows = await openTable(page, ".behind");
   const absent = rows.filter((row) => row.at(-1)?.startsWith("not stored")).map(([index]) => Number(index));
   outcome.expect("chunks that are not stored", [absent.length > 0, ...absent], [true, ...missing]);
   await page.click(".detail a");
@@ -115,6 +112,85 @@ export async function checkGrid(
   const [first] = await openTable(page, ".behind");
   outcome.expect("a chunk without its file", first?.at(-1), "missing: its file is gone");
   outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
+/** The first values of chunks of different shapes, and of chunks that end inside of rows, are those of the array. */
+export async function checkChunkValues(
+  browser: Browser,
+  url: string,
+  folder: string,
+  outcome: Outcome,
+): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  for (const [name, chunk, place, first] of [
+    // Column by column: value 256 of 7 x 9 x 11 is [4, 0, 4].
+    ["fortran.blp", 1, "values 256 to 511 of 693", [4, 0, 4]],
+    // Rows are cut at 5, 6, 20 and columns at 7, 20: here the second cell of the first row.
+    ["unequal", 1, "values [0 to 4, 7 to 19]", [0, 7]],
+  ] as const) {
+    const array = await open(join(folder, name));
+    if (array.kind !== "array") throw new Error("the corpus has numbers here");
+    const { data } = (await array.get(first.map((at) => slice(at, at + 1)))) as { data: ArrayLike<number> };
+    await array.close();
+    await page.goto(`${url}#archive=${name}&view=chunks&chunk=${chunk}`);
+    await page.waitForSelector(`h1:has-text('${name}')`, PATIENCE);
+    await page.waitForSelector(".detail .values", PATIENCE);
+    const shown = Number((await page.textContent(".detail .values"))?.split(/\s+/)[0]);
+    outcome.expect(`the first value of a chunk of ${name}`, Math.fround(shown), data[0]);
+    const told = (await page.textContent(".detail .note")) ?? "";
+    outcome.expect(`where a chunk of ${name} lies: ${told}`, told.startsWith(place), true);
+    await page.click(".detail a");
+    const wanted = `row=${first.at(-2)}`;
+    if (first.at(-2) !== 0)
+      await page.waitForFunction((text) => location.hash.includes(text), wanted, PATIENCE);
+  }
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
+/** An array of a thousand million chunks, of which few are stored, is shown at their places, in little memory. */
+export async function checkSparse(browser: Browser, url: string, outcome: Outcome): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await page.goto(`${url}#archive=sparse.zarr&view=chunks`);
+  await page.waitForSelector("[data-listed='3']", PATIENCE);
+  const said = (await page.textContent(".chunks > .note")) ?? "";
+  outcome.expect(`what is not stored: ${said}`, said.includes("999,999,997 more are not stored"), true);
+  await page.focus(".map");
+  await page.keyboard.press("End");
+  await page.waitForSelector(".tip:has-text('chunk 999,999,999')", PATIENCE);
+  outcome.expect(
+    "the last chunk is stored",
+    /c\/999999999 at byte 0/.test((await page.textContent(".tip")) ?? ""),
+    true,
+  );
+  await page.keyboard.press("ArrowLeft");
+  await page.waitForSelector(".tip:has-text('not stored')", PATIENCE);
+  const usedJSHeapSize = await page.evaluate(
+    () => (performance as unknown as { memory: { usedJSHeapSize: number } }).memory.usedJSHeapSize,
+  );
+  outcome.expect(`memory of the map (${usedJSHeapSize})`, usedJSHeapSize < 100e6, true);
+  outcome.expect("troubles", troubles, []);
+  await page.close();
+}
+
+/** Superchunks in other places are shown as the others are; without leave to read them, the page says what to do. */
+export async function checkPlaces(
+  browser: Browser,
+  { allowed, refused }: { readonly allowed: string; readonly refused: string },
+  outcome: Outcome,
+): Promise<void> {
+  const { page, troubles } = await newPage(browser);
+  await page.goto(`${allowed}#archive=placed&view=chunks`);
+  await page.waitForSelector('[data-checked="whole"]', PATIENCE);
+  await page.goto(`${refused}#archive=placed&view=chunks`);
+  await page.waitForSelector("text=start it with --allow", PATIENCE);
+  // The browser itself writes a line for each answer that is an error.
+  outcome.expect(
+    "troubles",
+    troubles.filter((text) => !/Failed to load resource/.test(text)),
+    [],
+  );
   await page.close();
 }
 
@@ -145,11 +221,21 @@ export async function checkSaved(browser: Browser, url: string, outcome: Outcome
   const png = await savedBy(page, "button:text-is('PNG')");
   outcome.expect("a picture", png.subarray(1, 4).toString(), "PNG");
   const candles = (await savedBy(page, "button:text-is('SVG')")).toString();
-  outcome.expect("candles as a drawing", candles.match(/<rect /g)?.length, 40);
+  outcome.expect("candles as a drawing", candles.match(/<rect fill/g)?.length, 40);
   await page.goto(`${url}#archive=daily.bcolz&column=close&view=plot&first=10&end=50`);
   await page.waitForSelector('[data-plotted="10-50"] .u-wrap', PATIENCE);
   const lines = (await savedBy(page, "button:text-is('SVG')")).toString();
   outcome.expect("a line as a drawing", /points="([^"]*)"/.exec(lines)?.[1]?.split(" ").length, 40);
+  outcome.expect(
+    "the drawing names the axis and the line",
+    [/>day</, />close</].map((text) => text.test(lines)),
+    [true, true],
+  );
+  await page.goto(`${url}#archive=dates.blp&view=plot`);
+  await page.waitForSelector('[data-plotted="0-700"] .u-wrap', PATIENCE);
+  const dates = (await savedBy(page, "button:text-is('SVG')")).toString();
+  outcome.expect("dates on the axis", dates.match(/>2012-\d\d-01</g)?.length, 5);
+  await page.goto(`${url}#archive=daily.bcolz&column=close&view=plot&first=10&end=50`);
   await page.waitForSelector(".histogram i", PATIENCE);
   outcome.expect("bars of the histogram", await page.locator(".histogram i").count(), 48);
   outcome.expect("troubles", troubles, []);

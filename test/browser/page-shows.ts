@@ -1,7 +1,7 @@
 /** The page of `serve` and `view`, driven as a person does: it shows what the command prints. */
 import { execFileSync, spawnSync } from "node:child_process";
 import { readdirSync, statSync } from "node:fs";
-import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -11,13 +11,16 @@ import { corpusFolder, repositoryRoot } from "../fixtures/manifest.ts";
 import { newPage, PATIENCE } from "./driven.ts";
 import type { Outcome } from "./outcome.ts";
 import {
+  checkChunkValues,
   checkDamagedNumbers,
   checkFileCells,
   checkFilled,
   checkGrid,
   checkInside,
+  checkPlaces,
   checkSaved,
   checkSorting,
+  checkSparse,
   checkStatistics,
 } from "./page-parts.ts";
 import { checkWeights } from "./page-weights.ts";
@@ -42,6 +45,9 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       ["blz-superchunk/empty-f8", "empty"],
       ["carray/bzl-f4-3d", "cube"],
       [GRID, "grid"],
+      ["bloscpack-3/array-datetime64-ns.blp", "dates.blp"],
+      ["bloscpack-3/array-f4-3d-fortran.blp", "fortran.blp"],
+      ["zarr3-rectilinear/i4-2d", "unequal"],
     ] as const)
       await cp(join(corpusFolder, from), join(folder, to), { recursive: true });
     await damage(join(folder, "damaged"));
@@ -66,13 +72,27 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       "-k",
       "sha512",
     );
-    const served = await serveView(folder, { page: "only" });
+    const places = await mkdtemp(join(tmpdir(), "superchunk-places-"));
+    const placed = [
+      ..."--from numbers.raw --dtype <f8 --shape -1 --chunklen 50 --superchunklen 4".split(" "),
+      "--place",
+      places,
+    ];
+    superchunk("create", "placed", ...placed, "--place-by", "round");
+    await makeSparse(join(folder, "sparse.zarr"));
+    const served = await serveView(folder, { page: "only", allow: [places] });
+    const refusing = await serveView(folder, { page: "only" });
     try {
       await outcome.attempt("what the page loads", () => checkWeights(browser, folder, outcome));
       await outcome.attempt("the map", () => checkMap(browser, served.url, folder, outcome));
       await outcome.attempt("inside of a chunk", () => checkInside(browser, served.url, folder, outcome));
       await outcome.attempt("files and ages", () => checkFileCells(browser, served.url, folder, outcome));
       await outcome.attempt("a grid of chunks", () => checkGrid(browser, served.url, folder, outcome));
+      await outcome.attempt("values of chunks", () => checkChunkValues(browser, served.url, folder, outcome));
+      await outcome.attempt("a sparse array", () => checkSparse(browser, served.url, outcome));
+      await outcome.attempt("places", () =>
+        checkPlaces(browser, { allowed: served.url, refused: refusing.url }, outcome),
+      );
       await outcome.attempt("filled rows", () => checkFilled(browser, served.url, outcome));
       await outcome.attempt("the values", () => checkValues(browser, served.url, folder, outcome));
       await outcome.attempt("statistics", () => checkStatistics(browser, served.url, folder, outcome));
@@ -89,10 +109,30 @@ export async function checkShown(browser: Browser, outcome: Outcome): Promise<vo
       await outcome.attempt("a terabyte", () => checkVast(browser, served.url, outcome));
     } finally {
       await served.close();
+      await refusing.close();
+      await rm(places, { recursive: true, force: true });
     }
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+/** A Zarr array of a thousand million chunks, of which three are stored. */
+async function makeSparse(folder: string): Promise<void> {
+  await mkdir(join(folder, "c"), { recursive: true });
+  const document = {
+    zarr_format: 3,
+    node_type: "array",
+    shape: [1e10],
+    data_type: "uint8",
+    chunk_grid: { name: "regular", configuration: { chunk_shape: [10] } },
+    chunk_key_encoding: { name: "default" },
+    fill_value: 0,
+    codecs: [{ name: "bytes" }],
+  };
+  await writeFile(join(folder, "zarr.json"), JSON.stringify(document));
+  for (const chunk of [0, 5e8, 1e9 - 1])
+    await writeFile(join(folder, "c", String(chunk)), new Uint8Array(10));
 }
 
 async function damage(folder: string): Promise<void> {

@@ -20,6 +20,8 @@ export interface Reading {
 export interface PoolCalls {
   /** Reads `total` bytes of an array with zarrita, in slices; `workers: 0` decodes in the main thread. */
   read(workers: number, total: number, cname?: Compressor): Promise<Reading>;
+  /** Decodes as much through a pool alone: what the pool does while the main thread has nothing else to do. */
+  decode(workers: number, total: number, cname: Compressor): Promise<Reading>;
   /** Bytes of the page and its workers while 20 arrays are open and each holds a chunk. */
   memoryOfArrays(count: number): Promise<number>;
   /** Whether a pool decodes, the code of its error, and the code of the page's `decode`. */
@@ -130,6 +132,27 @@ if (typeof window !== "undefined")
       take(observer.takeRecords());
       observer.disconnect();
       return { bytes, same, took, longTasks };
+    },
+    async decode(workers, total, cname) {
+      await using pool = createPool({ workers });
+      const expected = [0, 1, 2, 3].map((i) => new Uint8Array(prices(i).buffer));
+      const chunks = await Promise.all(expected.map((data) => encode(data, { cname, typesize: 8 })));
+      const decodeNext = async (i: number): Promise<boolean> => {
+        const data = await pool.decode(chunks[i % 4] as Uint8Array);
+        bytes += data.length;
+        return data[CHUNK - 9] === expected[i % 4]?.[CHUNK - 9];
+      };
+      let bytes = 0;
+      let same = (await Promise.all([0, 1, 2, 3].map(decodeNext))).every(Boolean);
+      bytes = 0;
+      const start = performance.now();
+      performance.mark("pool begins");
+      for (let first = 0; first < total / CHUNK; first += SLICE) {
+        const found = await Promise.all(Array.from({ length: SLICE }, (_, i) => decodeNext(first + i)));
+        same &&= found.every(Boolean);
+      }
+      performance.mark("pool ends");
+      return { bytes, same, took: performance.now() - start, longTasks: [] };
     },
     async memoryOfArrays(count) {
       await using pool = createPool({ workers: 2 });

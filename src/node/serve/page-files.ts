@@ -8,7 +8,10 @@ import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { type FoundReadable, findReadables } from "../../open/find-readables.ts";
-import type { ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.ts";
+import { open, type Readable } from "../../open/open.ts";
+import type { OpenPlace } from "../../places/placed-store.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.ts";
 import { servedMessage } from "./serve-listing.ts";
 
 /** Start of all paths of the page. */
@@ -19,8 +22,13 @@ const PLACES = ["./page.html", "../../../page/page.html", "../../../build/page/p
 const MOST_LISTED = 20_000;
 /** Most bytes of a stored file in one answer. */
 const MOST_BYTES = 256 << 20;
+/** Most entries of a folder in one answer. */
+const MOST_ENTRIES = 4_000_000;
 /** Milliseconds for which a list is reused. */
 const FRESH_MS = 2000;
+
+/** Names of superchunks, which may lie in other places. */
+const SUPERCHUNK = /__\d+__\.bin$/;
 
 /** A place whose archives the page shows. */
 export interface PageRoot {
@@ -53,23 +61,32 @@ export class PageFiles {
   readonly #roots: readonly PageRoot[];
   /** The page and its location; undefined if it was not built. */
   readonly #built: { readonly html: string; readonly url: URL } | undefined;
+  readonly #openPlace: OpenPlace;
+  /** Arrays whose superchunks may lie in other places, by root and path. */
+  readonly #placed = new Map<string, Promise<Readable>>();
   #list: { readonly found: Promise<readonly ListedArchive[]>; readonly at: number } | undefined;
 
-  private constructor(roots: readonly PageRoot[], built?: { readonly html: string; readonly url: URL }) {
+  private constructor(
+    roots: readonly PageRoot[],
+    openPlace: OpenPlace,
+    built?: { readonly html: string; readonly url: URL },
+  ) {
     this.#roots = roots;
+    this.#openPlace = openPlace;
     this.#built = built;
   }
 
-  static async load(roots: readonly PageRoot[]): Promise<PageFiles> {
+  /** `openPlace`: opens the places that the server may read. */
+  static async load(roots: readonly PageRoot[], openPlace: OpenPlace): Promise<PageFiles> {
     for (const place of PLACES) {
       const url = new URL(place, import.meta.url);
       try {
-        return new PageFiles(roots, { html: await readFile(fileURLToPath(url), "utf8"), url });
+        return new PageFiles(roots, openPlace, { html: await readFile(fileURLToPath(url), "utf8"), url });
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
       }
     }
-    return new PageFiles(roots);
+    return new PageFiles(roots, openPlace);
   }
 
   /** True for a path of the page itself. */
@@ -92,13 +109,19 @@ export class PageFiles {
    */
   async find(path: string, query: string, options: StoreOptions): Promise<PageBody | undefined> {
     const [kind = "", ...rest] = path.slice(PREFIX.length).split("/");
-    if (kind === "archives.json" && rest.length === 0) {
-      const archives = await this.#archives();
-      return { bytes: encode(JSON.stringify({ archives })), type: "application/json" };
-    }
+    if (kind === "archives.json" && rest.length === 0) return asJson({ archives: await this.#archives() });
     if (kind === "page" && rest.length === 1) return this.#script(rest[0] ?? "", query);
-    if (kind === "files") return this.#object(Number(rest[0]), rest.slice(1).join("/"), options);
+    const [root, key] = [Number(rest[0]), rest.slice(1).join("/")];
+    if (kind === "files") return this.#object(root, key, options);
+    if (kind === "list") return this.#entries(root, key, options);
+    // Whether the places of an array can be read.
+    if (kind === "places") return (await this.#openPlaced(root, key)) && asJson({});
     return undefined;
+  }
+
+  /** Closes the arrays whose places were read. */
+  async close(): Promise<void> {
+    for (const opened of this.#placed.values()) await (await opened.catch(() => undefined))?.close();
   }
 
   async #script(name: string, query: string): Promise<PageBody | undefined> {
@@ -114,17 +137,12 @@ export class PageFiles {
   }
 
   async #object(root: number, key: string, options: StoreOptions): Promise<PageBody | undefined> {
-    const store = this.#roots[root]?.store;
-    if (store === undefined) return undefined;
-    const archives = await this.#archives();
-    const isShown = archives.some(
-      ({ root: of, path }) =>
-        of === root &&
-        (path === "" || key === path || key.startsWith(`${path}/`) || path.startsWith(`${key}/`)),
-    );
-    if (!isShown) return undefined;
-    const info = await store.stat(key, options);
-    if (info === undefined) return undefined;
+    const own = await this.#shownStore(root, key, true);
+    const inRoot = await own?.stat(key, options);
+    const found =
+      inRoot === undefined ? await this.#inPlaces(root, key, options) : { store: own, info: inRoot };
+    const { store, info } = found ?? {};
+    if (store === undefined || info === undefined) return undefined;
     if (info.isLink === true)
       throw new SuperchunkError("UNSAFE_PATH", "a link in an archive is not followed for others", {
         path: key,
@@ -142,6 +160,60 @@ export class PageFiles {
       throw new SuperchunkError("STALE", "the file was changed while it was read", { path: key });
     };
     return { info, read };
+  }
+
+  /** The store of a root, for keys that belong to what is shown of it. An archive may be a node in a file: `isFile` allows what has it. */
+  async #shownStore(root: number, key: string, isFile: boolean): Promise<ReadableStore | undefined> {
+    const archives = await this.#archives();
+    const isShown = archives.some(
+      ({ root: of, path }) =>
+        of === root &&
+        (path === "" || key === path || key.startsWith(`${path}/`) || (isFile && path.startsWith(`${key}/`))),
+    );
+    return isShown ? this.#roots[root]?.store : undefined;
+  }
+
+  /** What a folder of an archive has: with it the page knows which chunks a large grid has, without asking for each. */
+  async #entries(root: number, folder: string, options: StoreOptions): Promise<PageBody | undefined> {
+    const store = await this.#shownStore(root, folder, false);
+    if (store === undefined) return undefined;
+    const entries: ListEntry[] = [];
+    for await (const { name, kind } of store.list(folder, options)) {
+      if (entries.push({ name, kind }) > MOST_ENTRIES)
+        throw new SuperchunkError("LIMIT", "the folder has too many entries", { path: folder });
+    }
+    return asJson({ entries });
+  }
+
+  /** The array with its places, opened once; undefined for what is not shown. Throws `UNSAFE_PATH` for places that the server may not read. */
+  async #openPlaced(root: number, path: string): Promise<Readable | undefined> {
+    const store = this.#roots[root]?.store;
+    const isShown = (await this.#archives()).some((each) => each.root === root && each.path === path);
+    if (store === undefined || !isShown) return undefined;
+    const name = `${root}:${path}`;
+    const opened = this.#placed.get(name) ?? open(store, path, { openPlace: this.#openPlace });
+    this.#placed.set(name, opened);
+    opened.catch(() => this.#placed.delete(name));
+    return opened;
+  }
+
+  /** A superchunk that is not in its array's own folder. */
+  async #inPlaces(
+    root: number,
+    key: string,
+    options: StoreOptions,
+  ): Promise<{ readonly store: ReadableStore; readonly info: ObjectInfo } | undefined> {
+    const archives = SUPERCHUNK.test(key) ? await this.#archives() : [];
+    const array = archives.find(
+      ({ root: of, path }) => of === root && key.startsWith(`${joinKey(path, "data")}/`),
+    );
+    const opened = array && (await this.#openPlaced(root, array.path));
+    if (opened === undefined) return undefined;
+    let info = await opened.store.stat(key, options);
+    // Later superchunks may lie in places that the commit of before did not use.
+    if (info === undefined && "refresh" in opened && (await opened.refresh?.(options)) === true)
+      info = await opened.store.stat(key, options);
+    return info && { store: opened.store, info };
   }
 
   #archives(): Promise<readonly ListedArchive[]> {
@@ -209,6 +281,10 @@ function policyFor(query: string): string {
     "form-action 'none'",
     "frame-ancestors 'none'",
   ].join("; ");
+}
+
+function asJson(value: object): PageBody {
+  return { bytes: encode(JSON.stringify(value)), type: "application/json" };
 }
 
 function encode(text: string): Uint8Array {

@@ -81,9 +81,10 @@ export async function serveView(
   const { portable, encoder = encoderOf(), signal, page = true } = options;
   const isOther = (error: unknown): boolean => page === "only" && isSuperchunkError(error, "UNSUPPORTED");
   const paths = typeof source === "string" ? [source] : source;
+  const openPlace = placeOpener(options);
   const found = await locateEntries(
     paths,
-    { signal, openPlace: placeOpener(options) },
+    { signal, openPlace },
     {
       isOther,
       sets: page === "only" ? undefined : { allow: options.allow ?? [] },
@@ -94,7 +95,7 @@ export async function serveView(
   const files =
     page === false || found.places.length === 0
       ? undefined
-      : await closeOnFailure(found, PageFiles.load(found.places));
+      : await closeOnFailure(found, PageFiles.load(found.places, openPlace));
   const tables = new ParquetView(
     found.entries.filter((entry) => entry.view === undefined),
     encoder,
@@ -102,6 +103,7 @@ export async function serveView(
   const served = await closeOnFailure(found, serveOne(view, options, { files, tables }));
   const close = async (): Promise<void> => {
     await served.close();
+    await files?.close();
     await found.close();
   };
   return { ...served, archives: found.entries.length, close };

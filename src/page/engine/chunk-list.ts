@@ -6,13 +6,23 @@ import type {
   ReadableArray,
   ReadableChunk,
 } from "../../archive/kinds/types.ts";
+import { decode } from "../../codec/decode/decode.ts";
 import { decodeHeader, headLength } from "../../codec/header.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { slice } from "../../values/selection.ts";
 import { withoutServer } from "../text.ts";
 import { cellText } from "./cells.ts";
-import { type BlockFacts, boxOf, type ChunkBatch, type ChunkDetail, STATE, type Watch } from "./protocol.ts";
-import { chunkShapeOf } from "./sources.ts";
+import {
+  type BlockFacts,
+  boxOf,
+  type ChunkBatch,
+  type ChunkDetail,
+  indicesOf,
+  MOST_CHUNKS,
+  STATE,
+  type Watch,
+} from "./protocol.ts";
+import { chunkShapeOf, cutsOf, runOf } from "./sources.ts";
 
 type Column = ReadableArray | BytesArchive;
 
@@ -21,30 +31,27 @@ const BATCH = 16_384;
 const BATCH_MS = 150;
 /** Damaged chunks after which a list ends: a file that is not an archive could have any number of them. */
 const MOST_DAMAGED = 1000;
-/** Up to this many chunks of an array, missing ones are listed too. */
-const MOST_CHUNKS = 4_000_000;
-/** Most blocks of a chunk to show. */
+/** Blocks of a chunk that are shown. */
 const MOST_BLOCKS = 4096;
 /** Values of a chunk to show. */
 const FIRST_VALUES = 8;
 
-/** Lists chunks in batches. Resolves with the reason if the list is incomplete, else undefined. */
+/** Lists at most {@link MOST_CHUNKS} chunks, in batches. Resolves with the reason if a problem ended the list, else undefined. */
 export async function listChunks(
   column: Column,
   { signal, onProgress }: Watch<ChunkBatch>,
 ): Promise<string | undefined> {
   const lot = new Lot((batch) => onProgress?.(batch));
-  const isSparse = !("encodedChunks" in column) && column.nchunks <= MOST_CHUNKS;
-  const seen = new Uint8Array(isSparse ? column.nchunks : 0);
   let next = 0;
+  let listed = 0;
   let problem: string | undefined;
   for (let damaged = 0; ; damaged++) {
     try {
       const options = next === 0 ? { signal } : { signal, first: next };
       for await (const chunk of column.listChunks(options)) {
         lot.add(chunk);
-        seen[chunk.index] = 1;
         next = chunk.index + 1;
+        if (++listed >= MOST_CHUNKS) break;
       }
       break;
     } catch (error) {
@@ -59,9 +66,6 @@ export async function listChunks(
       if (next >= column.nchunks) break;
     }
   }
-  if (problem === undefined)
-    for (let index = seen.indexOf(0); index >= 0; index = seen.indexOf(0, index + 1))
-      lot.addWithout(index, "", -1, STATE.absent);
   lot.flush();
   return problem;
 }
@@ -130,20 +134,28 @@ export async function readChunk(
   const box =
     column.kind === "bytes"
       ? [bytesOf(column, index)]
-      : boxOf({ shape: column.shape, chunkShape: chunkShapeOf(column) }, index);
+      : boxOf({ shape: column.shape, chunkShape: chunkShapeOf(column), cuts: cutsOf(column) }, index);
+  const run = column.kind === "array" ? runOf(column) : undefined;
   let found: ReturnType<typeof blocksOf> = { blocks: [], nblocks: 0 };
   let values: readonly string[] = [];
   let failure: string | undefined;
   try {
     if ("encodedChunks" in column)
-      for await (const chunk of (column as ChunkedArchive).encodedChunks(index, index + 1, { signal }))
+      for await (const chunk of (column as ChunkedArchive).encodedChunks(index, index + 1, { signal })) {
         found = blocksOf(chunk);
-    if (box !== undefined) values = await firstValues(column, box, signal);
+        // Of a run only a few values are read below; what cannot be decoded is found all the same.
+        if (run !== undefined) await decode(chunk.bytes);
+      }
+    if (run !== undefined) values = await valuesOfRun(column as ReadableArray, run, index, signal);
+    else if (box !== undefined) values = await firstValues(column, box, signal);
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
     failure = error.message;
   }
-  const start = box?.map(([first]) => first);
+  const start =
+    run === undefined
+      ? box?.map(([first]) => first)
+      : indicesOf((column as ReadableArray).shape, run.order, index * run.length);
   return { index, took: performance.now() - began, start, ...found, values, error: failure };
 }
 
@@ -173,6 +185,23 @@ async function firstValues(
   for (const value of (found as { readonly data: Iterable<unknown> }).data) {
     if (texts.length >= FIRST_VALUES) break;
     texts.push(cellText(value, column.dtype));
+  }
+  return texts;
+}
+
+async function valuesOfRun(
+  array: ReadableArray,
+  { length, order }: NonNullable<ReturnType<typeof runOf>>,
+  index: number,
+  signal: AbortSignal | undefined,
+): Promise<string[]> {
+  const total = array.shape.reduce((product, each) => product * each, 1);
+  const first = index * length;
+  const texts: string[] = [];
+  for (let i = first; i < Math.min(total, first + Math.min(length, FIRST_VALUES)); i++) {
+    const parts = indicesOf(array.shape, order, i).map((at) => slice(at, at + 1));
+    const { data } = (await array.get(parts, { signal })) as { readonly data: Iterable<unknown> };
+    for (const value of data) texts.push(cellText(value, array.dtype));
   }
   return texts;
 }

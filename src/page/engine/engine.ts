@@ -51,7 +51,9 @@ class PageEngine implements Engine {
     const { cname, clevel, shuffle, checksum, codecs } = (await array.summary()) as Awaited<
       ReturnType<typeof array.summary>
     > & { readonly codecs?: readonly string[] };
-    const words = [cname, clevel === undefined ? undefined : `level ${clevel}`, shuffle];
+    // Without a chunk there is no codec, and so no level of it.
+    const words =
+      cname === undefined ? [] : [cname, clevel === undefined ? undefined : `level ${clevel}`, shuffle];
     const codec = words.filter((word) => word !== undefined).join(", ");
     const node = await this.#sources.open(target.archive);
     let stored = this.#stored.get(node);

@@ -31,26 +31,45 @@ export interface ColumnFacts {
   readonly chunkLength: number | undefined;
   /** Values of a chunk along each dimension; undefined if chunks differ. */
   readonly chunkShape: readonly number[] | undefined;
+  /** Where chunks of different lengths begin along each dimension. */
+  readonly cuts?: readonly (readonly number[])[] | undefined;
+  /** Of an array whose chunks end inside of rows: the values of a chunk, one after the other as they are stored. */
+  readonly run?: { readonly length: number; readonly order: "C" | "F" } | undefined;
   /** Rows that a repair filled, according to the archive. */
   readonly filled?: readonly { readonly from: number; readonly to: number }[] | undefined;
 }
 
 /** Place of a chunk in its array: the first index along each dimension, and the one after the last. */
 export function boxOf(
-  { shape, chunkShape }: Pick<ColumnFacts, "shape" | "chunkShape">,
+  { shape, chunkShape, cuts }: Pick<ColumnFacts, "shape" | "chunkShape" | "cuts">,
   index: number,
 ): readonly (readonly [first: number, end: number])[] | undefined {
+  if (chunkShape === undefined && cuts === undefined) return undefined;
+  const box: (readonly [number, number])[] = [];
   let rest = index;
-  return chunkShape
-    ?.map((length, d) => {
-      const whole = shape.at(d) ?? 0;
-      return { length, whole, count: Math.max(1, Math.ceil(whole / Math.max(1, length))) };
-    })
-    .reduceRight<(readonly [number, number])[]>((box, { length, whole, count }) => {
-      const first = (rest % count) * length;
-      rest = Math.floor(rest / count);
-      return [[Math.min(whole, first), Math.min(whole, first + length)], ...box];
-    }, []);
+  for (let d = shape.length - 1; d >= 0; d--) {
+    const [whole, length, starts] = [shape.at(d) ?? 0, Math.max(1, chunkShape?.at(d) ?? 1), cuts?.[d]];
+    const count = starts?.length ?? Math.max(1, Math.ceil(whole / length));
+    const at = rest % count;
+    rest = Math.floor(rest / count);
+    const first = starts?.[at] ?? at * length;
+    const end = starts === undefined ? first + length : (starts[at + 1] ?? whole);
+    box.unshift([Math.min(whole, first), Math.min(whole, end)]);
+  }
+  return box;
+}
+
+/** The indices of a value by its number in the order of storage. */
+export function indicesOf(shape: readonly number[], order: "C" | "F", number: number): number[] {
+  const indices = shape.map(() => 0);
+  let rest = number;
+  for (let i = 0; i < shape.length; i++) {
+    const d = order === "F" ? i : shape.length - 1 - i;
+    const length = Math.max(1, shape.at(d) ?? 1);
+    indices[d] = rest % length;
+    rest = Math.floor(rest / length);
+  }
+  return indices;
 }
 
 /** An opened archive. */
@@ -78,7 +97,18 @@ export interface ColumnSummary {
 }
 
 /** State of a chunk. A missing chunk had a file; an absent one was never stored, which Zarr allows. */
-export const STATE = { unknown: 0, whole: 1, damaged: 2, filled: 3, missing: 4, absent: 5 } as const;
+export const STATE = {
+  unknown: 0,
+  whole: 1,
+  damaged: 2,
+  filled: 3,
+  missing: 4,
+  absent: 5,
+  unlisted: 6,
+} as const;
+
+/** Chunks that are listed, at most, and drawn all at once: the memory of the page has a bound, and the chunks of a column have none. */
+export const MOST_CHUNKS = 4_000_000;
 
 /** Listed chunks, in columns. */
 export interface ChunkBatch {

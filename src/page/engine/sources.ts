@@ -5,11 +5,14 @@ import { formatDType } from "../../format/dtype.ts";
 import type { DType } from "../../format/types.ts";
 import type { FoundReadable } from "../../open/find-readables.ts";
 import { open, type Readable } from "../../open/open.ts";
+import type { OpenPlace } from "../../places/placed-store.ts";
 import { HttpStore } from "../../store/http.ts";
-import type { ReadableStore } from "../../store/types.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ListEntry, ReadableStore, StoreOptions } from "../../store/types.ts";
 import { withCoalescing } from "../../store/wrappers/coalescing.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
 import type { GroupArrays, ZarrGroup } from "../../zarr/read/group.ts";
+import { byName } from "../text.ts";
 import type { ColumnFacts, Entry, NodeFacts, Source, Target, Watch } from "./protocol.ts";
 import { withReadAhead } from "./read-ahead.ts";
 
@@ -76,10 +79,10 @@ export class Sources {
       };
       const stores = new Map<number, ReadableStore>();
       for (const { name, kind, error, root, path } of archives) {
-        const store =
-          stores.get(root) ?? withReadAhead(withCoalescing(new HttpStore(`${source.base}files/${root}/`)));
+        const store = stores.get(root) ?? withReadAhead(withCoalescing(new ServedStore(source.base, root)));
         stores.set(root, store);
-        this.#places.set(name, () => open(store, path));
+        const openPlace = servedPlace(store, path, `${source.base}places/${root}/`);
+        this.#places.set(name, () => open(store, path, { openPlace }));
         yield { name, kind, error };
       }
       return;
@@ -90,7 +93,7 @@ export class Sources {
       const { findReadables } = await import("../../open/find-readables.ts");
       for await (const found of findReadables(store, "", { signal: watch.signal })) {
         const entry = entryOf(found, found.path === "" ? "/" : found.path);
-        this.#places.set(entry.name, () => open(store, found.path));
+        this.#places.set(entry.name, () => open(store, found.path, { openPlace: noPlace }));
         yield entry;
       }
       return;
@@ -106,10 +109,11 @@ export class Sources {
     url.pathname = `/${parts.map((part) => `${part}/`).join("")}`;
     const store = withReadAhead(withCoalescing(new HttpStore(url.href)));
     const shown = name === "" ? url.host : name;
-    this.#places.set(shown, () => open(store, name));
+    const opened = (): Promise<Readable> => open(store, name, { openPlace: noPlace });
+    this.#places.set(shown, opened);
     let node: Readable;
     try {
-      node = await open(store, name);
+      node = await opened();
       // Kept open, because opening it again would repeat its requests.
       this.#opened.set(shown, asTableIfOne(node));
     } catch (error) {
@@ -135,6 +139,59 @@ export class Sources {
     }
   }
 }
+
+/** The files that the page's own server gives, which can also list them. */
+class ServedStore extends HttpStore {
+  readonly #lists: string;
+
+  constructor(base: string, root: number) {
+    super(`${base}files/${root}/`);
+    this.#lists = `${base}list/${root}/`;
+  }
+
+  override async *list(folder: string, options: StoreOptions = {}): AsyncGenerator<ListEntry> {
+    const response = await fetch(this.#lists + encodeKey(folder), { signal: options.signal ?? null });
+    if (!response.ok)
+      throw new SuperchunkError(
+        response.status === 404 ? "UNSUPPORTED" : "IO",
+        `the server does not list this folder (it answered ${response.status})`,
+        { path: folder },
+      );
+    yield* ((await response.json()) as { readonly entries: readonly ListEntry[] }).entries;
+  }
+}
+
+function encodeKey(key: string): string {
+  return key.split("/").map(encodeURIComponent).join("/");
+}
+
+/** Superchunks in other places: the page's server gives them as if they lay in the array's own folder, where it may read them. */
+function servedPlace(store: ReadableStore, array: string, places: string): OpenPlace {
+  const home = (key: string): string => joinKey(array, `data/${key.slice(key.indexOf("/") + 1)}`);
+  return async ({ name, prefix }) => {
+    if (!(await fetch(places + encodeKey(array))).ok)
+      throw new SuperchunkError(
+        "UNSAFE_PATH",
+        `superchunks of this array are in the place "${name}" (${prefix}), which this server may not read; start it with --allow "${prefix}"`,
+        { found: prefix },
+      );
+    return {
+      describe: (key) => store.describe(home(key)),
+      get: (key, options) => store.get(home(key), options),
+      getRange: (key, range, options) => store.getRange(home(key), range, options),
+      stat: (key, options) => store.stat(home(key), options),
+      list: (folder, options) => store.list(home(folder), options),
+    };
+  };
+}
+
+const noPlace: OpenPlace = ({ name, prefix }) => {
+  throw new SuperchunkError(
+    "UNSAFE_PATH",
+    `superchunks of this array are in the place "${name}" (${prefix}), which a page cannot reach; use superchunk view PATH --allow "${prefix}"`,
+    { found: prefix },
+  );
+};
 
 /** Browsers do not say why they could not fetch; most often the server does not allow it. */
 function explain(error: unknown): never {
@@ -219,15 +276,15 @@ function columnsOf(node: Opened, name: string): ColumnFacts[] {
     return [{ name, dtype: BYTE, typeName: "bytes", nbytes, nchunks, ...cut }];
   }
   if (node.kind === "group" && !isTable(node)) return [];
-  const inner = isTable(node) ? node.names : node.columnNames;
+  const given = isTable(node) ? node.names : node.columnNames;
+  const isAlphabetical = given.every((each, i) => i === 0 || (given[i - 1] ?? "") < each);
+  const inner = isAlphabetical ? [...given].sort(byName) : given;
   if (inner.length > 0 || isTable(node))
     return inner.flatMap((each) => columnsOf(node.column(each), name === "" ? each : `${name}/${each}`));
   const { dtype, shape, nbytes, nchunks, chunkLength } = node;
-  const chunkShape = chunkShapeOf(node);
+  const cut = { chunkShape: chunkShapeOf(node), cuts: cutsOf(node), run: runOf(node) };
   const filled = (node as Partial<Pick<ArrayArchive, "filled">>).filled;
-  return [
-    { name, dtype, typeName: typeName(dtype), shape, nbytes, nchunks, chunkLength, chunkShape, filled },
-  ];
+  return [{ name, dtype, typeName: typeName(dtype), shape, nbytes, nchunks, chunkLength, ...cut, filled }];
 }
 
 /** Values of a chunk along each dimension: archives are cut along the one that varies slowest. */
@@ -237,6 +294,27 @@ export function chunkShapeOf(array: ReadableArray): readonly number[] | undefine
   if (model?.axes.some(({ lengths }) => lengths.length > 1)) return undefined;
   if (chunkShape !== undefined || chunkLength === undefined || shape.length === 0) return chunkShape;
   return order === "F" ? [...shape.slice(0, -1), chunkLength] : [chunkLength, ...shape.slice(1)];
+}
+
+/** Chunks along all dimensions, where they have different lengths, at most. */
+const MOST_CUTS = 100_000;
+
+/** Where chunks of different lengths begin along each dimension of a grid that is not one of shards. */
+export function cutsOf(array: ReadableArray): ColumnFacts["cuts"] {
+  const { model } = array as Partial<ZarrArray>;
+  if (model === undefined || chunkShapeOf(array) !== undefined || model.chain.serializer.kind !== "bytes")
+    return undefined;
+  const { axes } = model;
+  if (axes.reduce((sum, { count }) => sum + count, 0) > MOST_CUTS) return undefined;
+  return axes.map(({ count, startOf }) => Array.from({ length: count }, (_, i) => startOf(i)));
+}
+
+/** Of an array whose chunks end inside of rows: how many values each has. */
+export function runOf(array: ReadableArray): ColumnFacts["run"] {
+  const { shape, order, chunkBytes, dtype, chunkLength } = array;
+  const length = chunkBytes / dtype.itemSize;
+  const isRun = "encodedChunks" in array && shape.length > 1 && chunkLength === undefined;
+  return isRun && Number.isInteger(length) && length > 0 ? { length, order } : undefined;
 }
 
 /** A data type by the name that numpy's users know. */

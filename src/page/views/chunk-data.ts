@@ -1,9 +1,15 @@
 /** The facts of a column's chunks. Knows numbers; must not know how they are drawn. */
-import { type ChunkBatch, STATE } from "../engine/protocol.ts";
+import { type ChunkBatch, MOST_CHUNKS, STATE } from "../engine/protocol.ts";
 
-/** The chunks of a column, in typed arrays that grow. */
+/** The chunks that were listed, in typed arrays that grow: a slot for each, in the order of the list. */
 export class ChunkData {
+  /** Chunks of the whole column, listed or not. */
+  readonly total: number;
   count = 0;
+  /** True once no other chunk is stored. */
+  isWhole = false;
+  /** Slots by the numbers of their chunks, plus one; of columns with very many chunks only those that were listed. */
+  readonly #slots: Uint32Array | Map<number, number>;
   index: Float64Array = new Float64Array(1024);
   offset: Float64Array = new Float64Array(1024);
   nbytes: Float64Array = new Float64Array(1024);
@@ -27,8 +33,28 @@ export class ChunkData {
   leastBytes: number = Number.POSITIVE_INFINITY;
   stored = 0;
   decoded = 0;
-  /** Chunks that are not stored. */
-  absent = 0;
+
+  constructor(total: number) {
+    this.total = total;
+    this.#slots = total <= MOST_CHUNKS ? new Uint32Array(total) : new Map();
+  }
+
+  /** Chunks that are not stored; none before that is known. */
+  get absent(): number {
+    return this.isWhole ? Math.max(0, this.total - this.count) : 0;
+  }
+
+  /** The slot of a chunk; undefined where it was not listed. */
+  slotOf(chunk: number): number | undefined {
+    const slot = this.#slots instanceof Map ? this.#slots.get(chunk) : this.#slots[chunk];
+    return slot ? slot - 1 : undefined;
+  }
+
+  /** The state of a chunk, listed or not. */
+  stateOf(chunk: number): number {
+    const slot = this.slotOf(chunk);
+    return slot === undefined ? (this.isWhole ? STATE.absent : STATE.unlisted) : (this.state[slot] as number);
+  }
 
   /** Adds chunks. Returns true if the bounds grew, which changes the colours of existing cells. */
   add(batch: ChunkBatch): boolean {
@@ -39,11 +65,10 @@ export class ChunkData {
     for (let i = 0; i < length; i++) {
       const at = this.count + i;
       const [nbytes, cbytes] = [batch.nbytes[i] as number, batch.cbytes[i] as number];
+      const chunk = batch.index[i] as number;
+      if (this.#slots instanceof Map) this.#slots.set(chunk, at + 1);
+      else this.#slots[chunk] = at + 1;
       this.state[at] = batch.state[i] as number;
-      if (batch.state[i] === STATE.absent) {
-        this.absent++;
-        continue;
-      }
       this.files.add(batch.file[i] as number);
       this.codecs.add(batch.codec[i] as number);
       const digest = batch.digest[i];
@@ -73,13 +98,12 @@ export class ChunkData {
     this.newest = Math.max(this.newest, at);
   }
 
-  /** A cell for each file, with the sums of its chunks, and the first of its cells here. */
+  /** A cell for each file, of what its chunks are together; with the slot of the first chunk of each here. */
   byFile(): { readonly data: ChunkData; readonly first: readonly number[] } {
     const groups = new Map<number, number>();
     const first: number[] = [];
     const sums: { nbytes: number; cbytes: number; states: number }[] = [];
     for (let cell = 0; cell < this.count; cell++) {
-      if (this.state[cell] === STATE.absent) continue;
       const file = this.file[cell] as number;
       let group = groups.get(file);
       if (group === undefined) {
@@ -92,9 +116,9 @@ export class ChunkData {
       sum.cbytes += this.cbytes[cell] as number;
       sum.states |= 1 << (this.state[cell] as number);
     }
-    const data = new ChunkData();
+    const data = new ChunkData(first.length);
     data.add({
-      index: Float64Array.from(first, (cell) => this.index[cell] as number),
+      index: Float64Array.from(first.keys()),
       offset: new Float64Array(first.length),
       nbytes: Float64Array.from(sums, ({ nbytes }) => nbytes),
       cbytes: Float64Array.from(sums, ({ cbytes }) => cbytes),

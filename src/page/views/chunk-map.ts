@@ -1,7 +1,7 @@
-/** The map of chunks on a canvas, with a cell for each. Knows cells and colours; must not know archives. */
+/** The map of chunks on a canvas, with a cell for each, in the order of their numbers. Knows cells and colours; must not know archives. */
 import { cssOf, NAMED, type Pixel, pixel, RAMP_PIXELS } from "../colours.ts";
 import { h, onceAFrame } from "../dom.ts";
-import { STATE } from "../engine/protocol.ts";
+import { MOST_CHUNKS, STATE } from "../engine/protocol.ts";
 import type { ChunkData } from "./chunk-data.ts";
 
 /** What the colours of cells show. */
@@ -9,6 +9,8 @@ export type Colouring = "ratio" | "size" | "codec" | "file" | "age" | "health";
 
 /** Sizes of cells in CSS pixels. */
 const SIZES = [1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32];
+/** Pixels of the height of all cells, at most: browsers lay out no higher elements. */
+const MOST_HEIGHT = 30_000_000;
 const DAMAGED: readonly [number, number, number] = [208, 48, 40];
 const MISSING: readonly [number, number, number] = [150, 40, 130];
 const WHOLE: readonly [number, number, number] = [46, 160, 98];
@@ -23,24 +25,22 @@ export class ChunkMap {
   readonly #space: HTMLElement = h("div", { class: "space" });
   readonly #onPoint: (cell: number | undefined, x: number, y: number) => void;
   colouring: Colouring = "ratio";
-  /** Cells of the whole column, listed or not. */
-  #total: number;
+  readonly #total: number;
   #size: number | undefined;
   #cursor: number | undefined;
   #image: ImageData | undefined;
-  /** The colour of each cell; undefined after a change. */
+  /** The colour of each cell, if there are not too many; undefined after a change. */
   #painted: Uint32Array | undefined;
 
   constructor(
     data: ChunkData,
-    total: number,
     on: {
       point(cell: number | undefined, x: number, y: number): void;
       choose(cell: number): void;
     },
   ) {
     this.#data = data;
-    this.#total = total;
+    this.#total = Math.max(1, data.total);
     this.#onPoint = (cell, x, y) => on.point(cell, x, y);
     this.#canvas = h("canvas", {});
     this.#space.append(this.#canvas);
@@ -90,19 +90,24 @@ export class ChunkMap {
     this.draw();
   }
 
-  /** The same if only the cells `[first, end)` changed. */
-  repaintCells(first: number, end: number): void {
-    if (this.#painted !== undefined && end > first) {
-      const colourOf = this.#colours();
-      for (let cell = first; cell < Math.min(end, this.#total); cell++) this.#painted[cell] = colourOf(cell);
-    }
+  /** The same where only the chunks in the slots `[first, end)` changed. */
+  repaintSlots(first: number, end: number): void {
+    if (this.#painted !== undefined && end > first) this.#fill(this.#painted, first, end);
     this.draw();
+  }
+
+  #fill(painted: Uint32Array, first: number, end: number): void {
+    const colourOf = this.#colours();
+    const { index } = this.#data;
+    for (let slot = first; slot < end; slot++) painted[index[slot] as number] = colourOf(slot);
   }
 
   /** Makes cells larger (1) or smaller (-1); 0 chooses the size at which all are visible. */
   zoom(step: number): void {
     const at = SIZES.indexOf(this.#cellSize());
-    this.#size = step === 0 ? undefined : SIZES[Math.max(0, Math.min(SIZES.length - 1, at + step))];
+    const size = SIZES[Math.max(0, Math.min(SIZES.length - 1, at + step))];
+    if (step > 0 && size !== undefined && this.#heightAt(size) > MOST_HEIGHT) return;
+    this.#size = step === 0 ? undefined : size;
     this.draw();
   }
 
@@ -147,10 +152,11 @@ export class ChunkMap {
 
   #cellSize(): number {
     if (this.#size !== undefined) return this.#size;
-    const { clientWidth, clientHeight } = this.element;
-    const fits = (size: number): boolean =>
-      Math.ceil(this.#total / Math.max(1, Math.floor(clientWidth / size))) * size <= clientHeight;
-    return SIZES.findLast(fits) ?? 1;
+    return SIZES.findLast((size) => this.#heightAt(size) <= this.element.clientHeight) ?? 1;
+  }
+
+  #heightAt(size: number): number {
+    return Math.ceil(this.#total / Math.max(1, Math.floor(this.element.clientWidth / size))) * size;
   }
 
   #grid(): { readonly size: number; readonly columns: number } {
@@ -173,8 +179,7 @@ export class ChunkMap {
     const { clientWidth, clientHeight, scrollTop } = this.element;
     if (clientWidth === 0 || clientHeight === 0) return;
     // At most as high as with the largest cells, so that few chunks take little room.
-    const largest = SIZES.at(-1) ?? 1;
-    const most = Math.ceil(this.#total / Math.max(1, Math.floor(clientWidth / largest))) * largest;
+    const most = this.#heightAt(SIZES.at(-1) ?? 1);
     this.element.style.setProperty("--most", this.#size === undefined ? `${most + 2}px` : "62vh");
     const { size, columns } = this.#grid();
     const rows = Math.ceil(this.#total / columns);
@@ -192,8 +197,7 @@ export class ChunkMap {
     pixels.fill(0);
     const step = size * scale;
     const gap = size >= 6 ? Math.round(scale) : size >= 3 ? 1 : 0;
-    const empty = this.#emptyPixel();
-    const painted = this.#paint(empty);
+    const lineAt = this.#lines();
     const firstRow = Math.floor(scrollTop / size);
     const lastRow = Math.min(rows, Math.ceil((scrollTop + clientHeight) / size) + 1);
     for (let row = firstRow; row < lastRow; row++) {
@@ -203,12 +207,13 @@ export class ChunkMap {
       const line = from * width;
       const first = row * columns;
       const count = Math.min(columns, this.#total - first);
+      const painted = lineAt(first, first + count);
       if (step === 1) {
-        pixels.set(painted.subarray(first, first + Math.min(count, width)), line);
+        pixels.set(painted.subarray(0, width), line);
         continue;
       }
       for (let column = 0; column < count; column++) {
-        const colour = painted[first + column] as number;
+        const colour = painted[column] as number;
         const left = Math.round(column * step);
         const right = Math.min(width, left + step - gap);
         for (let x = left; x < right; x++) pixels[line + x] = colour;
@@ -229,21 +234,31 @@ export class ChunkMap {
     }
   }
 
-  #paint(empty: Pixel): Uint32Array {
-    if (this.#painted !== undefined) return this.#painted;
-    const painted = new Uint32Array(this.#total).fill(empty);
+  /** Gives the colours of cells: kept of all of them, or made of those in sight. */
+  #lines(): (first: number, end: number) => Uint32Array {
+    const [data, empty] = [this.#data, this.#emptyPixel()];
+    if (this.#total <= MOST_CHUNKS) {
+      if (this.#painted === undefined) {
+        this.#painted = new Uint32Array(this.#total).fill(empty);
+        this.#fill(this.#painted, 0, data.count);
+      }
+      const painted = this.#painted;
+      return (first, end) => painted.subarray(first, end);
+    }
     const colourOf = this.#colours();
-    const count = Math.min(this.#total, this.#data.count);
-    for (let cell = 0; cell < count; cell++) painted[cell] = colourOf(cell);
-    this.#painted = painted;
-    return painted;
+    return (first, end) =>
+      Uint32Array.from({ length: end - first }, (_, i) => {
+        const slot = data.slotOf(first + i);
+        return slot === undefined ? empty : colourOf(slot);
+      });
   }
 
   #emptyPixel(): Pixel {
     return document.documentElement.dataset["theme"] === "dark" ? pixel(46, 52, 58) : pixel(222, 226, 230);
   }
 
-  #colours(): (cell: number) => Pixel {
+  /** The colour of the chunk in a slot. */
+  #colours(): (slot: number) => Pixel {
     const { state, cbytes, nbytes, codec, file, leastRatio, mostRatio, mostBytes, leastBytes } = this.#data;
     const { written, oldest, newest } = this.#data;
     const [damaged, missing] = [pixel(...DAMAGED), pixel(...MISSING)];
@@ -255,27 +270,26 @@ export class ChunkMap {
     const ratioSpan = Math.log2(mostRatio / leastRatio) || 1;
     const ageSpan = newest - oldest || 1;
     const sizeSpan = Math.log2(mostBytes / leastBytes) || 1;
-    const others: Readonly<Record<Colouring, (cell: number) => Pixel>> = {
-      ratio: (cell) =>
-        (cbytes[cell] as number) > 0
-          ? ramp(Math.log2((nbytes[cell] as number) / (cbytes[cell] as number) / leastRatio) / ratioSpan)
+    const others: Readonly<Record<Colouring, (slot: number) => Pixel>> = {
+      ratio: (slot) =>
+        (cbytes[slot] as number) > 0
+          ? ramp(Math.log2((nbytes[slot] as number) / (cbytes[slot] as number) / leastRatio) / ratioSpan)
           : empty,
-      size: (cell) => ramp(Math.log2((cbytes[cell] as number) / leastBytes) / sizeSpan),
-      codec: (cell) => named[(codec[cell] as number) % named.length] as number,
-      file: (cell) => named[(file[cell] as number) % named.length] as number,
-      age: (cell) => {
-        const at = written.get(file[cell] as number);
+      size: (slot) => ramp(Math.log2((cbytes[slot] as number) / leastBytes) / sizeSpan),
+      codec: (slot) => named[(codec[slot] as number) % named.length] as number,
+      file: (slot) => named[(file[slot] as number) % named.length] as number,
+      age: (slot) => {
+        const at = written.get(file[slot] as number);
         return at === undefined ? empty : ramp((at - oldest) / ageSpan);
       },
-      health: (cell) => (state[cell] === STATE.whole ? whole : empty),
+      health: (slot) => (state[slot] === STATE.whole ? whole : empty),
     };
     const colour = others[this.colouring];
-    return (cell) => {
-      const is = state[cell];
+    return (slot) => {
+      const is = state[slot];
       if (is === STATE.damaged) return damaged;
       if (is === STATE.missing) return missing;
-      if (is === STATE.absent) return empty;
-      return is === STATE.filled ? filled : colour(cell);
+      return is === STATE.filled ? filled : colour(slot);
     };
   }
 }

@@ -12,48 +12,59 @@ export const STATES: readonly string[] = [
   "filled by a repair",
   "missing: its file is gone",
   "not stored: every value is the fill value",
+  "not listed",
 ];
 const COLUMNS = ["rows", "file", "offset", "stored", "values", "ratio", "codec", "digest", "state"];
 const NUMBERS = ["offset", "stored", "values", "ratio"];
 
 /** The values in a chunk: its rows, or for a grid its range along each dimension. */
 export function placeText(column: ColumnFacts, index: number): string | undefined {
+  const { run, shape } = column;
+  if (run !== undefined) {
+    const total = shape.reduce((product, length) => product * length, 1);
+    const end = Math.min(total, (index + 1) * run.length);
+    const order = run.order === "F" ? "the first index changes fastest" : "row by row";
+    return `values ${formatCount(index * run.length)} to ${formatCount(end - 1)} of ${formatCount(total)}, ${order}`;
+  }
   const box = boxOf(column, index);
   if (box === undefined || box.length === 0) return undefined;
   const texts = box.map(
     ([first, end]) => `${formatCount(first)} to ${formatCount(Math.max(first, end - 1))}`,
   );
-  const isCutByRows = box.every(([first, end], d) => d === 0 || (first === 0 && end === column.shape[d]));
+  const isCutByRows = box.every(([first, end], d) => d === 0 || (first === 0 && end === shape[d]));
   return isCutByRows ? `rows ${texts[0]}` : `values [${texts.join(", ")}]`;
 }
 
-/** All chunks, in the order of the map. */
+/** All chunks by their numbers, as the map has them. */
 export function chunkTable(
   data: ChunkData,
   column: ColumnFacts,
-  choose: (row: number) => void,
+  choose: (chunk: number) => void,
   signal: AbortSignal,
 ): HTMLElement {
-  const textsOf = (cell: number): string[] => {
-    const [offset, stored, decoded] = [data.offset, data.cbytes, data.nbytes].map((of) => of[cell] as number);
+  const textsOf = (chunk: number): string[] => {
+    const place = placeText(column, chunk)?.replace(/^[a-z]+ /, "") ?? "";
+    const slot = data.slotOf(chunk);
+    const state = STATES[data.stateOf(chunk)] ?? "";
+    if (slot === undefined) return [place, ...COLUMNS.slice(2).map(() => ""), state];
+    const [offset, stored, decoded] = [data.offset, data.cbytes, data.nbytes].map((of) => of[slot] as number);
     return [
-      placeText(column, data.index[cell] as number)?.replace(/^[a-z]+ /, "") ?? "",
-      data.words[data.file[cell] as number] ?? "",
+      place,
+      data.words[data.file[slot] as number] ?? "",
       String(offset).replace("-1", ""),
       String(stored),
       String(decoded),
       formatRatio(decoded as number, stored as number),
-      data.words[data.codec[cell] as number] ?? "",
-      data.digests.get(cell) ?? "",
-      STATES[data.state[cell] as number] ?? "",
+      data.words[data.codec[slot] as number] ?? "",
+      data.digests.get(slot) ?? "",
+      state,
     ];
   };
   const table = new VirtualTable(
     {
       label: "Chunks",
-      rows: data.count,
+      rows: data.total,
       columns: COLUMNS.map((title) => ({ title, isNumeric: NUMBERS.includes(title) })),
-      rowLabel: (row) => String(data.index[row]),
       fetch: async (first, end) => {
         const rows = Array.from({ length: end - first }, (_, i) => textsOf(first + i));
         return COLUMNS.map((_, i) => rows.map((texts) => texts[i] ?? ""));

@@ -1,7 +1,7 @@
 /** The view of chunks: the map, the chunk under the pointer, its damage, and the same as a table. */
 import { cssOf, NAMED, RAMP_CSS } from "../colours.ts";
 import { h } from "../dom.ts";
-import { type ChunkDetail, STATE, type VerifyOutcome } from "../engine/protocol.ts";
+import { type ChunkDetail, MOST_CHUNKS, STATE, type VerifyOutcome } from "../engine/protocol.ts";
 import { writeState } from "../state.ts";
 import { formatBytes, formatCount, formatGain, formatPlural, formatRatio, withoutServer } from "../text.ts";
 import { ChunkData } from "./chunk-data.ts";
@@ -36,7 +36,7 @@ class ChunkView {
   readonly element: HTMLElement;
   readonly #shown: Shown;
   readonly #column: NonNullable<Shown["column"]>;
-  readonly #data = new ChunkData();
+  readonly #data: ChunkData;
   readonly #map: ChunkMap;
   readonly #tip: HTMLElement = h("div", { class: "tip", hidden: true });
   readonly #said: HTMLElement = h("p", { class: "hidden", role: "status" });
@@ -63,6 +63,8 @@ class ChunkView {
   );
   readonly #choice: HTMLElement = h("label", { hidden: true }, "Cells", this.#cells);
   #outcome: VerifyOutcome | undefined;
+  /** What is known of the chunk that was read. */
+  #told: HTMLElement | undefined;
   /** The map of files, while it is shown. */
   #files: ChunkMap | undefined;
 
@@ -70,9 +72,10 @@ class ChunkView {
     this.#shown = shown;
     this.#column = shown.column ?? (shown.node.columns[0] as NonNullable<Shown["column"]>);
     const { now, signal } = shown;
-    this.#map = new ChunkMap(this.#data, Math.max(1, this.#column.nchunks), {
-      point: (cell, x, y) => this.#point(cell, x, y),
-      choose: (cell) => void this.#read(cell),
+    this.#data = new ChunkData(this.#column.nchunks);
+    this.#map = new ChunkMap(this.#data, {
+      point: (chunk, x, y) => this.#point(chunk, x, y),
+      choose: (chunk) => void this.#read(chunk),
     });
     const wanted = COLOURINGS.find(([id]) => id === now.state.more["color"])?.[0] ?? "ratio";
     this.#map.colouring = wanted;
@@ -102,9 +105,13 @@ class ChunkView {
         h("label", {}, "Colour by", colour),
         this.#legend,
         h("span", { class: "grow" }),
-        zoom(-1, "Smaller cells", "−"),
-        zoom(0, "All cells in sight", "Fit"),
-        zoom(1, "Larger cells", "+"),
+        h(
+          "span",
+          { class: "group" },
+          zoom(-1, "Smaller cells", "−"),
+          zoom(0, "All cells in sight", "Fit"),
+          zoom(1, "Larger cells", "+"),
+        ),
       ),
       this.#map.element,
       this.#tip,
@@ -137,11 +144,13 @@ class ChunkView {
           this.#markFilled(first);
           this.#drawLegend();
           if (isOther) this.#map.repaint();
-          else this.#map.repaintCells(first, this.#data.count);
+          else this.#map.repaintSlots(first, this.#data.count);
           this.#tellTotals(true);
         },
       });
+      this.#data.isWhole = problem === undefined && this.#data.count < MOST_CHUNKS;
       this.#tellTotals(false);
+      this.#drawLegend();
       if (problem !== undefined)
         this.#health.replaceChildren(h("p", { class: "bad-note" }, withoutServer(problem)));
     } catch (error) {
@@ -151,7 +160,7 @@ class ChunkView {
     }
     this.#listed();
     const files = this.#data.files.size;
-    this.#choice.hidden = files < 2 || files === this.#data.count - this.#data.absent;
+    this.#choice.hidden = files < 2 || files === this.#data.count;
     if (!this.#choice.hidden && this.#shown.now.state.more["cells"] === "files") {
       this.#cells.value = "files";
       this.#showFiles();
@@ -166,10 +175,10 @@ class ChunkView {
     const { chunkLength, filled = [] } = this.#column;
     const { count, index, state } = this.#data;
     if (chunkLength === undefined || filled.length === 0) return;
-    for (let cell = begin; cell < count; cell++) {
-      const first = (index[cell] as number) * chunkLength;
+    for (let slot = begin; slot < count; slot++) {
+      const first = (index[slot] as number) * chunkLength;
       const isFilled = filled.some(({ from, to }) => from < first + chunkLength && to > first);
-      if (isFilled && state[cell] !== STATE.damaged) state[cell] = STATE.filled;
+      if (isFilled && state[slot] !== STATE.damaged) state[slot] = STATE.filled;
     }
   }
 
@@ -223,11 +232,13 @@ class ChunkView {
   /** Shows a cell for each file instead of each chunk. A click goes to the chunks of a file. */
   #showFiles(): void {
     const { data, first } = this.#data.byFile();
-    const map = new ChunkMap(data, first.length, {
-      point: (cell, x, y) => this.#tell(cell === undefined ? [] : this.#fileLines(data, cell), x, y),
+    const chunkOf = (cell: number): number => this.#data.index[first[cell] as number] as number;
+    const map = new ChunkMap(data, {
+      point: (cell, x, y) =>
+        this.#tell(cell === undefined ? [] : this.#fileLines(data, cell, chunkOf(cell)), x, y),
       choose: (cell) => {
         this.#showChunks();
-        this.#map.focusOn(first[cell] as number);
+        this.#map.focusOn(chunkOf(cell));
       },
     });
     map.colouring = this.#map.colouring;
@@ -247,34 +258,33 @@ class ChunkView {
     this.#map.repaint();
   }
 
-  #fileLines(data: ChunkData, cell: number): string[] {
+  #fileLines(data: ChunkData, cell: number, first: number): string[] {
     const file = data.file[cell] as number;
     const chunks = this.#data.file.subarray(0, this.#data.count).filter((each) => each === file).length;
     const [stored, decoded] = [data.cbytes[cell] as number, data.nbytes[cell] as number];
     return [
       data.words[file] ?? "",
-      `${formatPlural(chunks, "chunk")}, from chunk ${formatCount(data.index[cell] as number)} on`,
+      `${formatPlural(chunks, "chunk")}, from chunk ${formatCount(first)} on`,
       sizesText(stored, decoded),
       STATES[data.state[cell] as number] ?? "",
     ];
   }
 
   #tellTotals(isGoing: boolean): void {
-    const { stored, decoded, words, absent } = this.#data;
-    const count = this.#data.count - absent;
+    const { count, stored, decoded, words, absent, total } = this.#data;
     const codecs = [...this.#data.codecs].map((i) => words[i] ?? "").filter((name) => name !== "");
     const files = this.#data.files.size;
-    const ratio = formatGain(decoded, stored);
     const parts = [
       `${formatPlural(count, "chunk")}${PARTS_OF_FILES.has(this.#shown.node.dialect) ? "" : ` in ${formatPlural(files, "file")}`}`,
-      decoded === 0
-        ? ""
-        : `${formatBytes(decoded)} in ${formatBytes(stored)}${ratio === "" ? "" : ` (${ratio})`}`,
+      decoded === 0 ? "" : sizesText(stored, decoded),
       codecs.join(", "),
       absent === 0 ? "" : `${formatCount(absent)} more are not stored: all their values are the fill value`,
+      count < MOST_CHUNKS || count === total
+        ? ""
+        : `the first ${formatCount(count)} of ${formatCount(total)} are listed; a click on another cell reads that chunk`,
     ];
     this.#totals.textContent =
-      count === 0
+      total === 0
         ? "There are no chunks yet."
         : `${parts.filter((part) => part !== "").join(" · ")}${isGoing ? " so far…" : ""}`;
   }
@@ -282,8 +292,10 @@ class ChunkView {
   #drawLegend(): void {
     const { words, codecs, files, leastRatio, mostRatio, leastBytes, mostBytes } = this.#data;
     const { oldest, newest } = this.#data;
-    const named = (of: ReadonlySet<number>): HTMLElement[] =>
-      [...of].slice(0, 5).map((i) => chip(words[i] ?? "", cssOf(NAMED[i % NAMED.length] ?? [0, 0, 0])));
+    const named = (of: ReadonlySet<number>): HTMLElement[] => [
+      ...[...of].slice(0, 5).map((i) => chip(words[i] ?? "", cssOf(NAMED[i % NAMED.length] ?? [0, 0, 0]))),
+      ...(of.size > 5 ? [h("span", {}, `and ${formatCount(of.size - 5)} more`)] : []),
+    ];
     const ramp = (low: string, high: string): HTMLElement[] => [
       h("span", {}, low),
       h("span", { class: "ramp", style: `background:${RAMP_CSS}` }),
@@ -300,28 +312,30 @@ class ChunkView {
       file: () => named(files),
       health: () => HEALTH.map(([name, css]) => chip(name, css)),
     };
-    this.#legend.replaceChildren(...made[this.#map.colouring]());
+    const absent = this.#data.absent > 0 ? [chip("not stored", "var(--line)")] : [];
+    this.#legend.replaceChildren(...made[this.#map.colouring](), ...absent);
   }
 
-  #lines(cell: number): string[] {
-    const { count, index, offset, nbytes, cbytes, file, codec, words, digests, state } = this.#data;
-    const rows = placeText(this.#column, cell < count ? (index[cell] as number) : cell);
-    if (state[cell] === STATE.absent)
-      return [`chunk ${formatCount(index[cell] as number)}`, rows ?? "", STATES[STATE.absent] ?? ""];
-    if (cell >= count) return [`chunk ${formatCount(cell)}`, rows ?? "", "not listed"];
-    const [stored, decoded] = [cbytes[cell] as number, nbytes[cell] as number];
-    const digest = digests.get(cell);
+  #lines(chunk: number): string[] {
+    const { offset, nbytes, cbytes, file, codec, words, digests } = this.#data;
+    const place = placeText(this.#column, chunk);
+    const head = `chunk ${formatCount(chunk)}${place === undefined ? "" : ` · ${place}`}`;
+    const state = STATES[this.#data.stateOf(chunk)] ?? "";
+    const slot = this.#data.slotOf(chunk);
+    if (slot === undefined) return [head, state];
+    const [stored, decoded] = [cbytes[slot] as number, nbytes[slot] as number];
+    const digest = digests.get(slot);
     return [
-      `chunk ${formatCount(index[cell] as number)}${rows === undefined ? "" : ` · ${rows}`}`,
-      `${words[file[cell] as number] ?? ""}${(offset[cell] as number) < 0 ? "" : ` at byte ${formatCount(offset[cell] as number)}`}`,
-      ...(stored > 0 ? [`${sizesText(stored, decoded)}, ${words[codec[cell] as number] ?? ""}`] : []),
+      head,
+      `${words[file[slot] as number] ?? ""}${(offset[slot] as number) < 0 ? "" : ` at byte ${formatCount(offset[slot] as number)}`}`,
+      ...(stored > 0 ? [`${sizesText(stored, decoded)}, ${words[codec[slot] as number] ?? ""}`] : []),
       ...(digest === undefined ? [] : [`digest ${digest}`]),
-      STATES[state[cell] as number] ?? "",
+      state,
     ];
   }
 
-  #point(cell: number | undefined, x: number, y: number): void {
-    this.#tell(cell === undefined ? [] : this.#lines(cell), x, y);
+  #point(chunk: number | undefined, x: number, y: number): void {
+    this.#tell(chunk === undefined ? [] : this.#lines(chunk), x, y);
   }
 
   /** Shows lines beside the pointer, or reads them out if the map has the focus; without lines hides the tip. */
@@ -338,35 +352,31 @@ class ChunkView {
     this.#tip.style.top = `${y + 18 + offsetHeight > innerHeight ? Math.max(4, y - offsetHeight - 10) : y + 18}px`;
   }
 
-  async #read(cell: number): Promise<void> {
+  async #read(index: number): Promise<void> {
     const { engine, now, signal } = this.#shown;
-    const index = cell < this.#data.count ? (this.#data.index[cell] as number) : cell;
-    now.keep({ chunk: String(cell) });
+    now.keep({ chunk: String(index) });
     this.#detail.replaceChildren(h("p", { class: "note" }, `Reading chunk ${formatCount(index)}…`));
     try {
       const detail = await engine.chunk({ ...this.#target, index }, { signal });
-      if (detail.error !== undefined && cell < this.#data.count) {
-        if (this.#data.state[cell] !== STATE.missing) this.#data.state[cell] = STATE.damaged;
+      const slot = this.#data.slotOf(index);
+      if (detail.error !== undefined && slot !== undefined) {
+        if (this.#data.state[slot] !== STATE.missing) this.#data.state[slot] = STATE.damaged;
         this.#map.repaint();
       }
-      this.#detail.replaceChildren(...this.#describe(cell, detail));
+      this.#detail.replaceChildren(...this.#describe(detail));
     } catch (error) {
       this.#detail.replaceChildren(h("p", { class: "bad-note" }, sentenceOf(error) ?? ""));
     }
   }
 
-  #describe(
-    cell: number,
-    { index, took, start, blocks, nblocks, values, error }: ChunkDetail,
-  ): HTMLElement[] {
+  #describe({ index, took, start, blocks, nblocks, values, error }: ChunkDetail): HTMLElement[] {
     const { node, now } = this.#shown;
-    const parts: HTMLElement[] = [
-      h("h2", {}, `Chunk ${formatCount(index)}`),
-      h("p", { class: "note" }, this.#lines(cell).slice(1).join(" · ")),
-    ];
+    this.#told = h("p", { class: "note", "data-chunk": index });
+    this.#tellDetail();
+    const parts: HTMLElement[] = [h("h2", {}, `Chunk ${formatCount(index)}`), this.#told];
     if (blocks.length > 0) parts.push(streamMap(blocks, nblocks, this.#shown.signal));
     if (error !== undefined) return [...parts, h("p", { class: "bad-note" }, withoutServer(error))];
-    const time = took < 10 ? took.toPrecision(2) : formatCount(Math.round(took));
+    const time = took < 1 ? "less than 1" : formatCount(Math.round(took));
     parts.push(h("p", { class: "note" }, `Read and decoded in ${time} ms.`));
     if (values.length > 0) parts.push(h("p", { class: "mono values" }, `${values.join("   ")} …`));
     if (start !== undefined) {
@@ -381,6 +391,14 @@ class ChunkView {
       parts.push(h("p", {}, h("a", { href: writeState(state) }, "Show its values")));
     }
     return parts;
+  }
+
+  /** Says of the chunk that was read what is known of it by now. */
+  #tellDetail(): void {
+    if (this.#told !== undefined)
+      this.#told.textContent = this.#lines(Number(this.#told.dataset["chunk"]))
+        .join(" · ")
+        .replace(/^chunk [\d,]+ · /, "");
   }
 
   #offerCheck(): void {
@@ -415,7 +433,7 @@ class ChunkView {
         bytes += nbytes[marked] as number;
         if (state[marked] === STATE.unknown) state[marked] = STATE.whole;
       }
-      this.#map.repaintCells(first, marked);
+      this.#map.repaintSlots(first, marked);
     };
     try {
       this.#outcome = await background.verify(this.#target, {
@@ -432,19 +450,18 @@ class ChunkView {
       return;
     }
     const { findings } = this.#outcome;
-    const cells = new Map<number, number>();
-    for (let cell = 0; cell < this.#data.count; cell++) cells.set(this.#data.index[cell] as number, cell);
     if (this.#outcome.ok || findings.every(({ chunk }) => chunk !== undefined))
       mark(Number.POSITIVE_INFINITY);
     for (const { severity, chunk } of findings) {
-      const cell = chunk === undefined ? undefined : cells.get(chunk);
-      if (cell !== undefined && severity === "error" && this.#data.state[cell] !== STATE.missing)
-        this.#data.state[cell] = STATE.damaged;
+      const slot = chunk === undefined ? undefined : this.#data.slotOf(chunk);
+      if (slot !== undefined && severity === "error" && this.#data.state[slot] !== STATE.missing)
+        this.#data.state[slot] = STATE.damaged;
     }
     this.#redraw();
+    this.#tellDetail();
     const show = (chunk: number): void => {
       this.#showChunks();
-      this.#map.focusOn(cells.get(chunk) ?? chunk);
+      this.#map.focusOn(chunk);
     };
     this.#health.replaceChildren(...describeOutcome(this.#outcome, commandPath(this.#shown), show));
     this.element.dataset["checked"] = this.#outcome.ok ? "whole" : "damaged";
@@ -453,7 +470,7 @@ class ChunkView {
   #openTable(): void {
     if (!(this.#behind as HTMLDetailsElement).open || this.#behind.querySelector(".virtual") !== null) return;
     this.#behind.append(
-      chunkTable(this.#data, this.#column, (row) => void this.#read(row), this.#shown.signal),
+      chunkTable(this.#data, this.#column, (chunk) => void this.#read(chunk), this.#shown.signal),
     );
   }
 }

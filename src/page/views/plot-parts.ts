@@ -3,6 +3,7 @@ import type UPlot from "uplot";
 import { cssOf, NAMED } from "../colours.ts";
 import type { PlotData } from "../engine/protocol.ts";
 import { formatNumber } from "../text.ts";
+import { dateText } from "./statistics.ts";
 
 /** Candles of open, high, low and close. */
 export function drawCandles(chart: UPlot, good: string, bad: string): void {
@@ -31,29 +32,105 @@ export function drawCandles(chart: UPlot, good: string, bad: string): void {
   ctx.restore();
 }
 
-/** The lines, or the candles of open, high, low and close, as an SVG drawing for other programs. */
-export function svgOf({ x, series, isExact }: PlotData, isCandles: boolean): string {
-  const [width, height] = [1200, 500];
+/** How a drawing is labelled. */
+interface Labels {
+  /** Of the horizontal axis. */
+  readonly x: string;
+  /** True where the values are seconds since 1970. */
+  readonly areDates: boolean;
+}
+
+/** Size of a drawing, with the room of its axes, and points of a letter. */
+const [WIDTH, HEIGHT, LOW, LETTER] = [1200, 540, 500, 7];
+const GREY = "#59636e";
+
+/** The lines with their axes as a drawing that other programs take; or the candles of open, high, low and close. */
+export function svgOf(
+  { x, xKind, series, isExact }: PlotData,
+  isCandles: boolean,
+  { x: xName, areDates }: Labels,
+): string {
   const all = series.flatMap(({ min, max }) => [...min, ...max]).filter((value) => !Number.isNaN(value));
   const [low, high] = all.reduce(
     ([a, b], value) => [Math.min(a, value), Math.max(b, value)],
     [Infinity, -Infinity],
   );
   const [first, last] = [x.at(0) ?? 0, x.at(-1) ?? 1];
-  const px = (value: number): string => (((value - first) / (last - first || 1)) * width).toFixed(1);
-  const py = (value: number): string => (height - ((value - low) / (high - low || 1)) * height).toFixed(1);
+  const yTicks = areDates ? timeTicks(low, high, 8) : ticks(low, high, 8);
+  const yTexts = yTicks.map(areDates ? dateText : formatNumber);
+  const left = 16 + LETTER * Math.max(0, ...yTexts.map((text) => text.length));
+  const [width, top] = [WIDTH - left - 20, 30];
+  const px = (value: number): string => (left + ((value - first) / (last - first || 1)) * width).toFixed(1);
+  const py = (value: number): string => (LOW - ((value - low) / (high - low || 1)) * (LOW - top)).toFixed(1);
   const points = (values: Float64Array): string[] =>
     [...values].flatMap((value, i) => (Number.isNaN(value) ? [] : [`${px(x[i] as number)},${py(value)}`]));
+  const colourOf = (i: number): string => cssOf(NAMED[i % NAMED.length] ?? [0, 0, 0]);
   const shapes = isCandles
     ? candleShapes(series, px, py, x)
-    : series.map(({ min, max, first: exact }, i) => {
-        const colour = cssOf(NAMED[i % NAMED.length] ?? [0, 0, 0]);
-        return isExact
-          ? `<polyline fill="none" stroke="${colour}" points="${points(exact).join(" ")}"/>`
-          : `<polygon fill="${colour}" fill-opacity="0.5" stroke="${colour}" stroke-width="0.5" points="${[...points(max), ...points(min).reverse()].join(" ")}"/>`;
-      });
-  const label = `<text x="4" y="14" font-size="12" font-family="sans-serif">${formatNumber(high)}</text><text x="4" y="${height - 4}" font-size="12" font-family="sans-serif">${formatNumber(low)}</text>`;
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}">${shapes.join("")}${label}</svg>\n`;
+    : series.map(({ min, max, first: exact }, i) =>
+        isExact
+          ? `<polyline fill="none" stroke="${colourOf(i)}" points="${points(exact).join(" ")}"/>`
+          : `<polygon fill="${colourOf(i)}" fill-opacity="0.5" stroke="${colourOf(i)}" stroke-width="0.5" points="${[...points(max), ...points(min).reverse()].join(" ")}"/>`,
+      );
+  const text = (at: string, y: number | string, words: string, more = ""): string =>
+    `<text x="${at}" y="${y}"${more}>${escapeText(words)}</text>`;
+  const grid = yTicks.flatMap((tick, i) => [
+    `<path d="M${left} ${py(tick)}H${left + width}"/>`,
+    text(String(left - 8), py(tick), yTexts[i] ?? "", ' text-anchor="end" dominant-baseline="central"'),
+  ]);
+  const isTime = xKind === "time";
+  for (const tick of isTime ? timeTicks(first, last, 8) : ticks(first, last, 8))
+    grid.push(
+      `<path d="M${px(tick)} ${LOW}V${top}"/>`,
+      text(px(tick), LOW + 18, (isTime ? dateText : formatNumber)(tick), ' text-anchor="middle"'),
+    );
+  grid.push(text(String(left + width / 2), LOW + 36, xName, ' text-anchor="middle"'));
+  let at = left;
+  const legend = series.map(({ name }, i) => {
+    const words = name === "" ? "value" : name;
+    const label = text(String(at), 18, words, isCandles ? "" : ` fill="${colourOf(i)}"`);
+    at += 20 + LETTER * words.length;
+    return label;
+  });
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="#fff"/><g stroke="#e1e4e8">${grid.filter((each) => each.startsWith("<path")).join("")}</g><g fill="${GREY}">${grid.filter((each) => each.startsWith("<text")).join("")}${legend.join("")}</g>${shapes.join("")}</svg>\n`;
+}
+
+function escapeText(text: string): string {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+}
+
+/** Round numbers between two, about as many as wanted. */
+function ticks(low: number, high: number, wanted: number): number[] {
+  const rough = (high - low) / wanted;
+  if (!(rough > 0)) return [low].filter(Number.isFinite);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  return multiples(low, high, ([1, 2, 5].find((each) => each * power >= rough) ?? 10) * power);
+}
+
+function multiples(low: number, high: number, step: number): number[] {
+  const first = Math.ceil(low / step - 1e-9);
+  const count = Math.floor(high / step + 1e-9) - first + 1;
+  return Array.from({ length: Math.max(0, count) }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+}
+
+const DAY = 86_400;
+const SECONDS = [1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10_800, 21_600, 43_200, DAY, 2 * DAY, 7 * DAY];
+const MONTHS = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200];
+
+/** Times between two, in seconds since 1970: full minutes, hours and days, or the beginnings of months and years. */
+function timeTicks(low: number, high: number, wanted: number): number[] {
+  const rough = (high - low) / wanted;
+  if (rough < 1) return ticks(low, high, wanted);
+  const step = SECONDS.find((each) => each >= rough);
+  if (step !== undefined) return multiples(low, high, step);
+  const months = MONTHS.find((each) => each * 30 * DAY >= rough) ?? 12_000;
+  const monthOf = (seconds: number): number => {
+    const date = new Date(1000 * seconds);
+    return 12 * date.getUTCFullYear() + date.getUTCMonth();
+  };
+  return multiples(monthOf(low), monthOf(high), months)
+    .map((month) => Date.UTC(Math.floor(month / 12), month % 12) / 1000)
+    .filter((seconds) => seconds >= low && seconds <= high);
 }
 
 /** Candles in the drawing's coordinates. One that closed at or above its opening is green. */

@@ -248,9 +248,7 @@ class PlotView {
       grid: { stroke: line ?? "", width: 1 },
       ticks: { stroke: line ?? "", width: 1 },
     };
-    const areDates = data.series.every(
-      ({ name }) => this.#columns.find((column) => column.name === name)?.dtype.kind === "datetime",
-    );
+    const areDates = this.#areDates(data);
     const text = areDates ? dateText : formatNumber;
     const format = (_: UPlot, value: number | null): string => (value === null ? "" : text(value));
     const number = (_: UPlot, value: number | null): string => (value === null ? "" : formatNumber(value));
@@ -352,11 +350,17 @@ class PlotView {
   }
 
   #saveSvg(): void {
-    if (this.#data !== undefined)
-      saveBlob(
-        new Blob([svgOf(this.#data, this.#isCandles)], { type: "image/svg+xml" }),
-        this.#fileName("svg"),
-      );
+    const data = this.#data;
+    if (data === undefined) return;
+    const labels = { x: data.xKind === "rows" ? "row" : this.#x, areDates: this.#areDates(data) };
+    const svg = svgOf(data, this.#isCandles, labels);
+    saveBlob(new Blob([svg], { type: "image/svg+xml" }), this.#fileName("svg"));
+  }
+
+  #areDates({ series }: PlotData): boolean {
+    return series.every(
+      ({ name }) => this.#columns.find((column) => column.name === name)?.dtype.kind === "datetime",
+    );
   }
 
   #offerStatistics(): void {

@@ -82,6 +82,7 @@ export function values(shown: Shown): HTMLElement {
       first,
       signal,
     );
+    place.style.setProperty("--rows", table.element.style.getPropertyValue("--rows"));
     place.replaceChildren(table.element);
   };
 
@@ -133,8 +134,7 @@ export function values(shown: Shown): HTMLElement {
       width > ACROSS && aside(-1, "Columns before", "‹ Columns"),
       width > ACROSS && aside(1, "Columns after", "Columns ›"),
       h("span", { class: "grow" }),
-      csvButton,
-      jsonButton,
+      h("span", { class: "group" }, csvButton, jsonButton),
     ),
     place,
     h(

@@ -3,7 +3,7 @@ import { cp, mkdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { open } from "../../../src/index.ts";
-import { serveView } from "../../../src/node/index.ts";
+import { create, serveView } from "../../../src/node/index.ts";
 import { HttpStore } from "../../../src/store/http.ts";
 import { corpusFolder } from "../../fixtures/manifest.ts";
 import { temporaryFolder } from "../../folder.ts";
@@ -68,6 +68,10 @@ it.each([
   "files/0/prices.blp%2F..%2Fsecret.txt",
   "files/0/sub/bars.bcolz/out",
   "files/1/prices.blp",
+  "list/0/",
+  "list/0/sub",
+  "list/1/sub/bars.bcolz",
+  "places/0/sub",
   "files/-1/prices.blp",
   "files/x/prices.blp",
   "page/../package.json",
@@ -77,6 +81,46 @@ it.each([
   const response = await get(path);
   expect([404, 422]).toContain(response.status);
   expect(await response.text()).not.toContain('secret"');
+});
+
+it("lists the folders of archives, and says that others are not there", async () => {
+  const { entries } = (await (await get("list/0/sub/bars.bcolz/close/data")).json()) as {
+    entries: { name: string; kind: string }[];
+  };
+  expect(entries.map(({ name }) => name).sort()).toEqual([0, 1, 2, 3].map((i) => `__${i}.blp`));
+});
+
+it("gives superchunks in other places as if they were in the array's folder, where it may read them", async () => {
+  const [home, disk] = [temporaryFolder(), temporaryFolder()];
+  const array = await create(join(home, "placed"), {
+    dtype: "<f8",
+    shape: [4000],
+    data: Float64Array.from({ length: 4000 }, (_, i) => i),
+    chunkLength: 100,
+    superchunkLength: 10,
+    places: [disk],
+    placeBy: "round",
+  });
+  await array.close();
+  const [allowed, refused] = [
+    await serveView(home, { allow: [disk], page: "only" }),
+    await serveView(home, { page: "only" }),
+  ];
+  const ask = (server: { readonly url: string }, path: string): Promise<Response> =>
+    fetch(new URL(`__superchunk__/${path}`, server.url));
+  const keys = [1, 2, 3, 4].map((i) => `files/0/placed/data/__${i}__.bin`);
+  try {
+    const statuses = async (server: { readonly url: string }): Promise<number[]> =>
+      Promise.all(keys.map(async (key) => (await ask(server, key)).status));
+    expect(await statuses(allowed)).toEqual([200, 200, 200, 200]);
+    expect((await ask(allowed, "places/0/placed")).status).toBe(200);
+    expect((await ask(allowed, "files/0/placed/data/__9__.bin")).status).toBe(404);
+    expect((await statuses(refused)).filter((status) => status === 200).length).toBe(2);
+    expect((await ask(refused, "places/0/placed")).ok).toBe(false);
+  } finally {
+    await allowed.close();
+    await refused.close();
+  }
 });
 
 it("the page is absent if it is not wanted, and shows a Zarr-only folder only on request", async () => {
