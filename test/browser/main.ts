@@ -13,6 +13,7 @@ import { zarrTreeView } from "../../src/view/view-tree.ts";
 import { corpusFolder, type Fixture, loadArchives, repositoryRoot } from "../fixtures/manifest.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
 import { BROWSER, bundlePage, FLAGS, findChromium } from "./chromium.ts";
+import { checkExtension } from "./extension.ts";
 import { Outcome } from "./outcome.ts";
 import { makePattern } from "./page.ts";
 import { checkShown } from "./page-shows.ts";
@@ -58,6 +59,7 @@ export async function main(): Promise<number> {
     await checkListing(browser, served, outcome);
     await checkShown(browser, outcome);
     await checkPool(browser, bundlePage, outcome);
+    await outcome.attempt("an extension", () => checkExtension(executablePath, bundlePage, outcome));
   } finally {
     await browser?.close();
     await server.close();

@@ -23,15 +23,20 @@ const POLICIES: Readonly<Record<string, string>> = {
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'; worker-src 'none'",
 };
 
-/** Serves what the pages load; `bundle` makes a script of a file of this folder. */
-export async function startPoolServer(bundle: (entry: string) => Promise<Uint8Array>): Promise<TestServer> {
+/** The worker's script, as the package has it. */
+export async function buildWorker(): Promise<Uint8Array> {
   const { buildPoolWorker } = await import(
     pathToFileURL(join(repositoryRoot, "scripts", "build-pool-worker.mjs")).href
   );
+  return (await buildPoolWorker()) as Uint8Array;
+}
+
+/** Serves what the pages load; `bundle` makes a script of a file of this folder. */
+export async function startPoolServer(bundle: (entry: string) => Promise<Uint8Array>): Promise<TestServer> {
   const server = await serveObjects([
     ["pool-page.js", await bundle("pool-page.ts")],
     ["pool-service.js", await bundle("pool-service.ts")],
-    ["blosc-worker.js", (await buildPoolWorker()) as Uint8Array],
+    ["blosc-worker.js", await buildWorker()],
     ["chunk.blosc", await encode(new Uint8Array(5000), { typesize: 4 })],
   ]);
   server.intercept = (request, response) => {
