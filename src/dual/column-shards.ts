@@ -33,7 +33,6 @@ const READ_ONLY_MODE = 0o444;
 
 export interface LiveColumn {
   readonly index: number;
-  /** Folder of the superchunks. */
   readonly folder: string;
   /** Path of the Zarr array below the archive; `""` is the archive's own folder. */
   readonly node: string;
@@ -44,7 +43,6 @@ export interface LiveColumn {
   readonly fill: Uint8Array;
 }
 
-/** The rows that a view should show. */
 export interface ViewRows {
   readonly source: ChunkSource;
   readonly runs: readonly Run[];
@@ -229,7 +227,6 @@ export function rowsOf(
 /** What a live view needs to write shards. */
 export interface ViewPlace extends ShardPlace {
   readonly store: WritableStore;
-  /** Encodes a chunk of a column. */
   encode(column: number, data: Uint8Array): Promise<StoredChunk>;
   /** See {@link LiveState.high}. */
   high(): number;
@@ -249,7 +246,6 @@ interface ShardUpdate {
   readonly all: boolean;
 }
 
-/** Writes the shards of a column. */
 export class ColumnView extends ColumnShards {
   readonly #place: ViewPlace;
 

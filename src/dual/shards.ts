@@ -47,7 +47,6 @@ export function slotOf({ layout }: LinkedShard, k: number): number {
   return indexSlot(layout.shards, k, layout.reversed);
 }
 
-/** All parts of a linked archive. */
 export interface LinkedArchive {
   readonly shards: readonly LinkedShard[];
   readonly jobs: readonly ArrayJob[];

@@ -58,7 +58,6 @@ export interface LinkRecord {
   readonly kind: LinkKind;
   /** Path from the target to the root of the archive's store. */
   readonly data: string;
-  /** Key of the archive in its store. */
   readonly archive: string;
   readonly files: readonly RecordedFile[];
   /** Keys of the documents, in publication order. */
@@ -267,7 +266,6 @@ function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
 
-/** A state file, and the advice for errors about it. */
 type StateFile = Pick<FieldPlace, "path" | "advice">;
 
 /** Parses the bytes as an object of a known version. */

@@ -167,7 +167,6 @@ export async function formatAt(
   });
 }
 
-/** Options that only some formats have. */
 const OWN: Readonly<Record<EditFormat, readonly (keyof CreateOptions)[]>> = {
   blz: [
     "superchunkLength",

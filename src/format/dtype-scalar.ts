@@ -138,7 +138,6 @@ export function badDType(found: unknown, path: string, expected: string): Superc
   );
 }
 
-/** Any value as text for a message. */
 export function safeText(value: unknown): string {
   return (
     JSON.stringify(value, (_, part: unknown) => (typeof part === "bigint" ? part.toString() : part)) ??

@@ -67,7 +67,6 @@ export interface PlaceSpan {
 
 /** Superchunk numbers that one of several writers has reserved. [FG-16] */
 export interface Reservation {
-  /** Id of the writer. */
   readonly writer: string;
   /** The first free number; the writer has taken those below it. */
   readonly first: number;
@@ -260,7 +259,6 @@ function checkNumbers({ runs, patches, next, writers = [] }: StoredLayout, path:
   }
 }
 
-/** Number of chunks that the runs count. */
 export function countChunks(runs: readonly Run[]): number {
   return runs.reduce((sum, run) => sum + run.count * run.chunks, 0);
 }
@@ -331,7 +329,6 @@ export function encodeFilled(filled: readonly RowSpan[] = []): JsonObject {
 export const VIEW_IS_BEHIND =
   'the Zarr view is out of date: Zarr readers may see some values from before the last change and some from after it. A writer is at work, or was killed; the next writer, or "superchunk link", updates the view';
 
-/** The warning about rows that a repair filled. */
 export function filledText({ from, to }: RowSpan): string {
   const rows = to - from === 1 ? `row ${from} holds` : `rows ${from} to ${to - 1} hold`;
   return `${rows} a fill value: a repair found no intact chunk for ${to - from === 1 ? "it" : "them"}`;

@@ -8,7 +8,6 @@ import { asReadOnly } from "../store/wrappers/intercept.ts";
 import type { Placing, StoredPlace } from "./declared.ts";
 import { type OpenPlace, type PlacedArray, PlacedStore } from "./placed-store.ts";
 
-/** How places are opened. */
 interface OpenPlacesOptions {
   readonly openPlace?: OpenPlace | undefined;
   /** `read` opens the places that hold superchunks; `write` opens all, and so does `plan`, which writes nothing. */
@@ -47,7 +46,6 @@ export async function openPlaces(
   return new PlacedStore(store, array, stores);
 }
 
-/** How all places of an array are opened. */
 interface AllPlacesOptions extends Pick<OpenPlacesOptions, "openPlace" | "named"> {
   /** True if nothing will be written. */
   readonly readOnly?: boolean | undefined;
@@ -157,12 +155,10 @@ export async function checkMarks(
   }
 }
 
-/** True if a place has the mark. */
 export async function hasMark(placed: PlacedStore, { name }: StoredPlace): Promise<boolean> {
   return (await placed.folderIn(name).store.stat(placed.markKey())) !== undefined;
 }
 
-/** The error for a place that is not present. */
 export function placeAbsent(placed: PlacedStore, { name, prefix }: StoredPlace): SuperchunkError {
   const { store } = placed.folderIn(name);
   return new SuperchunkError(

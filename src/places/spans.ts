@@ -2,7 +2,6 @@
 import { at } from "../bytes/at.ts";
 import type { PlaceSpan } from "../format/layout.ts";
 
-/** Consecutive numbers. */
 interface Numbers {
   readonly first: number;
   readonly count: number;

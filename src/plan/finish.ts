@@ -183,7 +183,6 @@ export interface SharedResult extends ConvertResult {
   readonly damage: readonly DamageReport[];
 }
 
-/** Sums of the tasks of one source. */
 interface TaskSums extends ChunkCounts {
   bytes: number;
   readonly notes: string[];

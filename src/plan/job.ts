@@ -166,7 +166,6 @@ export interface SharedJob {
   readonly plan: SharedPlan;
   readonly source: ConvertSource;
   readonly destination: Destination;
-  /** Opens the places of arrays that have some. */
   readonly openPlace?: OpenPlace | undefined;
   /** The losses of damaged archives that the reader reported, by path. The code that opened the source fills it. */
   readonly damage?: Map<string, DamageReport>;

@@ -111,7 +111,6 @@ export async function orderedTasks(run: ArrayRun, signal: AbortSignal | undefine
   return found.sort((a, b) => (a.key < b.key ? -1 : 1));
 }
 
-/** Packs tasks as runs of equal sizes. */
 export function packTasks(tasks: Iterable<Task>): TaskRun[] {
   const runs: [count: number, nbytes: number][] = [];
   for (const { nbytes } of tasks) {

@@ -22,12 +22,10 @@ const MOST_WRITES = 64;
 /** Objects read at a time. */
 const READ_AHEAD = 16;
 
-/** The outcome of one unit. */
 export interface UnitReceipt {
   readonly unit: number;
   /** Digest of the source's state that was read. */
   readonly source: string;
-  /** Objects written. */
   readonly objects?: readonly Receipt[];
   /** For a task: what happened to chunks, and what was lost. */
   readonly counts?: ChunkCounts;
@@ -116,7 +114,6 @@ export class ReceiptLog {
     this.#prefix = share.n > 1 ? prefixOf(share) : "";
   }
 
-  /** Writes receipts, one write after the other. */
   async write(receipts: readonly UnitReceipt[], ended = false): Promise<void> {
     const writing = this.#writing.then(() => this.#put(receipts, ended));
     this.#writing = writing.catch(() => undefined); // thrown to the caller that asked for it

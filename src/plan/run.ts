@@ -76,7 +76,6 @@ export interface ShareResult {
   readonly failures: readonly ShareFailure[];
 }
 
-/** One run of a share. */
 class Share {
   readonly #job: Opened;
   readonly #settings: ShareOptions;

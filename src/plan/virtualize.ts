@@ -15,7 +15,6 @@ import type { ObjectInfo, WritableStore } from "../store/types.ts";
 import { assertUnchanged, type PlanPlace, placeOf } from "./places.ts";
 import type { SharedSource } from "./plan.ts";
 
-/** Settings for references that the lists depend on. */
 export type ListSettings = Pick<PlanOptions, "portable" | "columns" | "dimensionNames">;
 
 /** Lists the chunks of a source's archive, and puts the list. Throws errors of referring to it. */
@@ -62,7 +61,6 @@ interface Lists {
   readonly arrays: Record<string, List>;
 }
 
-/** Lists of chunks of the arrays of one archive. */
 export class ListedChunks {
   readonly #lists: Lists;
 

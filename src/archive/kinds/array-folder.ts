@@ -24,7 +24,6 @@ export interface FolderMetadata {
   readonly storage: Uint8Array | undefined;
 }
 
-/** What the metadata say of an array folder. */
 export interface ArrayFolder {
   readonly store: ReadableStore;
   readonly path: string;

@@ -282,7 +282,6 @@ class LiveArray implements ArrayArchive {
 /** Represents damage that `verify` found. */
 const FINDINGS = new SuperchunkError("INCOMPLETE", "verify found damage");
 
-/** One generation, opened. */
 interface Opened {
   /** Reads this generation only. */
   readonly array: ArrayArchive;

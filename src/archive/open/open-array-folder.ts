@@ -28,7 +28,6 @@ import type { ArrayArchive, OpenOptions, TableArchive } from "../kinds/types.ts"
 import { SuperchunkSequence } from "../places/blpk-sequence.ts";
 import { CarraySequence, PickleSequence } from "../places/sequence.ts";
 
-/** Options for opening a column of a table. */
 interface ColumnOptions {
   /** Shows only this many of its rows: the table's length (default: all). */
   readonly rows?: number | undefined;

@@ -75,7 +75,6 @@ export async function showFile(file: FileParts, options: OpenOptions): Promise<A
   return isNumpy(metadata) ? numpyArray(parts, store.describe(key)) : new PlainBytes(parts);
 }
 
-/** True if metadata describe a numpy array. */
 export function isNumpy(metadata: JsonObject): boolean {
   return metadata["container"] === "numpy";
 }

@@ -28,7 +28,6 @@ import { joinKey } from "../../store/key.ts";
 import { resolveRange } from "../../store/range.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
 
-/** A store that can change files in place. */
 export type InPlaceStore = WritableStore & Required<Pick<WritableStore, "writeRange" | "sync">>;
 
 /**
@@ -200,7 +199,6 @@ export function overlayStore(
   return overlay;
 }
 
-/** Writes by key of the file. */
 export type JournalFiles = ReadonlyMap<string, readonly JournalWrite[]>;
 
 /** Prefix of journal names in `meta/`. */

@@ -207,7 +207,6 @@ class LayoutFiles {
 const AT_ONCE = 8;
 
 interface LayoutFacts {
-  /** Folder of the superchunks. */
   readonly folder: string;
   readonly layout: StoredLayout;
   /** Rows that the chunks hold. */

@@ -230,7 +230,6 @@ function decodePart(
   }
 }
 
-/** Adds the chunk's place to an error. */
 function placed(error: unknown, { place, path }: ChunkHead): unknown {
   return isSuperchunkError(error)
     ? error.inObject({ path, chunk: place.index, offset: place.offset })
@@ -247,7 +246,6 @@ function roomFor(length: number): Uint8Array | undefined {
   return room.subarray(0, length);
 }
 
-/** A store that can read synchronously. */
 type SyncStore = ReadableStore & Required<Pick<ReadableStore, "readIntoSync">>;
 
 function readsNow(store: ReadableStore): store is SyncStore {

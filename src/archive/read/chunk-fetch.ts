@@ -201,7 +201,6 @@ export async function checkChunk(
   return { place, header, bytes: chunk, digest, behind: room.length - header.ctbytes - length };
 }
 
-/** The error for a chunk whose object is missing. */
 export function missingChunk(path: string, place: PlacedChunk): SuperchunkError {
   return new SuperchunkError(
     "INCOMPLETE",

@@ -157,7 +157,6 @@ export async function findSuperchunkChunks(
   return { slots, chunkBytes: facts.chunkBytes, unplaced: found.unplaced, problems: found.problems };
 }
 
-/** Numbers of the superchunks in a folder, in order. */
 export async function superchunkNumbers(store: ReadableStore, folder: string): Promise<number[]> {
   const numbers: number[] = [];
   for await (const { name, kind } of store.list(folder)) {

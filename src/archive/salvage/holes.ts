@@ -83,7 +83,6 @@ export function keptRows(holes: readonly Hole[], rows: number, policy: HolePolic
   return kept;
 }
 
-/** Total number of rows in spans. */
 export function lengthOf(spans: readonly RowSpan[]): number {
   return spans.reduce((sum, { from, to }) => sum + to - from, 0);
 }
@@ -113,7 +112,6 @@ export class SalvagedSequence implements ChunkSequence {
   /** Byte ranges of the column that are filled: whole items. */
   readonly #filled: readonly RowSpan[];
   readonly #source: ReadableStore;
-  /** Cache of the last chunk made. */
   #made: { readonly index: number; readonly chunk: Promise<Uint8Array> } | undefined;
 
   /** `kept` are the rows of the column that stay. */

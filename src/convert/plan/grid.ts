@@ -149,7 +149,6 @@ export function chooseCells(shape: readonly number[], itemSize: number, target: 
   return makeGrid(shape, axis, length);
 }
 
-/** How shards are sized. */
 export interface ShardSizing {
   /** Most uncompressed bytes of a shard, always whole chunks (default {@link DEFAULT_SHARD_SIZE}). */
   readonly shardSize?: number | undefined;

@@ -33,7 +33,6 @@ type ZarrPlanOptions = Pick<ConvertOptions, "recode" | "signal"> &
     readonly whyEncoded?: (array: ZarrArray) => Promise<string | undefined>;
   };
 
-/** A planned array. */
 export interface ZarrArrayJob extends V3Plan {
   /** Path in the destination, relative to the conversion's own. */
   readonly path: string;

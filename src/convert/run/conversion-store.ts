@@ -166,7 +166,6 @@ export function membersFirst(a: string, b: string): number {
   return depth(b) - depth(a) || rank(a) - rank(b) || (a < b ? -1 : 1);
 }
 
-/** Calls a store's method by name. */
 function applyTo(store: WritableStore, method: StoreCall["method"], args: readonly unknown[]): unknown {
   const act: unknown = store[method];
   return typeof act === "function" ? Reflect.apply(act, store, args) : undefined;
@@ -218,7 +217,6 @@ function hexadecimal(sum: number): string {
 
 /** Takes the objects of conversions. */
 export interface Publisher {
-  /** Puts an object with data. */
   putObject(key: string, source: PutSource, options: PutOptions): Promise<ObjectInfo>;
   /** Puts a document, after all objects put so far. Resolves with its size in bytes. */
   putDocument(key: string, bytes: Uint8Array, signal?: AbortSignal): Promise<number>;

@@ -113,7 +113,6 @@ function* splitPlan(
     yield { path: source, node: joinKey(where.node, path), notes: [], ...failureOf(error, source) };
 }
 
-/** Where the sources are. */
 function placesOf(source: ConvertSource): readonly SourceLocation[] {
   if (isList(source)) return source;
   if ("items" in source) return [];

@@ -21,7 +21,6 @@ export interface ConversionIdentity {
   readonly options: JsonObject;
 }
 
-/** Key of the record of a conversion. */
 export function recordKey(destination: string, isHierarchy: boolean): string {
   if (isHierarchy) return joinKey(destination, RECORD_NAME);
   const { folder, name } = splitKey(destination);

@@ -71,7 +71,6 @@ export interface RepairReport {
   readonly setAside: string | undefined;
 }
 
-/** The format in which a dialect is written. */
 const FORMATS: { readonly [dialect in Survey["dialect"]]: ConvertFormat } = {
   "bloscpack-1": "bloscpack",
   "bloscpack-2": "bloscpack",

@@ -374,7 +374,6 @@ interface ResultParts extends Pick<ConvertResult, "entries" | "failures" | "note
   readonly seconds: number;
 }
 
-/** The sums over the converted sources. */
 export function sumResults({ entries, failures, isNamed, nodes, ...parts }: ResultParts): ConvertResult {
   const results = entries.flatMap(({ node, path, result }) =>
     result === undefined ? [] : [{ node, path, result }],

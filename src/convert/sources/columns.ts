@@ -54,7 +54,6 @@ export interface Column {
   readonly stored: StoredChunks | undefined;
   /** Rows of `stored` before the first one; default 0. */
   readonly skip?: number;
-  /** The Zarr array, if the source is one. */
   readonly zarr: ZarrArray | undefined;
   /** Why no chunk can be copied; undefined if chunks can be. */
   readonly whyRecoded: string | undefined;

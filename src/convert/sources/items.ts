@@ -109,7 +109,6 @@ export async function* findColumns(
   }
 }
 
-/** An archive as a source. */
 export function archiveItem(
   store: ReadableStore,
   path: string,

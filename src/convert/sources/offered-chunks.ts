@@ -209,7 +209,6 @@ function zarrChunks(array: ZarrArray, chunkBytes: number): ChunkedArchive["encod
   };
 }
 
-/** The settings of the array's blosc codec. */
 export function bloscSettings({ model }: ZarrArray): Pick<EncodeOptions, "cname" | "clevel" | "shuffle"> {
   const blosc = leafOf(model.chain).stages.find(({ isBlosc }) => isBlosc);
   return (blosc?.v3?.["configuration"] ?? {}) as Pick<EncodeOptions, "cname" | "clevel" | "shuffle">;

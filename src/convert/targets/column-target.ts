@@ -93,7 +93,6 @@ export interface ColumnFormat {
   read?(piece: Piece, store: ReadableStore, signal: AbortSignal | undefined): AsyncIterable<Uint8Array>;
 }
 
-/** A format as a target of conversions. */
 export function columnTarget(format: ColumnFormat): Target {
   return {
     format: format.format,
@@ -160,7 +159,6 @@ async function arrangedPieces(
   return arranged;
 }
 
-/** A source as pieces. */
 async function piecesOf(
   { format, ending, holdsBytes, holdsTables = ending === undefined }: ColumnFormat,
   source: OpenedSource,
@@ -241,7 +239,6 @@ export function chooseColumns(
   });
 }
 
-/** The error if a piece cannot be written. */
 function refusalOf(format: ColumnFormat, piece: Piece, options: ConvertOptions): SuperchunkError | undefined {
   const object = piece.columns.find(({ dtype }) => dtype.kind === "object");
   if (object !== undefined) return noObjects(object.path);
@@ -265,7 +262,6 @@ function refusalOf(format: ColumnFormat, piece: Piece, options: ConvertOptions):
   );
 }
 
-/** The error for arrays of Python objects. */
 export function noObjects(path: string): SuperchunkError {
   return new SuperchunkError("UNSUPPORTED", "Python objects are never read, nor written", {
     path,

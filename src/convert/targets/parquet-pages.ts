@@ -55,7 +55,6 @@ export class PageMemory {
   readonly items: Room = new Room();
   /** The streams of a page that is encoded again. */
   readonly streams: Room = new Room();
-  /** The body of a page. */
   readonly body: Room = new Room();
 }
 
@@ -65,7 +64,6 @@ export function rowCount([first]: readonly FileColumn[]): number {
   return rows;
 }
 
-/** A page of a leaf of a column. */
 export interface LeafPage {
   /** Number of the leaf in its column. */
   readonly leaf: number;
@@ -214,7 +212,6 @@ function restreamedPage(
   };
 }
 
-/** Rows as pages that are encoded here. */
 function* encodedPages(
   file: FileColumn,
   rows: Uint8Array,
@@ -317,7 +314,6 @@ function countChunks({ column }: FileColumn, from: number, to: number): number {
   return Math.ceil(to / length) - Math.ceil(from / length);
 }
 
-/** First decoded byte of a chunk. */
 function startOf({ chunkStarts, chunkBytes }: StoredChunks, index: number): number {
   return chunkStarts === undefined ? index * chunkBytes : at(chunkStarts, index);
 }

@@ -92,7 +92,6 @@ function codecOf({ settings: { cname } }: Column): JoinableCodec {
   return (cname === undefined || cname === "zlib" ? undefined : joinableCodec(cname)) ?? "zstd";
 }
 
-/** Why rows cannot be read chunk by chunk. */
 function whyNotByChunks({ stored, order, shape, whyRecoded }: Column, rowBytes: number): string | undefined {
   if (stored === undefined) return whyRecoded ?? "its chunks are read as values";
   if (order === "F" && shape.length > 1) return "values are stored in Fortran order";
@@ -126,7 +125,6 @@ function describePlan(
   return reason === undefined ? { action: "restream" } : { action: "recode", reason };
 }
 
-/** The bytes of a file, in pieces. */
 async function* fileBytes(
   columns: readonly FileColumn[],
   metadata: ReadonlyMap<string, string>,

@@ -21,7 +21,6 @@ import { shardPosition } from "../plan/grid.ts";
 /** Neighbouring chunks are read together up to this many bytes. */
 const READ_AT_ONCE = 2 * 1024 * 1024;
 
-/** An opened shard: where its chunks are. */
 interface OpenShard {
   readonly key: string;
   /** By slot; undefined for absent chunks. */
@@ -138,7 +137,6 @@ export function shardKey(prefix: string, job: ArrayJob, layout: JobLayout, shard
   return joinKey(prefix, job.node, chunkKey(shardPlace(job, layout, shard)));
 }
 
-/** Position of a shard in the array's grid. */
 export function shardPlace(job: ArrayJob, layout: JobLayout, shard: number): number[] {
   const stored = shardPosition(layout.shards, shard);
   const position = job.source.shape.length === 0 ? [] : layout.reversed ? stored.reverse() : stored;

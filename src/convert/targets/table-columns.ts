@@ -123,7 +123,6 @@ function ziplineType(name: string, scale: number, { parquet }: ConvertOptions): 
   );
 }
 
-/** The metadata that lets pandas restore the types. */
 export function pandasMetadata(
   columns: readonly TableColumn[],
   rows: number,

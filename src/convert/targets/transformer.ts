@@ -130,7 +130,6 @@ interface ArrayJob {
   readonly archive: ArrayArchive | BytesArchive;
   /** Name of the column; empty for an array that is not one. */
   readonly name: string;
-  /** Path in the hierarchy. */
   readonly path: string;
   readonly specification: TransformerSpecification;
   readonly itemSize: number;

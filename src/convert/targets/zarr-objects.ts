@@ -133,7 +133,6 @@ function objectWriter(
   };
 }
 
-/** A chunk for a shard. */
 interface ShardChunk {
   readonly slot: number;
   readonly nbytes: number;

@@ -156,7 +156,6 @@ function zarrSettings(options: ConvertOptions): JsonObject {
   };
 }
 
-/** A signal that never aborts. */
 const NEVER = new AbortController().signal;
 
 /** A planned array that will be written below `prefix`. */
@@ -209,7 +208,6 @@ function shardBytes(job: ArrayJob, { cells, shards }: JobLayout, shard: number):
   return items * takenBytes(job);
 }
 
-/** The plan as JSON. */
 function describeJobs({ archive, arrays, refused, groups, renamed }: ConversionJobs): ConversionPlan {
   const planned = [...arrays.map(describeJob), ...refused.map(describeRefused)];
   return {

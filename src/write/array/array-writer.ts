@@ -33,9 +33,7 @@ export interface MirrorMaker {
     place: { readonly store: WritableStore; readonly path: string },
     settings: ArraySettings,
   ): Promise<void>;
-  /** Makes the mirror of a new, empty array. */
   create(writer: ArrayWriter, attrs: JsonObject): Promise<ArrayMirror>;
-  /** Opens the mirror of an array that has one. */
   open(writer: ArrayWriter, attrs: JsonObject): Promise<ArrayMirror>;
   /** Checks whether an array with a mirror can get other settings; writes nothing. Throws like {@link ArrayMirror.admit}. */
   checkChange(

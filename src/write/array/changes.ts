@@ -223,7 +223,6 @@ export async function moveSuperchunks(
   return moved;
 }
 
-/** Commits superchunks under other numbers. */
 async function commitCopies(writer: ArrayWriter, copies: ReadonlyMap<number, number>): Promise<void> {
   const { layout } = writer.committed;
   let runs: readonly Run[] = [];

@@ -410,7 +410,6 @@ async function findSuperfluous(
   return found;
 }
 
-/** The data folder and its subfolders. */
 async function subfolders(store: WritableStore, data: string): Promise<string[]> {
   const folders = [data];
   for await (const entry of listing(store, data))

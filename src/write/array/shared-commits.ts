@@ -75,10 +75,8 @@ export interface CommitTools {
 export class SharedCommits {
   readonly #root: ArrayRoot;
   readonly #tools: CommitTools;
-  /** The id of this writer. */
   readonly #name = newArrayId();
   #base: Base;
-  /** The next number to take. */
   #next = 0;
   /** Numbers taken that no known commit names. */
   readonly #taken = new Set<number>();

@@ -16,7 +16,6 @@ export interface ChunkPlace {
 
 const HEADER_LENGTH = 32;
 
-/** A chunk as stored in a file. */
 export interface StoredChunk {
   /** The Blosc chunk. */
   readonly bytes: Uint8Array;

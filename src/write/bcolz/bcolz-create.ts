@@ -181,7 +181,6 @@ export async function commitColumns(state: TableState, columns: readonly TableCo
 
 // Creates tables of carrays that bcolz 1.2 and bcolz-zipline open. @see FORMAT.md [FT-05]
 
-/** A column to create. */
 export interface NewTableColumn extends CarraySource {
   readonly name: string;
   /** Its own settings, if they differ from the table's. */

@@ -112,7 +112,6 @@ export function chunkKey(path: string, index: number): string {
   return joinKey(path, "data", carrayChunkName(index));
 }
 
-/** Number of chunks for this many rows. */
 export function chunksOf(rows: number, chunklen: number): number {
   return Math.ceil(rows / chunklen);
 }

@@ -22,7 +22,6 @@ import { type CarraySettings, defaultRowOf } from "./carray-settings.ts";
 import { type CarrayState, chunkKey, chunksOf } from "./carray-state.ts";
 import { chunksFrom, commitRedo, dropStaged, type RedoColumn, stagedKey } from "./redo.ts";
 
-/** Options of everything that writes carrays. */
 export interface CarrayWriteOptions extends LongOptions, Pick<BloscpackCompression, "encoder"> {}
 
 /** Rows whose chunk files exist but do not count yet. */

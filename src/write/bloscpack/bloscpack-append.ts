@@ -411,7 +411,6 @@ export interface BloscpackAppendResult {
   readonly bytesCopied: number;
 }
 
-/** The plan of an append. */
 interface AppendPlan {
   readonly state: BloscpackState;
   readonly compression: BloscpackCompression & Pick<LongOptions, "onProgress" | "signal">;

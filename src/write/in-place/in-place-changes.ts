@@ -45,7 +45,6 @@ interface Planned {
   readonly settings: Pick<ArraySettings, "reserve">;
 }
 
-/** A superchunk of one column. */
 interface OpenedColumn {
   readonly number: number;
   readonly column: number;

@@ -109,7 +109,6 @@ export function checkWritableDType(dtype: DType): void {
     });
 }
 
-/** Keys of these superchunks, in all columns. */
 export function* superchunkKeys(
   columns: readonly ColumnLayout[],
   numbers: Iterable<number>,

@@ -80,7 +80,6 @@ const PURPOSES: readonly Optimize[] = ["read", "update"];
 /** Complete settings. */
 export interface ArraySettings {
   readonly dtype: DType;
-  /** Shape of a row. */
   readonly rowShape: readonly number[];
   /** True if each field of the dtype is stored in a folder. */
   readonly hasColumns: boolean;
@@ -219,7 +218,6 @@ export function storedOptions({
 
 type Shaped = Pick<ArraySettings, "dtype" | "rowShape" | "hasColumns">;
 
-/** Bytes of a row in the column with the largest rows. */
 function largestRow({ dtype, rowShape, hasColumns }: Shaped): number {
   const items = elementsOf(rowShape);
   if (!hasColumns || dtype.kind !== "struct") return items * dtype.itemSize;

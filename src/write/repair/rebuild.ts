@@ -34,7 +34,6 @@ import type { StoredChunk } from "../array/superchunk-file.ts";
 import { clearPlace } from "../layout/clear-place.ts";
 import { type ArraySettings, settleStored, storageOf, storedOptions } from "../layout/settings.ts";
 
-/** A survey of an array that is one folder. */
 export type ArraySurvey = Survey & { readonly known: KnownArray };
 
 /** How to handle holes and replaced files. */

@@ -60,7 +60,6 @@ export class ChunkMaker {
     await this.#encoding.prepare(this.#options);
   }
 
-  /** An encoded chunk with its digest. */
   withDigest(bytes: Uint8Array, nbytes: number): StoredChunk {
     return { bytes, digest: this.#digest(bytes), nbytes };
   }
@@ -252,7 +251,6 @@ class Encoding {
 interface Owner {
   readonly root: ArrayRoot;
   readonly columns: readonly ColumnLayout[];
-  /** The committed chunks. */
   source(): ChunkSource;
 }
 
@@ -363,7 +361,6 @@ export class ChunkArena {
     return blocks;
   }
 
-  /** Takes blocks back for reuse. */
   giveBack(blocks: FilledBlocks): void {
     for (const block of blocks) if (this.#idle.length < MAX_IDLE) this.#idle.push(block);
   }

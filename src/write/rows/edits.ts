@@ -10,7 +10,6 @@ import { type Extent, elementsOf, runsOf } from "../../values/selection.ts";
 import { type ColumnLayout, splitField } from "../layout/columns.ts";
 import { itemsOf, readRows } from "./rows.ts";
 
-/** A change in one chunk. */
 export interface ChunkEdit {
   readonly index: number;
   readonly edit: ByteEdit;

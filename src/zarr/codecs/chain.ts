@@ -206,7 +206,6 @@ export function leafOf(chain: Chain): Chain & { readonly serializer: BytesSerial
   return serializer.kind === "bytes" ? { ...chain, serializer } : leafOf(serializer.inner);
 }
 
-/** All stages of a chain and its nested chains. */
 export function stagesOf({ serializer, stages }: Chain): readonly Stage[] {
   return serializer.kind === "bytes" ? stages : [...stages, ...stagesOf(serializer.inner)];
 }

@@ -26,7 +26,6 @@ import { readOnlyStage, type Stage } from "./stage.ts";
 // Numbers in bytes, read and cast like numpy. Integers of 8 bytes are bigint, all others are numbers. Knows dtypes of numbers;
 // must not know filters.
 
-/** A dtype of numbers. */
 type NumberType = Extract<DType, { kind: "int" | "uint" | "float" | "complex" }>;
 
 /** True for integers, and for floats of 4 and 8 bytes. */

@@ -44,7 +44,6 @@ export function shapeAt(axes: readonly GridAxis[], position: readonly number[]):
   return axes.map((axis, d) => axis.lengthOf(at(position, d)));
 }
 
-/** Number of positions in a grid. */
 export function countPositions(axes: readonly GridAxis[]): number {
   return axes.reduce((product, { count }) => product * count, 1);
 }
@@ -161,7 +160,6 @@ export interface Segment {
   readonly target: number;
 }
 
-/** The segments of an extent, in order. */
 export function* segmentsOf(axis: GridAxis, extent: Omit<Extent, "dropped">): Generator<Segment> {
   const { start, count, step } = extent;
   for (let done = 0; done < count; ) {

@@ -69,7 +69,6 @@ export function withLengths(document: JsonObject, axis: number, runs: readonly L
   };
 }
 
-/** Chunk shape of a document with a regular grid. */
 export function chunkShapeOf(document: JsonObject): readonly number[] {
   const grid = document["chunk_grid"] as { configuration: { chunk_shape: readonly number[] } };
   return grid.configuration.chunk_shape;

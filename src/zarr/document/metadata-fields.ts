@@ -18,7 +18,6 @@ export interface FieldPlace {
   readonly advice?: string;
 }
 
-/** The error for an invalid member. */
 export function badMember(place: FieldPlace, expected: string, found: unknown): SuperchunkError {
   return new SuperchunkError(
     "BAD_FIELD",

@@ -417,7 +417,6 @@ const SLAB_BYTES = 16 << 20;
 /** Chunks of rows larger than this are read in parts, so their chunks are read more than once. */
 const MOST_BYTES = 128 << 20;
 
-/** The array to cut. */
 interface SlabbedArray {
   readonly shape: readonly number[];
   readonly chunkShape: readonly number[];

@@ -53,7 +53,6 @@ const NOTHING: Pick<ReadonlyMap<string, Change>, "get"> = { get: () => "absent" 
 /** A chunk, including what extends past the array's end. */
 type Piece = Pick<AbsentChunk, "start" | "shape">;
 
-/** Options of surveying an array. */
 interface SurveyOptions extends LongOptions {
   /** Names the array in the holes. */
   readonly column?: string | undefined;
@@ -262,7 +261,6 @@ class ArraySurvey implements ZarrSurvey {
   }
 }
 
-/** A shard, or a nested shard. */
 interface InnerShard {
   readonly key: string;
   readonly chain: Chain;

@@ -451,7 +451,6 @@ export class LeafRequests {
   }
 }
 
-/** A job with the range that is fetched for it. */
 interface RangedJob extends ResolvedRange {
   readonly job: LeafJob;
 }

@@ -51,7 +51,6 @@ interface Wanted {
   readonly target: ItemView;
 }
 
-/** The requested part of an inner chunk. */
 interface InnerPart {
   /** Its slot in the shard's grid, in C order. */
   readonly slot: number;
@@ -67,7 +66,6 @@ interface Collection {
   readonly signal: AbortSignal;
 }
 
-/** Reads chunks of one array. */
 export class ChunkReading {
   readonly cache: ShardCache;
   readonly #store: ReadableStore;

@@ -134,7 +134,6 @@ function setWord(view: DataView, at: number, value: number | undefined, little: 
   view.setUint32(at + 4, little ? high : low, little);
 }
 
-/** The shard that an index belongs to. */
 interface IndexedShard {
   /** Name of the shard in messages. */
   readonly path: string;
@@ -308,7 +307,6 @@ export interface ChunkPlace {
   readonly memory: Uint8Array | undefined;
 }
 
-/** The details of errors about a place. */
 export function placeDetails({ path, slot, offset }: ChunkPlace): {
   path: string;
   chunk?: number;

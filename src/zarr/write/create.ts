@@ -132,7 +132,6 @@ export async function openZarrWriter(
   return new WritableZarrArray(store, model, options);
 }
 
-/** Zero, in the data type's form. */
 function defaultFill(kind: string, dataType: JsonValue): JsonValue {
   switch (kind) {
     case "bool":

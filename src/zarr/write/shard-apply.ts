@@ -17,7 +17,6 @@ import {
 } from "../read/shard-index.ts";
 import { type ChunkOrder, orderSlots, type ShardStrategy } from "./write-settings.ts";
 
-/** The shard to write. */
 interface ShardTarget {
   readonly key: string;
   readonly grid: readonly number[];
@@ -245,7 +244,6 @@ export async function withObjectLock<T>(
   }
 }
 
-/** A stored shard. */
 interface ShardState {
   readonly size: number;
   readonly entries: ShardEntries;

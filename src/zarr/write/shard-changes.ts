@@ -21,14 +21,12 @@ import { encodeShardIndex, type ShardEntry } from "../read/shard-index.ts";
 import { type EncodeSettings, encodeChunk, layOutShard } from "./encode-chunk.ts";
 import { orderSlots } from "./write-settings.ts";
 
-/** An inner chunk to be encoded. */
 export interface InnerChunk {
   readonly slot: number;
   /** Its bytes, or undefined if it is left out. They may be made in `room`. */
   encode(signal: AbortSignal, room?: Uint8Array<ArrayBuffer>): Promise<Uint8Array | undefined>;
 }
 
-/** The pieces of a shard while they are made. */
 interface ShardPieces {
   /** Empty if all chunks are left out. A piece's memory is reused once the next is requested. */
   readonly pieces: AsyncGenerator<Uint8Array>;
@@ -36,7 +34,6 @@ interface ShardPieces {
   useRooms(rooms: PieceRooms): void;
 }
 
-/** The pieces of a shard with these chunks. */
 export function shardPieces(
   chunks: readonly InnerChunk[],
   grid: readonly number[],
