@@ -131,7 +131,7 @@ async function repair(
       return;
     }
     for (const problem of problems) context.message(`found: ${problem}`);
-    for (const loss of lost) context.message(`gone: ${loss}`);
+    for (const loss of lost) context.message(`lost: ${loss}`);
     const filled = report.filled.reduce((sum, { from, to }) => sum + to - from, 0);
     if (filled > 0)
       context.message(`filled: ${formatPlural(filled, "row")}; info and verify name them until they are set`);

@@ -94,7 +94,7 @@ export function parseDTypeText(text: string): DType {
 }
 
 export const PUBLISH_HELP =
-  "make rows of a stream visible before its end: flush (as they come), full (with each full superchunk), or every so many SECONDS";
+  "make rows of a stream visible before its end: flush (as they come), full (with each full superchunk), or at most every SECONDS";
 
 /** `flush`, `full`, or a number of seconds. Throws commander's `InvalidArgumentError`. */
 export function parsePublish(text: string): PublishPolicy {

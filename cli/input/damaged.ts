@@ -36,7 +36,7 @@ export function tellDamage(
   for (const { path, holes, lost } of reports) {
     context.note(EXIT.damaged);
     for (const hole of holes) context.message(`${did}: ${holeText(hole)}`);
-    for (const loss of lost) context.message(`${path}: gone: ${loss}`);
+    for (const loss of lost) context.message(`${path}: lost: ${loss}`);
     context.message(`${path}: ${formatPlural(holes.length, "chunk")} ${did}`);
   }
 }

@@ -43,7 +43,7 @@ export function shareOf(
     if (n !== undefined) return { share: { k, n }, told };
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      `${told} says that this is share ${k}, but not of how many; give --shares N`,
+      `${told} names share ${k}, but not the number of shares; give --shares N`,
       {
         field: "shares",
       },

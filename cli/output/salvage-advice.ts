@@ -43,7 +43,7 @@ export async function adviseOnSalvage(
       return { whole, gone, command: `${command} --holes fill`, text };
     }
     if (lost.length + problems.length === 0) return undefined;
-    const text = lost.length > 0 ? `, but gone are: ${lost.join("; ")}` : "";
+    const text = lost.length > 0 ? `, but lost: ${lost.join("; ")}` : "";
     return { whole, gone, command, text: `every chunk is intact and can be saved${text}` };
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;

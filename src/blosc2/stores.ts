@@ -131,7 +131,7 @@ async function addEmbedded(
     )
       throw new SuperchunkError(
         "BAD_FIELD",
-        `"${name}" lies outside of the ${bytes.length} bytes of small arrays; the store is damaged`,
+        `"${name}" is outside of the ${bytes.length} bytes of small arrays; the store is damaged`,
         { path: store.describe(key), field: "embed_map", found: offset },
       );
     const own = name.replace(/^\/+/, "");

@@ -26,7 +26,7 @@ export function allocate(length: number, { path, shared = false }: Allocation = 
   if (shared && typeof SharedArrayBuffer === "undefined") {
     throw new SuperchunkError(
       "UNSUPPORTED",
-      "this engine gives no shared memory (a browser does only to pages that are cross-origin isolated); read without shared",
+      "this engine has no shared memory (browsers allow it only for cross-origin isolated pages); read without shared",
       { ...place, field: "shared" },
     );
   }

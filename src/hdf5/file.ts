@@ -133,7 +133,7 @@ export class Fields {
     if (found === signature) return;
     throw new SuperchunkError(
       "BAD_MAGIC",
-      `there is no "${signature}" at byte ${this.position - 4}: the file is damaged there; look for another copy`,
+      `"${signature}" is missing at byte ${this.position - 4}: the file is damaged there; look for another copy`,
       { path: this.#bytes.path, offset: this.position - 4, expected: signature, found },
     );
   }

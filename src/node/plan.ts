@@ -224,7 +224,7 @@ async function readParts(
     const key = joinKey(folder, name);
     const bytes = await store.get(key);
     if (bytes !== undefined) return new TextDecoder().decode(bytes);
-    throw new SuperchunkError("INCOMPLETE", "a part of the plan is not there; plan again", {
+    throw new SuperchunkError("INCOMPLETE", "a part of the plan is missing; plan again", {
       path: store.describe(key),
     });
   };

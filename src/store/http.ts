@@ -286,7 +286,7 @@ export class HttpStore implements ReadableStore {
     if (told === undefined && bytes.length !== asked) throw withoutRange(range, path, response);
     if (told !== undefined && told.last - told.first + 1 !== bytes.length) {
       throw new TransientError(
-        `the body has ${bytes.length} bytes, "content-range" promises ${told.last - told.first + 1}`,
+        `the body has ${bytes.length} bytes, "content-range" says ${told.last - told.first + 1}`,
       );
     }
     return bytes;

@@ -20,7 +20,7 @@ export function checkKey(key: string): void {
   if (key === "" || !isPlainPath(key)) {
     throw new SuperchunkError(
       "UNSAFE_PATH",
-      `the key ${JSON.stringify(key)} is not a plain path inside the archive; expected parts divided by "/", none of them empty, "." or "..", without backslash and NUL`,
+      `the key ${JSON.stringify(key)} is not a plain path inside the archive; expected parts separated by "/", none of them empty, "." or "..", without backslash and NUL`,
       { path: key, field: "key", found: key },
     );
   }

@@ -22,22 +22,22 @@ const ROWS = 16_384;
 /** Returns the text of a file in pieces, from its beginning at each call. */
 export type TextSource = () => AsyncIterable<Uint8Array>;
 
-/** Types that the values of a column may have in common, from the narrowest; "exact": a double has all digits. */
+/** Types that all values of a column may have, narrowest first; "exact": a double holds all digits. */
 const KINDS = ["int", "uint", "number", "exact", "bool", "day", "time", "nanoseconds"] as const;
 
-/** The values of a column, looked at one by one. */
+/** The facts of a column's values. */
 interface Look {
-  /** Values of each kind. */
+  /** Number of values of each kind. */
   readonly counts: Record<(typeof KINDS)[number], number>;
   count: number;
   hasNone: boolean;
   characters: number;
-  /** The first values that are no number and no time: what they are, where. */
+  /** The first values that are not numbers and not times: what they are, and where. */
   readonly odd: { number?: string; time?: string };
 }
 
 /**
- * Opens CSV (RFC 4180, UTF-8; the delimiter is found) with a line of names.
+ * Opens CSV (RFC 4180, UTF-8; the delimiter is detected) with a header line of names.
  *
  * @throws BAD_FIELD for a record with another number of values than the first, and for text that is not UTF-8; BAD_ARGUMENT for a file
  * without names
@@ -111,8 +111,7 @@ interface Records {
 }
 
 /**
- * Records in the order of the file, as many as a piece of the text has. Empty lines are left out; in a file of one column, they are
- * missing values.
+ * Records in file order, in groups of one piece of text. Empty lines are skipped; in a file of one column, they are missing values.
  */
 async function* recordsOf(source: TextSource, path: string): AsyncGenerator<Records> {
   const decoder = new TextDecoder("utf-8", { fatal: true });
@@ -126,7 +125,7 @@ async function* recordsOf(source: TextSource, path: string): AsyncGenerator<Reco
     try {
       return decoder.decode(piece, { stream: piece !== undefined });
     } catch {
-      // The pieces are those before which it was right: the bytes before the first wrong one are counted in whole lines.
+      // All earlier pieces were valid, so only lines of this piece before the first invalid byte are added.
       const lines = new TextDecoder().decode(piece).split("\ufffd", 1).join().split("\n").length - 1;
       throw wrong(
         line + rest.split("\n").length - 1 + lines,
@@ -173,7 +172,7 @@ async function* recordsOf(source: TextSource, path: string): AsyncGenerator<Reco
   if (rest !== "") yield cut(rest.length);
 }
 
-/** Length of the text up to the last end of a line that is not within quotes, without empty lines, which may be the last ones. */
+/** Length of the text up to the last line end outside of quotes, without trailing empty lines, which may end the file. */
 function lastLine(text: string): number {
   let end = 0;
   let isQuoted = false;
@@ -207,7 +206,7 @@ function numberFault(text: string): string | undefined {
   return number === 0 && /^[^e]*[1-9]/i.test(text) ? "which is too small for float64" : undefined;
 }
 
-/** True where a double has all digits of an integer. */
+/** True if a double holds all digits of an integer. */
 function isExact(text: string): boolean {
   return (
     text.length < 16 || !DIGITS.test(text) || (text.length < 300 && BigInt(Number(text)) === BigInt(text))

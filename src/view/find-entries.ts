@@ -70,7 +70,7 @@ function notHeld(path: string): SuperchunkError {
 function onlyShown(path: string): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    'HDF5 files, or frames and stores of Blosc2, lie in the folder, and no archives: name an HDF5 file by itself; chunks of Blosc2 cannot be referenced as they are, "superchunk convert" carries them to Zarr',
+    'the folder has HDF5 files, or frames and stores of Blosc2, but no archives: name an HDF5 file directly; chunks of Blosc2 cannot be referenced unchanged, but "superchunk convert" converts them to Zarr',
     { path, expected: "an archive, or a folder of archives", found: "HDF5 or Blosc2" },
   );
 }
@@ -78,7 +78,7 @@ function onlyShown(path: string): SuperchunkError {
 function onlyZarr(path: string): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    "this is Zarr already, and its readers open it as it lies: there is nothing to show as Zarr or to refer to. Over HTTP any file server shows it",
+    "this is Zarr already, and Zarr readers open it directly: there is nothing to show or to reference. Over HTTP any file server can serve it",
     { path, expected: "an archive, or a folder of archives", found: "Zarr" },
   );
 }

@@ -586,7 +586,7 @@ describe("repair", () => {
     expect([snapshot("a"), existsSync(at("b"))]).toEqual([before, false]);
     expect(snapshot("a")).toEqual(before);
     const { code, err } = await runCli(["repair", at("a"), at("b"), "--holes", "cut"]);
-    expect([code, err]).toEqual([3, expect.stringContaining("gone: rows 16 to 19")]);
+    expect([code, err]).toEqual([3, expect.stringContaining("lost: rows 16 to 19")]);
     expect(err).toContain(`${at("b")}: 16 rows now, 20 rows before`);
     expect(snapshot("a")).toEqual(before);
     expect(await valuesOf("b")).toEqual(countTo(16));

@@ -125,7 +125,7 @@ describe("the HTTP store", () => {
       };
       await expect(store.getRange("x", { offset: 0, length: 100 })).rejects.toMatchObject({
         code: "IO",
-        message: expect.stringContaining('the body has 40 bytes, "content-range" promises 100'),
+        message: expect.stringContaining('the body has 40 bytes, "content-range" says 100'),
       });
     }));
 

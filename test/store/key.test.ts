@@ -64,7 +64,7 @@ describe("a key", () => {
 
   it("says in one line what is wrong with it", () => {
     expect(() => checkKey("a/../b")).toThrowErrorMatchingInlineSnapshot(
-      `[SuperchunkError: a/../b: the key "a/../b" is not a plain path inside the archive; expected parts divided by "/", none of them empty, "." or "..", without backslash and NUL]`,
+      `[SuperchunkError: a/../b: the key "a/../b" is not a plain path inside the archive; expected parts separated by "/", none of them empty, "." or "..", without backslash and NUL]`,
     );
   });
 });

@@ -147,7 +147,8 @@ function findEnds(starts: Uint32Array, ends: Uint32Array, ctbytes: number): void
     const block = at(order, k);
     const next = order[k + 1];
     const end = next === undefined ? ctbytes : at(starts, next);
-    if (end === starts[block]) throw badStart(Math.max(block, next ?? 0), "a start of its own", end);
+    if (end === starts[block])
+      throw badStart(Math.max(block, next ?? 0), "a start that no other block has", end);
     ends[block] = end;
   }
 }

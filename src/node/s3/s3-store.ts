@@ -384,7 +384,7 @@ export function parseS3Address(address: string): S3StoreOptions {
   if (!isPlainPath(prefix))
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      'the key of an address is parts divided by "/", none of them empty, "." or "..", without backslash',
+      'the key of an address has parts separated by "/", none of them empty, "." or "..", without backslash',
       { path, field: "key", found: prefix },
     );
   return {

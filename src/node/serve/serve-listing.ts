@@ -130,7 +130,7 @@ const SENTENCES: Readonly<Record<ErrorCode, string>> = {
   INCOMPLETE: "a part of the archive is missing",
   UNSAFE_PATH: "a name or a link in the archive leads out of it",
   UNSUPPORTED: "the archive stores this in a way that cannot be shown",
-  NOT_FOUND: "something that the archive names is not there",
+  NOT_FOUND: "something that the archive names does not exist",
   BAD_ARGUMENT: "the request cannot be understood",
   CONFLICT: "the archive is being changed",
   STALE: "the archive was changed while it was read",

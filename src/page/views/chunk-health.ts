@@ -32,7 +32,7 @@ export function describeOutcome(
     );
   if (ok) return parts;
   const advice =
-    "What is whole can be saved. This writes a repaired copy, with the default value in place of what is gone:";
+    "The undamaged part can be saved. This writes a repaired copy, with the default value in place of lost values:";
   return [
     ...parts,
     h("p", { class: "note" }, advice),

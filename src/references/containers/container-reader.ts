@@ -280,5 +280,5 @@ function keyIn({ prefix }: Container, location: string): string {
 }
 
 function absent(path: string): SuperchunkError {
-  return new SuperchunkError("NOT_FOUND", "the object that a reference points to is not there", { path });
+  return new SuperchunkError("NOT_FOUND", "the object that a reference points to does not exist", { path });
 }

@@ -185,7 +185,7 @@ export class SeenObjects {
 }
 
 function isoTime(modified: number | undefined): string {
-  return modified === undefined ? "not told" : new Date(modified).toISOString();
+  return modified === undefined ? "unknown" : new Date(modified).toISOString();
 }
 
 /** A 53-bit hash: two 32-bit FNV-1a hashes with different starts; the second gives the lower bits. */

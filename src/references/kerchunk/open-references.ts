@@ -232,7 +232,7 @@ export function assertSame(found: Uint8Array | undefined, wanted: Uint8Array, ke
   throw new SuperchunkError(
     "BAD_FIELD",
     found === undefined
-      ? "a chunk that was referenced is not there when the result is read back"
+      ? "a referenced chunk is missing when the result is read back"
       : "a chunk that was referenced has other bytes when the result is read back",
     { path: key, expected: wanted.length, found: found?.length },
   );
