@@ -208,6 +208,13 @@ async function carrierOf(
 function checkFlags(root: string, flags: CreateFlags): void {
   if (root === "")
     throw wrong("root", "the name of the folder to make is empty; give one, or . for this folder");
+  const ending = /\.(?:parquet|arrows?|feather|csv|npy)\/*$/i.exec(root)?.[0];
+  if (ending !== undefined)
+    throw wrong(
+      "root",
+      `create makes archives, which are folders, not ${ending} files; give the archive another name, then superchunk convert (for CSV, cat) makes a file of it`,
+      root,
+    );
   if (flags.as !== "superchunk" && flags.zarr === true)
     throw wrong(
       "zarr",

@@ -252,6 +252,14 @@ const READ_ONLY = [
   { name: "a frame of Blosc2", start: [0x9e, 0xa8, 0x62, 0x32] },
 ] as const;
 
+/** Files whose rows can become an archive, by their first bytes or their names. */
+const ROW_FILES = [
+  { name: "a Parquet file", start: [0x50, 0x41, 0x52, 0x31], ending: /\.parquet$/i },
+  { name: "an Arrow file", start: [0x41, 0x52, 0x52, 0x4f], ending: /\.(?:arrows?|feather)$/i },
+  { name: "a .npy file", start: [0x93, 0x4e, 0x55, 0x4d], ending: /\.npy$/i },
+  { name: "a CSV file", start: undefined, ending: /\.csv$/i },
+] as const;
+
 /**
  * Detects the dialect of a file of `size` bytes from its first bytes `head` (32 are enough) and its name. Throws `TRUNCATED`
  * for an empty file and one that ends inside its header, `BAD_MAGIC` for other bytes under a name in `.blp` or `.bin`,
@@ -269,6 +277,15 @@ export function detectFile(head: Uint8Array, name: string, size: number): { read
       throw new SuperchunkError(
         "UNSUPPORTED",
         `it is ${other.name}: superchunk reads, verifies and converts it, but does not change it; convert it and change the copy`,
+        error.details,
+      );
+    const rows = ROW_FILES.find(
+      ({ start, ending }) => ending.test(name) || start?.every((byte, i) => bytes[i] === byte),
+    );
+    if (rows !== undefined)
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        `it is ${rows.name}, not an archive: superchunk create DST --from FILE makes an archive of its rows, and superchunk append DST FILE appends them to one. Such files are written whole (superchunk convert), and not changed`,
         error.details,
       );
     throw new SuperchunkError(

@@ -145,6 +145,11 @@ describe("create", () => {
       expect([code, err]).toEqual([2, expect.stringContaining("leave --dtype out")]);
     }
     expect((await runCli(["create", "", "--from", at("a.npy")])).code).toBe(2);
+    const named = await runCli(["create", at("out.parquet"), "--dtype", "<i4"]);
+    expect([named.code, named.err]).toEqual([
+      2,
+      expect.stringContaining("create makes archives, which are folders, not .parquet files") as string,
+    ]);
     expect(existsSync(at("x"))).toBe(false);
   });
 

@@ -75,6 +75,20 @@ describe("detection", () => {
     expect(detectFile(head, "a", 32).dialect).toBe("bloscpack-3");
   });
 
+  it.each([
+    ["a Parquet file", "a", utf8("PAR1\u0015\u0004")],
+    ["an Arrow file", "a.feather", utf8("ARROW1\0\0")],
+    ["an Arrow file", "a.arrows", hex("ff ff ff ff 10 00 00 00")],
+    ["a .npy file", "a", hex("93 4e 55 4d 50 59 01 00")],
+    ["a CSV file", "a.csv", utf8("a,b\n1,2\n")],
+  ])("%s is UNSUPPORTED, with the commands that read its rows (%s)", (what, name, bytes) => {
+    const error = errorOf(() => detectFile(bytes, name, bytes.length));
+    expect(error.code).toBe("UNSUPPORTED");
+    expect(error.message).toContain(
+      `${name}: it is ${what}, not an archive: superchunk create DST --from FILE`,
+    );
+  });
+
   it("other bytes are BAD_MAGIC under a known extension, and otherwise not an archive", () => {
     for (const name of ["a.blp", "b/__1__.bin", "A.BLP"]) {
       expect(errorOf(() => detectFile(utf8("PK\u0003\u0004"), name, 4)).code).toBe("BAD_MAGIC");
