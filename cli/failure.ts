@@ -86,13 +86,17 @@ export function toJsonFailure(error: unknown): JsonFailure {
 }
 
 /** Library options in messages, such as `{holes: "fill"}`, that the command has too. */
-const OPTIONS = /\{(allow|chunklen|damaged|dtype|fill|holes|scan|shape)(?:: (true|"[^"]*"))?\}/g;
+const OPTIONS =
+  /\{(allow|breakLock|chunklen|columns|damaged|dtype|fill|holes|overwrite|resume|scan|shape|to|zipline)(?:: (true|false|"[^"]*"))?\}/g;
 
 /** Rewrites library options in a message as command options: `--holes fill`. */
 export function inCommandWords(message: string): string {
   return message.replace(OPTIONS, (_, name: string, value = "true") => {
-    const text = String(value);
-    return text === "true" ? `--${name}` : `--${name} ${text.replace(/^"(\w+)"$/, "$1")}`;
+    const option = name
+      .replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+      .replace(/^columns$/, "column");
+    if (value === "false") return `--no-${option}`;
+    return value === "true" ? `--${option}` : `--${option} ${value.replace(/^"(\w+)"$/, "$1")}`;
   });
 }
 

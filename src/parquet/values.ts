@@ -145,7 +145,7 @@ function daysOfSeconds({ path }: Leaf, seconds: Uint32Array): Int32Array {
   if (odd === undefined) return Int32Array.from(seconds, (value) => value / SECONDS_OF_DAY);
   throw new SuperchunkError(
     "UNSUPPORTED",
-    `column "${path.join(".")}" has the value ${odd}, which is not the beginning of a day; without zipline (--no-zipline) it stays a number`,
+    `column "${path.join(".")}" has the value ${odd}, which is not the beginning of a day; with {zipline: false} it stays a number`,
     { field: path.join("."), found: odd },
   );
 }
@@ -180,7 +180,7 @@ function daysOfMonth(months: number): number {
 function outOfRange({ path, logical }: Leaf, value: bigint): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    `the value ${value} of column "${path.join(".")}" is out of the range of Parquet's ${logical.kind}; leave the column out with columns (--column)`,
+    `the value ${value} of column "${path.join(".")}" is out of the range of Parquet's ${logical.kind}; leave the column out with {columns}`,
     { field: path.join("."), found: value },
   );
 }

@@ -258,7 +258,7 @@ export class Conversion {
     if (!isHierarchy && !resume && !overwrite && (await store.stat(key, { signal })) !== undefined)
       throw conflict(
         store.describe(path),
-        "an unfinished conversion is there; resume (--resume) continues it, overwrite (--overwrite) replaces it",
+        "an unfinished conversion is there; {resume: true} continues it, {overwrite: true} replaces it",
       );
     const record = await ConversionRecord.open(store, key, identity, { resume, destination: path });
     if (isHierarchy) {

@@ -226,8 +226,8 @@ export async function checkDestination(
     throw conflict(
       path,
       isUnfinished
-        ? "an unfinished conversion is there; resume (--resume) continues it, overwrite (--overwrite) replaces it"
-        : "the destination exists; replace it with overwrite (--overwrite), or choose another",
+        ? "an unfinished conversion is there; {resume: true} continues it, {overwrite: true} replaces it"
+        : "the destination exists; replace it with {overwrite: true}, or choose another",
     );
   }
   if (!names.some((name) => ZARR_MARKS.has(name))) {

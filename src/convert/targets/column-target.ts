@@ -195,7 +195,7 @@ async function piecesOf(
     if (columns.length === 1) return [{ key, columns }];
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      `it has ${columns.length} columns, and a file ${ending} holds one array: take one of them (--column), or name a folder, without ${ending}, and the format (--to ${format})`,
+      `it has ${columns.length} columns, and a file ${ending} holds one array: take one of them with {columns}, or name a folder, without ${ending}, and the format, {to: "${format}"}`,
       { path: source.store.describe(source.path), field: "dst" },
     );
   }
@@ -326,7 +326,7 @@ async function claim(
     throw new SuperchunkError(
       "CONFLICT",
       isArchive
-        ? "the destination exists; replace it with overwrite (--overwrite), or choose another"
+        ? "the destination exists; replace it with {overwrite: true}, or choose another"
         : "the destination is a folder that holds something else; choose another",
       { path: store.describe(key) },
     );

@@ -319,7 +319,7 @@ function held(path: string, holder: LockHolder | undefined): SuperchunkError {
       : `process ${holder.pid} on ${holder.host} since ${holder.since}`;
   return new SuperchunkError(
     "CONFLICT",
-    `the array is being written by ${who}. Wait for it; if it has certainly died, break the lock (--break-lock)`,
+    `the array is being written by ${who}. Wait for it; if it has certainly died, take it over with {breakLock: true}`,
     { path, field: "lock", found: holder },
   );
 }

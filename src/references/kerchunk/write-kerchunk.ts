@@ -248,9 +248,13 @@ async function assertFree(
   if (overwrite === true) return;
   const key = form === "json" ? path : joinKey(path, ".zmetadata");
   if ((await target.stat(key, { signal })) === undefined) return;
-  throw new SuperchunkError("CONFLICT", "a set of references exists here; remove it, or overwrite it", {
-    path: target.describe(key),
-  });
+  throw new SuperchunkError(
+    "CONFLICT",
+    "a set of references exists here; remove it, or replace it with {overwrite: true}",
+    {
+      path: target.describe(key),
+    },
+  );
 }
 
 /** Bytes that are read at a time. */

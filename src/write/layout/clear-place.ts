@@ -21,7 +21,7 @@ export async function clearPlace(store: WritableStore, path: string, overwrite: 
   if (!overwrite) {
     throw new SuperchunkError(
       "CONFLICT",
-      "an archive, or a part of one, exists here; choose another path, or overwrite it",
+      "an archive, or a part of one, exists here; choose another path, or replace it with {overwrite: true}",
       { path: store.describe(path) },
     );
   }
