@@ -294,7 +294,7 @@ export async function assertFree(store: WritableStore, path: string): Promise<vo
     if (!(await isTaken(store, key))) continue;
     throw new SuperchunkError(
       "CONFLICT",
-      "it exists already; the folder seems to be a Zarr array of its own. Choose another place, or remove it",
+      "it exists already; the folder seems to be a separate Zarr array. Choose another place, or remove it",
       { path: store.describe(key), field: "zarr" },
     );
   }

@@ -156,7 +156,7 @@ async function compareDocuments(
     if (stored !== undefined && before?.documents.includes(key) !== true) {
       throw new SuperchunkError(
         "CONFLICT",
-        `it exists already, and no link made it; ${files.describe(ROOT)} seems to be a Zarr array of its own`,
+        `it exists already, and no link made it; ${files.describe(ROOT)} seems to be a separate Zarr array`,
         { path: target.describe(key) },
       );
     }
@@ -314,7 +314,7 @@ export async function isCopyOf(
 function noteLinksOut({ data, target }: LinkSite, kind: LinkKind): string[] {
   if (kind !== "symbolic" || data === ".") return [];
   return [
-    `the shards are symbolic links that lead out of ${target.describe("")}: other Zarr readers follow them, superchunk does not (verify calls that damage), and after an append to the file they are not shards any more. Hard links, which are the default, stay right`,
+    `the shards are symbolic links that lead out of ${target.describe("")}: other Zarr readers follow them, superchunk does not (verify calls that damage), and after an append to the file they are no longer shards. Hard links, the default, keep working`,
   ];
 }
 

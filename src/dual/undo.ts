@@ -185,7 +185,7 @@ export async function assertOwnNames(
   if (facts.links > own) {
     throw new SuperchunkError(
       "CONFLICT",
-      `the file has ${facts.links - own} more hard link${facts.links - own > 1 ? "s" : ""} elsewhere (a backup made with "cp -al", perhaps), which would be changed with it; give it bytes of its own ("cp" it and rename the copy over it), or link with copies (--link copy)`,
+      `the file has ${facts.links - own} more hard link${facts.links - own > 1 ? "s" : ""} elsewhere (a backup made with "cp -al", perhaps), which would be changed with it; make it an independent copy ("cp" it and rename the copy over it), or link with copies (--link copy)`,
       { path, field: "hard links", expected: own, found: facts.links },
     );
   }

@@ -133,7 +133,7 @@ export function badDType(found: unknown, path: string, expected: string): Superc
   const text = typeof found === "string" ? found : safeText(found);
   return new SuperchunkError(
     "BAD_FIELD",
-    `the dtype ${JSON.stringify(text.slice(0, 80))} is none: expected ${expected}. The metadata are damaged; look for another copy`,
+    `the dtype ${JSON.stringify(text.slice(0, 80))} is invalid: expected ${expected}. The metadata are damaged; look for another copy`,
     { path, field: "dtype", expected, found },
   );
 }

@@ -1,9 +1,9 @@
 /**
- * The sharding storage transformer of the Zarr v3 draft, as a store around another: chunks inside, shards outside. And hierarchies of
- * that version, created as zarr 2.18 does.
+ * The sharding storage transformer of the Zarr v3 draft, as a store around another: callers see chunks, and the inner store
+ * holds shards. Also creates hierarchies of that version, like zarr 2.18.
  *
- * Keys of chunks below a prefix are translated to keys of shards and slots; all other keys pass through. The calls are
- * those of the draft's abstract store interface. @see FORMAT.md [FK]
+ * Keys of chunks below a prefix are translated to keys of shards and slots; all other keys pass through. The calls are those of
+ * the draft's abstract store interface. @see FORMAT.md [FK]
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/storage-transformers/sharding/v1.0.html
  */
 import { allocate } from "../bytes/allocate.ts";
@@ -151,7 +151,7 @@ export class ShardingTransformer {
   /** Yields the keys that begin with a prefix, with chunks instead of shards. A prefix can end anywhere, not only at a `/`. */
   async *listPrefix(prefix: string): AsyncGenerator<string> {
     const folder = prefix.slice(0, Math.max(0, prefix.lastIndexOf("/")));
-    // A chunk's key and its shard's differ from the prefix of the chunks on: what is below is listed from there.
+    // Keys of chunks and shards differ below the chunks' prefix, so everything below it is listed from there.
     const base = this.#settings.prefix;
     const from = folder === base || folder.startsWith(`${base}/`) ? base : folder;
     for await (const key of walk(this.#store, from)) {

@@ -255,7 +255,7 @@ describe("rules", () => {
 
   it("an error names the file and the dtype", () => {
     expect(errorOf(() => parse("<f3")).message).toBe(
-      'meta/storage: the dtype "<f3" is none: expected one of 2, 4, 8, 12, 16 bytes. The metadata are damaged; look for another copy',
+      'meta/storage: the dtype "<f3" is invalid: expected one of 2, 4, 8, 12, 16 bytes. The metadata are damaged; look for another copy',
     );
     expect(errorOf(() => parse("bfloat16")).message).toBe(
       'meta/storage: the dtype "bfloat16" is not one that superchunk knows',

@@ -39,7 +39,7 @@ export async function requireOneName(store: ReadableStore, key: string): Promise
   if (links <= 1) return;
   throw new SuperchunkError(
     "CONFLICT",
-    `the file has ${links} names (hard links), and a change in place would change them all. "superchunk unlink" undoes a link to Zarr; else do not change it in place, or give the file bytes of its own (cp FILE COPY && mv COPY FILE)`,
+    `the file has ${links} names (hard links), and a change in place would change them all. "superchunk unlink" undoes a link to Zarr; else do not change it in place, or make the file an independent copy (cp FILE COPY && mv COPY FILE)`,
     { path: store.describe(key), field: "links", expected: 1, found: links },
   );
 }

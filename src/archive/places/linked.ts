@@ -27,7 +27,7 @@ export async function refuseSymbolic(
   if (record?.["kind"] !== "symbolic") return;
   throw new SuperchunkError(
     "CONFLICT",
-    'the archive is linked to Zarr by symbolic links: a file that a change replaces would be a missing shard, which Zarr readers take for the fill value. "superchunk unlink" first; "superchunk link" makes hard links, which stay right',
+    'the archive is linked to Zarr by symbolic links: a file that a change replaces would be a missing shard, which Zarr readers read as the fill value. Run "superchunk unlink" first; "superchunk link" makes hard links, which keep working',
     { path: store.describe(key), field: "kind" },
   );
 }

@@ -2,8 +2,8 @@
  * Chunks of a source that a writer may copy unchanged.
  *
  * An encoder returns a chunk of the source when the writer asks it to encode the same bytes. Nothing is then compressed again,
- * and every copied chunk has been decoded once, so damage is not passed on. So no writer needs to know about copying, and none
- * can copy a chunk that does not fit. Knows when an array's chunks are its rows in order; must not know who writes them.
+ * and every copied chunk has been decoded once, so damage is not passed on. So writers need not know about copying, and cannot
+ * copy a chunk that does not fit. Knows when an array's chunks are its rows in order; must not know the writers.
  */
 
 import type { ChunkedArchive, EncodedChunk } from "../../archive/kinds/types.ts";

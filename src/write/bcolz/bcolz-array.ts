@@ -65,7 +65,7 @@ const MAX_WAITING = 8 << 20;
 const MAX_EDITS = 1 << 18;
 
 const REASONS = {
-  compact: "a carray has nothing to compact: each chunk is a file of its own",
+  compact: "a carray has nothing to compact: each chunk is a separate file",
 };
 const NO_COLUMNS = "a carray has no columns; a table has (create one of a structured dtype)";
 

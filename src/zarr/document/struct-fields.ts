@@ -22,7 +22,7 @@ export interface StructField {
 
 /** Why chunks of such structs are not copied. */
 export const FIELDS_APART =
-  "its items have sub-arrays, which a Zarr struct does not have, so each field is an array of its own";
+  "its items have sub-arrays, which a Zarr struct does not have, so each field becomes a separate array";
 
 /** The fields of a struct, or those of a field that is one. */
 export function fieldsIn(

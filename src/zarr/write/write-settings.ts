@@ -99,8 +99,8 @@ export interface ShardWriter {
   /** Most shards that it takes over at a time. */
   readonly parallel: number;
   /**
-   * Writes a shard as `set` would, and resolves with true; false means that it does not take the shard, and the caller writes it as usual.
-   * Once this settles, nothing writes any more, also after a failure or an abort.
+   * Writes a shard as `set` would, and resolves with true; false means that it does not take the shard, and the caller writes
+   * it as usual. Once this settles, nothing is written any longer, even after a failure or an abort.
    * @throws as `set`; the reason of the signal if it aborted before the shard was written
    */
   write(store: WritableStore, shard: WholeShard): Promise<boolean>;

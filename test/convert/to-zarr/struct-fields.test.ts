@@ -62,7 +62,7 @@ test("each field becomes an array of a group, and sub-arrays become further dime
   const target = new MemoryStore();
   const result = await convert(archive, { store: target, path: "z" }, { verify: true });
   expect(result).toMatchObject({ verified: true, chunksCopied: 0, nbytes: ROWS * 16 });
-  expect(result.notes).toEqual([expect.stringMatching(/^its items have sub-arrays.* an array of its own$/)]);
+  expect(result.notes).toEqual([expect.stringMatching(/^its items have sub-arrays.* a separate array$/)]);
   expect(await valuesAt(target, "z/id")).toEqual({ shape: [ROWS], values: IDS });
   expect(await valuesAt(target, "z/xyz")).toEqual({ shape: [ROWS, 3], values: XYZ });
   expect(await namesOf(target, "z/id")).toEqual(["row"]);
