@@ -10,14 +10,13 @@ import { interleave2Registers, interleave4Registers, interleave8Registers, strea
 // Bit unshuffle. A block of n elements has 8 x typesize rows of n / 8 bytes: row 8j + k has bit k of byte j of every element,
 // element 0 in the lowest bit. c-blosc filters only if n is a multiple of 8, and copies all other blocks (since 1.7).
 
-/**
- * Bytes of each row that are read at a time, a cache line: rows whose length is a power of two evict one another from
- * the cache.
- */
+/** Bytes of each row that are read at a time: rows whose length is a power of two evict one another from the cache. */
+const WIDE: usize = 256;
+/** The same for elements of at least 16 bytes, of which no more fit in the tile: a cache line. */
 const LINE: usize = 64;
-/** Elements of at least this length are assembled from 16 bytes of a row at a time; more would not fit in the tile. */
+/** Elements of at least this length are assembled from 16 bytes of a row at a time. */
 const LONG: usize = 64;
-/** Room for 512 elements below that length, or 128 of any, as consecutive streams, and the addresses of these streams. */
+/** Room for the elements of these bytes, as consecutive streams, and the addresses of these streams. */
 const TILE = memory.data(128 * 255, 16);
 const TILE_STREAMS = memory.data(4 * 255, 16);
 
@@ -30,10 +29,6 @@ function mask(bits: u8): v128 {
 /** Undoes the bit shuffle of a block of `length` bytes. */
 export function bitunshuffle(src: usize, dst: usize, length: usize, typesize: usize): void {
   const count = length / typesize;
-  if (count == 0 || (count & 7) != 0) {
-    memory.copy(dst, src, length);
-    return;
-  }
   const whole = count * typesize;
   if (whole != length) memory.copy(dst + whole, src + whole, length - whole);
   bitunshuffleStreams(placeStreams(src, count, typesize), dst, whole, typesize);
@@ -54,7 +49,7 @@ export function bitunshuffleStreams(streams: usize, dst: usize, length: usize, t
     bitunshuffleFew(streams, dst, row, typesize);
     return;
   }
-  const width: usize = row < LINE || typesize == 1 || typesize >= LONG ? 16 : LINE;
+  const width: usize = row < WIDE << 1 || typesize == 1 || typesize >= LONG ? 16 : typesize >= 16 ? LINE : WIDE;
   const pitch = width << 3;
   for (let j: usize = 0; j < typesize; j++) store<u32>(TILE_STREAMS + (j << 2), <u32>(TILE + j * pitch));
   const last = row - width;
