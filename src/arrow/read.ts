@@ -7,7 +7,7 @@ import {
   type Table,
   tableFromIPC,
 } from "@uwdata/flechette";
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import { decodeStreamSync, prepare } from "../codec/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { joinStreams, type StreamPiece } from "../parquet/join-streams.ts";

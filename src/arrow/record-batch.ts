@@ -4,7 +4,7 @@
  * Knows columns by their schemas; must not know where rows come from. Assumes a little-endian machine, as Arrow's default is.
  * @see docs/parquet-format.md [PA]
  */
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { Leaf, SchemaNode } from "../parquet/schema.ts";
 import { bytesOf, isText, leafItems, leafValues, packBits, presentOf } from "../parquet/values.ts";

@@ -2,7 +2,7 @@
  * Arrow's schema of columns, as a message. Parquet files contain it too, so that readers can restore its types. @see
  * docs/parquet-format.md [PM]
  */
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import type { Leaf, SchemaNode } from "../parquet/schema.ts";
 import {
   encodeFlatbuffer,

@@ -1,5 +1,5 @@
 /** Chooses the chunks and blocks of a frame for an array, and what is copied into them. Reads only the header of the first chunk. */
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import { decodeHeader, HEADER_LENGTH } from "../codec/header.ts";
 import type { ChunkHeader } from "../codec/types.ts";
 import { type BlockKind, kindOf } from "../codec2/chunk-builder.ts";

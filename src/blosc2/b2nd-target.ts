@@ -4,7 +4,7 @@
  * Streams are copied if the layouts allow it: an inner chunk of a shard becomes a block, or a Blosc1 chunk becomes a chunk with the same
  * blocks. Otherwise values are encoded, block by block. @see docs/blosc2.md
  */
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import { decodeHeader, prepareEncode } from "../codec/index.ts";
 import { type BlockKind, ChunkBuilder, kindOf, repeatedChunk } from "../codec2/chunk-builder.ts";
 import { compareValues } from "../convert/run/compare.ts";

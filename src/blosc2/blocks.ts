@@ -1,5 +1,5 @@
 /** Positions of blocks in a chunk of several dimensions. Must not know frames. */
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import { elementsOf } from "../values/selection.ts";
 
 /** All positions of a grid, in C order. */

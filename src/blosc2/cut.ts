@@ -1,6 +1,6 @@
 /** The chunk and block shapes of a frame, and whether Blosc1 chunks can hold the streams of its blocks. Must not know stores. */
 import { decode as unpack } from "@msgpack/msgpack";
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import type { Blosc2Header } from "../codec2/fields.ts";
 import { filterName, stepsOf } from "../codec2/header.ts";
 import { isCopied } from "../codec2/restream.ts";

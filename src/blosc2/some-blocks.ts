@@ -2,15 +2,14 @@
  * Reads some blocks of a chunk without the others: first its header and block starts, then the bytes of these blocks, adjacent ones
  * together. Knows frames; codec2 knows the content of blocks.
  */
-import { joinBytes } from "../bytes/arrays.ts";
-import { at } from "../bytes/at.ts";
+import { at, joinBytes } from "../bytes/arrays.ts";
 import { type BlockPlaces, chunkOf, head2Length, placesOfBlocks } from "../codec2/cut.ts";
 import { STREAM_ENCODER } from "../codec2/encode-stream.ts";
 import { blocksAsBlosc1 } from "../codec2/restream.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { groupRanges } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import type { ReadableStore } from "../store/types.ts";
-import { groupRanges } from "../store/wrappers/coalescing.ts";
 import { concurrencyOf, leastForParts, MAX_GAP, MAX_REQUEST } from "../zarr/read/leaf.ts";
 import type { Frame, FrameChunk } from "./frame.ts";
 

@@ -4,13 +4,12 @@
  * All code that reads Zarr can therefore open `store.b2z/a/b` as an array, and `store.b2z` as a group. Read-only. Knows names of members;
  * zarr-view.ts knows the content of frames. [BS-01 to BS-03]
  */
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
-import { joinKey } from "../store/key.ts";
+import { joinKey, resolveRange } from "../store/key.ts";
 import { MemoryStore } from "../store/memory.ts";
-import { resolveRange } from "../store/range.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
 import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
@@ -18,7 +17,7 @@ import type { ZarrGroup } from "../zarr/read/group.ts";
 import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
 import { readFrame } from "./frame.ts";
 import { type Member, showTables } from "./tables.ts";
-import { frameStore } from "./zarr-view.ts";
+import { type Blosc2Store, frameStore } from "./zarr-view.ts";
 import { ZipStore } from "./zip.ts";
 
 /** The file of a store that holds small arrays; every store has it. */
@@ -148,7 +147,7 @@ class TreeStore implements ReadableStore {
   readonly #attributes = new Map<string, Member>();
   /** Names of members, by group. */
   readonly #groups = new Map<string, Set<string>>([["", new Set()]]);
-  readonly #opened = new Map<string, Promise<ReadableStore>>();
+  readonly #opened = new Map<string, Promise<Blosc2Store>>();
 
   readonly #tables: ReadonlyMap<string, JsonObject>;
 
@@ -206,26 +205,25 @@ class TreeStore implements ReadableStore {
   async getInner(
     key: string,
     slots: readonly number[],
-    options?: StoreOptions,
   ): Promise<readonly (Uint8Array | undefined)[] | undefined> {
     const found = await this.#find(key);
-    return found?.store.getInner?.(found.key, slots, options);
+    return found?.store.getInner(found.key, slots);
   }
 
   async whyEncoded(folder: string, options?: StoreOptions): Promise<string | undefined> {
     const found = await this.#find(folder);
-    return found?.store.whyEncoded?.(found.key, options);
+    return found?.store.whyEncoded(found.key, options);
   }
 
   async storedBytes(folder: string): Promise<number> {
     const found = await this.#find(folder);
-    return found?.store.storedBytes?.(found.key) ?? 0;
+    return found?.store.storedBytes() ?? 0;
   }
 
-  async *list(folder: string, options?: StoreOptions): AsyncGenerator<ListEntry> {
+  async *list(folder: string): AsyncGenerator<ListEntry> {
     const found = await this.#find(folder);
     if (found !== undefined) {
-      yield* found.store.list?.(found.key, options) ?? [];
+      yield* found.store.list(found.key);
       return;
     }
     const names = this.#groups.get(folder);
@@ -239,7 +237,7 @@ class TreeStore implements ReadableStore {
   }
 
   /** The array that a key belongs to, and the rest of the key. */
-  async #find(key: string): Promise<Member | undefined> {
+  async #find(key: string): Promise<{ store: Blosc2Store; key: string } | undefined> {
     const parts = key.split("/");
     for (let count = parts.length; count > 0; count--) {
       const path = parts.slice(0, count).join("/");
@@ -250,7 +248,7 @@ class TreeStore implements ReadableStore {
     return undefined;
   }
 
-  #open(path: string, { store, key, dtype, error }: Member): Promise<ReadableStore> {
+  #open(path: string, { store, key, dtype, error }: Member): Promise<Blosc2Store> {
     if (error !== undefined) return Promise.reject(error);
     const known = this.#opened.get(path);
     if (known !== undefined) return known;

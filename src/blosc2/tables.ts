@@ -3,7 +3,7 @@
  *
  * Knows which frames a table has; must not know chunks.
  */
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { parseDType } from "../format/dtype.ts";
 import { parseJson } from "../format/json.ts";

@@ -5,8 +5,7 @@
  * All code that reads Zarr arrays can therefore read `.b2nd` files, and `convert` copies their streams. If blocks do not divide the
  * chunks, and no chunk spans the whole axis either, a chunk is decoded and encoded as one. Read-only.
  */
-import { joinBytes } from "../bytes/arrays.ts";
-import { at } from "../bytes/at.ts";
+import { at, joinBytes } from "../bytes/arrays.ts";
 import { decode, encode } from "../codec/index.ts";
 import type { CompressorName, Shuffle } from "../codec/types.ts";
 import { decode as decodeBlosc2, nanOf } from "../codec2/decode.ts";
@@ -17,7 +16,7 @@ import { blocksAsBlosc1 } from "../codec2/restream.ts";
 import { SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { DType, JsonObject } from "../format/types.ts";
-import { resolveRange } from "../store/range.ts";
+import { resolveRange } from "../store/key.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
 import { elementsOf } from "../values/selection.ts";
 import { arrayDocument, chunkKey } from "../zarr/document/make-v3.ts";
@@ -58,7 +57,7 @@ export async function openBlosc2(
 }
 
 /** The Zarr store for a frame. `dtype` is the type of its items if the frame does not say. Throws as {@link openBlosc2}. */
-export function frameStore(store: ReadableStore, frame: Frame, dtype?: DType): ReadableStore {
+export function frameStore(store: ReadableStore, frame: Frame, dtype?: DType): Blosc2Store {
   const cut = cutOf(frame);
   if (dtype !== undefined && dtype.itemSize !== cut.dtype.itemSize)
     throw new SuperchunkError("BAD_FIELD", "the frame's items have another length than its table says", {
@@ -76,7 +75,8 @@ type Shown = Uint8Array | undefined;
 /** A block as a chunk of Blosc1, in pieces; undefined: all zeros. */
 type Pieces = readonly Uint8Array[] | undefined;
 
-class Blosc2Store implements ReadableStore {
+/** A frame as a Zarr array; it is a `GeneratingStore`. */
+export class Blosc2Store implements ReadableStore {
   readonly #store: ReadableStore;
   readonly #frame: Frame;
   readonly #cut: Cut;

@@ -1,6 +1,6 @@
 /** A zip archive of uncompressed members as a store. Knows the directory of an archive; must not know what members hold. */
 import { SuperchunkError } from "../errors.ts";
-import { resolveRange } from "../store/range.ts";
+import { resolveRange } from "../store/key.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
 
 /** The end record has 22 bytes, then a comment of at most 65,535. */

@@ -1,3 +1,6 @@
+/** Arrays of bytes: made, joined and compared. Knows no format. */
+import { SuperchunkError } from "../errors.ts";
+
 /** Joins pieces in a new array, or in memory that `take` returns for their length. */
 export function joinBytes(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer>;
 export function joinBytes(pieces: readonly Uint8Array[], take: (length: number) => Uint8Array): Uint8Array;
@@ -18,8 +21,6 @@ export function toHex(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** Compares bytes. */
-
 /** True if both have the same bytes; false if the first is undefined. */
 export function isEqual(a: Uint8Array | undefined, b: Uint8Array): boolean {
   if (a === undefined || a.length !== b.length) return false;
@@ -35,4 +36,121 @@ export function fromHex(text: string): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(text.length / 2);
   for (let i = 0; i < bytes.length; i++) bytes[i] = Number.parseInt(text.slice(2 * i, 2 * i + 2), 16);
   return bytes;
+}
+
+/** The element at `index` of a list. Throws a `RangeError` if there is none, which is a bug, never a fault of the input. */
+export function at<T>(list: ArrayLike<T>, index: number): T {
+  const found = list[index];
+  if (found === undefined) throw new RangeError(`no element ${index} in a list of ${list.length}`);
+  return found;
+}
+
+// Memory for results. A failed allocation is an error with a code, and large memory can be prepared.
+
+/** Bytes of a result from which on its memory is prepared; below that, preparing takes as long as it saves. */
+const LARGE = 32 << 20;
+
+/**
+ * Prepares memory that has not been touched yet and that only its reader uses. Must not read or write it, nor throw. The
+ * returned function is called when the reader gives the memory up.
+ */
+export type PrepareMemory = (bytes: Uint8Array) => Promise<(() => void) | undefined>;
+
+/** Kind and purpose of the memory. */
+export interface Allocation {
+  /** Path of the archive, for errors. */
+  readonly path?: string | undefined;
+  /** True for a `SharedArrayBuffer`. */
+  readonly shared?: boolean | undefined;
+  /** Prepares large memory; the decoder supplies it. */
+  readonly prepare?: PrepareMemory | undefined;
+}
+
+/** Allocates memory for a result. Throws `LIMIT` if the engine has none, `UNSUPPORTED` if it has no shared memory. */
+export function allocate(length: number, { path, shared = false }: Allocation = {}): Uint8Array {
+  const place = path === undefined ? {} : { path };
+  if (shared && typeof SharedArrayBuffer === "undefined") {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "this engine has no shared memory (browsers allow it only for cross-origin isolated pages); read without shared",
+      { ...place, field: "shared" },
+    );
+  }
+  try {
+    return shared ? new Uint8Array(new SharedArrayBuffer(length)) : new Uint8Array(length);
+  } catch (cause) {
+    throw new SuperchunkError(
+      "LIMIT",
+      `a result of ${length} bytes does not fit in memory; read a smaller selection, or chunk by chunk`,
+      { ...place, found: length, cause },
+    );
+  }
+}
+
+/**
+ * Allocates memory for a result, which `fill` fills from the first byte to the last. Throws as {@link allocate}, and what `fill`
+ * throws.
+ */
+export async function fillResult(
+  length: number,
+  allocation: Allocation,
+  fill: (bytes: Uint8Array) => Promise<void>,
+): Promise<Uint8Array> {
+  const bytes = allocate(length, allocation);
+  const handOver = length >= LARGE ? await allocation.prepare?.(bytes) : undefined;
+  try {
+    await fill(bytes);
+  } finally {
+    handOver?.();
+  }
+  return bytes;
+}
+
+/** Moves a buffer's memory to a new buffer. Views of the old one that a caller still has become empty. */
+export function takeBack(buffer: ArrayBuffer): ArrayBuffer {
+  const { transfer } = buffer as ArrayBuffer & { transfer?: () => ArrayBuffer };
+  if (transfer !== undefined) return transfer.call(buffer);
+  return structuredClone(buffer, { transfer: [buffer] }); // before Node 21
+}
+
+/** Memory that is reused for one result after another: allocating takes longer than filling. */
+export class Room {
+  #bytes = new Uint8Array(0);
+
+  /** Returns `length` bytes with any content. The previously taken bytes become invalid. */
+  readonly take = (length: number): Uint8Array => {
+    if (this.#bytes.length < length) this.#bytes = new Uint8Array(length + (length >> 3));
+    return this.#bytes.subarray(0, length);
+  };
+}
+
+/** Buffers for reuse: allocating memory takes longer than decoding into it. */
+
+/** Bytes that a shelf keeps. */
+const MAX_KEPT = 32 << 20;
+
+export class BufferShelf<B extends ArrayBufferLike = ArrayBuffer> {
+  readonly #most: number;
+  readonly #kept: B[] = [];
+  #bytes = 0;
+
+  /** `most`: bytes that it keeps. */
+  constructor(most: number = MAX_KEPT) {
+    this.#most = most;
+  }
+
+  /** A buffer of at least that length, with any content; undefined if there is none. */
+  take(length: number): B | undefined {
+    const at = this.#kept.findIndex((buffer) => buffer.byteLength >= length);
+    const [buffer] = at < 0 ? [] : this.#kept.splice(at, 1);
+    this.#bytes -= buffer?.byteLength ?? 0;
+    return buffer;
+  }
+
+  /** Keeps a free buffer, or drops it if enough are kept. */
+  put(buffer: B): void {
+    if (buffer.byteLength === 0 || this.#bytes + buffer.byteLength > this.#most) return;
+    this.#bytes += buffer.byteLength;
+    this.#kept.push(buffer);
+  }
 }

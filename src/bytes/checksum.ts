@@ -54,7 +54,28 @@ const OF_ENGINE: { readonly [name in DigestName]?: string } = {
 /** Bytes from which on the engine computes the digest in another thread. */
 const LARGE = 1 << 20;
 
-const loaded = new Map<DigestName, Promise<DigestFunction>>();
+/** The part of `node:crypto` and `node:zlib` that is used here. */
+interface NodeModules {
+  createHash(name: string): { update(bytes: Uint8Array): { digest(): Uint8Array } };
+  /** From Node 20.15 on. */
+  readonly crc32?: (bytes: Uint8Array) => number;
+}
+
+/** Node's own digests, where this is Node: a small chunk costs them less than a promise of the engine's, or WebAssembly. */
+function digestsOfNode(): [DigestName, Promise<DigestFunction>][] {
+  const { process } = globalThis as { process?: { getBuiltinModule?: (name: string) => unknown } };
+  const node = process?.getBuiltinModule?.("node:crypto") as NodeModules | undefined;
+  if (node === undefined) return [];
+  const { crc32 } = (process?.getBuiltinModule?.("node:zlib") ?? {}) as Partial<NodeModules>;
+  const digests = ["sha1", "sha224", "sha256", "sha384", "sha512"].map((name): [string, DigestFunction] => [
+    name,
+    (bytes) => node.createHash(name).update(bytes).digest(),
+  ]);
+  if (crc32 !== undefined) digests.push(["crc32", (bytes) => littleEndian(crc32(bytes))]);
+  return digests.map(([name, made]) => [name as DigestName, Promise.resolve(made)]);
+}
+
+const loaded = new Map<DigestName, Promise<DigestFunction>>(digestsOfNode());
 let loadedCrc32c: Promise<(pieces: readonly Uint8Array[]) => number> | undefined;
 
 /** Loads a digest once. The resulting function is synchronous. 32-bit sums are 4 bytes little-endian, others raw. */
@@ -64,11 +85,6 @@ export function loadDigest(name: DigestName): Promise<DigestFunction> {
   const made = name === "None" ? Promise.resolve(() => new Uint8Array(0)) : MAKERS[name]();
   loaded.set(name, made);
   return made;
-}
-
-/** Replaces the loaded digest with a faster one of the engine, which must return the same bytes. */
-export function registerDigest(name: Exclude<DigestName, "None">, digest: DigestFunction): void {
-  loaded.set(name, Promise.resolve(digest));
 }
 
 /** The digest of `bytes`, as stored. */
@@ -163,8 +179,12 @@ async function makeAdler32(): Promise<(bytes: Uint8Array) => Uint8Array> {
       room.set(piece);
       sum = adler32(room.byteOffset, piece.length, sum);
     }
-    const digest = new Uint8Array(4);
-    new DataView(digest.buffer).setUint32(0, sum, true);
-    return digest;
+    return littleEndian(sum);
   };
+}
+
+function littleEndian(sum: number): Uint8Array {
+  const digest = new Uint8Array(4);
+  new DataView(digest.buffer).setUint32(0, sum, true);
+  return digest;
 }

@@ -7,14 +7,12 @@
  */
 
 export { isSuperchunkError } from "../errors.ts";
-export { blockRanges } from "./decode/block-table.ts";
 export { decode, decodeBlocks, decodeRange, decodeRangeSync, decodeSync, info } from "./decode/decode.ts";
 export { isReady, prepare } from "./decode/decode-kernel.ts";
 export { leaseDecoder } from "./decode/lease.ts";
 export { encode, encodeAhead, encodeHere, encodeInto, encodeSync, prepareEncode } from "./encode/encode.ts";
-export { registerDeflater } from "./encode/encode-block.ts";
 export { encodeZstdStream } from "./encode/zstd-library.ts";
-export { decodeHeader, HEADER_LENGTH, headLength } from "./header.ts";
+export { blockRanges, decodeHeader, HEADER_LENGTH, headLength } from "./header.ts";
 export { Blosc, type BloscConfig, type BloscContext } from "./numcodecs.ts";
 export { extendChunk } from "./replace/extend.ts";
 export { replaceBytes } from "./replace/replace.ts";

@@ -4,8 +4,14 @@
  * Knows the kernels' calls; must not know chunks.
  */
 import { SuperchunkError } from "../errors.ts";
-import { streamFailure, streamKernelOf } from "./decode/decode-block.ts";
-import { giveBackKernel, NEED_ALL, prepare, takeKernel } from "./decode/decode-kernel.ts";
+import {
+  giveBackKernel,
+  NEED_ALL,
+  prepare,
+  streamFailure,
+  streamKernelOf,
+  takeKernel,
+} from "./decode/decode-kernel.ts";
 import { maxRatioOf } from "./header.ts";
 import { SLACK } from "./kernel-module.ts";
 

@@ -1,10 +1,8 @@
 /** Converts Blosc1 chunks to Blosc2 with the same streams. Decodes only blocks whose filter the two formats apply differently. */
-import { joinBytes } from "../bytes/arrays.ts";
-import { at } from "../bytes/at.ts";
-import { readBlockTable } from "../codec/decode/block-table.ts";
+import { at, joinBytes } from "../bytes/arrays.ts";
 import { decodeRangeSync, decodeSync } from "../codec/decode/decode.ts";
 import { encodeSync, prepareEncode } from "../codec/encode/encode.ts";
-import { blockLength, decodeHeader, HEADER_LENGTH } from "../codec/header.ts";
+import { blockLength, decodeHeader, HEADER_LENGTH, readBlockTable } from "../codec/header.ts";
 import type { ChunkHeader, EncodeOptions } from "../codec/types.ts";
 import { SuperchunkError } from "../errors.ts";
 import { bitshuffled, encodeStream } from "./encode-stream.ts";

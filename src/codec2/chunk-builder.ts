@@ -1,9 +1,7 @@
 /** Builds a Blosc2 chunk from blocks of Blosc1, whose streams are copied, and from values. Knows both formats; must not know frames. */
-import { joinBytes } from "../bytes/arrays.ts";
-import { at } from "../bytes/at.ts";
-import { readBlockTable } from "../codec/decode/block-table.ts";
+import { at, joinBytes } from "../bytes/arrays.ts";
 import { decodeRangeSync } from "../codec/decode/decode.ts";
-import { HEADER_LENGTH } from "../codec/header.ts";
+import { HEADER_LENGTH, readBlockTable } from "../codec/header.ts";
 import type { ChunkHeader } from "../codec/types.ts";
 import { header2, MEMCPYED, NOT_SPLIT, SPECIAL } from "./as-blosc2.ts";
 import { bitshuffled, encodeStream } from "./encode-stream.ts";

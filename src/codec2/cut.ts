@@ -1,8 +1,6 @@
 /** Finds the blocks of a chunk, and makes a chunk of some of them, for readers that need only these. Must not know what blocks hold. */
-import { joinBytes } from "../bytes/arrays.ts";
-import { at } from "../bytes/at.ts";
-import { readBlockTable } from "../codec/decode/block-table.ts";
-import { HEADER_LENGTH } from "../codec/header.ts";
+import { at, joinBytes } from "../bytes/arrays.ts";
+import { HEADER_LENGTH, readBlockTable } from "../codec/header.ts";
 import { type Blosc2Header, FILTER, HEADER2_LENGTH } from "./fields.ts";
 import { readBlosc2Header, stepsOf } from "./header.ts";
 

@@ -2,15 +2,18 @@
  * Decodes Blosc2 chunks, or ranges of them. The Blosc1 kernels decode streams and undo the common filters. Knows blocks, runs,
  * dictionaries and special chunks [BC-07 to BC-12]; must not know frames.
  */
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import { outputOf } from "../codec/decode/decode.ts";
-import { badStream, copyDecoded, type DecodedStreams, streamKernelOf } from "../codec/decode/decode-block.ts";
 import {
+  badStream,
+  copyDecoded,
+  type DecodedStreams,
   type DecodeKernel,
   giveBackKernel,
   NEED_ALL,
   prepare,
   type StreamKernel,
+  streamKernelOf,
   takeKernel,
 } from "../codec/decode/decode-kernel.ts";
 import { maxRatioOf } from "../codec/header.ts";

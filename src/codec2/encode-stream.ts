@@ -1,5 +1,5 @@
 /** Encodes single streams of Blosc1 and Blosc2 blocks, and applies the bit shuffle that the two formats define differently. */
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import { encodeSync, prepareEncode } from "../codec/encode/encode.ts";
 import { FLAG, HEADER_LENGTH } from "../codec/header.ts";
 import type { CompressorName } from "../codec/types.ts";

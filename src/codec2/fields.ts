@@ -6,7 +6,7 @@
  *
  * @see docs/blosc2-format.md [BC-01 to BC-03], https://github.com/Blosc/c-blosc2/blob/main/README_CHUNK_FORMAT.rst
  */
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import type { ChunkHeader, Compressor } from "../codec/types.ts";
 
 export const HEADER2_LENGTH = 32;

@@ -1,5 +1,5 @@
 /** Undoes the Blosc2 filters that have no kernel, in place [BC-05, BC-06]. Knows the bytes of one block; must not know chunks. */
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 
 /** Bytes that c-blosc2 sums at a time. */
 const STEP = 16;

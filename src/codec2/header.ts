@@ -1,5 +1,5 @@
 /** Checks the header of a Blosc2 chunk. Must not know any payload. @see docs/blosc2-format.md [BC-01 to BC-09] */
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import type { DecodeOptions } from "../codec/types.ts";
 import { SuperchunkError } from "../errors.ts";
 import { type Blosc2Header, FILTER, type Filter, fieldsOf, HEADER2_LENGTH, isBlosc2 } from "./fields.ts";

@@ -2,8 +2,7 @@
  * Converts Blosc2 chunks to Blosc1: one chunk, or one for each block. Compressed streams are copied; only runs, blocks of one value, and
  * blocks with filters that Blosc1 lacks are encoded again.
  */
-import { joinBytes } from "../bytes/arrays.ts";
-import { at } from "../bytes/at.ts";
+import { at, joinBytes } from "../bytes/arrays.ts";
 import {
   encodeHeader,
   FLAG,

@@ -1,13 +1,16 @@
 /**
  * The one pipeline for all conversions between formats: source, plan, tasks, run, verify, finish.
  *
- * A source says what exists. A target decides what becomes of it: which chunks it copies, restreams or recodes, which objects it
- * makes, and which documents make them visible. The runner (`run/`) does the rest for all formats: it finds and opens sources, keeps
- * the record that a later run resumes from, runs the tasks, compares values if asked, and publishes the documents. Types only.
+ * A source says what is there. A target says what becomes of it: which chunks it copies, restreams or recodes, which
+ * objects it makes, and which documents make them visible. The runner (`run/`) does the rest for all of them: it finds
+ * and opens sources, keeps the record that a later run resumes from, runs the tasks, compares values where asked, and
+ * publishes the documents. Types, and how failures are reported.
  */
+
 import type { Archive, LongOptions, OpenOptions } from "../archive/kinds/types.ts";
+import { isUnfollowed } from "../archive/open/discover.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
-import type { ErrorCode, SuperchunkError } from "../errors.ts";
+import { type ErrorCode, isSuperchunkError, type SuperchunkError } from "../errors.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
 import type { Selection } from "../values/selection.ts";
@@ -452,4 +455,28 @@ export interface Target {
   isDocument(key: string): boolean;
   /** Plans a source. Reads metadata and first headers only. Throws errors of reading; a refusal is a member of the result. */
   plan(source: OpenedSource, place: Place, options: ConvertOptions): Promise<SourceRun>;
+}
+
+/**
+ * Code and message of the failure of what was found at `where`. A link that is not followed is not damage: its code is
+ * `UNSUPPORTED`. Throws like {@link assertSkippable}.
+ */
+export function failureOf(error: unknown, where?: string): Failure {
+  const { code, message } = assertSkippable(error);
+  return { code: where !== undefined && isUnfollowed(error, where) ? "UNSUPPORTED" : code, message };
+}
+
+/** The failures of a source's skipped nodes. Throws like {@link failureOf}. */
+export function failuresOf(failed: readonly FailedNode[]): NodeFailure[] {
+  return failed.map(({ source, path, error }) => ({
+    path: source,
+    node: path,
+    ...failureOf(error, source),
+  }));
+}
+
+/** Rethrows errors of a full or read-only destination, and errors that are not an archive's fault; returns all others. */
+export function assertSkippable(error: unknown): SuperchunkError {
+  if (!isSuperchunkError(error) || error.code === "NO_SPACE" || error.code === "READ_ONLY") throw error;
+  return error;
 }

@@ -10,7 +10,7 @@
  * and done again with the headers read first. If a link exists already, the headers are read before anything changes.
  */
 import type { Archive } from "../archive/kinds/types.ts";
-import { LINK_RECORD } from "../format/naming.ts";
+import { LINK_RECORD } from "../format/folder.ts";
 import { splitKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import { withoutWriting } from "./shard-file.ts";

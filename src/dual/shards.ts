@@ -10,7 +10,7 @@ import { openBlpkFile } from "../archive/places/blpk-file.ts";
 import { requireSettled } from "../archive/places/journal.ts";
 import type { ChunkPlace } from "../archive/places/sequence.ts";
 import { decodeStoredHeader } from "../archive/places/sequence.ts";
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import { decodeHeaderAt } from "../codec/header.ts";
 import type { ArrayJob, JobLayout } from "../convert/plan/array-job.ts";
 import {
@@ -20,11 +20,10 @@ import {
   planJobs,
 } from "../convert/plan/conversion-jobs.ts";
 import { indexSlot, shardCells } from "../convert/plan/grid.ts";
+import { shardKey } from "../convert/sources/chunk-source.ts";
 import type { SourceArchive } from "../convert/sources/source-array.ts";
-import { shardKey } from "../convert/targets/shard-files.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { digestLength } from "../format/checksums.ts";
-import { type BlpkHeader, decodeHeader } from "../format/header.ts";
+import { type BlpkHeader, decodeHeader, digestLength } from "../format/header.ts";
 import type { JsonObject } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { encodeNodes } from "../zarr/document/make-v3.ts";

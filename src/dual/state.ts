@@ -8,10 +8,9 @@
 import { ZARR_FEATURE } from "../archive/places/generation.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { formatDType, parseDType } from "../format/dtype.ts";
-import { MAX_DIMENSIONS, parseStorage } from "../format/folder.ts";
+import { LINK_RECORD, LIVE_STATE, MAX_DIMENSIONS, parseStorage } from "../format/folder.ts";
 import { isObject, parseJson, stringifyJson } from "../format/json.ts";
 import type { StoredLayout } from "../format/layout.ts";
-import { LINK_RECORD, LIVE_STATE } from "../format/naming.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { checkKey, joinKey } from "../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";

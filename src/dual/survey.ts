@@ -3,7 +3,7 @@ import type { Archive } from "../archive/kinds/types.ts";
 import { isEqual } from "../bytes/arrays.ts";
 import { crc32c } from "../bytes/checksum.ts";
 import { SuperchunkError } from "../errors.ts";
-import { LINK_RECORD } from "../format/naming.ts";
+import { LINK_RECORD } from "../format/folder.ts";
 import { splitKey } from "../store/key.ts";
 import { shardIndexLength } from "../zarr/read/shard-index.ts";
 import { checkTail, makeTail, type StoredShard, type Tail, withoutWriting } from "./shard-file.ts";

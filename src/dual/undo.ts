@@ -6,7 +6,7 @@
  */
 import { crc32c } from "../bytes/checksum.ts";
 import { SuperchunkError } from "../errors.ts";
-import { LINK_RECORD } from "../format/naming.ts";
+import { LINK_RECORD } from "../format/folder.ts";
 import { splitKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import { isIndexOfFile, isIndexTail, OWNER_WRITES, WRITE_BITS, withoutWriting } from "./shard-file.ts";

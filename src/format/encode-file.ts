@@ -2,10 +2,10 @@
 import { digest } from "../bytes/checksum.ts";
 import { ByteWriter } from "../bytes/writer.ts";
 import { SuperchunkError } from "../errors.ts";
-import { checksumNumber } from "./checksums.ts";
 import { deflateZlib } from "./deflate.ts";
 import {
   type BlpkHeader,
+  checksumNumber,
   contradictionOf,
   HEADER_LENGTHS,
   HEADER_V1,

@@ -1,7 +1,6 @@
 /** A redo journal: the pending writes of a file, which make a change in place atomic. Bytes <-> plain object. @see FORMAT.md [FR] */
 
-import { toHex } from "../bytes/arrays.ts";
-import { at } from "../bytes/at.ts";
+import { at, toHex } from "../bytes/arrays.ts";
 import { loadDigest } from "../bytes/checksum.ts";
 import { ByteReader, toSafeNumber } from "../bytes/fields.ts";
 import { ByteWriter } from "../bytes/writer.ts";

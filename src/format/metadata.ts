@@ -6,7 +6,7 @@ import { isEqual, toHex } from "../bytes/arrays.ts";
 import { type DigestName, digest } from "../bytes/checksum.ts";
 import { ByteReader } from "../bytes/fields.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { checksumByNumber, digestLength } from "./checksums.ts";
+import { checksumByNumber, digestLength } from "./header.ts";
 import { MAX_JSON_BYTES, parseJson } from "./json.ts";
 import type { ChecksumName, JsonValue } from "./types.ts";
 

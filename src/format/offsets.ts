@@ -1,5 +1,5 @@
-/** The offset table of a `blpk` file: an int64 for each chunk and each spare entry. @see FORMAT.md [FO] */
-import { at } from "../bytes/at.ts";
+/** The offsets table of a `blpk` file: int64 for each chunk and each spare entry. @see FORMAT.md [FO] */
+import { at } from "../bytes/arrays.ts";
 import { joinSafeNumber } from "../bytes/fields.ts";
 import { SuperchunkError } from "../errors.ts";
 

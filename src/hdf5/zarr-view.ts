@@ -6,13 +6,12 @@
  * are shown as chunks of about a mebibyte. Read-only. Knows the Zarr names of HDF5 filters.
  */
 import type { FramedChunk } from "../blosc2/hdf5-chunk.ts";
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { parseDType } from "../format/dtype.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
-import { joinKey, splitKey } from "../store/key.ts";
-import { resolveRange } from "../store/range.ts";
+import { joinKey, resolveRange, splitKey } from "../store/key.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
 import type { Chain } from "../zarr/codecs/chain.ts";
 import { V2_DOCUMENTS, v2Chain } from "../zarr/document/metadata-v2.ts";

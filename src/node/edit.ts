@@ -6,13 +6,13 @@ import type { CreateOptions, EditOptions } from "../edit/options.ts";
 import type { ZarrEdit } from "../edit/zarr-array.ts";
 import type { ZarrGroupEdit } from "../edit/zarr-group.ts";
 import { SuperchunkError } from "../errors.ts";
-import { LINK_RECORD } from "../format/naming.ts";
+import { LINK_RECORD } from "../format/folder.ts";
 import type { WritableStore } from "../store/types.ts";
 import type { WriterLock } from "../write/array/create.ts";
 import type { BloscpackFile } from "../write/bloscpack/bloscpack-file.ts";
 import type { Editable } from "../write/editable.ts";
 import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
-import { statIfThere } from "./fs/fs-open.ts";
+import { statIfThere } from "./fs/fs-handles.ts";
 import { acquireLock, type LockOptions } from "./fs/lock.ts";
 import {
   addressOf,
@@ -24,7 +24,6 @@ import {
   type WritableLocation,
 } from "./locate.ts";
 import { accessOf } from "./open.ts";
-import { useNativeDigests } from "./threads/native-digest.ts";
 import { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threads/threads.ts";
 import { type MirrorPathOptions, mirrorOf } from "./write.ts";
 
@@ -143,7 +142,6 @@ async function settle(
   options: EditPathOptions,
   made?: string,
 ): Promise<EditOptions> {
-  useNativeDigests();
   const { readOnly } = options;
   const isRemote = isS3Address(path);
   const format = made ?? (await formatAt(store, key, options));

@@ -8,7 +8,7 @@ import { HttpStore } from "../store/http.ts";
 import { isPlainPath, splitKey } from "../store/key.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
 import { withCoalescing } from "../store/wrappers/coalescing.ts";
-import { statIfThere } from "./fs/fs-open.ts";
+import { statIfThere } from "./fs/fs-handles.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { parseS3Address, S3Store } from "./s3/s3-store.ts";
 

@@ -2,8 +2,7 @@
 
 import { tmpdir } from "node:os";
 import { ArrayReading, type Gather } from "../archive/kinds/chunked-archive.ts";
-import { joinBytes } from "../bytes/arrays.ts";
-import { at } from "../bytes/at.ts";
+import { at, joinBytes } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { decodeNpyHeader, NPY_START, type NpyHeader, npyHeaderLength } from "../format/npy.ts";
 import type { DType } from "../format/types.ts";
@@ -215,7 +214,7 @@ async function* rowsOfFortranStream(
     );
   }
   try {
-    await store.put(key, values, { durable: false, temporary: true, signal });
+    await store.put(key, values, { durable: false, signal });
     yield* rowsOfFortran(fromObject(store, key), header, signal);
   } finally {
     await store.delete(key);

@@ -35,7 +35,6 @@ import {
   setAbove,
 } from "./locate.ts";
 import { loadNativeBlosc } from "./threads/native-blosc.ts";
-import { useNativeDigests } from "./threads/native-digest.ts";
 import { bloscOf, decoderOf, type ThreadOptions } from "./threads/threads.ts";
 
 /** Options of `open` for paths and addresses. */
@@ -61,7 +60,6 @@ const OPTIONS =
 export async function open(location: string, options: OpenPathOptions = {}): Promise<Readable> {
   refuseEmptyPath(location);
   checkOptions(options, OPTIONS);
-  useNativeDigests();
   const decoder = await decoderFor(options);
   const settings: OpenAnyOptions = { ...options, ...accessOf(options), decoder };
   const openAt = async ({ store, path }: Location): Promise<Readable> => {
@@ -94,7 +92,6 @@ export async function open(location: string, options: OpenPathOptions = {}): Pro
  */
 export async function openArchive(location: string, options: OpenPathOptions = {}): Promise<Archive> {
   checkOptions(options, OPTIONS);
-  useNativeDigests();
   const decoder = await decoderFor(options);
   const { store, path } = await locate(location);
   const openPlace = options.openPlace ?? placeOpener(options);

@@ -10,7 +10,6 @@ import { checkPlan, planShared, type SharedJob, type SharedWork } from "../plan/
 import { type PlaceWork, planPlaces } from "../plan/places.ts";
 import { packOptions, type SharedPlan, type SharedSource, Units, unpackOptions } from "../plan/plan.ts";
 import { folderBeside, parseOwn } from "../plan/receipts.ts";
-import { repairSource } from "../plan/repair.ts";
 import {
   openRunner,
   runShared,
@@ -19,7 +18,7 @@ import {
   type ShareResult,
   unitsLeft,
 } from "../plan/run.ts";
-import { verifySource } from "../plan/verify.ts";
+import { repairSource, verifySource } from "../plan/verify.ts";
 import { type ListSettings, listSource, readLists } from "../plan/virtualize.ts";
 import { isTaken, joinKey } from "../store/key.ts";
 import { mapAhead } from "../store/pool.ts";

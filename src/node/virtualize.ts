@@ -1,7 +1,7 @@
 /** References to archives at paths, for readers of Icechunk and kerchunk: finds, plans, writes, and reads them back. */
 
 import type { Archive } from "../archive/kinds/types.ts";
-import { failureOf } from "../convert/failure.ts";
+import { failureOf } from "../convert/pipeline.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { openInFile } from "../open/open.ts";
 import {

@@ -19,7 +19,6 @@ import { FileStore } from "./fs/fs-store.ts";
 import { acquireLock, type FileLock, type LockOptions } from "./fs/lock.ts";
 import { isS3Address, locate, locateTarget } from "./locate.ts";
 import { placeOpener } from "./open.ts";
-import { useNativeDigests } from "./threads/native-digest.ts";
 import { encoderOf, type ThreadOptions } from "./threads/threads.ts";
 
 /** Options of {@link openWritable}. */
@@ -81,7 +80,6 @@ export interface RepairPathOptions extends Omit<RepairOptions, "into" | "lock">,
  * up, and the options do not say which; the codes of damage; NO_SPACE, IO
  */
 export async function repairArray(path: string, options: RepairPathOptions = {}): Promise<RepairReport> {
-  useNativeDigests();
   const { into, breakLock, allow, ...rest } = options;
   // The store of an S3 address for reading cannot write.
   const isHere = into === undefined && options.dryRun !== true;
@@ -113,7 +111,6 @@ function writing(
   path: string,
   options: WritePathOptions,
 ): Pick<WriteOptions, "encoder" | "lock" | "mirror"> {
-  useNativeDigests();
   // S3 has no locks: only conditional commits protect two writers from each other.
   const acquire = isS3Address(path)
     ? undefined

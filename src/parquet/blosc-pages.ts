@@ -4,10 +4,9 @@
  *
  * @see docs/parquet-format.md [PB]
  */
-import { at } from "../bytes/at.ts";
-import { readBlockTable } from "../codec/decode/block-table.ts";
-import { badStreamLength } from "../codec/decode/decode-block.ts";
-import { blockLength, HEADER_LENGTH } from "../codec/header.ts";
+import { at } from "../bytes/arrays.ts";
+import { badStreamLength } from "../codec/decode/decode-kernel.ts";
+import { blockLength, HEADER_LENGTH, readBlockTable } from "../codec/header.ts";
 import type { ChunkHeader, Compressor } from "../codec/types.ts";
 import { blosclzToLz4 } from "./from-blosclz.ts";
 import { type JoinableCodec, joinStreams, type StreamPiece, type TakeRoom, takeNew } from "./join-streams.ts";

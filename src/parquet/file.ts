@@ -4,7 +4,7 @@
  * Pages are passed on as they come. The footer's facts are kept, a few bytes for each page. Must not know where pages come
  * from. @see docs/parquet-format.md [PF]
  */
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import type { PageEncoding } from "./blosc-pages.ts";
 import type { JoinableCodec } from "./join-streams.ts";
 import { type ColumnSchema, type Leaf, physicalType, schemaElements } from "./schema.ts";

@@ -1,7 +1,7 @@
 /** Converts streams of blosclz to lz4 with the same matches. Must not know chunks. @see docs/parquet-format.md [PS-06] */
 
-import { at } from "../bytes/at.ts";
-import { streamFailure } from "../codec/decode/decode-block.ts";
+import { at } from "../bytes/arrays.ts";
+import { streamFailure } from "../codec/decode/decode-kernel.ts";
 import { withEncodeKernel } from "../codec/encode/encode-kernel.ts";
 import { align, HOST_BASE, SLACK } from "../codec/kernel-module.ts";
 import { SuperchunkError } from "../errors.ts";

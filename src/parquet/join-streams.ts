@@ -6,8 +6,7 @@
  * literals. Knows streams; must not know Blosc or Parquet. @see docs/parquet-format.md [PS]
  */
 
-import { joinBytes } from "../bytes/arrays.ts";
-import { at } from "../bytes/at.ts";
+import { at, joinBytes } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 
 /** Compressors whose streams can be joined. */

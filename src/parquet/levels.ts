@@ -1,7 +1,6 @@
 /** Repetition and definition levels: which values begin a list, and which are not null. @see docs/parquet-format.md [PL] */
 
-import { joinBytes } from "../bytes/arrays.ts";
-import { at } from "../bytes/at.ts";
+import { at, joinBytes } from "../bytes/arrays.ts";
 import type { Leaf } from "./schema.ts";
 
 /**

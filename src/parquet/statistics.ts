@@ -4,7 +4,7 @@
  * NaN is ignored, and zeros count as -0 for the least and +0 for the greatest value, as the specification says. Strings
  * longer than 64 bytes have no statistics. Knows values; must not know pages. @see docs/parquet-format.md [PX]
  */
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import type { Leaf, ValueKind } from "./schema.ts";
 import { elementsOf, type LeafValues } from "./values.ts";
 

@@ -3,7 +3,7 @@
  *
  * Knows items and values; must not know pages or chunks. Assumes a little-endian machine; Parquet is little-endian too.
  */
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { DType } from "../format/types.ts";
 import { swapItems } from "../values/copy-items.ts";

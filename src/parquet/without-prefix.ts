@@ -3,8 +3,7 @@
  * stay compressed. The reverse of join-streams.ts. @see docs/parquet-format.md [PR-05]
  */
 
-import { isEqual, joinBytes } from "../bytes/arrays.ts";
-import { at } from "../bytes/at.ts";
+import { at, isEqual, joinBytes } from "../bytes/arrays.ts";
 import { type JoinableCodec, joinStreams } from "./join-streams.ts";
 
 /** The first literals of a stream, and how a stream with fewer of them begins. */

@@ -1,5 +1,5 @@
 /** Arithmetic of the places of superchunks: pure. @see FORMAT.md [FG-20] */
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import type { PlaceSpan } from "../format/layout.ts";
 
 interface Numbers {

@@ -1,16 +1,17 @@
 /** The end of a plan: its progress according to the receipts, and publishing once all of them exist. */
 
 import type { DamageReport } from "../archive/kinds/types.ts";
-import { at } from "../bytes/at.ts";
-import { failureOf, failuresOf } from "../convert/failure.ts";
-import type {
-  ChunkCounts,
-  ConvertEntry,
-  ConvertOptions,
-  ConvertResult,
-  Failure,
-  NodeFailure,
-  Receipt,
+import { at } from "../bytes/arrays.ts";
+import {
+  type ChunkCounts,
+  type ConvertEntry,
+  type ConvertOptions,
+  type ConvertResult,
+  type Failure,
+  failureOf,
+  failuresOf,
+  type NodeFailure,
+  type Receipt,
 } from "../convert/pipeline.ts";
 import { publishDirectly } from "../convert/run/conversion-store.ts";
 import { deleteTree } from "../convert/run/destination.ts";

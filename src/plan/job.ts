@@ -6,16 +6,16 @@
  */
 
 import type { DamageReport } from "../archive/kinds/types.ts";
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import { textDigest } from "../bytes/checksum.ts";
-import { failureOf } from "../convert/failure.ts";
-import type {
-  ConvertOptions,
-  ConvertSource,
-  Destination,
-  SourceItem,
-  SourceRun,
-  Target,
+import {
+  type ConvertOptions,
+  type ConvertSource,
+  type Destination,
+  failureOf,
+  type SourceItem,
+  type SourceRun,
+  type Target,
 } from "../convert/pipeline.ts";
 import { type PlannedSource, placeAt, planItem } from "../convert/run/conversion.ts";
 import { sourcesOf, targetOf } from "../convert/run/convert.ts";

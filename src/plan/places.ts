@@ -5,9 +5,8 @@
  */
 
 import type { OpenOptions } from "../archive/kinds/types.ts";
-import { at } from "../bytes/at.ts";
-import { failureOf } from "../convert/failure.ts";
-import type { ConvertOptions, Destination } from "../convert/pipeline.ts";
+import { at } from "../bytes/arrays.ts";
+import { type ConvertOptions, type Destination, failureOf } from "../convert/pipeline.ts";
 import { digestOf, fingerprintZarr, metadataVersions } from "../convert/sources/items.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";

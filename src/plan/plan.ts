@@ -5,7 +5,7 @@
  * source derives the same ones, in the same order. So the plan of an array with a million shards has only a few bytes. Pure;
  * must not read or write.
  */
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import type { ArrayRun, ConvertFormat, ConvertOptions, Failure, FoundAt, Task } from "../convert/pipeline.ts";
 import { SuperchunkError } from "../errors.ts";
 import { formatDType, parseDType } from "../format/dtype.ts";

@@ -1,9 +1,17 @@
 /** Runs a share of a plan; each receipt is written after what it names is durable. */
 
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import { encodeHere } from "../codec/index.ts";
-import { failureOf, failuresOf } from "../convert/failure.ts";
-import type { ChunkCounts, ConvertOptions, Failure, Receipt, SourceRun, Task } from "../convert/pipeline.ts";
+import {
+  type ChunkCounts,
+  type ConvertOptions,
+  type Failure,
+  failureOf,
+  failuresOf,
+  type Receipt,
+  type SourceRun,
+  type Task,
+} from "../convert/pipeline.ts";
 import {
   BatchPublisher,
   holdDocuments,

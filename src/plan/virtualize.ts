@@ -6,7 +6,7 @@
  */
 
 import type { Archive, ChunkInfo, ListChunksOptions, OpenOptions } from "../archive/kinds/types.ts";
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import { parseJson, stringifyJson } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { open } from "../open/open.ts";

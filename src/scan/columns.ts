@@ -3,7 +3,7 @@
  *
  * Knows what arrays have in common; must not know filters. @see FORMAT.md [FI]
  */
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
 import { stringifyJson } from "../format/json.ts";

@@ -3,7 +3,7 @@
  *
  * Knows the file; must not know how bounds are found or used. @see FORMAT.md [FI]
  */
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import { crc32c } from "../bytes/checksum.ts";
 import { SuperchunkError } from "../errors.ts";
 import { joinKey } from "../store/key.ts";

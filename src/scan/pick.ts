@@ -4,8 +4,7 @@
  *
  * Knows what arrays have in common. @see docs/library.md
  */
-import { allocate } from "../bytes/allocate.ts";
-import { at } from "../bytes/at.ts";
+import { allocate, at } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { DType, Field } from "../format/types.ts";
 import { mapAhead } from "../store/pool.ts";

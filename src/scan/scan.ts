@@ -5,7 +5,7 @@
  * read. Bounds come from the index beside the table (`superchunk index`), or from earlier scans of the same handle; both are valid
  * only as long as the store reports that the objects are unchanged. @see docs/questions.md
  */
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { checkDType } from "../format/dtype.ts";
 import { mapAhead } from "../store/pool.ts";

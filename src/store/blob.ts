@@ -5,8 +5,7 @@
  */
 
 import { SuperchunkError } from "../errors.ts";
-import { checkKey, listKeys } from "./key.ts";
-import { resolveRange } from "./range.ts";
+import { checkKey, listKeys, resolveRange } from "./key.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
 
 /** Blobs by key. Reads only what is requested. */

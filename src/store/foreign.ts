@@ -4,8 +4,7 @@
  * Knows the contract of zarrita's stores; must not know any of its implementations.
  */
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { checkFolder, checkKey } from "./key.ts";
-import { checkRange, resolveRange } from "./range.ts";
+import { checkFolder, checkKey, checkRange, resolveRange } from "./key.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
 
 /** A zarrita store: keys begin with `/`, a missing object is undefined. A `Map` from keys to bytes works too. */

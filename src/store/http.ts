@@ -16,8 +16,7 @@ import {
   readStart,
   TransientError,
 } from "./http-response.ts";
-import { checkFolder, checkKey } from "./key.ts";
-import { checkRange, resolveRange } from "./range.ts";
+import { checkFolder, checkKey, checkRange, resolveRange } from "./key.ts";
 import type { ByteRange, ListEntry, ObjectHead, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
 
 /** Most bytes that are accepted from a server that ignores `Range` and sends the whole object. */

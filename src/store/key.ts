@@ -1,10 +1,10 @@
 /**
- * Keys of stores: which are valid, how parts are joined, and what a store holds at them.
+ * Keys and ranges of stores: which are valid, how they are joined, and what a store holds at them.
  *
  * Knows the rules of `types.ts`; must not know any store.
  */
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import type { ListEntry, ObjectHead, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
+import type { ByteRange, ListEntry, ObjectHead, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
 
 /** Matches an empty part, `.` or `..` anywhere, including a leading, trailing or doubled `/`, and the empty key. */
 const BAD_PART = /(?:^|\/)\.{0,2}(?:\/|$)/;
@@ -184,4 +184,83 @@ export async function readBeginning(
   if (store.getHead !== undefined) return store.getHead(key, length, options);
   const bytes = await store.getRange(key, { offset: 0, length }, options);
   return bytes && { bytes, info: undefined };
+}
+
+// Ranges of bytes against the size of an object.
+//
+// Knows the rule "cut off at the end"; must not know any store.
+
+export interface ResolvedRange {
+  readonly offset: number;
+  readonly length: number;
+}
+
+/**
+ * Refuses a range that no object can have.
+ *
+ * @throws BAD_ARGUMENT for a negative, fractional or unsafe number
+ */
+export function checkRange(range: ByteRange, path: string): void {
+  if ("suffixLength" in range) checkCount(range.suffixLength, "suffixLength", path);
+  else {
+    checkCount(range.offset, "offset", path);
+    checkCount(range.length, "length", path);
+  }
+}
+
+/**
+ * Cuts a range off at the end of an object of `size` bytes.
+ *
+ * @throws BAD_ARGUMENT as {@link checkRange}
+ */
+export function resolveRange(range: ByteRange, size: number, path: string): ResolvedRange {
+  checkRange(range, path);
+  if ("suffixLength" in range) {
+    const length = Math.min(range.suffixLength, size);
+    return { offset: size - length, length };
+  }
+  const offset = Math.min(range.offset, size);
+  return { offset, length: Math.min(range.length, size - offset) };
+}
+
+/**
+ * Groups ranges that are read together, each group in order of offsets: gaps have at most `maxGap` bytes, and
+ * a group at most `maxLength`.
+ */
+export function groupRanges<T extends ResolvedRange>(
+  ranges: readonly T[],
+  maxGap: number,
+  maxLength: number,
+): T[][] {
+  const groups: T[][] = [];
+  let start = 0;
+  let end = 0;
+  for (const range of [...ranges].sort((a, b) => a.offset - b.offset)) {
+    const group = groups.at(-1);
+    const joinedEnd = Math.max(end, range.offset + range.length);
+    if (group !== undefined && range.offset - end <= maxGap && joinedEnd - start <= maxLength) {
+      group.push(range);
+      end = joinedEnd;
+      continue;
+    }
+    groups.push([range]);
+    start = range.offset;
+    end = range.offset + range.length;
+  }
+  return groups;
+}
+
+/**
+ * Refuses what is not a count of bytes.
+ *
+ * @throws BAD_ARGUMENT for a negative, fractional or unsafe number
+ */
+export function checkCount(value: number, field: string, path: string): void {
+  if (!Number.isSafeInteger(value) || value < 0) {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `${field} must be a whole number of bytes from 0, not ${value}`,
+      { path, field, expected: "a safe integer from 0", found: value },
+    );
+  }
 }

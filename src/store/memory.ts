@@ -5,8 +5,7 @@
  */
 
 import { SuperchunkError } from "../errors.ts";
-import { checkFolder, checkKey, listKeys } from "./key.ts";
-import { checkCount, resolveRange } from "./range.ts";
+import { checkCount, checkFolder, checkKey, listKeys, resolveRange } from "./key.ts";
 import { collectSource } from "./source.ts";
 import type {
   ByteRange,

@@ -1,10 +1,26 @@
 /**
  * Sources of `put`: whole, or in pieces.
  *
- * Knows the forms of `PutSource`; must not know any store.
+ * Knows the forms of `PutSource`, and how a source can make its pieces in a store's own memory; must not know any store.
  */
 import { joinBytes } from "../bytes/arrays.ts";
-import type { PieceRooms, PutSource, RoomySource } from "./types.ts";
+import type { PutSource } from "./types.ts";
+
+/** Memory of a store for the pieces of one object. */
+export interface PieceRooms {
+  /**
+   * Returns memory for the next piece, at least `length` bytes; undefined if there is none just now. A piece
+   * that begins at the start of its room is not copied. The store may reuse the room after that piece is
+   * handed over, or when another room is taken.
+   */
+  take(length: number): Uint8Array<ArrayBuffer> | undefined;
+}
+
+/** A source that can make its pieces in the store's memory. */
+export interface RoomySource extends AsyncIterable<Uint8Array> {
+  /** Offers these rooms for the next pieces, as far as they fit. */
+  useRooms(rooms: PieceRooms): void;
+}
 
 /** Yields the pieces of a source; a whole one is a single piece. The producer may reuse a piece once the next is requested. */
 export async function* readPieces(source: PutSource, signal?: AbortSignal): AsyncGenerator<Uint8Array> {

@@ -79,26 +79,6 @@ export interface ReadableStore {
   ): Promise<number | undefined>;
   /** Capability: synchronous `readInto`, for small reads where a promise costs more than the read. */
   readIntoSync?(key: string, offset: number, target: Uint8Array): number | undefined;
-  /**
-   * Capability of a store that generates its objects: yields an object in pieces, each valid until the next is requested; undefined if the
-   * object does not exist.
-   */
-  getPieces?(key: string, options?: StoreOptions): Promise<Iterable<Uint8Array> | undefined>;
-  /**
-   * Capability of a store that generates shards: returns some inner chunks of a shard, by grid position in C order, without generating the
-   * shard; undefined for an absent chunk. Returns undefined as a whole if the store prefers to generate the shard.
-   */
-  getInner?(
-    key: string,
-    slots: readonly number[],
-    options?: StoreOptions,
-  ): Promise<readonly (Uint8Array | undefined)[] | undefined>;
-  /** Capability of a store that generates shards: says why it encodes an array's chunks; undefined if it copies their streams. */
-  whyEncoded?(folder: string, options?: StoreOptions): Promise<string | undefined>;
-  /**
-   * Capability of a store that generates objects: bytes of the data that an array's objects are generated from, without generating them.
-   */
-  storedBytes?(folder: string): Promise<number>;
   /** Capability: reads the first bytes, and the facts of `stat` if the answer has them, in one request. */
   getHead?(key: string, length: number, options?: StoreOptions): Promise<ObjectHead | undefined>;
   /** Capability of stores with folders: returns true if a key is a folder and not an object. */
@@ -135,6 +115,30 @@ export interface ReadableStore {
   close?(): Promise<void>;
 }
 
+/** A store that generates its objects out of other data: shards out of the chunks of a frame, for example. */
+export interface GeneratingStore extends ReadableStore {
+  /** An object in pieces, each valid until the next is asked for; undefined where there is none. */
+  getPieces?(key: string, options?: StoreOptions): Promise<Iterable<Uint8Array> | undefined>;
+  /**
+   * Some inner chunks of a shard, by grid position in C order, without the shard being generated; undefined for an absent chunk, and
+   * as a whole where the store would rather generate the shard.
+   */
+  getInner(
+    key: string,
+    slots: readonly number[],
+    options?: StoreOptions,
+  ): Promise<readonly (Uint8Array | undefined)[] | undefined>;
+  /** Why the chunks of an array are encoded; undefined where their streams are copied. */
+  whyEncoded(folder: string, options?: StoreOptions): Promise<string | undefined>;
+  /** Bytes of the data that an array's objects are generated from, without generating them. */
+  storedBytes(folder: string): Promise<number>;
+}
+
+/** True for a store that generates its objects. */
+export function isGenerating(store: ReadableStore): store is GeneratingStore {
+  return "getInner" in store;
+}
+
 /** Options of a put. */
 export interface PutOptions extends StoreOptions {
   /** Fails with `CONFLICT` if the object exists. */
@@ -143,8 +147,6 @@ export interface PutOptions extends StoreOptions {
   readonly ifVersion?: string;
   /** Durable when resolved (default true, if the store supports it). */
   readonly durable?: boolean;
-  /** Will be read again soon, and then deleted (default false). The store may keep it where reading is fastest. */
-  readonly temporary?: boolean;
   /**
    * The producer never writes into a piece that it has handed over (default false). The store may then request the next pieces while it
    * still writes earlier ones; without it, big pieces are written before the next is requested.
@@ -154,22 +156,6 @@ export interface PutOptions extends StoreOptions {
 
 /** Bytes to put: at once, or piece by piece. The producer may reuse a piece once the next is requested. */
 export type PutSource = Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
-
-/** Memory of a store for the pieces of one object. */
-export interface PieceRooms {
-  /**
-   * Returns memory for the next piece, at least `length` bytes; undefined if there is none just now. A piece
-   * that begins at the start of its room is not copied. The store may reuse the room after that piece is
-   * handed over, or when another room is taken.
-   */
-  take(length: number): Uint8Array<ArrayBuffer> | undefined;
-}
-
-/** A source that can make its pieces in the store's memory. */
-export interface RoomySource extends AsyncIterable<Uint8Array> {
-  /** Offers these rooms for the next pieces, as far as they fit. */
-  useRooms(rooms: PieceRooms): void;
-}
 
 /** An object that is written, and durable if requested, but not yet visible to readers. Either method ends it. */
 export interface Draft {

@@ -1,6 +1,6 @@
 /** CSV as a table. A first pass finds the types from all values, a second one reads the values. papaparse splits the text. */
 import Papa from "papaparse";
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { DType } from "../format/types.ts";
 import { parseDate } from "../values/item-bytes.ts";

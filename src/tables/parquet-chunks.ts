@@ -6,8 +6,7 @@
  */
 import type { ColumnMetaData, ParquetScan } from "hyparquet";
 import { deserializeTCompactProtocol } from "hyparquet/src/thrift.js";
-import { joinBytes } from "../bytes/arrays.ts";
-import { at } from "../bytes/at.ts";
+import { at, joinBytes } from "../bytes/arrays.ts";
 import {
   encodeHeader,
   FLAG,

@@ -5,7 +5,7 @@
  * view-tree.ts.
  */
 import type { Archive } from "../archive/kinds/types.ts";
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import type { LayoutOptions } from "../convert/pipeline.ts";
 import { type ArrayJob, nbytesOf } from "../convert/plan/array-job.ts";
@@ -14,8 +14,7 @@ import type { CellGrid } from "../convert/plan/grid.ts";
 import { type ChunkWork, chunksOfCells } from "../convert/sources/chunk-source.ts";
 import { type ErrorCode, SuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
-import { checkKey, joinKey } from "../store/key.ts";
-import { checkRange, resolveRange } from "../store/range.ts";
+import { checkKey, checkRange, joinKey, resolveRange } from "../store/key.ts";
 import type { StoreOptions } from "../store/types.ts";
 import { consolidate, encodeDocument } from "../zarr/document/make-v3.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";

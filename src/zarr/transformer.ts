@@ -6,13 +6,11 @@
  * the draft's abstract store interface. @see FORMAT.md [FK]
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/storage-transformers/sharding/v1.0.html
  */
-import { allocate } from "../bytes/allocate.ts";
-import { at } from "../bytes/at.ts";
+import { allocate, at } from "../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { parseJson, stringifyJson } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
-import { joinKey } from "../store/key.ts";
-import { resolveRange } from "../store/range.ts";
+import { joinKey, resolveRange } from "../store/key.ts";
 import type { ByteRange, WritableStore } from "../store/types.ts";
 import { elementsOf } from "../values/selection.ts";
 import {

@@ -6,7 +6,7 @@
  * The store handles all of that: zarrita gets whole chunks of little-endian values.
  */
 
-import { at } from "../bytes/at.ts";
+import { at } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";

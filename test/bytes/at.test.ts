@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { at } from "../../src/bytes/at.ts";
+import { at } from "../../src/bytes/arrays.ts";
 
 test("returns an element that exists, also if it is 0, false or empty", () => {
   expect([at([0, 1], 0), at([false], 0), at([""], 0), at(Float64Array.of(2, Number.NaN), 1)]).toEqual([

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { deflateSync, crc32 as zlibCrc32 } from "node:zlib";
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { CRC32C_OF_SUMMED, crc32c, type DigestName, digest, loadDigest } from "../../src/bytes/checksum.ts";
 import { toHex, utf8 } from "../format/hex.ts";
 
@@ -23,6 +23,18 @@ it.each(HASHES)(
     expect(toHex(await digest(name, new Uint8Array(shared)))).toBe(expected);
   },
 );
+
+it("[FC-03] digests outside Node.js are the same", async () => {
+  vi.resetModules();
+  vi.stubGlobal("process", undefined);
+  vi.stubGlobal("crypto", undefined);
+  const { loadDigest: load } = await import("../../src/bytes/checksum.ts");
+  vi.unstubAllGlobals();
+  for (const name of ["crc32", ...HASHES] as const) {
+    const [outside, inside] = [await load(name), await loadDigest(name)];
+    expect(toHex(outside(large)), name).toBe(toHex(inside(large)));
+  }
+});
 
 it("[FC-03] adler32 and crc32 are four bytes, least significant first", async () => {
   // Published check values: adler32 of "Wikipedia" is 11e60398, crc32 of "123456789" is cbf43926.

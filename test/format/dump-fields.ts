@@ -5,11 +5,10 @@
 
 import { type DigestName, digest } from "../../src/bytes/checksum.ts";
 import { decode, decodeHeader as decodeChunkHeader, headLength } from "../../src/codec/index.ts";
-import { checksumByNumber, digestLength } from "../../src/format/checksums.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { encodeHeader } from "../../src/format/encode-file.ts";
 import { parseRootdirs } from "../../src/format/folder.ts";
-import { type BlpkHeader, decodeHeader } from "../../src/format/header.ts";
+import { type BlpkHeader, checksumByNumber, decodeHeader, digestLength } from "../../src/format/header.ts";
 import { decodeJournal, encodeJournal } from "../../src/format/journal.ts";
 import { parseJson, stringifyJson } from "../../src/format/json.ts";
 import { parseLayout } from "../../src/format/layout.ts";

@@ -1,6 +1,6 @@
 /** Files that bloscpack and we write identically. */
 
-import { CHECKSUM_NAMES } from "../../src/format/checksums.ts";
+import { CHECKSUM_NAMES } from "../../src/format/header.ts";
 import type { JsonValue } from "../../src/format/types.ts";
 import type { BloscpackOptions } from "../../src/write/bloscpack/bloscpack-options.ts";
 import type { FixtureDType } from "../fixtures/manifest.ts";

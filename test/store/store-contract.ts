@@ -239,10 +239,6 @@ export type FullStore = Required<
     | "identify"
     | "readsToStat"
     | "explainAbsence"
-    | "getInner"
-    | "storedBytes"
-    | "whyEncoded"
-    | "getPieces"
   >
 >;
 

@@ -3,8 +3,8 @@
 import { expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
-import { CHECKSUM_NAMES } from "../../src/format/checksums.ts";
 import { parseDType } from "../../src/format/dtype.ts";
+import { CHECKSUM_NAMES } from "../../src/format/header.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { createArray, openWritable } from "../../src/write/array/create.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";

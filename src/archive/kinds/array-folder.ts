@@ -3,10 +3,9 @@
  * not know how the layouts are told apart.
  */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { parseSizes, parseStorage } from "../../format/folder.ts";
+import { checkStoredName, parseSizes, parseStorage } from "../../format/folder.ts";
 import { parseJson } from "../../format/json.ts";
 import { filledText, parseFilled, type RowSpan, withoutSpan } from "../../format/layout.ts";
-import { checkStoredName } from "../../format/naming.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";

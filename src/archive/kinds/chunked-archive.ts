@@ -2,8 +2,7 @@
  * Archives over one chunk sequence: n-dimensional arrays, in C or F order, and files of plain bytes. Reads, lists and verifies them.
  */
 
-import { type Allocation, fillResult } from "../../bytes/allocate.ts";
-import { at } from "../../bytes/at.ts";
+import { type Allocation, at, fillResult } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { DType, JsonValue } from "../../format/types.ts";

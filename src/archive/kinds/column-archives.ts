@@ -3,8 +3,7 @@
  * and whose values are assembled on reading.
  */
 
-import { fillResult } from "../../bytes/allocate.ts";
-import { at } from "../../bytes/at.ts";
+import { at, fillResult } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { DType, JsonValue } from "../../format/types.ts";

@@ -5,8 +5,7 @@
  * the meantime; otherwise the read is repeated. If a file is gone, the same rows are looked up in the newest generation, as
  * long as its edition says that they are unchanged. Must not know how an array is read. @see FORMAT.md [FG]
  */
-import { isEqual } from "../../bytes/arrays.ts";
-import { at } from "../../bytes/at.ts";
+import { at, isEqual } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { objectOf, parseJson } from "../../format/json.ts";
 import { parseLayout, type RowSpan, type StoredLayout, VIEW_IS_BEHIND } from "../../format/layout.ts";

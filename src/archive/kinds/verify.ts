@@ -4,7 +4,7 @@
  */
 
 import { isSuperchunkError } from "../../errors.ts";
-import { digestLength } from "../../format/checksums.ts";
+import { digestLength } from "../../format/header.ts";
 import { filledText, type RowSpan, VIEW_IS_BEHIND } from "../../format/layout.ts";
 import type { ChunkSequence, PlacedChunk } from "../places/sequence.ts";
 import type { DecodedChunk } from "../read/chunk-fetch.ts";

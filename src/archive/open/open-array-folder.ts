@@ -4,10 +4,15 @@
  * The layouts are recognised by the objects that only one of them has. As few objects as possible are read: over a
  * network each costs a request. @see FORMAT.md [FA-01]
  */
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { parseRootdirs, parseSizes } from "../../format/folder.ts";
-import { carrayChunkName, checkStoredName, superchunkName } from "../../format/naming.ts";
+import {
+  carrayChunkName,
+  checkStoredName,
+  parseRootdirs,
+  parseSizes,
+  superchunkName,
+} from "../../format/folder.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import { joinKey, statFile } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";

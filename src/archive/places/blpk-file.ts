@@ -4,10 +4,9 @@
  * Without offsets, chunks are found by their Blosc headers: chunk, digest, reserve, chunk, … Reserved bytes are zero,
  * and no Blosc header starts with a zero. @see FORMAT.md [FW]
  */
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { digestLength } from "../../format/checksums.ts";
-import { type BlpkHeader, decodeHeader } from "../../format/header.ts";
+import { type BlpkHeader, decodeHeader, digestLength } from "../../format/header.ts";
 import { decodeSection, decodeSectionHeader, metadataKind, parseStoredJson } from "../../format/metadata.ts";
 import { checkOffsets, decodeOffsets } from "../../format/offsets.ts";
 import type { JsonValue } from "../../format/types.ts";

@@ -4,9 +4,9 @@
  * Foreign folders do not say how many chunks a superchunk holds, and it may vary. So headers are read in order, as far
  * as needed, and a bounded number of opened files is kept. @see FORMAT.md [FZ]
  */
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { parseSuperchunkName, superchunkName } from "../../format/naming.ts";
+import { parseSuperchunkName, superchunkName } from "../../format/folder.ts";
 import { joinKey, showListed, statFile } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ObjectInfo, ReadableStore } from "../../store/types.ts";

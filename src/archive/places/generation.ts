@@ -4,10 +4,9 @@
  */
 import { isEqual } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { parseStorage, type StoredStorage } from "../../format/folder.ts";
+import { checkStoredName, parseStorage, type StoredStorage } from "../../format/folder.ts";
 import { objectOf, parseJson, stringifyJson } from "../../format/json.ts";
 import { parseLayout, type StoredLayout } from "../../format/layout.ts";
-import { checkStoredName } from "../../format/naming.ts";
 import type { DType, JsonInput } from "../../format/types.ts";
 import { parsePlaces } from "../../places/declared.ts";
 import { openPlaces } from "../../places/open-places.ts";

@@ -12,6 +12,7 @@
  */
 
 import { SuperchunkError } from "../../errors.ts";
+import { superchunkName } from "../../format/folder.ts";
 import { BUSY_VERSION, HEADER_V3 } from "../../format/header.ts";
 import {
   decodeArrayJournal,
@@ -22,10 +23,8 @@ import {
 } from "../../format/journal.ts";
 import { objectOf } from "../../format/json.ts";
 import { hasNumber, type StoredLayout } from "../../format/layout.ts";
-import { superchunkName } from "../../format/naming.ts";
 import type { JsonObject } from "../../format/types.ts";
-import { joinKey } from "../../store/key.ts";
-import { resolveRange } from "../../store/range.ts";
+import { joinKey, resolveRange } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
 
 export type InPlaceStore = WritableStore & Required<Pick<WritableStore, "writeRange" | "sync">>;

@@ -2,10 +2,10 @@
  * Finds the chunks of an array or column whose layout is in `meta/sizes`: by superchunk number, and by the offsets in
  * the opened files. @see FORMAT.md [FG]
  */
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
+import { superchunkName } from "../../format/folder.ts";
 import { countChunks, type StoredLayout } from "../../format/layout.ts";
-import { superchunkName } from "../../format/naming.ts";
 import { joinKey, statFile } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";

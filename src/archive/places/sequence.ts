@@ -2,14 +2,16 @@
  * A chunk sequence: one run of decoded bytes, cut into chunks that are stored somewhere. Also the simplest one, a
  * carray's folder: `data/__N.blp` from 0, each with one chunk after a 16-byte header.
  *
+ * What is found where a chunk is to lie is checked here too.
+ *
  * Every dialect becomes a sequence; reading, verifying and exporting know nothing else of a dialect.
  */
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { decodeHeader } from "../../codec/header.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import type { BlpkHeader } from "../../format/header.ts";
-import { carrayChunkName, parseCarrayChunkName } from "../../format/naming.ts";
+import { carrayChunkName, parseCarrayChunkName } from "../../format/folder.ts";
+import { type BlpkHeader, decodeHeader as decodeFileHeader, digestLength } from "../../format/header.ts";
 import type { ChecksumName } from "../../format/types.ts";
 import { joinKey, showListed } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -286,4 +288,95 @@ export function decodeStoredHeader(
     const code = error.code === "UNSUPPORTED" ? "BAD_FIELD" : error.code;
     throw new SuperchunkError(code, error.summary, error.details).inObject(where);
   }
+}
+
+/** The error for a chunk whose object is missing. */
+export function missingChunk(path: string, place: PlacedChunk): SuperchunkError {
+  return new SuperchunkError(
+    "INCOMPLETE",
+    "the file is missing, but the archive's metadata count it. The archive is incomplete; look for a complete copy",
+    { path, chunk: place.index, field: "chunk", expected: "a file", found: "nothing" },
+  );
+}
+
+/** Checks the 16 bytes before a carray's chunk. @see FORMAT.md [FA] */
+export function checkPrologue(bytes: Uint8Array, path: string): void {
+  const header = decodeFileHeader(bytes, path);
+  if (header.version !== 1 || header.nchunks !== 1) {
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `the file header has version ${header.version} and nchunks ${header.nchunks}, but a carray's chunk file has version 1 and 1 chunk`,
+      {
+        path,
+        offset: 4,
+        field: "version, nchunks",
+        expected: "1, 1",
+        found: `${header.version}, ${header.nchunks}`,
+      },
+    );
+  }
+}
+
+/**
+ * Checks a chunk's header against its place. `room` is the data from the header on. Throws `TRUNCATED` if the object
+ * ends before the chunk does, else `BAD_FIELD`. [FO-03] [FO-08]
+ */
+export function checkChunkHeader(room: Uint8Array, place: PlacedChunk, path: string): ChunkHeader {
+  const where = { path, chunk: place.index, offset: place.offset };
+  const header = decodeStoredHeader(room, where);
+  if (header.nbytes !== place.nbytes) {
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `nbytes at byte ${place.offset + 4} is ${header.nbytes}, but the archive's metadata make it ${place.nbytes}. The chunk or the metadata are damaged; run "superchunk verify"`,
+      { ...where, offset: place.offset + 4, field: "nbytes", expected: place.nbytes, found: header.nbytes },
+    );
+  }
+  if (place.ctbytes !== undefined && header.ctbytes !== place.ctbytes) {
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `the Blosc header's ctbytes at byte ${place.offset + 12} is ${header.ctbytes}, but ${place.ctbytes} bytes are stored; the chunk or its index entry is damaged`,
+      {
+        ...where,
+        offset: place.offset + 12,
+        field: "ctbytes",
+        expected: place.ctbytes,
+        found: header.ctbytes,
+      },
+    );
+  }
+  const needed = header.ctbytes + digestLength(place.checksum);
+  if (needed <= place.available) return header;
+  if (place.endsObject === true) throw cutShort(place, path, needed, place.available);
+  throw new SuperchunkError(
+    "BAD_FIELD",
+    `the chunk at byte ${place.offset} takes ${needed} bytes with its digest, but the next one starts ${place.available} bytes on: they overlap. The offsets or the chunk are damaged`,
+    { ...where, field: "ctbytes", expected: `at most ${place.available}`, found: needed },
+  );
+}
+
+/** The error for a chunk that needs `needed` bytes, digest included, when the object has only `found`. [FO-08] */
+export function cutShort(place: PlacedChunk, path: string, needed: number, found: number): SuperchunkError {
+  return new SuperchunkError(
+    "TRUNCATED",
+    `the chunk at byte ${place.offset} needs at least ${needed} bytes, but the file ends after ${found} of them. The file is truncated; look for a complete copy`,
+    { path, chunk: place.index, offset: place.offset, field: "ctbytes", expected: needed, found },
+  );
+}
+
+/** Awaits `work` on the chunk at `place`. If it fails, the error names object, chunk and offset. */
+export async function placeFailure<T>(store: ReadableStore, place: ChunkPlace, work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    throw placedError(error, store.describe(place.key), place);
+  }
+}
+
+/** Adds object, chunk and offset to an error of a chunk; returns other errors unchanged. */
+export function placedError(
+  error: unknown,
+  path: string,
+  { index, offset }: Pick<ChunkPlace, "index" | "offset">,
+): unknown {
+  return isSuperchunkError(error) ? error.inObject({ path, chunk: index, offset }) : error;
 }

@@ -3,17 +3,16 @@
  * that a part touches. Lists chunks with their headers.
  */
 import { toHex } from "../../bytes/arrays.ts";
-import { blockRanges } from "../../codec/decode/block-table.ts";
 import { decodeBlocks, decodeSparsely } from "../../codec/decode/decode.ts";
 import { isReady, prepare } from "../../codec/decode/decode-kernel.ts";
-import { headLength } from "../../codec/header.ts";
+import { blockRanges, headLength } from "../../codec/header.ts";
 import type { BlockRange, ChunkHeader } from "../../codec/types.ts";
-import { isSuperchunkError } from "../../errors.ts";
 import { mapAhead } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { ChunkInfo, ListChunksOptions } from "../kinds/types.ts";
 import type { ChunkSequence, PlacedChunk } from "../places/sequence.ts";
-import { checkChunkHeader, checkPrologue, cutShort, fetchChunks, missingChunk } from "./chunk-fetch.ts";
+import { checkChunkHeader, checkPrologue, cutShort, missingChunk, placedError } from "../places/sequence.ts";
+import { fetchChunks } from "./chunk-fetch.ts";
 
 /** First read of a chunk: its header and the starts of up to 60 blocks. */
 const FIRST_READ = 256;
@@ -184,7 +183,7 @@ function readSparsely(
   try {
     return decodeSparsely(head.bytes, start, out, read) && !isCut;
   } catch (error) {
-    throw placed(error, head);
+    throw placedError(error, head.path, head.place);
   }
 }
 
@@ -210,7 +209,7 @@ function rangeOf(head: ChunkHead, start: number, length: number): BlockRange {
   try {
     return blockRanges(head.bytes, start, length);
   } catch (error) {
-    throw placed(error, head);
+    throw placedError(error, head.path, head.place);
   }
 }
 
@@ -226,14 +225,8 @@ function decodePart(
   try {
     decodeBlocks(head.bytes, { bytes, offset: range.offset }, start, out.length, { out });
   } catch (error) {
-    throw placed(error, head);
+    throw placedError(error, head.path, head.place);
   }
-}
-
-function placed(error: unknown, { place, path }: ChunkHead): unknown {
-  return isSuperchunkError(error)
-    ? error.inObject({ path, chunk: place.index, offset: place.offset })
-    : error;
 }
 
 /** Shared buffer for reading blocks, used only by synchronous code that no other call can interrupt. */

@@ -4,8 +4,7 @@
  * A chunk with a digest is first read whole, checked, and remembered as verified. Single blocks are read only from
  * chunks without a digest, and from verified ones.
  */
-import { fillResult } from "../../bytes/allocate.ts";
-import { at } from "../../bytes/at.ts";
+import { at, fillResult } from "../../bytes/arrays.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { RunBatch } from "../../values/selection.ts";
 import type { LongOptions } from "../kinds/types.ts";

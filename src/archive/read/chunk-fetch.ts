@@ -5,19 +5,17 @@
  * Must not know threads: `superchunk/node` has a decoder with a thread pool.
  */
 
-import { type PrepareMemory, takeBack } from "../../bytes/allocate.ts";
-import { isEqual, toHex } from "../../bytes/arrays.ts";
+import { isEqual, type PrepareMemory, takeBack, toHex } from "../../bytes/arrays.ts";
 import { digest } from "../../bytes/checksum.ts";
 import { decodeSync } from "../../codec/decode/decode.ts";
 import { isReady, prepare } from "../../codec/decode/decode-kernel.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { digestLength } from "../../format/checksums.ts";
-import { decodeHeader as decodeFileHeader } from "../../format/header.ts";
+import { SuperchunkError } from "../../errors.ts";
+import { digestLength } from "../../format/header.ts";
 import { breathe } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { PlacedChunk } from "../places/sequence.ts";
-import { decodeStoredHeader } from "../places/sequence.ts";
+import { checkChunkHeader, checkPrologue, cutShort, missingChunk, placedError } from "../places/sequence.ts";
 
 /** Unneeded bytes between two chunks that are read anyway, to save a request. */
 const MAX_GAP = 65536;
@@ -201,69 +199,6 @@ export async function checkChunk(
   return { place, header, bytes: chunk, digest, behind: room.length - header.ctbytes - length };
 }
 
-export function missingChunk(path: string, place: PlacedChunk): SuperchunkError {
-  return new SuperchunkError(
-    "INCOMPLETE",
-    "the file is missing, but the archive's metadata count it. The archive is incomplete; look for a complete copy",
-    { path, chunk: place.index, field: "chunk", expected: "a file", found: "nothing" },
-  );
-}
-
-/** Checks the 16 bytes before a carray's chunk. @see FORMAT.md [FA] */
-export function checkPrologue(bytes: Uint8Array, path: string): void {
-  const header = decodeFileHeader(bytes, path);
-  if (header.version !== 1 || header.nchunks !== 1) {
-    throw new SuperchunkError(
-      "BAD_FIELD",
-      `the file header has version ${header.version} and nchunks ${header.nchunks}, but a carray's chunk file has version 1 and 1 chunk`,
-      {
-        path,
-        offset: 4,
-        field: "version, nchunks",
-        expected: "1, 1",
-        found: `${header.version}, ${header.nchunks}`,
-      },
-    );
-  }
-}
-
-/**
- * Checks a chunk's header against its place. `room` is the data from the header on. Throws `TRUNCATED` if the object
- * ends before the chunk does, else `BAD_FIELD`. [FO-03] [FO-08]
- */
-export function checkChunkHeader(room: Uint8Array, place: PlacedChunk, path: string): ChunkHeader {
-  const where = { path, chunk: place.index, offset: place.offset };
-  const header = decodeStoredHeader(room, where);
-  if (header.nbytes !== place.nbytes) {
-    throw new SuperchunkError(
-      "BAD_FIELD",
-      `nbytes at byte ${place.offset + 4} is ${header.nbytes}, but the archive's metadata make it ${place.nbytes}. The chunk or the metadata are damaged; run "superchunk verify"`,
-      { ...where, offset: place.offset + 4, field: "nbytes", expected: place.nbytes, found: header.nbytes },
-    );
-  }
-  if (place.ctbytes !== undefined && header.ctbytes !== place.ctbytes) {
-    throw new SuperchunkError(
-      "BAD_FIELD",
-      `the Blosc header's ctbytes at byte ${place.offset + 12} is ${header.ctbytes}, but ${place.ctbytes} bytes are stored; the chunk or its index entry is damaged`,
-      {
-        ...where,
-        offset: place.offset + 12,
-        field: "ctbytes",
-        expected: place.ctbytes,
-        found: header.ctbytes,
-      },
-    );
-  }
-  const needed = header.ctbytes + digestLength(place.checksum);
-  if (needed <= place.available) return header;
-  if (place.endsObject === true) throw cutShort(place, path, needed, place.available);
-  throw new SuperchunkError(
-    "BAD_FIELD",
-    `the chunk at byte ${place.offset} takes ${needed} bytes with its digest, but the next one starts ${place.available} bytes on: they overlap. The offsets or the chunk are damaged`,
-    { ...where, field: "ctbytes", expected: `at most ${place.available}`, found: needed },
-  );
-}
-
 /**
  * Throws `TRUNCATED` if there are fewer bytes than header and digest require, `BAD_FIELD` if no chunk can require so
  * many. [FB-15] [FO-08]
@@ -286,15 +221,6 @@ function checkRoom(room: Uint8Array, header: ChunkHeader, place: PlacedChunk, pa
       expected: `at most ${most}`,
       found: header.ctbytes,
     },
-  );
-}
-
-/** The error for a chunk that needs `needed` bytes, digest included, when the object has only `found`. [FO-08] */
-export function cutShort(place: PlacedChunk, path: string, needed: number, found: number): SuperchunkError {
-  return new SuperchunkError(
-    "TRUNCATED",
-    `the chunk at byte ${place.offset} needs at least ${needed} bytes, but the file ends after ${found} of them. The file is truncated; look for a complete copy`,
-    { path, chunk: place.index, offset: place.offset, field: "ctbytes", expected: needed, found },
   );
 }
 
@@ -424,7 +350,6 @@ export async function decodeFetched(
   try {
     decode(chunk.bytes, out);
   } catch (error) {
-    if (!isSuperchunkError(error)) throw error;
-    throw error.inObject({ path: store.describe(place.key), chunk: place.index, offset: place.offset });
+    throw placedError(error, store.describe(place.key), place);
   }
 }

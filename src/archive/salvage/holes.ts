@@ -13,7 +13,7 @@ import type { EncodeOptions } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { mergeSpans, type RowSpan } from "../../format/layout.ts";
 import type { ChecksumName } from "../../format/types.ts";
-import { resolveRange } from "../../store/range.ts";
+import { resolveRange } from "../../store/key.ts";
 import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
 import type { Hole, HolePolicy } from "../kinds/types.ts";
 import { type ChunkSequence, nbytesOfChunk, type PlacedChunk } from "../places/sequence.ts";

@@ -4,15 +4,18 @@
  */
 import { SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
-import { parseSizes, parseStorage, type StoredSizes, type StoredStorage } from "../../format/folder.ts";
-import { parseJson } from "../../format/json.ts";
-import { parseLayout, type StoredLayout } from "../../format/layout.ts";
 import {
   checkStoredName,
   parseCarrayChunkName,
+  parseSizes,
+  parseStorage,
   parseSuperchunkName,
+  type StoredSizes,
+  type StoredStorage,
   superchunkName,
-} from "../../format/naming.ts";
+} from "../../format/folder.ts";
+import { parseJson } from "../../format/json.ts";
+import { parseLayout, type StoredLayout } from "../../format/layout.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { NO_PLACES, type Placing, parsePlaces } from "../../places/declared.ts";
 import { joinKey } from "../../store/key.ts";

@@ -1,4 +1,5 @@
 import { SuperchunkError } from "../../errors.ts";
+import { superchunkName } from "../../format/folder.ts";
 import type { JournalWrite } from "../../format/journal.ts";
 import {
   encodeFilled,
@@ -7,7 +8,6 @@ import {
   type RowSpan,
   type StoredLayout,
 } from "../../format/layout.ts";
-import { superchunkName } from "../../format/naming.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
 import { hasMark, openPlaces, placeAbsent } from "../../places/open-places.ts";
 import { PlacedStore } from "../../places/placed-store.ts";

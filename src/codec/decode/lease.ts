@@ -2,15 +2,31 @@
  * Decoding without copies: the caller reads a chunk straight into a kernel's memory, has it decoded there,
  * and gets a view. Knows what may be used when; must not know where chunks come from.
  */
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { blockLength, decodeHeader, HEADER_LENGTH } from "../header.ts";
+import {
+  type BlockTable,
+  blockLength,
+  blocksOf,
+  checkExpansion,
+  checkExpectations,
+  checkRange,
+  decodeHeader,
+  HEADER_LENGTH,
+  readBlockTable,
+} from "../header.ts";
 import { align, SLACK } from "../kernel-module.ts";
 import type { BlockRange, ChunkHeader, DecodeOptions } from "../types.ts";
-import { type BlockTable, blocksOf, checkExpansion, checkRange, readBlockTable } from "./block-table.ts";
-import { checkExpectations, checkGiven, outputOf } from "./decode.ts";
-import { decodeBlock, decodeBlockInto, makeBlockDecoder, type PlacedBlock } from "./decode-block.ts";
-import { type DecodeKernel, giveBackKernel, takeKernel } from "./decode-kernel.ts";
+import { checkGiven, outputOf } from "./decode.ts";
+import {
+  type DecodeKernel,
+  decodeBlock,
+  decodeBlockInto,
+  giveBackKernel,
+  makeBlockDecoder,
+  type PlacedBlock,
+  takeKernel,
+} from "./decode-kernel.ts";
 
 /** A kernel's memory, the caller's until {@link DecodeLease.release}. */
 export interface DecodeLease {

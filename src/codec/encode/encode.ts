@@ -15,18 +15,18 @@ import {
   type EncodeOptions,
 } from "../types.ts";
 import {
-  type Deflater,
-  deflaterOf,
+  type EncodeKernel,
+  type EncodeLayout,
   FULL,
   loadBlock,
+  prepareEncodeKernels,
   putStreams,
   putUint32,
-  registerDeflater,
   streamEncoder,
-} from "./encode-block.ts";
-import { type EncodeKernel, type EncodeLayout, prepareEncodeKernels, withKernelAt } from "./encode-kernel.ts";
+  withKernelAt,
+} from "./encode-kernel.ts";
 import { type EncodeSettings, settleEncode } from "./encode-settings.ts";
-import { loadZstd, zstdLibrary } from "./zstd-library.ts";
+import { loadZstd } from "./zstd-library.ts";
 
 // Encodes many chunks: here by default, or with an encoder that works on several at a time. Must not know threads.
 
@@ -209,25 +209,6 @@ function formatOf(cname: CompressorName): CompressorFormat {
 
 // Loads what a compressor needs before chunks are encoded.
 
-// Encoding of zstd streams. Knows c-blosc's levels; must not know chunks.
-
-/** zstd's highest level; c-blosc uses it by name. */
-const MAX_LEVEL = 22;
-
-/** An encoder that uses the library of {@link loadZstd}. */
-function zstdDeflater(): Deflater {
-  return {
-    name: "zstd (WebAssembly)",
-    deflate: (src, dst, clevel) => zstdLibrary().compress(src, dst, zstdLevel(clevel)),
-  };
-}
-
-/** The zstd levels of c-blosc 1.21 for Blosc's levels 1 to 9: 1, 3, 5, … 13, 20, 22. */
-function zstdLevel(clevel: number): number {
-  if (clevel === 9) return MAX_LEVEL;
-  return clevel === 8 ? MAX_LEVEL - 2 : 2 * clevel - 1;
-}
-
 /**
  * Compiles the kernels and loads the library that encoding with `cname` needs. Later calls are cheap.
  *
@@ -235,9 +216,5 @@ function zstdLevel(clevel: number): number {
  */
 export async function prepareEncode(cname: CompressorName = "lz4"): Promise<void> {
   await prepareEncodeKernels();
-  if (deflaterOf(cname) !== undefined) return;
-  if (cname === "zstd") {
-    await loadZstd();
-    registerDeflater(cname, zstdDeflater());
-  }
+  if (cname === "zstd") await loadZstd();
 }

@@ -4,13 +4,12 @@
  * Knows the container; must not know what is added, nor why.
  * @see FORMAT.md [FB]
  */
-import { at } from "../../bytes/at.ts";
-import { readBlockTable } from "../decode/block-table.ts";
-import { decodeRangeSync, readChunkHeader } from "../decode/decode.ts";
+import { at } from "../../bytes/arrays.ts";
+import { decodeRangeSync } from "../decode/decode.ts";
 import { prepare } from "../decode/decode-kernel.ts";
 import { encodeSettled, prepareEncode } from "../encode/encode.ts";
 import { type EncodeSettings, settleEncode } from "../encode/encode-settings.ts";
-import { HEADER_LENGTH } from "../header.ts";
+import { HEADER_LENGTH, readBlockTable, readChunkHeader } from "../header.ts";
 import type { ChunkHeader, EncodeOptions } from "../types.ts";
 
 /**

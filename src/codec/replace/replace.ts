@@ -5,30 +5,42 @@
  * Knows which blocks are touched.
  * @see FORMAT.md [FB]
  */
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { type BlockTable, checkExpansion, readBlockTable } from "../decode/block-table.ts";
-import { decodeSync, readChunkHeader } from "../decode/decode.ts";
+import { decodeSync } from "../decode/decode.ts";
 import {
   type BlockDecoder,
   badStream,
   badStreamLength,
+  type DecodeKernel,
   decodeBlock,
+  giveBackKernel,
   makeBlockDecoder,
-} from "../decode/decode-block.ts";
-import { type DecodeKernel, giveBackKernel, NEED_ALL, takeKernel } from "../decode/decode-kernel.ts";
+  NEED_ALL,
+  takeKernel,
+} from "../decode/decode-kernel.ts";
 import { encodeInto, encodeSync, placeFor } from "../encode/encode.ts";
 import {
+  type EncodeKernel,
+  type EncodeLayout,
   FULL,
   filterBlock,
   putStreams,
   type StreamEncoder,
   streamEncoder,
   type Target,
-} from "../encode/encode-block.ts";
-import { type EncodeKernel, type EncodeLayout, withEncodeKernel } from "../encode/encode-kernel.ts";
+  withEncodeKernel,
+} from "../encode/encode-kernel.ts";
 import { type EncodeSettings, settleEncode } from "../encode/encode-settings.ts";
-import { blockLength, HEADER_LENGTH, headLength } from "../header.ts";
+import {
+  type BlockTable,
+  blockLength,
+  checkExpansion,
+  HEADER_LENGTH,
+  headLength,
+  readBlockTable,
+  readChunkHeader,
+} from "../header.ts";
 import { SLACK } from "../kernel-module.ts";
 import type { ByteEdit, ChunkHeader, EncodeOptions } from "../types.ts";
 

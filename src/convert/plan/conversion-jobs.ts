@@ -4,7 +4,7 @@
  * Reads metadata and first headers only. Must not write.
  */
 import type { Archive, ArrayArchive, OpenOptions, TableArchive } from "../../archive/kinds/types.ts";
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { DType, JsonObject } from "../../format/types.ts";

@@ -4,7 +4,7 @@
  * Pure. Every archive stores one linear sequence of items, cut into chunks of a fixed number of items. If the cuts are cell borders
  * of a grid in C order, cell `k` is chunk `k` and its bytes can be copied. Knows shapes only; must not know dtypes, codecs or stores.
  */
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { type LengthRun, UnequalCells } from "../../zarr/document/chunk-grid.ts";
 

@@ -13,7 +13,7 @@ import type {
   OpenOptions,
 } from "../../archive/kinds/types.ts";
 import type { ChunkPlace } from "../../archive/places/sequence.ts";
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { stringifyJson } from "../../format/json.ts";

@@ -5,8 +5,7 @@
  * Reads documents only. Must not write.
  */
 
-import { isEqual } from "../../bytes/arrays.ts";
-import { at } from "../../bytes/at.ts";
+import { at, isEqual } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
@@ -19,8 +18,13 @@ import { groupDocument, shardingCodec } from "../../zarr/document/make-v3.ts";
 import { mapDType, type ZarrType } from "../../zarr/document/zarr-dtype.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
 import type { ZarrGroup } from "../../zarr/read/group.ts";
-import { assertSkippable } from "../failure.ts";
-import type { ConversionPlan, ConvertOptions, FailedNode, PlannedArray } from "../pipeline.ts";
+import {
+  assertSkippable,
+  type ConversionPlan,
+  type ConvertOptions,
+  type FailedNode,
+  type PlannedArray,
+} from "../pipeline.ts";
 import { nameDimensions, notesOnAttributes, storedNames } from "../sources/source-array.ts";
 import { RECTILINEAR_READERS } from "./array-job.ts";
 import type { JobOptions } from "./conversion-jobs.ts";

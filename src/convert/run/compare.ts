@@ -8,8 +8,8 @@
  */
 
 import type { Archive, LongOptions } from "../../archive/kinds/types.ts";
-import type { ChunkPlace } from "../../archive/places/sequence.ts";
-import { at } from "../../bytes/at.ts";
+import { type ChunkPlace, placeFailure } from "../../archive/places/sequence.ts";
+import { at } from "../../bytes/arrays.ts";
 import { decode, decodeHeader } from "../../codec/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
@@ -23,14 +23,12 @@ import { resolveSelection } from "../../values/selection.ts";
 import { countPositions, shapeAt, startAt } from "../../zarr/document/chunk-grid.ts";
 import { slabsOf, type ZarrArray } from "../../zarr/read/array.ts";
 import { storedPositions } from "../../zarr/read/stored-chunks.ts";
-import { placeFailure } from "../failure.ts";
 import type { ColumnArray, LayoutOptions } from "../pipeline.ts";
 import { type ArrayJob, bytesOfCell, cellSegments, type JobLayout, nbytesOf } from "../plan/array-job.ts";
 import { type ConversionJobs, planJobs } from "../plan/conversion-jobs.ts";
 import { cellItems, indexSlot, shardCells } from "../plan/grid.ts";
-import { recodedCells } from "../sources/chunk-source.ts";
+import { openShard, readShardChunks, recodedCells, shardKey } from "../sources/chunk-source.ts";
 import type { Column } from "../sources/columns.ts";
-import { openShard, readShardChunks, shardKey } from "../targets/shard-files.ts";
 
 /**
  * Compares an array with the source that it was made from; `path` names it in messages. Throws `BAD_FIELD` for the first byte

@@ -1,23 +1,24 @@
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { isSuperchunkError, unpackError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { isTaken, joinKey } from "../../store/key.ts";
 import { mapAhead, runPooled } from "../../store/pool.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { encodeDocument, MOST_CONSOLIDATED } from "../../zarr/document/make-v3.ts";
-import { failureOf, failuresOf } from "../failure.ts";
-import type {
-  ConvertEntry,
-  ConvertOptions,
-  ConvertResult,
-  Destination,
-  FoundAt,
-  NodeFailure,
-  Place,
-  SourceItem,
-  SourceResult,
-  SourceRun,
-  Target,
+import {
+  type ConvertEntry,
+  type ConvertOptions,
+  type ConvertResult,
+  type Destination,
+  type FoundAt,
+  failureOf,
+  failuresOf,
+  type NodeFailure,
+  type Place,
+  type SourceItem,
+  type SourceResult,
+  type SourceRun,
+  type Target,
 } from "../pipeline.ts";
 import { digestOf } from "../sources/items.ts";
 import { BatchPublisher, hiddenKey, publishDirectly } from "./conversion-store.ts";

@@ -16,20 +16,20 @@ import { MemoryStore } from "../../store/memory.ts";
 import { resolveSelection } from "../../values/selection.ts";
 import { ZarrArray } from "../../zarr/read/array.ts";
 import { ZarrGroup } from "../../zarr/read/group.ts";
-import { failureOf } from "../failure.ts";
-import type {
-  ColumnArray,
-  ColumnTable,
-  ConvertFormat,
-  ConvertOptions,
-  ConvertResult,
-  ConvertSource,
-  Destination,
-  OpenedSource,
-  PlanEntry,
-  SourceLocation,
-  SourceRun,
-  Target,
+import {
+  type ColumnArray,
+  type ColumnTable,
+  type ConvertFormat,
+  type ConvertOptions,
+  type ConvertResult,
+  type ConvertSource,
+  type Destination,
+  failureOf,
+  type OpenedSource,
+  type PlanEntry,
+  type SourceLocation,
+  type SourceRun,
+  type Target,
 } from "../pipeline.ts";
 import { archiveItem, collectItems, findColumns, findNodes, isArchive, zarrItems } from "../sources/items.ts";
 import { ARROW } from "../targets/arrow.ts";

@@ -12,18 +12,18 @@ import { joinKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { consolidate, groupDocument, MOST_CONSOLIDATED } from "../../zarr/document/make-v3.ts";
-import { assertSkippable } from "../failure.ts";
-import type {
-  ArrayRun,
-  ChunkCounts,
-  ConvertEntry,
-  ConvertOptions,
-  ConvertResult,
-  FailedNode,
-  SourceResult,
-  SourceRun,
-  Target,
-  Task,
+import {
+  type ArrayRun,
+  assertSkippable,
+  type ChunkCounts,
+  type ConvertEntry,
+  type ConvertOptions,
+  type ConvertResult,
+  type FailedNode,
+  type SourceResult,
+  type SourceRun,
+  type Target,
+  type Task,
 } from "../pipeline.ts";
 import {
   type BatchPublisher,

@@ -13,8 +13,14 @@ import { namePaths } from "../../zarr/document/node-names.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
 import { COLUMN_ORDER, orderNames, type ZarrGroup } from "../../zarr/read/group.ts";
 import { openZarr } from "../../zarr/read/open.ts";
-import { assertSkippable } from "../failure.ts";
-import type { ColumnArray, ColumnTable, FoundAt, SourceItem, SourceLocation } from "../pipeline.ts";
+import {
+  assertSkippable,
+  type ColumnArray,
+  type ColumnTable,
+  type FoundAt,
+  type SourceItem,
+  type SourceLocation,
+} from "../pipeline.ts";
 import { withoutMeaning } from "./source-array.ts";
 
 /** Objects that identify the state of an archive; those that exist count. */

@@ -7,8 +7,8 @@
  */
 
 import type { ChunkedArchive, EncodedChunk } from "../../archive/kinds/types.ts";
-import { isEqual } from "../../bytes/arrays.ts";
-import { at } from "../../bytes/at.ts";
+import { placedError, placeFailure } from "../../archive/places/sequence.ts";
+import { at, isEqual } from "../../bytes/arrays.ts";
 import { decode, encode, info } from "../../codec/index.ts";
 import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -19,7 +19,6 @@ import { wholeChunk } from "../../zarr/codecs/bytes-codecs.ts";
 import { leafOf } from "../../zarr/codecs/chain.ts";
 import { hasByteOrder } from "../../zarr/document/data-type.ts";
 import type { ZarrArray, ZarrChunk } from "../../zarr/read/array.ts";
-import { placedError, placeFailure } from "../failure.ts";
 
 /** Chunks that a writer may copy unchanged, in stored order. */
 export interface OfferedChunks {
@@ -200,7 +199,7 @@ function zarrChunks(array: ZarrArray, chunkBytes: number): ChunkedArchive["encod
       try {
         wholeChunk(bytes, chunk.nbytes);
       } catch (error) {
-        throw placedError(error, array.store, place);
+        throw placedError(error, array.store.describe(place.key), place);
       }
       yield { place, bytes };
       next = chunk.index + 1;

@@ -1,5 +1,5 @@
-/** bcolz's folders: carrays and ctables. */
-import { at } from "../../bytes/at.ts";
+/** bcolz's folders: carrays, and ctables. */
+import { at } from "../../bytes/arrays.ts";
 import { parseFilled } from "../../format/layout.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { elementsOf } from "../../values/selection.ts";

@@ -1,5 +1,5 @@
 /** Bloscpack files, version 3: numpy arrays, and plain bytes. */
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import type { BloscpackOptions } from "../../write/bloscpack/bloscpack-options.ts";
 import { compressArray, compressBytes } from "../../write/bloscpack/bloscpack-write.ts";
 import { compressionOf } from "../sources/columns.ts";

@@ -1,5 +1,5 @@
 /** numpy's `.npy` files: a header, then the values in C order. */
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { encodeNpyHeader } from "../../format/npy.ts";
 import { type ColumnFormat, tellLost } from "./column-target.ts";
 

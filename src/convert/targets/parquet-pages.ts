@@ -4,8 +4,9 @@
  *
  * Chooses for each block; must not know how a file is assembled.
  */
-import { Room } from "../../bytes/allocate.ts";
-import { at } from "../../bytes/at.ts";
+
+import { placedError } from "../../archive/places/sequence.ts";
+import { at, Room } from "../../bytes/arrays.ts";
 import { chooseBlocksize } from "../../codec/encode/encode-settings.ts";
 import { decodeHeader, decodeSync, prepare, prepareEncode } from "../../codec/index.ts";
 import type { ChunkHeader, CompressorName } from "../../codec/types.ts";
@@ -16,7 +17,6 @@ import { pageLevels } from "../../parquet/levels.ts";
 import type { ColumnSchema, Leaf } from "../../parquet/schema.ts";
 import { statisticsOf } from "../../parquet/statistics.ts";
 import { isText, type LeafValues, leafValues } from "../../parquet/values.ts";
-import { placedError } from "../failure.ts";
 import type { TaskContext } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
 import type { StoredChunks } from "../sources/offered-chunks.ts";
@@ -103,7 +103,7 @@ export async function* pagesOf(
       // One by one, because each page uses the memory of the one before.
       yield* chunkPages(file, { chunk: bytes, header, start, items }, range, context);
     } catch (error) {
-      throw placedError(error, stored.store, place);
+      throw placedError(error, stored.store.describe(place.key), place);
     }
   }
 }

@@ -5,8 +5,7 @@
  * compare them with these checksums, so that bytes of two states of the archive are never mixed.
  */
 
-import { joinBytes, toHex } from "../../bytes/arrays.ts";
-import { at } from "../../bytes/at.ts";
+import { at, joinBytes, toHex } from "../../bytes/arrays.ts";
 import { crc32c, digest } from "../../bytes/checksum.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";

@@ -6,8 +6,7 @@
  */
 
 import { schemaMessage, schemaTable } from "../../arrow/schema.ts";
-import { joinBytes } from "../../bytes/arrays.ts";
-import { at } from "../../bytes/at.ts";
+import { at, joinBytes } from "../../bytes/arrays.ts";
 import { joinableCodec } from "../../parquet/blosc-pages.ts";
 import { type Page, ParquetFile } from "../../parquet/file.ts";
 import type { JoinableCodec } from "../../parquet/join-streams.ts";

@@ -3,7 +3,7 @@
  *
  * Knows which rows belong together; must not know files. The asset is `id` (zipline's sid), because the table has no symbols.
  */
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import { toValues } from "../../values/values.ts";

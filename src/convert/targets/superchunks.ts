@@ -1,5 +1,5 @@
 /** Folders of numbered superchunks: arrays, and tables as arrays of structs whose fields are stored apart. */
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import type { DType, Field, JsonValue } from "../../format/types.ts";
 import { createArray } from "../../write/array/create.ts";
 import type { ColumnTable } from "../pipeline.ts";

@@ -3,7 +3,7 @@
  *
  * Knows sources, and dates and prices of zipline; must not know files. @see docs/parquet-format.md [PM]
  */
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { stringifyJson } from "../../format/json.ts";

@@ -1,6 +1,5 @@
-/** Compares values from a Parquet or Arrow reader with the rows that they were made from. Knows how each value was converted. */
-import { isEqual } from "../../bytes/arrays.ts";
-import { at } from "../../bytes/at.ts";
+/** Compares values that a reader of Parquet or Arrow gives with the rows that they were made of. Knows what each value has become. */
+import { at, isEqual } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import type { Conversion, Leaf, SchemaNode } from "../../parquet/schema.ts";

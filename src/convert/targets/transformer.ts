@@ -5,6 +5,7 @@
  * Knows archives and the transformer's layout; must not know how arrays are ordered and published.
  */
 import type { Archive, ArrayArchive, BytesArchive } from "../../archive/kinds/types.ts";
+import { placeFailure } from "../../archive/places/sequence.ts";
 import { decode, encode } from "../../codec/index.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
@@ -28,7 +29,6 @@ import {
   type TransformerSpecification,
   transformerDocument,
 } from "../../zarr/transformer.ts";
-import { placeFailure } from "../failure.ts";
 import type {
   ArrayRun,
   ConvertOptions,

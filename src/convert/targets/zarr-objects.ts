@@ -7,7 +7,7 @@
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
-import type { ReadableStore } from "../../store/types.ts";
+import { isGenerating, type ReadableStore } from "../../store/types.ts";
 import { innerGrid, leafOf } from "../../zarr/codecs/chain.ts";
 import { encodeDocument } from "../../zarr/document/make-v3.ts";
 import { DOCUMENT, parseDocument } from "../../zarr/document/metadata-v3.ts";
@@ -15,15 +15,8 @@ import type { ArrayModel } from "../../zarr/document/model.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
 import { decodeStages } from "../../zarr/read/leaf.ts";
 import { openZarrArray } from "../../zarr/read/open.ts";
-import { ShardCache } from "../../zarr/read/shard-cache.ts";
-import {
-  type ChunkPlace,
-  DEFAULT_INDEX,
-  encodeShardIndex,
-  placeDetails,
-  readPlace,
-  type ShardEntry,
-} from "../../zarr/read/shard-index.ts";
+import { type ChunkPlace, placeDetails, readPlace, ShardCache } from "../../zarr/read/shard-cache.ts";
+import { DEFAULT_INDEX, encodeShardIndex, type ShardEntry } from "../../zarr/read/shard-index.ts";
 import { storedPositions } from "../../zarr/read/stored-chunks.ts";
 import type { ArrayRun, Task, TaskContext } from "../pipeline.ts";
 import { notesOnArray, type Recoding, type ZarrArrayJob } from "../plan/zarr-jobs.ts";
@@ -87,7 +80,7 @@ function objectWriter(
     if (recoding !== undefined) recoder ??= recoderOf(array, parseArray(document, own), recoding);
     const place = { key: from, path: store.describe(from), offset: 0, slot: undefined, memory: undefined };
     if (serializer.kind === "bytes" || (recoding === undefined && model.dialect === "zarr3")) {
-      if (recoder === undefined && store.getPieces !== undefined) {
+      if (recoder === undefined && isGenerating(store) && store.getPieces !== undefined) {
         const pieces = await store.getPieces(from, { signal });
         if (pieces === undefined) return false;
         await context.store.put(task.key, pieces, { signal });

@@ -2,11 +2,13 @@
  * Zarr v3 as a target. Archives become arrays of shards, with a task for each shard, whose chunks are copied or recoded as
  * planned. Zarr of every version is converted chunk by chunk (zarr-objects.ts).
  */
+
 import type { OpenOptions } from "../../archive/kinds/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
+import { isGenerating } from "../../store/types.ts";
 import { consolidate, encodeDocument } from "../../zarr/document/make-v3.ts";
 import { DOCUMENT } from "../../zarr/document/metadata-v3.ts";
 import { ZarrArray } from "../../zarr/read/array.ts";
@@ -44,9 +46,8 @@ import { cellItems, indexSlot, shardCells } from "../plan/grid.ts";
 import { planJoined } from "../plan/joined.ts";
 import { planZarrJobs } from "../plan/zarr-jobs.ts";
 import { verifyArray } from "../run/compare.ts";
-import { chunksOfCells } from "../sources/chunk-source.ts";
+import { chunksOfCells, shardKey, shardPieces } from "../sources/chunk-source.ts";
 import { notesOnAttributes, type SourceArray } from "../sources/source-array.ts";
-import { shardKey, shardPieces } from "./shard-files.ts";
 import { objectRun } from "./zarr-objects.ts";
 
 export const ZARR: Target = {
@@ -99,7 +100,8 @@ async function planNode(
   const { plan, arrays, groups, failed } = await planZarrJobs(root, {
     ...options,
     isMember,
-    whyEncoded: async ({ store, path }) => store.whyEncoded?.(path, options),
+    whyEncoded: async ({ store, path }) =>
+      isGenerating(store) ? store.whyEncoded(path, options) : undefined,
   });
   const skipsFailed = options.skipFailed === true && root.kind === "group";
   const [first] = failed;

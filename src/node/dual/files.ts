@@ -17,15 +17,23 @@ import type {
   ShardReplacement,
 } from "../../dual/types.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { splitKey } from "../../store/key.ts";
-import { checkRange } from "../../store/range.ts";
+import { checkRange, splitKey } from "../../store/key.ts";
 import type { ByteRange, ObjectInfo, StoreOptions } from "../../store/types.ts";
 import { Folders, joinPath } from "../fs/fs-folders.ts";
-import { allocateTarget, Handles, readFully, readFullySync } from "../fs/fs-handles.ts";
-import { copyPlain, explainError, isAbsence, openPlain, systemCode } from "../fs/fs-open.ts";
-import { describeFile, newMark, publishFile } from "../fs/fs-publish.ts";
+import {
+  allocateTarget,
+  copyPlain,
+  describeFile,
+  explainError,
+  Handles,
+  isAbsence,
+  openPlain,
+  readFully,
+  readFullySync,
+  systemCode,
+} from "../fs/fs-handles.ts";
 import { FolderReader } from "../fs/fs-reader.ts";
-import { writeFully, writeFullySync } from "../fs/fs-write.ts";
+import { newMark, publishFile, writeFully, writeFullySync } from "../fs/fs-write.ts";
 
 const nextTurn: () => Promise<void> = promisify(setImmediate);
 

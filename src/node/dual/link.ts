@@ -9,13 +9,12 @@ import type { LinkOptions, LinkPlan, LinkResult, LinkSite, UnlinkResult } from "
 import { unlinkArchive } from "../../dual/undo.ts";
 import { verifyLink } from "../../dual/verify.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { LINK_RECORD } from "../../format/naming.ts";
+import { LINK_RECORD } from "../../format/folder.ts";
 import type { StoredPlace } from "../../places/declared.ts";
-import { statIfThere } from "../fs/fs-open.ts";
+import { statIfThere } from "../fs/fs-handles.ts";
 import { FileStore } from "../fs/fs-store.ts";
 import { acquireLock, type LockOptions } from "../fs/lock.ts";
 import { isRemote, locate, refuseEmptyPath } from "../locate.ts";
-import { useNativeDigests } from "../threads/native-digest.ts";
 import { dualFiles, SteadyStore } from "./files.ts";
 
 /** Options of {@link link}. */
@@ -127,7 +126,6 @@ async function atPath<T>(
   writes: boolean,
   work: (archive: Archive, site: LinkSite) => Promise<T>,
 ): Promise<T> {
-  useNativeDigests();
   const { store, path: key } = await locate(path);
   try {
     if (!(store instanceof FileStore)) throw onlyFiles(path);

@@ -11,7 +11,7 @@ import { promisify } from "node:util";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { splitKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
-import { explainError, isAbsence, systemCode } from "./fs-open.ts";
+import { explainError, isAbsence, lstat, systemCode } from "./fs-handles.ts";
 
 /** Most folders to remember; then all are forgotten. */
 const MAX_REMEMBERED = 4096;
@@ -234,16 +234,6 @@ function removeFolder(path: string): void {
     fs.rmdirSync(path);
   } catch {
     // The reason why it could not be created is the error to report.
-  }
-}
-
-/** What is at the path itself, without following links; undefined if it does not exist. */
-export function lstat(path: string): fs.Stats | undefined {
-  try {
-    return fs.lstatSync(path, { throwIfNoEntry: false });
-  } catch (error) {
-    if (isAbsence(error)) return undefined;
-    throw error;
   }
 }
 

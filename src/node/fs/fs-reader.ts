@@ -6,9 +6,15 @@
 import * as fs from "node:fs";
 import { availableParallelism, hostname } from "node:os";
 import { SuperchunkError } from "../../errors.ts";
-import { checkFolder, checkKey } from "../../store/key.ts";
+import {
+  checkCount,
+  checkFolder,
+  checkKey,
+  checkRange,
+  type ResolvedRange,
+  resolveRange,
+} from "../../store/key.ts";
 import { breathe } from "../../store/pool.ts";
-import { checkCount, checkRange, type ResolvedRange, resolveRange } from "../../store/range.ts";
 import type {
   ByteRange,
   ListEntry,
@@ -19,17 +25,24 @@ import type {
   StoreOptions,
 } from "../../store/types.ts";
 import { WorkerPool } from "../threads/worker-pool.ts";
-import { Folders, joinPath, lstat } from "./fs-folders.ts";
+import { Folders, joinPath } from "./fs-folders.ts";
 import {
   allocateTarget,
+  cutAtEnd,
+  describeFile,
+  explainError,
   type Handle,
   Handles,
+  isAbsence,
+  lookAt,
+  lstat,
   type NotAFile,
+  notAFile,
   readFully,
   readFullySync,
+  systemCode,
 } from "./fs-handles.ts";
-import { explainError, isAbsence, notAFile, systemCode } from "./fs-open.ts";
-import { describeFile, isTemporary } from "./fs-publish.ts";
+import { isTemporary } from "./fs-write.ts";
 import { HEAD_FACTS, type HeadJob, type HeadReply, OTHER, readHeads } from "./head-reads.ts";
 
 /** Options of a {@link FolderReader} and of a `FileStore`. */
@@ -407,22 +420,6 @@ function escapeBytes(name: Uint8Array): string {
 /** True for bytes that are complete UTF-8 characters. */
 function isText(bytes: Uint8Array): boolean {
   return Buffer.from(Buffer.from(bytes).toString()).equals(bytes);
-}
-
-/** What is at the path itself, with exact times; undefined if it does not exist. */
-function lookAt(path: string): fs.BigIntStats | undefined {
-  try {
-    return fs.lstatSync(path, { bigint: true, throwIfNoEntry: false });
-  } catch (error) {
-    if (isAbsence(error)) return undefined;
-    throw error;
-  }
-}
-
-/** The part of the target that the file can fill: requesting more would cost another call just to see the end. */
-function cutAtEnd(target: Uint8Array, { size }: Handle, offset: number): Uint8Array {
-  const room = Math.max(0, size - offset);
-  return room >= target.length ? target : target.subarray(0, room);
 }
 
 // Reads the beginnings of very many files in separate threads, so that several disk accesses wait at a time.

@@ -6,24 +6,31 @@
 import * as fs from "node:fs";
 import { dirname, relative } from "node:path";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { splitKey } from "../../store/key.ts";
+import { checkCount, splitKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
-import { checkCount } from "../../store/range.ts";
-import { offerRooms, readPieces } from "../../store/source.ts";
+import { offerRooms, type PieceRooms, readPieces } from "../../store/source.ts";
 import type {
   Draft,
   ObjectInfo,
-  PieceRooms,
   PutOptions,
   PutSource,
   StoreOptions,
   WritableStore,
 } from "../../store/types.ts";
-import { joinPath, lstat, SYNC_WIDTH, syncBytes } from "./fs-folders.ts";
-import { copyPlain, isAbsence, isHandleShortage, openPlain, systemCode } from "./fs-open.ts";
-import { draftFile, isTemporary, type Publication, temporaryName } from "./fs-publish.ts";
+import { joinPath, SYNC_WIDTH, syncBytes } from "./fs-folders.ts";
+import { copyPlain, isAbsence, isHandleShortage, lstat, openPlain, systemCode } from "./fs-handles.ts";
 import { type FileStoreOptions, FolderReader } from "./fs-reader.ts";
-import { DirectAccess, DirectWriter, STAGE, writeFully, writeIntoFile } from "./fs-write.ts";
+import {
+  DirectAccess,
+  DirectWriter,
+  draftFile,
+  isTemporary,
+  type Publication,
+  STAGE,
+  temporaryName,
+  writeFully,
+  writeIntoFile,
+} from "./fs-write.ts";
 
 /**
  * A folder as a store. The folder need not exist; the first put creates it.
@@ -57,7 +64,9 @@ export class FileStore extends FolderReader implements WritableStore {
 
   /** A put in two steps: first the slow part; the draft then publishes the name. */
   async draft(key: string, source: PutSource, options: PutOptions = {}): Promise<Draft> {
-    const { signal, durable = true, temporary = false, stablePieces: stable = false } = options;
+    const { signal, durable = true, stablePieces: stable = false } = options;
+    // The scratch objects of long operations have such names: they are read again soon, and then deleted.
+    const temporary = isTemporary(splitKey(key).name);
     return this.#draft(key, options, (file, path) =>
       writeSource(file, source, { path, stable, durable, temporary, direct: this.#direct, signal }),
     );

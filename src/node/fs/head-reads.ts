@@ -5,7 +5,7 @@
  * Must not know roots and keys.
  */
 import * as fs from "node:fs";
-import { openPlain } from "./fs-open.ts";
+import { openPlain } from "./fs-handles.ts";
 
 /** A request to check files and read their first bytes. */
 export interface HeadJob {

@@ -8,8 +8,8 @@ import { hostname } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { SuperchunkError } from "../../errors.ts";
 import { syncFolderNow } from "./fs-folders.ts";
-import { explainError, isAbsence, readPlain, systemCode } from "./fs-open.ts";
-import { newMark, temporaryName } from "./fs-publish.ts";
+import { explainError, isAbsence, readPlain, systemCode } from "./fs-handles.ts";
+import { newMark, temporaryName } from "./fs-write.ts";
 
 /** The holder of a lock. */
 export interface LockHolder {

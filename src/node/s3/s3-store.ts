@@ -7,8 +7,7 @@ import { setMaxListeners } from "node:events";
 import type { S3Client } from "@aws-sdk/client-s3";
 import { SuperchunkError } from "../../errors.ts";
 import { formatRange } from "../../store/http-response.ts";
-import { checkFolder, checkKey, isPlainPath } from "../../store/key.ts";
-import { checkRange } from "../../store/range.ts";
+import { checkFolder, checkKey, checkRange, isPlainPath } from "../../store/key.ts";
 import type {
   ByteRange,
   ListEntry,

@@ -7,17 +7,16 @@
 
 import { parentPort } from "node:worker_threads";
 import type { PlacedChunk } from "../../archive/places/sequence.ts";
+import { checkPrologue, missingChunk, placedError } from "../../archive/places/sequence.ts";
 import {
   boundOf,
   checkChunk,
-  checkPrologue,
   type DecodeChunk,
   decodeFetched,
   type FetchedChunk,
   fetchChunks,
-  missingChunk,
 } from "../../archive/read/chunk-fetch.ts";
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import {
   decodeHeader,
   decodeSync,
@@ -26,7 +25,7 @@ import {
   prepare,
   prepareEncode,
 } from "../../codec/index.ts";
-import { isSuperchunkError, packError } from "../../errors.ts";
+import { packError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { FolderReader } from "../fs/fs-reader.ts";
 import { loadNativeBlosc } from "./native-blosc.ts";
@@ -196,9 +195,7 @@ async function decodeDirectly(
     try {
       if (header.nbytes > 0) lease.decodeInto(out, header.ctbytes);
     } catch (error) {
-      throw isSuperchunkError(error)
-        ? error.inObject({ path, chunk: place.index, offset: place.offset })
-        : error;
+      throw placedError(error, path, place);
     }
     return chunk;
   } finally {

@@ -4,11 +4,11 @@
  * Header and block starts of chunks are checked here first, as for this library's own kernels. Knows libblosc's functions;
  * must not know archives or threads.
  */
-import { readBlockTable } from "../../codec/decode/block-table.ts";
+
 import { decodeSync } from "../../codec/decode/decode.ts";
 import { encodeSync } from "../../codec/encode/encode.ts";
 import { settleEncode } from "../../codec/encode/encode-settings.ts";
-import { decodeHeader } from "../../codec/header.ts";
+import { decodeHeader, readBlockTable } from "../../codec/header.ts";
 import type { EncodeOptions } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { importKoffi, type Koffi } from "./koffi.ts";

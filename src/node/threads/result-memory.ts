@@ -10,7 +10,7 @@
  * The system allocates memory in pages of 4 KiB unless larger ones are requested (`madvise`), and for 1 GB this takes longer
  * than decoding the values. The environment variable SUPERCHUNK_HUGE_PAGES=0 turns the request off.
  */
-import type { PrepareMemory } from "../../bytes/allocate.ts";
+import type { PrepareMemory } from "../../bytes/arrays.ts";
 import { importKoffi, type Koffi } from "./koffi.ts";
 
 /** Bytes of a result from which on huge pages are requested. */

@@ -2,7 +2,7 @@
  * A thread's work on whole shards: encodes one after the other; while one waits for the disk, the next is encoded. Must not
  * know messages.
  */
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { parseJson } from "../../format/json.ts";
 import { joinKey } from "../../store/key.ts";
 import { offerRooms, readPieces, withRooms } from "../../store/source.ts";
@@ -10,7 +10,6 @@ import type { ObjectInfo, PutOptions, PutSource } from "../../store/types.ts";
 import { DOCUMENT, parseDocument } from "../../zarr/document/metadata-v3.ts";
 import { WritableZarrArray } from "../../zarr/write/writable-array.ts";
 import { FileStore } from "../fs/fs-store.ts";
-import { useNativeDigests } from "./native-digest.ts";
 import type { ShardJob } from "./thread-messages.ts";
 import { encoderOf } from "./threads.ts";
 
@@ -19,7 +18,6 @@ let turn: Promise<void> = Promise.resolve();
 
 /** Encodes a shard and writes it to its place. Throws what `set` throws; after an abort, the error means nothing. */
 export async function writeShard(job: ShardJob, signal: AbortSignal): Promise<void> {
-  useNativeDigests();
   const before = turn;
   let isEncoded = (): void => undefined;
   turn = new Promise((resolve) => {

@@ -12,7 +12,7 @@ import {
   decodeInThread,
   fetchChunks,
 } from "../../archive/read/chunk-fetch.ts";
-import { BufferShelf, type PrepareMemory } from "../../bytes/allocate.ts";
+import { BufferShelf, type PrepareMemory } from "../../bytes/arrays.ts";
 import { isSuperchunkError, unpackError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { FolderReader } from "../fs/fs-reader.ts";

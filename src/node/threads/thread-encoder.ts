@@ -5,8 +5,7 @@
  * chunks would take as long for copying as for encoding.
  */
 
-import { BufferShelf } from "../../bytes/allocate.ts";
-import { at } from "../../bytes/at.ts";
+import { at, BufferShelf } from "../../bytes/arrays.ts";
 import { encodeHere, HEADER_LENGTH } from "../../codec/index.ts";
 import type { ChunkEncoder, CompressorName, EncodeHelper, EncodeOptions } from "../../codec/types.ts";
 import { isSuperchunkError, unpackError } from "../../errors.ts";
@@ -18,8 +17,8 @@ import { leafOf } from "../../zarr/codecs/chain.ts";
 import type { Stage } from "../../zarr/codecs/stage.ts";
 import type { ArrayModel } from "../../zarr/document/model.ts";
 import type { ShardWriter, WholeShard } from "../../zarr/write/write-settings.ts";
-import { newMark } from "../fs/fs-publish.ts";
 import { FileStore } from "../fs/fs-store.ts";
+import { newMark } from "../fs/fs-write.ts";
 import type { BloscChoice, EncodePiece } from "./thread-messages.ts";
 import type { WorkerPool } from "./worker-pool.ts";
 

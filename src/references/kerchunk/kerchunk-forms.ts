@@ -5,7 +5,7 @@
  * Our guards are in a separate member, which other readers ignore. @see FORMAT.md [FV-01]
  */
 
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import type { Shuffle } from "../../codec/types.ts";
 import type { ArrayJob } from "../../convert/plan/array-job.ts";
 import { SuperchunkError } from "../../errors.ts";

@@ -5,7 +5,7 @@
  */
 
 import type { ColumnData } from "hyparquet";
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { decodeStreamSync, prepare } from "../../codec/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";

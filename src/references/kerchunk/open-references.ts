@@ -5,7 +5,7 @@
  */
 import { isEqual } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { resolveRange } from "../../store/range.ts";
+import { resolveRange } from "../../store/key.ts";
 import type { ListEntry, ReadableStore, StoreOptions } from "../../store/types.ts";
 import { parseViewKey, type ViewRange } from "../../view/view.ts";
 import {

@@ -6,7 +6,7 @@
 
 import type { Archive, ChunkInfo, ListChunksOptions } from "../../archive/kinds/types.ts";
 import { requireSettled } from "../../archive/places/journal.ts";
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import type { LayoutOptions } from "../../convert/pipeline.ts";
 import { type ArrayJob, bytesOfCell, fitOf, type JobLayout } from "../../convert/plan/array-job.ts";

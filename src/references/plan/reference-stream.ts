@@ -4,7 +4,7 @@
  * Knows this order; must not know the forms in which references are written.
  */
 
-import { failureOf } from "../../convert/failure.ts";
+import { failureOf } from "../../convert/pipeline.ts";
 import { type ErrorCode, SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { groupDocument } from "../../zarr/document/make-v3.ts";

@@ -4,7 +4,7 @@
  * Knows ranges and gaps; must not know what the bytes are.
  */
 
-import { checkRange, type ResolvedRange } from "../range.ts";
+import { checkRange, groupRanges } from "../key.ts";
 import type { ByteRange, ReadableStore, StoreOptions } from "../types.ts";
 import { type Interceptor, interceptStore, type Wrapped } from "./intercept.ts";
 
@@ -77,33 +77,6 @@ export function withCoalescing<S extends ReadableStore>(
     onList: () => undefined,
   };
   return interceptStore(store, interceptor);
-}
-
-/**
- * Groups ranges that are read together, each group in order of offsets: gaps have at most `maxGap` bytes, and
- * a group at most `maxLength`.
- */
-export function groupRanges<T extends ResolvedRange>(
-  ranges: readonly T[],
-  maxGap: number,
-  maxLength: number,
-): T[][] {
-  const groups: T[][] = [];
-  let start = 0;
-  let end = 0;
-  for (const range of [...ranges].sort((a, b) => a.offset - b.offset)) {
-    const group = groups.at(-1);
-    const joinedEnd = Math.max(end, range.offset + range.length);
-    if (group !== undefined && range.offset - end <= maxGap && joinedEnd - start <= maxLength) {
-      group.push(range);
-      end = joinedEnd;
-      continue;
-    }
-    groups.push([range]);
-    start = range.offset;
-    end = range.offset + range.length;
-  }
-  return groups;
 }
 
 async function readGroup(store: ReadableStore, key: string, group: readonly Waiting[]): Promise<void> {

@@ -14,9 +14,9 @@ import { refuseSymbolic } from "../../archive/places/linked.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { givenDType } from "../../format/dtype.ts";
+import { LINK_RECORD, parseSuperchunkName, superchunkName } from "../../format/folder.ts";
 import { objectOf, parseJson } from "../../format/json.ts";
 import { EMPTY_LAYOUT, encodeSizes, type StoredLayout } from "../../format/layout.ts";
-import { LINK_RECORD, parseSuperchunkName, superchunkName } from "../../format/naming.ts";
 import type { DType, JsonObject, JsonObjectInput, JsonValue } from "../../format/types.ts";
 import {
   checkPlacing,

@@ -4,7 +4,7 @@
  */
 import { SuperchunkError } from "../../errors.ts";
 import { givenDType } from "../../format/dtype.ts";
-import { superchunkName } from "../../format/naming.ts";
+import { superchunkName } from "../../format/folder.ts";
 import type { DType, Field, JsonValue } from "../../format/types.ts";
 import { encodeItem, storedTimes } from "../../values/item-bytes.ts";
 import { elementsOf } from "../../values/selection.ts";

@@ -9,8 +9,8 @@
 import { joinBytes } from "../../bytes/arrays.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
+import { superchunkName } from "../../format/folder.ts";
 import type { Run } from "../../format/layout.ts";
-import { superchunkName } from "../../format/naming.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import { choosePlace } from "../../places/choose.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";

@@ -6,7 +6,7 @@
 
 import type { LongOptions, Progress } from "../../archive/kinds/types.ts";
 import { PROLOGUE } from "../../archive/places/sequence.ts";
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { encodeHeader } from "../../format/encode-file.ts";
 import { headerOfVersion1 } from "../../format/header.ts";

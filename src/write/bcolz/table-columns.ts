@@ -5,7 +5,7 @@
 
 import type { LongOptions } from "../../archive/kinds/types.ts";
 import { refuseSymbolic } from "../../archive/places/linked.ts";
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { MAX_COLUMNS, tooManyColumns } from "../../format/folder.ts";
 import type { DType, Field } from "../../format/types.ts";

@@ -13,7 +13,7 @@ import {
   requireInPlace,
   requireOneName,
 } from "../../archive/places/journal.ts";
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { encodeHeader, encodeOffsets } from "../../format/encode-file.ts";

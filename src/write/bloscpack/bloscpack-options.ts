@@ -6,8 +6,7 @@
 import type { LongOptions } from "../../archive/kinds/types.ts";
 import type { ChunkEncoder, CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { CHECKSUM_NAMES } from "../../format/checksums.ts";
-import type { BlpkHeader } from "../../format/header.ts";
+import { type BlpkHeader, CHECKSUM_NAMES } from "../../format/header.ts";
 import type { ChecksumName, DType, JsonInput } from "../../format/types.ts";
 import type { Reserve } from "../layout/settings.ts";
 

@@ -68,7 +68,6 @@ export async function spoolChunks(
     try {
       await scratch.store.put(scratch.key, restOf(chunks, count), {
         durable: false,
-        temporary: true,
         stablePieces: true,
       });
     } catch (error) {

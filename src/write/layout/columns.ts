@@ -1,6 +1,6 @@
 /** How the rows of an array are laid out in folders: one, or one for each field of a nested dtype. */
 import { SuperchunkError } from "../../errors.ts";
-import { checkStoredName, superchunkName } from "../../format/naming.ts";
+import { checkStoredName, superchunkName } from "../../format/folder.ts";
 import type { DType } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";

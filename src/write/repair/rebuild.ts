@@ -13,6 +13,7 @@ import type { KnownArray } from "../../archive/salvage/known.ts";
 import type { Survey } from "../../archive/salvage/survey.ts";
 import { decode } from "../../codec/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { superchunkName } from "../../format/folder.ts";
 import {
   EMPTY_LAYOUT,
   FIRST_LOOSE,
@@ -21,7 +22,6 @@ import {
   type RowSpan,
   type StoredLayout,
 } from "../../format/layout.ts";
-import { superchunkName } from "../../format/naming.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";

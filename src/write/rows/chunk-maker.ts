@@ -1,5 +1,6 @@
 /** Makes encoded chunks with their digests, in this thread or elsewhere. Knows settings; must not know where the chunks go. */
 
+import { placedError } from "../../archive/places/sequence.ts";
 import type { FetchedChunk } from "../../archive/read/chunk-fetch.ts";
 import { type DigestFunction, loadDigest } from "../../bytes/checksum.ts";
 import {
@@ -19,8 +20,7 @@ import type {
   EncodeHelper,
   EncodeOptions,
 } from "../../codec/types.ts";
-import { isSuperchunkError } from "../../errors.ts";
-import { digestLength } from "../../format/checksums.ts";
+import { digestLength } from "../../format/header.ts";
 import { giveWay } from "../../store/pool.ts";
 import type { ArrayRoot } from "../array/root.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
@@ -285,9 +285,7 @@ export class ColumnChunks {
     try {
       return await this.#maker.nextReplaced(bytes, header.nbytes, edits, this.#itemSize(column));
     } catch (error) {
-      if (!isSuperchunkError(error)) throw error;
-      const path = this.#owner.root.store.describe(place.key);
-      throw error.inObject({ path, chunk: place.index, offset: place.offset });
+      throw placedError(error, this.#owner.root.store.describe(place.key), place);
     }
   }
 

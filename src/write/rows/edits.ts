@@ -1,7 +1,6 @@
 /** Changes of decoded bytes: in whole items of an array, or in one of its columns. Must not know where chunks are. */
 
-import { joinBytes } from "../../bytes/arrays.ts";
-import { at } from "../../bytes/at.ts";
+import { at, joinBytes } from "../../bytes/arrays.ts";
 import type { ByteEdit } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";

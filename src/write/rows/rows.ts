@@ -3,8 +3,7 @@
  * the forms; must not know where the rows go.
  */
 
-import { IS_LITTLE_ENDIAN, joinBytes } from "../../bytes/arrays.ts";
-import { at } from "../../bytes/at.ts";
+import { at, IS_LITTLE_ENDIAN, joinBytes } from "../../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import { copyItems, repeatItem } from "../../values/copy-items.ts";

@@ -3,7 +3,8 @@
 import { gzipSync, zlibSync } from "fflate";
 import { joinBytes } from "../../bytes/arrays.ts";
 import { crc32c, digest } from "../../bytes/checksum.ts";
-import { checkExpectations, decode, info } from "../../codec/decode/decode.ts";
+import { decode, info } from "../../codec/decode/decode.ts";
+import { checkExpectations } from "../../codec/header.ts";
 import { decodeStream, inflate } from "../../codec/stream.ts";
 import type { ChunkHeader, CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";

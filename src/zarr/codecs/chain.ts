@@ -4,7 +4,7 @@
  * Knows names and configurations; must not know stores. All transposes before a serializer are combined into one permutation.
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html#codecs
  */
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { isObject } from "../../format/json.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { hasByteOrder } from "../document/data-type.ts";

@@ -1,11 +1,12 @@
 /**
- * Chunk grids: where an array is cut. Regular, or with chunks of different lengths along an axis ("rectilinear").
+ * Chunk grids: where an array is cut, and the keys of its chunks. Regular, or with chunks of different lengths along an axis ("rectilinear").
  *
  * Pure. Knows shapes; must not know codecs or stores.
  * @see https://github.com/zarr-developers/zarr-extensions/tree/main/chunk-grids/rectilinear
  */
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import type { JsonValue } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
 import type { ItemView } from "../../values/copy-items.ts";
 import type { Extent } from "../../values/selection.ts";
 import {
@@ -279,4 +280,23 @@ export function* startsOf(shape: readonly number[], step: readonly number[]): Ge
       if (start[axis] !== 0) break;
     }
   }
+}
+
+/** Keys of chunks under the array's `path`: `c/0/1` or `c.0.1` by default, `0.1` or `0/1` as in version 2. */
+export function parseKeyEncoding(
+  path: string,
+  value: JsonValue | undefined,
+  place: FieldPlace,
+): (position: readonly number[]) => string {
+  const { name, configuration } = asExtension(value, place);
+  if (name !== "default" && name !== "v2") {
+    throw unsupportedMember(place, `is ${showJson(name)}; superchunk knows "default" and "v2"`, value);
+  }
+  const separator = configuration["separator"] ?? (name === "default" ? "/" : ".");
+  if (separator !== "/" && separator !== ".") {
+    throw badMember(below(place, "configuration.separator"), '"/" or "."', separator);
+  }
+  return name === "default"
+    ? (position) => joinKey(path, ["c", ...position].join(separator))
+    : (position) => joinKey(path, position.length === 0 ? "0" : position.join(separator));
 }

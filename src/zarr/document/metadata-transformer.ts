@@ -5,7 +5,7 @@
  * documents; must not know stores. @see FORMAT.md [FK]
  */
 
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { parseDType } from "../../format/dtype.ts";
 import { isObject } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";

@@ -4,7 +4,7 @@
  * Knows their members; must not know stores.
  * @see https://zarr-specs.readthedocs.io/en/latest/v2/v2.0.html
  */
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { parseDType } from "../../format/dtype.ts";
 import { isObject } from "../../format/json.ts";
 import type { DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";

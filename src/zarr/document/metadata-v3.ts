@@ -4,23 +4,21 @@
  * Knows their members; must not know archives or stores.
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html
  */
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { isObject } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { parseChain } from "../codecs/chain.ts";
 import type { CustomCodecs } from "../codecs/stage.ts";
-import { parseChunkGrid } from "./chunk-grid.ts";
+import { parseChunkGrid, parseKeyEncoding } from "./chunk-grid.ts";
 import { parseDataType, parseFillValue } from "./data-type.ts";
 import {
-  asExtension,
   asIntegers,
   asList,
   asObject,
   badMember,
   below,
   type FieldPlace,
-  showJson,
   unsupportedMember,
 } from "./metadata-fields.ts";
 import type { ArrayModel, GroupModel } from "./model.ts";
@@ -104,7 +102,7 @@ function parseArray(
   const fillPlace = below(root, "fill_value");
   if (fillValue === undefined || fillValue === null)
     throw badMember(fillPlace, "a value of the data type", fillValue);
-  const encode = parseKeyEncoding(document["chunk_key_encoding"], below(root, "chunk_key_encoding"));
+  const chunkKey = parseKeyEncoding(path, document["chunk_key_encoding"], below(root, "chunk_key_encoding"));
   return {
     dialect: "zarr3",
     path,
@@ -117,7 +115,7 @@ function parseArray(
     attributes: attributesOf(document, root),
     dimensionNames: namesOf(document["dimension_names"], shape.length, below(root, "dimension_names")),
     dataFolder: path,
-    chunkKey: (position) => joinKey(path, encode(position)),
+    chunkKey,
     document,
     metadataKeys: [joinKey(path, DOCUMENT)],
     warnings: [],
@@ -154,22 +152,4 @@ function namesOf(
     if (name === null || typeof name === "string") return name;
     throw badMember(place, "strings and null", value);
   });
-}
-
-/** Keys of chunks: `c/0/1` or `c.0.1` by default, `0.1` or `0/1` as in version 2. */
-function parseKeyEncoding(
-  value: JsonValue | undefined,
-  place: FieldPlace,
-): (position: readonly number[]) => string {
-  const { name, configuration } = asExtension(value, place);
-  if (name !== "default" && name !== "v2") {
-    throw unsupportedMember(place, `is ${showJson(name)}; superchunk knows "default" and "v2"`, value);
-  }
-  const separator = configuration["separator"] ?? (name === "default" ? "/" : ".");
-  if (separator !== "/" && separator !== ".") {
-    throw badMember(below(place, "configuration.separator"), '"/" or "."', separator);
-  }
-  return name === "default"
-    ? (position) => ["c", ...position].join(separator)
-    : (position) => (position.length === 0 ? "0" : position.join(separator));
 }

@@ -3,7 +3,7 @@
  *
  * Knows dtypes and how items are laid out; must not know chunks or stores. @see FORMAT.md [FZ]
  */
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
 import { mapDType, type ZarrType } from "./zarr-dtype.ts";
 

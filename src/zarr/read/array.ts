@@ -7,13 +7,12 @@ import type {
   ReadableSummary,
   ReadOptions,
 } from "../../archive/kinds/types.ts";
-import { fillResult, type PrepareMemory } from "../../bytes/allocate.ts";
-import { at } from "../../bytes/at.ts";
+import { at, fillResult, type PrepareMemory } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import { arrowBatches, oindex, scan, vindex } from "../../scan/begin.ts";
 import { runPooled } from "../../store/pool.ts";
-import type { ReadableStore } from "../../store/types.ts";
+import { isGenerating, type ReadableStore } from "../../store/types.ts";
 import { swapItems } from "../../values/copy-items.ts";
 import {
   type ArraySlice,
@@ -338,7 +337,7 @@ export class ZarrArray implements ReadableArray {
    * files.
    */
   async storedBytes(options: LongOptions = {}): Promise<number> {
-    if (this.store.storedBytes !== undefined) return this.store.storedBytes(this.path);
+    if (isGenerating(this.store)) return this.store.storedBytes(this.path);
     let total = 0;
     const ask = async (key: string, signal: AbortSignal): Promise<void> => {
       const size = (await this.store.stat(key, { signal }))?.size ?? 0;

@@ -4,19 +4,20 @@
  *
  * Knows stages and strides; must not know shards or grids.
  */
+
 import type { PlacedChunk } from "../../archive/places/sequence.ts";
 import { readHead, readPart, readPartNow } from "../../archive/read/block-read.ts";
 import type { ChunkDecoder } from "../../archive/read/chunk-fetch.ts";
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import type { ResolvedRange } from "../../store/key.ts";
+import { groupRanges } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
-import type { ResolvedRange } from "../../store/range.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import { groupRanges } from "../../store/wrappers/coalescing.ts";
 import { copyItems, type ItemView } from "../../values/copy-items.ts";
 import { stridesOf } from "../../values/selection.ts";
 import type { CustomCodecs, Stage } from "../codecs/stage.ts";
-import { type ChunkPlace, checkLength, placeDetails, readPlace } from "./shard-index.ts";
+import { type ChunkPlace, checkLength, placeDetails, readPlace } from "./shard-cache.ts";
 
 /** A part of one dimension of a chunk. */
 export interface ChunkExtent {

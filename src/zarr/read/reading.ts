@@ -4,10 +4,10 @@
  * Knows chains and grids; values are made elsewhere. An index is read once for each shard and cached. After the reads, the
  * object's version is checked, so that bytes of two versions are never mixed.
  */
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { runPooled } from "../../store/pool.ts";
-import type { ReadableStore } from "../../store/types.ts";
+import { type GeneratingStore, isGenerating, type ReadableStore } from "../../store/types.ts";
 import { fillItems, type ItemView } from "../../values/copy-items.ts";
 import { elementsOf } from "../../values/selection.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
@@ -32,8 +32,7 @@ import {
   readLeafPart,
   readsInPart,
 } from "./leaf.ts";
-import { type KnownShard, ShardCache } from "./shard-cache.ts";
-import { assertAbsent, type ChunkPlace } from "./shard-index.ts";
+import { assertAbsent, type ChunkPlace, type KnownShard, ShardCache } from "./shard-cache.ts";
 
 /** A read is repeated at most this often because a writer replaced the object. */
 const MAX_ATTEMPTS = 8;
@@ -69,6 +68,8 @@ interface Collection {
 export class ChunkReading {
   readonly cache: ShardCache;
   readonly #store: ReadableStore;
+  /** The same store, where it can make single inner chunks. */
+  readonly #generating: GeneratingStore | undefined;
   readonly #model: ArrayModel;
   /** In stored byte order. */
   readonly #fill: Uint8Array;
@@ -79,6 +80,7 @@ export class ChunkReading {
 
   constructor(store: ReadableStore, model: ArrayModel, fill: Uint8Array, settings: ReadSettings) {
     this.#store = store;
+    this.#generating = isGenerating(store) ? store : undefined;
     this.#model = model;
     this.#fill = fill;
     this.#concurrency = concurrencyOf(settings);
@@ -216,12 +218,13 @@ export class ChunkReading {
     signal: AbortSignal,
   ): Promise<boolean> {
     const { place } = wanted;
-    if (this.#store.getInner === undefined) return false;
+    const store = this.#generating;
+    if (store === undefined) return false;
     const inner = this.#innerOf(chain, serializer, wanted);
     if (inner.count * FEW > inner.capacity) return false;
     const parts = [...inner.parts];
     const slots = parts.map(({ slot }) => slot);
-    const made = await this.#gate.run(async () => this.#store.getInner?.(place.key, slots, { signal }));
+    const made = await this.#gate.run(() => store.getInner(place.key, slots, { signal }));
     if (made === undefined) return false;
     const jobs: LeafJob[] = [];
     for (const [i, { slot, segments, target }] of parts.entries()) {

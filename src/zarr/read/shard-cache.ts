@@ -1,5 +1,5 @@
 /**
- * A bounded cache of shard indexes, each read once.
+ * Places of chunks in objects, and the shard indexes that were read, each once, with a bound on how many are kept.
  *
  * Knows where an index is in its shard; must not know what is read through it.
  */
@@ -7,14 +7,84 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { hashBytes } from "../../store/foreign.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import {
-  type ChunkPlace,
   decodeShardIndex,
-  placeDetails,
-  readPlace,
   type ShardEntries,
   type ShardIndexLayout,
   shardIndexLength,
 } from "./shard-index.ts";
+
+/** Where an encoded chunk is. */
+export interface ChunkPlace {
+  readonly key: string;
+  /** Name in messages. */
+  readonly path: string;
+  /** Byte of the object where the chunk starts; of `memory`, if that is set. */
+  readonly offset: number;
+  /** Bytes of the chunk; undefined means the whole object, whatever its size. */
+  readonly nbytes: number | undefined;
+  /** Slot in the innermost shard's index; undefined for a separate object. */
+  readonly slot: number | undefined;
+  /** Set if the bytes are in memory; `offset` and `nbytes` select a part of it. */
+  readonly memory: Uint8Array | undefined;
+}
+
+/** The details of errors about a place. */
+export function placeDetails({ path, slot, offset }: ChunkPlace): {
+  path: string;
+  chunk?: number;
+  offset: number;
+} {
+  return slot === undefined ? { path, offset } : { path, chunk: slot, offset };
+}
+
+/**
+ * Refuses a folder in the place of a chunk or shard: only a missing object has the fill value. [FH-03]
+ * @throws INCOMPLETE
+ */
+export async function assertAbsent(store: ReadableStore, key: string, signal?: AbortSignal): Promise<void> {
+  if ((await store.isFolder?.(key, { signal })) !== true) return;
+  throw new SuperchunkError(
+    "INCOMPLETE",
+    "there is a folder at the path of the chunk or shard, so its values are unknown, and not the fill value; look for a complete copy, or remove the folder if the chunk should be missing",
+    { path: store.describe(key), expected: "a file, or nothing", found: "a folder" },
+  );
+}
+
+/** Bytes `[start, start + length)` of a place. Throws `TRUNCATED`, `INCOMPLETE` if the object is gone. */
+export async function readPlace(
+  store: ReadableStore,
+  place: ChunkPlace,
+  start: number,
+  length: number,
+  signal?: AbortSignal,
+): Promise<Uint8Array> {
+  const offset = place.offset + start;
+  if (place.memory !== undefined) {
+    return checkLength(place.memory.subarray(offset, offset + length), length, place, offset);
+  }
+  return checkLength(await store.getRange(place.key, { offset, length }, { signal }), length, place, offset);
+}
+
+/** The bytes, if they are complete. Throws `TRUNCATED`, `INCOMPLETE`. */
+export function checkLength(
+  bytes: Uint8Array | undefined,
+  length: number,
+  place: ChunkPlace,
+  offset: number,
+): Uint8Array {
+  if (bytes?.length === length) return bytes;
+  if (bytes === undefined) {
+    throw new SuperchunkError("INCOMPLETE", "the object was removed while it was read. Read again", {
+      ...placeDetails(place),
+      offset,
+    });
+  }
+  throw new SuperchunkError(
+    "TRUNCATED",
+    `${length} bytes are needed from byte ${offset}, but only ${bytes.length} are there. The file is truncated; look for a complete copy`,
+    { ...placeDetails(place), offset, expected: length, found: bytes.length },
+  );
+}
 
 /** Default number of cached entries, over all shards: some 32 MB. */
 const MOST_ENTRIES = 500_000;

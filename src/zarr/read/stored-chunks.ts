@@ -4,15 +4,15 @@
  */
 
 import type { AbsentChunk } from "../../archive/kinds/types.ts";
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
 import { countPositions, shapeAt, startAt } from "../document/chunk-grid.ts";
 import type { ArrayModel } from "../document/model.ts";
-import type { ShardCache } from "./shard-cache.ts";
-import { assertAbsent, type ChunkPlace, type ShardEntries } from "./shard-index.ts";
+import { assertAbsent, type ChunkPlace, type ShardCache } from "./shard-cache.ts";
+import type { ShardEntries } from "./shard-index.ts";
 
 /** For more positions, the store is listed: a document can promise more objects than anybody stores. */
 const MOST_ASKED = 4096;

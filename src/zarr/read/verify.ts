@@ -1,7 +1,6 @@
 /** Reads and decodes everything that is stored of an array. Knows what counts as damage; must not know how chunks are read. */
 import type { Finding, LongOptions } from "../../archive/kinds/types.ts";
-import { allocate } from "../../bytes/allocate.ts";
-import { at } from "../../bytes/at.ts";
+import { allocate, at } from "../../bytes/arrays.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { elementsOf, stridesOf } from "../../values/selection.ts";

@@ -1,7 +1,6 @@
 /** Encodes a chunk of any chain from its items, including nested shards. Knows chains; must not know stores. */
 
-import { joinBytes } from "../../bytes/arrays.ts";
-import { at } from "../../bytes/at.ts";
+import { at, joinBytes } from "../../bytes/arrays.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { copyItems } from "../../values/copy-items.ts";
 import { stridesOf } from "../../values/selection.ts";

@@ -4,13 +4,14 @@
  * An append never reuses a byte that an earlier index names, so the bytes up to the end of that index are the earlier shard.
  * @see FORMAT.md [FH-08]
  */
+
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";
 import { innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
 import { shapeAt } from "../document/chunk-grid.ts";
+import { checkLength } from "../read/shard-cache.ts";
 import {
-  checkLength,
   decodeShardIndex,
   type ShardEntries,
   type ShardIndexLayout,

@@ -5,7 +5,7 @@
  * A new object is put on the condition that the old one is still the one that was read. A write into an object has no such
  * condition: its version is compared just before, and writers of one process wait for one another.
  */
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { ObjectInfo, WritableStore } from "../../store/types.ts";
 import {

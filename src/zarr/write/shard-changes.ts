@@ -5,12 +5,11 @@
  * Chunks are encoded into the store's memory if it offers any, else into reused buffers. Knows the layout of shards; must not
  * know where chunks come from or where the shard goes.
  */
-import { allocate, BufferShelf } from "../../bytes/allocate.ts";
-import { at } from "../../bytes/at.ts";
+import { allocate, at, BufferShelf } from "../../bytes/arrays.ts";
 import { HEADER_LENGTH } from "../../codec/header.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { mapAhead } from "../../store/pool.ts";
-import type { PieceRooms } from "../../store/types.ts";
+import type { PieceRooms } from "../../store/source.ts";
 import { copyItems, type ItemView, repeatItem } from "../../values/copy-items.ts";
 import { elementsOf, stridesOf } from "../../values/selection.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";

@@ -1,7 +1,6 @@
 /** A Zarr array open for writing: whole chunks, and parts of them. */
 
-import { IS_LITTLE_ENDIAN } from "../../bytes/arrays.ts";
-import { at } from "../../bytes/at.ts";
+import { at, IS_LITTLE_ENDIAN } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import { runPooled } from "../../store/pool.ts";

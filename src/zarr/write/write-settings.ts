@@ -3,7 +3,7 @@
  * callers can pass anything; and the possible orders of the inner chunks in a shard. Pure.
  */
 
-import { at } from "../../bytes/at.ts";
+import { at } from "../../bytes/arrays.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { badArgument, type ErrorDetails, SuperchunkError } from "../../errors.ts";
 import type { WritableStore } from "../../store/types.ts";

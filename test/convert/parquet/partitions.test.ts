@@ -1,6 +1,6 @@
 /** Tables of zipline in folders by asset or year, and minute bars with their minutes. */
 import { expect, test } from "vitest";
-import { at } from "../../../src/bytes/at.ts";
+import { at } from "../../../src/bytes/arrays.ts";
 import { openParquet } from "../../../src/parquet/open.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { convert, planConversion } from "../../../src/zarr.ts";

@@ -1,7 +1,7 @@
 import * as fs from "node:fs";
 import { describe, expect, it } from "vitest";
 import { SuperchunkError } from "../../../src/errors.ts";
-import { explainError } from "../../../src/node/fs/fs-open.ts";
+import { explainError } from "../../../src/node/fs/fs-handles.ts";
 
 /** An error as Node makes them. */
 function makeSystemError(code: string): Error {
