@@ -141,7 +141,7 @@ function lineOf(receipt: UnitReceipt): string {
   return isOwn ? JSON.stringify(receipt) : stringifyJson(receipt as unknown as JsonObject);
 }
 
-/** Gets the receipts of a plan: each unit once; a receipt that says "done" comes before any failure. */
+/** Gets each unit of a plan once: its first receipt without a failure, or its last failure. */
 export interface ReceiptReader {
   onReceipt(receipt: UnitReceipt): void;
   onWorker?(state: WorkerState): void;

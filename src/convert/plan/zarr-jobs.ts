@@ -103,7 +103,7 @@ export async function planZarrJobs(root: ZarrArray | ZarrGroup, options: ZarrPla
   return { plan, arrays: nameArrays(arrays, groups, options.isMember === true), groups, failed };
 }
 
-/** The arrays with names for all dimensions. Columns of a superchunk table share their rows. */
+/** The arrays with names for all dimensions. Columns of a table share their rows. */
 function nameArrays(
   arrays: readonly ZarrArrayJob[],
   groups: readonly ZarrGroupJob[],

@@ -12,7 +12,7 @@ import type { ReadableStore, StoreOptions, WritableStore } from "../../store/typ
 
 /** Name of the record in the folder of a hierarchy. Beside a destination, the destination's name is the prefix. */
 const RECORD_NAME = ".superchunk-convert.json";
-/** The record is rewritten after each 1/STEPS of the work. */
+/** The record is rewritten when more than 1/STEPS of its entries have changed. */
 const STEPS = 20;
 
 /** Identifies a conversion: its sources, and the options that decide the result. */

@@ -306,7 +306,9 @@ function describePiece(
   });
 }
 
-/** Makes sure that the places of pieces are empty or may be replaced. */
+/**
+ * Empties the place of a folder format if that is allowed, else throws `CONFLICT`. Returns a folder of files that does not exist yet.
+ */
 async function claim(
   { ending }: ColumnFormat,
   pieces: readonly Piece[],

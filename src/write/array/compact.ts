@@ -22,8 +22,8 @@ import { commitStorage, grow } from "./changes.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
 
 /**
- * The superchunks that folding the array would rewrite: those in pieces, patched, or with chunks that do not count. With
- * `walkable`, also those of version 4, and full ones for which `isKept` is false.
+ * Which superchunks folding the array keeps, by position, and which positions it rewrites: those in pieces, patched, or with
+ * chunks that do not count. With `walkable`, also those of version 4. Full ones for which `isKept` is false are rewritten too.
  */
 export async function planFold(
   writer: ArrayWriter,

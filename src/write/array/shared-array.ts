@@ -465,8 +465,8 @@ function joinRuns(first: readonly Run[], second: readonly Run[]): readonly Run[]
 }
 
 /**
- * The small superchunks at the end that are worth joining, the last one first: those not larger than all after them together. A
- * superchunk with a short last chunk is left out, because it will soon be rewritten.
+ * The small superchunks at the end that are worth joining, the last one first: {@link JOINED} of them, then more while they are
+ * not larger than all after them together. A superchunk with a short last chunk is left out, because it will soon be rewritten.
  */
 function smallPlaces(runs: readonly Run[], isShort: boolean, superchunklen: number): readonly RunPlace[] {
   const places = [...placesOf(runs)].reverse().slice(isShort ? 1 : 0);
