@@ -28,7 +28,6 @@ export async function releaseMemory() {
   globalThis.gc();
 }
 
-/** Prints rows of names and numbers under a title. */
 export function printTable(title, head, rows) {
   const cells = [head, ...rows].map((row) => row.map(format));
   const widths = head.map((_, column) => Math.max(...cells.map((row) => row[column]?.length ?? 0)));

@@ -42,7 +42,6 @@ const COMMANDS: ReadonlyMap<string, () => Promise<AddCommand>> = new Map([
 
 export const COMMAND_NAMES: readonly string[] = [...COMMANDS.keys()];
 
-/** True for the full name of a command. */
 export function isCommand(name: string): boolean {
   return COMMANDS.has(name);
 }

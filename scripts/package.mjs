@@ -69,7 +69,6 @@ const CHOOSES = /[\\/]build[\\/]src[\\/]codec2[\\/]index\.js$/;
 const OF_PAGE =
   /[\\/]build[\\/]src[\\/]page[\\/](?:calls|dom|text|colours|state|engine[\\/]protocol|views[\\/]view)\.js$/;
 
-/** Heading of the list of licences. */
 const HEADING = `# Licences of what is in these files
 
 They hold these packages. THIRD_PARTY_NOTICES.md has the terms of the WebAssembly build of zstd.`;

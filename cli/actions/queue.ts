@@ -36,7 +36,6 @@ export async function runQueued(
   );
 }
 
-/** The state of a plan in a queue. */
 export async function statusOfQueue(id: string, url: string): Promise<QueueStatus> {
   const { queueStatus } = await import("../../src/queue/index.ts");
   return queueStatus(id, queueAt(url));

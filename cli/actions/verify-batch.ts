@@ -19,7 +19,6 @@ export const JOBS = 4;
 /** Most archives to find before the ones ahead of them are verified. */
 const AHEAD = 10_000;
 
-/** A line of the record. */
 export interface RecordLine {
   readonly path: string;
   readonly ok: boolean;

@@ -176,7 +176,6 @@ function parseRenamed(text: string): ColumnChange {
   return { kind: "rename", name, to };
 }
 
-/** Describes a change. */
 function describeChange(change: ColumnChange): string {
   return change.kind === "rename"
     ? `rename "${change.name}" to "${change.to}"`

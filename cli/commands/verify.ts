@@ -55,7 +55,6 @@ interface Totals {
   same: number;
   /** Archives that an earlier run verified. */
   kept: number;
-  /** Archives by dialect. */
   dialects: Record<string, number>;
   /** Archives by error code. */
   codes: Record<string, number>;

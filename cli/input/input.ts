@@ -47,7 +47,6 @@ export async function readFilesFrom(list: string | undefined, context: Context):
   return lines.filter((line) => line !== "");
 }
 
-/** The error for a command without paths. */
 export function noPaths(command: string): SuperchunkError {
   return new SuperchunkError(
     "BAD_ARGUMENT",

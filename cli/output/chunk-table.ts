@@ -7,7 +7,6 @@ import { formatRatio } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
 import { fitEnd, padEnd, padStart, textWidth } from "./text-width.ts";
 
-/** The facts of all chunks. */
 export interface ChunkTableFacts {
   readonly nchunks: number;
   /** Decoded bytes of all chunks; offsets are assumed to have no more digits. */

@@ -8,7 +8,6 @@ import type { Readable, Writable } from "node:stream";
 import { setImmediate } from "node:timers/promises";
 import { SuperchunkError } from "../../src/index.ts";
 
-/** A stream that may be a terminal. */
 export type TerminalStream = Writable & { readonly isTTY?: boolean; readonly columns?: number };
 
 /** Input, output and abort signal of a run. */
@@ -37,7 +36,6 @@ const BUFFERED = 1 << 16;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
 const STEERING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;
 
-/** Escapes a character as in JSON strings. */
 function escapeJson(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }

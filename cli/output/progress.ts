@@ -13,7 +13,6 @@ import { fitEnd, textWidth } from "./text-width.ts";
 /** The unit of `done` and `total`. */
 export type ProgressUnit = "bytes" | "archives" | "chunks" | "rows";
 
-/** A bar under way. */
 export interface ProgressBar {
   /** Callback for the library's `onProgress`; undefined if nothing is drawn. */
   readonly onProgress: ((progress: Progress) => void) | undefined;

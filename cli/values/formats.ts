@@ -223,7 +223,6 @@ export async function printJsonRecords(
   await printRows(out, sources, { ...options, ...ARRAY }, recordOf(sources));
 }
 
-/** One row of a batch as text. */
 type RowText = (lists: readonly ValueList[], row: number, count: number) => string;
 
 function rowOf([source]: readonly ValueSource[]): RowText {

@@ -31,7 +31,6 @@ export interface ValueSource {
   /** Dimensions of a row. */
   readonly rowShape: readonly number[];
   readonly rowBytes: number;
-  /** Number of rows to read together. */
   readonly batchRows: number;
   /** The values of rows `[first, end)`, flat, in C order. */
   read(first: number, end: number, options: LongOptions): Promise<ValueList>;

@@ -3,7 +3,6 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-/** The folder of the tools. */
 export const toolsFolder = fileURLToPath(new URL(".", import.meta.url));
 
 export function installTools() {

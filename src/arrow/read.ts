@@ -116,7 +116,6 @@ async function messageAt(read: Read, offset: number, path: string): Promise<Mess
   return { kind, bytes: body === 0 ? head : await read(offset, head.length + body) };
 }
 
-/** Messages of a stream. */
 async function* ofStream(read: Read, size: number, path: string): AsyncGenerator<Message> {
   for (let offset = 0; offset + PREFIX <= size; ) {
     const message = await messageAt(read, offset, path);

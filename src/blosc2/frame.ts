@@ -141,7 +141,6 @@ async function firstBlocksize(
   return bytes === undefined ? chunkBytes : readBlosc2Header(bytes, Number.MAX_SAFE_INTEGER).blocksize;
 }
 
-/** One file of a frame. */
 class FrameFile {
   readonly store: ReadableStore;
   readonly key: string;

@@ -27,7 +27,6 @@ const KEPT = 4;
 /** If more than one block in this many was read, the whole chunk is read, because a reader is going through all of it. */
 const FEW = 4;
 
-/** Reads some blocks of the chunks of one frame. */
 export class SomeBlocks {
   readonly #store: ReadableStore;
   readonly #frame: Frame;

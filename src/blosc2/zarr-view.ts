@@ -35,7 +35,6 @@ import { SomeBlocks } from "./some-blocks.ts";
 const KEPT = 4;
 /** Most bytes of memory kept for the next chunk. */
 const MAX_ROOM = 64 << 20;
-/** Most bytes of a chunk. */
 const MAX_CHUNK = 0x7fff_ffff;
 /** Most blocks of a chunk, and most bytes of a block; c-blosc2 writes fewer. */
 const MAX_BLOCKS = 1 << 22;

@@ -4,7 +4,6 @@ import type { Fields, Hdf5File } from "./file.ts";
 import { MAX_DEPTH, MAX_NODES, recordsOf } from "./heaps.ts";
 import type { Hdf5Dataset, Hdf5Layout } from "./objects.ts";
 
-/** A chunk in the file. */
 export interface Hdf5Chunk {
   /** Offset in the file. */
   readonly position: number;

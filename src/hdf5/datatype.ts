@@ -253,7 +253,6 @@ function numberJson(numpy: JsonValue | undefined, bytes: Uint8Array): JsonValue 
   }
 }
 
-/** Reads an attribute message. */
 export function readAttribute(
   fields: Fields,
   dims: (part: Fields) => readonly number[] | undefined,

@@ -55,7 +55,6 @@ export type Hdf5Layout =
       readonly bareEdges: boolean;
     };
 
-/** The kinds of chunk index. */
 export type ChunkIndex =
   | { readonly kind: "tree-1" | "tree-2" | "implicit" | "extensible" }
   | { readonly kind: "fixed" }

@@ -25,7 +25,6 @@ export interface NpyFile extends NpyHeader {
   rows(options?: StoreOptions): AsyncGenerator<Uint8Array>;
 }
 
-/** Bytes that are read at once. */
 const READ_BYTES = 1 << 20;
 
 /**

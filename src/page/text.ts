@@ -18,7 +18,6 @@ export function formatCount(count: number): string {
   return count.toLocaleString("en-US");
 }
 
-/** A count and its noun. */
 export function formatPlural(count: number, noun: string): string {
   return `${formatCount(count)} ${count === 1 ? noun : `${noun}s`}`;
 }

@@ -91,7 +91,6 @@ export class VirtualTable {
     requestAnimationFrame(() => this.goTo(this.#first));
   }
 
-  /** Visible rows. */
   get inSight(): readonly [first: number, end: number] {
     return [this.#first, Math.min(this.#source.rows, this.#first + this.#visible)];
   }

@@ -134,7 +134,6 @@ function joinLz4(pieces: readonly StreamPiece[], take: TakeRoom): Uint8Array {
   return out.subarray(0, to);
 }
 
-/** Most bytes of a block of zstd. */
 const ZSTD_BLOCK = 131_072;
 
 /** The frame itself, or a new frame of stored blocks. */

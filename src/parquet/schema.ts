@@ -43,7 +43,6 @@ export type Conversion =
   /** Strings of bytes, or of four-byte characters, without trailing zeros. */
   | { readonly kind: "text"; readonly isUnicode: boolean };
 
-/** A logical type. */
 export type Logical =
   | { readonly kind: "none" | "string" | "date" | "half" }
   | { readonly kind: "integer"; readonly bits: 8 | 16 | 32 | 64; readonly signed: boolean }

@@ -52,7 +52,6 @@ export function leafValues(leaf: Leaf, rows: Uint8Array, rowBytes: number): Leaf
   }
 }
 
-/** The bytes of a typed array. */
 export function bytesOf(values: ArrayBufferView): Uint8Array {
   return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 }

@@ -15,7 +15,6 @@ import {
   withQueue,
 } from "./connection.ts";
 
-/** Jobs that are enqueued at a time. */
 const JOBS_AT_ONCE = 1000;
 /** Delay of the gate job, which is opened explicitly; only has to be longer than enqueuing takes. */
 const GATE_CLOSED = 365 * 24 * 3600 * 1000;

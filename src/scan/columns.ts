@@ -256,7 +256,6 @@ export function stateOf({ array, dtype, offset, cellRows }: ScannedColumn): stri
   return stringifyJson([own, whole, array.shape.slice(1), offset, cellRows, fill, commit]);
 }
 
-/** Rows of a cell. */
 export function rowsOfCell(cell: number, { cellRows }: ScannedColumn, rows: number): number {
   return Math.max(0, Math.min(rows, (cell + 1) * cellRows) - cell * cellRows);
 }

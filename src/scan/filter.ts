@@ -45,7 +45,6 @@ const OPERATORS: ReadonlySet<string> = new Set([
   "null",
 ]);
 
-/** The column of a filter. */
 export interface FilteredColumn {
   readonly name: string;
   readonly dtype: DType;

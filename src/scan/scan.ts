@@ -97,7 +97,6 @@ interface Memory {
 
 const MEMORY = new WeakMap<object, Memory>();
 
-/** A column of the filter. */
 interface FilterColumn {
   readonly column: ScannedColumn;
   readonly domain: Domain;

@@ -53,7 +53,6 @@ const WINDOW_BYTES = 16 << 20;
 const WAIT_MS = 60;
 const MAX_WAITS = 50;
 
-/** A column that is being indexed. */
 interface Indexed {
   readonly column: ScannedColumn;
   readonly domain: Domain;

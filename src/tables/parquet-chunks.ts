@@ -44,7 +44,6 @@ const MOST_BYTES = 256 << 20;
 const CHUNK_BYTES = 1 << 18;
 const OVERHEAD = 16;
 
-/** A page of values. */
 interface ValuePage {
   /** First row in the file. */
   readonly row: number;

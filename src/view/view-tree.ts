@@ -30,7 +30,6 @@ import {
 
 /** Archives to keep open. */
 const KEPT_ARCHIVES = 256;
-/** Archives to open at a time. */
 const OPENED_AT_ONCE = 8;
 /** For this long a document is reused without checking whether its archive has changed. */
 const FRESH_MS = 1000;

@@ -16,7 +16,6 @@ import { explainError, isAbsence, lstat, systemCode } from "./fs-handles.ts";
 /** Most folders to remember; then all are forgotten. */
 const MAX_REMEMBERED = 4096;
 
-/** The folders under one root. */
 export class Folders {
   /** Absolute path of the root as given; it may be a symbolic link, and need not exist yet. */
   readonly root: string;

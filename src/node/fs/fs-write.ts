@@ -357,7 +357,6 @@ export function isTemporary(name: string): boolean {
   return TEMPORARY.test(name);
 }
 
-/** Bytes of a mark. */
 const MARK = 8;
 /** Random bytes for the next marks: drawing them one by one takes about as long as everything else in writing a small file. */
 let drawn = Buffer.alloc(0);
@@ -370,7 +369,6 @@ export function newMark(): string {
   return mark;
 }
 
-/** The name of a temporary for a file. */
 export function temporaryName(name: string, mark: string = newMark()): string {
   let kept = name;
   while (Buffer.byteLength(kept) > MAX_NAME) kept = kept.slice(0, -1);

@@ -11,7 +11,6 @@ import { syncFolderNow } from "./fs-folders.ts";
 import { explainError, isAbsence, readPlain, systemCode } from "./fs-handles.ts";
 import { newMark, temporaryName } from "./fs-write.ts";
 
-/** The holder of a lock. */
 export interface LockHolder {
   readonly host: string;
   /** Id of the installation; empty if the system has none. */

@@ -148,7 +148,6 @@ function s3Options({
   };
 }
 
-/** Containers in Icechunk's configuration. */
 function configOf(containers: Containers): Icechunk.RepositoryConfig {
   const entries = [...containers].map((container) => {
     const urlPrefix = toIcechunkPrefix(container);
@@ -289,7 +288,6 @@ export class Draft {
     this.#session = session;
   }
 
-  /** Begins changes to a branch. */
   static async begin(repository: Icechunk.Repository, branch: string): Promise<Draft> {
     return new Draft(repository, branch, await repository.writableSession(branch));
   }

@@ -6,7 +6,6 @@
 import type { S3Client } from "@aws-sdk/client-s3";
 import { SuperchunkError } from "../../errors.ts";
 
-/** The SDK's module. */
 export type S3Module = typeof import("@aws-sdk/client-s3");
 
 /** Timeouts for a connection, and for a pause in the data, in milliseconds. */
@@ -85,7 +84,6 @@ export function makeClient({ S3Client }: S3Module, options: S3ClientOptions): S3
   });
 }
 
-/** The facts of an SDK failure. */
 interface S3Failure {
   /** The server's or the SDK's name for it: `NoSuchKey`, `AccessDenied`, `TimeoutError`. */
   readonly name: string;

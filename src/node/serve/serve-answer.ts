@@ -486,7 +486,6 @@ function matches(list: string, etag: string, weak: boolean): boolean {
   return tags.some((tag) => tag === etag || (weak && tag.replace(/^W\//, "") === etag));
 }
 
-/** True if the client accepts gzip. */
 function takesGzip(headers: IncomingHttpHeaders): boolean {
   const codings = String(headers["accept-encoding"] ?? "").split(",");
   return codings.some((coding) => {

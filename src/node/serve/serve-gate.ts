@@ -14,7 +14,6 @@ export interface GateLimits {
   /** Bytes of bodies held by large answers, and by small ones, from which on further requests wait. */
   readonly bytes: number;
   readonly smallBytes: number;
-  /** Waiting requests of one connection. */
   readonly waitingOfConnection: number;
   /** While others wait, an answer whose client has accepted nothing for this long is ended. */
   readonly patienceMs: number;

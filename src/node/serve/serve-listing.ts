@@ -120,7 +120,6 @@ function escapeHtml(text: string): string {
 /** A node of a view, without the place of its archive. */
 type ServedNode = Omit<ViewNode, "source">;
 
-/** The sentence for each code. */
 const SENTENCES: Readonly<Record<ErrorCode, string>> = {
   BAD_MAGIC: "a file of the archive is of another kind than its name says",
   TRUNCATED: "a file of the archive ends early",

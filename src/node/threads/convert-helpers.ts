@@ -39,7 +39,6 @@ export interface HelperThreads extends Helpers {
   end(): Promise<void>;
 }
 
-/** One thread, and its jobs. */
 class HelperThread implements Helper {
   readonly pool: WorkerPool<HelperJob, HelperReply> = new WorkerPool(
     1,

@@ -53,7 +53,6 @@ export class WorkerPool<J = Job, R = Reply> {
     this.#limits = limits;
   }
 
-  /** True if threads are running. */
   get isRunning(): boolean {
     return this.#threads.length > 0;
   }

@@ -12,7 +12,6 @@ const MOST_BYTES = 192 << 20;
 const SLICE_BYTES = 1 << 20;
 /** Milliseconds between reports. */
 const REPORT_MS = 120;
-/** Longest side of a picture. */
 const MOST_SIDE = 1024;
 /** Most bytes to decode for one picture. */
 const MOST_PICTURE = 512 << 20;

@@ -125,7 +125,6 @@ export interface ChunkBatch {
   readonly state: Uint8Array;
 }
 
-/** A block of a chunk. */
 export interface BlockFacts {
   /** Offset in the chunk. */
   readonly offset: number;

@@ -8,7 +8,6 @@ import type { RowCells, RowsRequest } from "./protocol.ts";
 
 type Column = ReadableArray | BytesArchive;
 
-/** Bytes in a row of plain bytes. */
 const BYTES_IN_ROW = 16;
 
 /** Cells of rows of several columns, or of a plane of one array: column by column. */

@@ -204,7 +204,6 @@ function hashVersion(text: string): number {
 //
 // Must not know what the texts mean.
 
-/** Approximate number of characters of a piece. */
 const PIECE = 1 << 16;
 /** Further characters that each text takes in a piece. */
 const AROUND = 3;

@@ -242,7 +242,6 @@ export async function writeKerchunkParquet(
   await target.put(joinKey(prefix, ".zmetadata"), new TextEncoder().encode(text), { signal });
 }
 
-/** Rows of one file, by column. */
 class RowFile {
   readonly path: (string | null)[];
   readonly offset: BigInt64Array;

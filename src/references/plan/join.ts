@@ -309,7 +309,6 @@ class JoinedArray implements ArchiveArray {
   }
 }
 
-/** Rows of a chunk in a regular grid. */
 function chunkRows(document: JsonObject): number | undefined {
   const grid = document["chunk_grid"] as { readonly name: string };
   return grid.name === "regular" ? chunkShapeOf(document)[0] : undefined;

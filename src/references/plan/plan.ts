@@ -81,7 +81,6 @@ export interface ReferencedArray {
   firstInObject(cell: number): Promise<number>;
 }
 
-/** An array of an archive. */
 export interface ArchiveArray extends ReferencedArray {
   readonly job: ArrayJob;
 }

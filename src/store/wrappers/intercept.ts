@@ -13,7 +13,6 @@ type StoreMethod = Exclude<
   "describe" | "close" | "pinsVersions" | "unpin" | "readsToStat" | "explainAbsence"
 >;
 
-/** One call. */
 export interface StoreCall {
   readonly method: StoreMethod;
   /** Key or folder: the first of several, the old one of two names. */
