@@ -1,7 +1,7 @@
 /**
  * Floats that are written as floats. Parsed values are plain numbers, which do not distinguish `1.0` from `1`. So the parser
- * notes which members of an object or list were floats, and the writer looks that up. Must not know how JSON is read. @see
- * FORMAT.md [FJ-09] [FJ-10]
+ * notes which members of an object or list were floats, and the writer looks that up. Must not know how JSON is read.
+ * @see FORMAT.md [FJ-09] [FJ-10]
  */
 
 /**

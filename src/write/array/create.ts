@@ -345,8 +345,8 @@ function readOnly(store: ReadableStore, path: string, summary: string): Superchu
   return new SuperchunkError("READ_ONLY", summary, { path: store.describe(path) });
 }
 
-// What a writer does before it writes: finishes what an interrupted one began, and removes what it left. Idempotent. @see
-// FORMAT.md [FG-09]
+// What a writer does before it writes: finishes what an interrupted one began, and removes what it left. Idempotent.
+// @see FORMAT.md [FG-09]
 
 /** Restores the folder and the places to the last commit. Returns the removed objects, as messages name them. */
 export async function recover(writer: ArrayWriter): Promise<readonly string[]> {

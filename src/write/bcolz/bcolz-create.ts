@@ -1,6 +1,6 @@
 /**
- * Creates carrays that bcolz 1.2 and bcolz-zipline open. `meta/sizes` is written last: without it there is no array. @see
- * FORMAT.md [FA-08]
+ * Creates carrays that bcolz 1.2 and bcolz-zipline open. `meta/sizes` is written last: without it there is no array.
+ * @see FORMAT.md [FA-08]
  */
 
 import { at } from "../../bytes/arrays.ts";

@@ -1,6 +1,6 @@
 /**
- * Options of making a Bloscpack file, and the defaults of bloscpack 0.16. Knows the options; must not know any store. @see
- * FORMAT.md [F1.3-07]
+ * Options of making a Bloscpack file, and the defaults of bloscpack 0.16. Knows the options; must not know any store.
+ * @see FORMAT.md [F1.3-07]
  */
 
 import type { LongOptions } from "../../archive/kinds/types.ts";

@@ -46,11 +46,13 @@ export function asObject(value: JsonValue | undefined, place: FieldPlace): JsonO
   throw badMember(place, "an object", value);
 }
 
+/** The value as a list. Throws `BAD_FIELD`. */
 export function asList(value: JsonValue | undefined, place: FieldPlace): readonly JsonValue[] {
   if (Array.isArray(value)) return value as readonly JsonValue[];
   throw badMember(place, "a list", value);
 }
 
+/** The value as text. Throws `BAD_FIELD`. */
 export function asText(value: JsonValue | undefined, place: FieldPlace): string {
   if (typeof value === "string") return value;
   throw badMember(place, "a string", value);
