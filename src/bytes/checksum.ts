@@ -54,14 +54,14 @@ const OF_ENGINE: { readonly [name in DigestName]?: string } = {
 /** Bytes from which on the engine computes the digest in another thread. */
 const LARGE = 1 << 20;
 
-/** The part of `node:crypto` and `node:zlib` that is used here. */
+/** The used part of `node:crypto` and `node:zlib`. */
 interface NodeModules {
   createHash(name: string): { update(bytes: Uint8Array): { digest(): Uint8Array } };
   /** From Node 20.15 on. */
   readonly crc32?: (bytes: Uint8Array) => number;
 }
 
-/** Node's own digests, where this is Node: a small chunk costs them less than a promise of the engine's, or WebAssembly. */
+/** Node's own digests, if this is Node: for a small chunk they take less time than a promise of the engine's, or WebAssembly. */
 function digestsOfNode(): [DigestName, Promise<DigestFunction>][] {
   const { process } = globalThis as { process?: { getBuiltinModule?: (name: string) => unknown } };
   const node = process?.getBuiltinModule?.("node:crypto") as NodeModules | undefined;

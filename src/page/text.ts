@@ -22,7 +22,7 @@ export function formatPlural(count: number, noun: string): string {
   return `${formatCount(count)} ${count === 1 ? noun : `${noun}s`}`;
 }
 
-/** The order in which people list names: `a2` before `a10`. */
+/** Compares names in natural order: `a2` before `a10`. */
 export const byName: (a: string, b: string) => number = new Intl.Collator("en", { numeric: true }).compare;
 
 /** A shape for people: `1,000 × 20`. */

@@ -67,14 +67,13 @@ export class Tree {
     this.#draw();
   }
 
-  /** The list is whole: shows it in order. */
+  /** Ends the list: shows it in order. */
   end(): void {
     this.#isListing = false;
     this.#items.sort((a, b) => byName(a.entry.name, b.entry.name));
     this.#draw();
   }
 
-  /** Names of all archives, in their order. */
   get names(): readonly string[] {
     return this.#items.map(({ entry }) => entry.name);
   }
@@ -218,7 +217,7 @@ export class Tree {
   }
 }
 
-/** A name whose folders are shortened first, where there is no room for all of it. */
+/** A name whose folders are shortened first if space is short. */
 function nameOf(path: string): HTMLElement {
   const at = path.lastIndexOf("/", path.length - 2) + 1;
   return h(

@@ -73,7 +73,7 @@ export class VirtualTable {
     const space = h("div", { class: "space", style: `height:${height}px` }, this.#table);
     this.element = h(
       "div",
-      // Few rows take no more room than they need.
+      // A few rows take only the height that they need.
       {
         class: "virtual",
         tabindex: 0,

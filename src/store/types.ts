@@ -115,26 +115,25 @@ export interface ReadableStore {
   close?(): Promise<void>;
 }
 
-/** A store that generates its objects out of other data: shards out of the chunks of a frame, for example. */
+/** A store that generates its objects from other data, for example shards from the chunks of a frame. */
 export interface GeneratingStore extends ReadableStore {
-  /** An object in pieces, each valid until the next is asked for; undefined where there is none. */
+  /** Yields an object in pieces, each valid until the next is requested; undefined if the object does not exist. */
   getPieces?(key: string, options?: StoreOptions): Promise<Iterable<Uint8Array> | undefined>;
   /**
-   * Some inner chunks of a shard, by grid position in C order, without the shard being generated; undefined for an absent chunk, and
-   * as a whole where the store would rather generate the shard.
+   * Returns some inner chunks of a shard, by grid position in C order, without generating the shard; undefined for an absent chunk.
+   * Returns undefined as a whole if the store prefers to generate the shard.
    */
   getInner(
     key: string,
     slots: readonly number[],
     options?: StoreOptions,
   ): Promise<readonly (Uint8Array | undefined)[] | undefined>;
-  /** Why the chunks of an array are encoded; undefined where their streams are copied. */
+  /** Says why it encodes an array's chunks; undefined if it copies their streams. */
   whyEncoded(folder: string, options?: StoreOptions): Promise<string | undefined>;
   /** Bytes of the data that an array's objects are generated from, without generating them. */
   storedBytes(folder: string): Promise<number>;
 }
 
-/** True for a store that generates its objects. */
 export function isGenerating(store: ReadableStore): store is GeneratingStore {
   return "getInner" in store;
 }

@@ -1,10 +1,9 @@
 /**
- * Writes files, long ones past the system's page cache, and gives them their names.
+ * Writes files, long ones past the system's page cache, and publishes them under their names.
  *
- * Long files are written from memory with the required alignment.
- *
- * Through the cache, every page of a new file is first found and cleared, then filled, then written: where the system has to
- * get those pages again that takes several times as long as the disk. Knows alignment and refusals; must not know what is written.
+ * Direct writes need memory with a certain alignment. Through the cache, every page of a new file is first allocated and cleared,
+ * then filled, then written. If the system has to reclaim those pages, this takes several times as long as the disk. Knows
+ * alignment and refusals; must not know what is written.
  */
 
 import { randomBytes } from "node:crypto";
@@ -320,8 +319,9 @@ export function writeFullySync(file: number, bytes: Uint8Array, position: number
 
 // Publishes a file: complete under its name, or not at all.
 //
-// The one place where a written file gets its name: temporary beside the target, written, synced, closed, renamed (or
-// linked, where the name must be new), folder synced. Only what waits for the disk leaves the thread.
+// The only place where a written file gets its name: the temporary beside the target is written, synced and closed, then
+// renamed (or linked, if the name must be new), then the folder is synced. Only calls that wait for the disk leave the
+// thread.
 
 /** `.name.<mark>.tmp`; the mark is 16 hexadecimal digits. */
 const TEMPORARY = /^\..*\.[0-9a-f]{16}\.tmp$/s;

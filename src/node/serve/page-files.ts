@@ -27,7 +27,7 @@ const MOST_ENTRIES = 4_000_000;
 /** Milliseconds for which a list is reused. */
 const FRESH_MS = 2000;
 
-/** Names of superchunks, which may lie in other places. */
+/** Names of superchunks, which may be in other places. */
 const SUPERCHUNK = /__\d+__\.bin$/;
 
 /** A place whose archives the page shows. */
@@ -62,7 +62,7 @@ export class PageFiles {
   /** The page and its location; undefined if it was not built. */
   readonly #built: { readonly html: string; readonly url: URL } | undefined;
   readonly #openPlace: OpenPlace;
-  /** Arrays whose superchunks may lie in other places, by root and path. */
+  /** Arrays whose superchunks may be in other places, by root and path. */
   readonly #placed = new Map<string, Promise<Readable>>();
   #list: { readonly found: Promise<readonly ListedArchive[]>; readonly at: number } | undefined;
 
@@ -114,12 +114,12 @@ export class PageFiles {
     const [root, key] = [Number(rest[0]), rest.slice(1).join("/")];
     if (kind === "files") return this.#object(root, key, options);
     if (kind === "list") return this.#entries(root, key, options);
-    // Whether the places of an array can be read.
+    // Whether an array's places can be read.
     if (kind === "places") return (await this.#openPlaced(root, key)) && asJson({});
     return undefined;
   }
 
-  /** Closes the arrays whose places were read. */
+  /** Closes the arrays that were opened with their places. */
   async close(): Promise<void> {
     for (const opened of this.#placed.values()) await (await opened.catch(() => undefined))?.close();
   }
@@ -162,7 +162,7 @@ export class PageFiles {
     return { info, read };
   }
 
-  /** The store of a root, for keys that belong to what is shown of it. An archive may be a node in a file: `isFile` allows what has it. */
+  /** The store of a root, for keys of shown archives. An archive may be a node in a file, which `isFile` allows. */
   async #shownStore(root: number, key: string, isFile: boolean): Promise<ReadableStore | undefined> {
     const archives = await this.#archives();
     const isShown = archives.some(
@@ -173,7 +173,7 @@ export class PageFiles {
     return isShown ? this.#roots[root]?.store : undefined;
   }
 
-  /** What a folder of an archive has: with it the page knows which chunks a large grid has, without asking for each. */
+  /** The entries of an archive's folder. From them the page learns which chunks of a large grid exist, without a request for each. */
   async #entries(root: number, folder: string, options: StoreOptions): Promise<PageBody | undefined> {
     const store = await this.#shownStore(root, folder, false);
     if (store === undefined) return undefined;
@@ -185,7 +185,7 @@ export class PageFiles {
     return asJson({ entries });
   }
 
-  /** The array with its places, opened once; undefined for what is not shown. Throws `UNSAFE_PATH` for places that the server may not read. */
+  /** The array with its places, opened once; undefined if it is not shown. Throws `UNSAFE_PATH` for places that the server may not read. */
   async #openPlaced(root: number, path: string): Promise<Readable | undefined> {
     const store = this.#roots[root]?.store;
     const isShown = (await this.#archives()).some((each) => each.root === root && each.path === path);
@@ -197,7 +197,7 @@ export class PageFiles {
     return opened;
   }
 
-  /** A superchunk that is not in its array's own folder. */
+  /** Finds a superchunk outside of its array's own folder. */
   async #inPlaces(
     root: number,
     key: string,
@@ -210,7 +210,7 @@ export class PageFiles {
     const opened = array && (await this.#openPlaced(root, array.path));
     if (opened === undefined) return undefined;
     let info = await opened.store.stat(key, options);
-    // Later superchunks may lie in places that the commit of before did not use.
+    // Superchunks of later commits may be in new places.
     if (info === undefined && "refresh" in opened && (await opened.refresh?.(options)) === true)
       info = await opened.store.stat(key, options);
     return info && { store: opened.store, info };

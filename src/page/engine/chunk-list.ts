@@ -31,7 +31,7 @@ const BATCH = 16_384;
 const BATCH_MS = 150;
 /** Damaged chunks after which a list ends: a file that is not an archive could have any number of them. */
 const MOST_DAMAGED = 1000;
-/** Blocks of a chunk that are shown. */
+/** Most blocks of a chunk to show. */
 const MOST_BLOCKS = 4096;
 /** Values of a chunk to show. */
 const FIRST_VALUES = 8;
@@ -143,7 +143,7 @@ export async function readChunk(
     if ("encodedChunks" in column)
       for await (const chunk of (column as ChunkedArchive).encodedChunks(index, index + 1, { signal })) {
         found = blocksOf(chunk);
-        // Of a run only a few values are read below; what cannot be decoded is found all the same.
+        // Only a few values of a run are read below, so the chunk is decoded here to find damage.
         if (run !== undefined) await decode(chunk.bytes);
       }
     if (run !== undefined) values = await valuesOfRun(column as ReadableArray, run, index, signal);

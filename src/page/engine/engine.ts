@@ -51,7 +51,7 @@ class PageEngine implements Engine {
     const { cname, clevel, shuffle, checksum, codecs } = (await array.summary()) as Awaited<
       ReturnType<typeof array.summary>
     > & { readonly codecs?: readonly string[] };
-    // Without a chunk there is no codec, and so no level of it.
+    // Without chunks there is neither a codec nor a level.
     const words =
       cname === undefined ? [] : [cname, clevel === undefined ? undefined : `level ${clevel}`, shuffle];
     const codec = words.filter((word) => word !== undefined).join(", ");

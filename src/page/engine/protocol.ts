@@ -31,9 +31,9 @@ export interface ColumnFacts {
   readonly chunkLength: number | undefined;
   /** Values of a chunk along each dimension; undefined if chunks differ. */
   readonly chunkShape: readonly number[] | undefined;
-  /** Where chunks of different lengths begin along each dimension. */
+  /** Where chunks begin along each dimension, if they have different lengths. */
   readonly cuts?: readonly (readonly number[])[] | undefined;
-  /** Of an array whose chunks end inside of rows: the values of a chunk, one after the other as they are stored. */
+  /** For an array whose chunks end inside of rows: the number of values in a chunk, which are consecutive in stored order. */
   readonly run?: { readonly length: number; readonly order: "C" | "F" } | undefined;
   /** Rows that a repair filled, according to the archive. */
   readonly filled?: readonly { readonly from: number; readonly to: number }[] | undefined;
@@ -59,7 +59,7 @@ export function boxOf(
   return box;
 }
 
-/** The indices of a value by its number in the order of storage. */
+/** The indices of a value, from its number in stored order. */
 export function indicesOf(shape: readonly number[], order: "C" | "F", number: number): number[] {
   const indices = shape.map(() => 0);
   let rest = number;
@@ -107,7 +107,7 @@ export const STATE = {
   unlisted: 6,
 } as const;
 
-/** Chunks that are listed, at most, and drawn all at once: the memory of the page has a bound, and the chunks of a column have none. */
+/** Most chunks that are listed, or drawn at once. Limits the memory of the page, because a column may have any number of chunks. */
 export const MOST_CHUNKS = 4_000_000;
 
 /** Listed chunks, in columns. */

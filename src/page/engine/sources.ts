@@ -140,7 +140,7 @@ export class Sources {
   }
 }
 
-/** The files that the page's own server gives, which can also list them. */
+/** The files of the page's own server, which can also list them. */
 class ServedStore extends HttpStore {
   readonly #lists: string;
 
@@ -165,7 +165,7 @@ function encodeKey(key: string): string {
   return key.split("/").map(encodeURIComponent).join("/");
 }
 
-/** Superchunks in other places: the page's server gives them as if they lay in the array's own folder, where it may read them. */
+/** Superchunks in other places. The page's server serves those that it may read as if they were in the array's own folder. */
 function servedPlace(store: ReadableStore, array: string, places: string): OpenPlace {
   const home = (key: string): string => joinKey(array, `data/${key.slice(key.indexOf("/") + 1)}`);
   return async ({ name, prefix }) => {
@@ -296,10 +296,10 @@ export function chunkShapeOf(array: ReadableArray): readonly number[] | undefine
   return order === "F" ? [...shape.slice(0, -1), chunkLength] : [chunkLength, ...shape.slice(1)];
 }
 
-/** Chunks along all dimensions, where they have different lengths, at most. */
+/** Most chunks along all dimensions, if they have different lengths. */
 const MOST_CUTS = 100_000;
 
-/** Where chunks of different lengths begin along each dimension of a grid that is not one of shards. */
+/** Where chunks of different lengths begin along each dimension; undefined for shards. */
 export function cutsOf(array: ReadableArray): ColumnFacts["cuts"] {
   const { model } = array as Partial<ZarrArray>;
   if (model === undefined || chunkShapeOf(array) !== undefined || model.chain.serializer.kind !== "bytes")
@@ -309,7 +309,7 @@ export function cutsOf(array: ReadableArray): ColumnFacts["cuts"] {
   return axes.map(({ count, startOf }) => Array.from({ length: count }, (_, i) => startOf(i)));
 }
 
-/** Of an array whose chunks end inside of rows: how many values each has. */
+/** For an array whose chunks end inside of rows: the number of values in each. */
 export function runOf(array: ReadableArray): ColumnFacts["run"] {
   const { shape, order, chunkBytes, dtype, chunkLength } = array;
   const length = chunkBytes / dtype.itemSize;

@@ -1,14 +1,14 @@
 /** The facts of a column's chunks. Knows numbers; must not know how they are drawn. */
 import { type ChunkBatch, MOST_CHUNKS, STATE } from "../engine/protocol.ts";
 
-/** The chunks that were listed, in typed arrays that grow: a slot for each, in the order of the list. */
+/** The listed chunks, in typed arrays that grow: a slot for each, in list order. */
 export class ChunkData {
   /** Chunks of the whole column, listed or not. */
   readonly total: number;
   count = 0;
-  /** True once no other chunk is stored. */
+  /** True once all stored chunks are listed. */
   isWhole = false;
-  /** Slots by the numbers of their chunks, plus one; of columns with very many chunks only those that were listed. */
+  /** Slots by chunk number, plus one. For very many chunks, a map of the listed ones only. */
   readonly #slots: Uint32Array | Map<number, number>;
   index: Float64Array = new Float64Array(1024);
   offset: Float64Array = new Float64Array(1024);
@@ -39,12 +39,12 @@ export class ChunkData {
     this.#slots = total <= MOST_CHUNKS ? new Uint32Array(total) : new Map();
   }
 
-  /** Chunks that are not stored; none before that is known. */
+  /** Number of chunks that are not stored; 0 until that is known. */
   get absent(): number {
     return this.isWhole ? Math.max(0, this.total - this.count) : 0;
   }
 
-  /** The slot of a chunk; undefined where it was not listed. */
+  /** The slot of a chunk; undefined if it is not listed. */
   slotOf(chunk: number): number | undefined {
     const slot = this.#slots instanceof Map ? this.#slots.get(chunk) : this.#slots[chunk];
     return slot ? slot - 1 : undefined;
@@ -98,7 +98,7 @@ export class ChunkData {
     this.newest = Math.max(this.newest, at);
   }
 
-  /** A cell for each file, of what its chunks are together; with the slot of the first chunk of each here. */
+  /** A cell for each file, with the sums of its chunks, and the slot of its first chunk here. */
   byFile(): { readonly data: ChunkData; readonly first: readonly number[] } {
     const groups = new Map<number, number>();
     const first: number[] = [];

@@ -9,7 +9,7 @@ export type Colouring = "ratio" | "size" | "codec" | "file" | "age" | "health";
 
 /** Sizes of cells in CSS pixels. */
 const SIZES = [1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32];
-/** Pixels of the height of all cells, at most: browsers lay out no higher elements. */
+/** Most pixels of the height of all cells: browsers limit the height of elements. */
 const MOST_HEIGHT = 30_000_000;
 const DAMAGED: readonly [number, number, number] = [208, 48, 40];
 const MISSING: readonly [number, number, number] = [150, 40, 130];
@@ -29,7 +29,7 @@ export class ChunkMap {
   #size: number | undefined;
   #cursor: number | undefined;
   #image: ImageData | undefined;
-  /** The colour of each cell, if there are not too many; undefined after a change. */
+  /** The colour of each cell, unless there are too many; undefined after a change. */
   #painted: Uint32Array | undefined;
 
   constructor(
@@ -90,7 +90,7 @@ export class ChunkMap {
     this.draw();
   }
 
-  /** The same where only the chunks in the slots `[first, end)` changed. */
+  /** The same if only the chunks in the slots `[first, end)` changed. */
   repaintSlots(first: number, end: number): void {
     if (this.#painted !== undefined && end > first) this.#fill(this.#painted, first, end);
     this.draw();
@@ -234,7 +234,7 @@ export class ChunkMap {
     }
   }
 
-  /** Gives the colours of cells: kept of all of them, or made of those in sight. */
+  /** Returns a function for the colours of cells: stored for all cells, or computed for the visible ones. */
   #lines(): (first: number, end: number) => Uint32Array {
     const [data, empty] = [this.#data, this.#emptyPixel()];
     if (this.#total <= MOST_CHUNKS) {
@@ -257,7 +257,7 @@ export class ChunkMap {
     return document.documentElement.dataset["theme"] === "dark" ? pixel(46, 52, 58) : pixel(222, 226, 230);
   }
 
-  /** The colour of the chunk in a slot. */
+  /** Returns a function for the colour of the chunk in a slot. */
   #colours(): (slot: number) => Pixel {
     const { state, cbytes, nbytes, codec, file, leastRatio, mostRatio, mostBytes, leastBytes } = this.#data;
     const { written, oldest, newest } = this.#data;

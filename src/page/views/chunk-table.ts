@@ -35,7 +35,7 @@ export function placeText(column: ColumnFacts, index: number): string | undefine
   return isCutByRows ? `rows ${texts[0]}` : `values [${texts.join(", ")}]`;
 }
 
-/** All chunks by their numbers, as the map has them. */
+/** All chunks by number, as in the map. */
 export function chunkTable(
   data: ChunkData,
   column: ColumnFacts,

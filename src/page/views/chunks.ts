@@ -63,7 +63,7 @@ class ChunkView {
   );
   readonly #choice: HTMLElement = h("label", { hidden: true }, "Cells", this.#cells);
   #outcome: VerifyOutcome | undefined;
-  /** What is known of the chunk that was read. */
+  /** The line about the chunk that was read. */
   #told: HTMLElement | undefined;
   /** The map of files, while it is shown. */
   #files: ChunkMap | undefined;
@@ -393,7 +393,7 @@ class ChunkView {
     return parts;
   }
 
-  /** Says of the chunk that was read what is known of it by now. */
+  /** Updates the line about the chunk that was read. */
   #tellDetail(): void {
     if (this.#told !== undefined)
       this.#told.textContent = this.#lines(Number(this.#told.dataset["chunk"]))

@@ -32,19 +32,19 @@ export function drawCandles(chart: UPlot, good: string, bad: string): void {
   ctx.restore();
 }
 
-/** How a drawing is labelled. */
+/** The labels of a drawing. */
 interface Labels {
-  /** Of the horizontal axis. */
+  /** Label of the horizontal axis. */
   readonly x: string;
-  /** True where the values are seconds since 1970. */
+  /** True if the values are seconds since 1970. */
   readonly areDates: boolean;
 }
 
-/** Size of a drawing, with the room of its axes, and points of a letter. */
+/** Width and height of a drawing with its axes, the height without the lower axis, and the width of a letter. */
 const [WIDTH, HEIGHT, LOW, LETTER] = [1200, 540, 500, 7];
 const GREY = "#59636e";
 
-/** The lines with their axes as a drawing that other programs take; or the candles of open, high, low and close. */
+/** The lines, or the candles of open, high, low and close, as an SVG drawing with axes for other programs. */
 export function svgOf(
   { x, xKind, series, isExact }: PlotData,
   isCandles: boolean,
@@ -99,7 +99,7 @@ function escapeText(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
 }
 
-/** Round numbers between two, about as many as wanted. */
+/** Round numbers between two bounds, about as many as wanted. */
 function ticks(low: number, high: number, wanted: number): number[] {
   const rough = (high - low) / wanted;
   if (!(rough > 0)) return [low].filter(Number.isFinite);
@@ -117,7 +117,7 @@ const DAY = 86_400;
 const SECONDS = [1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10_800, 21_600, 43_200, DAY, 2 * DAY, 7 * DAY];
 const MONTHS = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200];
 
-/** Times between two, in seconds since 1970: full minutes, hours and days, or the beginnings of months and years. */
+/** Times between two bounds, in seconds since 1970: full minutes, hours and days, or the beginnings of months and years. */
 function timeTicks(low: number, high: number, wanted: number): number[] {
   const rough = (high - low) / wanted;
   if (rough < 1) return ticks(low, high, wanted);
