@@ -32,8 +32,8 @@ export interface NamedArchive {
 }
 
 /**
- * Finds the archives and Zarr nodes at or under `path`. A path to a file is yielded without looking. Throws `NOT_FOUND` if
- * there are none.
+ * Finds the archives and Zarr nodes at or under `path`. A file that cannot be opened is yielded with its error. Throws
+ * `NOT_FOUND` for a folder without any.
  */
 export async function* archivesUnder(
   path: string,

@@ -77,7 +77,7 @@ function boundsOfNumbers(values: Int32Array | Uint32Array | Uint8Array): Bounds 
   return { isOpen: false, least, greatest, isAscending: rising === values.length };
 }
 
-/** Number of leading values that do not decrease. Counting further descents is slow, because they cannot be predicted. */
+/** Number of leading values that do not decrease. Testing the rest would be slow, because its branches cannot be predicted. */
 function risingNumbers(values: Int32Array | Uint32Array | Uint8Array): number {
   let before = Number.NEGATIVE_INFINITY;
   for (let i = 0; i < values.length; i++) {
