@@ -8,7 +8,6 @@ import {
   type FilterCondition,
   isSuperchunkError,
   type LongOptions,
-  type ReadableArray,
   type ReadableTable,
   resolveSelection,
   type ScanPlan,
@@ -58,7 +57,7 @@ export function addCat(program: Command, context: Context): void {
     .argument("<path>", "file, folder or URL of an archive, a Zarr array or a Zarr group")
     .option(
       "--column <name>",
-      "a column of a table or of an array with column folders, or an array of a group; may be repeated",
+      "a column of a table or of an array with column folders, a field of an array of structs, or an array of a group; may be repeated",
       (name: string, earlier: readonly string[] = []) => [...earlier, name],
     )
     .option(
@@ -155,7 +154,7 @@ async function printArchive(
     for await (const piece of source.arrowBatches({ ...scan, ...long })) await context.out.bytes(piece);
     return;
   }
-  if (options.where !== undefined || hasFields(archive, options)) {
+  if (options.where !== undefined) {
     const sources = findRows(archive, format, options, context);
     if (format === "csv") return printCsv(context.out, sources, long);
     if (format === "ndjson") return printNdjson(context.out, sources, { ...long, records: true });
@@ -165,7 +164,11 @@ async function printArchive(
   const chosen = choose(archive, options.column);
   const slice = sliceOf(options);
   if (format === "raw" || format === "npy") {
-    if (isTable(chosen)) throw needsColumn(archive, `--format ${format} prints one array`);
+    if (isTable(chosen) && !(chosen.kind === "columns" && chosen.names.length === 1))
+      throw needsColumn(
+        columnNamesOf(archive).length > 0 ? archive : chosen,
+        `--format ${format} prints one array`,
+      );
     const guard = options.format === undefined && context.out.isTerminal;
     await printBytes(chosen, format, { slice, guard }, context, long);
     return;
@@ -188,26 +191,11 @@ async function printArchive(
   }
 }
 
-/**
- * True if `--column` names fields of the rows, as in a table of PyTables. @throws BAD_ARGUMENT if fields cannot be selected together
- * with the other options
- */
-function hasFields(archive: Subject, { column, slice, tail }: CatOptions): boolean {
-  if (column === undefined || archive.kind !== "array" || columnNamesOf(archive).length > 0) return false;
-  if (archive.dtype.kind !== "struct" || archive.shape.length !== 1) return false;
-  if (slice === undefined && tail === undefined) return true;
-  throw new SuperchunkError(
-    "BAD_ARGUMENT",
-    "with fields of a struct as columns, choose rows with --head or --where",
-    { path: archive.store.describe(archive.path), field: slice === undefined ? "tail" : "slice" },
-  );
-}
-
 /** The columns that `--plot` draws: those named, else all numeric ones. */
 function plotted(archive: Subject, options: CatOptions, context: Context): ValueSource[] {
   const path = archive.store.describe(archive.path);
   const isNamed = options.column !== undefined;
-  if (options.where === undefined && !hasFields(archive, options))
+  if (options.where === undefined)
     return drawable(select(choose(archive, options.column), sliceOf(options)), path, isNamed);
   const found = drawable(findRows(archive, "text", options, context), path, isNamed);
   // Only drawn columns are read.
@@ -290,12 +278,12 @@ function columnFaces(archive: Exclude<Subject, BytesArchive>): {
   return { names, faceOf };
 }
 
-/** Some columns of a table or group. */
+/** Some columns of a table or group, or some fields of an array of structs. */
 interface ChosenColumns extends Pick<Subject, "store" | "path"> {
   readonly kind: "columns";
   readonly names: readonly string[];
   readonly length: number | undefined;
-  column(name: string): ReadableArray;
+  source(name: string, rows: Selection): ValueSource;
 }
 
 type Chosen = Subject | ChosenColumns;
@@ -303,18 +291,31 @@ type Chosen = Subject | ChosenColumns;
 function choose(archive: Subject, columns: readonly string[] | undefined): Chosen {
   const [first, ...others] = columns ?? [];
   if (first === undefined) return archive;
+  const { store, path } = archive;
+  const names = [first, ...others];
+  if (archive.kind === "array" && archive.columnNames.length === 0) {
+    const { dtype, shape } = archive;
+    if (dtype.kind !== "struct" || shape.length !== 1) throw noColumns(archive);
+    for (const name of names) columnFaces(archive).faceOf(name);
+    const source = (name: string, rows: Selection): ValueSource =>
+      arraySource(
+        name,
+        archive,
+        rows,
+        dtype.fields.find((field) => field.name === name),
+      );
+    return { kind: "columns", store, path, names, length: shape[0], source };
+  }
   if (archive.kind === "bytes" || columnNamesOf(archive).length === 0) throw noColumns(archive);
   if (others.length === 0) return archive.column(first);
-  const names = [first, ...others];
   const lengths = names.map((name) => archive.column(name).shape[0]);
-  const { store, path } = archive;
   return {
     kind: "columns",
     store,
     path,
     names,
     length: lengths.every((length) => length === lengths[0]) ? lengths[0] : undefined,
-    column: (name) => archive.column(name),
+    source: (name, rows) => arraySource(name, archive.column(name), rows),
   };
 }
 
@@ -353,7 +354,9 @@ function sourcesOf(archive: Chosen, slice: string | undefined): ValueSource[] {
   // A single row of a table is printed as a table of one row; columns longer than the shortest are cut.
   const stop = rows.count === 0 ? rows.start : rows.start + (rows.count - 1) * rows.step + 1;
   const part: Selection = [{ start: rows.start, stop, step: rows.step }];
-  return archive.names.map((name) => arraySource(name, archive.column(name), part));
+  return archive.names.map((name) =>
+    archive.kind === "columns" ? archive.source(name, part) : arraySource(name, archive.column(name), part),
+  );
 }
 
 function selectionOf(archive: Chosen, slice: string | undefined, ndim: number): Selection {
@@ -369,7 +372,7 @@ interface BytesOptions {
 
 /** Prints the stored bytes of the selected items, for `npy` after its header. */
 async function printBytes(
-  archive: ReadableArray | BytesArchive,
+  archive: Chosen,
   format: "npy" | "raw",
   { slice, guard }: BytesOptions,
   context: Context,
@@ -378,7 +381,8 @@ async function printBytes(
   const [source] = select(archive, slice);
   if (source === undefined) return;
   let header = format === "npy" ? encodeNpyHeader(source.dtype, source.shape) : undefined;
-  const pieces = slice === undefined ? archive.streamBytes(long) : readByteBatches(source, long);
+  const isWhole = slice === undefined && "streamBytes" in archive;
+  const pieces = isWhole ? archive.streamBytes(long) : readByteBatches(source, long);
   for await (const piece of pieces) {
     if (guard && isSteering(piece))
       throw new SuperchunkError(

@@ -209,6 +209,7 @@ const UNWRITTEN: ReadonlyMap<string, string> = new Map([
   ["nc", VIA_ZARR],
   ["b2frame", VIA_B2ND],
   ["b2z", VIA_B2ND],
+  ["b2e", VIA_B2ND],
   ["b2d", VIA_B2ND],
   ["zip", VIA_ZIP],
 ]);

@@ -9,12 +9,14 @@ import {
   type BytesArchive,
   type DType,
   type Extent,
+  type Field,
   type LongOptions,
   type ReadableArray,
   resolveSelection,
   type ScanBatch,
   type Selection,
   type Slice,
+  type StructArray,
   type TypedValues,
 } from "../../src/index.ts";
 import { countItems } from "../input/units.ts";
@@ -53,13 +55,24 @@ const CHUNK_BYTES = 8 << 20;
 
 const UINT8: DType = { kind: "uint", itemSize: 1, byteOrder: "none" };
 
-/** The selected values of an array. Throws `BAD_ARGUMENT` for a selection that does not fit. */
-export function arraySource(name: string, array: ReadableArray, selection: Selection): ValueSource {
+/**
+ * The selected values of an array; of structs those of one field, if one is given, with its sub-arrays as further dimensions. Throws
+ * `BAD_ARGUMENT` for a selection that does not fit.
+ */
+export function arraySource(
+  name: string,
+  array: ReadableArray,
+  selection: Selection,
+  field?: Field,
+): ValueSource {
   const extents = resolveSelection(selection, array.shape);
   const axis = extents.findIndex((extent) => !extent.dropped);
   const step = axis === 0 ? (extents[0]?.step ?? 1) : 1;
   const shape = extents.filter((extent) => !extent.dropped).map((extent) => extent.count);
-  const face = describeRows(name, array.dtype, shape);
+  const face =
+    field === undefined
+      ? describeRows(name, array.dtype, shape)
+      : describeRows(name, field.dtype, [...shape, ...field.shape]);
   const chunkRows = axis === 0 ? (array.chunkLength ?? 0) : 0;
   const byChunk = chunkRows > 0 && array.chunkBytes <= CHUNK_BYTES ? Math.ceil(chunkRows / step) : 0;
   const partOf = (first: number, end: number): Selection =>
@@ -71,10 +84,23 @@ export function arraySource(name: string, array: ReadableArray, selection: Selec
     read: async (first, end, options) => {
       const found = await array.get(partOf(first, end), options);
       const scalar = axis === -1 && extents.length > 0;
-      return scalar ? { length: 1, at: () => found } : listOf((found as ArraySlice).data);
+      if (scalar) return { length: 1, at: () => found };
+      const { data } = found as ArraySlice;
+      return listOf(field === undefined ? data : (data as StructArray).field(name));
     },
-    readBytes: (first, end, options) => array.getBytes(partOf(first, end), options),
+    readBytes: async (first, end, options) => {
+      const items = await array.getBytes(partOf(first, end), options);
+      return field === undefined ? items : takeField(items, array.dtype.itemSize, field);
+    },
   };
+}
+
+function takeField(items: Uint8Array, itemSize: number, { dtype, shape, offset }: Field): Uint8Array {
+  const size = countItems(shape) * dtype.itemSize;
+  const taken = new Uint8Array((items.length / itemSize) * size);
+  for (let from = offset, to = 0; to < taken.length; from += itemSize, to += size)
+    taken.set(items.subarray(from, from + size), to);
+  return taken;
 }
 
 /** The selected bytes of plain bytes, as uint8 values. */

@@ -1,5 +1,6 @@
 /**
- * Stores of Blosc2 as groups of Zarr v3: `.b2z` files, which are zip archives of frames, and `.b2d` folders with the same files.
+ * Stores of Blosc2 as groups of Zarr v3: `.b2z` files, which are zip archives of frames, `.b2d` folders with the same files, and `.b2e`
+ * files, which are one frame with small arrays.
  *
  * All code that reads Zarr can therefore open `store.b2z/a/b` as an array, and `store.b2z` as a group. Read-only. Knows names of members;
  * zarr-view.ts knows the content of frames. [BS-01 to BS-03]
@@ -20,7 +21,7 @@ import { type Member, showTables } from "./tables.ts";
 import { type Blosc2Store, frameStore } from "./zarr-view.ts";
 import { ZipStore } from "./zip.ts";
 
-/** The file of a store that holds small arrays; every store has it. */
+/** The file of a folder's or an archive's store that holds small arrays; it is always there. */
 export const EMBEDDED = "embed.b2e";
 const ATTRIBUTES = "__vlmeta__";
 const MEMBER = /\.(?:b2nd|b2f|b2frame)$/;
@@ -39,14 +40,16 @@ export async function openBlosc2Store(
   options: OpenZarrOptions = {},
 ): Promise<ZarrArray | ZarrGroup | undefined> {
   const parts = path.split("/");
-  const named = parts.findIndex((name) => /\.b2[dz]$/i.test(name)) + 1;
+  const named = parts.findIndex((name) => /\.b2[dez]$/i.test(name)) + 1;
   const count = named === 0 ? parts.length : named;
   const place = joinKey(...parts.slice(0, count));
   const zip = /\.b2z$/i.test(place) ? await openIfThere(store, place, options) : undefined;
-  if (zip === undefined && (await store.stat(joinKey(place, EMBEDDED), options)) === undefined)
-    return undefined;
   const members = new Map<string, Member>();
-  if (zip !== undefined) {
+  if (/\.b2e$/i.test(place)) {
+    if (!(await addEmbedded(members, { store, key: place }, options))) return undefined;
+  } else if (zip === undefined && (await store.stat(joinKey(place, EMBEDDED), options)) === undefined)
+    return undefined;
+  else if (zip !== undefined) {
     for (const name of zip.names())
       if (MEMBER.test(name)) addMember(members, name, { store: zip, key: name });
     await addEmbedded(members, { store: zip, key: EMBEDDED }, options);
@@ -99,18 +102,19 @@ async function* filesBelow(
     else yield joinKey(folder, name);
 }
 
-/** Adds the arrays that are stored as bytes in one frame. */
+/** Adds the arrays that are stored as bytes in one frame. Returns false if there is no frame, or no store in it. */
 async function addEmbedded(
   members: Map<string, Member>,
   { store, key }: Member,
   options: OpenZarrOptions,
-): Promise<void> {
+): Promise<boolean> {
   const frame =
     (await store.stat(key, options)) === undefined ? undefined : await readFrame(store, key, options);
   const { embed_map: map } = (frame?.attrs["estore_metadata"] ?? {}) as {
     readonly embed_map?: Readonly<Record<string, { readonly offset?: number; readonly length?: number }>>;
   };
-  if (frame === undefined || map === undefined || Object.keys(map).length === 0) return;
+  if (frame === undefined || map === undefined) return false;
+  if (Object.keys(map).length === 0) return true;
   if (frame.nbytes > MAX_EMBEDDED)
     throw new SuperchunkError(
       "LIMIT",
@@ -137,6 +141,7 @@ async function addEmbedded(
     await held.put(own, bytes.subarray(offset, offset + length));
     addMember(members, own, { store: held, key: own });
   }
+  return true;
 }
 
 /** A Zarr v3 hierarchy of frames. */

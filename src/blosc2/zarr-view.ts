@@ -13,15 +13,16 @@ import { STREAM_ENCODER } from "../codec2/encode-stream.ts";
 import { HEADER2_LENGTH } from "../codec2/fields.ts";
 import { pluginText, readBlosc2Header } from "../codec2/header.ts";
 import { blocksAsBlosc1 } from "../codec2/restream.ts";
-import { SuperchunkError } from "../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { formatDType } from "../format/dtype.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { DType, JsonObject } from "../format/types.ts";
 import { resolveRange } from "../store/key.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
 import { elementsOf } from "../values/selection.ts";
 import { arrayDocument, chunkKey } from "../zarr/document/make-v3.ts";
-import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
-import { mapDType } from "../zarr/document/zarr-dtype.ts";
+import { DESCR, DOCUMENT } from "../zarr/document/metadata-v3.ts";
+import { mapDType, type ZarrType } from "../zarr/document/zarr-dtype.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
@@ -86,6 +87,7 @@ export class Blosc2Store implements ReadableStore {
   readonly #kept = new Map<number, Promise<Shown>>();
   readonly #document: Uint8Array;
   readonly #some: SomeBlocks;
+  #why: Promise<string | undefined> | undefined;
   /** Memory that chunks are read into. */
   readonly #rooms: Uint8Array[] = [];
 
@@ -163,7 +165,12 @@ export class Blosc2Store implements ReadableStore {
   }
 
   /** Decides by the frame, and the header of its first stored chunk. */
-  async whyEncoded(_folder: string, options?: StoreOptions): Promise<string | undefined> {
+  whyEncoded(_key: string, options?: StoreOptions): Promise<string | undefined> {
+    this.#why ??= this.#findWhy(options);
+    return this.#why;
+  }
+
+  async #findWhy(options?: StoreOptions): Promise<string | undefined> {
     const { blocks, chunks } = this.#cut;
     if (!this.#byBlocks)
       return `blocks of ${blocks.join(" x ")} do not divide chunks of ${chunks.join(" x ")}`;
@@ -181,14 +188,9 @@ export class Blosc2Store implements ReadableStore {
   #describe(): JsonObject {
     const { dtype, shape, blocks } = this.#cut;
     const { codec, clevel, filters, path, attrs } = this.#frame;
-    const type = mapDType(dtype, { path });
-    if (type.transform !== undefined)
-      throw new SuperchunkError(
-        "UNSUPPORTED",
-        "Zarr stores items of this dtype otherwise, so that blocks cannot be shown as they are; read it with python-blosc2",
-        { path, field: "dtype" },
-      );
-    return arrayDocument({
+    const exact = exactType(dtype, path);
+    const type = exact ?? mapDType({ ...dtype, kind: "void", byteOrder: "none" }, { path });
+    const document = arrayDocument({
       shape,
       dataType: type.dataType,
       fillValue: type.fill.json,
@@ -205,6 +207,8 @@ export class Blosc2Store implements ReadableStore {
       attributes: attrs,
       dimensionNames: undefined,
     });
+    if (exact !== undefined) return document;
+    return { ...document, [DESCR]: { must_understand: false, dtype: formatDType(dtype) } };
   }
 
   #shard(key: string, options?: StoreOptions): Promise<Shown> {
@@ -383,6 +387,17 @@ export class Blosc2Store implements ReadableStore {
       shuffle: shuffleOf(this.#frame.filters),
       typesize: typesizeOf(dtype),
     });
+  }
+}
+
+/** The data type that Zarr has for items as they lie; undefined where it has none. Throws `UNSUPPORTED` for items of no bytes. */
+function exactType(dtype: DType, path: string): ZarrType | undefined {
+  try {
+    const type = mapDType(dtype, { path });
+    return type.transform === undefined ? type : undefined;
+  } catch (error) {
+    if (!isSuperchunkError(error, "UNSUPPORTED") || dtype.itemSize === 0) throw error;
+    return undefined;
   }
 }
 

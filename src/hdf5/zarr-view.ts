@@ -3,9 +3,8 @@
  * place.
  *
  * All code that reads Zarr arrays can therefore read datasets, and Blosc chunks are copied without recompressing. Contiguous values
- * are shown as chunks of about a mebibyte. Read-only. Knows the Zarr names of HDF5 filters.
+ * are shown as chunks of about a mebibyte. Read-only.
  */
-import type { FramedChunk } from "../blosc2/hdf5-chunk.ts";
 import { at } from "../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { parseDType } from "../format/dtype.ts";
@@ -21,7 +20,8 @@ import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
 import { type Hdf5Chunk, listChunks } from "./chunks.ts";
 import { Hdf5File } from "./file.ts";
 import { fillJson } from "./fill.ts";
-import { type Hdf5Dataset, type Hdf5Filter, type Hdf5Group, readObject } from "./objects.ts";
+import { asZarrFilter, BLOSC2, encodeAll, undo, unframe } from "./filters.ts";
+import { type Hdf5Dataset, type Hdf5Group, readObject } from "./objects.ts";
 
 /** Approximate chunk size for contiguous values, in bytes. */
 const PIECE = 1 << 20;
@@ -32,12 +32,6 @@ const MAX_DEPTH = 64;
 /** Most soft links in a row. */
 const MAX_LINKS = 16;
 
-/** The filter whose chunks are Blosc2 frames with one chunk. */
-export const BLOSC2 = 32026;
-const BLOSC2_CODECS = ["blosclz", "lz4", "lz4hc", "lz4", "zlib", "zstd"];
-const BLOSC = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];
-const SHUFFLE = ["noshuffle", "shuffle", "bitshuffle"];
-
 /** How a chunk is shown: a part of the file, bytes of the dataset's header, or another encoding of them. */
 interface Shown {
   readonly size: number;
@@ -45,8 +39,6 @@ interface Shown {
   /** Zero bytes to add after the stored ones. */
   readonly padding?: number;
   make?(stored: Uint8Array): Promise<Uint8Array>;
-  /** Why `make` decodes and encodes; undefined if it copies streams. */
-  why?(stored: Uint8Array): Promise<string | undefined>;
 }
 
 /** A dataset as a Zarr array. */
@@ -54,6 +46,11 @@ interface ShownArray {
   readonly document: JsonObject;
   chunk(name: string): Shown | undefined;
   names(): Iterable<string>;
+  /** Why a chunk, or any of them, is encoded; of frames of Blosc2 the first one says it for all. `read` reads a chunk. */
+  why?(
+    name: string | undefined,
+    read: (place: Hdf5Chunk) => Promise<Uint8Array>,
+  ): Promise<string | undefined>;
 }
 
 /** A group or a dataset, with the addresses of its parent groups and itself. */
@@ -128,13 +125,12 @@ export class Hdf5Store implements ReadableStore {
     else for (const name of node.object.links.keys()) yield { name, kind: "folder" };
   }
 
-  /** Decides by the first stored chunk. */
-  async whyEncoded(folder: string, options?: StoreOptions): Promise<string | undefined> {
-    const array = await (await this.#node(folder))?.array;
-    const [name = ""] = array?.names() ?? [];
-    const shown = array?.chunk(name);
-    if (shown?.why === undefined || shown.place === undefined) return undefined;
-    return shown.why(await this.#stored(shown.place, options));
+  async whyEncoded(key: string, options?: StoreOptions): Promise<string | undefined> {
+    const read = (place: Hdf5Chunk): Promise<Uint8Array> => this.#stored(place, options);
+    const array = await (await this.#node(key))?.array;
+    if (array !== undefined) return array.why?.(undefined, read);
+    const { folder, name } = splitKey(key);
+    return (await (await this.#node(folder))?.array)?.why?.(name, read);
   }
 
   async close(): Promise<void> {
@@ -304,13 +300,30 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
     const edge = chunks.map((length, d) => Math.floor((shape[d] as number) / length));
     const isEdge = (name: string): boolean =>
       name.split(".").some((index, d) => Number(index) >= at(edge, d));
+    const leftOut = (name: string): number =>
+      layout.bareEdges && isEdge(name)
+        ? 2 ** all.length - 1
+        : (stored.get(name)?.mask ?? 0) % 2 ** all.length;
+    let whyFramed: Promise<string | undefined> | undefined;
     return {
       document,
       names: () => stored.keys(),
+      why: async (name, read) => {
+        const bare = (name === undefined ? [...stored.keys()] : [name]).filter((each) => leftOut(each) > 0);
+        if (bare.length > 0)
+          return `${bare.length} of its ${stored.size} chunks lack a filter that the others have, and in Zarr all have the same`;
+        const [first] = stored.values();
+        if (framed < 0 || first === undefined) return undefined;
+        whyFramed ??= read(first).then(async (bytes) => {
+          const { whyFrameEncoded } = await import("../blosc2/hdf5-chunk.ts");
+          return whyFrameEncoded(await undo(bytes, chainOf(all.slice(framed + 1)), bytes.length));
+        });
+        return whyFramed;
+      },
       chunk: (name) => {
         const place = stored.get(name);
         if (place === undefined) return undefined;
-        const mask = layout.bareEdges && isEdge(name) ? 2 ** all.length - 1 : place.mask;
+        const mask = leftOut(name);
         const isLeft = (i: number): boolean => ((mask >>> i) & 1) === 0;
         const left = all.filter((_, i) => isLeft(i));
         if (framed >= 0 && isLeft(framed)) {
@@ -323,9 +336,7 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
             if (inner.length === filters.length) return chunk;
             return encodeAll(chunk, { from: chainOf(inner), to: chainOf(filters), nbytes });
           };
-          const why = async (bytes: Uint8Array): Promise<string | undefined> =>
-            (await import("../blosc2/hdf5-chunk.ts")).whyFrameEncoded(await undo(bytes, outer, bytes.length));
-          return { size: place.size, place, make, why };
+          return { size: place.size, place, make };
         }
         if (left.length === all.length) return { size: place.size, place };
         // A writer skips filters that would not make the chunk smaller, but Zarr readers expect all of them.
@@ -368,73 +379,6 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
       };
     },
   };
-}
-
-/** Converts a chunk of filter 32026, a Blosc2 frame, to a Blosc1 chunk. */
-async function unframe(bytes: Uint8Array, outer: Chain, inside: FramedChunk): Promise<Uint8Array> {
-  const { frameAsBlosc1 } = await import("../blosc2/hdf5-chunk.ts");
-  return frameAsBlosc1(await undo(bytes, outer, bytes.length), inside);
-}
-
-async function undo(bytes: Uint8Array, { stages }: Chain, nbytes: number): Promise<Uint8Array> {
-  let current = bytes;
-  for (const stage of [...stages].reverse()) current = await stage.decode(current, nbytes + 65_536, false);
-  return current;
-}
-
-async function encodeAll(
-  bytes: Uint8Array,
-  { from, to, nbytes }: { from: Chain; to: Chain; nbytes: number },
-): Promise<Uint8Array> {
-  let current = await undo(bytes, from, nbytes);
-  for (const stage of to.stages) current = await stage.encode(current);
-  return current;
-}
-
-/** The numcodecs configuration of an HDF5 filter. Throws `UNSUPPORTED` for unknown ones. */
-function asZarrFilter(
-  { id, name, values }: Hdf5Filter,
-  { dataset, path }: { dataset: Hdf5Dataset; path: string },
-): JsonObject {
-  const [level] = values;
-  switch (id) {
-    case 1:
-      return { id: "zlib", level: level ?? 1 };
-    case 2:
-      return { id: "shuffle", elementsize: level ?? dataset.type.size };
-    case 3:
-      return { id: "fletcher32" };
-    case 32001: {
-      const [, , , , clevel = 5, shuffle = 1, compressor = 0] = values;
-      return {
-        id: "blosc",
-        cname: BLOSC[compressor] ?? "blosclz",
-        clevel: Math.min(9, clevel),
-        shuffle: Math.min(SHUFFLE.length - 1, shuffle),
-        blocksize: 0,
-      };
-    }
-    case BLOSC2: {
-      const [, , , , clevel = 5, shuffle = 1, compressor = 0] = values;
-      return {
-        id: "blosc",
-        cname: BLOSC2_CODECS[compressor] ?? "lz4",
-        clevel: Math.min(9, clevel),
-        shuffle: shuffle === 1 || shuffle === 2 ? shuffle : 1,
-        blocksize: 0,
-      };
-    }
-    case 32015:
-      return { id: "zstd", level: level ?? 3 };
-    default: {
-      const what = name === "" ? `filter ${id}` : `filter ${id} (${name})`;
-      throw new SuperchunkError(
-        "UNSUPPORTED",
-        `its chunks are written with ${what}; deflate, shuffle, fletcher32, Blosc (32001), Blosc2 (32026) and zstd (32015) are known. Read it with h5py and hdf5plugin, and write it with one of them`,
-        { path, field: "filters", expected: "1, 2, 3, 32001, 32015 or 32026", found: id },
-      );
-    }
-  }
 }
 
 /** The opened file; undefined if it is not HDF5. */

@@ -20,7 +20,7 @@ export interface Location {
 }
 
 /** A path into an HDF5 file, a store of Blosc2 or a set of references: the folder of that, and the rest. */
-const HELD = /^(?:(.*?)\/)?([^/]+\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom|b2[dz]|json|parq)\/.+)$/i;
+const HELD = /^(?:(.*?)\/)?([^/]+\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom|b2[dez]|json|parq)\/.+)$/i;
 
 /** Finds the store and key of an existing path or URL. Throws `NOT_FOUND`, `UNSUPPORTED` (another scheme), `BAD_ARGUMENT` (empty). */
 export async function locate(location: string): Promise<Location> {

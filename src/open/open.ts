@@ -101,11 +101,11 @@ const HDF5 = [0x89, 0x48, 0x44, 0x46];
 const BLOSC2 = [0x9e, 0xa8, 0x62, 0x32];
 const HDF5_NAMES = /\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom)(?=\/|$)/i;
 
-/** Blosc2 stores: a zip archive, or a folder. */
-const BLOSC2_STORES = /\.b2[dz](?=\/|$)/i;
+/** Blosc2 stores: a zip archive, a folder, or a frame. */
+const BLOSC2_STORES = /\.b2[dez](?=\/|$)/i;
 
 /** Names of HDF5 and Blosc2 files: these are looked for first, so that a server is not asked for the files of archives. */
-const HELD_NAMES = /\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom|b2[dz]|b2nd|b2frame)(?=\/|$)/i;
+const HELD_NAMES = /\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom|b2[dez]|b2nd|b2frame)(?=\/|$)/i;
 
 /** True for a path whose name says that it is, or is in, an HDF5 file or a Blosc2 file or store. */
 export function isHeldName(path: string): boolean {

@@ -128,14 +128,21 @@ export interface GeneratingStore extends ReadableStore {
     slots: readonly number[],
     options?: StoreOptions,
   ): Promise<readonly (Uint8Array | undefined)[] | undefined>;
-  /** Says why it encodes an array's chunks; undefined if it copies their streams. */
-  whyEncoded(folder: string, options?: StoreOptions): Promise<string | undefined>;
+  /** Says why it encodes some of an array's chunks, or the chunk at a key; undefined if it copies their streams. */
+  whyEncoded(key: string, options?: StoreOptions): Promise<string | undefined>;
   /** Bytes of the data that an array's objects are generated from, without generating them. */
   storedBytes(folder: string): Promise<number>;
 }
 
 export function isGenerating(store: ReadableStore): store is GeneratingStore {
   return "getInner" in store;
+}
+
+/** True for a store that says which chunks it encodes. */
+export function saysEncoded(
+  store: ReadableStore,
+): store is ReadableStore & Pick<GeneratingStore, "whyEncoded"> {
+  return "whyEncoded" in store;
 }
 
 /** Options of a put. */

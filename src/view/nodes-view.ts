@@ -71,9 +71,9 @@ export class NodesView {
           kind: "array",
           source,
           isReferred: true,
-          shape: job.node.shape,
+          shape: job.document["shape"] as readonly number[],
           dataType: typeName(job.document["data_type"]),
-          nbytes: job.node.nbytes,
+          nbytes: job.nbytes,
         }),
       ),
       ...[...this.#failed].map(
@@ -98,8 +98,10 @@ export class NodesView {
       const array = this.#arrays.get(parts.slice(0, end).join("/"));
       if (array === undefined) continue;
       const position = parts.slice(end).join("/").match(/\d+/g)?.map(Number) ?? [];
-      if (position.length !== array.job.node.shape.length || array.keyOf(position) !== key) return undefined;
-      return this.#object(array.job, key, position, signal);
+      const { node, itemShape } = array.job;
+      const isWhole = position.length === node.shape.length + itemShape.length;
+      if (!isWhole || array.keyOf(position) !== key) return undefined;
+      return this.#object(array.job, key, position.slice(0, node.shape.length), signal);
     }
     return undefined;
   }

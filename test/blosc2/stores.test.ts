@@ -15,7 +15,7 @@ const folder = fileURLToPath(new URL("../../fixtures/blosc2-stores", import.meta
 const images = new Map<string, Uint8Array>();
 for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" })) {
   const path = join(folder, name);
-  if (/\.b2[dz]/.test(name) && statSync(path).isFile())
+  if (/\.b2[dez]/.test(name) && statSync(path).isFile())
     images.set(name.replaceAll("\\", "/"), new Uint8Array(readFileSync(path)));
 }
 const store = new MemoryStore(images);
@@ -43,7 +43,7 @@ test("a walk of a folder finds the groups and arrays of every store", async () =
     if (group !== undefined) groups.push(path);
   }
   expect(arrays.sort()).toEqual(Object.keys(values).sort());
-  expect(groups).toHaveLength(3 * 4);
+  expect(groups).toHaveLength(3 * 5);
 });
 
 test.each(["tree.b2z", "tree.b2d", "embedded.b2z", "embedded.b2d"])(
@@ -59,6 +59,17 @@ test.each(["tree.b2z", "tree.b2d", "embedded.b2z", "embedded.b2d"])(
     await expect(open(store, `${name}/a/none`)).rejects.toMatchObject({ code: "NOT_FOUND" });
   },
 );
+
+test("a frame of small arrays is a store, and any other frame with its name an array of bytes", async () => {
+  const group = await open(store, "small.b2e");
+  expect(group).toMatchObject({ kind: "group", dialect: "blosc2" });
+  const target = new MemoryStore();
+  await convert(group, { store: target, path: "" }, { to: "zarr", verify: true });
+  expect(sha256(await (await openArray(target, "a/x")).getBytes())).toBe(values["small.b2e/a/x"]?.sha256);
+  await expect(open(store, "small.b2e/b")).rejects.toMatchObject({ code: "NOT_FOUND" });
+  const other = new MemoryStore(new Map([["x.b2e", images.get("tree.b2d/a/x.b2nd") ?? new Uint8Array(0)]]));
+  expect(await open(other, "x.b2e")).toMatchObject({ kind: "array", shape: [1000] });
+});
 
 test("reads a store of python-blosc2 4.7, whose frame without chunks gives their length as -1", async () => {
   const frame = Uint8Array.from(images.get("tree.b2d/embed.b2e") ?? []);

@@ -43,13 +43,17 @@ export interface ConversionJobs {
   readonly notes: readonly string[];
 }
 
+/** Where the groups of the plan are collected. */
+export interface MadeGroups {
+  readonly groups: Map<string, JsonObject>;
+  readonly renamed: Renaming[];
+  readonly notes: string[];
+}
+
 /** Where the parts of the plan are collected. */
-interface Collected {
-  arrays: ArrayJob[];
-  refused: RefusedArray[];
-  groups: Map<string, JsonObject>;
-  renamed: Renaming[];
-  notes: string[];
+interface Collected extends MadeGroups {
+  readonly arrays: ArrayJob[];
+  readonly refused: RefusedArray[];
 }
 
 export interface JobOptions extends LayoutOptions, OpenOptions {
@@ -149,8 +153,8 @@ async function addColumns(
 }
 
 /** Adds a group with members of these names; returns the place of each member. */
-function addGroup(
-  found: Collected,
+export function addGroup(
+  found: MadeGroups,
   { node, name }: NamedPlace,
   { path, attrs, added }: { path: string; attrs: JsonObject; added: JsonObject },
   names: readonly string[],
@@ -172,7 +176,7 @@ function addGroup(
 }
 
 /** True for a struct with a field that is a sub-array, at any depth. */
-function hasSubArrays(dtype: DType): boolean {
+export function hasSubArrays(dtype: DType): boolean {
   return (
     dtype.kind === "struct" &&
     dtype.fields.some((field) => field.shape.length > 0 || hasSubArrays(field.dtype))
@@ -180,7 +184,8 @@ function hasSubArrays(dtype: DType): boolean {
 }
 
 /** Loads the code that splits structs; a page that shows other arrays does not need it. */
-const loadFields = () => import("../../zarr/document/struct-fields.ts");
+export const loadFields = (): Promise<typeof import("../../zarr/document/struct-fields.ts")> =>
+  import("../../zarr/document/struct-fields.ts");
 
 /** Adds the fields of structs as members of a group, because Zarr has no data type for them as one array. */
 async function addFields(

@@ -9,12 +9,13 @@ import { at, isEqual } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
-import type { ItemTransform } from "../../values/copy-items.ts";
+import { type ItemTransform, repeatItem } from "../../values/copy-items.ts";
 import { leafOf } from "../../zarr/codecs/chain.ts";
 import type { Stage } from "../../zarr/codecs/stage.ts";
 import { countPositions } from "../../zarr/document/chunk-grid.ts";
 import { parseFillValue } from "../../zarr/document/data-type.ts";
 import { groupDocument, shardingCodec } from "../../zarr/document/make-v3.ts";
+import type { StructField } from "../../zarr/document/struct-fields.ts";
 import { mapDType, type ZarrType } from "../../zarr/document/zarr-dtype.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
 import type { ZarrGroup } from "../../zarr/read/group.ts";
@@ -25,9 +26,15 @@ import {
   type FailedNode,
   type PlannedArray,
 } from "../pipeline.ts";
-import { nameDimensions, notesOnAttributes, storedNames } from "../sources/source-array.ts";
+import {
+  isIndexGroup,
+  nameDimensions,
+  notesOnAttributes,
+  PYTABLES_INDEX,
+  storedNames,
+} from "../sources/source-array.ts";
 import { RECTILINEAR_READERS } from "./array-job.ts";
-import type { JobOptions } from "./conversion-jobs.ts";
+import { addGroup, hasSubArrays, type JobOptions, loadFields, type MadeGroups } from "./conversion-jobs.ts";
 
 type ZarrPlanOptions = Pick<ConvertOptions, "recode" | "signal"> &
   Pick<JobOptions, "isMember"> & {
@@ -47,7 +54,6 @@ export interface ZarrArrayJob extends V3Plan {
 
 interface ZarrGroupJob {
   readonly path: string;
-  readonly node: ZarrGroup;
   readonly document: JsonObject;
 }
 
@@ -59,12 +65,14 @@ interface ZarrJobs {
   readonly groups: readonly ZarrGroupJob[];
   /** Nodes that cannot be opened or converted. */
   readonly failed: readonly FailedNode[];
+  /** What readers of the result have to know of its groups, and what is left out. */
+  readonly notes: readonly string[];
 }
 
 /** Plans a node and everything below it. Nodes that cannot be opened or converted are listed, not thrown. */
 export async function planZarrJobs(root: ZarrArray | ZarrGroup, options: ZarrPlanOptions): Promise<ZarrJobs> {
   const arrays: ZarrArrayJob[] = [];
-  const groups: ZarrGroupJob[] = [];
+  const made: MadeGroups = { groups: new Map(), renamed: [], notes: [] };
   const failed: FailedNode[] = [];
   const planned: PlannedArray[] = [];
   const refuse = (path: string, source: string, error: unknown, node?: ZarrArray): void => {
@@ -74,33 +82,75 @@ export async function planZarrJobs(root: ZarrArray | ZarrGroup, options: ZarrPla
     const facts =
       node === undefined
         ? { node: path, source, nbytes: 0, chunks: 0, shards: 0, notes: [] }
-        : factsOf(path, node);
+        : factsOf(path, node, node);
     planned.push({ ...facts, action: "refuse", reason: refused.summary });
   };
+  const add = async (path: string, source: string, node: ZarrArray, field?: StructField): Promise<void> => {
+    try {
+      if (field === undefined && hasSubArrays(node.dtype)) return await addParts(path, source, node);
+      const type = field && (await loadFields()).mapField(node.dtype, field, source);
+      const job = {
+        path,
+        node,
+        ...planV3(node, options, type),
+        whyEncoded: await options.whyEncoded?.(node),
+      };
+      if (job.whyEncoded !== undefined && options.recode === false) throw notCopied(node, job.whyEncoded, {});
+      arrays.push(job);
+      planned.push(describeArray(job));
+    } catch (failure) {
+      refuse(path, source, failure, node);
+    }
+  };
+  /** The fields of a struct as members of a group. */
+  const addParts = async (
+    path: string,
+    source: string,
+    node: ZarrArray,
+    within?: StructField,
+  ): Promise<void> => {
+    const { FIELDS_APART, fieldsIn } = await loadFields();
+    if (options.recode === false) throw notCopied(node, FIELDS_APART, { field: "data_type" });
+    const whole = { offset: 0, shape: [], strides: [], fillValue: undefined };
+    const fields = fieldsIn(within?.dtype ?? node.dtype, within ?? whole);
+    if (within === undefined) made.notes.push(noteOn(path, FIELDS_APART));
+    const group = { path: node.path, attrs: within === undefined ? node.attrs : {}, added: {} };
+    const members = addGroup(
+      made,
+      { node: path },
+      group,
+      fields.map(({ name }) => name),
+    );
+    for (const [i, [name, { node: below }]] of members.entries()) {
+      const [field, own] = [at(fields, i), `${source}/${name}`];
+      if (field.dtype.kind === "struct") await addParts(below, own, node, field);
+      else await add(below, own, node, field);
+    }
+  };
   for await (const { path, source, node, error } of nodesOf("", root)) {
-    if (node === undefined) refuse(path, source, error);
-    else if (node.kind === "group") groups.push({ path, node, document: groupDocument(node.attrs) });
+    if (error === PYTABLES_INDEX) made.notes.push(noteOn(path, error));
+    else if (node === undefined) refuse(path, source, error);
+    else if (node.kind === "array") await add(path, source, node);
     else {
-      try {
-        const job = { path, node, ...planV3(node, options), whyEncoded: await options.whyEncoded?.(node) };
-        if (job.whyEncoded !== undefined && options.recode === false)
-          throw notCopied(node, job.whyEncoded, {});
-        arrays.push(job);
-        planned.push(describeArray(job));
-      } catch (failure) {
-        refuse(path, source, failure, node);
-      }
+      made.groups.set(path, groupDocument(node.attrs));
+      made.notes.push(...notesOnAttributes(node.attrs).map((note) => noteOn(path, note)));
     }
   }
+  const groups = [...made.groups].map(([path, document]) => ({ path, document }));
   const plan: ConversionPlan = {
     source: root.store.describe(root.path),
     kind: root.kind,
     arrays: planned,
     groups: groups.map(({ path }) => path),
-    renamed: [],
+    renamed: made.renamed,
     nbytes: planned.reduce((total, { nbytes }) => total + nbytes, 0),
   };
-  return { plan, arrays: nameArrays(arrays, groups, options.isMember === true), groups, failed };
+  const named = nameArrays(arrays, groups, options.isMember === true);
+  return { plan, arrays: named, groups, failed, notes: made.notes };
+}
+
+function noteOn(path: string, note: string): string {
+  return path === "" ? note : `${path}: ${note}`;
 }
 
 /** The arrays with names for all dimensions. Columns of a table share their rows. */
@@ -109,9 +159,9 @@ function nameArrays(
   groups: readonly ZarrGroupJob[],
   isMember: boolean,
 ): ZarrArrayJob[] {
-  const tables = new Set(
-    groups.filter(({ node }) => Array.isArray(node.attrs["column_order"])).map(({ path }) => path),
-  );
+  const isTable = ({ document }: ZarrGroupJob): boolean =>
+    Array.isArray((document["attributes"] as JsonObject)["column_order"]);
+  const tables = new Set(groups.filter(isTable).map(({ path }) => path));
   return arrays.map((job) => {
     const isColumn = job.path !== "" && tables.has(splitKey(job.path).folder);
     const [document = job.document] = nameDimensions(
@@ -122,10 +172,17 @@ function nameArrays(
   });
 }
 
-function describeArray({ path, node, document, recoding, whyEncoded }: ZarrArrayJob): PlannedArray {
-  const facts = factsOf(path, node);
+function describeArray(job: ZarrArrayJob): PlannedArray {
+  const { path, node, document, recoding, whyEncoded, nbytes, itemShape } = job;
+  const { shape, chunkShape, shardShape } = node;
+  const facts = factsOf(path, node, {
+    nbytes,
+    shape: [...shape, ...itemShape],
+    chunkShape: [...chunkShape, ...itemShape],
+    shardShape: shardShape && [...shardShape, ...itemShape],
+  });
   const dataType: JsonValue = document["data_type"] ?? null;
-  if (node.nbytes === 0) return { ...facts, action: "empty", dataType };
+  if (nbytes === 0) return { ...facts, action: "empty", dataType };
   const all = { first: 0, count: facts.chunks };
   const reason = recoding?.reason ?? whyEncoded;
   if (reason === undefined) return { ...facts, action: "copy", dataType, runs: [{ ...all, action: "copy" }] };
@@ -141,14 +198,22 @@ export function notesOnArray({ attrs, model }: ZarrArray): readonly string[] {
   ];
 }
 
-function factsOf(node: string, array: ZarrArray): Omit<PlannedArray, "action"> {
-  const { shape, nbytes, chunkShape, shardShape, model } = array;
+function factsOf(
+  node: string,
+  array: ZarrArray,
+  {
+    shape,
+    nbytes,
+    chunkShape,
+    shardShape,
+  }: Pick<ZarrArray, "shape" | "nbytes" | "chunkShape" | "shardShape">,
+): Omit<PlannedArray, "action"> {
   return {
     node,
     source: array.store.describe(array.path),
     nbytes,
     chunks: shape.reduce((product, extent, d) => product * Math.ceil(extent / at(chunkShape, d)), 1),
-    shards: countPositions(model.axes),
+    shards: countPositions(array.model.axes),
     shape,
     chunkShape,
     ...(shardShape === undefined ? {} : { shardShape }),
@@ -167,7 +232,9 @@ interface NamedNode {
 
 /** A node and everything below it, groups before their members. */
 async function* nodesOf(path: string, node: ZarrArray | ZarrGroup): AsyncGenerator<NamedNode> {
-  yield { path, source: node.store.describe(node.path), node };
+  const source = node.store.describe(node.path);
+  if (isIndexGroup(node) && path !== "") return yield { path, source, error: PYTABLES_INDEX };
+  yield { path, source, node };
   if (node.kind === "array") return;
   for (const name of await node.members()) {
     const below = joinKey(path, name);
@@ -187,6 +254,10 @@ interface V3Plan {
   readonly document: JsonObject;
   /** Undefined if chunks are copied as stored. */
   readonly recoding: Recoding | undefined;
+  /** Dimensions after those of the array: of a field that is a sub-array. */
+  readonly itemShape: readonly number[];
+  /** Uncompressed bytes. */
+  readonly nbytes: number;
 }
 
 /** Why chunks are decoded and recompressed, and how their items change in between. */
@@ -196,14 +267,21 @@ export interface Recoding {
 }
 
 /**
- * The array's document in Zarr v3: its own if it is v3 already. Codecs without a name in v3 become Blosc with zstd.
+ * The array's document in Zarr v3: its own if it is v3 already. Codecs without a name in v3 become Blosc with zstd. `field`: the type of
+ * the only field of its items that is taken.
  * @throws UNSUPPORTED for data types and fill values that Zarr v3 cannot express and, with `recode: false`, for codecs
  */
-function planV3(array: ZarrArray, { recode = true, codecsOf }: ZarrPlanOptions = {}): V3Plan {
+function planV3(
+  array: ZarrArray,
+  { recode = true, codecsOf }: ZarrPlanOptions,
+  field: ZarrType | undefined,
+): V3Plan {
   const { model, store } = array;
-  if (model.dialect === "zarr3") return { document: model.document, recoding: undefined };
+  if (model.dialect === "zarr3" && model.isRaw !== true)
+    return { document: model.document, recoding: undefined, itemShape: [], nbytes: array.nbytes };
   const path = store.describe(array.path);
-  const type = mapDType(array.dtype, { path, fillValue: array.fillValue });
+  const type = field ?? mapDType(array.dtype, { path, fillValue: array.fillValue });
+  const { itemShape } = type;
   const leaf = leafOf(model.chain);
   const codecs = codecsOf?.(array);
   const nameless = codecs === undefined ? leaf.stages.find((stage) => stage.v3 === undefined) : undefined;
@@ -216,7 +294,14 @@ function planV3(array: ZarrArray, { recode = true, codecsOf }: ZarrPlanOptions =
     );
   }
   const transpose: JsonValue[] =
-    leaf.order === undefined ? [] : [{ name: "transpose", configuration: { order: leaf.order } }];
+    leaf.order === undefined
+      ? []
+      : [
+          {
+            name: "transpose",
+            configuration: { order: [...leaf.order, ...itemShape.map((_, d) => model.shape.length + d)] },
+          },
+        ];
   const stages =
     codecs ?? (nameless === undefined ? leaf.stages.map((stage) => stageFor(stage, type)) : [zstdFor(type)]);
   const chain: JsonValue[] = [...transpose, type.bytesCodec, ...stages];
@@ -226,20 +311,21 @@ function planV3(array: ZarrArray, { recode = true, codecsOf }: ZarrPlanOptions =
   const document = {
     zarr_format: 3,
     node_type: "array",
-    shape: model.shape,
+    shape: [...model.shape, ...itemShape],
     data_type: type.dataType,
     chunk_grid: {
       name: "regular",
-      configuration: { chunk_shape: model.axes.map((axis) => axis.lengthOf(0)) },
+      configuration: { chunk_shape: [...model.axes.map((axis) => axis.lengthOf(0)), ...itemShape] },
     },
     chunk_key_encoding: { name: "default", configuration: { separator: "/" } },
     fill_value: fillFor(array, type, path),
-    codecs: serializer.kind === "bytes" ? chain : [shardingCodec(serializer.chunkShape, chain)],
-    attributes: model.attributes,
-    ...(names === undefined ? {} : { dimension_names: names }),
+    codecs:
+      serializer.kind === "bytes" ? chain : [shardingCodec([...serializer.chunkShape, ...itemShape], chain)],
+    attributes: field === undefined ? model.attributes : {},
+    ...(names === undefined ? {} : { dimension_names: [...names, ...itemShape.map(() => null)] }),
     storage_transformers: [],
   };
-  return { document, recoding };
+  return { document, recoding, itemShape, nbytes: (array.nbytes / array.dtype.itemSize) * type.itemSize };
 }
 
 function notCopied({ store, path }: ZarrArray, reason: string, details: object): SuperchunkError {
@@ -259,19 +345,20 @@ function whyRecoded({ transform }: ZarrType, nameless: Stage | undefined): Recod
 }
 
 /** A codec that v3 has a name for. If items lose their padding, they are shuffled by their new size. */
-function stageFor({ v3 = {} }: Stage, { transform, itemSize }: ZarrType): JsonObject {
-  if (transform === undefined || v3["name"] !== "blosc") return v3;
-  return { ...v3, configuration: { ...(v3["configuration"] as JsonObject), typesize: typesizeOf(itemSize) } };
+function stageFor({ v3 = {} }: Stage, type: ZarrType): JsonObject {
+  if (type.transform === undefined || v3["name"] !== "blosc") return v3;
+  return { ...v3, configuration: { ...(v3["configuration"] as JsonObject), typesize: typesizeOf(type) } };
 }
 
-function zstdFor({ itemSize }: ZarrType): JsonObject {
-  const configuration = { cname: "zstd", clevel: 5, shuffle: "shuffle", typesize: typesizeOf(itemSize) };
+function zstdFor(type: ZarrType): JsonObject {
+  const configuration = { cname: "zstd", clevel: 5, shuffle: "shuffle", typesize: typesizeOf(type) };
   return { name: "blosc", configuration: { ...configuration, blocksize: 0 } };
 }
 
-/** c-blosc does not shuffle items larger than 255 bytes. */
-function typesizeOf(itemSize: number): number {
-  return itemSize <= 255 ? itemSize : 1;
+/** c-blosc does not shuffle values larger than 255 bytes. */
+function typesizeOf({ itemSize, itemShape }: ZarrType): number {
+  const size = itemShape.reduce((rest, n) => rest / n, itemSize);
+  return size <= 255 ? size : 1;
 }
 
 /** The fill value as v3 spells it, proven to be the same item. Throws `UNSUPPORTED` if there is none. */
@@ -279,10 +366,12 @@ function fillFor(array: ZarrArray, { fill, transform }: ZarrType, path: string):
   const { fillItem } = array.model;
   const expected = transform === undefined ? fillItem : transform.apply(fillItem);
   const target = transform?.target ?? array.dtype;
-  const base64 = btoa(String.fromCharCode(...expected));
+  const base64 = btoa(String.fromCharCode(...expected.subarray(0, target.itemSize)));
   for (const json of [fill.json, array.fillValue, 0, base64]) {
     const item = json === null ? undefined : itemOf(target, json, path);
-    if (item !== undefined && isEqual(item, expected)) return json;
+    // A sub-array has one fill value for all of its values.
+    if (item !== undefined && isEqual(repeatItem(item, new Uint8Array(expected.length)), expected))
+      return json;
   }
   throw new SuperchunkError(
     "UNSUPPORTED",

@@ -119,10 +119,13 @@ export async function compareZarr(
   { transform, signal }: ZarrComparison,
 ): Promise<void> {
   const path = copy.store.describe(copy.path);
+  // A field that is a sub-array has dimensions of its own.
+  const more = copy.shape.slice(source.shape.length);
   const compareBox = async (box: Box, where: string): Promise<void> => {
+    const own = { start: [...box.start, ...more.map(() => 0)], shape: [...box.shape, ...more] };
     const at = await firstDifference(
       valuesIn(source, box, signal, transform),
-      valuesIn(copy, box, signal, undefined),
+      valuesIn(copy, own, signal, undefined),
     );
     if (at !== undefined) throw differs(path, at, where);
   };
@@ -131,8 +134,9 @@ export async function compareZarr(
     return compareBox({ start: source.shape.map(() => 0), shape: source.shape }, "of the values");
   const fill = inOrder(source, source.model.fillItem.slice(), transform);
   const other = inOrder(copy, copy.model.fillItem.slice(), undefined);
-  const odd = fill.findIndex((byte, i) => byte !== other[i]);
-  if (odd >= 0 || fill.length !== other.length) throw differs(path, Math.max(0, odd), "of the fill value");
+  const odd = fill.findIndex((byte, i) => byte !== other[i % other.length]);
+  if (odd >= 0 || fill.length !== other.length * more.reduce((product, n) => product * n, 1))
+    throw differs(path, Math.max(0, odd), "of the fill value");
   for (const box of boxes) await compareBox(box, `of the chunk or shard at item ${box.start.join(", ")}`);
 }
 
@@ -147,14 +151,15 @@ async function storedBoxes(
   signal: AbortSignal | undefined,
 ): Promise<readonly Box[] | undefined> {
   const boxes = new Map<string, Box>();
+  const rank = arrays[0]?.shape.length;
   for (const { store, model, shape } of arrays) {
     const most = countPositions(model.axes) / 2;
     for await (const position of storedPositions(store, model, signal)) {
       if ((await store.stat(model.chunkKey(position), { signal })) === undefined) continue;
-      const start = startAt(model.axes, position);
-      const reach = shapeAt(model.axes, position).map((length, d) =>
-        Math.min(length, at(shape, d) - at(start, d)),
-      );
+      const start = startAt(model.axes, position).slice(0, rank);
+      const reach = shapeAt(model.axes, position)
+        .slice(0, rank)
+        .map((length, d) => Math.min(length, at(shape, d) - at(start, d)));
       boxes.set([...start, ...reach].join(), { start, shape: reach });
       if (boxes.size >= most) return undefined;
     }
@@ -182,8 +187,8 @@ async function* valuesIn(
 
 /** In version 2, items in memory are as stored. */
 function inOrder({ dtype }: ZarrArray, items: Uint8Array, transform: ItemTransform | undefined): Uint8Array {
-  if (transform !== undefined) return transform.apply(items);
-  return dtype.byteOrder === "big" ? swapItems(items, dtype) : items;
+  const [type, bytes] = transform === undefined ? [dtype, items] : [transform.target, transform.apply(items)];
+  return type.byteOrder === "big" ? swapItems(bytes, type) : bytes;
 }
 
 function differs(path: string, offset: number, where: string): SuperchunkError {

@@ -21,7 +21,7 @@ import {
   type SourceItem,
   type SourceLocation,
 } from "../pipeline.ts";
-import { withoutMeaning } from "./source-array.ts";
+import { isIndexGroup, PYTABLES_INDEX, withoutMeaning } from "./source-array.ts";
 
 /** Objects that identify the state of an archive; those that exist count. */
 const METADATA = ["", "meta/sizes", "meta/storage", "meta/attributes", "__attrs__", "__rootdirs__"];
@@ -131,12 +131,12 @@ export function archiveItem(
   };
 }
 
-/** The arrays of a node, and its groups that are tables; other groups become folders. */
+/** The arrays of a node, and its groups that are tables; other groups become folders. Returns the notes that no item has. */
 export async function* zarrItems(
   at: SourceLocation & { readonly node: string },
   openNode: () => Promise<ZarrArray | ZarrGroup>,
   lost: readonly string[] = [],
-): AsyncGenerator<SourceItem> {
+): AsyncGenerator<SourceItem, readonly string[]> {
   const { store, path, node } = at;
   let found: ZarrArray | ZarrGroup;
   let isWhole: boolean;
@@ -146,22 +146,23 @@ export async function* zarrItems(
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
     yield failedItem(store.describe(path), node, error);
-    return;
+    return lost;
   }
+  if (node !== "" && isIndexGroup(found)) return [...lost, `${store.describe(path)}: ${PYTABLES_INDEX}`];
   if (isWhole) {
     const source = zarrSource(found);
     source.catch(() => undefined); // thrown when it is opened
     yield {
       path: store.describe(path),
-      node: node.replace(/\.(?:zarr|b2nd|b2frame|b2[dz]|h5|hdf5?)$/i, ""),
+      node: node.replace(/\.(?:zarr|b2nd|b2frame|b2[dez]|h5|hdf5?)$/i, ""),
       fingerprint: async () => fingerprintZarr(found),
       open: () => source,
       found: { key: path, isZarr: true },
       notes: lost,
     };
-    return;
+    return [];
   }
-  if (found.kind === "array") return;
+  if (found.kind === "array") return lost;
   const group = found;
   let notes = [
     ...lost,
@@ -169,11 +170,13 @@ export async function* zarrItems(
       ? [`${store.describe(path)}: attributes of the group are not carried over: a folder has none`]
       : []),
   ];
-  for (const name of await group.members()) {
+  // Indexes come first, so that there is an item after them with a note on them.
+  const isIndex = (name: string): number => Number(name.startsWith("_i_"));
+  for (const name of [...(await group.members())].sort((a, b) => isIndex(b) - isIndex(a))) {
     const member = { store, path: joinKey(path, name), node: joinKey(node, name) };
-    yield* zarrItems(member, () => group.open(name), notes);
-    notes = [];
+    notes = [...(yield* zarrItems(member, () => group.open(name), notes))];
   }
+  return notes;
 }
 
 /** A source found earlier, without another search. With `asColumns`, a Zarr node is opened as columns. */

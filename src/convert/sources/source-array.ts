@@ -140,6 +140,21 @@ export function sourceOfBytes(archive: BytesArchive, options: LayoutOptions): So
   };
 }
 
+/** Why the indexes of PyTables' tables are left out. */
+export const PYTABLES_INDEX =
+  "an index of PyTables is left out, because only PyTables reads it; the rows of its table are carried over";
+
+/** True for a group of PyTables with the indexes of a table. */
+export function isIndexGroup({
+  dialect,
+  attrs,
+}: {
+  readonly dialect: string;
+  readonly attrs: JsonObject;
+}): boolean {
+  return dialect === "hdf5" && attrs["CLASS"] === "TINDEX";
+}
+
 function badArgument(
   archive: Pick<ChunkedArchive, "store" | "path">,
   field: string,

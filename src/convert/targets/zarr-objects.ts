@@ -7,7 +7,7 @@
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
-import { isGenerating, type ReadableStore } from "../../store/types.ts";
+import { isGenerating, type ReadableStore, saysEncoded } from "../../store/types.ts";
 import { innerGrid, leafOf } from "../../zarr/codecs/chain.ts";
 import { encodeDocument } from "../../zarr/document/make-v3.ts";
 import { DOCUMENT, parseDocument } from "../../zarr/document/metadata-v3.ts";
@@ -29,7 +29,7 @@ const AT_ONCE = 4;
 
 /** A planned array that will be written below `prefix`. */
 export function objectRun(job: ZarrArrayJob, prefix: string): ArrayRun {
-  const { path, node: array, document, recoding } = job;
+  const { path, node: array, document, recoding, nbytes, itemShape } = job;
   const own = joinKey(prefix, path);
   const key = joinKey(own, DOCUMENT);
   const notes = notesOnArray(array);
@@ -37,14 +37,18 @@ export function objectRun(job: ZarrArrayJob, prefix: string): ArrayRun {
     node: path,
     path: array.store.describe(array.path),
     arrays: 1,
-    nbytes: array.nbytes,
+    nbytes,
     notes: path === "" ? notes : notes.map((note) => `${path}: ${note}`),
     root: own,
     keepsTasks: true,
     async *tasks(signal) {
       const converted = parseArray(document, own);
       for await (const position of storedPositions(array.store, array.model, signal))
-        yield { key: converted.chunkKey(position), part: position, nbytes: 0 };
+        yield {
+          key: converted.chunkKey([...position, ...itemShape.map(() => 0)]),
+          part: position,
+          nbytes: 0,
+        };
     },
     run: objectWriter(job, own),
     documents: [{ key, bytes: encodeDocument(document) }],
@@ -70,7 +74,11 @@ function objectWriter(
   const { serializer } = model.chain;
   const shape = model.axes.map((axis) => axis.lengthOf(0));
   const cache = new ShardCache(store);
-  const kind = whyEncoded === undefined ? "copied" : "recoded";
+  // If the store encodes some chunks of an array, it copies the others.
+  const kindOf = async (key: string): Promise<"copied" | "recoded"> =>
+    whyEncoded !== undefined && saysEncoded(store) && (await store.whyEncoded(key)) !== undefined
+      ? "recoded"
+      : "copied";
   let recoder: Recoder | undefined;
 
   return async (task: Task, context: TaskContext): Promise<boolean> => {
@@ -84,7 +92,7 @@ function objectWriter(
         const pieces = await store.getPieces(from, { signal });
         if (pieces === undefined) return false;
         await context.store.put(task.key, pieces, { signal });
-        counts[kind]++;
+        counts[await kindOf(from)]++;
         return true;
       }
       const info = await store.stat(from, { signal });
@@ -93,7 +101,7 @@ function objectWriter(
       if (recoder === undefined) {
         const pieces = readPieces(store, from, whole, signal);
         await context.store.put(task.key, pieces, { stablePieces: true, signal });
-        counts[kind]++;
+        counts[await kindOf(from)]++;
       } else {
         const encoded = await readPlace(store, whole, 0, info.size, signal);
         await context.store.put(task.key, await recoder(encoded, whole, context), { signal });
@@ -121,7 +129,7 @@ function objectWriter(
       yield await encodeShardIndex(entries, grid, DEFAULT_INDEX);
     };
     await context.store.put(task.key, pieces(), { stablePieces: true, signal });
-    counts[recoder === undefined ? kind : "recoded"] += places.length;
+    counts[recoder === undefined ? await kindOf(from) : "recoded"] += places.length;
     return true;
   };
 }

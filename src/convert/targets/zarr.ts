@@ -8,7 +8,7 @@ import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
-import { isGenerating } from "../../store/types.ts";
+import { saysEncoded } from "../../store/types.ts";
 import { consolidate, encodeDocument } from "../../zarr/document/make-v3.ts";
 import { DOCUMENT } from "../../zarr/document/metadata-v3.ts";
 import { ZarrArray } from "../../zarr/read/array.ts";
@@ -47,7 +47,7 @@ import { planJoined } from "../plan/joined.ts";
 import { planZarrJobs } from "../plan/zarr-jobs.ts";
 import { verifyArray } from "../run/compare.ts";
 import { chunksOfCells, shardKey, shardPieces } from "../sources/chunk-source.ts";
-import { notesOnAttributes, type SourceArray } from "../sources/source-array.ts";
+import type { SourceArray } from "../sources/source-array.ts";
 import { objectRun } from "./zarr-objects.ts";
 
 export const ZARR: Target = {
@@ -97,11 +97,10 @@ async function planNode(
   { key, isMember }: Place,
   options: ConvertOptions,
 ): Promise<SourceRun> {
-  const { plan, arrays, groups, failed } = await planZarrJobs(root, {
+  const { plan, arrays, groups, failed, notes } = await planZarrJobs(root, {
     ...options,
     isMember,
-    whyEncoded: async ({ store, path }) =>
-      isGenerating(store) ? store.whyEncoded(path, options) : undefined,
+    whyEncoded: async ({ store, path }) => (saysEncoded(store) ? store.whyEncoded(path, options) : undefined),
   });
   const skipsFailed = options.skipFailed === true && root.kind === "group";
   const [first] = failed;
@@ -113,9 +112,7 @@ async function planNode(
     arrays: arrays.map((job) => objectRun(job, key)),
     refusal: skipsFailed && arrays.length > 0 ? undefined : first?.error,
     failed,
-    notes: groups.flatMap(({ path, node }) =>
-      notesOnAttributes(node.attrs).map((note) => (path === "" ? note : `${path}: ${note}`)),
-    ),
+    notes,
     skipsFailed,
     fingerprint: async () => ({
       location: plan.source,

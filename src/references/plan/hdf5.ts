@@ -7,7 +7,8 @@ import { planZarrJobs } from "../../convert/plan/zarr-jobs.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
-import { BLOSC2, type Hdf5Store } from "../../hdf5/zarr-view.ts";
+import { BLOSC2 } from "../../hdf5/filters.ts";
+import type { Hdf5Store } from "../../hdf5/zarr-view.ts";
 import { joinKey } from "../../store/key.ts";
 import { leafOf } from "../../zarr/codecs/chain.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
@@ -57,7 +58,7 @@ export async function planHdf5References(
     groups: new Map(jobs.groups.map(({ path, document }) => [joinKey(node, path), document])),
     arrays,
     left,
-    notes: [],
+    notes: jobs.notes,
   };
 }
 

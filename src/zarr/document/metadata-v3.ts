@@ -25,6 +25,8 @@ import type { ArrayModel, GroupModel } from "./model.ts";
 
 /** Name of the document in a node's folder. */
 export const DOCUMENT = "zarr.json";
+/** Member of documents of our own that show another format: numpy's dtype of items that are raw bytes for Zarr. */
+export const DESCR = "superchunk";
 
 const ARRAY_MEMBERS: ReadonlySet<string> = new Set([
   ...[

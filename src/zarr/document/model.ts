@@ -12,6 +12,8 @@ export interface ArrayModel {
   readonly path: string;
   /** Dtype of the values in memory: little-endian in version 3, as stored in version 2. */
   readonly dtype: DType;
+  /** True if the document says raw bytes, because Zarr has no data type for items that lie as `dtype` says. */
+  readonly isRaw?: boolean;
   readonly shape: readonly number[];
   readonly axes: readonly GridAxis[];
   readonly chain: Chain;

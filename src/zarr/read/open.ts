@@ -5,7 +5,8 @@
  */
 import type { OpenOptions } from "../../archive/kinds/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { parseJson } from "../../format/json.ts";
+import { parseDType } from "../../format/dtype.ts";
+import { isObject, parseJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -23,7 +24,7 @@ import {
   V2_DOCUMENTS,
   type V2Node,
 } from "../document/metadata-v2.ts";
-import { DOCUMENT, parseDocument } from "../document/metadata-v3.ts";
+import { DESCR, DOCUMENT, parseDocument } from "../document/metadata-v3.ts";
 import type { ArrayModel, GroupModel } from "../document/model.ts";
 import { ZarrArray } from "./array.ts";
 import { type GroupAccess, ZarrGroup } from "./group.ts";
@@ -114,7 +115,13 @@ async function makeV3(
   model: ArrayModel | GroupModel,
   options: OpenZarrOptions,
 ): Promise<ZarrArray | ZarrGroup> {
-  if (!("consolidated" in model)) return arrayOf(store, { ...model, shownAs: options.dialect }, options);
+  if (!("consolidated" in model)) {
+    const shown = { ...model, shownAs: options.dialect };
+    const descr = options.dialect && model.document[DESCR];
+    if (!isObject(descr)) return arrayOf(store, shown, options);
+    const dtype = parseDType(descr["dtype"] ?? null, store.describe(model.path));
+    return arrayOf(store, { ...shown, dtype, isRaw: true }, options);
+  }
   const { consolidated } = model;
   const access: GroupAccess = {
     async *members() {

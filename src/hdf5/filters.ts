@@ -1,0 +1,79 @@
+/** The filters of HDF5 as Zarr calls them, and chunks with and without them. Must not know where chunks lie. */
+import type { FramedChunk } from "../blosc2/hdf5-chunk.ts";
+import { SuperchunkError } from "../errors.ts";
+import type { JsonObject } from "../format/types.ts";
+import type { Chain } from "../zarr/codecs/chain.ts";
+import type { Hdf5Dataset, Hdf5Filter } from "./objects.ts";
+
+/** The filter whose chunks are Blosc2 frames with one chunk. */
+export const BLOSC2 = 32026;
+const BLOSC2_CODECS = ["blosclz", "lz4", "lz4hc", "lz4", "zlib", "zstd"];
+const BLOSC = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];
+const SHUFFLE = ["noshuffle", "shuffle", "bitshuffle"];
+
+/** Converts a chunk of filter 32026, a Blosc2 frame, to a Blosc1 chunk. */
+export async function unframe(bytes: Uint8Array, outer: Chain, inside: FramedChunk): Promise<Uint8Array> {
+  const { frameAsBlosc1 } = await import("../blosc2/hdf5-chunk.ts");
+  return frameAsBlosc1(await undo(bytes, outer, bytes.length), inside);
+}
+
+export async function undo(bytes: Uint8Array, { stages }: Chain, nbytes: number): Promise<Uint8Array> {
+  let current = bytes;
+  for (const stage of [...stages].reverse()) current = await stage.decode(current, nbytes + 65_536, false);
+  return current;
+}
+
+export async function encodeAll(
+  bytes: Uint8Array,
+  { from, to, nbytes }: { from: Chain; to: Chain; nbytes: number },
+): Promise<Uint8Array> {
+  let current = await undo(bytes, from, nbytes);
+  for (const stage of to.stages) current = await stage.encode(current);
+  return current;
+}
+
+/** The numcodecs configuration of an HDF5 filter. Throws `UNSUPPORTED` for unknown ones. */
+export function asZarrFilter(
+  { id, name, values }: Hdf5Filter,
+  { dataset, path }: { dataset: Hdf5Dataset; path: string },
+): JsonObject {
+  const [level] = values;
+  switch (id) {
+    case 1:
+      return { id: "zlib", level: level ?? 1 };
+    case 2:
+      return { id: "shuffle", elementsize: level ?? dataset.type.size };
+    case 3:
+      return { id: "fletcher32" };
+    case 32001: {
+      const [, , , , clevel = 5, shuffle = 1, compressor = 0] = values;
+      return {
+        id: "blosc",
+        cname: BLOSC[compressor] ?? "blosclz",
+        clevel: Math.min(9, clevel),
+        shuffle: Math.min(SHUFFLE.length - 1, shuffle),
+        blocksize: 0,
+      };
+    }
+    case BLOSC2: {
+      const [, , , , clevel = 5, shuffle = 1, compressor = 0] = values;
+      return {
+        id: "blosc",
+        cname: BLOSC2_CODECS[compressor] ?? "lz4",
+        clevel: Math.min(9, clevel),
+        shuffle: shuffle === 1 || shuffle === 2 ? shuffle : 1,
+        blocksize: 0,
+      };
+    }
+    case 32015:
+      return { id: "zstd", level: level ?? 3 };
+    default: {
+      const what = name === "" ? `filter ${id}` : `filter ${id} (${name})`;
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        `its chunks are written with ${what}; deflate, shuffle, fletcher32, Blosc (32001), Blosc2 (32026) and zstd (32015) are known. Read it with h5py and hdf5plugin, and write it with one of them`,
+        { path, field: "filters", expected: "1, 2, 3, 32001, 32015 or 32026", found: id },
+      );
+    }
+  }
+}
