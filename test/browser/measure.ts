@@ -10,7 +10,7 @@ import { type Browser, chromium } from "playwright-core";
 import { serveView } from "superchunk/node";
 import { corpusFolder, repositoryRoot } from "../fixtures/manifest.ts";
 import { bundlePage, FLAGS, findChromium } from "./chromium.ts";
-import { startPoolServer } from "./pool.ts";
+import { startPoolServer, TRACED, tasksOf } from "./pool.ts";
 import { serveVast, showVast } from "./vast.ts";
 
 /** Rounds of each measurement, of which the median counts. */
@@ -157,7 +157,10 @@ async function frames(browser: Browser): Promise<Figures> {
   }
 }
 
-/** zarrita reads an array through pools with no worker, one and two, in turns. */
+/**
+ * zarrita reads an array through pools with no worker, one and two, in turns. Then the pool alone decodes as much, while the main thread only
+ * passes messages on. The processor times of the threads limit how much two workers can gain on two processors.
+ */
 async function pool(browser: Browser): Promise<Figures> {
   const server = await startPoolServer(bundlePage);
   try {
@@ -165,21 +168,46 @@ async function pool(browser: Browser): Promise<Figures> {
     await page.goto(`${server.url}/pool.html`);
     await page.waitForFunction(() => window.poolTest !== undefined);
     const figures: Record<string, number> = {};
-    for (const cname of ["lz4", "zstd"] as const) {
-      const rates: [number[], number[], number[]] = [[], [], []];
-      for (let round = 0; round < ROUNDS; round++)
-        for (const [workers, found] of rates.entries()) {
-          const args = [workers, POOL_BYTES, cname] as const;
-          const { bytes, took } = await page.evaluate((each) => window.poolTest.read(...each), args);
-          found.push(bytes / took / 1e6);
-        }
-      const [none, one, two] = rates;
-      figures[`${cname}: main thread, GB/s`] = quantile(none, 0.5);
-      figures[`${cname}: one worker, GB/s`] = quantile(one, 0.5);
-      figures[`${cname}: two workers, GB/s`] = quantile(two, 0.5);
-      const ratios = two.map((rate, i) => rate / (one[i] ?? Number.NaN));
-      figures[`${cname}: two workers to one`] = quantile(ratios, 0.5);
-    }
+    for (const cname of ["lz4", "zstd"] as const)
+      for (const [what, how] of [
+        ["zarrita", "read"],
+        ["pool alone", "decode"],
+      ] as const) {
+        const run = (workers: number) =>
+          page.evaluate(([count, bytes, name, call]) => window.poolTest[call](count, bytes, name), [
+            workers,
+            POOL_BYTES,
+            cname,
+            how,
+          ] as const);
+        const label = `${cname}, ${what}`;
+        const rates: [number[], number[], number[]] = [[], [], []];
+        for (let round = 0; round < ROUNDS; round++)
+          for (const [workers, found] of rates.entries()) {
+            const { bytes, took } = await run(workers);
+            found.push(bytes / took / 1e6);
+          }
+        for (const [workers, found] of rates.entries())
+          figures[`${label}: ${workers} workers, GB/s`] = quantile(found, 0.5);
+        const [, one, two] = rates;
+        figures[`${label}: two workers to one`] = quantile(
+          two.map((rate, i) => rate / (one[i] ?? Number.NaN)),
+          0.5,
+        );
+        await browser.startTracing(page, { categories: TRACED });
+        await run(1);
+        const tasks = tasksOf(await browser.stopTracing());
+        const seconds = (of: typeof tasks): number =>
+          (of.reduce((sum, { took }) => sum + took, 0) / 1000) * (2 ** 30 / POOL_BYTES);
+        const main = seconds(tasks.filter(({ isMain }) => isMain));
+        const worker = seconds(tasks.filter(({ thread }) => thread.startsWith("DedicatedWorker")));
+        const all = seconds(tasks);
+        figures[`${label}: processor time of the main thread, s/GiB`] = main;
+        figures[`${label}: of the worker, s/GiB`] = worker;
+        figures[`${label}: of all threads, s/GiB`] = all;
+        figures[`${label}: two workers to one, at most on two processors`] =
+          (2 * Math.max(main, worker)) / all;
+      }
     return figures;
   } finally {
     await server.close();

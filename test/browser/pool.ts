@@ -130,28 +130,41 @@ interface TraceEvent {
   readonly ts: number;
   /** Processor time. */
   readonly tdur?: number;
+  readonly args?: { readonly name?: string };
 }
 
-/** How many tasks the page's main thread had between its two marks, and the processor time of the longest, in milliseconds. */
-function mainTasks(trace: Buffer): { readonly count: number; readonly longest: number } {
+/** Categories of a trace that {@link tasksOf} reads. */
+export const TRACED = ["toplevel", "blink.user_timing", "__metadata"];
+
+/** The tasks of the page's process between its two marks: the name of their thread, and their processor time in milliseconds. */
+export function tasksOf(
+  trace: Buffer,
+): { readonly thread: string; readonly isMain: boolean; readonly took: number }[] {
   const { traceEvents } = JSON.parse(trace.toString()) as { traceEvents: readonly TraceEvent[] };
   const [begin, end] = ["pool begins", "pool ends"].map((mark) =>
     traceEvents.find(({ name }) => name === mark),
   );
   if (begin === undefined || end === undefined) throw new Error("the trace has no marks");
-  const tasks = traceEvents.filter(
-    ({ name, pid, tid, ts }) =>
-      /RunTask$/.test(name) && pid === begin.pid && tid === begin.tid && ts > begin.ts && ts < end.ts,
+  const own = traceEvents.filter(({ pid }) => pid === begin.pid);
+  const threads = new Map(
+    own.filter(({ name }) => name === "thread_name").map(({ tid, args }) => [tid, args?.name]),
   );
-  return { count: tasks.length, longest: Math.max(0, ...tasks.map(({ tdur = 0 }) => tdur / 1000)) };
+  return own
+    .filter(({ name, ts }) => /RunTask$/.test(name) && ts > begin.ts && ts < end.ts)
+    .map(({ tid, tdur = 0 }) => ({
+      thread: threads.get(tid) ?? "",
+      isMain: tid === begin.tid,
+      took: tdur / 1000,
+    }));
 }
 
 async function checkMainThread(browser: Browser, page: Page, outcome: Outcome): Promise<void> {
   const read = (workers: number, total: number) =>
     page.evaluate(([count, bytes]) => window.poolTest.read(count, bytes), [workers, total] as const);
-  await browser.startTracing(page, { categories: ["toplevel", "blink.user_timing", "__metadata"] });
+  await browser.startTracing(page, { categories: TRACED });
   const { bytes, same, took, longTasks } = await read(2, GIGABYTE);
-  const { count, longest } = mainTasks(await browser.stopTracing());
+  const tasks = tasksOf(await browser.stopTracing()).filter(({ isMain }) => isMain);
+  const [count, longest] = [tasks.length, Math.max(0, ...tasks.map((task) => task.took))];
   console.log(
     `pool: 1 GiB in ${(took / 1000).toFixed(2)} s; ${count} tasks of the main thread, ${longest} ms of the processor at most, ${longTasks.length} over 50 ms by the clock`,
   );

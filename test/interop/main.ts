@@ -15,6 +15,7 @@ import { link } from "./link.ts";
 import { live } from "./live.ts";
 import { machines } from "./machines.ts";
 import { native } from "./native.ts";
+import { pageLines } from "./page-lines.ts";
 import { parquet } from "./parquet.ts";
 import { type PeerName, peerNames, preparePeers, type ReadyPeer } from "./peers.ts";
 import { product } from "./product.ts";
@@ -36,6 +37,7 @@ const SUITES: readonly Suite[] = [
   convert,
   wayBack,
   parquet,
+  pageLines,
   hdf5,
   blosc2,
   link,

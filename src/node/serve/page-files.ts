@@ -237,8 +237,11 @@ export class PageFiles {
 
 /** What is at a place. In a store that cannot list there is one archive, which the page examines itself. */
 async function* readablesAt({ store, path }: PageRoot): AsyncGenerator<FoundReadable> {
-  if (path !== "" && (await store.stat(path)) !== undefined && !/\.(?:h5|hdf5?)$/i.test(path)) {
-    yield { path };
+  if (path !== "" && (await store.stat(path)) !== undefined) {
+    // The arrays in an HDF5 file follow its root.
+    const node = /\.(?:h5|hdf5?)$/i.test(path) ? await open(store, path) : undefined;
+    if (node?.kind === "group") yield* findReadables(node, path);
+    else yield { path };
     return;
   }
   try {

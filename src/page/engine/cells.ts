@@ -129,3 +129,13 @@ function floorDivide(a: bigint, b: bigint): bigint {
 function shorten(text: string): string {
   return text.length > MOST_LETTERS ? `${text.slice(0, MOST_LETTERS)}…` : text;
 }
+
+/** True for names of integer columns that hold seconds since 1970, as in daily and minute bars. */
+export function isTimeName(name: string): boolean {
+  return /(?:^|\/)(?:day|date|time|timestamp|ts|datetime|minute)$/i.test(name);
+}
+
+/** True for seconds of 1973 to 2096: such numbers are taken for times. */
+export function isSecond(seconds: number): boolean {
+  return seconds > 1e8 && seconds < 4e9;
+}

@@ -3,7 +3,7 @@ import type { ReadableArray } from "../../archive/kinds/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import { slice } from "../../values/selection.ts";
-import { secondsOf } from "./cells.ts";
+import { isSecond, isTimeName, secondsOf } from "./cells.ts";
 import type { Envelope, Picture, PlotData, PlotRequest, Statistics, Watch } from "./protocol.ts";
 
 /** Most decoded bytes of a column to read for a plot; of more, one in n parts is read. */
@@ -16,10 +16,6 @@ const MOST_SIDE = 1024;
 /** Most bytes to decode for one picture. */
 const MOST_PICTURE = 512 << 20;
 const BINS = 48;
-/** Names of integer columns that hold seconds since 1970. */
-const SECONDS = /^(?:day|date|time|timestamp|ts|datetime|minute)$/i;
-/** Seconds of 1973 and 2096: numbers between them are taken for times. */
-const [FIRST_SECOND, LAST_SECOND] = [1e8, 4e9];
 
 /** True for a data type whose values can be drawn. */
 export function isNumeric({ kind, itemSize }: DType): boolean {
@@ -214,7 +210,7 @@ function axisOf(
 /** True for dates, and for a column with the name of a date whose least and greatest numbers are seconds of our time. */
 function isTime(name: string, dtype: DType | undefined, least: number, greatest: number): boolean {
   if (dtype?.kind === "datetime") return true;
-  return SECONDS.test(name) && least > FIRST_SECOND && greatest < LAST_SECOND;
+  return isTimeName(name) && isSecond(least) && isSecond(greatest);
 }
 
 /** A plane of an array as numbers, reduced to a screen's size. */

@@ -3,7 +3,7 @@ import type { BytesArchive, ReadableArray } from "../../archive/kinds/types.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import { type Selection, slice } from "../../values/selection.ts";
-import { cellJson, cellText } from "./cells.ts";
+import { cellJson, cellText, isSecond, isTimeName } from "./cells.ts";
 import type { RowCells, RowsRequest } from "./protocol.ts";
 
 type Column = ReadableArray | BytesArchive;
@@ -87,19 +87,14 @@ async function bytesCells(
   ];
 }
 
-/** Names of integer columns that hold seconds since 1970, as in daily and minute bars. */
-const TIMES = /^(?:day|date|time|timestamp|ts|datetime)$/i;
-/** Seconds of 1973 and 2096: numbers between them are taken for times. */
-const [FIRST_SECOND, LAST_SECOND] = [1e8, 4e9];
-
 function holdsSeconds(name: string, { kind, itemSize }: DType): boolean {
-  return (kind === "int" || kind === "uint") && itemSize >= 4 && TIMES.test(name.split("/").at(-1) ?? "");
+  return (kind === "int" || kind === "uint") && itemSize >= 4 && isTimeName(name);
 }
 
 /** Seconds as dates, if all of them can be. */
 function asDates(texts: readonly string[]): readonly string[] {
   const seconds = texts.map(Number);
-  if (!seconds.every((each) => each === 0 || (each > FIRST_SECOND && each < LAST_SECOND))) return texts;
+  if (!seconds.every((each) => each === 0 || isSecond(each))) return texts;
   return seconds.map((each) => {
     const iso = new Date(1000 * each).toISOString();
     return each === 0

@@ -90,24 +90,38 @@ export async function copyText(text: string, button: HTMLElement): Promise<void>
 /** The entry that the lines for JavaScript import. */
 const NODE = '"superchunk/node"';
 
-function snippets(shown: Shown): [label: string, text: string][] {
+/** True if zarr-python has no words for an array: chunks of different lengths, and items that are arrays themselves. */
+function isForeignToZarr({ dtype, cuts }: ColumnFacts): boolean {
+  return (
+    cuts !== undefined || (dtype.kind === "struct" && dtype.fields.some(({ shape }) => shape.length > 0))
+  );
+}
+
+/** Lines that open what is shown in other programs. */
+export function snippets(shown: Pick<Shown, "source" | "node" | "column">): [label: string, text: string][] {
   const { source, node, column } = shown;
   const path = commandPath(shown);
   const served = source.kind === "server" ? new URL("..", source.base).href : undefined;
   const chosen = column === undefined || column.name === "" ? undefined : column.name;
   const parts: [string, string][] = [];
-  if (served !== undefined && node.dialect !== "zarr3" && node.kind !== "bytes") {
-    const address = `${served}${[...node.name.split("/"), ...(chosen?.split("/") ?? [])]
-      .filter((part) => part !== "")
-      .map(encodeURIComponent)
-      .join("/")}`;
-    const isArray = chosen !== undefined || node.kind === "array";
+  const where = source.kind === "url" ? source.url : node.name === "/" ? "." : node.name;
+  const place = JSON.stringify(where);
+  const stored = chosen === undefined ? place : JSON.stringify(`${where}/${chosen}`);
+  const address = `${served ?? ""}${[...node.name.split("/"), ...(chosen?.split("/") ?? [])]
+    .filter((part) => part !== "")
+    .map(encodeURIComponent)
+    .join("/")}`;
+  const isReadable = !(column === undefined ? node.columns : [column]).some(isForeignToZarr);
+  const isZarr = node.dialect === "zarr3" || node.dialect === "zarr2";
+  const isServed = served !== undefined && !node.dialect.startsWith("zarr") && node.kind !== "bytes";
+  if (isReadable && (isZarr || isServed)) {
+    // An array with column folders is served as a group, as a table is.
+    const isArray = chosen !== undefined || (node.kind === "array" && column !== undefined);
     parts.push([
-      "Python, while this server runs",
-      `import zarr\n${isArray ? "array" : "group"} = zarr.open(${JSON.stringify(address)}, mode="r")${isArray ? "\narray[:10]" : ""}`,
+      isZarr ? "Python" : "Python, while this server runs",
+      `import zarr\n${isArray ? "array" : "group"} = zarr.open(${isZarr ? stored : JSON.stringify(address)}, mode="r")${isArray ? "\narray[:10]" : ""}`,
     ]);
   }
-  const place = JSON.stringify(source.kind === "url" ? source.url : node.name === "/" ? "." : node.name);
   const option = chosen === undefined ? "" : `, { column: ${JSON.stringify(chosen)} }`;
   parts.push([
     "JavaScript",

@@ -7,6 +7,7 @@ import type { AbsentChunk } from "../../archive/kinds/types.ts";
 import { at } from "../../bytes/arrays.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
+import { mapAhead } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
 import { countPositions, shapeAt, startAt } from "../document/chunk-grid.ts";
@@ -16,6 +17,8 @@ import type { ShardEntries } from "./shard-index.ts";
 
 /** For more positions, the store is listed: a document can promise more objects than anybody stores. */
 const MOST_ASKED = 4096;
+/** Objects of one chunk that are requested at a time over a network. */
+const ASKED_AHEAD = 16;
 
 /** Positions in grid order; for large grids only those that have an object, if the store can list. */
 export async function* storedPositions(
@@ -150,6 +153,7 @@ export interface StoredChunk {
 
 /** A chunk of the grid that is not stored. */
 type MissingChunk = Omit<AbsentChunk, "index">;
+type Slot = StoredChunk | MissingChunk;
 
 /**
  * The stored chunks of an array in grid order, including the inner chunks of shards one by one. A shard compressed as a whole
@@ -162,9 +166,18 @@ export async function* listStoredChunks(
   signal?: AbortSignal,
 ): AsyncGenerator<StoredChunk> {
   const walk: Walk = { store, model, cache, signal };
-  for await (const position of storedPositions(store, model, signal)) {
-    for await (const slot of slotsAt(walk, position)) if ("version" in slot) yield slot;
+  const { serializer, stages } = model.chain;
+  if (store.getHead !== undefined && (serializer.kind === "bytes" || stages.length > 0)) {
+    // Each object is one chunk, and on a network no request waits for the one before.
+    const positions = (await listIfMany(store, model, signal)) ?? allPositions(model);
+    const ask = (position: readonly number[], own: AbortSignal): Promise<IteratorResult<Slot>> =>
+      slotsAt({ ...walk, signal: own }, position).next();
+    for await (const { value } of mapAhead(positions, ASKED_AHEAD, ask, signal))
+      if (value !== undefined && "version" in value) yield value;
+    return;
   }
+  for await (const position of storedPositions(store, model, signal))
+    for await (const slot of slotsAt(walk, position)) if ("version" in slot) yield slot;
 }
 
 /** The chunks of an array's grid that are not stored, in the same order, except those outside the array. */
@@ -206,7 +219,7 @@ async function* slotsAt(
   { store, model, cache, signal }: Walk,
   position: readonly number[],
   isStored = true,
-): AsyncGenerator<StoredChunk | MissingChunk> {
+): AsyncGenerator<Slot> {
   signal?.throwIfAborted();
   const { axes, chain } = model;
   const key = model.chunkKey(position);
@@ -255,7 +268,7 @@ async function* listInner(
   shard: ListedShard,
   cache: ShardCache,
   signal: AbortSignal | undefined,
-): AsyncGenerator<StoredChunk | MissingChunk> {
+): AsyncGenerator<Slot> {
   const { place, version, entries, extent } = shard;
   for (const { piece, slot } of innerPieces(shard, shard.serializer)) {
     const entry = entries[slot];

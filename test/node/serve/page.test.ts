@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { open } from "../../../src/index.ts";
 import { create, serveView } from "../../../src/node/index.ts";
 import { HttpStore } from "../../../src/store/http.ts";
-import { corpusFolder } from "../../fixtures/manifest.ts";
+import { corpusFolder, repositoryRoot } from "../../fixtures/manifest.ts";
 import { temporaryFolder } from "../../folder.ts";
 
 const TABLE = "ctable/bcolz-daily-equities";
@@ -88,6 +88,18 @@ it("lists the folders of archives, and says that others are not there", async ()
     entries: { name: string; kind: string }[];
   };
   expect(entries.map(({ name }) => name).sort()).toEqual([0, 1, 2, 3].map((i) => `__${i}.blp`));
+});
+
+it("lists the arrays of an HDF5 file that is served by itself", async () => {
+  const alone = await serveView(join(repositoryRoot, "fixtures/hdf5/h5py-latest.h5"));
+  try {
+    const text = await (await fetch(new URL("__superchunk__/archives.json", alone.url))).text();
+    const { archives } = JSON.parse(text) as { archives: { name: string; kind?: string }[] };
+    expect(archives[0]).toMatchObject({ name: "h5py-latest.h5", kind: "group" });
+    expect(archives.map(({ name }) => name)).toContain("h5py-latest.h5/big-endian");
+  } finally {
+    await alone.close();
+  }
 });
 
 it("gives superchunks in other places as if they were in the array's folder, where it may read them", async () => {
