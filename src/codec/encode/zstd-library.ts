@@ -71,8 +71,8 @@ export function zstdLibrary(): ZstdLibrary {
   return library;
 }
 
-/** Most bytes of a zstd frame besides its blocks. The header of each block of 128 KiB comes on top. */
-const FRAME_OVERHEAD = 64;
+/** At least as many bytes as any zstd frame of `length` bytes has. */
+const longestFrame = (length: number): number => length + (length >> 7) + 64;
 
 /**
  * Encodes one zstd frame with its content size.
@@ -82,7 +82,7 @@ const FRAME_OVERHEAD = 64;
  */
 export async function encodeZstdStream(bytes: Uint8Array, level: number): Promise<Uint8Array> {
   await loadZstd();
-  const out = new Uint8Array(bytes.length + (bytes.length >> 7) + FRAME_OVERHEAD);
+  const out = new Uint8Array(longestFrame(bytes.length));
   const written = zstdLibrary().compress(bytes, out, level);
   if (written < 0) {
     throw new SuperchunkError("LIMIT", `zstd needs more than ${out.length} bytes for ${bytes.length}`, {
@@ -137,7 +137,7 @@ function findHosts(): ZstdLibrary["compress"] | undefined {
     const frame = encode(src, {
       params: { [ZSTD_c_compressionLevel]: level },
       pledgedSrcSize: src.length, // otherwise the frame does not contain its content size
-      chunkSize: dst.length + 64, // one piece, if it fits
+      chunkSize: longestFrame(src.length), // in one piece, which zstd then writes without a buffer of its own
     });
     if (frame.length > dst.length) return -1;
     dst.set(frame);
