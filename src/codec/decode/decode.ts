@@ -269,9 +269,9 @@ export async function decodeRange(
 // @see FORMAT.md [FB]
 
 /** Most sequences to walk; decoding is faster than a longer walk. */
-const MAX_SEQUENCES = 1024;
+const MAX_SEQUENCES = 64;
 /** After this many sequences, the length of the whole walk is estimated. */
-const FEW_SEQUENCES = 32;
+const FEW_SEQUENCES = 8;
 /** Bytes requested around a sequence: its token, and run lengths of up to 64 kB. */
 const WINDOW = 320;
 
