@@ -307,7 +307,8 @@ export function checkStoredName(name: string, path: string, field: string): void
   );
 }
 
-function whyUnsafe(name: string): string | undefined {
+/** Why a name is not one plain part of a path; undefined if it is. */
+export function whyUnsafe(name: string): string | undefined {
   if (name === "") return "is empty";
   if (name === "." || name === "..") return "names a folder itself";
   if (/[/\\]/.test(name)) return "has a path separator in it";

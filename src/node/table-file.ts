@@ -48,7 +48,10 @@ export interface CarryTarget {
 
 /** A table with the interface of a structured `.npy` file. */
 export interface NpyTable extends NpyFile {
-  /** Columns of CSV that look like numbers or times, but are text, each with the line and the value that made it so. */
+  /**
+   * Notes on types: columns of CSV that look like numbers or times but are text, each with the line and the value that made it so, and
+   * decimals with more digits than float64.
+   */
   readonly notes: readonly string[];
   /**
    * Makes the rows read from now on come with the file's own streams. Pass the result's `encoder` and `chunkLength` when creating the

@@ -5,8 +5,10 @@ import { TYPE } from "../arrow/schema.ts";
 import type { TimeUnit } from "../format/types.ts";
 import {
   BOOL,
+  decimalNotes,
   type FoundType,
   isWanted,
+  keptLength,
   knownText,
   noCounterpart,
   numberOf,
@@ -16,7 +18,6 @@ import {
   type TableFile,
   type TableOptions,
   type TableRows,
-  textLength,
   textOf,
   timeOf,
 } from "./table-file.ts";
@@ -35,7 +36,7 @@ export async function openArrowTable(open: OpenFile, { as, signal }: TableOption
     for (const { name, type } of fields)
       if (typeof dtypeOf(name, type, path) === "string" && knownText(as, name) === undefined)
         for (const value of valuesOf(table, name, type))
-          longest.set(name, Math.max(longest.get(name) ?? 0, textLength(value)));
+          longest.set(name, Math.max(longest.get(name) ?? 0, keptLength(value, name, path)));
   }
   const columns = fields.map(({ name, type }): TableColumn => {
     const [, shape] = listed(type);
@@ -49,7 +50,10 @@ export async function openArrowTable(open: OpenFile, { as, signal }: TableOption
       if (table.numRows > 0)
         yield { length: table.numRows, columns: wanted.map(({ name, type }) => valuesOf(table, name, type)) };
   }
-  return { path, columns, rows, read };
+  const notes = fields.flatMap(({ name, type }) =>
+    decimalNotes(name, (type.typeId as number) === TYPE.decimal ? type.precision : undefined),
+  );
+  return { path, columns, rows, notes, read };
 }
 
 async function* batchesOf(

@@ -8,8 +8,10 @@ import { openParquet } from "../parquet/open.ts";
 import { chunkRowsOf, PageColumn } from "./parquet-chunks.ts";
 import {
   BOOL,
+  decimalNotes,
   type FoundType,
   isWanted,
+  keptLength,
   knownText,
   noCounterpart,
   numberOf,
@@ -20,7 +22,6 @@ import {
   type TableFile,
   type TableOptions,
   type TableRows,
-  textLength,
   textOf,
   timeOf,
 } from "./table-file.ts";
@@ -45,6 +46,9 @@ export async function openParquetTable(open: OpenFile, { as, signal }: TableOpti
       .children.filter(({ element }) => isWanted(as, element.name))
       .map((node) => columnOf(node, path));
     const written = describedTypes(scan.metadata.key_value_metadata, path);
+    const notes = scan.metadata.schema.flatMap(({ name, precision }) =>
+      isWanted(as, name) ? decimalNotes(name, precision) : [],
+    );
     const columns: TableColumn[] = [];
     for (const column of found) {
       const { name, dtype } = column;
@@ -61,7 +65,7 @@ export async function openParquetTable(open: OpenFile, { as, signal }: TableOpti
       ),
     );
     return {
-      ...{ path, columns, rows },
+      ...{ path, columns, rows, notes },
       read: (names, call) => readRows(open, { names, texts }, call),
       openChunks: (names) => openChunks(open, columns, names),
     };
@@ -155,7 +159,7 @@ async function measured(
       }
       if (typeof dtype === "string")
         for (const item of items ?? [])
-          longest = Math.max(longest, textLength(dtype === "text" ? textOf(item) : item));
+          longest = Math.max(longest, keptLength(dtype === "text" ? textOf(item) : item, name, path));
     }
   }
   return { name, dtype: sizedType(dtype, longest), shape: isList ? [length ?? 0] : [] };

@@ -244,6 +244,31 @@ export function textOf(value: unknown): unknown {
 /** The type of a file's column: a dtype; or text or bytes, whose length depends on the longest value. */
 export type FoundType = DType | "text" | "binary";
 
+/**
+ * The same, of a value of column `name`.
+ *
+ * @throws UNSUPPORTED for a value that ends in zeros, which strings of numpy drop
+ */
+export function keptLength(value: unknown, name: string, path: string): number {
+  const length = textLength(value);
+  const isCut =
+    typeof value === "string" ? value.endsWith("\0") : value instanceof Uint8Array && value.at(-1) === 0;
+  if (!isCut) return length;
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    typeof value === "string"
+      ? `column "${name}" has a value that ends in a zero character, which numpy strings do not keep; to drop it, give the type: --dtype '[["${name}","<U${length}"]]'`
+      : `column "${name}" has a value that ends in a zero byte, which numpy strings do not keep; give the type: |V keeps it, |S drops it (--dtype '[["${name}","|V${length}"]]')`,
+    { path, field: name, found: value },
+  );
+}
+
+/** A note on decimals that have more digits than float64; none for others. */
+export function decimalNotes(name: string, precision: number | undefined): readonly string[] {
+  if (precision === undefined || precision <= 15) return [];
+  return [`column "${name}" has decimals of ${precision} digits; float64 keeps 15`];
+}
+
 /** Number of characters or bytes of a value. */
 export function textLength(value: unknown): number {
   if (typeof value === "string") return [...value].length;
@@ -260,8 +285,8 @@ export function sizedType(found: FoundType, longest: number): DType {
 /** The string type that a column will become, if it is known, so that its longest value need not be found. */
 export function knownText(as: TableOptions["as"], name: string): DType | undefined {
   const field = as?.fields.find((each) => each.name === name);
-  const isText = field?.dtype.kind === "bytes" || field?.dtype.kind === "unicode";
-  return isText && field.shape.length === 0 ? field.dtype : undefined;
+  const isText = ["bytes", "unicode", "void"].includes(field?.dtype.kind ?? "");
+  return isText && field?.shape.length === 0 ? field.dtype : undefined;
 }
 
 export function isWanted(as: TableOptions["as"], name: string): boolean {

@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { parseDType } from "../../src/format/dtype.ts";
 import { open, openArray, openTableFile } from "../../src/node/index.ts";
 import { runCli } from "../cli/harness.ts";
 import { temporaryFolder } from "../folder.ts";
@@ -238,6 +239,35 @@ test("times are converted to the archive's unit if that is exact", async () => {
     false,
     expect.stringContaining("is datetime in the file") as string,
   ]);
+});
+
+test.each(["odd.parquet", "odd.feather"])(
+  "values of %s that numpy does not hold are not changed silently",
+  async (file) => {
+    const [from, path] = [join(FOLDER, file), join(temporaryFolder(), "a")];
+    const refused = await runCli(["create", path, "--from", from]);
+    expect([refused.code === 0, refused.err]).toEqual([
+      false,
+      expect.stringContaining('column "zeros" has a value that ends in a zero byte') as string,
+    ]);
+    const dtype = '[["zeros","|V2"],["money","<f8"]]';
+    expect((await runCli(["create", path, "--from", from, "--dtype", dtype])).code).toBe(0);
+    expect(await columnOf(path, "zeros")).toEqual([Uint8Array.of(97, 0), Uint8Array.of(98, 0)]);
+    const { notes } = await openTableFile(from, { as: parseDType('[("money", "<f8")]', "test") });
+    expect(notes).toEqual(['column "money" has decimals of 38 digits; float64 keeps 15']);
+  },
+);
+
+test("a column of CSV that cannot be a folder is named, and stays in one folder with --no-columns", async () => {
+  const folder = temporaryFolder();
+  const [from, path] = [join(folder, "a.csv"), join(folder, "a")];
+  writeFileSync(from, "P/E,x\n1,2\n");
+  const { code, err } = await runCli(["create", path, "--from", from]);
+  expect([code, err]).toEqual([
+    2,
+    expect.stringContaining('the name of column "P/E" has a path separator') as string,
+  ]);
+  expect((await runCli(["create", path, "--from", from, "--no-columns"])).code).toBe(0);
 });
 
 test("a dictionary in an Arrow file of Polars is refused, with what to do", async () => {

@@ -14,7 +14,7 @@ import { refuseSymbolic } from "../../archive/places/linked.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { givenDType } from "../../format/dtype.ts";
-import { LINK_RECORD, parseSuperchunkName, superchunkName } from "../../format/folder.ts";
+import { LINK_RECORD, parseSuperchunkName, superchunkName, whyUnsafe } from "../../format/folder.ts";
 import { objectOf, parseJson } from "../../format/json.ts";
 import { EMPTY_LAYOUT, encodeSizes, type StoredLayout } from "../../format/layout.ts";
 import type { DType, JsonObject, JsonObjectInput, JsonValue } from "../../format/types.ts";
@@ -111,6 +111,15 @@ export async function createArray(
   const [rows = 0, ...rowShape] = newShape(options.shape);
   const dtype = givenDType(options.dtype);
   const hasColumns = dtype.kind === "struct" && options.columns !== false;
+  for (const { name } of hasColumns && dtype.kind === "struct" ? dtype.fields : []) {
+    const reason = whyUnsafe(name);
+    if (reason !== undefined)
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `the name of column ${JSON.stringify(name)} ${reason}, and columns are folders; rename it, or keep all columns in one folder (--no-columns, columns: false)`,
+        { path: store.describe(path), field: "dtype", found: name },
+      );
+  }
   const base = {
     dtype,
     rowShape,
