@@ -271,27 +271,16 @@ export function detectFile(head: Uint8Array, name: string, size: number): { read
     checkMagic(bytes, name);
   } catch (error) {
     if (!isSuperchunkError(error, "BAD_MAGIC") || CLAIMED.test(name)) throw error;
-    const other = READ_ONLY.find(({ start }) => start.every((byte, i) => bytes[i] === byte));
-    if (other !== undefined)
-      throw new SuperchunkError(
-        "UNSUPPORTED",
-        `it is ${other.name}: superchunk reads, verifies and converts it, but does not change it; convert it and change the copy`,
-        error.details,
-      );
-    const rows = ROW_FILES.find(
-      ({ start, ending }) => ending.test(name) || start?.every((byte, i) => bytes[i] === byte),
-    );
-    if (rows !== undefined)
-      throw new SuperchunkError(
-        "UNSUPPORTED",
-        `it is ${rows.name}, not an archive: superchunk create DST --from FILE makes an archive of its rows, and superchunk append DST FILE appends them to one. Such files are written whole (superchunk convert), and not changed`,
-        error.details,
-      );
-    throw new SuperchunkError(
-      "UNSUPPORTED",
-      `not an archive that superchunk knows: it starts with the bytes ${error.details.found}, not with "blpk"`,
-      error.details,
-    );
+    const starts = (start: readonly number[] = [-1]): boolean => start.every((byte, i) => bytes[i] === byte);
+    const other = READ_ONLY.find(({ start }) => starts(start))?.name;
+    const rows = ROW_FILES.find(({ start, ending }) => ending.test(name) || starts(start))?.name;
+    const reason =
+      other !== undefined
+        ? `it is ${other}: superchunk reads, verifies and converts it, but does not change it; convert it and change the copy`
+        : rows !== undefined
+          ? `it is ${rows}, not an archive: superchunk create DST --from FILE makes an archive of its rows, and superchunk append DST FILE appends them to one. Such files are written whole (superchunk convert), and not changed`
+          : `not an archive that superchunk knows: it starts with the bytes ${error.details.found}, not with "blpk"`;
+    throw new SuperchunkError("UNSUPPORTED", reason, error.details);
   }
   return { dialect: DIALECTS[decodeHeader(bytes, name).version] };
 }

@@ -111,14 +111,11 @@ export async function createArray(
   const [rows = 0, ...rowShape] = newShape(options.shape);
   const dtype = givenDType(options.dtype);
   const hasColumns = dtype.kind === "struct" && options.columns !== false;
-  for (const { name } of hasColumns && dtype.kind === "struct" ? dtype.fields : []) {
+  for (const { name } of hasColumns ? dtype.fields : []) {
     const reason = whyUnsafe(name);
-    if (reason !== undefined)
-      throw new SuperchunkError(
-        "BAD_ARGUMENT",
-        `the name of column ${JSON.stringify(name)} ${reason}, and columns are folders; rename it, or keep all columns in one folder (--no-columns, columns: false)`,
-        { path: store.describe(path), field: "dtype", found: name },
-      );
+    if (reason === undefined) continue;
+    const summary = `the name of column ${JSON.stringify(name)} ${reason}, and columns are folders; rename it, or keep all columns in one folder (--no-columns, columns: false)`;
+    throw new SuperchunkError("BAD_ARGUMENT", summary, { path: store.describe(path), field: "dtype" });
   }
   const base = {
     dtype,
