@@ -178,11 +178,12 @@ export class DirectWriter {
     // The part after the last whole page goes through the cache, and so does a file that never filled a stage.
     const whole = this.#direct === undefined ? 0 : last.length - (last.length % ALIGNMENT);
     if (whole > 0) await this.#write(last.subarray(0, whole), this.size);
+    // A write through the cache waits in this thread until the direct ones are done, so that these come first.
+    await Promise.all(this.#writing);
+    this.#throwFailure();
     await writeFully(this.#file, last.subarray(whole), this.size + whole);
     this.size += last.length;
     this.#filled = 0;
-    await Promise.all(this.#writing);
-    this.#throwFailure();
   }
 
   /** Waits for everything that was started, also failed writes, and gives the memory back. The writer cannot be used after this. */
