@@ -1,12 +1,11 @@
 /** Chooses the chunks and blocks of a frame for an array, and what is copied into them. Reads only the header of the first chunk. */
-import { at } from "../bytes/arrays.ts";
+import { at, elementsOf } from "../bytes/arrays.ts";
 import { decodeHeader, HEADER_LENGTH } from "../codec/header.ts";
 import type { ChunkHeader } from "../codec/types.ts";
 import { type BlockKind, kindOf } from "../codec2/chunk-builder.ts";
 import type { Column } from "../convert/sources/columns.ts";
 import { whyNotBlosc, zarrTypesize } from "../convert/sources/offered-chunks.ts";
 import { SuperchunkError } from "../errors.ts";
-import { elementsOf } from "../values/selection.ts";
 import type { ZarrArray, ZarrChunk } from "../zarr/read/array.ts";
 
 /** Most bytes of a block that is encoded here: a Blosc1 chunk of this size can always be one block. */

@@ -4,7 +4,7 @@
  * Streams are copied if the layouts allow it: an inner chunk of a shard becomes a block, or a Blosc1 chunk becomes a chunk with the same
  * blocks. Otherwise values are encoded, block by block. @see docs/blosc2.md
  */
-import { at } from "../bytes/arrays.ts";
+import { at, elementsOf } from "../bytes/arrays.ts";
 import { decodeHeader, prepareEncode } from "../codec/index.ts";
 import { type BlockKind, ChunkBuilder, kindOf, repeatedChunk } from "../codec2/chunk-builder.ts";
 import { compareValues } from "../convert/run/compare.ts";
@@ -13,7 +13,6 @@ import { type ColumnFormat, type PieceContext, tellLost } from "../convert/targe
 import { SuperchunkError } from "../errors.ts";
 import { formatDType, pythonDType } from "../format/dtype.ts";
 import { swapItems } from "../values/copy-items.ts";
-import { elementsOf } from "../values/selection.ts";
 import { scratchBeside, spoolChunks } from "../write/bloscpack/chunk-spool.ts";
 import { withByteOrder } from "../zarr/document/data-type.ts";
 import type { ZarrArray, ZarrChunk } from "../zarr/read/array.ts";

@@ -1,6 +1,5 @@
 /** Positions of blocks in a chunk of several dimensions. Must not know frames. */
-import { at } from "../bytes/arrays.ts";
-import { elementsOf } from "../values/selection.ts";
+import { at, elementsOf } from "../bytes/arrays.ts";
 
 /** All positions of a grid, in C order. */
 export function positions(counts: readonly number[]): number[][] {

@@ -1,13 +1,12 @@
 /** The chunk and block shapes of a frame, and whether Blosc1 chunks can hold the streams of its blocks. Must not know stores. */
 import { decode as unpack } from "@msgpack/msgpack";
-import { at } from "../bytes/arrays.ts";
+import { at, elementsOf } from "../bytes/arrays.ts";
 import type { Blosc2Header } from "../codec2/fields.ts";
 import { filterName, stepsOf } from "../codec2/header.ts";
 import { isCopied } from "../codec2/restream.ts";
 import { SuperchunkError } from "../errors.ts";
 import { parseDType } from "../format/dtype.ts";
 import type { DType } from "../format/types.ts";
-import { elementsOf } from "../values/selection.ts";
 import type { Frame } from "./frame.ts";
 
 const MAX_DIMENSIONS = 16;

@@ -5,7 +5,7 @@
  * All code that reads Zarr arrays can therefore read `.b2nd` files, and `convert` copies their streams. If blocks do not divide the
  * chunks, and no chunk spans the whole axis either, a chunk is decoded and encoded as one. Read-only.
  */
-import { at, joinBytes } from "../bytes/arrays.ts";
+import { at, elementsOf, joinBytes } from "../bytes/arrays.ts";
 import { decode, encode } from "../codec/index.ts";
 import type { CompressorName, Shuffle } from "../codec/types.ts";
 import { decode as decodeBlosc2, nanOf } from "../codec2/decode.ts";
@@ -19,7 +19,6 @@ import { stringifyJson } from "../format/json.ts";
 import type { DType, JsonObject } from "../format/types.ts";
 import { resolveRange } from "../store/key.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
-import { elementsOf } from "../values/selection.ts";
 import { arrayDocument, chunkKey } from "../zarr/document/make-v3.ts";
 import { DESCR, DOCUMENT } from "../zarr/document/metadata-v3.ts";
 import { mapDType, type ZarrType } from "../zarr/document/zarr-dtype.ts";

@@ -38,6 +38,11 @@ export function fromHex(text: string): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
+/** Number of elements of a shape. */
+export function elementsOf(shape: readonly number[]): number {
+  return shape.reduce((product, n) => product * n, 1);
+}
+
 /** The element at `index` of a list. Throws a `RangeError` if there is none, which is a bug, never a fault of the input. */
 export function at<T>(list: ArrayLike<T>, index: number): T {
   const found = list[index];

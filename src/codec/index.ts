@@ -10,11 +10,18 @@ export { isSuperchunkError } from "../errors.ts";
 export { decode, decodeBlocks, decodeRange, decodeRangeSync, decodeSync, info } from "./decode/decode.ts";
 export { isReady, prepare } from "./decode/decode-kernel.ts";
 export { leaseDecoder } from "./decode/lease.ts";
-export { encode, encodeAhead, encodeHere, encodeInto, encodeSync, prepareEncode } from "./encode/encode.ts";
+export {
+  encode,
+  encodeAhead,
+  encodeHere,
+  encodeInto,
+  encodeSync,
+  extendChunk,
+  prepareEncode,
+} from "./encode/encode.ts";
 export { encodeZstdStream } from "./encode/zstd-library.ts";
 export { blockRanges, decodeHeader, HEADER_LENGTH, headLength } from "./header.ts";
 export { Blosc, type BloscConfig, type BloscContext } from "./numcodecs.ts";
-export { extendChunk } from "./replace/extend.ts";
 export { replaceBytes } from "./replace/replace.ts";
 export { decodeStream, decodeStreamSync } from "./stream.ts";
 export type {

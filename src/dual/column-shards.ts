@@ -6,8 +6,8 @@
 import { isEqual } from "../bytes/arrays.ts";
 import { decode } from "../codec/index.ts";
 import { isSuperchunkError } from "../errors.ts";
-import { superchunkName } from "../format/folder.ts";
 import { countChunks, type Run } from "../format/layout.ts";
+import { superchunkName } from "../format/naming.ts";
 import { joinKey, splitKey } from "../store/key.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
 import type { ArrayWriter } from "../write/array/array-writer.ts";

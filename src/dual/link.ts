@@ -10,15 +10,15 @@
  * and done again with the headers read first. If a link exists already, the headers are read before anything changes.
  */
 import type { Archive } from "../archive/kinds/types.ts";
-import { LINK_RECORD } from "../format/folder.ts";
+import { LINK_RECORD } from "../format/naming.ts";
 import { splitKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
-import { withoutWriting } from "./shard-file.ts";
+import { allowWriting, withoutWriting } from "./shard-file.ts";
 import { planShards, proveFiles } from "./shards.ts";
 import { encodeLinkRecord, type LinkRecord, readLinkRecord } from "./state.ts";
 import { chooseOptions, type ShardWork, type Survey, survey } from "./survey.ts";
 import type { LinkKind, LinkOptions, LinkPlan, LinkResult, LinkSite } from "./types.ts";
-import { allowWriting, followMoves, undoFiles, unlinkArchive } from "./undo.ts";
+import { followMoves, undoFiles, unlinkArchive } from "./undo.ts";
 
 /** Files made durable at a time. Concurrent syncs share the disk's work. */
 const AT_ONCE = 32;

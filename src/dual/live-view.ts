@@ -10,8 +10,8 @@
 
 import { LayoutIndex } from "../archive/places/layout-files.ts";
 import { at, isEqual } from "../bytes/arrays.ts";
-import { LIVE_STATE } from "../format/folder.ts";
 import { countChunks, type Run, type StoredLayout } from "../format/layout.ts";
+import { LIVE_STATE } from "../format/naming.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey, splitKey } from "../store/key.ts";
 import type { ArrayWriter } from "../write/array/array-writer.ts";

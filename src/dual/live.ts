@@ -4,8 +4,8 @@
  */
 import type { LongOptions } from "../archive/kinds/types.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { LINK_RECORD, LIVE_STATE, superchunkName } from "../format/folder.ts";
 import { countChunks } from "../format/layout.ts";
+import { LINK_RECORD, LIVE_STATE, superchunkName } from "../format/naming.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { WritableStore } from "../store/types.ts";

@@ -14,7 +14,7 @@ import { CRC32C_OF_SUMMED, crc32c } from "../bytes/checksum.ts";
 import { decode, decodeHeader, encodeHere } from "../codec/index.ts";
 import { mayBePadded } from "../convert/plan/array-job.ts";
 import { chunksOfCells } from "../convert/sources/chunk-source.ts";
-import { isSuperchunkError } from "../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { ReadableStore } from "../store/types.ts";
 import type { ChunkPlace } from "../write/array/superchunk-file.ts";
 import {
@@ -26,7 +26,7 @@ import {
   shardIndexLength,
 } from "../zarr/read/shard-index.ts";
 import { type LinkedShard, slotOf } from "./shards.ts";
-import type { FileRange } from "./types.ts";
+import type { FileFacts, FilePlace, FileRange, LinkSite } from "./types.ts";
 
 const ENTRY = shardIndexLength(1) - shardIndexLength(0);
 const CHUNK_HEADER = 16;
@@ -437,4 +437,40 @@ function rangesOf(entries: ShardEntries): FileRange[] {
     else joined.push(range);
   }
   return joined;
+}
+
+/**
+ * Refuses a file that cannot be written without changing another file's bytes. `link` is what is at its shard's key.
+ * @throws CONFLICT if it has names that linking did not give it; UNSUPPORTED if it is a symbolic link; INCOMPLETE
+ */
+export async function assertOwnNames(
+  { files }: LinkSite,
+  data: FilePlace,
+  link: FileFacts | undefined,
+): Promise<FileFacts> {
+  const facts = await files.inspect(data);
+  const path = files.describe(data);
+  if (facts === undefined)
+    throw new SuperchunkError("INCOMPLETE", "the data file no longer exists", { path });
+  if (facts.kind !== "file") {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "it is not a file but a link to one elsewhere, which must not be changed; replace it by the file, or convert instead",
+      { path, expected: "a file", found: facts.kind },
+    );
+  }
+  const own = link?.kind === "file" && link.identity === facts.identity ? 2 : 1;
+  if (facts.links > own) {
+    throw new SuperchunkError(
+      "CONFLICT",
+      `the file has ${facts.links - own} more hard link${facts.links - own > 1 ? "s" : ""} elsewhere (a backup made with "cp -al", perhaps), which would be changed with it; make it an independent copy ("cp" it and rename the copy over it), or link with copies (--link copy)`,
+      { path, field: "hard links", expected: own, found: facts.links },
+    );
+  }
+  return facts;
+}
+
+/** Gives the owner write permission, if it is missing. */
+export async function allowWriting({ files }: LinkSite, at: FilePlace, mode: number): Promise<void> {
+  if ((mode & OWNER_WRITES) === 0) await files.setMode(at, mode | OWNER_WRITES);
 }

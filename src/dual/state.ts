@@ -5,12 +5,13 @@
  * or completed. It is durable before the first byte changes, and is removed last. The state (`meta/zarr`) holds what a live
  * view must know of the past. Knows both forms as JSON; must not know when they are written. @see FORMAT.md [FL-04] [FY-06]
  */
-import { ZARR_FEATURE } from "../archive/places/generation.ts";
+import { ZARR_FEATURE } from "../archive/places/layout-files.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { formatDType, parseDType } from "../format/dtype.ts";
-import { LINK_RECORD, LIVE_STATE, MAX_DIMENSIONS, parseStorage } from "../format/folder.ts";
+import { MAX_DIMENSIONS, parseStorage } from "../format/folder.ts";
 import { isObject, parseJson, stringifyJson } from "../format/json.ts";
 import type { StoredLayout } from "../format/layout.ts";
+import { LINK_RECORD, LIVE_STATE } from "../format/naming.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { checkKey, joinKey } from "../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
@@ -25,7 +26,7 @@ import {
   type FieldPlace,
   showJson,
 } from "../zarr/document/metadata-fields.ts";
-import type { LinkKind, LinkOptions, ShardForm } from "./types.ts";
+import type { FilePlace, LinkKind, LinkOptions, ShardForm } from "./types.ts";
 
 /** The only version so far, of both forms. */
 const VERSION = 1;
@@ -291,4 +292,12 @@ function asSum(value: JsonValue | undefined, place: FieldPlace): number {
   const text = asText(value, place);
   if (/^[0-9a-f]{8}$/.test(text)) return Number.parseInt(text, 16);
   throw badMember(place, "8 hexadecimal digits", text);
+}
+
+/** Where a recorded file is as data, and where as a shard. */
+export function placesOf({ path, link }: Pick<RecordedFile, "path" | "link">): {
+  readonly data: FilePlace;
+  readonly shard: FilePlace;
+} {
+  return { data: { side: "data", key: path }, shard: { side: "zarr", key: link } };
 }

@@ -3,12 +3,19 @@ import type { Archive } from "../archive/kinds/types.ts";
 import { isEqual } from "../bytes/arrays.ts";
 import { crc32c } from "../bytes/checksum.ts";
 import { SuperchunkError } from "../errors.ts";
-import { LINK_RECORD } from "../format/folder.ts";
+import { LINK_RECORD } from "../format/naming.ts";
 import { splitKey } from "../store/key.ts";
 import { shardIndexLength } from "../zarr/read/shard-index.ts";
-import { checkTail, makeTail, type StoredShard, type Tail, withoutWriting } from "./shard-file.ts";
+import {
+  assertOwnNames,
+  checkTail,
+  makeTail,
+  type StoredShard,
+  type Tail,
+  withoutWriting,
+} from "./shard-file.ts";
 import { type DataFile, type LinkedArchive, type LinkedShard, planShards } from "./shards.ts";
-import { getIfThere, type LinkRecord, type RecordedFile, type RecordedOptions } from "./state.ts";
+import { getIfThere, type LinkRecord, placesOf, type RecordedFile, type RecordedOptions } from "./state.ts";
 import type {
   FileFacts,
   FilePlace,
@@ -19,7 +26,7 @@ import type {
   LinkSite,
   PlannedLink,
 } from "./types.ts";
-import { assertOwnNames, findFormer, placesOf } from "./undo.ts";
+import { findFormer } from "./undo.ts";
 
 const ROOT: FilePlace = { side: "zarr", key: "" };
 /** Bytes compared at a time. */

@@ -6,12 +6,19 @@
  */
 import { crc32c } from "../bytes/checksum.ts";
 import { SuperchunkError } from "../errors.ts";
-import { LINK_RECORD } from "../format/folder.ts";
+import { LINK_RECORD } from "../format/naming.ts";
 import { splitKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
-import { isIndexOfFile, isIndexTail, OWNER_WRITES, WRITE_BITS, withoutWriting } from "./shard-file.ts";
+import {
+  assertOwnNames,
+  isIndexOfFile,
+  isIndexTail,
+  OWNER_WRITES,
+  WRITE_BITS,
+  withoutWriting,
+} from "./shard-file.ts";
 import { findDataEnd } from "./shards.ts";
-import { type LinkRecord, type RecordedFile, readLinkRecord } from "./state.ts";
+import { type LinkRecord, placesOf, type RecordedFile, readLinkRecord } from "./state.ts";
 import type { FileFacts, FilePlace, LinkKind, LinkSite, UnlinkResult } from "./types.ts";
 
 const UNPROVEN =
@@ -112,13 +119,6 @@ interface FormerFile {
   readonly isUnproven?: true;
 }
 
-export function placesOf({ path, link }: Pick<RecordedFile, "path" | "link">): {
-  readonly data: FilePlace;
-  readonly shard: FilePlace;
-} {
-  return { data: { side: "data", key: path }, shard: { side: "zarr", key: link } };
-}
-
 /**
  * The size and mode that a recorded file had before it was linked, whatever happened since: nothing, an interrupted
  * link, a foreign append over the index, or another file in its place.
@@ -159,42 +159,6 @@ export async function findFormer(
   if (!isTrusted) return { ...asIs, replaced: false, isUnproven: true };
   const end = await findDataEnd(site.source, path, facts.size);
   return { size: Math.min(facts.size, Math.max(size, end)), mode, replaced: false };
-}
-
-/**
- * Refuses a file that cannot be written without changing another file's bytes. `link` is what is at its shard's key.
- * @throws CONFLICT if it has names that linking did not give it; UNSUPPORTED if it is a symbolic link; INCOMPLETE
- */
-export async function assertOwnNames(
-  { files }: LinkSite,
-  data: FilePlace,
-  link: FileFacts | undefined,
-): Promise<FileFacts> {
-  const facts = await files.inspect(data);
-  const path = files.describe(data);
-  if (facts === undefined)
-    throw new SuperchunkError("INCOMPLETE", "the data file no longer exists", { path });
-  if (facts.kind !== "file") {
-    throw new SuperchunkError(
-      "UNSUPPORTED",
-      "it is not a file but a link to one elsewhere, which must not be changed; replace it by the file, or convert instead",
-      { path, expected: "a file", found: facts.kind },
-    );
-  }
-  const own = link?.kind === "file" && link.identity === facts.identity ? 2 : 1;
-  if (facts.links > own) {
-    throw new SuperchunkError(
-      "CONFLICT",
-      `the file has ${facts.links - own} more hard link${facts.links - own > 1 ? "s" : ""} elsewhere (a backup made with "cp -al", perhaps), which would be changed with it; make it an independent copy ("cp" it and rename the copy over it), or link with copies (--link copy)`,
-      { path, field: "hard links", expected: own, found: facts.links },
-    );
-  }
-  return facts;
-}
-
-/** Gives the owner write permission, if it is missing. */
-export async function allowWriting({ files }: LinkSite, at: FilePlace, mode: number): Promise<void> {
-  if ((mode & OWNER_WRITES) === 0) await files.setMode(at, mode | OWNER_WRITES);
 }
 
 /** Restores a data file. Resolves with the number of bytes cut off. */

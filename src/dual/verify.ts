@@ -10,9 +10,9 @@ import { open } from "../archive/open/open.ts";
 import { isEqual } from "../bytes/arrays.ts";
 import { crc32c } from "../bytes/checksum.ts";
 import { isSuperchunkError, type SuperchunkError } from "../errors.ts";
-import { LIVE_STATE } from "../format/folder.ts";
 import { parseJson } from "../format/json.ts";
 import { VIEW_IS_BEHIND } from "../format/layout.ts";
+import { LIVE_STATE } from "../format/naming.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
@@ -23,10 +23,16 @@ import { ColumnShards, rowsOf, type ShardPlace, type ViewRows } from "./column-s
 import { isForeign, LiveDocuments } from "./documents.ts";
 import { checkTail, WRITE_BITS, withoutWriting } from "./shard-file.ts";
 import { type LinkedShard, planShards } from "./shards.ts";
-import { type LinkRecord, type RecordedFile, readLinkRecord, readLiveState, showsCommit } from "./state.ts";
+import {
+  type LinkRecord,
+  placesOf,
+  type RecordedFile,
+  readLinkRecord,
+  readLiveState,
+  showsCommit,
+} from "./state.ts";
 import { isCopyOf, storedShard } from "./survey.ts";
 import type { LinkOptions, LinkSite } from "./types.ts";
-import { placesOf } from "./undo.ts";
 
 /** Code of the finding that a Zarr view is intact but shows an earlier state of the archive. */
 export const BEHIND = "BEHIND";

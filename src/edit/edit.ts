@@ -1,5 +1,6 @@
 /** `edit` and `create`: open for editing what exists at a path, or create it, in any format. */
 import { openArrayFolder } from "../archive/open/open-array-folder.ts";
+import { elementsOf } from "../bytes/arrays.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { givenDType } from "../format/dtype.ts";
@@ -11,7 +12,6 @@ import { hasEntries, joinKey, splitKey } from "../store/key.ts";
 import { isWritable, type ReadableStore, type StoreOptions, type WritableStore } from "../store/types.ts";
 import { asReadOnly } from "../store/wrappers/intercept.ts";
 import { storedTimes } from "../values/item-bytes.ts";
-import { elementsOf } from "../values/selection.ts";
 import { createArray, openWritable, type WriterLock } from "../write/array/create.ts";
 import { openShared } from "../write/array/open-shared.ts";
 import { BcolzArray } from "../write/bcolz/bcolz-array.ts";

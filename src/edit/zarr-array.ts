@@ -4,14 +4,14 @@
  */
 
 import type { LongOptions } from "../archive/kinds/types.ts";
-import { at, joinBytes } from "../bytes/arrays.ts";
+import { at, elementsOf, joinBytes } from "../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { keepFloats } from "../format/json-float.ts";
 import type { DType, JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import type { StoreOptions, WritableStore } from "../store/types.ts";
-import { elementsOf, resolveSelection, type Selected, type Selection } from "../values/selection.ts";
+import { resolveSelection, type Selected, type Selection } from "../values/selection.ts";
 import {
   type AttributeChanges,
   attempt,

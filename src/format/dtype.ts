@@ -1,4 +1,5 @@
 /** numpy dtypes as archives spell them: names, type strings, Python reprs, JSON lists. @see FORMAT.md [FD] */
+import { elementsOf } from "../bytes/arrays.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { parsePythonLiteral } from "./python-literal.ts";
 import type { ByteOrder, DType, Field, JsonObject, JsonValue, TimeUnit } from "./types.ts";
@@ -75,7 +76,7 @@ function layOut(fields: readonly Field[], itemSize: number): Entry[] | undefined
     if (field.offset < at || field.name === "") return undefined;
     if (field.offset > at) entries.push({ padding: field.offset - at });
     entries.push({ field });
-    at = field.offset + field.shape.reduce((product, length) => product * length, field.dtype.itemSize);
+    at = field.offset + elementsOf(field.shape) * field.dtype.itemSize;
   }
   if (itemSize > at) entries.push({ padding: itemSize - at });
   return entries;
@@ -231,7 +232,7 @@ function parseCount(value: JsonValue | undefined, path: string, what: string): n
 }
 
 function addSize(offset: number, { dtype, shape }: SubArray, path: string): number {
-  const end = shape.reduce((product, length) => product * length, dtype.itemSize) + offset;
+  const end = elementsOf(shape) * dtype.itemSize + offset;
   if (end <= MAX_ITEM_SIZE) return end;
   throw badDType(shape, path, `fields within ${MAX_ITEM_SIZE} bytes`);
 }

@@ -1,9 +1,11 @@
-/** The small JSON files of BLZ roots, carrays and tables: `meta/sizes`, `meta/storage`, `__rootdirs__`; and the names of their files. @see FORMAT.md [FZ] [FA] [FT] */
+/** The small JSON files of BLZ roots, carrays and tables: `meta/sizes`, `meta/storage`, `__rootdirs__`. @see FORMAT.md [FZ] [FA] [FT] */
+import { elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { parseDType } from "./dtype.ts";
 import { CHECKSUM_NAMES } from "./header.ts";
 import { isObject, parseJson, stringifyJson } from "./json.ts";
 import { isCount } from "./json-float.ts";
+import { checkStoredName } from "./naming.ts";
 import type { DType, JsonObject, JsonValue } from "./types.ts";
 
 /** Most dimensions of an array, as in numpy 2. */
@@ -76,7 +78,7 @@ export function parseSizes(bytes: Uint8Array, path: string): StoredSizes {
   });
   if (shape.length === 0 || shape.length > MAX_DIMENSIONS)
     throw bad(path, "shape", `1 to ${MAX_DIMENSIONS} dimensions`, shape.length);
-  if (!Number.isSafeInteger(shape.reduce((product, length) => product * length, 1))) {
+  if (!Number.isSafeInteger(elementsOf(shape))) {
     throw bad(path, "shape", "at most 2^53 - 1 values", raw["shape"]);
   }
   return {
@@ -261,61 +263,3 @@ function bad(path: string, field: string, expected: string, found: JsonValue | u
     { path, field, expected, found },
   );
 }
-
-// Names of files in archives, and which stored names are safe to use as one part of a path. @see FORMAT.md [FN]
-
-/** Beside an archive whose files are also shards of a Zarr array. [FL-04] */
-export const LINK_RECORD = "superchunk-link.json";
-/** In the folder of an array that is also a Zarr array: the state of that view. */
-export const LIVE_STATE = "meta/zarr";
-
-/** Name of a carray's chunk file, counted from 0: `__0.blp`. [FN-01] */
-export function carrayChunkName(index: number): string {
-  return `__${index}.blp`;
-}
-
-/** Number of a carray's chunk file, or undefined for any other name. [FN-01] */
-export function parseCarrayChunkName(name: string): number | undefined {
-  return parseNumber(/^__(0|[1-9]\d{0,14})\.blp$/.exec(name)?.[1]);
-}
-
-/** Name of a superchunk, counted from 1: `__1__.bin`. [FN-02] */
-export function superchunkName(number: number): string {
-  return `__${number}__.bin`;
-}
-
-/** Number of a superchunk, or undefined for any other name. [FN-02] */
-export function parseSuperchunkName(name: string): number | undefined {
-  return parseNumber(/^__([1-9]\d{0,14})__\.bin$/.exec(name)?.[1]);
-}
-
-function parseNumber(digits: string | undefined): number | undefined {
-  return digits === undefined ? undefined : Number(digits);
-}
-
-/**
- * Checks that a stored name is one plain part of a path: not empty, not `.` or `..`, without `/`, `\` and NUL, and without a
- * drive letter. Throws `UNSAFE_PATH`. [FN-03]
- */
-export function checkStoredName(name: string, path: string, field: string): void {
-  const reason = whyUnsafe(name);
-  if (reason === undefined) return;
-  throw new SuperchunkError(
-    "UNSAFE_PATH",
-    `${field} ${JSON.stringify(name)} ${reason}: it could lead out of the archive. The archive is damaged or hostile; nothing was read`,
-    { path, field, expected: "one plain part of a path", found: name },
-  );
-}
-
-/** Why a name is not one plain part of a path; undefined if it is. */
-export function whyUnsafe(name: string): string | undefined {
-  if (name === "") return "is empty";
-  if (name === "." || name === "..") return "names a folder itself";
-  if (/[/\\]/.test(name)) return "has a path separator in it";
-  if (name.includes("\0")) return "has a zero character in it";
-  if (/^[A-Za-z]:/.test(name)) return "starts with a drive letter";
-  return undefined;
-}
-
-/** Documents that make a folder a Zarr node: of version 3, and of version 2. */
-export const ZARR_DOCUMENTS: readonly string[] = ["zarr.json", ".zarray", ".zgroup"];

@@ -1,4 +1,5 @@
 /** The header of numpy's `.npy` files, read and written. Nothing in a header is ever evaluated. */
+import { elementsOf } from "../bytes/arrays.ts";
 import { ByteReader } from "../bytes/fields.ts";
 import { SuperchunkError } from "../errors.ts";
 import { formatDType, parseDType } from "./dtype.ts";
@@ -165,7 +166,7 @@ function describe(dtype: DType): string {
     }
     skip(field.offset);
     parts.push(describeField(field));
-    at = field.offset + field.shape.reduce((product, n) => product * n, field.dtype.itemSize);
+    at = field.offset + elementsOf(field.shape) * field.dtype.itemSize;
   }
   skip(dtype.itemSize);
   return `[${parts.join(", ")}]`;

@@ -1,4 +1,5 @@
 /** Finds the chunks of an HDF5 dataset, from every kind of index. Must not know filters. */
+import { elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { Fields, Hdf5File } from "./file.ts";
 import { MAX_DEPTH, MAX_NODES, recordsOf } from "./heaps.ts";
@@ -39,7 +40,7 @@ export async function listChunks(file: Hdf5File, dataset: Hdf5Dataset, layout: C
   const { chunks: lengths, address, index } = layout;
   const counts = shape.map((extent, d) => Math.ceil(extent / (lengths[d] as number)));
   const most = dataset.maxShape.map((extent, d) => extent && Math.ceil(extent / (lengths[d] as number)));
-  const nbytes = lengths.reduce((product, length) => product * length, type.size);
+  const nbytes = elementsOf(lengths) * type.size;
   const walk: Walk = { file, dataset, layout, counts, most, nbytes, chunks: new Map() };
   if (address === undefined) return walk.chunks;
   if (index.kind === "single" && counts.some((count) => count > 1))

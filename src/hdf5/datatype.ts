@@ -1,4 +1,5 @@
 /** HDF5 datatypes in numpy's notation, as in h5py, and attribute values as JSON. */
+import { elementsOf } from "../bytes/arrays.ts";
 import { isSuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { decodeText, type Fields, type Hdf5File } from "./file.ts";
@@ -185,7 +186,7 @@ export async function attributeJson(
   { type, dims, data }: AttributeValue,
 ): Promise<JsonValue | undefined> {
   if (dims === undefined) return null;
-  const count = dims.reduce((product, length) => product * length, 1);
+  const count = elementsOf(dims);
   if (count > MAX_VALUES) return undefined;
   const values: JsonValue[] = [];
   for (let i = 0; i < count; i++) {
@@ -200,7 +201,7 @@ function nest(values: readonly JsonValue[], dims: readonly number[]): JsonValue 
   const [, ...rest] = dims;
   if (dims.length === 0) return values[0] ?? null;
   if (dims.length === 1) return values;
-  const length = rest.reduce((product, each) => product * each, 1);
+  const length = elementsOf(rest);
   return Array.from({ length: dims[0] as number }, (_, i) =>
     nest(values.slice(i * length, (i + 1) * length), rest),
   );

@@ -5,7 +5,7 @@
  * All code that reads Zarr arrays can therefore read datasets, and Blosc chunks are copied without recompressing. Contiguous values
  * are shown as chunks of about a mebibyte. Read-only.
  */
-import { at } from "../bytes/arrays.ts";
+import { at, elementsOf } from "../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { parseDType } from "../format/dtype.ts";
 import { stringifyJson } from "../format/json.ts";
@@ -264,7 +264,7 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
       found: type.size,
     });
   const dtype = parseDType(type.numpy, path);
-  const rowBytes = shape.slice(1).reduce((product, length) => product * length, type.size);
+  const rowBytes = elementsOf(shape.slice(1)) * type.size;
   const chunks =
     layout.kind === "chunked"
       ? layout.chunks
@@ -292,7 +292,7 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
     order: "C",
     dimension_separator: ".",
   };
-  const nbytes = chunks.reduce((product, length) => product * length, type.size);
+  const nbytes = elementsOf(chunks) * type.size;
   if (layout.kind === "chunked") {
     const stored = await listChunks(file, dataset, layout);
     const chainOf = (list: readonly JsonObject[]): Chain =>
@@ -348,7 +348,7 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
       },
     };
   }
-  const total = shape.reduce((product, length) => product * length, type.size);
+  const total = elementsOf(shape) * type.size;
   const [rows = 1] = chunks;
   const [length = 1] = shape;
   const count = total === 0 ? 0 : Math.ceil(length / rows);

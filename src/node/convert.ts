@@ -11,14 +11,15 @@ import { assertApart } from "../convert/run/destination.ts";
 import { isArchive } from "../convert/sources/items.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { type Mount, MountedStore } from "../store/mounted.ts";
-import { findMembership, type Membership } from "./hierarchy.ts";
 import {
   checkOptions,
+  findMembership,
   isAddress,
   isS3Address,
   type Location,
   locate,
   locateTarget,
+  type Membership,
   refuseEmptyPath,
   type WritableLocation,
 } from "./locate.ts";

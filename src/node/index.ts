@@ -23,10 +23,9 @@ export { type LinkPathOptions, link, planLinkAt, unlink, verifyLinkAt } from "./
 export { type CreatePathOptions, create, type EditPathOptions, edit } from "./edit.ts";
 export type { FileStoreOptions } from "./fs/fs-reader.ts";
 export { FileStore } from "./fs/fs-store.ts";
-export { consolidate } from "./hierarchy.ts";
 export type { RepositoryOptions } from "./icechunk/icechunk.ts";
 export type { IcechunkOptions, IcechunkResult } from "./icechunk/icechunk-write.ts";
-export { type Location, locate, locateTarget, type WritableLocation } from "./locate.ts";
+export { consolidate, type Location, locate, locateTarget, type WritableLocation } from "./locate.ts";
 export { type NpyFile, openNpy } from "./npy-file.ts";
 export {
   type OpenArrayPathOptions,

@@ -2,13 +2,12 @@
 
 import { tmpdir } from "node:os";
 import { ArrayReading, type Gather } from "../archive/kinds/chunked-archive.ts";
-import { at, joinBytes } from "../bytes/arrays.ts";
+import { at, elementsOf, joinBytes } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { decodeNpyHeader, NPY_START, type NpyHeader, npyHeaderLength } from "../format/npy.ts";
 import type { DType } from "../format/types.ts";
 import { breathe } from "../store/pool.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
-import { elementsOf } from "../values/selection.ts";
 import { type Scratch, scratchBeside } from "../write/bloscpack/chunk-spool.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { locate } from "./locate.ts";

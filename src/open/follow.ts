@@ -1,9 +1,10 @@
 /** Follows an array that a writer appends to, and yields its rows as they arrive. Must not know formats. */
 import type { ReadableArray } from "../archive/kinds/types.ts";
+import { elementsOf } from "../bytes/arrays.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { StoreOptions } from "../store/types.ts";
 import type { ArraySlice, ValueTypes } from "../values/selection.ts";
-import { elementsOf, slice } from "../values/selection.ts";
+import { slice } from "../values/selection.ts";
 
 /** Options of `follow`. */
 export interface FollowOptions extends StoreOptions {

@@ -1,6 +1,6 @@
 /** Repetition and definition levels: which values begin a list, and which are not null. @see docs/parquet-format.md [PL] */
 
-import { at, joinBytes } from "../bytes/arrays.ts";
+import { at, elementsOf, joinBytes } from "../bytes/arrays.ts";
 import type { Leaf } from "./schema.ts";
 
 /**
@@ -33,7 +33,7 @@ export function pageLevels(
 /** For each value the depth of the innermost list that it does not begin. */
 function repetitions(lists: readonly number[], count: number): Uint8Array {
   const levels = new Uint8Array(count);
-  const sizes = lists.map((_, depth) => lists.slice(depth).reduce((product, n) => product * n, 1));
+  const sizes = lists.map((_, depth) => elementsOf(lists.slice(depth)));
   for (let i = 0; i < count; i++) {
     let level = 0;
     while (level < sizes.length && i % at(sizes, level) !== 0) level++;

@@ -4,6 +4,7 @@
  * Structs are groups, sub-arrays and further dimensions are lists, complex numbers are groups of two. Dates are nullable, for
  * NaT. Knows types; must not know values or files. @see docs/parquet-format.md [PT]
  */
+import { elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
 import type { DType, TimeUnit } from "../format/types.ts";
@@ -122,7 +123,7 @@ export function columnSchema(
     const [length, ...rest] = dims;
     if (length === undefined) return inner(own);
     if (length === 0) return refuse("rows have a dimension of length 0, and hold no values");
-    const step = rest.reduce((product, n) => product * n, type.itemSize);
+    const step = elementsOf(rest) * type.itemSize;
     if (own.offsets.length * length > MOST_PER_ROW)
       return refuse(`rows have more than ${MOST_PER_ROW} values each`);
     const offsets = own.offsets.flatMap((from) => Array.from({ length }, (_, i) => from + i * step));

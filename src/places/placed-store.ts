@@ -5,8 +5,8 @@
  * keys; must not know what is in superchunks, or how places are reached. @see FORMAT.md [FG-19] [FG-20]
  */
 import { SuperchunkError } from "../errors.ts";
-import { checkStoredName, parseSuperchunkName } from "../format/folder.ts";
 import type { PlaceSpan } from "../format/layout.ts";
+import { checkStoredName, parseSuperchunkName } from "../format/naming.ts";
 import { joinKey } from "../store/key.ts";
 import {
   type ByteRange,

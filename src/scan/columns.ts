@@ -3,7 +3,7 @@
  *
  * Knows what arrays have in common; must not know filters. @see FORMAT.md [FI]
  */
-import { at } from "../bytes/arrays.ts";
+import { at, elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
 import { stringifyJson } from "../format/json.ts";
@@ -124,7 +124,7 @@ export function scannedColumn(table: ScanTable, name: string): ScannedColumn {
       : undefined;
   const dtype = field?.dtype ?? whole;
   assertReadable(whole, path);
-  const rowBytes = inner.reduce((product, n) => product * n, whole.itemSize);
+  const rowBytes = elementsOf(inner) * whole.itemSize;
   const size = field === undefined ? rowBytes : fieldSize(field);
   const rowShape = field?.shape ?? inner;
   return { name, array, dtype, rowShape, rowBytes, offset: field?.offset ?? 0, size, cellRows };

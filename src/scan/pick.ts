@@ -4,12 +4,12 @@
  *
  * Knows what arrays have in common. @see docs/library.md
  */
-import { allocate, at } from "../bytes/arrays.ts";
+import { allocate, at, elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { DType, Field } from "../format/types.ts";
 import { mapAhead } from "../store/pool.ts";
 import type { StoreOptions } from "../store/types.ts";
-import { type ArraySlice, elementsOf, resolveSelection, type Slice, stridesOf } from "../values/selection.ts";
+import { type ArraySlice, resolveSelection, type Slice, stridesOf } from "../values/selection.ts";
 import { assertReadable, fieldSize, toValues } from "../values/values.ts";
 import type { ScanArray } from "./columns.ts";
 

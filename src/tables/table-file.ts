@@ -2,12 +2,12 @@
  * Tables in files of other formats, as rows of a struct, for `create` and `append`. A format module returns columns and values; this
  * one converts them to bytes. Must not know the formats. @see docs/parquet.md
  */
+import { elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
 import type { DType, Field, TimeUnit } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { putRow } from "../values/item-bytes.ts";
-import { elementsOf } from "../values/selection.ts";
 
 export type StructType = DType & { readonly kind: "struct" };
 

@@ -1,4 +1,5 @@
 /** Converts values to stored items: the reverse of `values.ts`. Knows dtypes; must not know arrays. @see FORMAT.md [FD] */
+import { elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { DType, Field, JsonValue, TimeUnit } from "../format/types.ts";
 import { fieldSize } from "./values.ts";
@@ -82,7 +83,7 @@ export function putRow(
     putItem(view, at, dtype, value);
     return;
   }
-  const step = rest.reduce((product, n) => product * n, dtype.itemSize);
+  const step = elementsOf(rest) * dtype.itemSize;
   const parts = listOf(value, length, `a list of ${length}`);
   for (let i = 0; i < length; i++) putRow(view, at + i * step, dtype, rest, parts[i]);
 }

@@ -1,5 +1,6 @@
 /** Resolves a selection of an n-dimensional array: pure arithmetic on shapes, strides and byte offsets. */
 
+import { elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type {
   BoolArray,
@@ -137,11 +138,6 @@ export function stridesOf(shape: readonly number[]): number[] {
   for (let d = shape.length - 2; d >= 0; d--)
     strides[d] = (strides[d + 1] as number) * (shape[d + 1] as number);
   return strides;
-}
-
-/** Number of elements of a shape. */
-export function elementsOf(shape: readonly number[]): number {
-  return shape.reduce((product, n) => product * n, 1);
 }
 
 /** Contiguous runs of a selection: `count` runs of `length` elements, each from `source` to `target`. */

@@ -4,7 +4,7 @@
  * Numbers are typed arrays in native byte order. Types without a typed array get a small container with `length`, `get(i)`
  * and iteration over the bytes. @see FORMAT.md [FD]
  */
-import { IS_LITTLE_ENDIAN } from "../bytes/arrays.ts";
+import { elementsOf, IS_LITTLE_ENDIAN } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { DType, Field } from "../format/types.ts";
 
@@ -185,7 +185,7 @@ export class StructArray extends Container<StructValue> {
 
 /** Bytes of a field in its item, including the sub-array. */
 export function fieldSize(field: Field): number {
-  return field.shape.reduce((product, n) => product * n, field.dtype.itemSize);
+  return elementsOf(field.shape) * field.dtype.itemSize;
 }
 
 function fieldValue(item: Uint8Array, field: Field): unknown {
@@ -197,7 +197,7 @@ function fieldValue(item: Uint8Array, field: Field): unknown {
 export function nest(flat: readonly unknown[], shape: readonly number[]): unknown {
   if (shape.length === 0) return flat[0];
   const [first = 0, ...rest] = shape;
-  const step = rest.reduce((product, n) => product * n, 1);
+  const step = elementsOf(rest);
   return Array.from({ length: first }, (_, i) => nest(flat.slice(i * step, (i + 1) * step), rest));
 }
 

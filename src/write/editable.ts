@@ -7,6 +7,7 @@
 
 import type { LongOptions } from "../archive/kinds/types.ts";
 import { LayoutIndex } from "../archive/places/layout-files.ts";
+import { elementsOf } from "../bytes/arrays.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { joinMembers, memberText, parseJson, splitMembers } from "../format/json.ts";
@@ -15,13 +16,7 @@ import type { StoredLayout } from "../format/layout.ts";
 import type { DType, JsonInput, JsonObject, JsonObjectInput, JsonValue } from "../format/types.ts";
 import type { PlaceRule, StoredPlace } from "../places/declared.ts";
 import type { WritableStore } from "../store/types.ts";
-import {
-  type Extent,
-  elementsOf,
-  resolveSelection,
-  type Selected,
-  type Selection,
-} from "../values/selection.ts";
+import { type Extent, resolveSelection, type Selected, type Selection } from "../values/selection.ts";
 import type { ChunkSettings } from "./layout/settings.ts";
 
 /** Formats that can be edited, as `create` names them. */

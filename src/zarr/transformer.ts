@@ -6,13 +6,12 @@
  * the draft's abstract store interface. @see FORMAT.md [FK]
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/storage-transformers/sharding/v1.0.html
  */
-import { allocate, at } from "../bytes/arrays.ts";
+import { allocate, at, elementsOf } from "../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { parseJson, stringifyJson } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { joinKey, resolveRange } from "../store/key.ts";
 import type { ByteRange, WritableStore } from "../store/types.ts";
-import { elementsOf } from "../values/selection.ts";
 import {
   documentKey,
   ENTRY_DOCUMENT,

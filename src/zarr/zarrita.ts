@@ -6,7 +6,7 @@
  * The store handles all of that: zarrita gets whole chunks of little-endian values.
  */
 
-import { at } from "../bytes/arrays.ts";
+import { at, elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
@@ -110,7 +110,7 @@ async function readChunk(
   let bytes = await array.getBytes(selection);
   const counts = selection.map(({ start, stop }) => stop - start);
   if (counts.some((count, d) => count !== chunkShape[d])) {
-    const whole = new Uint8Array(chunkShape.reduce((product, n) => product * n, dtype.itemSize));
+    const whole = new Uint8Array(elementsOf(chunkShape) * dtype.itemSize);
     repeatItem(array.model.fillItem, whole);
     const from = { bytes, offset: 0, strides: stridesOf(counts) };
     copyItems(from, { bytes: whole, offset: 0, strides: stridesOf(chunkShape) }, counts, dtype.itemSize);
@@ -210,7 +210,7 @@ async function gather(
   itemSize: number,
 ): Promise<Uint8Array> {
   const counts = start.map((first, d) => at(stop, d) - first);
-  const bytes = new Uint8Array(counts.reduce((product, n) => product * n, itemSize));
+  const bytes = new Uint8Array(elementsOf(counts) * itemSize);
   const strides = stridesOf(counts);
   const firsts = start.map((first, d) => Math.floor(first / at(source.chunks, d)));
   const ends = stop.map((last, d) => Math.ceil(last / at(source.chunks, d)));

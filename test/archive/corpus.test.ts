@@ -2,9 +2,9 @@
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { ArrayArchive, ArraySlice, ChunkedArchive } from "../../src/archive/kinds/types.ts";
+import { elementsOf } from "../../src/bytes/arrays.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import { openArchive } from "../../src/node/index.ts";
-import { elementsOf } from "../../src/values/selection.ts";
 import { toJsonValues } from "../../src/values/values.ts";
 import {
   type ArrayFixture,

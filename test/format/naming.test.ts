@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { detectFile } from "../../src/format/header.ts";
 import {
   carrayChunkName,
   parseCarrayChunkName,
   parseSuperchunkName,
   superchunkName,
-} from "../../src/format/folder.ts";
-import { detectFile } from "../../src/format/header.ts";
+} from "../../src/format/naming.ts";
 import { loadFixtures } from "../fixtures/manifest.ts";
 import { errorOf, hex, utf8 } from "./hex.ts";
 

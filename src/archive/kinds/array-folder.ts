@@ -2,14 +2,15 @@
  * Reads the metadata of an array folder, and makes the archive for it. Knows `meta/` and how columns are stored; must
  * not know how the layouts are told apart.
  */
+import { elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { checkStoredName, parseSizes, parseStorage } from "../../format/folder.ts";
+import { parseSizes, parseStorage } from "../../format/folder.ts";
 import { parseJson } from "../../format/json.ts";
 import { filledText, parseFilled, type RowSpan, withoutSpan } from "../../format/layout.ts";
+import { checkStoredName } from "../../format/naming.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import { elementsOf } from "../../values/selection.ts";
 import { fieldSize } from "../../values/values.ts";
 import type { ChunkSequence } from "../places/sequence.ts";
 import type { ChunkDecoder } from "../read/chunk-fetch.ts";

@@ -2,7 +2,7 @@
  * Archives over one chunk sequence: n-dimensional arrays, in C or F order, and files of plain bytes. Reads, lists and verifies them.
  */
 
-import { type Allocation, at, fillResult } from "../../bytes/arrays.ts";
+import { type Allocation, at, elementsOf, fillResult } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
@@ -11,7 +11,6 @@ import { sizeOfObjects } from "../../store/key.ts";
 import {
   type ArraySlice,
   type Extent,
-  elementsOf,
   firstOf,
   fortranToC,
   type RunBatch,
@@ -27,20 +26,21 @@ import { type ChunkPlace, type ChunkSequence, chunkAt, nbytesOfChunk } from "../
 import { listChunks, readHead } from "../read/block-read.ts";
 import { SequenceReader } from "../read/byte-reader.ts";
 import type { ChunkDecoder, Hold } from "../read/chunk-fetch.ts";
-import { StoredArchive, type StoredParts } from "./stored-archive.ts";
-import type {
-  ArrayArchive,
-  BytesArchive,
-  ChunkInfo,
-  ChunkSummary,
-  ChunksOptions,
-  EncodedChunk,
-  EncodedChunksOptions,
-  ListChunksOptions,
-  LongOptions,
-  OpenOptions,
-  ReadOptions,
-  VerifyReport,
+import {
+  type ArrayArchive,
+  type BytesArchive,
+  type ChunkInfo,
+  type ChunkSummary,
+  type ChunksOptions,
+  type EncodedChunk,
+  type EncodedChunksOptions,
+  type ListChunksOptions,
+  type LongOptions,
+  type OpenOptions,
+  type ReadOptions,
+  StoredArchive,
+  type StoredParts,
+  type VerifyReport,
 } from "./types.ts";
 import type { VerifyContext } from "./verify.ts";
 

@@ -3,7 +3,7 @@
  * and whose values are assembled on reading.
  */
 
-import { at, fillResult } from "../../bytes/arrays.ts";
+import { at, elementsOf, fillResult } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
@@ -13,18 +13,19 @@ import type { ArraySlice, RunBatch, Selected, Selection } from "../../values/sel
 import { assertReadable, fieldSize } from "../../values/values.ts";
 import type { ChunkPlace } from "../places/sequence.ts";
 import { ArrayReading, checkByteRange } from "./chunked-archive.ts";
-import { StoredArchive, type StoredParts } from "./stored-archive.ts";
-import type {
-  ArrayArchive,
-  ChunkInfo,
-  ChunkSummary,
-  EncodedChunk,
-  Finding,
-  LongOptions,
-  OpenOptions,
-  ReadOptions,
-  TableArchive,
-  VerifyReport,
+import {
+  type ArrayArchive,
+  type ChunkInfo,
+  type ChunkSummary,
+  type EncodedChunk,
+  type Finding,
+  type LongOptions,
+  type OpenOptions,
+  type ReadOptions,
+  StoredArchive,
+  type StoredParts,
+  type TableArchive,
+  type VerifyReport,
 } from "./types.ts";
 import { findingsOf, joinReports, verifyParts } from "./verify.ts";
 
@@ -74,7 +75,7 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
     this.chunkLength = parts.chunkLength;
     this.fillValue = parts.fillValue;
     this.columnNames = [...parts.columns.keys()];
-    const items = parts.shape.reduce((product, n) => product * n, 1);
+    const items = elementsOf(parts.shape);
     const [rows = 1] = parts.shape;
     this.nbytes = items * parts.dtype.itemSize;
     this.nchunks = Math.ceil(rows / parts.chunkLength);

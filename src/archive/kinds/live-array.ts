@@ -15,8 +15,13 @@ import { arrowBatches, oindex, scan, vindex } from "../../scan/begin.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { ArraySlice, Selected, Selection } from "../../values/selection.ts";
-import { type Generation, isViewBehind, readGeneration } from "../places/generation.ts";
-import { LayoutSequence, OpenedFiles } from "../places/layout-files.ts";
+import {
+  type Generation,
+  isViewBehind,
+  LayoutSequence,
+  OpenedFiles,
+  readGeneration,
+} from "../places/layout-files.ts";
 import type { ChunkPlace } from "../places/sequence.ts";
 import {
   type ArrayFace,

@@ -1,7 +1,7 @@
 /** Finds the archives inside a folder. */
 import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
-import { ZARR_DOCUMENTS } from "../../format/folder.ts";
 import { startsAsJournal } from "../../format/header.ts";
+import { ZARR_DOCUMENTS } from "../../format/naming.ts";
 import { joinKey, refuseListed, showListed } from "../../store/key.ts";
 import type { ListEntry, ReadableStore } from "../../store/types.ts";
 import type { OpenOptions } from "../kinds/types.ts";

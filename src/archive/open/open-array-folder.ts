@@ -6,13 +6,8 @@
  */
 import { at } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
-import {
-  carrayChunkName,
-  checkStoredName,
-  parseRootdirs,
-  parseSizes,
-  superchunkName,
-} from "../../format/folder.ts";
+import { parseRootdirs, parseSizes } from "../../format/folder.ts";
+import { carrayChunkName, checkStoredName, superchunkName } from "../../format/naming.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import { joinKey, statFile } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";

@@ -1,5 +1,6 @@
 /** Opens a single `blpk` file: plain bytes, or a numpy array. */
 
+import { elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
 import { BUSY_VERSION, detectFile, HEADER_V3 } from "../../format/header.ts";
@@ -7,7 +8,6 @@ import { keepFloats } from "../../format/json-float.ts";
 import type { Dialect, JsonObject, JsonValue } from "../../format/types.ts";
 import { statFile } from "../../store/key.ts";
 import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
-import { elementsOf } from "../../values/selection.ts";
 import { type ArchiveParts, PlainArray, PlainBytes } from "../kinds/chunked-archive.ts";
 import type { ArrayArchive, BytesArchive, OpenOptions } from "../kinds/types.ts";
 import { openBlpkFile } from "../places/blpk-file.ts";

@@ -1,6 +1,6 @@
 /** `open`: opens any archive from any store, recognised by content. */
 import { SuperchunkError } from "../../errors.ts";
-import { ZARR_DOCUMENTS } from "../../format/folder.ts";
+import { ZARR_DOCUMENTS } from "../../format/naming.ts";
 import { asReadable, type ForeignStore } from "../../store/foreign.ts";
 import { checkKey, hasEntries, joinKey, readBeginning } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";

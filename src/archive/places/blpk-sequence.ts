@@ -6,7 +6,7 @@
  */
 import { at } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { parseSuperchunkName, superchunkName } from "../../format/folder.ts";
+import { parseSuperchunkName, superchunkName } from "../../format/naming.ts";
 import { joinKey, showListed, statFile } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ObjectInfo, ReadableStore } from "../../store/types.ts";

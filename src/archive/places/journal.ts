@@ -12,7 +12,6 @@
  */
 
 import { SuperchunkError } from "../../errors.ts";
-import { superchunkName } from "../../format/folder.ts";
 import { BUSY_VERSION, HEADER_V3 } from "../../format/header.ts";
 import {
   decodeArrayJournal,
@@ -23,6 +22,7 @@ import {
 } from "../../format/journal.ts";
 import { objectOf } from "../../format/json.ts";
 import { hasNumber, type StoredLayout } from "../../format/layout.ts";
+import { superchunkName } from "../../format/naming.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey, resolveRange } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";

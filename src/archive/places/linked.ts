@@ -2,8 +2,8 @@
  * What readers and writers must know of an archive that is linked to Zarr. Must not know how links are made. @see FORMAT.md [FL-07]
  */
 import { SuperchunkError } from "../../errors.ts";
-import { LINK_RECORD, LIVE_STATE } from "../../format/folder.ts";
 import { parseJson } from "../../format/json.ts";
+import { LINK_RECORD, LIVE_STATE } from "../../format/naming.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";

@@ -3,13 +3,13 @@
  * carray, or in one Bloscpack file. Knows where each layout stores its chunks; must not know how holes are handled.
  */
 import { HEADER_LENGTH } from "../../codec/index.ts";
+import { FIRST_LOOSE, type StoredLayout } from "../../format/layout.ts";
 import {
   carrayChunkName,
   parseCarrayChunkName,
   parseSuperchunkName,
   superchunkName,
-} from "../../format/folder.ts";
-import { FIRST_LOOSE, type StoredLayout } from "../../format/layout.ts";
+} from "../../format/naming.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { LongOptions } from "../kinds/types.ts";

@@ -2,28 +2,25 @@
  * What is known of a damaged array folder: from its metadata as far as they can be read, from the caller, and from its
  * chunks if neither says. Reads only. @see FORMAT.md [FZ] [FA]
  */
+import { elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
+import { parseSizes, parseStorage, type StoredSizes, type StoredStorage } from "../../format/folder.ts";
+import { parseJson } from "../../format/json.ts";
+import { parseLayout, type StoredLayout } from "../../format/layout.ts";
 import {
   checkStoredName,
   parseCarrayChunkName,
-  parseSizes,
-  parseStorage,
   parseSuperchunkName,
-  type StoredSizes,
-  type StoredStorage,
   superchunkName,
-} from "../../format/folder.ts";
-import { parseJson } from "../../format/json.ts";
-import { parseLayout, type StoredLayout } from "../../format/layout.ts";
+} from "../../format/naming.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { NO_PLACES, type Placing, parsePlaces } from "../../places/declared.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import { elementsOf } from "../../values/selection.ts";
 import { fieldSize } from "../../values/values.ts";
 import { suggestsCarray } from "../open/open-array-folder.ts";
-import { encodeJson } from "../places/generation.ts";
+import { encodeJson } from "../places/layout-files.ts";
 import { PROLOGUE } from "../places/sequence.ts";
 import { isFlaw, readHeaderAt } from "./chunk-check.ts";
 import { findFileChunks } from "./file-chunks.ts";

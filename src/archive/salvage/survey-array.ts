@@ -1,5 +1,5 @@
+import { elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { superchunkName } from "../../format/folder.ts";
 import type { JournalWrite } from "../../format/journal.ts";
 import {
   encodeFilled,
@@ -8,13 +8,13 @@ import {
   type RowSpan,
   type StoredLayout,
 } from "../../format/layout.ts";
+import { superchunkName } from "../../format/naming.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
 import { hasMark, openPlaces, placeAbsent } from "../../places/open-places.ts";
 import { PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { encodeItem, putRow } from "../../values/item-bytes.ts";
-import { elementsOf } from "../../values/selection.ts";
 import { fieldSize } from "../../values/values.ts";
 import { type ArrayFace, type ArrayFolder, nestedArray, plainArray } from "../kinds/array-folder.ts";
 import type { Archive, ArrayArchive, LongOptions, OpenOptions } from "../kinds/types.ts";

@@ -2,6 +2,7 @@
  * Surveys a damaged archive of any dialect: what is known of it, which chunks are intact, which rows are holes. Also
  * opens what is readable, once it is decided what becomes of the holes. Reads only.
  */
+import { elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType, parseDType } from "../../format/dtype.ts";
 import { parseRootdirs } from "../../format/folder.ts";
@@ -9,7 +10,6 @@ import { mergeSpans, type RowSpan } from "../../format/layout.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import { elementsOf } from "../../values/selection.ts";
 import { readAttributes } from "../kinds/array-folder.ts";
 import { ColumnTable } from "../kinds/column-archives.ts";
 import type { Archive, ArrayArchive, OpenOptions } from "../kinds/types.ts";

@@ -4,7 +4,7 @@
  * Pure. Every archive stores one linear sequence of items, cut into chunks of a fixed number of items. If the cuts are cell borders
  * of a grid in C order, cell `k` is chunk `k` and its bytes can be copied. Knows shapes only; must not know dtypes, codecs or stores.
  */
-import { at } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { type LengthRun, UnequalCells } from "../../zarr/document/chunk-grid.ts";
 
@@ -65,14 +65,10 @@ export interface CellRange {
   readonly end: number;
 }
 
-function product(values: readonly number[]): number {
-  return values.reduce((total, value) => total * value, 1);
-}
-
 function makeGrid(shape: readonly number[], axis: number, length: number): CellGrid {
   const along = Math.ceil(at(shape, axis) / length);
-  const inner = product(shape.slice(axis + 1));
-  return { shape, axis, length, along, inner, count: product(shape.slice(0, axis)) * along };
+  const inner = elementsOf(shape.slice(axis + 1));
+  return { shape, axis, length, along, inner, count: elementsOf(shape.slice(0, axis)) * along };
 }
 
 /** Shape of a cell in items. */
@@ -105,7 +101,7 @@ export function lastLength({ shape, axis, length, along, unequal }: CellGrid): n
 export function unequalCells(shape: readonly number[], runs: Iterable<LengthRun>): CellGrid {
   const unequal = new UnequalCells(runs);
   const { count, longest } = unequal;
-  return { shape, axis: 0, length: longest, along: count, inner: product(shape.slice(1)), count, unequal };
+  return { shape, axis: 0, length: longest, along: count, inner: elementsOf(shape.slice(1)), count, unequal };
 }
 
 /** Items of a whole cell. */
@@ -119,8 +115,8 @@ export function fullCellItems(cells: CellGrid): number {
  */
 export function matchCells(shape: readonly number[], chunkItems: number): CellGrid | undefined {
   if (!Number.isSafeInteger(chunkItems) || chunkItems < 1) return undefined;
-  if (chunkItems >= product(shape)) return makeGrid(shape, 0, at(shape, 0));
-  let inner = product(shape);
+  if (chunkItems >= elementsOf(shape)) return makeGrid(shape, 0, at(shape, 0));
+  let inner = elementsOf(shape);
   for (let axis = 0; axis < shape.length; axis++) {
     const extent = at(shape, axis);
     inner /= extent;
@@ -138,7 +134,7 @@ export function matchCells(shape: readonly number[], chunkItems: number): CellGr
  * dimension and one item.
  */
 export function chooseCells(shape: readonly number[], itemSize: number, target: number): CellGrid {
-  let inner = product(shape) * itemSize;
+  let inner = elementsOf(shape) * itemSize;
   let axis = 0;
   for (; axis < shape.length - 1; axis++) {
     inner /= at(shape, axis);
@@ -187,7 +183,7 @@ export function planShards(cells: CellGrid, itemSize: number, sizing: ShardSizin
     cells: perAxis,
     grid: counts.map((n, i) => (i < axis ? n : i === axis ? along : 1)),
     capacity: step * below,
-    count: product(counts.slice(0, axis)) * along,
+    count: elementsOf(counts.slice(0, axis)) * along,
     along,
     lastCount: (extent - (along - 1) * step) * below,
   };

@@ -9,7 +9,7 @@
 
 import type { Archive, LongOptions } from "../../archive/kinds/types.ts";
 import { type ChunkPlace, placeFailure } from "../../archive/places/sequence.ts";
-import { at } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import { decode, decodeHeader } from "../../codec/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
@@ -135,7 +135,7 @@ export async function compareZarr(
   const fill = inOrder(source, source.model.fillItem.slice(), transform);
   const other = inOrder(copy, copy.model.fillItem.slice(), undefined);
   const odd = fill.findIndex((byte, i) => byte !== other[i % other.length]);
-  if (odd >= 0 || fill.length !== other.length * more.reduce((product, n) => product * n, 1))
+  if (odd >= 0 || fill.length !== other.length * elementsOf(more))
     throw differs(path, Math.max(0, odd), "of the fill value");
   for (const box of boxes) await compareBox(box, `of the chunk or shard at item ${box.start.join(", ")}`);
 }

@@ -6,7 +6,7 @@
  * is the item that they stand for. @see FORMAT.md [FD]
  */
 import type { ArrayArchive, BytesArchive, ChunkedArchive, LongOptions } from "../../archive/kinds/types.ts";
-import { isEqual } from "../../bytes/arrays.ts";
+import { elementsOf, isEqual } from "../../bytes/arrays.ts";
 import type { CompressorName, Shuffle } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { ChecksumName, DType, JsonObject, JsonValue } from "../../format/types.ts";
@@ -154,14 +154,14 @@ export async function describeBytes(
   const items = archive.nbytes / dtype.itemSize;
   const dimensions = shape ?? [items];
   const path = archive.store.describe(archive.path);
-  if (!Number.isInteger(items) || dimensions.reduce((product, n) => product * n, 1) !== items) {
+  if (!Number.isInteger(items) || elementsOf(dimensions) !== items) {
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `[${dimensions.join(", ")}] items of ${dtype.itemSize} bytes are not the ${archive.nbytes} bytes of the archive`,
       { path, field: "shape", expected: archive.nbytes, found: dimensions },
     );
   }
-  const rowBytes = dimensions.slice(1).reduce((product, n) => product * n, dtype.itemSize);
+  const rowBytes = elementsOf(dimensions.slice(1)) * dtype.itemSize;
   const chunkLength = archive.chunkBytes / rowBytes;
   return {
     name: "",

@@ -8,7 +8,7 @@
 
 import type { ChunkedArchive, EncodedChunk } from "../../archive/kinds/types.ts";
 import { placedError, placeFailure } from "../../archive/places/sequence.ts";
-import { at, isEqual } from "../../bytes/arrays.ts";
+import { at, elementsOf, isEqual } from "../../bytes/arrays.ts";
 import { decode, encode, info } from "../../codec/index.ts";
 import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -152,7 +152,7 @@ export function copyableChunks(array: ZarrArray): OfferedChunks | string {
     return "chunks are cut along more than the first dimension";
   const chunkLength = at(chunkShape, 0);
   if (array.shardShape === undefined && !isEven(array, chunkLength)) return "chunks are of unequal length";
-  const rowBytes = rowShape.reduce((product, n) => product * n, dtype.itemSize);
+  const rowBytes = elementsOf(rowShape) * dtype.itemSize;
   const chunkBytes = chunkLength * rowBytes;
   const nchunks = Math.ceil(rows / chunkLength);
   const stored = { store: array.store, nchunks, chunkBytes, encodedChunks: zarrChunks(array, chunkBytes) };

@@ -1,8 +1,7 @@
 /** bcolz's folders: carrays, and ctables. */
-import { at } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import { parseFilled } from "../../format/layout.ts";
 import type { JsonObject } from "../../format/types.ts";
-import { elementsOf } from "../../values/selection.ts";
 import { type CarrayOptions, createCarray, createTable } from "../../write/bcolz/bcolz-create.ts";
 import { typesizeOf } from "../../write/bcolz/carray-settings.ts";
 import type { ColumnTable } from "../pipeline.ts";

@@ -3,7 +3,7 @@
  *
  * Knows which rows belong together; must not know files. The asset is `id` (zipline's sid), because the table has no symbols.
  */
-import { at } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import { toValues } from "../../values/values.ts";
@@ -86,7 +86,7 @@ async function runsOf(
 /** The rows of some runs as a column. A single run keeps its chunks, so that their streams can be copied. */
 function columnOf(column: Column, runs: Runs): Column {
   const [, ...rowShape] = column.shape;
-  const rowBytes = rowShape.reduce((product, n) => product * n, column.dtype.itemSize);
+  const rowBytes = elementsOf(rowShape) * column.dtype.itemSize;
   const ends: number[] = [];
   for (const [i, start] of runs.starts.entries()) ends.push((ends.at(-1) ?? 0) + at(runs.ends, i) - start);
   const rows = ends.at(-1) ?? 0;

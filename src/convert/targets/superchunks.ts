@@ -1,5 +1,5 @@
 /** Folders of numbered superchunks: arrays, and tables as arrays of structs whose fields are stored apart. */
-import { at } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import type { DType, Field, JsonValue } from "../../format/types.ts";
 import { createArray } from "../../write/array/create.ts";
 import type { ColumnTable } from "../pipeline.ts";
@@ -81,7 +81,7 @@ async function writeStructs(
   for (const { name, dtype, shape } of columns) {
     const dimensions = shape.slice(1);
     fields.push({ name, dtype, shape: dimensions, offset: itemSize });
-    itemSize += dimensions.reduce((product, n) => product * n, dtype.itemSize);
+    itemSize += elementsOf(dimensions) * dtype.itemSize;
   }
   const dtype: DType = { kind: "struct", itemSize, byteOrder: "none", fields };
   const [first] = columns;
@@ -156,7 +156,7 @@ async function* chunkRows(
         if (next.done !== true) bytes.push(next.value);
       }
       const [column] = columns;
-      const rowBytes = column?.shape.slice(1).reduce((product, n) => product * n, column.dtype.itemSize) ?? 1;
+      const rowBytes = column === undefined ? 1 : elementsOf(column.shape.slice(1)) * column.dtype.itemSize;
       if (bytes.length === 0) return;
       yield { count: (bytes[0]?.length ?? 0) / rowBytes, bytes };
     }

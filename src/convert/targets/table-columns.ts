@@ -3,7 +3,7 @@
  *
  * Knows sources, and dates and prices of zipline; must not know files. @see docs/parquet-format.md [PM]
  */
-import { at } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { stringifyJson } from "../../format/json.ts";
@@ -45,7 +45,7 @@ export function tableColumn(column: Column, piece: Piece, options: ConvertOption
   const as = scale === undefined ? undefined : ziplineType(column.name, scale, options);
   const types = { strings: options.parquet?.strings, as };
   const schema = columnSchema(column.name || ONLY_COLUMN, column.dtype, rowShape, types, column.path);
-  return { column, schema, rowBytes: rowShape.reduce((product, n) => product * n, column.dtype.itemSize) };
+  return { column, schema, rowBytes: elementsOf(rowShape) * column.dtype.itemSize };
 }
 
 /** Name of the column added to minute bars. */

@@ -4,6 +4,7 @@
  *
  * Knows chains and shards; must not know why chunks are recoded, or how arrays are ordered and published.
  */
+import { elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
@@ -177,7 +178,7 @@ type Recoder = (encoded: Uint8Array, place: ChunkPlace, context: TaskContext) =>
 function recoderOf(array: ZarrArray, converted: ArrayModel, { transform }: Recoding): Recoder {
   const { stages } = leafOf(array.model.chain);
   const encodings = leafOf(converted.chain).stages;
-  const nbytes = array.chunkShape.reduce((product, n) => product * n, array.dtype.itemSize);
+  const nbytes = elementsOf(array.chunkShape) * array.dtype.itemSize;
   return async (encoded, place, { encoder }) => {
     const items = await decodeStages(stages, encoded, nbytes, place);
     let bytes = transform === undefined ? items : transform.apply(items);

@@ -9,7 +9,7 @@ import type { LinkOptions, LinkPlan, LinkResult, LinkSite, UnlinkResult } from "
 import { unlinkArchive } from "../../dual/undo.ts";
 import { verifyLink } from "../../dual/verify.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { LINK_RECORD } from "../../format/folder.ts";
+import { LINK_RECORD } from "../../format/naming.ts";
 import type { StoredPlace } from "../../places/declared.ts";
 import { statIfThere } from "../fs/fs-handles.ts";
 import { FileStore } from "../fs/fs-store.ts";

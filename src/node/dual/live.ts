@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import type { Finding, LongOptions } from "../../archive/kinds/types.ts";
 import { open as openArchive } from "../../archive/open/open.ts";
-import { beginLive, endLive, idleViews, liveViews, planLive, type RemovedView } from "../../dual/live.ts";
+import { beginLive, endLive, idleViews, planLive, type RemovedView } from "../../dual/live.ts";
 import { isLive } from "../../dual/state.ts";
 import type { LinkPlan, LinkResult, UnlinkResult } from "../../dual/types.ts";
 import { verifyLive } from "../../dual/verify.ts";
@@ -129,17 +129,6 @@ export async function endLiveAt(path: string, options: LockOptions & LongOptions
       ...removed.left.map((folder) => `left: ${folder}, which the array did not make`),
     ],
   };
-}
-
-/** Removes the rest of an array's live view before the array itself is removed. */
-export async function clearLive(path: string): Promise<void> {
-  const root = resolve(path);
-  const store = new FileStore(root);
-  try {
-    await liveViews({ files: dualFiles(root) }).clear(store, "");
-  } finally {
-    await store.close?.();
-  }
 }
 
 /** Faults of a live array's Zarr view. */

@@ -5,14 +5,14 @@
  * chunks would take as long for copying as for encoding.
  */
 
-import { at, BufferShelf } from "../../bytes/arrays.ts";
+import { at, BufferShelf, elementsOf } from "../../bytes/arrays.ts";
 import { encodeHere, HEADER_LENGTH } from "../../codec/index.ts";
 import type { ChunkEncoder, CompressorName, EncodeHelper, EncodeOptions } from "../../codec/types.ts";
 import { isSuperchunkError, unpackError } from "../../errors.ts";
 import { isObject, stringifyJson } from "../../format/json.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { copyItems } from "../../values/copy-items.ts";
-import { elementsOf, stridesOf } from "../../values/selection.ts";
+import { stridesOf } from "../../values/selection.ts";
 import { leafOf } from "../../zarr/codecs/chain.ts";
 import type { Stage } from "../../zarr/codecs/stage.ts";
 import type { ArrayModel } from "../../zarr/document/model.ts";

@@ -7,11 +7,11 @@
  */
 
 import { arrayJournalKey, requireInPlace } from "../../archive/places/journal.ts";
+import { elementsOf } from "../../bytes/arrays.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { countChunks, type Patch, type RowSpan, type Run, type StoredLayout } from "../../format/layout.ts";
 import type { JsonObject } from "../../format/types.ts";
 import type { WritableStore } from "../../store/types.ts";
-import { elementsOf } from "../../values/selection.ts";
 import { InPlaceChanges, makeChanges } from "../in-place/in-place-changes.ts";
 import { type ColumnLayout, layOutColumns } from "../layout/columns.ts";
 import { appendRun, dropPatched, fullRuns, mergeTail, replaceNumber, truncateRuns } from "../layout/runs.ts";

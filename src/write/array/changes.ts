@@ -3,10 +3,10 @@
  * commits. Also moves superchunks to other places, which commits by itself.
  */
 import type { LongOptions } from "../../archive/kinds/types.ts";
-import { encodeJson } from "../../archive/places/generation.ts";
+import { encodeJson } from "../../archive/places/layout-files.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { parseSuperchunkName, superchunkName } from "../../format/folder.ts";
 import { mergeSpans, type Run, type StoredLayout, withoutSpan } from "../../format/layout.ts";
+import { parseSuperchunkName, superchunkName } from "../../format/naming.ts";
 import { checkPlacing, givenPlaces, HOME, placeNamed } from "../../places/declared.ts";
 import { clearPlaceOf, openAllPlaces, putMark } from "../../places/open-places.ts";
 import { type OpenPlace, type PlacedKey, PlacedStore } from "../../places/placed-store.ts";

@@ -5,13 +5,12 @@
 
 import type { LongOptions } from "../../archive/kinds/types.ts";
 import { copyOf } from "../../archive/places/journal.ts";
-import { at } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError } from "../../errors.ts";
-import { superchunkName } from "../../format/folder.ts";
 import { type BlpkHeader, decodeHeader } from "../../format/header.ts";
 import { countChunks, type Run } from "../../format/layout.ts";
+import { superchunkName } from "../../format/naming.ts";
 import { encodeItem } from "../../values/item-bytes.ts";
-import { elementsOf } from "../../values/selection.ts";
 import type { CompactPlan } from "../editable.ts";
 import { type ColumnLayout, joinField } from "../layout/columns.ts";
 import { appendRun, placesOf } from "../layout/runs.ts";

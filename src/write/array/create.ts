@@ -1,6 +1,7 @@
 /** Creates an array on a store, and opens one for writing. @see FORMAT.md [FG] */
 
 import { readAttributes } from "../../archive/kinds/array-folder.ts";
+import { JOURNAL_PREFIX } from "../../archive/places/journal.ts";
 import {
   encodeJson,
   type Generation,
@@ -8,15 +9,14 @@ import {
   SHARED_FEATURE,
   unknownWriteFeatures,
   ZARR_FEATURE,
-} from "../../archive/places/generation.ts";
-import { JOURNAL_PREFIX } from "../../archive/places/journal.ts";
+} from "../../archive/places/layout-files.ts";
 import { refuseSymbolic } from "../../archive/places/linked.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { givenDType } from "../../format/dtype.ts";
-import { LINK_RECORD, parseSuperchunkName, superchunkName, whyUnsafe } from "../../format/folder.ts";
 import { objectOf, parseJson } from "../../format/json.ts";
 import { EMPTY_LAYOUT, encodeSizes, type StoredLayout } from "../../format/layout.ts";
+import { LINK_RECORD, parseSuperchunkName, superchunkName, whyUnsafe } from "../../format/naming.ts";
 import type { DType, JsonObject, JsonObjectInput, JsonValue } from "../../format/types.ts";
 import {
   checkPlacing,

@@ -1,11 +1,11 @@
 /** Opens an array for one of several writers. @see FORMAT.md [FG-16] */
 import { readAttributes } from "../../archive/kinds/array-folder.ts";
+import { elementsOf } from "../../bytes/arrays.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { checkMarks, openAllPlaces } from "../../places/open-places.ts";
 import { PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
-import { elementsOf } from "../../values/selection.ts";
 import { type ArraySettings, storageOf } from "../layout/settings.ts";
 import { commitStorage } from "./changes.ts";
 import { openWritable, readWritable } from "./create.ts";

@@ -2,8 +2,8 @@
 
 import { LayoutIndex } from "../../archive/places/layout-files.ts";
 import { isSuperchunkError } from "../../errors.ts";
-import { superchunkName } from "../../format/folder.ts";
 import { FIRST_LOOSE, hasNumber, type StoredLayout } from "../../format/layout.ts";
+import { superchunkName } from "../../format/naming.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { choosePlace } from "../../places/choose.ts";
 import { copyObject } from "../../places/copy-object.ts";

@@ -2,12 +2,12 @@
  * Adds, renames and deletes columns of an array whose fields are stored in one folder each. Nothing else may be planned, and
  * the array must be folded. @see FORMAT.md [FG-07]
  */
+import { elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { givenDType } from "../../format/dtype.ts";
-import { superchunkName } from "../../format/folder.ts";
+import { superchunkName } from "../../format/naming.ts";
 import type { DType, Field, JsonValue } from "../../format/types.ts";
 import { encodeItem, storedTimes } from "../../values/item-bytes.ts";
-import { elementsOf } from "../../values/selection.ts";
 import { fieldSize } from "../../values/values.ts";
 import type { NewColumn } from "../editable.ts";
 import { assertApart, type ColumnLayout, layOutColumns } from "../layout/columns.ts";

@@ -6,17 +6,16 @@
  * the answer to a commit was lost, the number of commits beside the reservation says whether it arrived. Must not know where
  * stores are. @see FORMAT.md [FG-16]
  */
-import { joinBytes } from "../../bytes/arrays.ts";
+import { elementsOf, joinBytes } from "../../bytes/arrays.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { superchunkName } from "../../format/folder.ts";
 import type { Run } from "../../format/layout.ts";
+import { superchunkName } from "../../format/naming.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import { choosePlace } from "../../places/choose.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
 import type { ReadableStore, WritableStore } from "../../store/types.ts";
 import { withHeads } from "../../store/wrappers/heads.ts";
-import { elementsOf } from "../../values/selection.ts";
 import type { AppendOptions } from "../editable.ts";
 import { type ColumnLayout, layOutColumns } from "../layout/columns.ts";
 import {

@@ -6,13 +6,14 @@
 
 import { showGeneration } from "../../archive/kinds/live-array.ts";
 import type { ArrayArchive, LongOptions, VerifyReport } from "../../archive/kinds/types.ts";
-import { readGeneration } from "../../archive/places/generation.ts";
 import { requireOneName } from "../../archive/places/journal.ts";
+import { readGeneration } from "../../archive/places/layout-files.ts";
+import { elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
 import type { WritableStore } from "../../store/types.ts";
-import { elementsOf, resolveSelection, type Selected, type Selection } from "../../values/selection.ts";
+import { resolveSelection, type Selected, type Selection } from "../../values/selection.ts";
 import {
   type AppendOptions,
   type AttributeChanges,

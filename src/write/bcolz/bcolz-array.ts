@@ -7,6 +7,7 @@
 import { readAttributes } from "../../archive/kinds/array-folder.ts";
 import type { LongOptions } from "../../archive/kinds/types.ts";
 import { refuseSymbolic } from "../../archive/places/linked.ts";
+import { elementsOf } from "../../bytes/arrays.ts";
 import type { ByteEdit, ChunkEncoder } from "../../codec/types.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
 import { givenDType } from "../../format/dtype.ts";
@@ -14,13 +15,7 @@ import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import { storedTimes } from "../../values/item-bytes.ts";
-import {
-  elementsOf,
-  resolveSelection,
-  type Selected,
-  type Selection,
-  selectedOf,
-} from "../../values/selection.ts";
+import { resolveSelection, type Selected, type Selection, selectedOf } from "../../values/selection.ts";
 import { toValues } from "../../values/values.ts";
 import { checkCount } from "../bloscpack/bloscpack-options.ts";
 import { cutPieces } from "../bloscpack/pieces.ts";

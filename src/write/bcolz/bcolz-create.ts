@@ -3,15 +3,15 @@
  * @see FORMAT.md [FA-08]
  */
 
-import { at } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { checkStoredName, MAX_COLUMNS, parseRootdirs, tooManyColumns } from "../../format/folder.ts";
+import { MAX_COLUMNS, parseRootdirs, tooManyColumns } from "../../format/folder.ts";
 import { joinMembers, memberText, splitMembers } from "../../format/json.ts";
 import { encodeFilled, type RowSpan } from "../../format/layout.ts";
+import { checkStoredName } from "../../format/naming.ts";
 import type { DType, JsonObjectInput, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { PutSource, StoreOptions, WritableStore } from "../../store/types.ts";
-import { elementsOf } from "../../values/selection.ts";
 import { checkCount } from "../bloscpack/bloscpack-options.ts";
 import {
   type CarrayCompression,

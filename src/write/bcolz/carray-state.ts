@@ -3,12 +3,13 @@
 import type { ArrayArchive } from "../../archive/kinds/types.ts";
 import { openArrayFolder } from "../../archive/open/open-array-folder.ts";
 import { refuseSymbolic } from "../../archive/places/linked.ts";
+import { elementsOf } from "../../bytes/arrays.ts";
 import type { CompressorName } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { carrayChunkName, parseSizes, parseStorage, type StoredSizes } from "../../format/folder.ts";
+import { parseSizes, parseStorage, type StoredSizes } from "../../format/folder.ts";
+import { carrayChunkName } from "../../format/naming.ts";
 import { joinKey } from "../../store/key.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
-import { elementsOf } from "../../values/selection.ts";
 import { type CarraySettings, checkChunklen, typesizeOf } from "./carray-settings.ts";
 
 /** A carray that will be changed. */

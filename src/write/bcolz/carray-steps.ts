@@ -6,7 +6,7 @@
 
 import type { LongOptions, Progress } from "../../archive/kinds/types.ts";
 import { PROLOGUE } from "../../archive/places/sequence.ts";
-import { at } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { encodeHeader } from "../../format/encode-file.ts";
 import { headerOfVersion1 } from "../../format/header.ts";
@@ -15,7 +15,6 @@ import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import { repeatItem } from "../../values/copy-items.ts";
-import { elementsOf } from "../../values/selection.ts";
 import type { BloscpackCompression } from "../bloscpack/bloscpack-options.ts";
 import { cutPieces, encodePieces } from "../bloscpack/pieces.ts";
 import { type CarraySettings, defaultRowOf } from "./carray-settings.ts";

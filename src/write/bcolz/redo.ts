@@ -8,8 +8,9 @@
  */
 import { copyOf } from "../../archive/places/journal.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { parseCarrayChunkName, parseSizes, parseStorage } from "../../format/folder.ts";
+import { parseSizes, parseStorage } from "../../format/folder.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";
+import { parseCarrayChunkName } from "../../format/naming.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";

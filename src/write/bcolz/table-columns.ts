@@ -5,13 +5,13 @@
 
 import type { LongOptions } from "../../archive/kinds/types.ts";
 import { refuseSymbolic } from "../../archive/places/linked.ts";
-import { at } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { MAX_COLUMNS, tooManyColumns } from "../../format/folder.ts";
 import type { DType, Field } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
-import { type Extent, elementsOf } from "../../values/selection.ts";
+import type { Extent } from "../../values/selection.ts";
 import { type ResizePlan, type SetPlan, touchedChunks } from "../editable.ts";
 import type { ColumnLayout } from "../layout/columns.ts";
 import {

@@ -13,7 +13,7 @@ import {
   requireInPlace,
   requireOneName,
 } from "../../archive/places/journal.ts";
-import { at } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { encodeHeader, encodeOffsets } from "../../format/encode-file.ts";
@@ -21,7 +21,6 @@ import type { JournalWrite } from "../../format/journal.ts";
 import { OFFSET_LENGTH } from "../../format/offsets.ts";
 import type { ChecksumName, DType, JsonInput, JsonObjectInput } from "../../format/types.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
-import { elementsOf } from "../../values/selection.ts";
 import {
   type BloscpackCompression,
   type BloscpackMetadataOptions,

@@ -4,12 +4,13 @@
  */
 
 import type { LongOptions } from "../../archive/kinds/types.ts";
+import { elementsOf } from "../../bytes/arrays.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
 import type { ByteEdit } from "../../codec/types.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonObjectInput } from "../../format/types.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
-import { elementsOf, resolveSelection, type Selected, type Selection } from "../../values/selection.ts";
+import { resolveSelection, type Selected, type Selection } from "../../values/selection.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
 import {
   type AttributeChanges,

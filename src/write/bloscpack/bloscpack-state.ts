@@ -5,7 +5,7 @@ import { openFile } from "../../archive/open/open-file.ts";
 import { type BlpkFile, openBlpkFile } from "../../archive/places/blpk-file.ts";
 import { withJournal } from "../../archive/places/journal.ts";
 import { decodeStoredHeader } from "../../archive/places/sequence.ts";
-import { at } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { type BlpkHeader, digestLength } from "../../format/header.ts";
@@ -13,7 +13,6 @@ import { parseJson } from "../../format/json.ts";
 import { decodeSection, decodeSectionHeader, SECTION_HEADER_LENGTH } from "../../format/metadata.ts";
 import type { DType, JsonInput } from "../../format/types.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
-import { elementsOf } from "../../values/selection.ts";
 import type { BloscpackMetadataOptions } from "./bloscpack-options.ts";
 
 const HEADER_LENGTH = 32;

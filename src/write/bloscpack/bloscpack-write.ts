@@ -5,6 +5,7 @@
  * written only for pipes, on request: bloscpack 0.16 reads such a file as empty.
  * @see FORMAT.md [F1.3-07] [F1.3-09]
  */
+import { elementsOf } from "../../bytes/arrays.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { pythonDType } from "../../format/dtype.ts";
@@ -14,7 +15,6 @@ import { keepFloats } from "../../format/json-float.ts";
 import { OFFSET_LENGTH } from "../../format/offsets.ts";
 import type { ChecksumName, DType, JsonInput, JsonObject, JsonObjectInput } from "../../format/types.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
-import { elementsOf } from "../../values/selection.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
 import { checkReserve, type Reserve, reserveOf } from "../layout/settings.ts";
 import {

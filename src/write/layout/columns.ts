@@ -1,10 +1,10 @@
 /** How the rows of an array are laid out in folders: one, or one for each field of a nested dtype. */
+import { elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { checkStoredName, superchunkName } from "../../format/folder.ts";
+import { checkStoredName, superchunkName } from "../../format/naming.ts";
 import type { DType } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
-import { elementsOf } from "../../values/selection.ts";
 import { fieldSize } from "../../values/values.ts";
 
 /** One folder of superchunks. Sizes in bytes. */

@@ -1,6 +1,7 @@
 /** The settings of an array of superchunks, and how `meta/storage` stores them. Knows the settings; must not know any store. */
 
-import { SHARED_FEATURE, ZARR_FEATURE } from "../../archive/places/generation.ts";
+import { SHARED_FEATURE, ZARR_FEATURE } from "../../archive/places/layout-files.ts";
+import { elementsOf } from "../../bytes/arrays.ts";
 import { settleEncode } from "../../codec/encode/encode-settings.ts";
 import { HEADER_LENGTH } from "../../codec/index.ts";
 import type { CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";
@@ -11,7 +12,6 @@ import { CHECKSUM_NAMES } from "../../format/header.ts";
 import type { ChecksumName, DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { encodePlaces, NO_PLACES, PLACES_FEATURE, type Placing } from "../../places/declared.ts";
 import { encodeItem } from "../../values/item-bytes.ts";
-import { elementsOf } from "../../values/selection.ts";
 import { checkWritableDType } from "./columns.ts";
 
 /** Compression of chunks. */

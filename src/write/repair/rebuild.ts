@@ -5,15 +5,15 @@
 
 import { showGeneration } from "../../archive/kinds/live-array.ts";
 import type { ArrayArchive, LongOptions } from "../../archive/kinds/types.ts";
-import { encodeJson, readGeneration, ZARR_FEATURE } from "../../archive/places/generation.ts";
 import { arrayJournalKey } from "../../archive/places/journal.ts";
+import { encodeJson, readGeneration, ZARR_FEATURE } from "../../archive/places/layout-files.ts";
 import { superchunkNumbers } from "../../archive/salvage/columns.ts";
 import { type HolePolicy, lengthOf, mapSpans } from "../../archive/salvage/holes.ts";
 import type { KnownArray } from "../../archive/salvage/known.ts";
 import type { Survey } from "../../archive/salvage/survey.ts";
+import { elementsOf } from "../../bytes/arrays.ts";
 import { decode } from "../../codec/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { superchunkName } from "../../format/folder.ts";
 import {
   EMPTY_LAYOUT,
   FIRST_LOOSE,
@@ -22,9 +22,9 @@ import {
   type RowSpan,
   type StoredLayout,
 } from "../../format/layout.ts";
+import { superchunkName } from "../../format/naming.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
-import { elementsOf } from "../../values/selection.ts";
 import { ArrayWriter } from "../array/array-writer.ts";
 import { commitStorage } from "../array/changes.ts";
 import { settleNames, tidy } from "../array/compact.ts";

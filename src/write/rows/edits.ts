@@ -1,11 +1,11 @@
 /** Changes of decoded bytes: in whole items of an array, or in one of its columns. Must not know where chunks are. */
 
-import { at, joinBytes } from "../../bytes/arrays.ts";
+import { at, elementsOf, joinBytes } from "../../bytes/arrays.ts";
 import type { ByteEdit } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import { putItem } from "../../values/item-bytes.ts";
-import { type Extent, elementsOf, runsOf } from "../../values/selection.ts";
+import { type Extent, runsOf } from "../../values/selection.ts";
 import { type ColumnLayout, splitField } from "../layout/columns.ts";
 import { itemsOf, readRows } from "./rows.ts";
 

@@ -3,12 +3,12 @@
  * the forms; must not know where the rows go.
  */
 
-import { at, IS_LITTLE_ENDIAN, joinBytes } from "../../bytes/arrays.ts";
+import { at, elementsOf, IS_LITTLE_ENDIAN, joinBytes } from "../../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import { copyItems, repeatItem } from "../../values/copy-items.ts";
 import { putRow } from "../../values/item-bytes.ts";
-import { elementsOf, stridesOf } from "../../values/selection.ts";
+import { stridesOf } from "../../values/selection.ts";
 import { ComplexArray, fieldSize, swapBytes, type TypedValues } from "../../values/values.ts";
 
 /**

@@ -3,7 +3,7 @@
  *
  * Knows dtypes and how items are laid out; must not know chunks or stores. @see FORMAT.md [FZ]
  */
-import { at } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
 import { mapDType, type ZarrType } from "./zarr-dtype.ts";
 
@@ -47,7 +47,7 @@ export function fieldsIn(
 
 /** How a field is described in Zarr, its sub-arrays as further dimensions. Throws like {@link mapDType}. */
 export function mapField(struct: DType, field: StructField, path: string): ZarrType {
-  const values = field.shape.reduce((product, n) => product * n, 1);
+  const values = elementsOf(field.shape);
   // An empty sub-array is refused like an item of no bytes.
   const dtype = values === 0 ? ({ ...field.dtype, itemSize: 0 } as DType) : field.dtype;
   const type = mapDType(dtype, { path, fillValue: field.fillValue });
@@ -84,7 +84,7 @@ function takeField(
   let axes = shape.length;
   while (axes > 0 && strides[axes - 1] === run) run *= at(shape, --axes);
   const count = Math.floor(items.length / size);
-  const taken = new Uint8Array(count * shape.reduce((product, n) => product * n, itemSize));
+  const taken = new Uint8Array(count * elementsOf(shape) * itemSize);
   let to = 0;
   const copy = (from: number, axis: number): void => {
     if (axis < axes) {

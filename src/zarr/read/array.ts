@@ -7,7 +7,7 @@ import type {
   ReadableSummary,
   ReadOptions,
 } from "../../archive/kinds/types.ts";
-import { at, fillResult, type PrepareMemory } from "../../bytes/arrays.ts";
+import { at, elementsOf, fillResult, type PrepareMemory } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import { arrowBatches, oindex, scan, vindex } from "../../scan/begin.ts";
@@ -17,7 +17,6 @@ import { swapItems } from "../../values/copy-items.ts";
 import {
   type ArraySlice,
   type Extent,
-  elementsOf,
   resolveSelection,
   type Selected,
   type Selection,

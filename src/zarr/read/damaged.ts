@@ -7,14 +7,13 @@
 import type { AbsentChunk, Hole, LongOptions, OpenOptions } from "../../archive/kinds/types.ts";
 import { overlayStore } from "../../archive/places/journal.ts";
 import { type Flaw, flawOf, isFlaw } from "../../archive/salvage/chunk-check.ts";
-import { at } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { JournalWrite } from "../../format/journal.ts";
 import { mergeSpans } from "../../format/layout.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey, resolveRange } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import { elementsOf } from "../../values/selection.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
 import {
   countPositions,

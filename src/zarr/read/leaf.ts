@@ -8,7 +8,7 @@
 import type { PlacedChunk } from "../../archive/places/sequence.ts";
 import { readHead, readPart, readPartNow } from "../../archive/read/block-read.ts";
 import type { ChunkDecoder } from "../../archive/read/chunk-fetch.ts";
-import { at } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { ResolvedRange } from "../../store/key.ts";
 import { groupRanges } from "../../store/key.ts";
@@ -52,7 +52,7 @@ export function readsInPart(store: ReadableStore, job: LeafJob): boolean {
   const { place, stages, shape, itemSize } = job;
   if (place.memory !== undefined || place.nbytes === undefined) return false;
   const { count } = spanOf(job);
-  const whole = itemsOf(shape);
+  const whole = elementsOf(shape);
   if (stages.length === 0) return count < whole;
   if (stages.length > 1 || stages[0]?.isBlosc !== true) return false;
   return place.nbytes >= leastForParts(store) && count * itemSize * 4 <= whole * itemSize;
@@ -71,7 +71,7 @@ function rangeOf(job: LeafJob): ResolvedRange {
   const { place, stages, shape, itemSize } = job;
   const { offset, nbytes = 0 } = place;
   if (stages.length > 0) return { offset, length: nbytes };
-  checkSize(nbytes, itemsOf(shape) * itemSize, place);
+  checkSize(nbytes, elementsOf(shape) * itemSize, place);
   const { first, count } = spanOf(job);
   return { offset: offset + first * itemSize, length: count * itemSize };
 }
@@ -90,7 +90,7 @@ export async function readLeafPart(store: ReadableStore, job: LeafJob, signal?: 
   const start = first * itemSize;
   const length = count * itemSize;
   if (job.stages.length === 0) {
-    const nbytes = itemsOf(shape) * itemSize;
+    const nbytes = elementsOf(shape) * itemSize;
     checkSize(place.nbytes ?? nbytes, nbytes, place);
     copySpan(job, await readPlace(store, place, start, length, signal), first);
     return;
@@ -113,7 +113,7 @@ function placedOf({ place, shape, itemSize }: LeafJob, index: number): PlacedChu
     index,
     key: place.key,
     offset: place.offset,
-    nbytes: itemsOf(shape) * itemSize,
+    nbytes: elementsOf(shape) * itemSize,
     ctbytes: place.nbytes,
     available: place.nbytes ?? Number.POSITIVE_INFINITY,
     checksum: "None",
@@ -205,7 +205,7 @@ class Shelf {
 /** Decodes a whole chunk and copies the requested items. Throws errors of the stages, with the chunk's place. */
 export async function decodeLeaf(job: LeafJob, encoded: Uint8Array, shelf: Shelf): Promise<void> {
   const { place, shape, itemSize, stages } = job;
-  const nbytes = itemsOf(shape) * itemSize;
+  const nbytes = elementsOf(shape) * itemSize;
   const direct = contiguousTarget(job, nbytes);
   if (stages.length === 0) {
     checkSize(encoded.length, nbytes, place);
@@ -279,10 +279,6 @@ function checkSize(found: number, expected: number, place: ChunkPlace): void {
     `the chunk has ${found} bytes of values, but its shape and data type make it ${expected}. The chunk, its index entry or the metadata are damaged`,
     { ...placeDetails(place), field: "chunk_shape", expected, found },
   );
-}
-
-function itemsOf(shape: readonly number[]): number {
-  return shape.reduce((product, n) => product * n, 1);
 }
 
 function spanOf({ shape, extents }: LeafJob): Span {

@@ -4,12 +4,11 @@
  * Knows chains and grids; values are made elsewhere. An index is read once for each shard and cached. After the reads, the
  * object's version is checked, so that bytes of two versions are never mixed.
  */
-import { at } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { runPooled } from "../../store/pool.ts";
 import { type GeneratingStore, isGenerating, type ReadableStore } from "../../store/types.ts";
 import { fillItems, type ItemView } from "../../values/copy-items.ts";
-import { elementsOf } from "../../values/selection.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
 import {
   combine,

@@ -3,6 +3,7 @@
  *
  * Knows where an index is in its shard; must not know what is read through it.
  */
+import { elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { hashBytes } from "../../store/foreign.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -149,7 +150,7 @@ export class ShardCache {
     const known = place.memory === undefined ? this.#find(name) : undefined;
     if (known !== undefined && known.version === version) return known.entries;
     const size = place.nbytes;
-    const length = Math.min(size, shardIndexLength(product(grid), layout));
+    const length = Math.min(size, shardIndexLength(elementsOf(grid), layout));
     const at = layout.location === "start" ? 0 : size - length;
     const bytes = await readPlace(this.#store, place, at, length, signal);
     try {
@@ -187,7 +188,7 @@ export class ShardCache {
     const info = await this.#store.stat(key);
     if (info === undefined) return undefined;
     // The metadata give the size of the index, so it is read only as far as the object goes.
-    const length = Math.min(info.size, shardIndexLength(product(grid), layout));
+    const length = Math.min(info.size, shardIndexLength(elementsOf(grid), layout));
     const offset = layout.location === "start" ? 0 : info.size - length;
     const bytes = await this.#store.getRange(key, { offset, length });
     if (bytes === undefined) return undefined;
@@ -226,7 +227,7 @@ export class ShardCache {
     grid: readonly number[],
     layout: ShardIndexLayout,
   ): Promise<Uint8Array | undefined> {
-    const length = shardIndexLength(product(grid), layout);
+    const length = shardIndexLength(elementsOf(grid), layout);
     const range = layout.location === "start" ? { offset: 0, length } : { suffixLength: length };
     return this.#store.getRange(key, range);
   }
@@ -264,8 +265,4 @@ export class ShardCache {
     this.#count -= this.#known.get(name)?.entries.length ?? 0;
     this.#known.delete(name);
   }
-}
-
-function product(values: readonly number[]): number {
-  return values.reduce((total, value) => total * value, 1);
 }

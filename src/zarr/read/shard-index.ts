@@ -4,7 +4,7 @@
  * Knows the bytes of the index; must not know stores or what chunks hold.
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html
  */
-import { at } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import { crc32c } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
@@ -152,7 +152,7 @@ interface IndexedShard {
  */
 export async function decodeShardIndex(bytes: Uint8Array, shard: IndexedShard): Promise<ShardEntries> {
   const { grid, layout = DEFAULT_INDEX, size, start = 0 } = shard;
-  const capacity = grid.reduce((product, n) => product * n, 1);
+  const capacity = elementsOf(grid);
   const length = shardIndexLength(capacity, layout);
   const base = layout.location === "start" ? 0 : size - length;
   if (bytes.length !== length || size < length) {

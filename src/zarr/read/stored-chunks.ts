@@ -4,7 +4,7 @@
  */
 
 import type { AbsentChunk } from "../../archive/kinds/types.ts";
-import { at } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import { mapAhead } from "../../store/pool.ts";
@@ -54,7 +54,7 @@ function allPositions({ axes }: ArrayModel): Generator<readonly number[]> {
 
 /** All positions of a grid in C order, generated one at a time: a document can promise more than memory holds. */
 function* positionsOf(counts: readonly number[]): Generator<readonly number[]> {
-  const total = counts.reduce((product, count) => product * count, 1);
+  const total = elementsOf(counts);
   for (let index = 0; index < total; index++) {
     const position = new Array<number>(counts.length).fill(0);
     let rest = index;

@@ -1,9 +1,9 @@
 /** Reads and decodes everything that is stored of an array. Knows what counts as damage; must not know how chunks are read. */
 import type { Finding, LongOptions } from "../../archive/kinds/types.ts";
-import { allocate, at } from "../../bytes/arrays.ts";
+import { allocate, at, elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import { elementsOf, stridesOf } from "../../values/selection.ts";
+import { stridesOf } from "../../values/selection.ts";
 import { leafOf } from "../codecs/chain.ts";
 import type { ArrayModel } from "../document/model.ts";
 import type { ChunkReading } from "./reading.ts";

@@ -1,6 +1,6 @@
 /** Encodes a chunk of any chain from its items, including nested shards. Knows chains; must not know stores. */
 
-import { at, joinBytes } from "../../bytes/arrays.ts";
+import { at, elementsOf, joinBytes } from "../../bytes/arrays.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { copyItems } from "../../values/copy-items.ts";
 import { stridesOf } from "../../values/selection.ts";
@@ -73,7 +73,7 @@ async function encodeInnerChunks(
   const itemSize = settings.fill.length;
   const grid = shape.map((n, d) => n / at(chunkShape, d));
   const strides = stridesOf(shape);
-  const length = chunkShape.reduce((product, n) => product * n, itemSize);
+  const length = elementsOf(chunkShape) * itemSize;
   const chunks = new Map<number, Uint8Array>();
   let slot = 0;
   for (const position of combine(grid.map((n) => Array.from({ length: n }, (_, i) => i)))) {
@@ -102,7 +102,7 @@ export async function layOutShard(
   { index }: ShardingSerializer,
   order: ChunkOrder,
 ): Promise<Uint8Array[]> {
-  const capacity = grid.reduce((product, n) => product * n, 1);
+  const capacity = elementsOf(grid);
   const entries = new Array<ShardEntry | undefined>(capacity).fill(undefined);
   let offset = index.location === "start" ? shardIndexLength(capacity, index) : 0;
   const pieces: Uint8Array[] = [];

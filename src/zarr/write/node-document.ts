@@ -6,8 +6,8 @@
  * @see FORMAT.md [FL-04] [FY-01]
  */
 import { SuperchunkError } from "../../errors.ts";
-import { LINK_RECORD } from "../../format/folder.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";
+import { LINK_RECORD } from "../../format/naming.ts";
 import type { JsonInput } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";

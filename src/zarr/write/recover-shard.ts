@@ -5,9 +5,9 @@
  * @see FORMAT.md [FH-08]
  */
 
+import { elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
-import { elementsOf } from "../../values/selection.ts";
 import { innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
 import { shapeAt } from "../document/chunk-grid.ts";
 import { checkLength } from "../read/shard-cache.ts";

@@ -6,9 +6,9 @@
  * Nothing is visible under the shard's key before it is finished.
  */
 
+import { elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { WritableStore } from "../../store/types.ts";
-import { elementsOf } from "../../values/selection.ts";
 import { innerGrid, permute } from "../codecs/chain.ts";
 import { shapeAt } from "../document/chunk-grid.ts";
 import {
@@ -182,10 +182,7 @@ export async function finishReserved(
 }
 
 function firstSlot({ grid, layout }: ShardReservation): number {
-  return shardIndexLength(
-    grid.reduce((product, n) => product * n, 1),
-    layout,
-  );
+  return shardIndexLength(elementsOf(grid), layout);
 }
 
 function needsWriteRange(store: WritableStore, key: string): NonNullable<WritableStore["writeRange"]> {

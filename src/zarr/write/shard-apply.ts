@@ -5,7 +5,7 @@
  * A new object is put on the condition that the old one is still the one that was read. A write into an object has no such
  * condition: its version is compared just before, and writers of one process wait for one another.
  */
-import { at } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { ObjectInfo, WritableStore } from "../../store/types.ts";
 import {
@@ -105,7 +105,7 @@ function placeParts(
   parts: readonly ShardPart[],
   { grid, layout, chunkOrder }: ShardTarget,
 ): { entries: (ShardEntry | undefined)[]; order: ShardPart[] } {
-  const capacity = grid.reduce((product, n) => product * n, 1);
+  const capacity = elementsOf(grid);
   const bySlot = new Map(parts.map((part) => [part.slot, part]));
   const entries = new Array<ShardEntry | undefined>(capacity).fill(undefined);
   let offset = layout.location === "start" ? shardIndexLength(capacity, layout) : 0;

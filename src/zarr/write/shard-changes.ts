@@ -5,13 +5,13 @@
  * Chunks are encoded into the store's memory if it offers any, else into reused buffers. Knows the layout of shards; must not
  * know where chunks come from or where the shard goes.
  */
-import { allocate, at, BufferShelf } from "../../bytes/arrays.ts";
+import { allocate, at, BufferShelf, elementsOf } from "../../bytes/arrays.ts";
 import { HEADER_LENGTH } from "../../codec/header.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { mapAhead } from "../../store/pool.ts";
 import type { PieceRooms } from "../../store/source.ts";
 import { copyItems, type ItemView, repeatItem } from "../../values/copy-items.ts";
-import { elementsOf, stridesOf } from "../../values/selection.ts";
+import { stridesOf } from "../../values/selection.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
 import { combine, partOfView, regularAxis, type Segment, segmentsOf } from "../document/chunk-grid.ts";
 import type { ArrayModel } from "../document/model.ts";
@@ -71,7 +71,7 @@ async function* makePieces(
     if (present.size > 0) yield* await layOutShard(present, grid, serializer, settings.chunkOrder);
     return;
   }
-  const capacity = grid.reduce((product, n) => product * n, 1);
+  const capacity = elementsOf(grid);
   const entries = new Array<ShardEntry | undefined>(capacity).fill(undefined);
   let offset = 0;
   let isEmpty = true;
@@ -111,7 +111,7 @@ class ChunkRooms {
   #theirs: ArrayBuffer | undefined;
 
   constructor({ chunkShape, inner, index }: ShardingSerializer, itemSize: number) {
-    const nbytes = chunkShape.reduce((product, n) => product * n, itemSize);
+    const nbytes = elementsOf(chunkShape) * itemSize;
     const isUseful = index.location === "end" && nbytes <= MOST && makesOwnBuffer(inner);
     this.#length = isUseful ? nbytes + HEADER_LENGTH : 0;
     this.#isKeeping = isUseful && nbytes >= WORTH;

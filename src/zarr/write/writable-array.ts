@@ -1,6 +1,6 @@
 /** A Zarr array open for writing: whole chunks, and parts of them. */
 
-import { at, IS_LITTLE_ENDIAN } from "../../bytes/arrays.ts";
+import { at, elementsOf, IS_LITTLE_ENDIAN } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import { runPooled } from "../../store/pool.ts";
@@ -8,13 +8,7 @@ import { withRooms } from "../../store/source.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
 import { type ItemView, swapItems } from "../../values/copy-items.ts";
 import { putItem } from "../../values/item-bytes.ts";
-import {
-  type Extent,
-  elementsOf,
-  resolveSelection,
-  type Selection,
-  stridesOf,
-} from "../../values/selection.ts";
+import { type Extent, resolveSelection, type Selection, stridesOf } from "../../values/selection.ts";
 import { innerGrid, leafOf, permute, type ShardingSerializer, stagesOf } from "../codecs/chain.ts";
 import { combine, partOfView, type Segment, segmentsOf, shapeAt, startAt } from "../document/chunk-grid.ts";
 import type { ArrayModel } from "../document/model.ts";
@@ -369,7 +363,7 @@ export type ValueSource =
 
 /** A view of the items, with strides of 0 if one value is repeated. Throws `BAD_ARGUMENT` for another number of values. */
 function viewValues(values: ValueSource, dtype: DType, counts: readonly number[]): ItemView {
-  const count = counts.reduce((product, n) => product * n, 1);
+  const count = elementsOf(counts);
   const { itemSize } = dtype;
   if (isSingle(values)) return repeatValue(values, dtype, counts);
   const raw = rawItems(values, dtype);
@@ -393,10 +387,7 @@ function viewValues(values: ValueSource, dtype: DType, counts: readonly number[]
 
 /** A view of items that are bytes already, in the byte order of `dtype`. Throws `BAD_ARGUMENT` for another length. */
 function viewBytes(bytes: Uint8Array, dtype: DType, counts: readonly number[]): ItemView {
-  checkCount(
-    bytes.length / dtype.itemSize,
-    counts.reduce((product, n) => product * n, 1),
-  );
+  checkCount(bytes.length / dtype.itemSize, elementsOf(counts));
   return { bytes, offset: 0, strides: stridesOf(counts) };
 }
 
