@@ -1,7 +1,7 @@
 // Byte unshuffle: `typesize` streams of n bytes become n elements of `typesize` bytes. Bytes after the last whole element are
-// copied. Elements are assembled 16 at a time from groups of 2, 4, 8 or 16 streams, which may be at any addresses.
+// copied. Elements are assembled 16 at a time from groups of 2, 4 or 8 streams, which may be at any addresses.
 import {
-  interleave16, interleave2, interleave2Registers, interleave4, interleave4Registers, interleave8, interleave8Registers,
+  interleave2, interleave2Registers, interleave4, interleave4Registers, interleave8, interleave8Registers,
   streamAt,
 } from "./decode-interleave";
 import { interleave2Registers, interleave4Registers, interleave8Registers, streamAt } from "./decode-interleave";
@@ -309,18 +309,6 @@ function gather8(streams: usize, first: usize, count: usize, dst: usize, stride:
   interleave8(streams, first + last, dst + last * stride, stride);
 }
 
-function unshuffle16(streams: usize, first: usize, count: usize, dst: usize, stride: usize): void {
-  const end = first + (count & ~15);
-  const tile = stride << 4;
-  let to = dst;
-  for (let i = first; i < end; i += 16) {
-    interleave16(streams, i, to, stride);
-    to += tile;
-  }
-  // The last tile overlaps the previous one.
-  if ((count & 15) != 0) interleave16(streams, first + count - 16, dst + (count - 16) * stride, stride);
-}
-
 /** Undoes the byte shuffle of a block of `length` bytes. */
 export function unshuffle(src: usize, dst: usize, length: usize, typesize: usize): void {
   const count = length / typesize;
@@ -357,13 +345,10 @@ export function unshufflePart(streams: usize, first: usize, count: usize, dst: u
     gather4(streams, first, count, dst, typesize);
     // The remaining streams, together with some of the previous ones, so that all groups have the same width.
     gather4(streams + ((typesize - 4) << 2), first, count, dst + typesize - 4, typesize);
-  } else if (typesize < 16) {
-    gather8(streams, first, count, dst, typesize);
-    gather8(streams + ((typesize - 8) << 2), first, count, dst + typesize - 8, typesize);
   } else {
     let group: usize = 0;
-    for (; group + 16 <= typesize; group += 16) unshuffle16(streams + (group << 2), first, count, dst + group, typesize);
-    if (group != typesize) unshuffle16(streams + ((typesize - 16) << 2), first, count, dst + typesize - 16, typesize);
+    for (; group + 8 < typesize; group += 8) gather8(streams + (group << 2), first, count, dst + group, typesize);
+    gather8(streams + ((typesize - 8) << 2), first, count, dst + typesize - 8, typesize);
   }
 }
 

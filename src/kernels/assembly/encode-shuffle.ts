@@ -227,72 +227,6 @@ function tile8(src: usize, stride: usize, dst: usize, pitch: usize): void {
   }
 }
 
-/** Sixteen columns of 16 elements into 16 streams. Even elements are done before odd ones, to keep fewer vectors alive. */
-// @ts-ignore: decorator
-@inline
-function tile16(src: usize, stride: usize, dst: usize, pitch: usize): void {
-  const eight = src + (stride << 3);
-  const two = stride << 1;
-  const four = stride << 2;
-  const six = four + two;
-  const r0 = v128.load(src), r8 = v128.load(eight);
-  const r4 = v128.load(src + four), r12 = v128.load(eight + four);
-  const r2 = v128.load(src + two), r10 = v128.load(eight + two);
-  const r6 = v128.load(src + six), r14 = v128.load(eight + six);
-  const a0 = low8(r0, r8), a8 = high8(r0, r8);
-  const a4 = low8(r4, r12), a12 = high8(r4, r12);
-  const a2 = low8(r2, r10), a10 = high8(r2, r10);
-  const a6 = low8(r6, r14), a14 = high8(r6, r14);
-  const b0 = low8(a0, a4), b4 = high8(a0, a4);
-  const b2 = low8(a2, a6), b6 = high8(a2, a6);
-  const b8 = low8(a8, a12), b12 = high8(a8, a12);
-  const b10 = low8(a10, a14), b14 = high8(a10, a14);
-  const c0 = low8(b0, b2), c2 = high8(b0, b2);
-  const c4 = low8(b4, b6), c6 = high8(b4, b6);
-  const c8 = low8(b8, b10), c10 = high8(b8, b10);
-  const c12 = low8(b12, b14), c14 = high8(b12, b14);
-  const odd = src + stride;
-  const oddEight = eight + stride;
-  const r1 = v128.load(odd), r9 = v128.load(oddEight);
-  const r5 = v128.load(odd + four), r13 = v128.load(oddEight + four);
-  const r3 = v128.load(odd + two), r11 = v128.load(oddEight + two);
-  const r7 = v128.load(odd + six), r15 = v128.load(oddEight + six);
-  const a1 = low8(r1, r9), a9 = high8(r1, r9);
-  const a5 = low8(r5, r13), a13 = high8(r5, r13);
-  const a3 = low8(r3, r11), a11 = high8(r3, r11);
-  const a7 = low8(r7, r15), a15 = high8(r7, r15);
-  const b1 = low8(a1, a5), b5 = high8(a1, a5);
-  const b3 = low8(a3, a7), b7 = high8(a3, a7);
-  const b9 = low8(a9, a13), b13 = high8(a9, a13);
-  const b11 = low8(a11, a15), b15 = high8(a11, a15);
-  const c1 = low8(b1, b3), c3 = high8(b1, b3);
-  const c5 = low8(b5, b7), c7 = high8(b5, b7);
-  const c9 = low8(b9, b11), c11 = high8(b9, b11);
-  const c13 = low8(b13, b15), c15 = high8(b13, b15);
-  storePair(dst, pitch, c0, c1);
-  dst += pitch << 1;
-  storePair(dst, pitch, c2, c3);
-  dst += pitch << 1;
-  storePair(dst, pitch, c4, c5);
-  dst += pitch << 1;
-  storePair(dst, pitch, c6, c7);
-  dst += pitch << 1;
-  storePair(dst, pitch, c8, c9);
-  dst += pitch << 1;
-  storePair(dst, pitch, c10, c11);
-  dst += pitch << 1;
-  storePair(dst, pitch, c12, c13);
-  dst += pitch << 1;
-  storePair(dst, pitch, c14, c15);
-}
-
-// @ts-ignore: decorator
-@inline
-function storePair(dst: usize, pitch: usize, a: v128, b: v128): void {
-  v128.store(dst, low8(a, b));
-  v128.store(dst + pitch, high8(a, b));
-}
-
 // Bit shuffle. A block of n elements becomes 8 x typesize rows of n / 8 bytes: row 8j + k has bit k of byte j of every
 // element, element 0 in the lowest bit. If n is not a multiple of 8, the block is copied, as in c-blosc (since 1.7).
 
@@ -399,12 +333,6 @@ function tiles8(src: usize, stride: usize, count: usize, dst: usize, pitch: usiz
   tile8(src + last * stride, stride, dst + last, pitch);
 }
 
-function shuffle16(src: usize, stride: usize, count: usize, dst: usize, pitch: usize): void {
-  const last = count - 16;
-  for (let i: usize = 0; i < last; i += 16) tile16(src + i * stride, stride, dst + i, pitch);
-  tile16(src + last * stride, stride, dst + last, pitch);
-}
-
 // Elements of 2, 4 and 8 bytes have separate loops that do not test the width: up to a quarter less time.
 
 function shuffle2(src: usize, count: usize, dst: usize, pitch: usize): void {
@@ -458,16 +386,12 @@ export function spreadElements(src: usize, count: usize, dst: usize, pitch: usiz
     const rest = typesize - 4;
     columns4(src, typesize, count, dst, pitch);
     columns4(src + rest, typesize, count, dst + rest * pitch, pitch);
-  } else if (typesize < 16) {
-    const rest = typesize - 8;
-    columns8(src, typesize, count, dst, pitch);
-    columns8(src + rest, typesize, count, dst + rest * pitch, pitch);
   } else {
-    const rest = typesize - 16;
-    for (let first: usize = 0; first < rest; first += 16) {
-      shuffle16(src + first, typesize, count, dst + first * pitch, pitch);
+    const rest = typesize - 8;
+    for (let first: usize = 0; first < rest; first += 8) {
+      columns8(src + first, typesize, count, dst + first * pitch, pitch);
     }
-    shuffle16(src + rest, typesize, count, dst + rest * pitch, pitch);
+    columns8(src + rest, typesize, count, dst + rest * pitch, pitch);
   }
 }
 
