@@ -164,7 +164,7 @@ const LATER: Readonly<Record<string, number>> = {
   arrow: 824,
   hdf5: 2_285,
   blosc2: 2_599,
-  tables: 1_234,
+  tables: 1_244,
   codec2: 1_698,
   pool: 534,
   scan: 2_160,

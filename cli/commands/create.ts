@@ -208,7 +208,7 @@ async function carrierOf(
 function checkFlags(root: string, flags: CreateFlags): void {
   if (root === "")
     throw wrong("root", "the name of the folder to make is empty; give one, or . for this folder");
-  const ending = /\.(?:parquet|arrows?|feather|csv|npy)\/*$/i.exec(root)?.[0];
+  const ending = /\.(?:parquet|arrows?|feather|csv|tsv|npy)\/*$/i.exec(root)?.[0];
   if (ending !== undefined)
     throw wrong(
       "root",

@@ -256,7 +256,7 @@ const ROW_FILES = [
   { name: "a Parquet file", start: [0x50, 0x41, 0x52, 0x31], ending: /\.parquet$/i },
   { name: "an Arrow file", start: [0x41, 0x52, 0x52, 0x4f], ending: /\.(?:arrows?|feather)$/i },
   { name: "a .npy file", start: [0x93, 0x4e, 0x55, 0x4d], ending: /\.npy$/i },
-  { name: "a CSV file", start: undefined, ending: /\.csv$/i },
+  { name: "a CSV file", start: undefined, ending: /\.[ct]sv$/i },
 ] as const;
 
 /**

@@ -19,7 +19,7 @@ import { encoderOf } from "./threads/threads.ts";
 
 /** Returns true for the name of a file that holds a table. */
 export function isTableFile(name: string): boolean {
-  return /\.(?:parquet|arrow|arrows|feather|csv)$/i.test(name);
+  return /\.(?:parquet|arrow|arrows|feather|csv|tsv)$/i.test(name);
 }
 
 /**
@@ -140,7 +140,7 @@ async function openTable(location: string, options: TableOptions): Promise<Table
     const { openParquetTable } = await import("../tables/parquet.ts");
     return openParquetTable(file, options);
   }
-  if (!/\.csv$/i.test(location)) return (await import("../tables/arrow.ts")).openArrowTable(file, options);
+  if (!/\.[ct]sv$/i.test(location)) return (await import("../tables/arrow.ts")).openArrowTable(file, options);
   const { openCsv } = await import("../tables/csv.ts");
   return openCsv(() => createReadStream(location, { highWaterMark: 4 << 20 }), location, options);
 }

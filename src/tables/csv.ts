@@ -3,7 +3,6 @@ import Papa from "papaparse";
 import { at } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { DType } from "../format/types.ts";
-import { parseDate } from "../values/item-bytes.ts";
 import {
   BOOL,
   numberOf,
@@ -37,7 +36,7 @@ interface Look {
 }
 
 /**
- * Opens CSV (RFC 4180, UTF-8; the delimiter is detected) with a header line of names.
+ * Opens CSV (RFC 4180, UTF-8; the delimiter is detected, and is a tab in `.tsv`) with a header line of names.
  *
  * @throws BAD_FIELD for a record with another number of values than the first, and for text that is not UTF-8; BAD_ARGUMENT for a file
  * without names
@@ -118,7 +117,7 @@ async function* recordsOf(source: TextSource, path: string): AsyncGenerator<Reco
   let rest = "";
   let width = 0;
   let line = 1;
-  let delimiter = "";
+  let delimiter = /\.tsv$/i.test(path) ? "\t" : "";
   const wrong = (at: number, reason: string, details: object = {}): SuperchunkError =>
     new SuperchunkError("BAD_FIELD", `line ${at} ${reason}`, { path, field: "input", ...details });
   const decode = (piece?: Uint8Array): string => {
@@ -196,6 +195,8 @@ const DAY = /^\d{4}-\d\d-\d\d$/;
 const TIME = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?Z?)?$/;
 const TRUTH = /^(?:true|false)$/i;
 const LEAST = -(2n ** 63n);
+/** Whole milliseconds before the last nanosecond that 64 bits count. */
+const MOST_NANOSECONDS = Math.floor(2 ** 63 / 1e6);
 
 /** Why a float64 does not hold a number as it is written; undefined if it does. */
 function numberFault(text: string): string | undefined {
@@ -211,6 +212,15 @@ function isExact(text: string): boolean {
   return (
     text.length < 16 || !DIGITS.test(text) || (text.length < 300 && BigInt(Number(text)) === BigInt(text))
   );
+}
+
+/** Milliseconds from 1970 of a date or time, 0 for NaT; NaN for other text. */
+function millisecondsOf(text: string): number {
+  if (text === "NaT") return 0;
+  if (!TIME.test(text)) return Number.NaN;
+  const time = Date.parse(text.length === 10 ? text : `${text.replace(" ", "T").replace(/Z$/, "")}Z`);
+  // JavaScript takes February 30 for a day in March.
+  return new Date(time).getUTCDate() === Number(text.slice(8, 10)) ? time : Number.NaN;
 }
 
 function lookAt(look: Look, text: string, lineOf: () => number): void {
@@ -232,10 +242,10 @@ function lookAt(look: Look, text: string, lineOf: () => number): void {
       if (BigInt.asUintN(64, value) === value) counts.uint++;
     }
   } else odd.number ??= where(fault);
-  const time = text === "NaT" ? 0n : TIME.test(text) ? parseDate(text, "ns", 1n) : undefined;
-  if (time !== undefined) {
+  const time = millisecondsOf(text);
+  if (!Number.isNaN(time)) {
     counts.time++;
-    if (BigInt.asIntN(64, time) === time && time !== LEAST) counts.nanoseconds++;
+    if (Math.abs(time) < MOST_NANOSECONDS) counts.nanoseconds++;
     if (text === "NaT" || DAY.test(text)) counts.day++;
   } else odd.time ??= where("which is not a date or time");
   if (TRUTH.test(text)) counts.bool++;

@@ -299,7 +299,7 @@ function dateCount(
 }
 
 /** The count of a UTC date; undefined for text that is not a date, or falls between two counts. */
-export function parseDate(text: string, unit: TimeUnit, scale: bigint): bigint | undefined {
+function parseDate(text: string, unit: TimeUnit, scale: bigint): bigint | undefined {
   const groups = ISO.exec(text)?.groups;
   if (groups === undefined) return undefined;
   const number = (name: string, absent: number): number => Number(groups[name] ?? absent);

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { parseDType } from "../../src/format/dtype.ts";
+import { formatDType, parseDType } from "../../src/format/dtype.ts";
 import { open, openArray, openTableFile } from "../../src/node/index.ts";
 import { runCli } from "../cli/harness.ts";
 import { temporaryFolder } from "../folder.ts";
@@ -257,6 +257,27 @@ test.each(["odd.parquet", "odd.feather"])(
     expect(notes).toEqual(['column "money" has decimals of 38 digits; float64 keeps 15']);
   },
 );
+
+test("a file named .tsv has tabs between values, which may have commas", async () => {
+  const folder = temporaryFolder();
+  const [from, path] = [join(folder, "a.tsv"), join(folder, "a")];
+  writeFileSync(from, "name,first\tsize\nx,y\t1,5\n");
+  expect((await runCli(["create", path, "--from", from])).code).toBe(0);
+  expect(await columnOf(path, "name,first")).toEqual(["x,y"]);
+  expect(await columnOf(path, "size")).toEqual(["1,5"]);
+});
+
+test("times of CSV are nanoseconds as long as these count them, and other text is not a time", async () => {
+  const from = join(temporaryFolder(), "a.csv");
+  writeFileSync(
+    from,
+    "last,beyond,first,hour,leap\n2262-04-11T23:47:16.8,2262-04-11T23:47:17,1677-09-21T00:12:44,2020-01-01T24:00,2020-02-29\n2020-01-01 10:00Z,NaT,NaT,NaT,NaT\n",
+  );
+  const { dtype } = await openTableFile(from);
+  expect(dtype.kind === "struct" && dtype.fields.map(({ dtype: own }) => formatDType(own))).toEqual([
+    ...["<M8[ns]", "<M8[us]", "<M8[ns]", "<U16", "<M8[D]"],
+  ]);
+});
 
 test("a column of CSV that cannot be a folder is named, and stays in one folder with --no-columns", async () => {
   const folder = temporaryFolder();
