@@ -191,6 +191,8 @@ export async function create(store: WritableStore, path: string, options: Create
   if (!Object.hasOwn(OWN, format)) throw badArgument("format", format, Object.keys(OWN).join(", "));
   if (options.attrs !== undefined && (typeof options.attrs !== "object" || Array.isArray(options.attrs)))
     throw badArgument("attrs", options.attrs, "an object");
+  options.signal?.throwIfAborted();
+  cutOptionsOf({ compressor: options.compressor });
   const foreign = Object.values(OWN).flat();
   const unfit = foreign.find((name) => options[name] !== undefined && !OWN[format].includes(name));
   if (unfit !== undefined)
@@ -326,6 +328,7 @@ function zarrTypeOf(
   }
   const given = givenDType(dtype);
   const stored = fillValue === undefined ? undefined : storedTimes(given, fillValue);
+  if (stored !== undefined && /^(?:u?int|bool)$/.test(given.kind)) defaultRowOf(given, [], stored);
   const { dataType, fill, itemSize } = mapDType(given, { path, fillValue: stored });
   return { data: dataType, itemSize, fill: fill.json };
 }

@@ -147,7 +147,9 @@ export class ZarrEdit extends QueuedEditor {
    */
   override append(values: unknown, options: LongOptions = {}): Promise<void> {
     return this.#run("append", async () => {
+      options.signal?.throwIfAborted();
       this.#assertGrid();
+      if (this.#array.shape.length === 0) throw badArgument("the array", "a single value", "rows; use set");
       if (this.#rowBytes === 0) throw badArgument("append", "rows without bytes", "resize");
       const facts = { dtype: this.#array.dtype, rowShape: this.#array.shape.slice(1) };
       const items = itemsOf(values, facts);

@@ -1,5 +1,5 @@
 /** JSON as Python's `json` module writes it: bare NaN and Infinity, integers of any size. Reads and writes. @see FORMAT.md [FJ] */
-import { SuperchunkError } from "../errors.ts";
+import { badArgument, SuperchunkError } from "../errors.ts";
 import { forgetFloat, isNotedFloat, JsonFloat, noteFloat } from "./json-float.ts";
 import type { JsonInput, JsonObject, JsonValue } from "./types.ts";
 
@@ -323,6 +323,9 @@ function write(value: JsonInput, style: JsonStyle, line: string, parts: string[]
   else parts.push(writeScalar(value, style));
 }
 
+/** The name of an object that JSON does not have, such as a Date or a typed array. */
+const FOREIGN = /^\[object (?!Object|Array)(\w+)\]$/;
+
 function writeMembers(
   value: readonly JsonInput[] | { readonly [key: string]: JsonInput },
   style: JsonStyle,
@@ -330,6 +333,8 @@ function writeMembers(
   parts: string[],
 ): void {
   const list = Array.isArray(value);
+  const [, foreign] = FOREIGN.exec(Object.prototype.toString.call(value)) ?? [];
+  if (foreign !== undefined) throw notJson(`a ${foreign}`);
   const members = list
     ? value
     : Object.entries(value as { readonly [key: string]: JsonInput }).filter(
@@ -355,11 +360,21 @@ function writeMembers(
   parts.push(style.indent === undefined ? "" : line, close);
 }
 
-function writeScalar(value: null | boolean | number | bigint | string, style: JsonStyle): string {
+function writeScalar(value: unknown, style: JsonStyle): string {
   if (typeof value === "string") return quote(value, style);
+  if (typeof value === "function" || typeof value === "symbol" || value === undefined)
+    throw notJson(typeof value);
   if (typeof value !== "number") return String(value);
   if (!Number.isFinite(value)) return style.python === true ? String(value) : `"${value}"`;
   return style.python === true ? pythonNumber(value) : Object.is(value, -0) ? "-0.0" : String(value);
+}
+
+function notJson(found: string): SuperchunkError {
+  return badArgument(
+    "a value for JSON",
+    found,
+    "null, a boolean, a number, a bigint, a string, a list or a plain object",
+  );
 }
 
 function writeFloat(value: number, style: JsonStyle): string {

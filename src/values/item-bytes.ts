@@ -241,7 +241,7 @@ function unfit(value: unknown, expected: string): SuperchunkError {
   const shown =
     typeof value === "string"
       ? JSON.stringify(value.slice(0, 40))
-      : (isPlain ? "{...}" : String(value)).slice(0, 40);
+      : (isPlain ? "{...}" : Array.isArray(value) ? `[${value}]` : String(value)).slice(0, 40);
   return new SuperchunkError(
     "BAD_ARGUMENT",
     `the value ${shown} does not fit the dtype: expected ${expected}`,

@@ -10,7 +10,7 @@ import { LayoutIndex } from "../archive/places/layout-files.ts";
 import { elementsOf } from "../bytes/arrays.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
-import { joinMembers, memberText, parseJson, splitMembers } from "../format/json.ts";
+import { isObject, joinMembers, memberText, parseJson, splitMembers } from "../format/json.ts";
 import { keepFloats } from "../format/json-float.ts";
 import type { StoredLayout } from "../format/layout.ts";
 import type { DType, JsonInput, JsonObject, JsonObjectInput, JsonValue } from "../format/types.ts";
@@ -339,10 +339,11 @@ export function newShape(given: number | readonly number[] = 0): readonly number
 /** A whole shape, or a number of rows with the row shape unchanged. Throws `BAD_ARGUMENT` for an invalid one. */
 export function shapeOf(given: number | readonly number[], before: readonly number[]): readonly number[] {
   const shape = typeof given === "number" ? [given, ...before.slice(1)] : given;
-  if (shape.length === before.length && shape.every((n) => Number.isSafeInteger(n) && n >= 0)) return shape;
+  const areLengths = Array.isArray(shape) && shape.every((n) => Number.isSafeInteger(n) && n >= 0);
+  if (areLengths && shape.length === before.length) return shape;
   throw badArgument(
     "shape",
-    typeof given === "number" ? given : `[${given.join(", ")}]`,
+    Array.isArray(given) ? `[${given.join(", ")}]` : given,
     `rows, or a shape of ${before.length} ${before.length === 1 ? "length" : "lengths"}, 0 or more`,
   );
 }
@@ -378,6 +379,12 @@ export function planDeletion(
 
 // Changes user attributes; what is not changed stays as its writer spelled it.
 
+/** The changes one by one. Throws `BAD_ARGUMENT` for anything but an object. */
+export function changesOf(changes: AttributeChanges): [name: string, value: JsonInput | undefined][] {
+  if (isObject(changes as JsonValue)) return Object.entries(changes);
+  throw badArgument("attributes", changes, "an object of names and values");
+}
+
 /**
  * Changes the members of the JSON object at a key. Durable when resolved, with all current members.
  * @throws CONFLICT if another writer put attributes in the meantime; and the codes of damage, NO_SPACE, IO
@@ -390,7 +397,7 @@ export async function changeMembers(
   const path = store.describe(key);
   const info = await store.stat(key);
   const members = splitMembers((await store.get(key)) ?? new Uint8Array(0), path);
-  for (const [name, value] of Object.entries(changes))
+  for (const [name, value] of changesOf(changes))
     if (value === undefined) members.delete(name);
     else members.set(name, memberText(value));
   const text = `${joinMembers(members)}\n`;
@@ -404,7 +411,7 @@ export async function changeMembers(
 export function withAttributes(stored: JsonInput | undefined, changes: AttributeChanges): JsonObjectInput {
   const before = (stored ?? {}) as JsonObjectInput;
   const attributes: Record<string, JsonInput> = { ...before };
-  for (const [name, value] of Object.entries(changes))
+  for (const [name, value] of changesOf(changes))
     if (value === undefined) delete attributes[name];
     else attributes[name] = value;
   return keepFloats(attributes, before);

@@ -56,6 +56,78 @@ async function tryChange(
 }
 
 describe.each(FORMATS)("%s", (format) => {
+  it("refuses attributes that JSON does not have, and opens afterwards with the old ones", async () => {
+    const { store, array } = await made(format, { attrs: { unit: "EUR" } });
+    await array.append([1, 2]);
+    const bad: unknown[] = [
+      () => 1,
+      Symbol("x"),
+      new Date(0),
+      new Map(),
+      Int32Array.of(1),
+      [undefined],
+      [{ a: new Set() }],
+    ];
+    for (const value of bad)
+      expect(await rejectionOf(array.setAttributes({ value } as never))).toMatchObject({
+        code: "BAD_ARGUMENT",
+      });
+    for (const changes of [null, undefined, 5, [1]])
+      expect(await rejectionOf(array.setAttributes(changes as never))).toMatchObject({
+        code: "BAD_ARGUMENT",
+      });
+    await array.close();
+    const again = await edit(store, "a", { readOnly: true });
+    expect(again.attrs).toEqual({ unit: "EUR" });
+    expect(await valuesOf(store)).toEqual([1, 2]);
+    const attrs = { made: new Date(0) } as never;
+    expect(await rejectionOf(create(store, "b", { format, dtype: "int32", attrs }))).toMatchObject({
+      code: "BAD_ARGUMENT",
+    });
+    expect(await rejectionOf(edit(store, "b"))).toMatchObject({ code: "NOT_FOUND" });
+  });
+
+  it("refuses shapes and compressors of other types, and default values that do not fit", async () => {
+    const { store, array } = await made(format);
+    for (const shape of ["3", undefined, null, {}, new Set([1])])
+      expect(await rejectionOf(array.resize(shape as never))).toMatchObject({ code: "BAD_ARGUMENT" });
+    for (const more of [
+      { compressor: "zstd" },
+      { compressor: { cname: "lz4", level: 9 } },
+      { fillValue: "x" },
+    ])
+      expect(
+        await rejectionOf(create(store, "b", { format, dtype: "int32", ...more } as never)),
+      ).toMatchObject({
+        code: "BAD_ARGUMENT",
+      });
+  });
+
+  it("does nothing for a signal that is already aborted", async () => {
+    const { store, array } = await made(format);
+    const signal = AbortSignal.abort();
+    await expect(array.append([1], { signal })).rejects.toThrow(signal.reason);
+    expect(array.length).toBe(0);
+    await expect(create(store, "b", { format, dtype: "int32", signal })).rejects.toThrow(signal.reason);
+    expect(await rejectionOf(edit(store, "b"))).toMatchObject({ code: "NOT_FOUND" });
+  });
+
+  it("goes on after rows that it refused, also in the middle of a stream", async () => {
+    const { store, array } = await made(format);
+    await array.append([1, 2, 3]);
+    await array.flush();
+    const wrong = (async function* () {
+      yield Int32Array.of(4, 5);
+      yield Float64Array.of(1);
+    })();
+    expect(await rejectionOf(array.append(wrong))).toMatchObject({ code: "BAD_ARGUMENT" });
+    const rows = array.length;
+    await array.append([6]);
+    await array.close();
+    expect((await valuesOf(store)).slice(0, 3)).toEqual([1, 2, 3]);
+    expect((await valuesOf(store)).slice(rows)).toEqual([6]);
+  });
+
   it("any sequence of append, set, resize and deleteRows gives what it gives in memory", async () => {
     for (let seed = 0; seed < 6; seed++) {
       const random = randomFrom(seed);
@@ -507,4 +579,29 @@ describe("bloscpack", () => {
     const after = await chunksOf(store);
     expect(after.map((chunk, i) => chunk === before[i])).toEqual([true, false, true, true, true]);
   });
+});
+
+it("a table goes on after columns of different lengths, or of another type", async () => {
+  const store = new MemoryStore();
+  const dtype = [
+    ["a", "<i4"],
+    ["b", "<f8"],
+  ];
+  const table = await create(store, "t", { format: "bcolz", dtype });
+  await table.append([[1, 2]]);
+  for (const b of [[1], Int32Array.of(1, 2), ["x", 1]])
+    expect(await rejectionOf(table.append({ a: [1, 2], b }))).toMatchObject({ code: "BAD_ARGUMENT" });
+  await table.append([[3, 4]]);
+  await table.close();
+  const read = (await open(store, "t")) as TableArchive;
+  expect((await read.column("a").get()).data).toEqual(Int32Array.of(1, 3));
+  expect((await read.column("b").get()).data).toEqual(Float64Array.of(2, 4));
+});
+
+it("a Zarr array without dimensions refuses rows", async () => {
+  const array = await create(new MemoryStore(), "z", { format: "zarr", dtype: "int32", shape: [] });
+  expect(await rejectionOf(array.append([1]))).toMatchObject({ code: "BAD_ARGUMENT" });
+  expect(await rejectionOf(array.resize(3))).toMatchObject({ code: "BAD_ARGUMENT" });
+  await array.set([], 5);
+  expect((await array.get()).data).toEqual(Int32Array.of(5));
 });

@@ -9,7 +9,7 @@ import type { LongOptions } from "../../archive/kinds/types.ts";
 import { refuseSymbolic } from "../../archive/places/linked.ts";
 import { elementsOf } from "../../bytes/arrays.ts";
 import type { ByteEdit, ChunkEncoder } from "../../codec/types.ts";
-import { badArgument, SuperchunkError } from "../../errors.ts";
+import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { givenDType } from "../../format/dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
@@ -142,6 +142,7 @@ export class BcolzArray extends QueuedEditor {
    */
   override append(values: unknown, options: LongOptions = {}): Promise<void> {
     return this.line.run(async () => {
+      options.signal?.throwIfAborted();
       await this.#commitEdits(options);
       const facts = { dtype: this.#dtype, rowShape: this.#rowShape };
       const columns = this.kind === "table" ? columnSources(values, this.#dtype) : undefined;
@@ -368,10 +369,17 @@ export class BcolzArray extends QueuedEditor {
   }
 
   async #appendAll(sources: readonly PutSource[], options: LongOptions): Promise<void> {
-    await appendRows(this.#columns, sources, this.#long(options));
     const edits = this.#edits;
-    await this.#read();
-    this.#edits = edits;
+    try {
+      await appendRows(this.#columns, sources, this.#long(options));
+      await this.#read();
+    } catch (error) {
+      // The last chunk file may hold rows that do not count, so it is looked at again; only the first error is thrown.
+      if (!isSuperchunkError(error, "CONFLICT")) await this.#read().catch(() => undefined);
+      throw error;
+    } finally {
+      this.#edits = edits;
+    }
   }
 
   /** Rewrites all changed chunks atomically. */

@@ -15,6 +15,7 @@ import type { StoredChunk } from "../array/superchunk-file.ts";
 import {
   type AttributeChanges,
   attempt,
+  changesOf,
   type EditorOptions,
   planDeletion,
   type ResizePlan,
@@ -272,9 +273,8 @@ export class BloscpackFile extends QueuedEditor {
           field: "metadata",
         });
       const own = this.kind === "array" ? ["dtype", "shape", "order", "container"] : [];
-      const taken = own.find((name) => name in changes);
-      if (taken !== undefined)
-        throw badArgument(taken, changes[taken], "another name: the array itself has this one");
+      const taken = changesOf(changes).find(([name]) => own.includes(name));
+      if (taken !== undefined) throw badArgument(...taken, "another name: the array itself has this one");
       const stored = Object.entries((metadata ?? {}) as JsonObjectInput).filter(
         ([name]) => !own.includes(name),
       );
