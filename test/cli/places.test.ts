@@ -6,6 +6,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
@@ -488,10 +489,14 @@ test("a copied folder is read but never written; a moved folder stays the owner 
   const moved = join(folder, "moved");
   renameSync(root, moved);
   expect((await append(moved)).code).toBe(0);
-  // As if to another disk: another inode, at another path.
+  // As if to another disk: at another path, and the folder was made at another time; its inode may be the same.
   const other = join(folder, "other");
   cpSync(moved, other, { recursive: true });
   rmSync(moved, { recursive: true });
+  const mark = join(cold, readdirSync(cold)[0] ?? "", "place.json");
+  const known = readFileSync(mark, "utf8");
+  writeFileSync(mark, known.replace(/inode \d+/, `inode ${statSync(other).ino}`));
+  expect(readFileSync(mark, "utf8")).toMatch(/"inode \d+, made \d{19}"/);
   expect(
     await runCli(["place", other, "--allow", cold, "--add", `more=${join(folder, "more")}`]),
   ).toMatchObject({

@@ -114,7 +114,10 @@ export class FolderReader implements ReadableStore {
 
   async identify(folder: string): Promise<readonly string[]> {
     const path = this.folders.find(folder);
-    return path === undefined ? [] : [`inode ${lstat(path)?.ino}`, `${hostname()}:${fs.realpathSync(path)}`];
+    if (path === undefined) return [];
+    // Disks use the same inodes, and machines number their devices differently: the time that it was made tells disks apart.
+    const { ino, birthtimeNs } = fs.lstatSync(path, { bigint: true });
+    return [`inode ${ino}, made ${birthtimeNs}`, `${hostname()}:${fs.realpathSync(path)}`];
   }
 
   async *list(folder: string, options?: ListOptions): AsyncIterable<ListEntry> {
