@@ -59,8 +59,8 @@ export interface PlanPathOptions extends ConvertPathOptions {
  * {@link runTasks} runs shares of the plan, anywhere and in any order, and {@link finish} ends it; the result is the same as that of one
  * `convert`, byte for byte. Sources and destination are named by absolute paths, or by addresses, which every machine must have.
  *
- * @throws CONFLICT if the destination is taken, or a plan is at `output`; UNSUPPORTED for `zarr3-transformer`, which only one process can
- * write; the errors of `planConversion`
+ * @throws CONFLICT if the destination is taken, or something is at `output`; BAD_ARGUMENT for an `output` inside the destination, or with a
+ * name of Zarr's documents; UNSUPPORTED for `zarr3-transformer`, which only one process can write; the errors of `planConversion`
  */
 export async function plan(
   sources: string | readonly string[],
@@ -70,6 +70,7 @@ export async function plan(
   const { output, threads: _, command = "convert", form, holes, scan, ...own } = options;
   const from = (typeof sources === "string" ? [sources] : sources).map(absolute);
   const to = absolute(destination);
+  if (output !== undefined) await checkOutput(output, to);
   if (command !== "convert") {
     const { portable, columns, dimensionNames } = own;
     const chosen = {
@@ -151,10 +152,26 @@ export function absolute(path: string): string {
   return path === "" || isAddress(path) ? path : resolve(path);
 }
 
-async function writePlan({ sources, ...head }: SharedPlan, output: string): Promise<void> {
-  const encode = (value: unknown): Uint8Array => new TextEncoder().encode(`${JSON.stringify(value)}\n`);
+/** Where a plan is written, and whether as one file. */
+function locateOutput(output: string): WritableLocation & { readonly isFile: boolean } {
   const isFile = /\.json$/i.test(output);
-  const { store, path } = locateTarget(output, isFile ? "file" : "folder");
+  return { ...locateTarget(output, isFile ? "file" : "folder"), isFile };
+}
+
+/**
+ * Checks where a plan is to be written, before the sources are examined. Throws `BAD_ARGUMENT` where it would be in the way of the result,
+ * or make its folder look like a Zarr array; `CONFLICT` if something else is there.
+ */
+async function checkOutput(output: string, to: string): Promise<void> {
+  const refuse = (reason: string): never => {
+    throw new SuperchunkError("BAD_ARGUMENT", reason, { path: output, field: "output" });
+  };
+  const folderOf = (path: string): string => `${path.replaceAll("\\", "/").replace(/\/+$/, "")}/`;
+  if (folderOf(absolute(output)).startsWith(folderOf(to)))
+    refuse("a plan cannot be at or inside its destination, which must not exist yet; choose another path");
+  if (/(^|[/\\])(zarr\.json|\.z[a-z]+)$/i.test(output))
+    refuse("readers of Zarr would take the plan for metadata; choose another name, such as plan.json");
+  const { store, path, isFile } = locateOutput(output);
   try {
     if (await isTaken(store, isFile ? path : joinKey(path, HEAD)))
       throw new SuperchunkError(
@@ -162,6 +179,24 @@ async function writePlan({ sources, ...head }: SharedPlan, output: string): Prom
         "the path exists, and a plan is never changed; choose another path",
         { path: output, field: "output" },
       );
+    if (isFile) return;
+    // Parts without a head are what a killed process left.
+    for await (const { name } of store.list(path))
+      if (!/^sources-\d+\.jsonl$/.test(name))
+        throw new SuperchunkError(
+          "CONFLICT",
+          "the folder has other files; name a new folder for the plan, or a file that ends in .json",
+          { path: output, field: "output", found: name },
+        );
+  } finally {
+    await store.close?.();
+  }
+}
+
+async function writePlan({ sources, ...head }: SharedPlan, output: string): Promise<void> {
+  const encode = (value: unknown): Uint8Array => new TextEncoder().encode(`${JSON.stringify(value)}\n`);
+  const { store, path, isFile } = locateOutput(output);
+  try {
     if (isFile) return void (await store.put(path, encode({ ...head, sources }), { ifAbsent: true }));
     const parts: string[] = [];
     for (let first = 0; first < sources.length; first += PART) {
@@ -189,12 +224,17 @@ async function readPlan(location: string): Promise<SharedPlan> {
       throw new SuperchunkError("NOT_FOUND", "found no plan here; superchunk plan makes one", {
         path: location,
       });
-    const head = parseOwn(new TextDecoder().decode(bytes), store.describe(key)) as JsonObject | null;
     const wrong = (field: string, expected: string): SuperchunkError =>
       new SuperchunkError("BAD_FIELD", `this is not a plan of superchunk: ${field} is not ${expected}`, {
         path: store.describe(key),
         field,
       });
+    let head: JsonObject | null;
+    try {
+      head = parseOwn(new TextDecoder().decode(bytes), store.describe(key)) as JsonObject | null;
+    } catch {
+      throw wrong("the file", "JSON, or was cut off");
+    }
     if (head?.["format"] !== "superchunk-plan") throw wrong("format", '"superchunk-plan"');
     if (head["version"] !== 1) throw wrong("version", "1");
     const parts = head["parts"];

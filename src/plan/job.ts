@@ -126,9 +126,14 @@ export function assertPlaceFree(destination: Destination): Promise<void> {
 }
 
 async function assertFree({ store, path = "" }: Destination, { isHierarchy }: Target): Promise<void> {
-  if (isHierarchy) await checkDestination(store, path);
-  else if ((await isTaken(store, path)) || (await store.stat(recordKey(path, false))) !== undefined)
-    throw conflict(store.describe(path), "the destination exists; name another");
+  const taken = isHierarchy
+    ? (await checkDestination(store, path, { resume: true })) === "taken"
+    : (await isTaken(store, path)) || (await store.stat(recordKey(path, false))) !== undefined;
+  if (!taken) return;
+  throw conflict(
+    store.describe(path),
+    "the destination exists, and is not what this plan made; remove it, or plan with another one",
+  );
 }
 
 /** Peeks at a small archive without opening it; undefined if only opening it gives its size. */

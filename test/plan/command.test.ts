@@ -1,5 +1,5 @@
 /** `superchunk plan`, `run`, `finish` and `status` as typed, and the share that a scheduler gives. */
-import { cp, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdir, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { shareOf } from "../../cli/input/share.ts";
@@ -32,6 +32,42 @@ it.each(["plan.json", "plan"])("three shares of a folder (%s) make what convert 
   const keys = (await keysOf(straight)).sort();
   expect((await keysOf(shared)).sort()).toEqual(keys);
   for (const key of keys) expect(await shared.get(key), key).toEqual(await straight.get(key));
+});
+
+it("a plan is written neither into its destination, nor as Zarr metadata, nor between other files", async () => {
+  const folder = temporaryFolder();
+  const at = (each: string): string => join(folder, each);
+  await writeFile(at("notes.json"), "mine");
+  await mkdir(at("mine"));
+  await writeFile(at("mine/notes"), "mine");
+  for (const [name, reason] of [
+    ["out.zarr", "inside its destination"],
+    ["out.zarr/plan.json", "inside its destination"],
+    ["out.zarr/.superchunk/plan", "inside its destination"],
+    ["zarr.json", "readers of Zarr"],
+    [".zarray", "readers of Zarr"],
+    ["notes.json", "never changed"],
+    ["mine", "other files"],
+    ["mine/notes", "in the way"],
+  ] as const) {
+    const { code, err } = await runCli(["plan", tables, at("out.zarr"), "-o", at(name)]);
+    expect([name, code > 0, err]).toEqual([name, true, expect.stringContaining(reason)]);
+  }
+  expect((await readdir(folder, { recursive: true })).sort()).toEqual(["mine", "mine/notes", "notes.json"]);
+  for (const file of ["notes.json", "mine/notes"]) expect(await readFile(at(file), "utf8")).toBe("mine");
+  // A name that only begins like the destination's is another one.
+  expect((await runCli(["plan", tables, at("out.zarr"), "-o", at("out.zarr.json")])).code).toBe(0);
+  expect((await runCli(["run", at("notes.json")])).err).toContain("this is not a plan of superchunk");
+  await mkdir(at("out.zarr"));
+  await writeFile(at("out.zarr/mine"), "mine");
+  for (const args of [
+    ["run", at("out.zarr.json")],
+    ["plan", tables, at("out.zarr"), "-o", at("plan.json")],
+  ]) {
+    const { code, err } = await runCli(args);
+    expect([code, err]).toEqual([1, expect.stringContaining("remove it, or plan with another")]);
+    expect(err).not.toContain("--overwrite");
+  }
 });
 
 it("finish removes what a killed process left half written", async () => {

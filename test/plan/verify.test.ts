@@ -103,7 +103,10 @@ it("an existing report, options of conversions, and an empty location are refuse
     err: expect.stringContaining("--shard-size is not for --for verify"),
   });
   await cp(join(corpusFolder, "bloscpack-3", "array-f8.blp"), join(folder, "report.jsonl"));
-  expect(await runCli(args)).toMatchObject({ code: 1, err: expect.stringContaining("name another") });
+  expect(await runCli(args)).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("the destination exists"),
+  });
   const nothing = [
     "plan",
     "--for",
