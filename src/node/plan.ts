@@ -158,36 +158,26 @@ function locateOutput(output: string): WritableLocation & { readonly isFile: boo
   return { ...locateTarget(output, isFile ? "file" : "folder"), isFile };
 }
 
-/**
- * Checks where a plan is to be written, before the sources are examined. Throws `BAD_ARGUMENT` where it would be in the way of the result,
- * or make its folder look like a Zarr array; `CONFLICT` if something else is there.
- */
+/** Before sources are examined: throws `BAD_ARGUMENT` for an output that would spoil the result, and `CONFLICT` if something is there. */
 async function checkOutput(output: string, to: string): Promise<void> {
-  const refuse = (reason: string): never => {
-    throw new SuperchunkError("BAD_ARGUMENT", reason, { path: output, field: "output" });
+  const refuse = (code: "BAD_ARGUMENT" | "CONFLICT", reason: string): never => {
+    throw new SuperchunkError(code, `${reason}; choose another path`, { path: output, field: "output" });
   };
   const folderOf = (path: string): string => `${path.replaceAll("\\", "/").replace(/\/+$/, "")}/`;
   if (folderOf(absolute(output)).startsWith(folderOf(to)))
-    refuse("a plan cannot be at or inside its destination, which must not exist yet; choose another path");
+    refuse("BAD_ARGUMENT", "a plan cannot be at or inside its destination");
   if (/(^|[/\\])(zarr\.json|\.z[a-z]+)$/i.test(output))
-    refuse("readers of Zarr would take the plan for metadata; choose another name, such as plan.json");
+    refuse("BAD_ARGUMENT", "readers of Zarr would take the plan for metadata");
   const { store, path, isFile } = locateOutput(output);
   try {
-    if (await isTaken(store, isFile ? path : joinKey(path, HEAD)))
-      throw new SuperchunkError(
-        "CONFLICT",
-        "the path exists, and a plan is never changed; choose another path",
-        { path: output, field: "output" },
-      );
+    if (isFile && (await isTaken(store, path)))
+      refuse("CONFLICT", "the path exists, and a plan never changes");
     if (isFile) return;
-    // Parts without a head are what a killed process left.
     for await (const { name } of store.list(path))
-      if (!/^sources-\d+\.jsonl$/.test(name))
-        throw new SuperchunkError(
-          "CONFLICT",
-          "the folder has other files; name a new folder for the plan, or a file that ends in .json",
-          { path: output, field: "output", found: name },
-        );
+      if (name === HEAD) refuse("CONFLICT", "the path exists, and a plan never changes");
+      // Parts without a head are what a killed process left.
+      else if (!/^sources-\d+\.jsonl$/.test(name))
+        refuse("CONFLICT", `the folder has other files ("${name}")`);
   } finally {
     await store.close?.();
   }
@@ -224,17 +214,12 @@ async function readPlan(location: string): Promise<SharedPlan> {
       throw new SuperchunkError("NOT_FOUND", "found no plan here; superchunk plan makes one", {
         path: location,
       });
+    const head = parseOwn(new TextDecoder().decode(bytes), store.describe(key)) as JsonObject | null;
     const wrong = (field: string, expected: string): SuperchunkError =>
       new SuperchunkError("BAD_FIELD", `this is not a plan of superchunk: ${field} is not ${expected}`, {
         path: store.describe(key),
         field,
       });
-    let head: JsonObject | null;
-    try {
-      head = parseOwn(new TextDecoder().decode(bytes), store.describe(key)) as JsonObject | null;
-    } catch {
-      throw wrong("the file", "JSON, or was cut off");
-    }
     if (head?.["format"] !== "superchunk-plan") throw wrong("format", '"superchunk-plan"');
     if (head["version"] !== 1) throw wrong("version", "1");
     const parts = head["parts"];
@@ -486,18 +471,10 @@ export function finish(
       const report = await finishWork(job, job.work, { signal });
       const written = references?.();
       if (job.plan.command === "virtualize" && written === undefined) return undefined;
-      const none = {
-        entries: [],
-        failures: [],
-        notes: [],
-        renamed: [],
-        isNamed: false,
-        nodes: 0,
-        folders: 0,
-        folderBytes: 0,
-      };
+      const nothing = { entries: [], failures: [], notes: [], renamed: [], isNamed: false };
+      const none = { nodes: 0, folders: 0, folderBytes: 0, seconds: 0 };
       return {
-        ...sumResults({ ...none, seconds: 0, verified: true }),
+        ...sumResults({ ...nothing, ...none, verified: true }),
         damage: [],
         plan: job.plan,
         ...(written === undefined ? { report } : { references: written }),

@@ -33,7 +33,6 @@ import {
   removeReceipts,
   type SharedJob,
   type SharedWork,
-  stageOf,
   takeDestination,
 } from "./job.ts";
 import type { SharedPlan } from "./plan.ts";
@@ -87,7 +86,7 @@ export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
   for (const { path, failure } of plan.sources)
     if (failure !== undefined) failures.set(path, { path, ...failure });
   const base = { plan: plan.id, units: units.count, nbytes };
-  if ((await stageOf(job)) === "published" || (await isFinished(job)))
+  if (await isFinished(job))
     return {
       ...base,
       ...{ stage: "finished", done: units.count, failed: 0, running: 0, nbytesDone: nbytes, rate: 0 },
@@ -151,8 +150,7 @@ export async function finishShared(
 ): Promise<SharedResult | undefined> {
   const started = performance.now();
   const job = openJob(shared, options);
-  const stage = await stageOf(job);
-  if (stage === "published" || (stage === "free" && (await isFinished(job)))) {
+  if (await isFinished(job)) {
     // Also removes what a process believed dead has left since.
     await cleanUp(job);
     return undefined;
@@ -425,8 +423,7 @@ export async function finishWork(
 ): Promise<readonly JsonObject[]> {
   const job = openJob(shared, options);
   const { plan, units, store, path, receipts } = job;
-  const stage = await stageOf(job);
-  if (stage === "published" || (stage === "free" && (await isFinished(job)))) {
+  if (await isFinished(job)) {
     await cleanUp(job);
     const text = report === undefined ? "" : new TextDecoder().decode(await store.get(report));
     return text.split("\n").flatMap((line) => (line === "" ? [] : [parseOwn(line, path) as JsonObject]));

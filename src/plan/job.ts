@@ -284,7 +284,7 @@ export async function removeReceipts({ store, receipts }: Opened): Promise<void>
 type Stage = "free" | "running" | "published";
 
 /** Throws `CONFLICT` if the destination belongs to another conversion. */
-export async function stageOf({ store, path, record, plan }: Opened): Promise<Stage> {
+async function stageOf({ store, path, record, plan }: Opened): Promise<Stage> {
   const stored = await readRecord(store, record);
   if (stored === undefined) return "free";
   if (stored["plan"] === plan.id) return stored["published"] === true ? "published" : "running";
@@ -333,9 +333,10 @@ export async function putRecord(
   await store.put(record, new TextEncoder().encode(stringifyJson(document)), how);
 }
 
-/** True if no record is left, but the result is: the plan was finished before. */
+/** True if the plan was finished before: everything is published, or no record is left, but the result is. */
 export async function isFinished(job: Opened): Promise<boolean> {
-  return (await stageOf(job)) === "free" && (await isResultThere(job));
+  const stage = await stageOf(job);
+  return stage === "published" || (stage === "free" && (await isResultThere(job)));
 }
 
 async function isResultThere({ store, path, target, plan }: Opened): Promise<boolean> {

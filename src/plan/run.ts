@@ -35,7 +35,6 @@ import {
   readStates,
   removeReceipts,
   type SharedJob,
-  stageOf,
   takeDestination,
 } from "./job.ts";
 import { orderedTasks, stateOf } from "./plan.ts";
@@ -454,12 +453,18 @@ export async function runShared(job: SharedJob, options: ShareOptions): Promise<
       field: "share",
       found: `${k}/${n}`,
     });
+  const share = await openShare(job, options);
+  if (share !== undefined) return share.run();
+  return { plan: job.plan.id, units: 0, done: 0, kept: 0, failed: 0, nbytes: 0, failures: [] };
+}
+
+/** Takes the destination; undefined if the plan is finished. */
+async function openShare(job: SharedJob, options: ShareOptions): Promise<Share | undefined> {
   const { signal, encoder } = options;
   const opened = openJob(job, { signal, encoder });
-  if ((await stageOf(opened)) === "published" || (await isFinished(opened)))
-    return { plan: job.plan.id, units: 0, done: 0, kept: 0, failed: 0, nbytes: 0, failures: [] };
+  if (await isFinished(opened)) return undefined;
   await takeDestination(opened);
-  return new Share(opened, options).run();
+  return new Share(opened, options);
 }
 
 /** A process that is given units of a plan one by one. */
@@ -472,19 +477,15 @@ export interface UnitRunner {
 
 /** Prepares to run units one by one; undefined if the plan is finished. Throws `CONFLICT` if something else is there. */
 export async function openRunner(job: SharedJob, options: ShareOptions): Promise<UnitRunner | undefined> {
-  const { signal, encoder } = options;
-  const opened = openJob(job, { signal, encoder });
-  if ((await stageOf(opened)) === "published" || (await isFinished(opened))) return undefined;
-  await takeDestination(opened);
-  const share = new Share(opened, options);
-  await share.begin();
-  return { run: (unit, own) => share.runOne(unit, own), end: () => share.end() };
+  const share = await openShare(job, options);
+  await share?.begin();
+  return share && { run: (unit, own) => share.runOne(unit, own), end: () => share.end() };
 }
 
 /** The units without a receipt, in order. */
 export async function unitsLeft(job: SharedJob, retryFailed: boolean): Promise<Uint32Array> {
   const opened = openJob(job, {});
-  if ((await stageOf(opened)) === "published" || (await isFinished(opened))) return new Uint32Array();
+  if (await isFinished(opened)) return new Uint32Array();
   const known = await readStates(opened);
   const all = Uint32Array.from({ length: opened.units.count }, (_, unit) => unit);
   return all.filter((unit) => known[unit] === 0 || (known[unit] === FAILED && retryFailed));

@@ -83,10 +83,7 @@ export interface ReadableStore {
   getHead?(key: string, length: number, options?: StoreOptions): Promise<ObjectHead | undefined>;
   /** Capability of stores with folders: returns true if a key is a folder and not an object. */
   isFolder?(key: string, options?: StoreOptions): Promise<boolean>;
-  /**
-   * Capability: returns what identifies a folder but none of its copies: on a disk its inode with the time it was made, and its path and
-   * machine; else its address.
-   */
+  /** Capability: returns what identifies a folder but no copy: on a disk inode and time of birth, or path and machine; else its address. */
   identify?(folder: string): Promise<readonly string[]>;
   /**
    * Capability: {@link getHead} for many objects, for walks over thousands; undefined for a missing object. `info` describes the same object

@@ -41,12 +41,12 @@ it("a plan is written neither into its destination, nor as Zarr metadata, nor be
   await mkdir(at("mine"));
   await writeFile(at("mine/notes"), "mine");
   for (const [name, reason] of [
-    ["out.zarr", "inside its destination"],
+    ["out.zarr", "at or inside its destination"],
     ["out.zarr/plan.json", "inside its destination"],
     ["out.zarr/.superchunk/plan", "inside its destination"],
     ["zarr.json", "readers of Zarr"],
     [".zarray", "readers of Zarr"],
-    ["notes.json", "never changed"],
+    ["notes.json", "never changes"],
     ["mine", "other files"],
     ["mine/notes", "in the way"],
   ] as const) {
@@ -57,7 +57,6 @@ it("a plan is written neither into its destination, nor as Zarr metadata, nor be
   for (const file of ["notes.json", "mine/notes"]) expect(await readFile(at(file), "utf8")).toBe("mine");
   // A name that only begins like the destination's is another one.
   expect((await runCli(["plan", tables, at("out.zarr"), "-o", at("out.zarr.json")])).code).toBe(0);
-  expect((await runCli(["run", at("notes.json")])).err).toContain("this is not a plan of superchunk");
   await mkdir(at("out.zarr"));
   await writeFile(at("out.zarr/mine"), "mine");
   for (const args of [
