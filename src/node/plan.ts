@@ -2,13 +2,26 @@
 import { hostname } from "node:os";
 import { resolve } from "node:path";
 import type { DamageReport, HolePolicy } from "../archive/kinds/types.ts";
-import { sumResults } from "../convert/run/run-source.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
-import { finishShared, finishWork, type SharedResult, type SharedStatus, statusOf } from "../plan/finish.ts";
+import {
+  finishShared,
+  finishWork,
+  NOTHING_CONVERTED,
+  type SharedResult,
+  type SharedStatus,
+  statusOf,
+} from "../plan/finish.ts";
 import { checkPlan, planShared, type SharedJob, type SharedWork } from "../plan/job.ts";
 import { type PlaceWork, planPlaces } from "../plan/places.ts";
-import { packOptions, type SharedPlan, type SharedSource, Units, unpackOptions } from "../plan/plan.ts";
+import {
+  packOptions,
+  type SharedPlan,
+  type SharedSource,
+  spoiledBy,
+  Units,
+  unpackOptions,
+} from "../plan/plan.ts";
 import { folderBeside, parseOwn } from "../plan/receipts.ts";
 import {
   openRunner,
@@ -124,10 +137,8 @@ async function planWork(
   }
 }
 
-async function locateAll(from: readonly string[]): Promise<Location[]> {
-  const places: Location[] = [];
-  for (const each of from) places.push(await locate(each));
-  return places;
+function locateAll(from: readonly string[]): Promise<Location[]> {
+  return Promise.all(from.map((each) => locate(each)));
 }
 
 async function closeAll(places: readonly { readonly store: ReadableStore }[]): Promise<void> {
@@ -152,32 +163,21 @@ export function absolute(path: string): string {
   return path === "" || isAddress(path) ? path : resolve(path);
 }
 
-/** Where a plan is written, and whether as one file. */
-function locateOutput(output: string): WritableLocation & { readonly isFile: boolean } {
-  const isFile = /\.json$/i.test(output);
-  return { ...locateTarget(output, isFile ? "file" : "folder"), isFile };
-}
-
 /** Before sources are examined: throws `BAD_ARGUMENT` for an output that would spoil the result, and `CONFLICT` if something is there. */
 async function checkOutput(output: string, to: string): Promise<void> {
-  const refuse = (code: "BAD_ARGUMENT" | "CONFLICT", reason: string): never => {
+  const refuse = (reason: string, code: "BAD_ARGUMENT" | "CONFLICT" = "CONFLICT"): never => {
     throw new SuperchunkError(code, `${reason}; choose another path`, { path: output, field: "output" });
   };
-  const folderOf = (path: string): string => `${path.replaceAll("\\", "/").replace(/\/+$/, "")}/`;
-  if (folderOf(absolute(output)).startsWith(folderOf(to)))
-    refuse("BAD_ARGUMENT", "a plan cannot be at or inside its destination");
-  if (/(^|[/\\])(zarr\.json|\.z[a-z]+)$/i.test(output))
-    refuse("BAD_ARGUMENT", "readers of Zarr would take the plan for metadata");
-  const { store, path, isFile } = locateOutput(output);
+  const spoiled = spoiledBy(absolute(output), to);
+  if (spoiled !== undefined) refuse(spoiled, "BAD_ARGUMENT");
+  const isFile = /\.json$/i.test(output);
+  const { store, path } = locateTarget(output, isFile ? "file" : "folder");
   try {
-    if (isFile && (await isTaken(store, path)))
-      refuse("CONFLICT", "the path exists, and a plan never changes");
-    if (isFile) return;
-    for await (const { name } of store.list(path))
-      if (name === HEAD) refuse("CONFLICT", "the path exists, and a plan never changes");
-      // Parts without a head are what a killed process left.
-      else if (!/^sources-\d+\.jsonl$/.test(name))
-        refuse("CONFLICT", `the folder has other files ("${name}")`);
+    if (await isTaken(store, isFile ? path : joinKey(path, HEAD)))
+      refuse("the path exists, and a plan never changes");
+    // Parts without a head are what a killed process left.
+    for await (const { name } of isFile ? [] : store.list(path))
+      if (!name.startsWith("sources-")) refuse(`the folder has other files ("${name}")`);
   } finally {
     await store.close?.();
   }
@@ -185,7 +185,8 @@ async function checkOutput(output: string, to: string): Promise<void> {
 
 async function writePlan({ sources, ...head }: SharedPlan, output: string): Promise<void> {
   const encode = (value: unknown): Uint8Array => new TextEncoder().encode(`${JSON.stringify(value)}\n`);
-  const { store, path, isFile } = locateOutput(output);
+  const isFile = /\.json$/i.test(output);
+  const { store, path } = locateTarget(output, isFile ? "file" : "folder");
   try {
     if (isFile) return void (await store.put(path, encode({ ...head, sources }), { ifAbsent: true }));
     const parts: string[] = [];
@@ -313,16 +314,12 @@ function workOf(
           const numbers = new Map(made.sources.map((source, i) => [source.path, units.of(i).first]));
           // An interrupted end may have written a part of the result, or all of it.
           const again = { update: to === "icechunk", overwrite: to !== "icechunk" };
-          result = await virtualizeListed(
-            made.from,
-            made.to,
-            { ...settings, ...again, to, signal },
-            async (source) => {
-              const key = keyOf(numbers.get(source) ?? -1);
-              const bytes = await store.get(key, { signal });
-              return bytes === undefined ? undefined : readLists(bytes, store.describe(key)).replay;
-            },
-          );
+          const how = { ...settings, ...again, to, signal };
+          result = await virtualizeListed(made.from, made.to, how, async (source) => {
+            const key = keyOf(numbers.get(source) ?? -1);
+            const bytes = await store.get(key, { signal });
+            return bytes === undefined ? undefined : readLists(bytes, store.describe(key)).replay;
+          });
         },
       },
     };
@@ -471,10 +468,8 @@ export function finish(
       const report = await finishWork(job, job.work, { signal });
       const written = references?.();
       if (job.plan.command === "virtualize" && written === undefined) return undefined;
-      const nothing = { entries: [], failures: [], notes: [], renamed: [], isNamed: false };
-      const none = { nodes: 0, folders: 0, folderBytes: 0, seconds: 0 };
       return {
-        ...sumResults({ ...nothing, ...none, verified: true }),
+        ...NOTHING_CONVERTED,
         damage: [],
         plan: job.plan,
         ...(written === undefined ? { report } : { references: written }),

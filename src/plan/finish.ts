@@ -392,22 +392,24 @@ class Finish {
   }
 }
 
+/** The result of a plan that is not a conversion. */
+export const NOTHING_CONVERTED: ConvertResult = sumResults({
+  ...{ entries: [], failures: [], notes: [], renamed: [], isNamed: false },
+  ...{ nodes: 0, folders: 0, folderBytes: 0, seconds: 0, verified: true },
+});
+
 /** Throws `INCOMPLETE` with the first missing units. */
 function assertNoneMissing({ units, store, path }: Opened, isDone: (unit: number) => boolean): void {
   const missing: number[] = [];
   for (let unit = 0; unit < units.count; unit++) if (!isDone(unit)) missing.push(unit);
   if (missing.length === 0) return;
   const named = missing.slice(0, NAMED).map((unit) => `${unit}: ${units.describe(unit)}`);
+  const found = units.count - missing.length;
   const others = missing.length > NAMED ? `, and ${missing.length - NAMED} more` : "";
   throw new SuperchunkError(
     "INCOMPLETE",
     `${missing.length} of ${units.count} tasks have no receipt (${named.join("; ")}${others}); run the plan again, then finish`,
-    {
-      path: store.describe(path),
-      field: "tasks",
-      expected: units.count,
-      found: units.count - missing.length,
-    },
+    { path: store.describe(path), field: "tasks", expected: units.count, found },
   );
 }
 

@@ -120,20 +120,16 @@ const OTHER: Target = {
   plan: () => Promise.reject(new RangeError("a report has no arrays")),
 };
 
-/** For a plan that is not a conversion: throws `CONFLICT` if the destination is taken. */
-export function assertPlaceFree(destination: Destination): Promise<void> {
-  return assertFree(destination, OTHER);
-}
-
-async function assertFree({ store, path = "" }: Destination, { isHierarchy }: Target): Promise<void> {
+/** Throws `CONFLICT` if the destination is taken. */
+export async function assertFree(
+  { store, path = "" }: Destination,
+  { isHierarchy }: Target = OTHER,
+): Promise<void> {
   const taken = isHierarchy
     ? (await checkDestination(store, path, { resume: true })) === "taken"
     : (await isTaken(store, path)) || (await store.stat(recordKey(path, false))) !== undefined;
   if (!taken) return;
-  throw conflict(
-    store.describe(path),
-    "the destination exists, and is not what this plan made; remove it, or plan with another one",
-  );
+  throw conflict(store.describe(path), "the destination exists; remove it, or plan with another one");
 }
 
 /** Peeks at a small archive without opening it; undefined if only opening it gives its size. */

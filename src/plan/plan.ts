@@ -101,6 +101,14 @@ export function assertShareable(to: ConvertFormat = "zarr"): void {
   );
 }
 
+/** What a plan at `output` would spoil; undefined if nothing. */
+export function spoiledBy(output: string, destination: string): string | undefined {
+  const folderOf = (path: string): string => `${path.replaceAll("\\", "/").replace(/\/+$/, "")}/`;
+  if (folderOf(output).startsWith(folderOf(destination))) return "a plan cannot be in its destination";
+  const isDocument = /(^|[/\\])(zarr\.json|\.z[a-z]+)$/i.test(output);
+  return isDocument ? "readers of Zarr would take the plan for metadata" : undefined;
+}
+
 /** The tasks of an array in an order that is the same in every process. */
 export async function orderedTasks(run: ArrayRun, signal: AbortSignal | undefined): Promise<Iterable<Task>> {
   const tasks = run.tasks(signal);

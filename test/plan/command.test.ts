@@ -41,9 +41,9 @@ it("a plan is written neither into its destination, nor as Zarr metadata, nor be
   await mkdir(at("mine"));
   await writeFile(at("mine/notes"), "mine");
   for (const [name, reason] of [
-    ["out.zarr", "at or inside its destination"],
-    ["out.zarr/plan.json", "inside its destination"],
-    ["out.zarr/.superchunk/plan", "inside its destination"],
+    ["out.zarr", "in its destination"],
+    ["out.zarr/plan.json", "in its destination"],
+    ["out.zarr/.superchunk/plan", "in its destination"],
     ["zarr.json", "readers of Zarr"],
     [".zarray", "readers of Zarr"],
     ["notes.json", "never changes"],
@@ -64,7 +64,7 @@ it("a plan is written neither into its destination, nor as Zarr metadata, nor be
     ["plan", tables, at("out.zarr"), "-o", at("plan.json")],
   ]) {
     const { code, err } = await runCli(args);
-    expect([code, err]).toEqual([1, expect.stringContaining("remove it, or plan with another")]);
+    expect([code, err]).toEqual([1, expect.stringContaining("remove it, or plan with another one")]);
     expect(err).not.toContain("--overwrite");
   }
 });
