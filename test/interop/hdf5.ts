@@ -3,16 +3,46 @@ import { createHash } from "node:crypto";
 import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { formatDType } from "../../src/index.ts";
-import { convert, open } from "../../src/node/index.ts";
+import { convert, open, openArray } from "../../src/node/index.ts";
 import { type FixtureDType, repositoryRoot } from "../fixtures/manifest.ts";
-import type { Suite } from "./suite.ts";
+import type { Suite, SuiteContext } from "./suite.ts";
+
+/** Fields of structs that Zarr has no data type for, as arrays of their own. */
+async function carryFields({ checks, folder, peer }: SuiteContext): Promise<void> {
+  const path = join(folder, "structs");
+  await mkdir(path);
+  const from = join(repositoryRoot, "fixtures/structs/make.py");
+  const [answer] = (await peer("recipes")?.read([{ path, from }])) ?? [];
+  checks.equal("the recipe of the fixtures with structs runs", answer?.kind, "done");
+  const fields = Object.entries(
+    JSON.parse(await readFile(join(path, "fields.json"), "utf8")) as Readonly<
+      Record<string, { readonly shape: readonly number[]; readonly sha256: string }>
+    >,
+    // Padding alone does not split a struct.
+  ).filter(([name]) => !name.startsWith("padded"));
+  const files = new Set(fields.map(([name]) => /^[^/]+/.exec(name)?.[0] ?? name));
+  for (const file of files) await convert(join(path, file), join(folder, "fields", file), { verify: true });
+  const jobs: { readonly path: string; readonly dtype: FixtureDType }[] = [];
+  for (const [name] of fields) {
+    const array = await openArray(join(folder, "fields", name));
+    jobs.push({ path: join(folder, "fields", name), dtype: formatDType(array.dtype) as FixtureDType });
+    await array.close();
+  }
+  const answers = (await peer("zarr-python")?.read(jobs)) ?? [];
+  for (const [i, [name, expected]] of fields.entries()) {
+    const found = answers[i];
+    if (found !== undefined) checks.values(`${name}, a field, in zarr-python`, found, expected);
+  }
+}
 
 export const hdf5: Suite = {
   name: "hdf5",
   peers: ["recipes", "zarr-python"],
-  async run({ checks, folder, peer }) {
+  async run(context) {
+    const { checks, folder, peer } = context;
     const writer = peer("recipes");
     if (writer === undefined) return;
+    await carryFields(context);
     await mkdir(join(folder, "files"));
     const path = join(folder, "files");
     const [answer] = await writer.read([{ path, from: join(repositoryRoot, "fixtures/hdf5/make.py") }]);
