@@ -8,6 +8,7 @@ import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { placesOf } from "../open/open.ts";
 import { clearPlaceOf, orLater } from "../places/open-places.ts";
 import { PlacedStore } from "../places/placed-store.ts";
+import { asReadable } from "../store/foreign.ts";
 import { hasEntries, joinKey, splitKey } from "../store/key.ts";
 import { isWritable, type ReadableStore, type StoreOptions, type WritableStore } from "../store/types.ts";
 import { asReadOnly } from "../store/wrappers/intercept.ts";
@@ -34,10 +35,18 @@ import type { CreateOptions, EditOptions } from "./options.ts";
 import { ZarrEdit } from "./zarr-array.ts";
 import { createGroup, ZarrGroupEdit } from "./zarr-group.ts";
 
+/** Throws `READ_ONLY` for a store without `put`, `BAD_ARGUMENT` for what is no store or no path. */
+function assertWritable(store: ReadableStore, path: string): asserts store is WritableStore {
+  if (typeof path !== "string") throw badArgument("the path", path, "a key in the store");
+  if (!isWritable(asReadable(store)))
+    throw new SuperchunkError("READ_ONLY", "the store cannot write", {
+      path: asReadable(store).describe(path),
+    });
+}
+
 /** Implements the exported `edit`. */
 export async function edit(store: ReadableStore, path: string, options: EditOptions = {}): Promise<Editable> {
-  if (!isWritable(store))
-    throw new SuperchunkError("READ_ONLY", "the store cannot write", { path: store.describe(path) });
+  assertWritable(store, path);
   const { signal, readOnly } = options;
   const target = readOnly === true ? asReadOnly(store) : store;
   const openPlace = options.openPlace ?? placesOf(options);
@@ -186,7 +195,12 @@ const OWN: Readonly<Record<EditFormat, readonly (keyof CreateOptions)[]>> = {
 };
 
 /** Implements the exported `create`. */
-export async function create(store: WritableStore, path: string, options: CreateOptions): Promise<Editable> {
+export async function create(
+  store: WritableStore,
+  path: string,
+  options: CreateOptions = {},
+): Promise<Editable> {
+  assertWritable(store, path);
   const { format = "blz" } = options;
   if (!Object.hasOwn(OWN, format)) throw badArgument("format", format, Object.keys(OWN).join(", "));
   if (options.attrs !== undefined && (typeof options.attrs !== "object" || Array.isArray(options.attrs)))

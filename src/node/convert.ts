@@ -9,7 +9,7 @@ import type { ConvertOptions, ConvertResult, ConvertSource, PlanEntry } from "..
 import { convertWith, planConversion as planIn } from "../convert/run/convert.ts";
 import { assertApart } from "../convert/run/destination.ts";
 import { isArchive } from "../convert/sources/items.ts";
-import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { type Mount, MountedStore } from "../store/mounted.ts";
 import {
   checkOptions,
@@ -134,7 +134,8 @@ export async function findSources(
   destination: string,
   options: ConvertPathOptions,
 ): Promise<FoundSources> {
-  const paths = typeof sources === "string" ? [sources] : sources;
+  const paths = [sources].flat();
+  if (paths.length === 0) throw badArgument("the list of sources", "empty", "at least one path");
   for (const path of [...paths, destination]) refuseEmptyPath(path);
   for (const path of paths) await refuseOverlap(path, destination);
   if (options.concat === true) return openInOrder(paths, options);

@@ -63,7 +63,9 @@ export function viewOf(
   options: ViewOptions = {},
 ): ZarrView {
   if (typeof source === "function") return new SingleView((key) => planOpened(source, options, key));
-  return Symbol.iterator in source ? zarrTreeView(source, options) : zarrView(source, options);
+  return Symbol.iterator in Object(source)
+    ? zarrTreeView(source as Iterable<ViewEntry>, options)
+    : zarrView(source as Viewable, options);
 }
 
 async function planOpened(open: OpenViewable, options: PlanOptions, key: string): Promise<NodeView> {

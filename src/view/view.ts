@@ -12,7 +12,7 @@ import { type ArrayJob, nbytesOf } from "../convert/plan/array-job.ts";
 import { type ConversionJobs, type JobOptions, planJobs } from "../convert/plan/conversion-jobs.ts";
 import type { CellGrid } from "../convert/plan/grid.ts";
 import { type ChunkWork, chunksOfCells } from "../convert/sources/chunk-source.ts";
-import { type ErrorCode, SuperchunkError } from "../errors.ts";
+import { badArgument, type ErrorCode, SuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { checkKey, checkRange, joinKey, resolveRange } from "../store/key.ts";
 import type { StoreOptions } from "../store/types.ts";
@@ -37,7 +37,9 @@ export type Viewable = Archive | ZarrArray | ZarrGroup;
 
 /** Throws `UNSUPPORTED` for what is not an archive. */
 export function assertArchive(opened: Viewable): Archive {
-  const { dialect } = opened;
+  const { dialect } = Object(opened) as Viewable;
+  if (typeof dialect !== "string")
+    throw badArgument("the archive", opened, "what open resolves with, or a function that calls open");
   if (!dialect.startsWith("zarr") && dialect !== "hdf5" && dialect !== "blosc2") return opened as Archive;
   throw new SuperchunkError(
     "UNSUPPORTED",

@@ -209,6 +209,13 @@ describe("calls", () => {
     expect(error).toMatchObject({ details: { field, found: Object.values(options)[0] } });
   });
 
+  test("values of other types than bytes are refused, not cut to their last byte", () => {
+    for (const data of [Float64Array.of(1, 2), BigInt64Array.of(1n), [1, 2], "abc"])
+      expect(errorOf(() => encodeSync(data as unknown as Uint8Array))).toMatchObject({
+        code: "BAD_ARGUMENT",
+      });
+  });
+
   test("a buffer of 64 MB, larger than the memory that is kept, decodes to the data", () => {
     const data = new Uint8Array(64_000_000);
     data.set(makeNoise(1000, 5), 63_000_000);

@@ -7,7 +7,9 @@ import { open } from "../../src/archive/open/open.ts";
 import { create, edit } from "../../src/edit/edit.ts";
 import type { CreateOptions } from "../../src/edit/options.ts";
 import { convert as convertAt, create as createAt, open as openAt } from "../../src/node/index.ts";
+import { BlobStore } from "../../src/store/blob.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { viewOf as zarrView } from "../../src/view/view-tree.ts";
 import { createArray } from "../../src/write/array/create.ts";
 import type { Editable } from "../../src/write/editable.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
@@ -604,4 +606,28 @@ it("a Zarr array without dimensions refuses rows", async () => {
   expect(await rejectionOf(array.resize(3))).toMatchObject({ code: "BAD_ARGUMENT" });
   await array.set([], 5);
   expect((await array.get()).data).toEqual(Int32Array.of(5));
+});
+
+it("create and edit name a store that cannot write, and arguments that are missing", async () => {
+  const store = new MemoryStore();
+  const readOnly = new BlobStore([]);
+  for (const begin of [create, edit]) {
+    const call = (...given: unknown[]): Promise<unknown> => begin(...(given as Parameters<typeof create>));
+    expect(await rejectionOf(call(readOnly, "a", { dtype: "int32" }))).toMatchObject({ code: "READ_ONLY" });
+    expect(await rejectionOf(call(undefined, "a", { dtype: "int32" }))).toMatchObject({
+      code: "BAD_ARGUMENT",
+    });
+    expect(await rejectionOf(call(store, undefined, { dtype: "int32" }))).toMatchObject({
+      code: "BAD_ARGUMENT",
+    });
+  }
+  expect(await rejectionOf(create(store, "a", undefined as never))).toMatchObject({ code: "BAD_ARGUMENT" });
+  expect(() => zarrView(undefined as never)).toThrow("expected what open resolves with");
+  expect(() => zarrView(open(store, "a").catch(() => undefined) as never)).toThrow(
+    "expected what open resolves with",
+  );
+  for (const sources of [undefined, []])
+    expect(await rejectionOf(convertAt(sources as never, "never.zarr"))).toMatchObject({
+      code: "BAD_ARGUMENT",
+    });
 });

@@ -158,7 +158,7 @@ function iterate(source: unknown): AsyncIterable<unknown> | Iterable<unknown> {
   }
   throw new SuperchunkError(
     "BAD_ARGUMENT",
-    `rows are given as typed arrays, bytes, lists, iterables or streams, not as ${typeof source}`,
+    `rows are given as typed arrays, bytes, lists, iterables or streams, not as ${typeof source}; give a single row as [row]`,
     { field: "source", found: typeof source },
   );
 }
