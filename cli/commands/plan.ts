@@ -280,7 +280,8 @@ async function run(location: string, flags: RunFlags, context: Context): Promise
     ...(kept > 0 ? [`${formatCount(kept)} done before`] : []),
     ...(failed > 0 ? [`${formatCount(failed)} failed`] : []),
   ];
-  await context.out.line(words.join(", "));
+  const none = "nothing to do: the plan is finished, or this share has no tasks";
+  await context.out.line(units === 0 ? none : words.join(", "));
 }
 
 export function addWork(program: Command, context: Context): void {

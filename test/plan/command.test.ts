@@ -27,6 +27,7 @@ it.each(["plan.json", "plan"])("three shares of a folder (%s) make what convert 
   const ended = await runCli(["finish", at(name)]);
   expect([ended.code, ended.out]).toEqual([0, expect.stringMatching(/^4 archives converted: .*verified/)]);
   expect((await runCli(["finish", at(name)])).out).toContain("nothing is left to do");
+  expect((await runCli(["run", at(name)])).out).toContain("the plan is finished");
   expect((await runCli(["convert", tables, at("straight.zarr")])).code).toBe(0);
   const [shared, straight] = [new FileStore(at("shared.zarr")), new FileStore(at("straight.zarr"))];
   const keys = (await keysOf(straight)).sort();
