@@ -35,7 +35,6 @@ export type {
   SourceLocation,
   SourceResult,
 } from "./convert/pipeline.ts";
-export type { ConversionCheck } from "./convert/run/compare.ts";
 export type { ToParquetOptions } from "./convert/run/convert.ts";
 export type { ContainerCredentials, OpenContainer } from "./references/containers/container-reader.ts";
 export type { Container, ContainerChanges, ContainerStore } from "./references/containers/containers.ts";

@@ -7,15 +7,13 @@
  * compared as streams of columns.
  */
 
-import type { Archive, LongOptions } from "../../archive/kinds/types.ts";
+import type { LongOptions } from "../../archive/kinds/types.ts";
 import { type ChunkPlace, placeFailure } from "../../archive/places/sequence.ts";
 import { at, elementsOf } from "../../bytes/arrays.ts";
 import { decode, decodeHeader } from "../../codec/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
-import { parseJson, stringifyJson } from "../../format/json.ts";
-import type { JsonObject } from "../../format/types.ts";
-import { joinKey } from "../../store/key.ts";
+import { stringifyJson } from "../../format/json.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { ItemTransform } from "../../values/copy-items.ts";
 import { swapItems } from "../../values/copy-items.ts";
@@ -23,9 +21,8 @@ import { resolveSelection } from "../../values/selection.ts";
 import { countPositions, shapeAt, startAt } from "../../zarr/document/chunk-grid.ts";
 import { slabsOf, type ZarrArray } from "../../zarr/read/array.ts";
 import { storedPositions } from "../../zarr/read/stored-chunks.ts";
-import type { ColumnArray, LayoutOptions } from "../pipeline.ts";
-import { type ArrayJob, bytesOfCell, cellSegments, type JobLayout, nbytesOf } from "../plan/array-job.ts";
-import { type ConversionJobs, planJobs } from "../plan/conversion-jobs.ts";
+import type { ColumnArray } from "../pipeline.ts";
+import { type ArrayJob, bytesOfCell, cellSegments, type JobLayout } from "../plan/array-job.ts";
 import { cellItems, indexSlot, shardCells } from "../plan/grid.ts";
 import { openShard, readShardChunks, recodedCells, shardKey } from "../sources/chunk-source.ts";
 import type { Column } from "../sources/columns.ts";
@@ -199,42 +196,6 @@ function differs(path: string, offset: number, where: string): SuperchunkError {
   );
 }
 
-/** What a comparison covered. */
-export interface ConversionCheck {
-  readonly arrays: number;
-  readonly chunks: number;
-  /** Uncompressed bytes. */
-  readonly nbytes: number;
-}
-
-/**
- * Compares a finished conversion with its source: documents, shard indexes, and every value. `options` are those of the
- * conversion. Throws the codes of damage, and `BAD_FIELD` with array, chunk and byte if values differ.
- */
-export async function verifyConversion(
-  archive: Archive,
-  store: ReadableStore,
-  prefix: string,
-  options: LayoutOptions & LongOptions = {},
-): Promise<ConversionCheck> {
-  const jobs = await planJobs(archive, options);
-  const check = { arrays: 0, chunks: 0, nbytes: 0 };
-  for (const job of jobs.arrays) {
-    await checkDocument(store, joinKey(prefix, job.node, "zarr.json"), job.document);
-    check.chunks += await verifyArray(job, store, prefix, options);
-    check.nbytes += nbytesOf(job);
-    check.arrays++;
-    options.onProgress?.({
-      done: check.nbytes,
-      total: totalBytes(jobs),
-      label: archive.store.describe(archive.path),
-    });
-  }
-  for (const [node, document] of jobs.groups)
-    await checkDocument(store, joinKey(prefix, node, "zarr.json"), document);
-  return check;
-}
-
 /** Compares the values of one array, whose document need not exist yet. Returns the number of chunks. */
 export async function verifyArray(
   job: ArrayJob,
@@ -361,30 +322,4 @@ function chunkDiffers(
     `the converted values differ from the source: ${field} is ${found}, expected ${expected}; convert again`,
     { ...place, field, expected, found },
   );
-}
-
-async function checkDocument(store: ReadableStore, key: string, expected: JsonObject): Promise<void> {
-  const path = store.describe(key);
-  const bytes = await store.get(key);
-  if (bytes === undefined)
-    throw new SuperchunkError("NOT_FOUND", "the document is not there; the conversion was not finished", {
-      path,
-    });
-  const found = parseJson(bytes, path) as JsonObject;
-  for (const [member, value] of Object.entries(expected)) {
-    // Earlier versions named no dimensions.
-    if (member === "dimension_names" && found[member] === undefined) continue;
-    const wanted = stringifyJson(value);
-    const stored = found[member] === undefined ? "nothing" : stringifyJson(found[member]);
-    if (stored === stringifyJson(parseJson(new TextEncoder().encode(wanted), path))) continue;
-    throw new SuperchunkError(
-      "BAD_FIELD",
-      `${member} is ${stored}, expected ${wanted}; convert again with the same options`,
-      { path, field: member, expected: wanted, found: stored },
-    );
-  }
-}
-
-function totalBytes(jobs: ConversionJobs): number {
-  return jobs.arrays.reduce((total, job) => total + nbytesOf(job), 0);
 }

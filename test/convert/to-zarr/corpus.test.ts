@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { verifyConversion } from "../../../src/convert/run/compare.ts";
 import { isSuperchunkError } from "../../../src/errors.ts";
 import { stringifyJson } from "../../../src/format/json.ts";
 import type { JsonObject } from "../../../src/format/types.ts";
@@ -14,6 +13,7 @@ import {
 } from "../../fixtures/manifest.ts";
 import { planOne } from "./plan-one.ts";
 import { documentAt, openFixture, readWithZarrita, sha256 } from "./read-back.ts";
+import { verifyConversion } from "./verify-conversion.ts";
 
 const archives = loadArchives();
 const readable = archives.filter(({ refuse }) => !refuse);

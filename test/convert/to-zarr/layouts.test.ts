@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
-import { verifyConversion } from "../../../src/convert/run/compare.ts";
 import { parseDType } from "../../../src/format/dtype.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { convert } from "../../../src/zarr.ts";
@@ -9,6 +8,7 @@ import { sweep } from "../../scope.ts";
 import { putBloscpack, putCarray, putRaw } from "./make-archive.ts";
 import { planOne } from "./plan-one.ts";
 import { documentAt, keysOf, readWithZarrita } from "./read-back.ts";
+import { verifyConversion } from "./verify-conversion.ts";
 
 const numbers = (count: number): Uint8Array =>
   new Uint8Array(Uint16Array.from({ length: count }, (_, i) => i * 37 + 1).buffer);

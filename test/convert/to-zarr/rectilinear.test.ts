@@ -2,7 +2,6 @@
 
 import { expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
-import { verifyConversion } from "../../../src/convert/run/compare.ts";
 import { zarrSource } from "../../../src/convert/sources/items.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { createArray } from "../../../src/write/array/create.ts";
@@ -13,6 +12,7 @@ import { sweep } from "../../scope.ts";
 import { putBloscpack, putCarray } from "./make-archive.ts";
 import { planOne } from "./plan-one.ts";
 import { documentAt, keysOf } from "./read-back.ts";
+import { verifyConversion } from "./verify-conversion.ts";
 
 const GRID = { grid: "rectilinear" } as const;
 const numbers = (count: number): Uint8Array =>

@@ -276,7 +276,7 @@ describe("failures during conversion", () => {
 
   it("a shard that changed after the conversion is found by verify", async () => {
     const { archive } = await makeSource();
-    const { verifyConversion } = await import("../../../src/convert/run/compare.ts");
+    const { verifyConversion } = await import("./verify-conversion.ts");
     const target = new MemoryStore();
     await convert(archive, { store: target, path: "out" });
     const shard = (await target.get("out/c/0")) ?? new Uint8Array();

@@ -100,7 +100,7 @@ test("the comparison finds an array that was damaged after it was written", asyn
   const other = points(ROWS).fill(7, 16 * 100 + 4, 16 * 100 + 5);
   const made = new MemoryStore();
   await convert(await open(await put(POINTS, [ROWS], other), "x.blp"), { store: made });
-  const { verifyConversion } = await import("../../../src/convert/run/compare.ts");
+  const { verifyConversion } = await import("./verify-conversion.ts");
   await expect(verifyConversion(archive, made, "")).rejects.toMatchObject({
     code: "BAD_FIELD",
     message: expect.stringContaining("xyz"),
