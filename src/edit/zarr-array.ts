@@ -324,6 +324,7 @@ export class ZarrEdit extends QueuedEditor {
     let heldRows = 0;
     const write = async (): Promise<void> => {
       if (heldRows === 0) return;
+      await this.#readOwn(); // before the rows of a faster writer would be overwritten
       const target = this.#reshaped([rows + heldRows, ...rowShape]);
       await target.setBytes([{ start: rows, stop: rows + heldRows, step: 1 }], joinBytes(held), { signal });
       await target.flush();
@@ -364,6 +365,7 @@ export class ZarrEdit extends QueuedEditor {
   }
 
   async #grow(shape: readonly number[], { signal }: LongOptions): Promise<void> {
+    await this.#readOwn();
     const { shape: shapeBefore, model } = this.#array;
     const target = this.#reshaped(shape);
     // Leftovers of an interrupted writer would appear once the document counts them.
@@ -403,7 +405,8 @@ export class ZarrEdit extends QueuedEditor {
     return this.#changeDocument((document) => ({ ...document, shape }), shrinks);
   }
 
-  async #changeDocument(change: (document: Document) => Document, shrinks = false): Promise<void> {
+  /** The document of now. Throws `CONFLICT` if another writer has changed the shape. */
+  async #readOwn(): Promise<Awaited<ReturnType<typeof readDocument>>> {
     const before = await readDocument(this.store, this.path);
     const own = this.#array.metadata["shape"] as readonly number[];
     if (String(before.document["shape"]) !== String(own))
@@ -417,6 +420,11 @@ export class ZarrEdit extends QueuedEditor {
           found: before.document["shape"],
         },
       );
+    return before;
+  }
+
+  async #changeDocument(change: (document: Document) => Document, shrinks = false): Promise<void> {
+    const before = await this.#readOwn();
     const document = keepFloats({ ...change(before.document) }, before.document);
     await putDocument(this.store, this.path, before, document, shrinks);
     const name = this.store.describe(joinKey(this.path, DOCUMENT));

@@ -631,3 +631,16 @@ it("create and edit name a store that cannot write, and arguments that are missi
       code: "BAD_ARGUMENT",
     });
 });
+
+it("a Zarr writer that another one overtook writes nothing over its rows", async () => {
+  for (const change of [(late: Editable) => late.append([4]), (late: Editable) => late.resize(5)]) {
+    const store = new MemoryStore();
+    await (await create(store, "a", { format: "zarr", dtype: "int32", data: [1, 2] })).close();
+    const [first, late] = [await edit(store, "a"), await edit(store, "a")];
+    await first.append([3]);
+    await first.close();
+    expect(await rejectionOf(change(late).then(() => late.flush()))).toMatchObject({ code: "CONFLICT" });
+    await late.abandon();
+    expect(await valuesOf(store)).toEqual([1, 2, 3]);
+  }
+});
