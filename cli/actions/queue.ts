@@ -50,7 +50,7 @@ export function queueFacts({ finish, left, waiting, active, delayed, workers, de
   const own =
     finish === "absent"
       ? "does not know the plan"
-      : `${formatPlural(left, "task")} of the plan left, finish is ${finish}`;
+      : `${formatPlural(left, "task")} of the plan left, finish is ${finish === "waiting-children" ? "waiting for them" : finish}`;
   return {
     facts: [
       ["queue", own],
