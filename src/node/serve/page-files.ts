@@ -24,7 +24,7 @@ const MOST_LISTED = 20_000;
 const MOST_BYTES = 256 << 20;
 /** Most entries of a folder in one answer. */
 const MOST_ENTRIES = 4_000_000;
-/** Milliseconds for which a list is reused. */
+/** Milliseconds for which a list is reused, at least. */
 const FRESH_MS = 2000;
 
 /** Names of superchunks, which may be in other places. */
@@ -64,7 +64,8 @@ export class PageFiles {
   readonly #openPlace: OpenPlace;
   /** Arrays whose superchunks may be in other places, by root and path. */
   readonly #placed = new Map<string, Promise<Readable>>();
-  #list: { readonly found: Promise<readonly ListedArchive[]>; readonly at: number } | undefined;
+  #list: { readonly found: Promise<readonly ListedArchive[]>; until: number } | undefined;
+  #last: readonly ListedArchive[] = [];
 
   private constructor(
     roots: readonly PageRoot[],
@@ -164,13 +165,19 @@ export class PageFiles {
 
   /** The store of a root, for keys of shown archives. An archive may be a node in a file, which `isFile` allows. */
   async #shownStore(root: number, key: string, isFile: boolean): Promise<ReadableStore | undefined> {
-    const archives = await this.#archives();
-    const isShown = archives.some(
-      ({ root: of, path }) =>
-        of === root &&
-        (path === "" || key === path || key.startsWith(`${path}/`) || (isFile && path.startsWith(`${key}/`))),
-    );
-    return isShown ? this.#roots[root]?.store : undefined;
+    const isShown = (archives: readonly ListedArchive[]): boolean =>
+      archives.some(
+        ({ root: of, path }) =>
+          of === root &&
+          (path === "" ||
+            key === path ||
+            key.startsWith(`${path}/`) ||
+            (isFile && path.startsWith(`${key}/`))),
+      );
+    // What the last list has does not wait for the next one.
+    const known = this.#last;
+    const found = this.#archives();
+    return isShown(known) || isShown(await found) ? this.#roots[root]?.store : undefined;
   }
 
   /** The entries of an archive's folder. From them the page learns which chunks of a large grid exist, without a request for each. */
@@ -217,9 +224,21 @@ export class PageFiles {
   }
 
   #archives(): Promise<readonly ListedArchive[]> {
-    const now = Date.now();
-    if (this.#list === undefined || now - this.#list.at > FRESH_MS)
-      this.#list = { found: this.#findAll(), at: now };
+    if (this.#list === undefined || Date.now() > this.#list.until) {
+      const begun = Date.now();
+      const list = { found: this.#findAll(), until: Number.POSITIVE_INFINITY };
+      this.#list = list;
+      list.found.then(
+        (archives) => {
+          this.#last = archives;
+          // Listing a large folder takes at most a tenth of the server's time.
+          list.until = Date.now() + Math.max(FRESH_MS, 9 * (Date.now() - begun));
+        },
+        () => {
+          list.until = 0;
+        },
+      );
+    }
     return this.#list.found;
   }
 

@@ -1,9 +1,9 @@
 /** The first view: columns, attributes, metadata, and lines to paste into other programs. */
 import { h } from "../dom.ts";
-import type { ColumnFacts } from "../engine/protocol.ts";
+import type { ColumnFacts, NodeFacts } from "../engine/protocol.ts";
 import { writeState } from "../state.ts";
 import { formatBytes, formatCount, formatShape } from "../text.ts";
-import { commandPath, type Shown } from "./view.ts";
+import { commandPath, quote, type Shown } from "./view.ts";
 
 export function overview(shown: Shown): HTMLElement {
   const { node, column } = shown;
@@ -97,6 +97,14 @@ function isForeignToZarr({ dtype, cuts }: ColumnFacts): boolean {
   );
 }
 
+/** The places of an array, which its readers have to allow. */
+function placesIn({ storage }: NodeFacts["metadata"]): string[] {
+  const { superchunk } = (storage ?? {}) as {
+    superchunk?: { places?: readonly { readonly prefix: string }[] };
+  };
+  return superchunk?.places?.map(({ prefix }) => prefix) ?? [];
+}
+
 /** Lines that open what is shown in other programs. */
 export function snippets(shown: Pick<Shown, "source" | "node" | "column">): [label: string, text: string][] {
   const { source, node, column } = shown;
@@ -122,7 +130,12 @@ export function snippets(shown: Pick<Shown, "source" | "node" | "column">): [lab
       `import zarr\n${isArray ? "array" : "group"} = zarr.open(${isZarr ? stored : JSON.stringify(address)}, mode="r")${isArray ? "\narray[:10]" : ""}`,
     ]);
   }
-  const option = chosen === undefined ? "" : `, { column: ${JSON.stringify(chosen)} }`;
+  const allow = placesIn(node.metadata);
+  const settings = [
+    ...(chosen === undefined ? [] : [`column: ${JSON.stringify(chosen)}`]),
+    ...(allow.length === 0 ? [] : [`allow: ${JSON.stringify(allow)}`]),
+  ];
+  const option = settings.length === 0 ? "" : `, { ${settings.join(", ")} }`;
   parts.push([
     "JavaScript",
     node.kind === "table" && chosen === undefined
@@ -134,7 +147,7 @@ export function snippets(shown: Pick<Shown, "source" | "node" | "column">): [lab
   if (node.kind !== "bytes" && node.kind !== "group")
     parts.push([
       "DuckDB",
-      `superchunk convert ${path} values.parquet\nduckdb -c "SELECT * FROM 'values.parquet' LIMIT 10"`,
+      `superchunk convert ${path} values.parquet${allow.map((place) => ` --allow ${quote(place)}`).join("")}\nduckdb -c "SELECT * FROM 'values.parquet' LIMIT 10"`,
     ]);
   return parts;
 }

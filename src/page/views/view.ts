@@ -30,7 +30,12 @@ export function sentenceOf(error: unknown): string | undefined {
 /** The name of the archive in commands. */
 export function commandPath({ source, node }: Pick<Shown, "source" | "node">): string {
   const path = source.kind === "url" ? source.url : node.name === "/" ? "." : node.name;
-  return /^[\w./:+@%=,-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+  return quote(path);
+}
+
+/** A word of a command, in quotes if it needs them. */
+export function quote(word: string): string {
+  return /^[\w./:+@%=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
 /** A selection of a table's columns, if there are several. */
