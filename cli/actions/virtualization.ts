@@ -6,7 +6,7 @@ import type { FailedArchive } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
 import { formatCount, formatPlural } from "../input/units.ts";
 import { writeReport } from "../output/convert-report.ts";
-import { noteFailures, tellFailures } from "../output/failed-archives.ts";
+import { noteFailures, printFailures } from "../output/failed-archives.ts";
 import { printable } from "../values/cell-text.ts";
 
 export type ReferenceForm = "icechunk" | "kerchunk" | "kerchunk-parquet";
@@ -100,7 +100,7 @@ async function writeForm(
     status = "referenced";
     await printReferences(result, destination, flags, context);
   } catch (error) {
-    tellFailures(failures, "not referenced", context);
+    printFailures(failures, "not referenced", context);
     throw error;
   } finally {
     if (file !== undefined) await writeReport(file, entriesOf(entries, status, failures));
@@ -155,7 +155,7 @@ export async function printReferences(
   noteFailures(failures, context);
   if (flags.json === true)
     return context.json({ destination, form: flags.to, ...result, failures, open: lines });
-  tellFailures(failures, "not referenced", context);
+  printFailures(failures, "not referenced", context);
   for (const note of result.notes) context.message(`note: ${note}`);
   if (!flags.guard)
     context.message(

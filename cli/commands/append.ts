@@ -16,7 +16,7 @@ import type { Context } from "../context.ts";
 import { PUBLISH_HELP, parsePublish } from "../input/array-options.ts";
 import { addBloscOptions, integerOf, parseCountOrFactor } from "../input/blosc-options.ts";
 import { allowOption, findAt } from "../input/opening.ts";
-import { drawnRows, openAppendedRows, openTableRows, tellCarried } from "../input/rows-input.ts";
+import { drawnRows, openAppendedRows, openTableRows, printCarried } from "../input/rows-input.ts";
 import { formatPlural } from "../input/units.ts";
 
 export function addAppend(program: Command, context: Context): void {
@@ -237,7 +237,7 @@ async function appendToArray(
     flags,
     context,
   );
-  tellAppended(carrier, flags, context);
+  printAppended(carrier, flags, context);
 }
 
 /** Appends rows to a table, from one structured `.npy` or from one file for each column. */
@@ -264,15 +264,15 @@ async function appendToColumns(
             return edited.length;
           });
     await report(path, rows, table.length, flags, context);
-    tellAppended(carrier, flags, context);
+    printAppended(carrier, flags, context);
   } finally {
     sources.finish();
   }
 }
 
-function tellAppended(carrier: StreamCarrier | undefined, flags: FolderFlags, context: Context): void {
+function printAppended(carrier: StreamCarrier | undefined, flags: FolderFlags, context: Context): void {
   if (flags.dryRun !== true && flags.json !== true && (carrier?.encoder.copied ?? 0) > 0)
-    tellCarried(carrier, context);
+    printCarried(carrier, context);
 }
 
 async function report(

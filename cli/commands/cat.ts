@@ -18,7 +18,7 @@ import {
 import { type GroupArrays, toParquet } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
 import { columnNamesOf, noColumns } from "../input/columns.ts";
-import { type Damaged, damagedOption, readingDamaged, tellDamage } from "../input/damaged.ts";
+import { type Damaged, damagedOption, printDamage, readingDamaged } from "../input/damaged.ts";
 import { allowOption, openPath, type Subject } from "../input/opening.ts";
 import { parseSliceOption } from "../input/slice-text.ts";
 import { parseCount } from "../input/units.ts";
@@ -124,7 +124,7 @@ Examples:
           onProgress: bar?.onProgress,
         });
         await context.out.flush();
-        tellDamage(reports, options.damaged, context);
+        printDamage(reports, options.damaged, context);
       } finally {
         bar?.finish();
         await archive.close();

@@ -5,7 +5,7 @@ import { type DamageReport, SuperchunkError } from "../../src/index.ts";
 import type { ConvertFormat } from "../../src/zarr.ts";
 import { convertTo } from "../actions/conversion.ts";
 import type { Context } from "../context.ts";
-import { damagedOption, readingDamaged, tellDamage } from "../input/damaged.ts";
+import { damagedOption, printDamage, readingDamaged } from "../input/damaged.ts";
 import { filesFromOption, readFilesFrom, refuseEmptyPath } from "../input/input.ts";
 import { allowOption } from "../input/opening.ts";
 import { parseCount, parseNames, parseShape, parseSize } from "../input/units.ts";
@@ -171,7 +171,7 @@ Examples:
       const paths = [...(await readFilesFrom(typed.filesFrom, context)), ...typedPaths];
       const { sources, destination, flags } = readConversion(paths, typed, command);
       await convertTo(sources, destination, flags, context);
-      tellDamage(flags.gone, flags.damaged, context);
+      printDamage(flags.gone, flags.damaged, context);
     });
 }
 

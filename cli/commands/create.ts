@@ -36,7 +36,7 @@ import {
 import { type Attribute, collectAttribute, parseValue } from "../input/attribute-text.ts";
 import { parseReserve } from "../input/blosc-options.ts";
 import type { Input } from "../input/input.ts";
-import { drawnRows, openRawRows, openRows, openTableRows, tellCarried } from "../input/rows-input.ts";
+import { drawnRows, openRawRows, openRows, openTableRows, printCarried } from "../input/rows-input.ts";
 import {
   countItems,
   formatPlural,
@@ -192,7 +192,7 @@ async function create(root: string, flags: CreateFlags, context: Context): Promi
     rows.finish?.();
   }
   await report(root, made, flags, context);
-  tellCarried(carrier, context);
+  printCarried(carrier, context);
 }
 
 /** Takes over the compressed streams of a table, unless the caller sets how chunks are compressed. */

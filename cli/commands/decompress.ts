@@ -19,7 +19,7 @@ import {
 } from "../../src/index.ts";
 import { locateTarget, open } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
-import { type Damaged, damagedOption, readingDamaged, tellDamage } from "../input/damaged.ts";
+import { type Damaged, damagedOption, printDamage, readingDamaged } from "../input/damaged.ts";
 import { formatSize } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
 
@@ -101,7 +101,7 @@ async function decompress(
     }
     context.message(`${shown} -> ${out}, ${formatSize(bytes.nbytes)}`);
   } finally {
-    tellDamage(reports, options.damaged, context);
+    printDamage(reports, options.damaged, context);
     await archive.close();
   }
 }

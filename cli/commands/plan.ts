@@ -25,7 +25,7 @@ import {
 import { formNamed, printReferences } from "../actions/virtualization.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf } from "../failure.ts";
-import { tellDamage } from "../input/damaged.ts";
+import { printDamage } from "../input/damaged.ts";
 import { parseShare, type Share, shareOf } from "../input/share.ts";
 import {
   formatClock,
@@ -36,7 +36,7 @@ import {
   parseCount,
 } from "../input/units.ts";
 import { type ConvertFlags, printResult, toOptions } from "../output/convert-report.ts";
-import { noteFailures, tellFailures, withPlace } from "../output/failed-archives.ts";
+import { noteFailures, printFailures, withPlace } from "../output/failed-archives.ts";
 import { alignRows } from "../output/layout.ts";
 import { startProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";
@@ -155,7 +155,7 @@ function planWork(
       ...{ command: work, form, holes, scan, portable, columns: column, dimensionNames, allow },
       ...{ signal: context.signal, output, onProgress },
     });
-  return tellPlan(make, { output, json: json === true }, context);
+  return printPlan(make, { output, json: json === true }, context);
 }
 
 function makePlan(
@@ -166,10 +166,10 @@ function makePlan(
   checkConversion(sources, flags);
   const make = (onProgress: PlanPathOptions["onProgress"]): Promise<SharedPlan> =>
     plan(sources, destination, { ...toOptions(flags, context), skipFailed: true, output, onProgress });
-  return tellPlan(make, { output, json: flags.json === true }, context);
+  return printPlan(make, { output, json: flags.json === true }, context);
 }
 
-async function tellPlan(
+async function printPlan(
   make: (onProgress: PlanPathOptions["onProgress"]) => Promise<SharedPlan>,
   { output, json }: { readonly output: string; readonly json: boolean },
   context: Context,
@@ -189,7 +189,7 @@ async function tellPlan(
   const { units, nbytes } = status;
   const archives = made.sources.length;
   if (json) return context.json({ plan: output, id: made.id, archives, tasks: units, nbytes, failures });
-  tellFailures(failures, "not planned", context);
+  printFailures(failures, "not planned", context);
   await context.out.line(
     `${formatPlural(archives, "archive")}, ${formatPlural(units, "task")}, ${formatSize(nbytes)}`,
   );
@@ -253,9 +253,9 @@ Examples:
 async function run(location: string, flags: RunFlags, context: Context): Promise<void> {
   const { queue } = flags;
   if (queue !== undefined) return runQueued(location, { ...flags, queue }, context);
-  const { share, told } = shareOf(flags, process.env);
-  if (told !== undefined && share !== undefined)
-    context.message(`share ${share.k} of ${share.n}, as ${told} says`);
+  const { share, source } = shareOf(flags, process.env);
+  if (source !== undefined && share !== undefined)
+    context.message(`share ${share.k} of ${share.n}, as ${source} says`);
   const bar = startProgress(context.io, "run");
   let result: ShareResult;
   try {
@@ -272,7 +272,7 @@ async function run(location: string, flags: RunFlags, context: Context): Promise
   for (const { code, isFinal } of result.failures)
     context.note(isFinal ? exitCodeOf(new SuperchunkError(code, "")) : EXIT.failed);
   if (flags.json === true) return context.json(result);
-  tellFailures(result.failures, "failed", context);
+  printFailures(result.failures, "failed", context);
   const { units, done, kept, failed, nbytes } = result;
   const words = [
     `${formatCount(done)} of ${formatPlural(units, "task")} done`,
@@ -353,7 +353,7 @@ Examples:
           return await printRepairs(report, flags, context);
         if (report !== undefined) return await printReport(report, flags, context);
         noteFailures(result.entries, context);
-        tellDamage(damage, (made.options as Pick<ConvertFlags, "damaged">).damaged, context);
+        printDamage(damage, (made.options as Pick<ConvertFlags, "damaged">).damaged, context);
         if (flags.json === true) return await context.json({ plan: location, finished: "now", ...result });
         // Options that the plan was made with.
         const asked = { to: "zarr", ...made.options } as Pick<ConvertFlags, "to" | "grid">;

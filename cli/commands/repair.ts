@@ -17,7 +17,7 @@ import { EXIT } from "../failure.ts";
 import { holeText } from "../input/damaged.ts";
 import { allowOption } from "../input/opening.ts";
 import { formatCount, formatPlural, parseCount, parseShape } from "../input/units.ts";
-import { noteFailures, tellFailures } from "../output/failed-archives.ts";
+import { noteFailures, printFailures } from "../output/failed-archives.ts";
 import { startProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";
 
@@ -113,8 +113,8 @@ async function repair(
   const { signal } = context;
   const fill = parseValue(flags.fill);
   const dtype = parseValue(flags.dtype);
-  const told = { dtype, shape, chunklen, order, fill, holes, scan };
-  const options = { ...told, into, dryRun, discard, breakLock, allow, signal, onProgress: bar.onProgress };
+  const facts = { dtype, shape, chunklen, order, fill, holes, scan };
+  const options = { ...facts, into, dryRun, discard, breakLock, allow, signal, onProgress: bar.onProgress };
   try {
     const report = await repairArray(path, options).finally(bar.finish);
     const { rows, rowsBefore, problems, lost } = report;
@@ -204,7 +204,7 @@ export async function printRepairs(
   if (lines.some((line) => line.status === "refused" || (line.status === "repaired" && line.lost.length > 0)))
     context.note(EXIT.damaged);
   if (json === true) return context.json({ archives: report });
-  tellFailures(failed, "not repaired", context);
+  printFailures(failed, "not repaired", context);
   for (const line of lines) {
     const name = printable(line.path);
     if (line.status === "refused")

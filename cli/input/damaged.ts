@@ -27,7 +27,7 @@ export function readingDamaged(
 }
 
 /** Reports the lost data of each archive, and notes exit code 3 if there are any. */
-export function tellDamage(
+export function printDamage(
   reports: readonly DamageReport[],
   damaged: Damaged | undefined,
   context: Context,

@@ -55,7 +55,7 @@ export async function openTableRows(
 }
 
 /** Reports how many chunks were built from the streams of a file. */
-export function tellCarried(carrier: StreamCarrier | undefined, context: Context): void {
+export function printCarried(carrier: StreamCarrier | undefined, context: Context): void {
   if (carrier === undefined) return;
   const { copied, recoded } = carrier.encoder;
   context.message(

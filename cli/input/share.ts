@@ -12,7 +12,7 @@ export interface Share {
 export function shareOf(
   { task, shares }: { readonly task?: Share | undefined; readonly shares?: number | undefined },
   env: Readonly<Record<string, string | undefined>>,
-): { readonly share?: Share; readonly told?: string } {
+): { readonly share?: Share; readonly source?: string } {
   if (task !== undefined) return { share: task };
   const numberOf = (name: string): number | undefined => {
     const text = env[name];
@@ -37,13 +37,13 @@ export function shareOf(
     ["JOB_COMPLETION_INDEX", pod === undefined ? undefined : pod + 1, undefined],
     ["PARALLEL_SEQ", parallel, undefined],
   ];
-  for (const [told, k, count] of found) {
+  for (const [source, k, count] of found) {
     if (k === undefined) continue;
     const n = shares ?? count;
-    if (n !== undefined) return { share: { k, n }, told };
+    if (n !== undefined) return { share: { k, n }, source };
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      `${told} names share ${k}, but not the number of shares; give --shares N`,
+      `${source} names share ${k}, but not the number of shares; give --shares N`,
       {
         field: "shares",
       },

@@ -101,13 +101,13 @@ async function* archivesInBucket(address: string, opening: OpenAnyOptions): Asyn
   const { store, path } = await locate(address);
   try {
     const [base = address, query] = address.split("?");
-    const behind = query === undefined ? "" : `?${query}`;
+    const suffix = query === undefined ? "" : `?${query}`;
     let count = 0;
     for await (const found of findReadables(store, path, { signal })) {
       count++;
       const below = path === "" ? found.path : found.path.slice(path.length + 1);
       const own = below === "" ? base : `${base.replace(/\/+$/, "")}/${below}`;
-      yield nameFound(own, found, (options) => openPath(`${own}${behind}`, { ...opening, ...options }));
+      yield nameFound(own, found, (options) => openPath(`${own}${suffix}`, { ...opening, ...options }));
     }
     if (count === 0) yield* nodesInside(address, opening);
   } finally {

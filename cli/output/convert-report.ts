@@ -24,7 +24,7 @@ import { EXIT } from "../failure.ts";
 import type { Damaged } from "../input/damaged.ts";
 import { formatCount, formatDuration, formatExactSize, formatPlural, formatSize } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
-import { noteFailures, tellFailures } from "./failed-archives.ts";
+import { noteFailures, printFailures } from "./failed-archives.ts";
 import { JsonArray } from "./json-array.ts";
 import { alignRows, shapeText } from "./layout.ts";
 import { openingZarr } from "./opening-lines.ts";
@@ -124,7 +124,7 @@ export async function printResult(
     for (const { from, to: name } of renamed) context.message(`note: ${from} is named ${name}`);
     for (const note of joinNotes(notes)) context.message(`note: ${note}`);
   }
-  tellFailures(
+  printFailures(
     result.entries.filter(({ status }) => status === "failed"),
     "not converted",
     context,
@@ -240,8 +240,8 @@ async function printPlan(plan: ConversionPlan, context: Context): Promise<void> 
     await context.out.line(line);
   for (const { node, reason, notes } of plan.arrays) {
     const name = node === "" ? "" : `${printable(node)}: `;
-    const isTold = reason === undefined || notes.some((note) => note.includes(reason));
-    for (const remark of [...(isTold ? [] : [reason]), ...notes])
+    const isGiven = reason === undefined || notes.some((note) => note.includes(reason));
+    for (const remark of [...(isGiven ? [] : [reason]), ...notes])
       await context.out.line(`${name}${printable(remark)}`);
   }
 }

@@ -5,18 +5,18 @@ import { EXIT } from "../failure.ts";
 import { formatCount } from "../input/units.ts";
 
 /** Most failures to print on stderr; the report has all of them. */
-const FAILURES_TOLD = 20;
+const FAILURES_PRINTED = 20;
 
 /** Prints one line per failure; `what` says what did not happen, for example `not converted`. */
-export function tellFailures(
+export function printFailures(
   failures: readonly { readonly path: string; readonly code?: ErrorCode; readonly message?: string }[],
   what: string,
   context: Context,
 ): void {
-  for (const { path, code, message } of failures.slice(0, FAILURES_TOLD))
+  for (const { path, code, message } of failures.slice(0, FAILURES_PRINTED))
     context.message(`${what}: ${withPlace(path, message ?? "")} (${code})`);
-  const untold = failures.length - FAILURES_TOLD;
-  if (untold > 0) context.message(`and ${formatCount(untold)} more ${what}: --report or --json lists them`);
+  const omitted = failures.length - FAILURES_PRINTED;
+  if (omitted > 0) context.message(`and ${formatCount(omitted)} more ${what}: --report or --json lists them`);
 }
 
 /** A message, preceded by its path unless it begins with that. */

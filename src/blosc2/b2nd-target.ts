@@ -9,7 +9,7 @@ import { decodeHeader, prepareEncode } from "../codec/index.ts";
 import { type BlockKind, ChunkBuilder, kindOf, repeatedChunk } from "../codec2/chunk-builder.ts";
 import { compareValues } from "../convert/run/compare.ts";
 import type { Column } from "../convert/sources/columns.ts";
-import { type ColumnFormat, type PieceContext, tellLost } from "../convert/targets/column-target.ts";
+import { type ColumnFormat, noteLost, type PieceContext } from "../convert/targets/column-target.ts";
 import { SuperchunkError } from "../errors.ts";
 import { formatDType, pythonDType } from "../format/dtype.ts";
 import { swapItems } from "../values/copy-items.ts";
@@ -116,7 +116,7 @@ function attributesOf(column: Column, context: PieceContext): Column["attrs"] {
     context.note(
       `${column.path}: attributes not carried over, because names have 1 to 31 bytes: ${long.join(", ")}`,
     );
-  tellLost(context, column, { name: "a frame of Blosc2", holdsAttributes: true });
+  noteLost(context, column, { name: "a frame of Blosc2", holdsAttributes: true });
   return attrs;
 }
 

@@ -74,13 +74,14 @@ export async function verifyLink(
   }
   const isWrong = findings.some(({ severity }) => severity === "error");
   if (!isWrong || record === undefined) return findings;
-  const behind = (message: string): readonly Finding[] => [
+  const outdated = (message: string): readonly Finding[] => [
     { severity: "warning", code: BEHIND, message, path: target.describe("") },
   ];
   // The root's document is written last: without it nothing is visible, so nothing can be wrong.
   const isOfLink = findings.every(({ code, severity }) => severity === "warning" || OF_LINK.includes(code));
-  if (isOfLink && (await target.stat("zarr.json", { signal })) === undefined) return behind(UNFINISHED_TEXT);
-  return (await isAsRecorded(site, record, signal)) ? behind(BEHIND_TEXT) : findings;
+  if (isOfLink && (await target.stat("zarr.json", { signal })) === undefined)
+    return outdated(UNFINISHED_TEXT);
+  return (await isAsRecorded(site, record, signal)) ? outdated(BEHIND_TEXT) : findings;
 }
 
 /** Turns an error into a finding, at `path` if the error names no other. */

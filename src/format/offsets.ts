@@ -84,7 +84,7 @@ export function checkOffsets(offsets: Float64Array, place: OffsetsPlace): void {
         expected: `at least ${tableEnd}, where the offsets end`,
         found: offset,
       });
-    if (offset > fileSize - SMALLEST_CHUNK) throw offsetBehindEnd(offset, at, i, place);
+    if (offset > fileSize - SMALLEST_CHUNK) throw offsetAfterEnd(offset, at, i, place);
     if (offset < previous + SMALLEST_CHUNK) ordered = false;
     previous = offset;
   }
@@ -98,7 +98,7 @@ export function checkOffsets(offsets: Float64Array, place: OffsetsPlace): void {
 }
 
 /** The error for a chunk that does not fit into the file: the file is truncated, or the offset is wrong. [FO-08] */
-function offsetBehindEnd(found: number, at: number, chunk: number, place: OffsetsPlace): SuperchunkError {
+function offsetAfterEnd(found: number, at: number, chunk: number, place: OffsetsPlace): SuperchunkError {
   const { fileSize, path } = place;
   return new SuperchunkError(
     "TRUNCATED",

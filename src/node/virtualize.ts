@@ -334,16 +334,16 @@ function commonContainer(
 function containerAt(folder: string, sources: readonly string[]): Container {
   const source = sources.find((typed) => /^s3:\/\//i.test(typed));
   if (source === undefined || !folder.startsWith("s3://")) return defaultContainer(folder);
-  const told = parseS3Address(source);
+  const address = parseS3Address(source);
   const found = environmentOfS3();
-  const endpoint = told.endpoint ?? found.endpoint;
+  const endpoint = address.endpoint ?? found.endpoint;
   return {
     name: "s3",
     prefix: folder,
     store: "s3",
-    region: told.region ?? found.region ?? "us-east-1",
+    region: address.region ?? found.region ?? "us-east-1",
     ...(endpoint === undefined ? {} : { endpoint }),
-    ...(told.anonymous === true ? { anonymous: true } : {}),
+    ...(address.anonymous === true ? { anonymous: true } : {}),
   };
 }
 

@@ -287,10 +287,10 @@ class Share {
     const failure = failureOf(error, path);
     const isFinal = !MAY_PASS.has(failure.code);
     const { units = 0 } = this.#failures.get(path) ?? {};
-    const told = { path, ...failure, isFinal, units: units + 1 };
-    this.#failures.set(path, told);
+    const failed = { path, ...failure, isFinal, units: units + 1 };
+    this.#failures.set(path, failed);
     if (isFinal) this.#waiting.push({ unit, source: stateOf(planned), failure });
-    return told;
+    return failed;
   }
 
   /** Makes a small source, from its objects to its documents. */

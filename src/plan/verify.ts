@@ -49,9 +49,9 @@ export async function verifySource(
       expected,
       found: was,
     };
-    const told = { code, message, path: details.path, ...fields };
-    if (isUnfollowed(error, path)) return defined({ path, notFollowed: defined(told) });
-    return { path, dialect, ok: false, error: defined(told) };
+    const reported = { code, message, path: details.path, ...fields };
+    if (isUnfollowed(error, path)) return defined({ path, notFollowed: defined(reported) });
+    return { path, dialect, ok: false, error: defined(reported) };
   }
 }
 

@@ -83,9 +83,9 @@ export class ListedChunks {
     const list: List = { members: [], chunks: [] };
     arrays[archive.store.describe(archive.path)] = list;
     const numbers = new Map<string, number>();
-    const onObject = async (key: string, told?: ObjectInfo): Promise<void> => {
+    const onObject = async (key: string, known?: ObjectInfo): Promise<void> => {
       // The object's current state guards the reference: at the end it may be another object.
-      const info = told ?? (await archive.store.stat(key, options));
+      const info = known ?? (await archive.store.stat(key, options));
       numbers.set(key, objects.push([key, info === undefined ? null : { ...info }]) - 1);
       await options.onObject?.(key, info);
     };

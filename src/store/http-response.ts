@@ -154,8 +154,8 @@ export function parseContentRange(response: Response): ContentRange | undefined 
  *
  * @throws IO
  */
-export function checkPart(told: ContentRange, range: ByteRange, path: string): void {
-  const { first, last, total } = told;
+export function checkPart(sent: ContentRange, range: ByteRange, path: string): void {
+  const { first, last, total } = sent;
   let fits: boolean;
   if ("suffixLength" in range) {
     fits = total === undefined || (last === total - 1 && first === Math.max(0, total - range.suffixLength));

@@ -139,7 +139,7 @@ export class HttpStore implements ReadableStore {
     if (header === undefined) return { bytes: new Uint8Array(0), info: await this.stat(key, options) };
     return this.#send(key, "GET", { range: header }, options, async (response, path) => {
       const { status, headers } = response;
-      const behindEnd = /^bytes \*\/(\d+)$/.exec(headers.get("content-range") ?? "");
+      const afterEnd = /^bytes \*\/(\d+)$/.exec(headers.get("content-range") ?? "");
       if (status === 206) {
         const size = parseContentRange(response)?.total;
         return { bytes: await this.#readPart(response, key, range), info: describeSize(response, size) };
@@ -153,20 +153,20 @@ export class HttpStore implements ReadableStore {
       }
       if (status !== 416) throw await this.#refuse(response, path);
       await dropBody(response); // an empty object
-      const size = behindEnd === null ? undefined : Number(behindEnd[1]);
+      const size = afterEnd === null ? undefined : Number(afterEnd[1]);
       return { bytes: new Uint8Array(0), info: describeSize(response, size) };
     });
   }
 
   async stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
-    const told = await this.#send(key, "HEAD", {}, options, async (response, path) => {
-      if (response.status === 405 || response.status === 501) return "untold";
+    const answer = await this.#send(key, "HEAD", {}, options, async (response, path) => {
+      if (response.status === 405 || response.status === 501) return "unknown";
       if (response.status !== 200) throw await this.#refuse(response, path);
       const size = parseLength(response);
       if (size !== undefined) this.#remember(key, parseVersion(response, size));
-      return describeSize(response, size) ?? "untold";
+      return describeSize(response, size) ?? "unknown";
     });
-    return told === "untold" ? this.#probe(key, options) : told;
+    return answer === "unknown" ? this.#probe(key, options) : answer;
   }
 
   // biome-ignore lint/correctness/useYield: listing over HTTP can only fail
@@ -243,7 +243,7 @@ export class HttpStore implements ReadableStore {
   async #probe(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
     return this.#send(key, "GET", { range: "bytes=0-0" }, options, async (response, path) => {
       const { status, headers } = response;
-      const behindEnd = status === 416 ? /^bytes \*\/(\d+)$/.exec(headers.get("content-range") ?? "") : null;
+      const afterEnd = status === 416 ? /^bytes \*\/(\d+)$/.exec(headers.get("content-range") ?? "") : null;
       const size =
         status === 206
           ? parseContentRange(response)?.total
@@ -256,7 +256,7 @@ export class HttpStore implements ReadableStore {
         return { size: whole.length, version: parseVersion(response, whole.length) ?? String(whole.length) };
       }
       await dropBody(response);
-      const info = describeSize(response, behindEnd === null ? size : Number(behindEnd[1]));
+      const info = describeSize(response, afterEnd === null ? size : Number(afterEnd[1]));
       if (info !== undefined) return info;
       throw new SuperchunkError("UNSUPPORTED", "the server does not report the size of the object", { path });
     });
@@ -264,7 +264,7 @@ export class HttpStore implements ReadableStore {
 
   async #readPart(response: Response, key: string, range: ByteRange): Promise<Uint8Array> {
     const path = this.describe(key);
-    const told = parseContentRange(response);
+    const sent = parseContentRange(response);
     const asked = "suffixLength" in range ? range.suffixLength : range.length;
     if (response.headers.get("content-type")?.toLowerCase().startsWith("multipart/")) {
       await dropBody(response);
@@ -273,8 +273,8 @@ export class HttpStore implements ReadableStore {
       });
     }
     try {
-      this.#checkVersion(key, parseVersion(response, told?.total));
-      if (told !== undefined) checkPart(told, range, path);
+      this.#checkVersion(key, parseVersion(response, sent?.total));
+      if (sent !== undefined) checkPart(sent, range, path);
       // A browser hides the header if a server of another origin does not expose it.
       else if (response.type !== "cors") throw withoutRange(range, path, response);
     } catch (error) {
@@ -282,10 +282,10 @@ export class HttpStore implements ReadableStore {
       throw error;
     }
     const bytes = await readBody(response, asked, path, this.#timeoutMs);
-    if (told === undefined && bytes.length !== asked) throw withoutRange(range, path, response);
-    if (told !== undefined && told.last - told.first + 1 !== bytes.length) {
+    if (sent === undefined && bytes.length !== asked) throw withoutRange(range, path, response);
+    if (sent !== undefined && sent.last - sent.first + 1 !== bytes.length) {
       throw new TransientError(
-        `the body has ${bytes.length} bytes, "content-range" says ${told.last - told.first + 1}`,
+        `the body has ${bytes.length} bytes, "content-range" says ${sent.last - sent.first + 1}`,
       );
     }
     return bytes;

@@ -102,14 +102,14 @@ export async function checkGrid(
   await page.waitForSelector(".detail .values", PATIENCE);
   const shown = (await page.textContent(".detail .values"))?.match(/-?\d+/g)?.map(Number);
   outcome.expect("the first values of a chunk", shown, Array.from(data).slice(0, 8));
-  const rows = await openTable(page, ".behind");
+  const rows = await openTable(page, ".chunk-table");
   const absent = rows.filter((row) => row.at(-1)?.startsWith("not stored")).map(([index]) => Number(index));
   outcome.expect("chunks that are not stored", [absent.length > 0, ...absent], [true, ...missing]);
   await page.click(".detail a");
   await page.waitForFunction((row) => location.hash.includes(`row=${row}`), start[0], PATIENCE);
   await page.goto(`${url}#archive=broken.bcolz&column=close&view=chunks`);
   await page.waitForSelector('[data-checked="damaged"]', PATIENCE);
-  const [first] = await openTable(page, ".behind");
+  const [first] = await openTable(page, ".chunk-table");
   outcome.expect("a chunk without its file", first?.at(-1), "missing: its file is gone");
   outcome.expect("troubles", troubles, []);
   await page.close();
@@ -199,7 +199,7 @@ export async function checkFilled(browser: Browser, url: string, outcome: Outcom
   const { page, troubles } = await newPage(browser);
   await page.goto(`${url}#archive=filled&view=chunks&color=health`);
   await page.waitForSelector("[data-checked]", PATIENCE);
-  const rows = await openTable(page, ".behind");
+  const rows = await openTable(page, ".chunk-table");
   const states = rows.map((row) => row.at(-1));
   outcome.expect("filled chunks", states.includes("filled by a repair"), true);
   outcome.expect("whole chunks", states.includes("whole"), true);

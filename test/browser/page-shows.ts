@@ -167,19 +167,19 @@ async function checkMap(browser: Browser, url: string, folder: string, outcome: 
     const { page, troubles } = await newPage(browser);
     await page.goto(`${url}#archive=${archive}&column=${column}&view=chunks`);
     await page.waitForSelector("[data-listed]", PATIENCE);
-    await page.click(".behind summary");
+    await page.click(".chunk-table summary");
     await page.waitForFunction(
-      (count) => document.querySelectorAll(".behind tbody tr").length >= Math.min(count, 8),
+      (count) => document.querySelectorAll(".chunk-table tbody tr").length >= Math.min(count, 8),
       expected.length,
       PATIENCE,
     );
     await page.waitForFunction(
-      () => /^\d/.test(document.querySelector(".behind tbody td:nth-of-type(3)")?.textContent ?? ""),
+      () => /^\d/.test(document.querySelector(".chunk-table tbody td:nth-of-type(3)")?.textContent ?? ""),
       undefined,
       PATIENCE,
     );
     const found = await page.evaluate(() =>
-      [...document.querySelectorAll(".behind tbody tr")].map((row) =>
+      [...document.querySelectorAll(".chunk-table tbody tr")].map((row) =>
         [...row.children].map((cell) => cell.textContent ?? ""),
       ),
     );

@@ -96,8 +96,8 @@ async function checkTable(
     await store.put(key, bytes);
     const [one] = await askJavaScript(node, folder, [{ ...ask, lines: lines.JavaScript }]);
     const told = one?.error ?? "values";
-    const isTold = /^STALE/.test(told) && told.includes(`s3://${bucket}/data/equities/${key}`);
-    checks.equal(`Icechunk in S3: an object that was ${what}, in JavaScript`, isTold || told, true);
+    const isGiven = /^STALE/.test(told) && told.includes(`s3://${bucket}/data/equities/${key}`);
+    checks.equal(`Icechunk in S3: an object that was ${what}, in JavaScript`, isGiven || told, true);
     const [other] = await askPython(python, [{ ...ask, lines: lines.Python }]);
     const isRefused = /changed|not enough data/.test(other?.error ?? "");
     checks.equal(`Icechunk in S3: an object that was ${what}, in Python`, isRefused || other?.error, true);

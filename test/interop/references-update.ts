@@ -70,8 +70,8 @@ export async function checkUpdates(
   for (const name of await readdir(join(source, "data")))
     await utimes(join(source, "data", name), later, later);
   const met = await virtualize(node, folder, [source, target, "--update"]);
-  const isTold = typeof met === "string" && met.includes("has changed") && met.includes("--overwrite");
-  checks.equal("an archive that changed in the middle: the update says so", isTold || met, true);
+  const isGiven = typeof met === "string" && met.includes("has changed") && met.includes("--overwrite");
+  checks.equal("an archive that changed in the middle: the update says so", isGiven || met, true);
   const anew = await virtualize(node, folder, [source, target, "--update", "--overwrite"]);
   const label = "an archive that changed in the middle, referenced anew";
   if (typeof anew === "string") return checks.fail(label, anew);

@@ -148,8 +148,8 @@ class Tally {
   chunk(chunk: DecodedChunk): void {
     const { place } = chunk;
     this.#checkTypesize(chunk);
-    if (place.prologue > 0 && chunk.behind > 0) {
-      this.warn("TRAILING", `${chunk.behind} bytes or more follow the chunk; they are ignored`, {
+    if (place.prologue > 0 && chunk.trailing > 0) {
+      this.warn("TRAILING", `${chunk.trailing} bytes or more follow the chunk; they are ignored`, {
         path: this.#describe(place),
         chunk: place.index,
       });

@@ -276,12 +276,12 @@ async function chunkSizes(
 ): Promise<{ chunkBytes: number; lastBytes: number }> {
   const { header, walked, path } = file;
   if (nchunks === 0) return { chunkBytes: 0, lastBytes: 0 };
-  const told = async (index: number): Promise<number> =>
+  const readNbytes = async (index: number): Promise<number> =>
     walked?.nbytes[index] ?? (await readChunkNbytes(store, file, index, signal));
   const stated = header.version === 1 ? { chunkSize: -1, lastChunk: -1 } : header;
-  const lastBytes = stated.lastChunk >= 0 ? stated.lastChunk : await told(nchunks - 1);
+  const lastBytes = stated.lastChunk >= 0 ? stated.lastChunk : await readNbytes(nchunks - 1);
   if (nchunks === 1) return { chunkBytes: lastBytes, lastBytes };
-  const chunkBytes = stated.chunkSize > 0 ? stated.chunkSize : await told(0);
+  const chunkBytes = stated.chunkSize > 0 ? stated.chunkSize : await readNbytes(0);
   if (lastBytes > chunkBytes || chunkBytes === 0) {
     throw new SuperchunkError(
       "BAD_FIELD",

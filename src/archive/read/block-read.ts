@@ -197,10 +197,10 @@ export async function readPart(
 ): Promise<void> {
   if (!isReady(head.header.compressor)) await prepare(head.header.compressor);
   const range = rangeOf(head, start, out.length);
-  const behind = range.offset + range.length;
+  const end = range.offset + range.length;
   const bytes =
-    behind <= head.read.length
-      ? head.read.subarray(range.offset, behind)
+    end <= head.read.length
+      ? head.read.subarray(range.offset, end)
       : await readAt(store, head.place, range.offset, range.length, signal);
   decodePart(head, range, bytes, start, out);
 }

@@ -38,7 +38,7 @@ export interface FetchedChunk {
   /** The stored digest; empty without one. */
   readonly digest: Uint8Array;
   /** Trailing bytes after chunk and digest that belong to nothing, as far as they were read. */
-  readonly behind: number;
+  readonly trailing: number;
   /** See `EncodedChunk`. */
   readonly read?: object | undefined;
 }
@@ -196,7 +196,7 @@ export async function checkChunk(
   const chunk = room.subarray(0, header.ctbytes);
   const digest = room.subarray(header.ctbytes, header.ctbytes + length);
   if (length > 0 && verify) await checkDigest(chunk, digest, place, path);
-  return { place, header, bytes: chunk, digest, behind: room.length - header.ctbytes - length };
+  return { place, header, bytes: chunk, digest, trailing: room.length - header.ctbytes - length };
 }
 
 /**
@@ -258,7 +258,7 @@ export interface DecodedChunk {
   readonly ctbytes: number;
   readonly typesize: number;
   /** Trailing bytes after chunk and digest that belong to nothing, as far as they were read. */
-  readonly behind: number;
+  readonly trailing: number;
 }
 
 /** Options for decoding a run of chunks. */
@@ -312,10 +312,10 @@ export function decodeInThread(decode: DecodeChunk = decodeHere): ChunkDecoder {
       const scratch = new Scratch();
       for await (const places of batches) {
         for await (const chunk of fetchChunks(store, places, run)) {
-          const { place, header, behind } = chunk;
+          const { place, header, trailing } = chunk;
           const out = run.target?.(place) ?? scratch.take(header.nbytes, run.hold);
           await decodeFetched(store, chunk, out, decode);
-          yield { place, bytes: out, ctbytes: header.ctbytes, typesize: header.typesize, behind };
+          yield { place, bytes: out, ctbytes: header.ctbytes, typesize: header.typesize, trailing };
         }
       }
     },

@@ -104,11 +104,11 @@ async function fullLength(
   return most;
 }
 
-/** Finds the chunks of one Bloscpack file. `told` is the decoded size of all of them, if its metadata give it. */
+/** Finds the chunks of one Bloscpack file. `given` is the decoded size of all of them, if its metadata give it. */
 export async function findBloscpackChunks(
   store: ReadableStore,
   file: FileChunks,
-  told: number | undefined,
+  given: number | undefined,
   long: LongOptions,
 ): Promise<FoundColumn> {
   const { key, header, places, path } = file;
@@ -120,9 +120,9 @@ export async function findBloscpackChunks(
   }
   const last = places.length - 1;
   const stateLast = stated !== undefined && stated.lastChunk >= 0 ? stated.lastChunk : undefined;
-  const own = [...lengths].find(([i]) => i < last || last === 0)?.[1] ?? told ?? stateLast ?? 0;
+  const own = [...lengths].find(([i]) => i < last || last === 0)?.[1] ?? given ?? stateLast ?? 0;
   const chunkBytes = stated !== undefined && stated.chunkSize > 0 && last > 0 ? stated.chunkSize : own;
-  const lastBytes = told === undefined ? stateLast : told - last * chunkBytes;
+  const lastBytes = given === undefined ? stateLast : given - last * chunkBytes;
   const candidates = places.map(({ offset, flaw }, i): Candidate => {
     if (flaw !== undefined) return { flaw };
     return { place: placeOf(file, offset, i, lengths.get(i) ?? chunkBytes) };

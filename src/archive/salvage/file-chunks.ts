@@ -122,7 +122,7 @@ class Search {
     const table = await this.#findTable(begin);
     // Without a header the file may be of version 1, whose chunks start at byte 16.
     const from = table.end ?? (this.#header === undefined ? await this.#firstOf([begin, 16]) : begin);
-    this.#checksum ??= await this.#tellChecksum(table.offsets.find((at) => at !== undefined) ?? from);
+    this.#checksum ??= await this.#findChecksum(table.offsets.find((at) => at !== undefined) ?? from);
     const stated = this.#header?.nchunks ?? -1;
     const known = this.#facts.count ?? (stated >= 0 ? stated : undefined);
     // A count that no file of this size can have is damage.
@@ -292,7 +292,7 @@ class Search {
   }
 
   /** Finds out which digest follows a chunk, if no header says so. */
-  async #tellChecksum(offset: number): Promise<ChecksumName> {
+  async #findChecksum(offset: number): Promise<ChecksumName> {
     const { key, size } = this.#file;
     const header = await readHeaderAt(this.#store, key, offset, size);
     if (header === undefined) return "None";
@@ -313,9 +313,9 @@ class Search {
     const places: FilePlace[] = [];
     const count = Math.max(offsets.length, total ?? 0);
     for (let i = 0; i < count; i++) {
-      const told = offsets[i];
-      if (told !== undefined) {
-        places.push({ offset: told });
+      const stored = offsets[i];
+      if (stored !== undefined) {
+        places.push({ offset: stored });
         continue;
       }
       const before = places[i - 1]?.offset;

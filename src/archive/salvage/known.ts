@@ -26,7 +26,7 @@ import { isFlaw, readHeaderAt } from "./chunk-check.ts";
 import { findFileChunks } from "./file-chunks.ts";
 
 /** What the caller says of an archive with damaged metadata. Readable metadata take precedence. */
-export interface ToldFacts {
+export interface GivenFacts {
   /** numpy's type string, or a list of fields. */
   readonly dtype?: JsonValue | undefined;
   readonly shape?: readonly number[] | undefined;
@@ -71,7 +71,7 @@ export interface KnownArray {
 export async function examineFolder(
   store: ReadableStore,
   path: string,
-  told: ToldFacts,
+  facts: GivenFacts,
   problems: string[],
 ): Promise<KnownArray> {
   const get = (name: string): Promise<Uint8Array | undefined> => store.get(joinKey(path, name));
@@ -109,9 +109,9 @@ export async function examineFolder(
     storage?.superchunk === undefined &&
     (files.carray !== undefined ||
       (files.superchunk === undefined && storage !== undefined && suggestsCarray(storage.raw)));
-  const shape = sizes?.shape ?? told.shape;
-  if (shape?.length === 0) throw toldBadly("shape", "one or more lengths", shape);
-  const dtype = storage?.dtype ?? (told.dtype === undefined ? undefined : parseTold(told.dtype));
+  const shape = sizes?.shape ?? facts.shape;
+  if (shape?.length === 0) throw badFact("shape", "one or more lengths", shape);
+  const dtype = storage?.dtype ?? (facts.dtype === undefined ? undefined : parseGivenDType(facts.dtype));
   const sample = await firstChunk(store, isCarray ? files.carray : files.superchunk);
   if (dtype === undefined) throw noDType(pathOf("meta/storage"), sizes, sample);
   const declared = storage?.raw["superchunk"] as JsonObject | undefined;
@@ -123,7 +123,7 @@ export async function examineFolder(
       ? dtype.fields.find(({ name }) => name === files.column)
       : undefined;
   const itemBytes = field === undefined ? dtype.itemSize : fieldSize(field);
-  const given = storage?.chunklen ?? told.chunklen;
+  const given = storage?.chunklen ?? facts.chunklen;
   const rowShape = shape?.slice(1) ?? rowShapeOf(sample, (given ?? 0) * itemBytes, problems);
   const rowBytes = elementsOf(rowShape) * itemBytes;
   const chunklen = given ?? chunklenOf(sample, rowBytes, shape?.[0], pathOf("meta/storage"));
@@ -267,7 +267,7 @@ function chunklenOf(
   );
 }
 
-function parseTold(dtype: JsonValue): DType {
+function parseGivenDType(dtype: JsonValue): DType {
   try {
     return parseDType(dtype, "");
   } catch (error) {
@@ -276,7 +276,7 @@ function parseTold(dtype: JsonValue): DType {
   }
 }
 
-function toldBadly(field: string, expected: string, found: unknown): SuperchunkError {
+function badFact(field: string, expected: string, found: unknown): SuperchunkError {
   return new SuperchunkError("BAD_ARGUMENT", `${field} must be ${expected}`, { field, expected, found });
 }
 

@@ -31,10 +31,10 @@ import {
   type SalvagedColumn,
   SalvagedSequence,
 } from "./holes.ts";
-import { examineFolder, type KnownArray, type ToldFacts } from "./known.ts";
+import { examineFolder, type GivenFacts, type KnownArray } from "./known.ts";
 
 /** Options of surveying a damaged archive. */
-export interface SurveyOptions extends OpenOptions, ToldFacts, Pick<LongOptions, "onProgress"> {
+export interface SurveyOptions extends OpenOptions, GivenFacts, Pick<LongOptions, "onProgress"> {
   /** Searches for Blosc headers if nothing else locates chunks (default false). */
   readonly scan?: boolean | undefined;
   /** Value of filled rows (default: the array's default value, else zeros). */
@@ -79,7 +79,7 @@ export async function surveyArray(
   const problems: string[] = [];
   const lost: string[] = [];
   const known = await examineFolder(given, path, options, problems);
-  const { rows: told, chunklen, layout, dtype, rowShape } = known;
+  const { rows: givenRows, chunklen, layout, dtype, rowShape } = known;
   if (dtype.kind === "object")
     throw new SuperchunkError(
       "UNSUPPORTED",
@@ -91,11 +91,11 @@ export async function surveyArray(
   const store = await withInterruptedChanges(placed ?? given, path, { layout, folders }, { problems, lost });
   const fill = fillOf(dtype, rowShape, options.fill ?? known.dflt, {
     problems,
-    isTold: options.fill !== undefined,
+    isGiven: options.fill !== undefined,
   });
   const columns: SalvagedColumn[] = [];
   for (const { name, folder: key, rowBytes } of known.columns) {
-    const nbytes = told === undefined ? undefined : told * rowBytes;
+    const nbytes = givenRows === undefined ? undefined : givenRows * rowBytes;
     const facts = {
       key,
       chunkBytes: chunklen * rowBytes,
@@ -124,7 +124,7 @@ export async function surveyArray(
       ...(await encodingOf(store, found)),
     });
   }
-  const rows = told ?? Math.max(0, ...columns.map(rowsOf));
+  const rows = givenRows ?? Math.max(0, ...columns.map(rowsOf));
   if (known.damagedAttributes !== undefined) lost.push("the attributes");
   const holes = listHoles(columns, rows);
   return {
@@ -234,12 +234,12 @@ export function fillOf(
   dtype: DType,
   rowShape: readonly number[],
   value: JsonValue,
-  { problems, isTold }: { readonly problems: string[]; readonly isTold: boolean },
+  { problems, isGiven }: { readonly problems: string[]; readonly isGiven: boolean },
 ): Uint8Array {
   try {
     return encodeItem(dtype, value);
   } catch (error) {
-    if (isTold) throw error;
+    if (isGiven) throw error;
   }
   try {
     const bytes = new Uint8Array(elementsOf(rowShape) * dtype.itemSize);

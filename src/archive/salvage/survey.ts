@@ -28,7 +28,7 @@ import {
   type SalvagedColumn,
   SalvagedSequence,
 } from "./holes.ts";
-import type { ToldFacts } from "./known.ts";
+import type { GivenFacts } from "./known.ts";
 import {
   countWhole,
   encodingOf,
@@ -216,7 +216,7 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
   const path = store.describe(key);
   const file = await findFileChunks(store, key, { maxNbytes: 0x7fff_ffff, scan });
   if (file === undefined) throw new SuperchunkError("NOT_FOUND", "no such file", { path });
-  const metadata = toldMetadata(asObject(file.metadata), options);
+  const metadata = givenMetadata(asObject(file.metadata), options);
   if (file.lostMetadata && !isNumpy(metadata)) {
     throw new SuperchunkError(
       "INCOMPLETE",
@@ -230,9 +230,9 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
     ? parseDType(metadata["dtype"] ?? "|u1", path)
     : { kind: "uint", itemSize: 1, byteOrder: "none" };
   const shape = metadata["shape"] as readonly number[] | undefined;
-  const told = isArray && shape !== undefined ? elementsOf(shape) * dtype.itemSize : undefined;
-  const found = await findBloscpackChunks(store, file, told, options);
-  if (found.slots.length === 0 && told !== 0 && file.header === undefined) {
+  const givenBytes = isArray && shape !== undefined ? elementsOf(shape) * dtype.itemSize : undefined;
+  const found = await findBloscpackChunks(store, file, givenBytes, options);
+  if (found.slots.length === 0 && givenBytes !== 0 && file.header === undefined) {
     const reasons = found.problems.join("; ").replaceAll(`${path}: `, "");
     const searched = "a search of the whole file found no chunk: look for a complete copy";
     const advice = scan === true ? searched : "{scan: true} searches the whole file for chunks";
@@ -248,7 +248,7 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
   const dimensions = shape ?? [Math.floor(bytesOf(found) / dtype.itemSize)];
   const stored = order === "F" ? [...dimensions].reverse() : dimensions;
   const rowBytes = isArray ? elementsOf(stored.slice(1)) * dtype.itemSize : 1;
-  const fill = fillOf(dtype, [], options.fill ?? null, { problems, isTold: options.fill !== undefined });
+  const fill = fillOf(dtype, [], options.fill ?? null, { problems, isGiven: options.fill !== undefined });
   const column: SalvagedColumn = {
     name: undefined,
     key,
@@ -257,7 +257,7 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
     fill,
     ...(await encodingOf(store, found)),
   };
-  const rows = Math.floor((told ?? bytesOf(found)) / Math.max(1, rowBytes));
+  const rows = Math.floor((givenBytes ?? bytesOf(found)) / Math.max(1, rowBytes));
   const holes = listHoles([column], rows);
   const header = file.header;
   const dialect =
@@ -275,7 +275,7 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
     dialect,
     kind: isArray ? "array" : "bytes",
     rows,
-    rowsBefore: told === undefined ? undefined : rows,
+    rowsBefore: givenBytes === undefined ? undefined : rows,
     holes,
     whole: countWhole([column]),
     problems,
@@ -300,7 +300,7 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
 }
 
 /** A file's metadata as stored; if they do not describe an array, with what the caller says. */
-function toldMetadata(stored: JsonObject, { dtype, shape, order = "C" }: ToldFacts): JsonObject {
+function givenMetadata(stored: JsonObject, { dtype, shape, order = "C" }: GivenFacts): JsonObject {
   if ((dtype === undefined && shape === undefined) || isNumpy(stored)) return stored;
   const parsed = formatDType(parseDType(dtype ?? "|u1", "dtype"));
   return {

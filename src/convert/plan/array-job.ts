@@ -313,7 +313,7 @@ export function* cellSegments(
   { first, end }: CellRange,
 ): Generator<CellSegment> {
   let at = first;
-  for (const { cell, chunk, times } of copies.slice(firstBehind(copies, first))) {
+  for (const { cell, chunk, times } of copies.slice(firstAfter(copies, first))) {
     if (cell >= end) break;
     if (at < cell) yield { first: at, end: cell, chunk: undefined };
     const from = Math.max(at, cell);
@@ -327,7 +327,7 @@ export function* cellSegments(
  * Index of the first run that does not end before `cell`. A binary search, because there may be thousands of runs, looked up
  * for each shard.
  */
-function firstBehind(copies: readonly CellCopies[], cell: number): number {
+function firstAfter(copies: readonly CellCopies[], cell: number): number {
   let low = 0;
   let high = copies.length;
   while (low < high) {

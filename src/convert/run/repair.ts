@@ -8,7 +8,7 @@
 import type { ArrayArchive, Hole, HolePolicy, LongOptions } from "../../archive/kinds/types.ts";
 import { open } from "../../archive/open/open.ts";
 import { lengthOf } from "../../archive/salvage/holes.ts";
-import type { ToldFacts } from "../../archive/salvage/known.ts";
+import type { GivenFacts } from "../../archive/salvage/known.ts";
 import { isArrayFolder, type Survey, surveyArchive } from "../../archive/salvage/survey.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { mergeSpans, type RowSpan } from "../../format/layout.ts";
@@ -29,7 +29,7 @@ import { convert } from "./convert.ts";
 export type { Hole, HolePolicy } from "../../archive/kinds/types.ts";
 
 /** Destination of the repaired archive, and treatment of its holes. */
-export interface RepairOptions extends LongOptions, ToldFacts {
+export interface RepairOptions extends LongOptions, GivenFacts {
   /** A place that is empty. Without it, an array of superchunks is repaired in place, by one commit. */
   readonly into?: { readonly store: WritableStore; readonly path: string } | undefined;
   readonly lock?: (() => Promise<WriterLock>) | undefined;

@@ -4,7 +4,7 @@ import type { BloscpackOptions } from "../../write/bloscpack/bloscpack-options.t
 import { compressArray, compressBytes } from "../../write/bloscpack/bloscpack-write.ts";
 import { compressionOf } from "../sources/columns.ts";
 import { offerChunks } from "../sources/offered-chunks.ts";
-import { type ColumnFormat, tellLost } from "./column-target.ts";
+import { type ColumnFormat, noteLost } from "./column-target.ts";
 
 /** `.blp` files, one for each array or column, in the array's stored memory order. */
 export const BLOSCPACK: ColumnFormat = {
@@ -39,7 +39,7 @@ export const BLOSCPACK: ColumnFormat = {
       await compressBytes(data, context.store, key, { ...described, size: bytes.nbytes });
       return;
     }
-    tellLost(context, column, { name: "Bloscpack", holdsAttributes: true });
+    noteLost(context, column, { name: "Bloscpack", holdsAttributes: true });
     await compressArray({ dtype, shape, order, data }, context.store, key, described);
   },
 };

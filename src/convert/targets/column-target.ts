@@ -396,7 +396,7 @@ function pieceRun(format: ColumnFormat, piece: Piece, options: ConvertOptions): 
 }
 
 /** Notes what a file format cannot store. */
-export function tellLost(
+export function noteLost(
   { note }: TaskContext,
   { path, attrs, fillValue }: Column,
   format: { readonly name: string; readonly holdsAttributes: boolean },

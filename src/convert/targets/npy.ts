@@ -1,7 +1,7 @@
 /** numpy's `.npy` files: a header, then the values in C order. */
 import { at } from "../../bytes/arrays.ts";
 import { encodeNpyHeader } from "../../format/npy.ts";
-import { type ColumnFormat, tellLost } from "./column-target.ts";
+import { type ColumnFormat, noteLost } from "./column-target.ts";
 
 /** Bytes read back at a time. */
 const PIECE = 4 << 20;
@@ -15,7 +15,7 @@ export const NPY: ColumnFormat = {
   async write({ key, columns }, context) {
     const column = at(columns, 0);
     const { signal, overwrite } = context.options;
-    tellLost(context, column, { name: ".npy", holdsAttributes: false });
+    noteLost(context, column, { name: ".npy", holdsAttributes: false });
     async function* pieces(): AsyncGenerator<Uint8Array> {
       yield encodeNpyHeader(column.dtype, column.shape);
       yield* context.watch(column.stream({ signal }));

@@ -325,10 +325,10 @@ class Durability {
       await sync(file);
     } catch (error) {
       if (isHarmless(error)) return;
-      const told = explainError(error, path, "syncing", true);
-      const { code, summary } = isSuperchunkError(told)
-        ? told
-        : { code: "IO" as const, summary: String(told) };
+      const explained = explainError(error, path, "syncing", true);
+      const { code, summary } = isSuperchunkError(explained)
+        ? explained
+        : { code: "IO" as const, summary: String(explained) };
       this.#failure ??= lost(code, summary, path, error);
       throw this.#failure;
     }

@@ -119,16 +119,16 @@ async function storageOf(
   { endpoint, region, anonymous }: RepositoryOptions,
 ): Promise<Icechunk.Storage> {
   if (!location.startsWith("s3://")) return Storage.newLocalFilesystem(resolve(location));
-  const told = parseS3Address(location);
+  const address = parseS3Address(location);
   const found = environmentOfS3();
   const own = {
-    endpoint: endpoint ?? told.endpoint ?? found.endpoint,
-    region: region ?? told.region ?? found.region,
-    anonymous: anonymous ?? told.anonymous,
+    endpoint: endpoint ?? address.endpoint ?? found.endpoint,
+    region: region ?? address.region ?? found.region,
+    anonymous: anonymous ?? address.anonymous,
   };
   return Storage.newS3(
-    told.bucket,
-    told.prefix,
+    address.bucket,
+    address.prefix,
     { type: own.anonymous === true ? "Anonymous" : "FromEnv" },
     s3Options(own),
   );

@@ -99,9 +99,9 @@ export function describeS3Failure(error: unknown): S3Failure {
     $metadata?: { httpStatusCode?: unknown };
   };
   const status = $metadata?.httpStatusCode;
-  const told =
+  const errorName =
     typeof name === "string" && name !== "Error" ? name : typeof code === "string" ? code : "Error";
-  return { name: told, status: typeof status === "number" ? status : undefined };
+  return { name: errorName, status: typeof status === "number" ? status : undefined };
 }
 
 /** Converts the failure to ours with its name and status, but without the SDK's text about the request, which is signed. */

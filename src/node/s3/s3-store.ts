@@ -135,16 +135,16 @@ export class S3Store implements WritableStore {
   async stat(key: string, options: StoreOptions = {}): Promise<ObjectInfo | undefined> {
     checkKey(key);
     const where = { Bucket: this.#options.bucket, Key: this.#keyOf(key) };
-    const told = await this.#send(key, options, ({ sdk, client }, call) =>
+    const answer = await this.#send(key, options, ({ sdk, client }, call) =>
       client.send(new sdk.HeadObjectCommand(where), call),
     );
-    if (told === undefined) return undefined;
-    if (told.ContentLength === undefined)
+    if (answer === undefined) return undefined;
+    if (answer.ContentLength === undefined)
       throw new SuperchunkError("UNSUPPORTED", "the server does not report the size of the object", {
         path: this.describe(key),
       });
-    this.#remember(key, told.ETag);
-    return describeObject(told.ContentLength, told.ETag, told.LastModified);
+    this.#remember(key, answer.ETag);
+    return describeObject(answer.ContentLength, answer.ETag, answer.LastModified);
   }
 
   async *list(folder: string, options: StoreOptions = {}): AsyncIterable<ListEntry> {

@@ -381,13 +381,13 @@ export function refuse(
 ): Promise<void> {
   const body = `${JSON.stringify({ error: { code, message } })}\n`;
   const isHead = response.req.method === "HEAD";
-  const told = {
+  const standard = {
     "content-type": "application/json",
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",
     "content-length": Buffer.byteLength(body),
   };
-  return end(response, status, { ...told, ...headers }, isHead ? undefined : body);
+  return end(response, status, { ...standard, ...headers }, isHead ? undefined : body);
 }
 
 function fail(response: ServerResponse, error: unknown): Promise<void> {

@@ -148,18 +148,18 @@ async function decodePlaces(
     const [first] = places;
     if (decode === undefined && first !== undefined && readsDirectly(first)) {
       for (const place of places) {
-        const { header, behind } = await decodeDirectly(reader, place, job.verify, (nbytes) =>
+        const { header, trailing } = await decodeDirectly(reader, place, job.verify, (nbytes) =>
           room(nbytes, total),
         );
-        facts.push(header.nbytes, header.ctbytes, header.typesize, behind);
+        facts.push(header.nbytes, header.ctbytes, header.typesize, trailing);
       }
       return;
     }
     const options = { verify: job.verify, buffers, readAhead: 1 };
     for await (const chunk of fetchChunks(store, places, options)) {
-      const { header, behind } = chunk;
+      const { header, trailing } = chunk;
       await decodeFetched(store, chunk, room(header.nbytes, total), decode);
-      facts.push(header.nbytes, header.ctbytes, header.typesize, behind);
+      facts.push(header.nbytes, header.ctbytes, header.typesize, trailing);
     }
   } finally {
     await reader.close();

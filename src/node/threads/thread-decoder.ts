@@ -175,11 +175,14 @@ export class ThreadDecoder implements ChunkDecoder {
     const count = facts.length / FACTS;
     for (let i = 0; i < count; i++) {
       const place = batch.places[i];
-      const [nbytes = 0, ctbytes = 0, typesize = 0, behind = 0] = facts.subarray(i * FACTS, (i + 1) * FACTS);
+      const [nbytes = 0, ctbytes = 0, typesize = 0, trailing = 0] = facts.subarray(
+        i * FACTS,
+        (i + 1) * FACTS,
+      );
       const target = place === undefined ? undefined : run.target?.(place);
       if (buffers.length === 0 && place !== undefined && target !== undefined) {
         // The thread has already written it there.
-        yield { place, bytes: target, ctbytes, typesize, behind };
+        yield { place, bytes: target, ctbytes, typesize, trailing };
         continue;
       }
       const buffer = run.hold === "keep" ? buffers[i] : buffers[0];
@@ -188,7 +191,7 @@ export class ThreadDecoder implements ChunkDecoder {
       const decoded = new Uint8Array(buffer, run.hold === "keep" ? 0 : at, nbytes);
       at += nbytes;
       target?.set(decoded);
-      yield { place, bytes: target ?? decoded, ctbytes, typesize, behind };
+      yield { place, bytes: target ?? decoded, ctbytes, typesize, trailing };
     }
     if (run.hold !== "keep") for (const buffer of buffers) this.#outputs.put(buffer);
     if (error === undefined) return;

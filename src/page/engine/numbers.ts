@@ -149,7 +149,7 @@ export async function plotColumns(
   const total = plans.reduce((sum, { runs }) => sum + runs.length, 0);
   const every = Math.max(1, ...plans.map((plan) => plan.every));
   let done = 0;
-  let told = performance.now();
+  let reportedAt = performance.now();
   const lost: Lost = { rows: 0 };
   const report = (): PlotData => ({
     ...axisOf(xName, arrays, series, first, width, count),
@@ -173,8 +173,8 @@ export async function plotColumns(
         done++;
       }),
     );
-    if (performance.now() - told < REPORT_MS) continue;
-    told = performance.now();
+    if (performance.now() - reportedAt < REPORT_MS) continue;
+    reportedAt = performance.now();
     onProgress?.(report());
   }
   return report();
@@ -281,11 +281,11 @@ export async function statisticsOf(
   const sum = new Moments((least, greatest) => isTime(name, array.dtype, least, greatest));
   const lost: Lost = { rows: 0 };
   const report = (): Statistics => ({ ...sum.statistics(), every, lostRows: lost.rows, lost: lost.why });
-  let told = performance.now();
+  let reportedAt = performance.now();
   for (const run of runs) {
     await eachPart(array, run, lost, { signal, take: (values) => sum.add(values) });
-    if (performance.now() - told < 4 * REPORT_MS) continue;
-    told = performance.now();
+    if (performance.now() - reportedAt < 4 * REPORT_MS) continue;
+    reportedAt = performance.now();
     onProgress?.(report());
   }
   return report();

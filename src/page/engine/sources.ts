@@ -40,12 +40,12 @@ export class Sources {
     this.#opened.clear();
     this.isFar = source.kind === "url";
     const entries: Entry[] = [];
-    let told = 0;
+    let reported = 0;
     for await (const entry of this.#find(source, watch)) {
       entries.push(entry);
-      if (entries.length - told < BATCH) continue;
-      watch.onProgress?.(entries.slice(told));
-      told = entries.length;
+      if (entries.length - reported < BATCH) continue;
+      watch.onProgress?.(entries.slice(reported));
+      reported = entries.length;
     }
     return entries;
   }

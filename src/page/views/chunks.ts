@@ -44,9 +44,9 @@ class ChunkView {
   readonly #legend: HTMLElement = h("span", { class: "legend" });
   readonly #detail: HTMLElement = h("section", { class: "detail", "aria-live": "polite" });
   readonly #health: HTMLElement = h("section", { "aria-label": "Health" });
-  readonly #behind: HTMLElement = h(
+  readonly #table: HTMLElement = h(
     "details",
-    { class: "behind" },
+    { class: "chunk-table" },
     h("summary", {}, "All chunks as a table"),
   );
   readonly #cells: HTMLSelectElement = h(
@@ -64,7 +64,7 @@ class ChunkView {
   readonly #choice: HTMLElement = h("label", { hidden: true }, "Cells", this.#cells);
   #outcome: VerifyOutcome | undefined;
   /** The line about the chunk that was read. */
-  #told: HTMLElement | undefined;
+  #chunkLines: HTMLElement | undefined;
   /** The map of files, while it is shown. */
   #files: ChunkMap | undefined;
 
@@ -93,7 +93,7 @@ class ChunkView {
     );
     const zoom = (step: number, label: string, text: string): HTMLElement =>
       h("button", { "aria-label": label, onclick: () => (this.#files ?? this.#map).zoom(step) }, text);
-    this.#behind.addEventListener("toggle", () => this.#openTable());
+    this.#table.addEventListener("toggle", () => this.#openTable());
     this.element = h(
       "div",
       { class: "view chunks" },
@@ -119,7 +119,7 @@ class ChunkView {
       this.#totals,
       this.#detail,
       this.#health,
-      this.#behind,
+      this.#table,
     );
     addEventListener("themechange", () => this.#redraw(), { signal });
     const isEmpty = this.#column.nchunks === 0;
@@ -145,11 +145,11 @@ class ChunkView {
           this.#drawLegend();
           if (isOther) this.#map.repaint();
           else this.#map.repaintSlots(first, this.#data.count);
-          this.#tellTotals(true);
+          this.#showTotals(true);
         },
       });
       this.#data.isWhole = problem === undefined && this.#data.count < MOST_CHUNKS;
-      this.#tellTotals(false);
+      this.#showTotals(false);
       this.#drawLegend();
       if (problem !== undefined)
         this.#health.replaceChildren(h("p", { class: "bad-note" }, withoutServer(problem)));
@@ -167,7 +167,7 @@ class ChunkView {
     }
     void this.#readAges();
     if (this.#column.nchunks > 0) this.#offerCheck();
-    else this.#behind.hidden = true;
+    else this.#table.hidden = true;
   }
 
   /** Marks chunks with rows that a repair filled, according to the archive. */
@@ -270,7 +270,7 @@ class ChunkView {
     ];
   }
 
-  #tellTotals(isGoing: boolean): void {
+  #showTotals(isGoing: boolean): void {
     const { count, stored, decoded, words, absent, total } = this.#data;
     const codecs = [...this.#data.codecs].map((i) => words[i] ?? "").filter((name) => name !== "");
     const files = this.#data.files.size;
@@ -371,9 +371,9 @@ class ChunkView {
 
   #describe({ index, took, start, blocks, nblocks, values, error }: ChunkDetail): HTMLElement[] {
     const { node, now } = this.#shown;
-    this.#told = h("p", { class: "note", "data-chunk": index });
-    this.#tellDetail();
-    const parts: HTMLElement[] = [h("h2", {}, `Chunk ${formatCount(index)}`), this.#told];
+    this.#chunkLines = h("p", { class: "note", "data-chunk": index });
+    this.#showDetail();
+    const parts: HTMLElement[] = [h("h2", {}, `Chunk ${formatCount(index)}`), this.#chunkLines];
     if (blocks.length > 0) parts.push(streamMap(blocks, nblocks, this.#shown.signal));
     if (error !== undefined) return [...parts, h("p", { class: "bad-note" }, withoutServer(error))];
     const time = took < 1 ? "less than 1" : formatCount(Math.round(took));
@@ -394,9 +394,9 @@ class ChunkView {
   }
 
   /** Updates the line about the chunk that was read. */
-  #tellDetail(): void {
-    if (this.#told !== undefined)
-      this.#told.textContent = this.#lines(Number(this.#told.dataset["chunk"]))
+  #showDetail(): void {
+    if (this.#chunkLines !== undefined)
+      this.#chunkLines.textContent = this.#lines(Number(this.#chunkLines.dataset["chunk"]))
         .join(" · ")
         .replace(/^chunk [\d,]+ · /, "");
   }
@@ -458,7 +458,7 @@ class ChunkView {
         this.#data.state[slot] = STATE.damaged;
     }
     this.#redraw();
-    this.#tellDetail();
+    this.#showDetail();
     const show = (chunk: number): void => {
       this.#showChunks();
       this.#map.focusOn(chunk);
@@ -468,8 +468,8 @@ class ChunkView {
   }
 
   #openTable(): void {
-    if (!(this.#behind as HTMLDetailsElement).open || this.#behind.querySelector(".virtual") !== null) return;
-    this.#behind.append(
+    if (!(this.#table as HTMLDetailsElement).open || this.#table.querySelector(".virtual") !== null) return;
+    this.#table.append(
       chunkTable(this.#data, this.#column, (chunk) => void this.#read(chunk), this.#shown.signal),
     );
   }

@@ -243,8 +243,8 @@ async function chooseHolders(
   const all = [...placesOf(layout.runs)];
   const end = Math.min(last + 1, all.length - keepLast);
   const chosen = all.slice(from, Math.max(from, end));
-  const [start, behind] = [chosen[0], chosen.at(-1)];
-  if (start === undefined || behind === undefined) return [];
+  const [start, final] = [chosen[0], chosen.at(-1)];
+  if (start === undefined || final === undefined) return [];
   const holders: Holder[] = chosen.map(({ number, first, chunks }) => ({
     number,
     chunks: Array.from({ length: chunks }, (_, i) => first + i),
@@ -252,8 +252,7 @@ async function chooseHolders(
   for (const { number, chunks } of layout.patches) {
     const counted = chunks.filter((chunk) => chunk >= 0);
     const [first = -1] = counted;
-    if (first >= start.first && first < behind.first + behind.chunks)
-      holders.push({ number, chunks: counted });
+    if (first >= start.first && first < final.first + final.chunks) holders.push({ number, chunks: counted });
   }
   if (writtenBefore === undefined) return holders;
   const old: Holder[] = [];

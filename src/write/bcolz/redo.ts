@@ -69,7 +69,7 @@ export async function finishRedo(
     if ((await sizesOf(store, path, folder)) === before) await putSizes(store, path, folder, meanwhile);
   for (const [i, { folder }] of columns.entries()) await place(store, path, i, folder);
   for (const { folder, after } of [...columns].reverse()) await putSizes(store, path, folder, after);
-  for (const { folder, after } of columns) await removeBehind(store, joinKey(path, folder), after);
+  for (const { folder, after } of columns) await removeAfter(store, joinKey(path, folder), after);
   await store.sync?.([]);
   await store.delete(key);
   await dropStaged(store, path);
@@ -106,7 +106,7 @@ export async function dropStaged(store: WritableStore, path: string): Promise<vo
 }
 
 /** Removes the chunk files that `sizes` no longer counts. */
-async function removeBehind(store: WritableStore, folder: string, sizes: string): Promise<void> {
+async function removeAfter(store: WritableStore, folder: string, sizes: string): Promise<void> {
   const storageKey = joinKey(folder, "meta/storage");
   const storage = await store.get(storageKey);
   if (storage === undefined) return;

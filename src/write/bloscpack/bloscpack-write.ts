@@ -204,9 +204,9 @@ async function* withReserve(
 ): AsyncGenerator<StoredChunk> {
   for await (const { bytes, digest, nbytes } of chunks) {
     const room = reserveOf(reserve, bytes.length + digest.length, nbytes + digest.length);
-    const behind = new Uint8Array(digest.length + room);
-    behind.set(digest);
-    yield { bytes, digest: behind, nbytes };
+    const trailer = new Uint8Array(digest.length + room);
+    trailer.set(digest);
+    yield { bytes, digest: trailer, nbytes };
   }
 }
 

@@ -181,10 +181,10 @@ export class InPlaceChanges {
     const whole = joinBytes([bytes, digest]);
     const place = await file.place(this.view, inFile, { index, nbytes });
     const room = reserveOf(reserve, whole.length, nbytes + digest.length);
-    const { behind, over } = await file.plan(this.view, inFile, place, whole, { reserve: room });
+    const { atEnd, over } = await file.plan(this.view, inFile, place, whole, { reserve: room });
     const writes = this.#files.get(key) ?? [];
     this.#files.set(key, writes);
-    for (const write of [...behind, ...over]) {
+    for (const write of [...atEnd, ...over]) {
       this.bytes += write.bytes.length;
       writes.push(write);
     }
@@ -244,7 +244,7 @@ interface PlannedChange {
   /** True if it fits into its old slot. */
   readonly inSlot: boolean;
   /** Writes after the end of the file: no reader looks there before the others are made. */
-  readonly behind: readonly JournalWrite[];
+  readonly atEnd: readonly JournalWrite[];
   /** Writes over existing bytes. */
   readonly over: readonly JournalWrite[];
 }
@@ -316,7 +316,7 @@ export class InPlaceFile {
     const before = header.ctbytes + file.digestLength;
     const inSlot = bytes.length <= place.available;
     const over: JournalWrite[] = [];
-    const behind: JournalWrite[] = [];
+    const atEnd: JournalWrite[] = [];
     if (inSlot) {
       // The rest of the slot is reserve, which is zero.
       const slot = new Uint8Array(Math.max(bytes.length, before));
@@ -325,14 +325,14 @@ export class InPlaceFile {
     } else {
       const moved = new Uint8Array(bytes.length + reserve);
       moved.set(bytes);
-      behind.push({ offset: this.end, bytes: moved });
+      atEnd.push({ offset: this.end, bytes: moved });
       over.push({ offset: file.tableAt + inFile * OFFSET_LENGTH, bytes: encodeOffsets([this.end]) });
       file.starts[inFile] = this.end;
       this.end += moved.length;
       file.ends[inFile] = this.end;
     }
     if (!inSlot || bytes.length !== before) this.version = 4;
-    return { inSlot, behind, over };
+    return { inSlot, atEnd, over };
   }
 
   /** The write that sets the file's version; none if it stays 3. */

@@ -70,9 +70,9 @@ export async function setChunk(
   const chunk = await encode(data, { cname: compressor, shuffle, typesize, ...options.cparams });
   const sum = await digest(header.checksum, chunk);
   const bytes = joinBytes([chunk, sum]);
-  const { inSlot, behind, over } = await file.plan(store, index, place, bytes, { signal });
-  for (const { offset, bytes: added } of behind) await target.writeRange(key, offset, added, options);
-  if (behind.length > 0) await target.sync([key], options);
+  const { inSlot, atEnd, over } = await file.plan(store, index, place, bytes, { signal });
+  for (const { offset, bytes: added } of atEnd) await target.writeRange(key, offset, added, options);
+  if (atEnd.length > 0) await target.sync([key], options);
   await changeInPlace(target, key, [...over, ...file.versionWrites()]);
   return { inSlot, version: file.version };
 }
