@@ -53,6 +53,7 @@ const PARTS = [
   ["encode", ["codec2/index"]],
   ["blosc2-chunks", ["codec2/decode", "codec2/restream"]],
   ["pool", ["blosc"]],
+  ["shared", ["archive/kinds/live-array"], ["zarr/read/open"]],
   ["zarr", ["zarr/read/open"]],
   ["blosc2", ["blosc2/zarr-view"]],
   ["live", ["archive/kinds/live-array"]],
