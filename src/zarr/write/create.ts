@@ -182,12 +182,15 @@ export function checkMembers(spec: ZarrSpecification): void {
   }
 }
 
+/** The field of an error about a value that JSON cannot represent. */
+const NOT_JSON = "a value for JSON";
+
 /** Turns an error about the document into one about the specification; returns other errors unchanged. */
 export function explainRefusal(error: unknown, spec: ZarrSpecification): unknown {
   if (!isSuperchunkError(error)) return error;
   const { field = "", expected, found } = error.details;
   const member = memberOf(field, spec);
-  if (error.code === "BAD_FIELD")
+  if (error.code === "BAD_FIELD" || field === NOT_JSON)
     return wrong(member, `is wrong: ${inDocument(field)}${show(found)}`, textOf(expected), found);
   if (error.code !== "UNSUPPORTED") return error;
   return new SuperchunkError("UNSUPPORTED", `the specification's ${member}: ${error.summary}`, {
@@ -215,8 +218,7 @@ function memberOf(field: string, spec: ZarrSpecification): string {
   }
   if (field.startsWith("chunk_key_encoding")) return "separator";
   const [first = ""] = field.split(".");
-  // A value that JSON cannot represent.
-  if (first === "JSON") return "attributes";
+  if (first === NOT_JSON) return "attributes";
   return { fill_value: "fillValue", dimension_names: "dimensionNames" }[first] ?? first;
 }
 
