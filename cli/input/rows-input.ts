@@ -45,8 +45,8 @@ export async function openTableRows(
     const [rows = 0] = file.shape;
     const columns = file.dtype.fields.map((field) => `${field.name} ${shortDType(field.dtype)}`);
     context.message(`${name}: ${formatPlural(rows, "row")} of ${columns.join(", ")}`);
-    for (const note of file.notes) context.message(`${name}: ${note}`);
   }
+  for (const note of file.notes) context.message(`${name}: ${note}`);
   return {
     ...inputOf(file, "C", signal),
     field: (column) => inputOf(file.field(column), "C", signal),

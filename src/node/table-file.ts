@@ -50,7 +50,7 @@ export interface CarryTarget {
 export interface NpyTable extends NpyFile {
   /**
    * Notes on types: columns of CSV that look like numbers or times but are text, each with the line and the value that made it so, and
-   * decimals with more digits than float64.
+   * decimals with more digits than float64. A note also names the columns that `as` leaves out.
    */
   readonly notes: readonly string[];
   /**
@@ -110,7 +110,12 @@ export async function openTableFile(
     carrier ??= await carrierOf(table, target);
     return carrier;
   };
-  return { ...faceOf(dtype, [], dtype), notes: table.notes ?? [], field, carry };
+  const left = table.columns.filter(({ name }) => !dtype.fields.some((each) => each.name === name));
+  const without =
+    left.length === 0
+      ? []
+      : [`left out, as the rows have no such column: ${left.map(({ name }) => name).join(", ")}`];
+  return { ...faceOf(dtype, [], dtype), notes: [...(table.notes ?? []), ...without], field, carry };
 }
 
 async function carrierOf(

@@ -219,6 +219,17 @@ test("one column of text comes back from its CSV with its empty values, of which
   expect(out).toBe('word\n""\n""\n"a\n\nb"\n""\n');
 });
 
+test("columns of the file that the table does not have are left out, and named", async () => {
+  const [from, path] = [join(temporaryFolder(), "a.csv"), join(temporaryFolder(), "a")];
+  writeFileSync(from, "id,more,other\n1,2,3\n");
+  expect((await runCli(["create", path, "--as", "ctable", "--dtype", '[["id","<i4"]]'])).code).toBe(0);
+  const { code, err } = await runCli(["append", path, from]);
+  expect([code, err]).toEqual([
+    0,
+    expect.stringContaining("left out, as the rows have no such column: more, other") as string,
+  ]);
+});
+
 test("times are converted to the archive's unit if that is exact", async () => {
   const path = join(temporaryFolder(), "t.bcolz");
   const dtype = '[["day","<M8[ns]"],["time","<M8[ms]"]]';
