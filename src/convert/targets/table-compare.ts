@@ -4,6 +4,7 @@ import { SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import type { Conversion, Leaf, SchemaNode } from "../../parquet/schema.ts";
 import { fromHalf } from "../../parquet/statistics.ts";
+import { swapItems } from "../../values/copy-items.ts";
 import type { TableColumn } from "./table-columns.ts";
 
 /** The error for values that differ from the source's. */
@@ -142,14 +143,14 @@ function integerAt(view: DataView, place: number, size: number, signed: boolean,
 const ENCODER = new TextEncoder();
 
 function isSameText(
-  { itemSize, kind, conversion }: Leaf,
+  { dtype, itemSize, kind, conversion }: Leaf,
   view: DataView,
   place: number,
   found: Uint8Array,
   little: boolean,
 ): boolean {
   const bytes = new Uint8Array(view.buffer, view.byteOffset + place, itemSize);
-  if (kind === "fixed" && little) return isEqual(bytes, found);
+  if (kind === "fixed") return isEqual(little ? bytes : swapItems(bytes.slice(), dtype), found);
   let text = "";
   if (conversion.kind !== "text" || conversion.isUnicode) {
     for (let i = 0; i < itemSize; i += 4) text += String.fromCodePoint(view.getUint32(place + i, little));

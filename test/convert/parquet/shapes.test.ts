@@ -124,6 +124,18 @@ test("NaT dates become null, and pages without one are copied", async () => {
   expect(metadata.row_groups[0]?.columns[0]?.meta_data?.statistics?.null_count).toBe(1n);
 });
 
+test.each(["parquet", "arrow"] as const)(
+  "big-endian strings of fixed length pass verify in %s",
+  async (to) => {
+    const bytes = Buffer.from("aé\0b日\0", "utf16le").swap16();
+    const items = new Uint8Array(24);
+    for (let i = 0; i < 12; i += 2) items.set(bytes.subarray(i, i + 2), 2 * i + 2);
+    const settings = { dtype: ">U2", shape: [3] };
+    const { result } = await toParquet(items, 8, settings, { to, parquet: { strings: "fixed" } });
+    expect(result.verified).toBe(true);
+  },
+);
+
 test("the file records the package's version, Arrow's schema and pandas' types", async () => {
   const { store } = await toParquet(bytesOf(64), 4096, { dtype: "<m8[us]", shape: [64] });
   const { metadata } = await metadataOf(store);
