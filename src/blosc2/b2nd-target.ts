@@ -12,6 +12,7 @@ import type { Column } from "../convert/sources/columns.ts";
 import { type ColumnFormat, noteLost, type PieceContext } from "../convert/targets/column-target.ts";
 import { SuperchunkError } from "../errors.ts";
 import { formatDType, pythonDType } from "../format/dtype.ts";
+import { stringifyJson } from "../format/json.ts";
 import { swapItems } from "../values/copy-items.ts";
 import { scratchBeside, spoolChunks } from "../write/bloscpack/chunk-spool.ts";
 import { withByteOrder } from "../zarr/document/data-type.ts";
@@ -94,9 +95,11 @@ export const B2ND: ColumnFormat = {
 
 /** The array in the byte order of the column, because items read through Zarr are little-endian. */
 function inOrderOf({ dtype }: Column, array: ZarrArray): Pick<ZarrArray, "dtype" | "shape" | "streamBytes"> {
-  if (dtype.byteOrder !== "big" || array.dtype.byteOrder !== "little") return array;
+  const swapped = withByteOrder(array.dtype, "big");
+  const [wanted, stored, big] = [dtype, array.dtype, swapped].map((type) => stringifyJson(formatDType(type)));
+  if (stored === wanted || big !== wanted) return array;
   return {
-    dtype: withByteOrder(array.dtype, "big"),
+    dtype: swapped,
     shape: array.shape,
     async *streamBytes(options) {
       for await (const bytes of array.streamBytes(options)) yield swapItems(bytes, array.dtype);

@@ -13,6 +13,7 @@ import { convert } from "../../src/convert/run/convert.ts";
 import { findReadables } from "../../src/open/find-readables.ts";
 import { open, openArray } from "../../src/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { putBloscpack } from "../convert/to-zarr/make-archive.ts";
 
 const root = fileURLToPath(new URL("../../fixtures", import.meta.url));
 
@@ -48,6 +49,21 @@ test.each(Object.keys(values))("%s goes to Zarr and comes back with its values",
   expect(sha256(await array.getBytes())).toBe(values[name]?.sha256);
   expect(report).toMatchObject({ converted: 1, verified: true });
 });
+
+test.each(["[('a', '>i4')]", "[('a', '>i4'), ('b', '>f8')]", "[('a', '>i4'), ('b', '<f8')]"])(
+  "structs of %s pass verify, with their dtype",
+  async (dtype) => {
+    const bytes = Uint8Array.from({ length: 240 }, (_, i) => i);
+    const itemSize = dtype.includes("f8") ? 12 : 4;
+    const store = new MemoryStore();
+    await putBloscpack(store, "a.blp", bytes, 120, { dtype, shape: [240 / itemSize] });
+    const source = await open(store, "a.blp");
+    const report = await convert(source, { store, path: "a.b2nd" }, { to: "b2nd", verify: true });
+    expect(report).toMatchObject({ converted: 1, verified: true });
+    const frame = Buffer.from((await store.get("a.b2nd")) ?? []);
+    expect(frame.includes(dtype)).toBe(true);
+  },
+);
 
 test.each(["blosclz.b2nd", "lz4.b2nd", "lz4hc.b2nd", "zlib.b2nd", "zstd.b2nd", "nofilter.b2nd"])(
   "%s comes back with the same streams, chunk and block shapes, and attributes",

@@ -25,7 +25,12 @@ export async function putBloscpack(
   settings: ArraySettings,
 ): Promise<void> {
   const { dtype, shape, order = "C" } = settings;
-  const section = await encodeSection({ dtype: `'${dtype}'`, shape, order, container: "numpy" });
+  const section = await encodeSection({
+    dtype: dtype.startsWith("[") ? dtype : `'${dtype}'`,
+    shape,
+    order,
+    container: "numpy",
+  });
   const chunks = await cut(bytes, chunkSize, settings);
   const parts = [
     encodeHeader({
