@@ -1,15 +1,16 @@
 /** `edit` and `create`: open for editing what exists at a path, or create it, in any format. */
+
 import { openArrayFolder } from "../archive/open/open-array-folder.ts";
 import { elementsOf } from "../bytes/arrays.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
-import { givenDType } from "../format/dtype.ts";
+import { givenDType } from "../format/given-dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { placesOf } from "../open/open.ts";
 import { clearPlaceOf, orLater } from "../places/open-places.ts";
 import { PlacedStore } from "../places/placed-store.ts";
 import { asReadable } from "../store/foreign.ts";
-import { hasEntries, joinKey, splitKey } from "../store/key.ts";
+import { checkFolder, checkOptions, hasEntries, joinKey, splitKey } from "../store/key.ts";
 import { isWritable, type ReadableStore, type StoreOptions, type WritableStore } from "../store/types.ts";
 import { asReadOnly } from "../store/wrappers/intercept.ts";
 import { storedTimes } from "../values/item-bytes.ts";
@@ -31,13 +32,14 @@ import { openZarr } from "../zarr/read/open.ts";
 import { createZarr } from "../zarr/write/create.ts";
 import { mendCopies, refuseDual, removeDocument } from "../zarr/write/node-document.ts";
 import { WritableZarrArray } from "../zarr/write/writable-array.ts";
-import type { CreateOptions, EditOptions } from "./options.ts";
+import { type CreateOptions, type EditOptions, OPTIONS } from "./options.ts";
 import { ZarrEdit } from "./zarr-array.ts";
 import { createGroup, ZarrGroupEdit } from "./zarr-group.ts";
 
 /** Throws `READ_ONLY` for a store without `put`, `BAD_ARGUMENT` for what is no store or no path. */
 function assertWritable(store: ReadableStore, path: string): asserts store is WritableStore {
   if (typeof path !== "string") throw badArgument("the path", path, "a key in the store");
+  checkFolder(path);
   if (!isWritable(asReadable(store)))
     throw new SuperchunkError("READ_ONLY", "the store cannot write", {
       path: asReadable(store).describe(path),
@@ -201,6 +203,7 @@ export async function create(
   options: CreateOptions = {},
 ): Promise<Editable> {
   assertWritable(store, path);
+  checkOptions(options, OPTIONS);
   const { format = "blz" } = options;
   if (!Object.hasOwn(OWN, format)) throw badArgument("format", format, Object.keys(OWN).join(", "));
   if (options.attrs !== undefined && (typeof options.attrs !== "object" || Array.isArray(options.attrs)))

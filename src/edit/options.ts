@@ -95,3 +95,7 @@ export interface CreateOptions
   /** Replaces an existing archive (default false: `CONFLICT`). */
   readonly overwrite?: boolean | undefined;
 }
+
+/** The options of `create` and `edit`, with those for paths. */
+export const OPTIONS =
+  "allow attrs blosc breakLock cachedEntries checksum chunkLength chunkOrder chunkShape codecs columns compressor concurrency containers credentials customCodecs data decoder dimensionNames directMemory dtype encoder expectedLength fillValue format immutable kind lock looksAtAll maxGap maxUnused mirror mirrorCosts modify onProgress openContainer openPlace optimize overwrite ownPlaces placeBy places publish readOnly redirects reserve shape shardShape shardWriter shared signal specification strategy superchunkLength threads workerUrl writeEmptyChunks zarr";

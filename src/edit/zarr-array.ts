@@ -8,11 +8,12 @@ import { at, elementsOf, joinBytes } from "../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { keepFloats } from "../format/json-float.ts";
 import type { DType, JsonObject } from "../format/types.ts";
-import { joinKey } from "../store/key.ts";
+import { checkOptions, joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import type { StoreOptions, WritableStore } from "../store/types.ts";
 import { resolveSelection, type Selected, type Selection } from "../values/selection.ts";
 import {
+  APPEND_OPTIONS,
   type AttributeChanges,
   attempt,
   type DeletePlan,
@@ -147,6 +148,7 @@ export class ZarrEdit extends QueuedEditor {
    */
   override append(values: unknown, options: LongOptions = {}): Promise<void> {
     return this.#run("append", async () => {
+      checkOptions(options, APPEND_OPTIONS);
       options.signal?.throwIfAborted();
       this.#assertGrid();
       if (this.#array.shape.length === 0) throw badArgument("the array", "a single value", "rows; use set");

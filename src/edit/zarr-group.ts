@@ -37,12 +37,21 @@ export async function createGroup(
   await addDocument(store, path, { zarr_format: 3, node_type: "group", attributes });
 }
 
+const INSIDE = "a group has no values; open one of its arrays with edit(name)";
+const REASONS = {
+  addColumn: "the arrays of a group are its columns; add one with create(name, options)",
+  deleteColumn: "the arrays of a group are its columns; remove one with erase(name)",
+  renameColumn: "nodes of Zarr are not renamed; create(name, options) a new one, and erase the old one",
+  ...{ append: INSIDE, set: INSIDE, resize: INSIDE, deleteRows: INSIDE, compact: INSIDE },
+  ...{ get: INSIDE, getBytes: INSIDE, dtype: INSIDE, shape: INSIDE },
+};
+
 export class ZarrGroupEdit extends QueuedEditor {
   readonly kind = "group";
   readonly format = "zarr";
   readonly store: WritableStore;
   readonly path: string;
-  protected readonly reasons: Readonly<Record<string, string>> = {};
+  protected readonly reasons: Readonly<Record<string, string>> = REASONS;
   readonly #group: ZarrGroup;
   readonly #maker: MemberMaker;
   #attrs: JsonObject;

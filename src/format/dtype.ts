@@ -1,6 +1,6 @@
 /** numpy dtypes as archives spell them: names, type strings, Python reprs, JSON lists. @see FORMAT.md [FD] */
 import { elementsOf } from "../bytes/arrays.ts";
-import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { SuperchunkError } from "../errors.ts";
 import { parsePythonLiteral } from "./python-literal.ts";
 import type { ByteOrder, DType, Field, JsonObject, JsonValue, TimeUnit } from "./types.ts";
 
@@ -288,34 +288,6 @@ export function parseDType(stored: JsonValue, path: string): DType {
   return parseNested(stored, path, 0, { left: MAX_FIELDS });
 }
 
-/** Throws `BAD_ARGUMENT` if a dtype is not the requested one, ignoring byte order. */
-export function checkDType(dtype: DType, asked: string, path: string): void {
-  const wanted = parseDType(asked, "dtype");
-  const unitOf = (type: DType): string | undefined => ("unit" in type ? type.unit : undefined);
-  const isSame = wanted.kind === dtype.kind && wanted.itemSize === dtype.itemSize;
-  if (isSame && unitOf(wanted) === unitOf(dtype)) return;
-  const found = formatDType(dtype);
-  throw new SuperchunkError(
-    "BAD_ARGUMENT",
-    `the array has the dtype ${typeof found === "string" ? found : "of a struct"}, not ${asked}`,
-    { path, field: "dtype", expected: asked, found },
-  );
-}
-
-/** A dtype from a caller: parsed, or in numpy's form. Throws `BAD_ARGUMENT`, `UNSUPPORTED`, `LIMIT`. */
-export function givenDType(given: JsonValue | DType | undefined): DType {
-  if (given === undefined) throw badArgument("dtype", given, 'a dtype, such as "<f8"');
-  if (typeof given === "object" && given !== null && "kind" in given && "itemSize" in given)
-    return given as DType;
-  try {
-    return parseDType(given as JsonValue, "dtype");
-  } catch (error) {
-    if (!isSuperchunkError(error, "BAD_FIELD")) throw error;
-    const { found, expected } = error.details;
-    throw badArgument("dtype", safeText(found).slice(0, 80), `${expected}`);
-  }
-}
-
 function parseNested(stored: JsonValue, path: string, depth: number, budget: FieldBudget): DType {
   if (depth > MAX_DTYPE_DEPTH) {
     throw new SuperchunkError(
@@ -357,7 +329,7 @@ function parseNested(stored: JsonValue, path: string, depth: number, budget: Fie
 export const MAX_ITEM_SIZE: number = 2 ** 31 - 1;
 
 /** numpy's names of plain types. [FD.1] */
-const NAMES: Readonly<Record<string, string>> = {
+export const NAMES: Readonly<Record<string, string>> = {
   bool: "b1",
   bool_: "b1",
   int8: "i1",

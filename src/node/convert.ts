@@ -1,4 +1,5 @@
 /** `convert` and `planConversion` for paths and addresses. */
+
 import { realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -10,9 +11,9 @@ import { convertWith, planConversion as planIn } from "../convert/run/convert.ts
 import { assertApart } from "../convert/run/destination.ts";
 import { isArchive } from "../convert/sources/items.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { checkOptions } from "../store/key.ts";
 import { type Mount, MountedStore } from "../store/mounted.ts";
 import {
-  checkOptions,
   findMembership,
   isAddress,
   isS3Address,

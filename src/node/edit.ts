@@ -1,12 +1,14 @@
 /** `create` and `edit` for paths and `s3:` addresses: with locks, threads that encode, and maintained Zarr views. */
+
 import * as fs from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { create as createIn, edit as editIn, formatAt } from "../edit/edit.ts";
-import type { CreateOptions, EditOptions } from "../edit/options.ts";
+import { type CreateOptions, type EditOptions, OPTIONS } from "../edit/options.ts";
 import type { ZarrEdit } from "../edit/zarr-array.ts";
 import type { ZarrGroupEdit } from "../edit/zarr-group.ts";
 import { SuperchunkError } from "../errors.ts";
 import { LINK_RECORD } from "../format/naming.ts";
+import { checkOptions } from "../store/key.ts";
 import type { WritableStore } from "../store/types.ts";
 import type { WriterLock } from "../write/array/create.ts";
 import type { BloscpackFile } from "../write/bloscpack/bloscpack-file.ts";
@@ -16,7 +18,6 @@ import { statIfThere } from "./fs/fs-handles.ts";
 import { acquireLock, type LockOptions } from "./fs/lock.ts";
 import {
   addressOf,
-  checkOptions,
   closeOnFailure,
   isS3Address,
   locateTarget,
@@ -32,10 +33,6 @@ export interface EditPathOptions extends EditOptions, LockOptions, ThreadOptions
 
 /** Options of {@link create}. */
 export interface CreatePathOptions extends CreateOptions, LockOptions, ThreadOptions, MirrorPathOptions {}
-
-/** The options of {@link create} and {@link edit}. */
-const OPTIONS =
-  "allow attrs blosc breakLock cachedEntries checksum chunkLength chunkOrder chunkShape codecs columns compressor concurrency containers credentials customCodecs data decoder dimensionNames directMemory dtype encoder expectedLength fillValue format immutable kind lock looksAtAll maxGap maxUnused mirror mirrorCosts modify onProgress openContainer openPlace optimize overwrite ownPlaces placeBy places publish readOnly redirects reserve shape shardShape shardWriter shared signal specification strategy superchunkLength threads workerUrl writeEmptyChunks zarr";
 
 /**
  * Opens an archive or Zarr node at a path or an `s3:` address for editing. `close` or `await using` releases the lock.

@@ -1,4 +1,5 @@
 /** `open`, `openArray` and `openTable` for paths and addresses. */
+
 import { stat } from "node:fs/promises";
 import { dirname, relative, resolve, sep } from "node:path";
 import type { Archive, ReadableArray, TableArchive } from "../archive/kinds/types.ts";
@@ -20,12 +21,12 @@ import {
 import type { OpenPlace } from "../places/placed-store.ts";
 import type { PlaceAccess } from "../references/containers/container-reader.ts";
 import { asReadable } from "../store/foreign.ts";
+import { checkOptions } from "../store/key.ts";
 import type { ValuesOf } from "../values/selection.ts";
 import type { GroupArrays } from "../zarr/read/group.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import {
   addressOf,
-  checkOptions,
   closeOnFailure,
   isS3Address,
   type Location,

@@ -2,7 +2,7 @@
 import { hostname } from "node:os";
 import { resolve } from "node:path";
 import type { DamageReport, HolePolicy } from "../archive/kinds/types.ts";
-import { SuperchunkError } from "../errors.ts";
+import { badArgument, SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import {
   finishShared,
@@ -334,6 +334,8 @@ function workOf(
 }
 
 async function openPlan(planned: SharedPlan | string): Promise<OpenPlan> {
+  if (typeof planned !== "string" && typeof planned?.to !== "string")
+    throw badArgument("the plan", planned, "a plan, or the path of one");
   const made = typeof planned === "string" ? await readPlan(planned) : planned;
   await checkPlan(made, typeof planned === "string" ? planned : made.to);
   if (made.software !== VERSION)

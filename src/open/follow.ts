@@ -1,7 +1,9 @@
 /** Follows an array that a writer appends to, and yields its rows as they arrive. Must not know formats. */
+
 import type { ReadableArray } from "../archive/kinds/types.ts";
 import { elementsOf } from "../bytes/arrays.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { checkOptions } from "../store/key.ts";
 import type { StoreOptions } from "../store/types.ts";
 import type { ArraySlice, ValueTypes } from "../values/selection.ts";
 import { slice } from "../values/selection.ts";
@@ -25,8 +27,12 @@ const SLICE_BYTES = 4 << 20;
 export async function* followRows<Types extends ValueTypes>(
   array: ReadableArray<Types>,
   reopen: () => Promise<ReadableArray<Types>>,
-  { from = 0, interval = 1000, signal }: FollowOptions,
+  options: FollowOptions,
 ): AsyncGenerator<ArraySlice<Types>> {
+  checkOptions(options, "from interval signal");
+  const { from = 0, interval = 1000, signal } = options;
+  if (typeof interval !== "number" || !(interval >= 0))
+    throw badArgument("interval", interval, "milliseconds, 0 or more");
   if (!Number.isSafeInteger(from) || from < 0) throw badArgument("from row", from, "0 or more");
   if (array.shape.length === 0) throw badArgument("follow", "an array without dimensions", "one with rows");
   let current = array;

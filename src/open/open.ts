@@ -13,7 +13,7 @@ import type {
 } from "../archive/kinds/types.ts";
 import { archiveStore, explainNoArchive, findArchive } from "../archive/open/open.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { checkDType } from "../format/dtype.ts";
+import { checkDType } from "../format/given-dtype.ts";
 import type { OpenPlace } from "../places/placed-store.ts";
 import type { PlaceAccess } from "../references/containers/container-reader.ts";
 import type { OpenReferencesOptions } from "../references/kerchunk/open-references.ts";

@@ -7,7 +7,7 @@
  */
 import { at, elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
-import { checkDType } from "../format/dtype.ts";
+import { checkDType } from "../format/given-dtype.ts";
 import { mapAhead } from "../store/pool.ts";
 import { type ArraySlice, stridesOf, type ValuesOf } from "../values/selection.ts";
 import { type TypedValues, toValues } from "../values/values.ts";

@@ -4,7 +4,7 @@
  * Knows the store contract; must not know what the bytes are.
  */
 
-import { SuperchunkError } from "../errors.ts";
+import { badArgument, SuperchunkError } from "../errors.ts";
 import { checkKey, listKeys, resolveRange } from "./key.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
 
@@ -14,6 +14,8 @@ export class BlobStore implements ReadableStore {
 
   /** Creates a store of blobs with their keys. Throws `UNSAFE_PATH` for a name that is not a key. */
   constructor(blobs: Iterable<readonly [string, Blob]>) {
+    if (typeof blobs?.[Symbol.iterator] !== "function")
+      throw badArgument("the blobs", blobs, "a list of keys and blobs: [[key, blob]]");
     for (const [key, blob] of blobs) {
       checkKey(key);
       this.#blobs.set(key, blob);

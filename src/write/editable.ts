@@ -13,8 +13,10 @@ import { badArgument, SuperchunkError } from "../errors.ts";
 import { isObject, joinMembers, memberText, parseJson, splitMembers } from "../format/json.ts";
 import { keepFloats } from "../format/json-float.ts";
 import type { StoredLayout } from "../format/layout.ts";
+import { whyUnsafe } from "../format/naming.ts";
 import type { DType, JsonInput, JsonObject, JsonObjectInput, JsonValue } from "../format/types.ts";
 import type { PlaceRule, StoredPlace } from "../places/declared.ts";
+import { checkOptions } from "../store/key.ts";
 import type { WritableStore } from "../store/types.ts";
 import { type Extent, resolveSelection, type Selected, type Selection } from "../values/selection.ts";
 import type { ChunkSettings } from "./layout/settings.ts";
@@ -46,6 +48,9 @@ export interface NewColumn {
 
 /** When flushed rows become visible as Zarr: at every flush, with every full superchunk, or at intervals. */
 export type PublishPolicy = "flush" | "full" | { readonly everySeconds: number };
+
+/** Names of the options of an append. */
+export const APPEND_OPTIONS = "onProgress publish signal";
 
 /** Options of an append. */
 export interface AppendOptions extends LongOptions {
@@ -317,6 +322,19 @@ export abstract class Editable implements AsyncDisposable {
   protected refuse(verb: string): Promise<never> {
     return Promise.reject(this.unsupported(verb));
   }
+}
+
+/** Refuses a column to add that has other members, or a name that is not one part of a path. Throws `BAD_ARGUMENT`. */
+export function checkColumn(column: NewColumn): void {
+  if (typeof column !== "object") throw badArgument("the column", column, "an object with name and dtype");
+  checkOptions(column, "dtype fillValue name shape");
+  checkColumnName(column.name);
+}
+
+export function checkColumnName(name: unknown): void {
+  const reason = typeof name === "string" ? whyUnsafe(name) : "is not a text";
+  if (reason !== undefined)
+    throw badArgument("the name of the column", `${name}, which ${reason}`, "one plain part of a path");
 }
 
 /** Turns a synchronous throw into a rejected promise. */

@@ -405,6 +405,49 @@ it("rows of a Bloscpack file get a much longer shape within a fraction of the me
   expect(most).toBeLessThan(256 << 20);
 });
 
+it.each(FORMATS)("append refuses an unknown option in %s", async (format) => {
+  const { array } = await made(format);
+  const error = await rejectionOf(array.append(Int32Array.of(1), { publsh: "flush" } as never));
+  expect([error.code, error.message]).toEqual([
+    "BAD_ARGUMENT",
+    expect.stringMatching(/unknown option "publsh"/),
+  ]);
+  await array.append(Int32Array.of(1), { publish: undefined, onProgress: () => {} });
+  expect(array.length).toBe(1);
+  await array.close();
+});
+
+it.each(["blz", "bcolz"] as const)("a wrong column to add to %s is the caller's mistake", async (format) => {
+  const table = await create(new MemoryStore(), "a", { format, dtype: [["n", "<i4"]], shape: [2] });
+  for (const [column, message] of [
+    [undefined, /the column is undefined, expected an object/],
+    [{ name: "m", dtype: "<i4", fill: 1 }, /unknown option "fill"; did you mean fillValue/],
+    [{ name: "../m", dtype: "<i4" }, /column is ..\/m, which has a path separator in it/],
+    [{ dtype: "<i4" }, /column is undefined, which is not a text/],
+  ] as [never, RegExp][]) {
+    const error = await rejectionOf(table.addColumn(column));
+    expect([error.code, error.message]).toEqual(["BAD_ARGUMENT", expect.stringMatching(message)]);
+  }
+  expect(table.columnNames).toEqual(["n"]);
+  await table.close();
+});
+
+it("a key that leads out of the store is named as it was passed", async () => {
+  const error = await rejectionOf(create(new MemoryStore(), "../x", { dtype: "<i4" }));
+  expect([error.code, error.details.found]).toEqual(["UNSAFE_PATH", "../x"]);
+});
+
+it("a group says what to do instead of a verb that it lacks, and refuses unknown options", async () => {
+  const group = await create(new MemoryStore(), "g", { format: "zarr", kind: "group" });
+  expect((await rejectionOf(group.addColumn({ name: "x", dtype: "<i4" }))).message).toMatch(
+    /create\(name, options\)/,
+  );
+  expect((await rejectionOf(group.append([1]))).message).toMatch(/open one of its arrays with edit\(name\)/);
+  const slip = await rejectionOf(group.create("x", { dtype: "<i4", shap: [2] }));
+  expect([slip.code, slip.message]).toEqual(["BAD_ARGUMENT", expect.stringMatching(/did you mean shape/)]);
+  expect(await group.members()).toEqual([]);
+});
+
 it("a missing path, and unknown options of a conversion, are the caller's mistake", async () => {
   const none = undefined as never;
   for (const call of [createAt(none, { dtype: "<f8" }), openAt(none), convertAt("x", none)])

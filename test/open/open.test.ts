@@ -5,8 +5,24 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
 import { expect, test } from "vitest";
-import { open as openIn, openTable as openTableIn, slice } from "../../src/index.ts";
-import { convert, edit, FileStore, open, openArray, openTable } from "../../src/node/index.ts";
+import {
+  BlobStore,
+  create,
+  openArray as openArrayIn,
+  open as openIn,
+  openTable as openTableIn,
+  slice,
+} from "../../src/index.ts";
+import {
+  convert,
+  edit,
+  FileStore,
+  finish,
+  open,
+  openArray,
+  openTable,
+  runTasks,
+} from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
 import { runCli } from "../cli/harness.ts";
@@ -196,4 +212,33 @@ test("open, edit and convert refuse an unknown option, and a value of another ty
         message: expect.stringMatching(message),
       });
   expect(existsSync(destination)).toBe(false);
+});
+
+test("openArray accepts numpy's unambiguous names, and says which dtype was meant", async () => {
+  const store = new MemoryStore();
+  await (await create(store, "a", { dtype: "double", data: [1, 2] })).close();
+  const array = await openArrayIn(store, "a", { dtype: "double" as never });
+  expect(array.dtype.itemSize).toBe(8);
+  for (const [dtype, message] of [
+    ["flot64", /a: the dtype "flot64" is not one .*; did you mean float64\?/],
+    ["int", /did you mean int8 or int16 or int32 or int64\?/],
+    ["long", /the dtype "long" is not one that superchunk knows$/],
+    ["f3", /a: dtype is "f3", expected one of/],
+  ] as [never, RegExp][])
+    await expect(openArrayIn(store, "a", { dtype })).rejects.toThrow(message);
+});
+
+test("follow refuses unknown options, and an interval that is not a number", async () => {
+  const store = new MemoryStore();
+  await (await create(store, "a", { dtype: "<f8", data: [1, 2] })).close();
+  const array = await openArrayIn(store, "a");
+  for (const options of [{ interval: "x" }, { intervl: 5 }] as never[])
+    await expect(array.follow(options).next()).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
+});
+
+test("a missing plan, and blobs that are not a list, are the caller's mistake", async () => {
+  const none = undefined as never;
+  for (const call of [runTasks(none), finish(none)])
+    await expect(call).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
+  expect(() => new BlobStore(new Blob(["x"]) as never)).toThrow(/the blobs is .* expected a list/);
 });

@@ -13,7 +13,7 @@ import {
 import { refuseSymbolic } from "../../archive/places/linked.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { givenDType } from "../../format/dtype.ts";
+import { givenDType } from "../../format/given-dtype.ts";
 import { objectOf, parseJson } from "../../format/json.ts";
 import { EMPTY_LAYOUT, encodeSizes, type StoredLayout } from "../../format/layout.ts";
 import { LINK_RECORD, parseSuperchunkName, superchunkName, whyUnsafe } from "../../format/naming.ts";

@@ -4,12 +4,12 @@
  */
 import { elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { givenDType } from "../../format/dtype.ts";
+import { givenDType } from "../../format/given-dtype.ts";
 import { superchunkName } from "../../format/naming.ts";
 import type { DType, Field, JsonValue } from "../../format/types.ts";
 import { encodeItem, storedTimes } from "../../values/item-bytes.ts";
 import { fieldSize } from "../../values/values.ts";
-import type { NewColumn } from "../editable.ts";
+import { checkColumn, checkColumnName, type NewColumn } from "../editable.ts";
 import { assertApart, type ColumnLayout, layOutColumns } from "../layout/columns.ts";
 import { type ArraySettings, storageOf } from "../layout/settings.ts";
 import { readRows } from "../rows/rows.ts";
@@ -20,6 +20,7 @@ import { type StoredChunk, totalLength } from "./superchunk-file.ts";
 
 /** Adds a column after the others, with one of `values` for each row, or the default value in all. */
 export async function addColumn(writer: ArrayWriter, column: NewColumn, values: unknown): Promise<void> {
+  checkColumn(column);
   const fields = fieldsOf(writer);
   const { name, shape = [] } = column;
   const dtype = givenDType(column.dtype);
@@ -43,6 +44,7 @@ export async function addColumn(writer: ArrayWriter, column: NewColumn, values: 
 }
 
 export async function renameColumn(writer: ArrayWriter, from: string, to: string): Promise<void> {
+  checkColumnName(to);
   const fields = fieldsOf(writer);
   const index = findField(fields, from);
   if (from === to) return;

@@ -6,6 +6,7 @@
  * the answer to a commit was lost, the number of commits beside the reservation says whether it arrived. Must not know where
  * stores are. @see FORMAT.md [FG-16]
  */
+
 import { elementsOf, joinBytes } from "../../bytes/arrays.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -14,9 +15,10 @@ import { superchunkName } from "../../format/naming.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import { choosePlace } from "../../places/choose.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
+import { checkOptions } from "../../store/key.ts";
 import type { ReadableStore, WritableStore } from "../../store/types.ts";
 import { withHeads } from "../../store/wrappers/heads.ts";
-import type { AppendOptions } from "../editable.ts";
+import { APPEND_OPTIONS, type AppendOptions } from "../editable.ts";
 import { type ColumnLayout, layOutColumns } from "../layout/columns.ts";
 import {
   appendRun,
@@ -190,8 +192,10 @@ export class SharedArray extends QueuedEditor {
    * @throws BAD_ARGUMENT for values that do not fit; CONFLICT if others were faster each time, or another program changed the
    * array; NO_SPACE, IO: `flush` then retries what was not committed
    */
-  override append(source: unknown, { publish, signal }: AppendOptions = {}): Promise<void> {
+  override append(source: unknown, options: AppendOptions = {}): Promise<void> {
+    const { publish, signal } = options;
     return this.line.run(async () => {
+      checkOptions(options, APPEND_OPTIONS);
       let shownAt = this.#clock.now();
       for await (const items of readRows(source, this.#settings)) {
         signal?.throwIfAborted();

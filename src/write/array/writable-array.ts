@@ -12,9 +12,11 @@ import { elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
+import { checkOptions } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { resolveSelection, type Selected, type Selection } from "../../values/selection.ts";
 import {
+  APPEND_OPTIONS,
   type AppendOptions,
   type AttributeChanges,
   attempt,
@@ -148,8 +150,10 @@ export class WritableArray extends Editable {
    * IO (the rows that `length` counts are kept, and `flush` tries again: all rows of a complete source, or those of a stream
    * that had arrived)
    */
-  override append(source: unknown, { publish, signal }: AppendOptions = {}): Promise<void> {
+  override append(source: unknown, options: AppendOptions = {}): Promise<void> {
+    const { publish, signal } = options;
     try {
+      checkOptions(options, APPEND_OPTIONS);
       const items = this.#wholeRows(source);
       if (items !== undefined && this.#takeNow(items)) return DONE;
       const joins = items !== undefined && publish === undefined && signal === undefined;

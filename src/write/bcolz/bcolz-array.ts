@@ -10,9 +10,9 @@ import { refuseSymbolic } from "../../archive/places/linked.ts";
 import { elementsOf } from "../../bytes/arrays.ts";
 import type { ByteEdit, ChunkEncoder } from "../../codec/types.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { givenDType } from "../../format/dtype.ts";
+import { givenDType } from "../../format/given-dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
-import { joinKey } from "../../store/key.ts";
+import { checkOptions, joinKey } from "../../store/key.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import { storedTimes } from "../../values/item-bytes.ts";
 import { resolveSelection, type Selected, type Selection, selectedOf } from "../../values/selection.ts";
@@ -20,8 +20,10 @@ import { toValues } from "../../values/values.ts";
 import { checkCount } from "../bloscpack/bloscpack-options.ts";
 import { cutPieces } from "../bloscpack/pieces.ts";
 import {
+  APPEND_OPTIONS,
   type AttributeChanges,
   changeMembers,
+  checkColumn,
   type EditorOptions,
   type NewColumn,
   planDeletion,
@@ -142,6 +144,7 @@ export class BcolzArray extends QueuedEditor {
    */
   override append(values: unknown, options: LongOptions = {}): Promise<void> {
     return this.line.run(async () => {
+      checkOptions(options, APPEND_OPTIONS);
       options.signal?.throwIfAborted();
       await this.#commitEdits(options);
       const facts = { dtype: this.#dtype, rowShape: this.#rowShape };
@@ -234,9 +237,11 @@ export class BcolzArray extends QueuedEditor {
     });
   }
 
-  override addColumn({ name, dtype, shape = [], fillValue }: NewColumn, values?: unknown): Promise<void> {
+  override addColumn(added: NewColumn, values?: unknown): Promise<void> {
     if (this.kind === "array") return this.refuse("addColumn");
     return this.#changeColumns(async () => {
+      checkColumn(added);
+      const { name, dtype, shape = [], fillValue } = added;
       const parsed = givenDType(dtype);
       const dflt = storedTimes(parsed, (fillValue ?? null) as JsonValue);
       const data =

@@ -9,10 +9,12 @@ import { loadDigest } from "../../bytes/checksum.ts";
 import type { ByteEdit } from "../../codec/types.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonObjectInput } from "../../format/types.ts";
+import { checkOptions } from "../../store/key.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import { resolveSelection, type Selected, type Selection } from "../../values/selection.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
 import {
+  APPEND_OPTIONS,
   type AttributeChanges,
   attempt,
   changesOf,
@@ -120,6 +122,7 @@ export class BloscpackFile extends QueuedEditor {
    */
   override append(values: unknown, options: LongOptions = {}): Promise<void> {
     return this.line.run(async () => {
+      checkOptions(options, APPEND_OPTIONS);
       const facts = { dtype: this.dtype, rowShape: this.#shape.slice(1) };
       const items = itemsOf(values, facts);
       if (items === undefined) {

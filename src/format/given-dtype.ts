@@ -1,0 +1,56 @@
+/** Dtypes as callers name them. */
+import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { formatDType, NAMES, parseDType, safeText } from "./dtype.ts";
+import type { DType, JsonValue } from "./types.ts";
+
+/** numpy's other names, if they mean the same on every machine; `int` and `long` do not. */
+const ALIASES = new Map<unknown, string>([
+  ["half", "<f2"],
+  ["single", "<f4"],
+  ["double", "<f8"],
+]);
+
+/** Throws `BAD_ARGUMENT` if a dtype is not the requested one, ignoring byte order. */
+export function checkDType(dtype: DType, asked: string, path: string): void {
+  const wanted = givenDType(asked, path);
+  const unitOf = (type: DType): string | undefined => ("unit" in type ? type.unit : undefined);
+  const isSame = wanted.kind === dtype.kind && wanted.itemSize === dtype.itemSize;
+  if (isSame && unitOf(wanted) === unitOf(dtype)) return;
+  const found = formatDType(dtype);
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `the array has the dtype ${typeof found === "string" ? found : "of a struct"}, not ${asked}`,
+    { path, field: "dtype", expected: asked, found },
+  );
+}
+
+/** A dtype from a caller: parsed, or in numpy's form. Throws `BAD_ARGUMENT`, `UNSUPPORTED`, `LIMIT`. */
+export function givenDType(given: JsonValue | DType | undefined, path = "dtype"): DType {
+  if (given === undefined) throw badArgument("dtype", given, 'a dtype, such as "<f8"');
+  if (typeof given === "object" && given !== null && "kind" in given && "itemSize" in given)
+    return given as DType;
+  try {
+    return parseDType(ALIASES.get(given) ?? (given as JsonValue), path);
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    const { found, expected } = error.details;
+    const near = error.code === "UNSUPPORTED" ? nearTypes(found) : [];
+    if (near.length > 0)
+      throw new SuperchunkError(
+        error.code,
+        `${error.summary}; did you mean ${near.join(" or ")}?`,
+        error.details,
+      );
+    if (error.code !== "BAD_FIELD") throw error;
+    throw badArgument("dtype", safeText(found).slice(0, 80), `${expected}`).at(
+      path === "dtype" ? {} : { path },
+    );
+  }
+}
+
+/** numpy's names with the same first letter, and the same number if there is one. */
+function nearTypes(found: unknown): string[] {
+  const [, first = "", digits = ""] = /^([a-z])[a-z_]*(\d*)$/.exec(String(found).toLowerCase()) ?? [];
+  const names = Object.keys(NAMES).filter((name) => /^[^_]*\d$|^bool$/.test(name));
+  return first === "" ? [] : names.filter((name) => name.startsWith(first) && name.endsWith(digits));
+}
