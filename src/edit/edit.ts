@@ -36,7 +36,7 @@ import { type CreateOptions, type EditOptions, OPTIONS } from "./options.ts";
 import { ZarrEdit } from "./zarr-array.ts";
 import { createGroup, ZarrGroupEdit } from "./zarr-group.ts";
 
-/** Throws `READ_ONLY` for a store without `put`, `BAD_ARGUMENT` for what is no store or no path. */
+/** Throws `READ_ONLY` for a store without `put`, `BAD_ARGUMENT` for something that is not a store or not a path. */
 function assertWritable(store: ReadableStore, path: string): asserts store is WritableStore {
   if (typeof path !== "string") throw badArgument("the path", path, "a key in the store");
   checkFolder(path);
