@@ -20,8 +20,8 @@ import {
   planJobs,
 } from "../convert/plan/conversion-jobs.ts";
 import { indexSlot, shardCells } from "../convert/plan/grid.ts";
-import { shardKey } from "../convert/sources/chunk-source.ts";
 import type { SourceArchive } from "../convert/sources/source-array.ts";
+import { shardKey } from "../convert/targets/shard-files.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { type BlpkHeader, decodeHeader, digestLength } from "../format/header.ts";
 import type { JsonObject } from "../format/types.ts";

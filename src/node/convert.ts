@@ -11,7 +11,7 @@ import { convertWith, planConversion as planIn } from "../convert/run/convert.ts
 import { assertApart } from "../convert/run/destination.ts";
 import { isArchive } from "../convert/sources/items.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { checkOptions } from "../store/key.ts";
+import { checkOptions } from "../store/check-options.ts";
 import { type Mount, MountedStore } from "../store/mounted.ts";
 import {
   findMembership,

@@ -8,7 +8,7 @@ import type { ZarrEdit } from "../edit/zarr-array.ts";
 import type { ZarrGroupEdit } from "../edit/zarr-group.ts";
 import { SuperchunkError } from "../errors.ts";
 import { LINK_RECORD } from "../format/naming.ts";
-import { checkOptions } from "../store/key.ts";
+import { checkOptions } from "../store/check-options.ts";
 import type { WritableStore } from "../store/types.ts";
 import type { WriterLock } from "../write/array/create.ts";
 import type { BloscpackFile } from "../write/bloscpack/bloscpack-file.ts";

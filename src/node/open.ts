@@ -20,8 +20,8 @@ import {
 } from "../open/open.ts";
 import type { OpenPlace } from "../places/placed-store.ts";
 import type { PlaceAccess } from "../references/containers/container-reader.ts";
+import { checkOptions } from "../store/check-options.ts";
 import { asReadable } from "../store/foreign.ts";
-import { checkOptions } from "../store/key.ts";
 import type { ValuesOf } from "../values/selection.ts";
 import type { GroupArrays } from "../zarr/read/group.ts";
 import { FileStore } from "./fs/fs-store.ts";

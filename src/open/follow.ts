@@ -3,7 +3,7 @@
 import type { ReadableArray } from "../archive/kinds/types.ts";
 import { elementsOf } from "../bytes/arrays.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { checkOptions } from "../store/key.ts";
+import { checkOptions } from "../store/check-options.ts";
 import type { StoreOptions } from "../store/types.ts";
 import type { ArraySlice, ValueTypes } from "../values/selection.ts";
 import { slice } from "../values/selection.ts";

@@ -16,7 +16,7 @@ import type { StoredLayout } from "../format/layout.ts";
 import { whyUnsafe } from "../format/naming.ts";
 import type { DType, JsonInput, JsonObject, JsonObjectInput, JsonValue } from "../format/types.ts";
 import type { PlaceRule, StoredPlace } from "../places/declared.ts";
-import { checkOptions } from "../store/key.ts";
+import { checkOptions } from "../store/check-options.ts";
 import type { WritableStore } from "../store/types.ts";
 import { type Extent, resolveSelection, type Selected, type Selection } from "../values/selection.ts";
 import type { ChunkSettings } from "./layout/settings.ts";

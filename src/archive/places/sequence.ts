@@ -362,21 +362,3 @@ export function cutShort(place: PlacedChunk, path: string, needed: number, found
     { path, chunk: place.index, offset: place.offset, field: "ctbytes", expected: needed, found },
   );
 }
-
-/** Awaits `work` on the chunk at `place`. If it fails, the error names object, chunk and offset. */
-export async function placeFailure<T>(store: ReadableStore, place: ChunkPlace, work: Promise<T>): Promise<T> {
-  try {
-    return await work;
-  } catch (error) {
-    throw placedError(error, store.describe(place.key), place);
-  }
-}
-
-/** Adds object, chunk and offset to an error of a chunk; returns other errors unchanged. */
-export function placedError(
-  error: unknown,
-  path: string,
-  { index, offset }: Pick<ChunkPlace, "index" | "offset">,
-): unknown {
-  return isSuperchunkError(error) ? error.inObject({ path, chunk: index, offset }) : error;
-}

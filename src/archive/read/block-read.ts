@@ -2,16 +2,24 @@
  * Reads the headers of chunks and decodes parts of chunks: fetches only the header, the block starts and the blocks
  * that a part touches. Lists chunks with their headers.
  */
+
 import { toHex } from "../../bytes/arrays.ts";
 import { decodeBlocks, decodeSparsely } from "../../codec/decode/decode.ts";
 import { isReady, prepare } from "../../codec/decode/decode-kernel.ts";
 import { blockRanges, headLength } from "../../codec/header.ts";
 import type { BlockRange, ChunkHeader } from "../../codec/types.ts";
+import { placedError } from "../../errors.ts";
 import { mapAhead } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { ChunkInfo, ListChunksOptions } from "../kinds/types.ts";
-import type { ChunkSequence, PlacedChunk } from "../places/sequence.ts";
-import { checkChunkHeader, checkPrologue, cutShort, missingChunk, placedError } from "../places/sequence.ts";
+import {
+  type ChunkSequence,
+  checkChunkHeader,
+  checkPrologue,
+  cutShort,
+  missingChunk,
+  type PlacedChunk,
+} from "../places/sequence.ts";
 import { fetchChunks } from "./chunk-fetch.ts";
 
 /** First read of a chunk: its header and the starts of up to 60 blocks. */

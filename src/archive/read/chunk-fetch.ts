@@ -10,12 +10,17 @@ import { digest } from "../../bytes/checksum.ts";
 import { decodeSync } from "../../codec/decode/decode.ts";
 import { isReady, prepare } from "../../codec/decode/decode-kernel.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { placedError, SuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/header.ts";
 import { breathe } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import type { PlacedChunk } from "../places/sequence.ts";
-import { checkChunkHeader, checkPrologue, cutShort, missingChunk, placedError } from "../places/sequence.ts";
+import {
+  checkChunkHeader,
+  checkPrologue,
+  cutShort,
+  missingChunk,
+  type PlacedChunk,
+} from "../places/sequence.ts";
 
 /** Unneeded bytes between two chunks that are read anyway, to save a request. */
 const MAX_GAP = 65536;

@@ -8,10 +8,10 @@
  */
 
 import type { LongOptions } from "../../archive/kinds/types.ts";
-import { type ChunkPlace, placeFailure } from "../../archive/places/sequence.ts";
+import type { ChunkPlace } from "../../archive/places/sequence.ts";
 import { at, elementsOf } from "../../bytes/arrays.ts";
 import { decode, decodeHeader } from "../../codec/index.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, placeFailure, SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -24,8 +24,9 @@ import { storedPositions } from "../../zarr/read/stored-chunks.ts";
 import type { ColumnArray } from "../pipeline.ts";
 import { type ArrayJob, bytesOfCell, cellSegments, type JobLayout } from "../plan/array-job.ts";
 import { cellItems, indexSlot, shardCells } from "../plan/grid.ts";
-import { openShard, readShardChunks, recodedCells, shardKey } from "../sources/chunk-source.ts";
+import { recodedCells } from "../sources/chunk-source.ts";
 import type { Column } from "../sources/columns.ts";
+import { openShard, readShardChunks, shardKey } from "../targets/shard-files.ts";
 
 /**
  * Compares an array with the source that it was made from; `path` names it in messages. Throws `BAD_FIELD` for the first byte

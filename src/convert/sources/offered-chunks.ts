@@ -7,11 +7,10 @@
  */
 
 import type { ChunkedArchive, EncodedChunk } from "../../archive/kinds/types.ts";
-import { placedError, placeFailure } from "../../archive/places/sequence.ts";
 import { at, elementsOf, isEqual } from "../../bytes/arrays.ts";
 import { decode, encode, info } from "../../codec/index.ts";
 import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { placedError, placeFailure, SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { repeatItem } from "../../values/copy-items.ts";

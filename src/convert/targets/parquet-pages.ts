@@ -5,11 +5,11 @@
  * Chooses for each block; must not know how a file is assembled.
  */
 
-import { placedError } from "../../archive/places/sequence.ts";
 import { at, Room } from "../../bytes/arrays.ts";
 import { chooseBlocksize } from "../../codec/encode/encode-settings.ts";
 import { decodeHeader, decodeSync, prepare, prepareEncode } from "../../codec/index.ts";
 import type { ChunkHeader, CompressorName } from "../../codec/types.ts";
+import { placedError } from "../../errors.ts";
 import { type BloscPage, joinPage, pagesOfChunk, whyNotPages } from "../../parquet/blosc-pages.ts";
 import type { Page } from "../../parquet/file.ts";
 import type { JoinableCodec } from "../../parquet/join-streams.ts";

@@ -5,9 +5,8 @@
  * Knows archives and the transformer's layout; must not know how arrays are ordered and published.
  */
 import type { Archive, ArrayArchive, BytesArchive } from "../../archive/kinds/types.ts";
-import { placeFailure } from "../../archive/places/sequence.ts";
 import { decode, encode } from "../../codec/index.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { placeFailure, SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { parseJson } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";

@@ -46,8 +46,9 @@ import { cellItems, indexSlot, shardCells } from "../plan/grid.ts";
 import { planJoined } from "../plan/joined.ts";
 import { planZarrJobs } from "../plan/zarr-jobs.ts";
 import { verifyArray } from "../run/compare.ts";
-import { chunksOfCells, shardKey, shardPieces } from "../sources/chunk-source.ts";
+import { chunksOfCells } from "../sources/chunk-source.ts";
 import type { SourceArray } from "../sources/source-array.ts";
+import { shardKey, shardPieces } from "./shard-files.ts";
 import { objectRun } from "./zarr-objects.ts";
 
 export const ZARR: Target = {

@@ -6,8 +6,7 @@
  */
 
 import { parentPort } from "node:worker_threads";
-import type { PlacedChunk } from "../../archive/places/sequence.ts";
-import { checkPrologue, missingChunk, placedError } from "../../archive/places/sequence.ts";
+import { checkPrologue, missingChunk, type PlacedChunk } from "../../archive/places/sequence.ts";
 import {
   boundOf,
   checkChunk,
@@ -25,7 +24,7 @@ import {
   prepare,
   prepareEncode,
 } from "../../codec/index.ts";
-import { packError } from "../../errors.ts";
+import { packError, placedError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { FolderReader } from "../fs/fs-reader.ts";
 import { loadNativeBlosc } from "./native-blosc.ts";

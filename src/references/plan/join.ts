@@ -8,7 +8,7 @@
 import type { Archive } from "../../archive/kinds/types.ts";
 import { at } from "../../bytes/arrays.ts";
 import type { ArrayJob } from "../../convert/plan/array-job.ts";
-import { shardPlace } from "../../convert/sources/chunk-source.ts";
+import { shardPlace } from "../../convert/targets/shard-files.ts";
 import { checkTail } from "../../dual/shard-file.ts";
 import { type LinkedShard, planShards } from "../../dual/shards.ts";
 import { SuperchunkError } from "../../errors.ts";

@@ -15,7 +15,7 @@ import { superchunkName } from "../../format/naming.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import { choosePlace } from "../../places/choose.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
-import { checkOptions } from "../../store/key.ts";
+import { checkOptions } from "../../store/check-options.ts";
 import type { ReadableStore, WritableStore } from "../../store/types.ts";
 import { withHeads } from "../../store/wrappers/heads.ts";
 import { APPEND_OPTIONS, type AppendOptions } from "../editable.ts";

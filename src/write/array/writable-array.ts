@@ -12,7 +12,7 @@ import { elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
-import { checkOptions } from "../../store/key.ts";
+import { checkOptions } from "../../store/check-options.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { resolveSelection, type Selected, type Selection } from "../../values/selection.ts";
 import {

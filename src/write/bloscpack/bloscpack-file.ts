@@ -9,7 +9,7 @@ import { loadDigest } from "../../bytes/checksum.ts";
 import type { ByteEdit } from "../../codec/types.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonObjectInput } from "../../format/types.ts";
-import { checkOptions } from "../../store/key.ts";
+import { checkOptions } from "../../store/check-options.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import { resolveSelection, type Selected, type Selection } from "../../values/selection.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";

@@ -1,6 +1,5 @@
 /** Makes encoded chunks with their digests, in this thread or elsewhere. Knows settings; must not know where the chunks go. */
 
-import { placedError } from "../../archive/places/sequence.ts";
 import type { FetchedChunk } from "../../archive/read/chunk-fetch.ts";
 import { type DigestFunction, loadDigest } from "../../bytes/checksum.ts";
 import {
@@ -20,6 +19,7 @@ import type {
   EncodeHelper,
   EncodeOptions,
 } from "../../codec/types.ts";
+import { placedError } from "../../errors.ts";
 import { digestLength } from "../../format/header.ts";
 import { giveWay } from "../../store/pool.ts";
 import type { ArrayRoot } from "../array/root.ts";

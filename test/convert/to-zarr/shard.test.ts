@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { openShard, readShardChunks, shardPieces } from "../../../src/convert/sources/chunk-source.ts";
+import { openShard, readShardChunks, shardPieces } from "../../../src/convert/targets/shard-files.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { decodeShardIndex, encodeShardIndex, shardIndexLength } from "../../../src/zarr/read/shard-index.ts";
 import fc from "../../property.ts";
