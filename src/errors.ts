@@ -150,19 +150,6 @@ export function unpackError({ code, name, message, details }: PackedError): Erro
   return error;
 }
 
-/** Awaits `work` on the chunk at `place`. If it fails, the error names object, chunk and offset. */
-export async function placeFailure<T>(
-  store: { describe(key: string): string },
-  place: { readonly key: string; readonly index: number; readonly offset: number },
-  work: Promise<T>,
-): Promise<T> {
-  try {
-    return await work;
-  } catch (error) {
-    throw placedError(error, store.describe(place.key), place);
-  }
-}
-
 /** Adds object, chunk and offset to an error of a chunk; returns other errors unchanged. */
 export function placedError(
   error: unknown,

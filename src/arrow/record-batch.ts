@@ -4,7 +4,7 @@
  * Knows columns by their schemas; must not know where rows come from. Assumes a little-endian machine, as Arrow's default is.
  * @see docs/parquet-format.md [PA]
  */
-import { at } from "../bytes/arrays.ts";
+import { at, elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { Leaf, SchemaNode } from "../parquet/schema.ts";
 import { bytesOf, isText, leafItems, leafValues, packBits, presentOf } from "../parquet/values.ts";
@@ -157,7 +157,7 @@ function addNode(body: Body, node: SchemaNode, rows: Uint8Array, rowBytes: numbe
 /** Number of the first leaf's values in one value of a node. */
 function innerValues(node: SchemaNode): number {
   const { lists } = firstLeaf(node);
-  return lists.slice(lists.length - depthOf(node)).reduce((product, n) => product * n, 1);
+  return elementsOf(lists.slice(lists.length - depthOf(node)));
 }
 
 function addLeaf(body: Body, leaf: Leaf, rows: Uint8Array, rowBytes: number): void {

@@ -1,18 +1,9 @@
 /** Positions of blocks in a chunk of several dimensions. Must not know frames. */
-import { at, elementsOf } from "../bytes/arrays.ts";
+import { at, elementsOf, unravel } from "../bytes/arrays.ts";
 
 /** All positions of a grid, in C order. */
 export function positions(counts: readonly number[]): number[][] {
-  const total = elementsOf(counts);
-  return Array.from({ length: total }, (_, index) => {
-    const position: number[] = [];
-    let rest = index;
-    for (let d = counts.length - 1; d >= 0; d--) {
-      position.unshift(rest % at(counts, d));
-      rest = Math.floor(rest / at(counts, d));
-    }
-    return position;
-  });
+  return Array.from({ length: elementsOf(counts) }, (_, index) => unravel(index, counts));
 }
 
 interface Placed {

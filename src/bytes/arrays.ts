@@ -50,6 +50,17 @@ export function at<T>(list: ArrayLike<T>, index: number): T {
   return found;
 }
 
+/** The position of a number in a grid of this shape, counted in C order. */
+export function unravel(index: number, shape: readonly number[]): number[] {
+  let rest = index;
+  const reversed = [...shape].reverse().map((length) => {
+    const place = rest % length;
+    rest = Math.floor(rest / length);
+    return place;
+  });
+  return reversed.reverse();
+}
+
 // Memory for results. A failed allocation is an error with a code, and large memory can be prepared.
 
 /** Bytes of a result from which on its memory is prepared; below that, preparing takes as long as it saves. */

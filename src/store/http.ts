@@ -16,7 +16,7 @@ import {
   readStart,
   TransientError,
 } from "./http-response.ts";
-import { checkFolder, checkKey, checkRange, resolveRange } from "./key.ts";
+import { checkFolder, checkKey, checkRange, encodeKey, resolveRange } from "./key.ts";
 import type { ByteRange, ListEntry, ObjectHead, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
 
 /** Most bytes that are accepted from a server that ignores `Range` and sends the whole object. */
@@ -205,7 +205,7 @@ export class HttpStore implements ReadableStore {
     checkKey(key);
     const signal = options?.signal;
     signal?.throwIfAborted();
-    const url = `${this.#origin}${this.#folder}/${key.split("/").map(encodeURIComponent).join("/")}${this.#query}`;
+    const url = `${this.#origin}${this.#folder}/${encodeKey(key)}${this.#query}`;
     const path = this.describe(key);
     const request = { url, path, method, headers, signal };
     const send = (takesPages: boolean): Promise<T | typeof MAYBE_PAGE | undefined> =>

@@ -82,6 +82,11 @@ export function joinKey(...parts: readonly string[]): string {
   return key;
 }
 
+/** A key as the path of an address. */
+export function encodeKey(key: string): string {
+  return key.split("/").map(encodeURIComponent).join("/");
+}
+
 /** Splits a checked key into its folder, `""` for the root, and its last part. */
 export function splitKey(key: string): { readonly folder: string; readonly name: string } {
   const slash = key.lastIndexOf("/");

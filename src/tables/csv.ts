@@ -157,7 +157,7 @@ async function* recordsOf(source: TextSource, path: string): AsyncGenerator<Reco
       throw wrong(linesBefore(bad), reason, { expected: width, found });
     }
     rest = rest.slice(length);
-    line = linesBefore(data.length);
+    line += text.split("\n").length;
     const places = data.some(isEmpty) ? [...data.keys()].filter((i) => !isEmpty(at(data, i))) : undefined;
     const records = places === undefined ? data : places.map((i) => at(data, i));
     return { records, lineOf: (record) => linesBefore(places === undefined ? record : at(places, record)) };

@@ -4,7 +4,7 @@
  * Pure. Every archive stores one linear sequence of items, cut into chunks of a fixed number of items. If the cuts are cell borders
  * of a grid in C order, cell `k` is chunk `k` and its bytes can be copied. Knows shapes only; must not know dtypes, codecs or stores.
  */
-import { at, elementsOf } from "../../bytes/arrays.ts";
+import { at, elementsOf, unravel } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { type LengthRun, UnequalCells } from "../../zarr/document/chunk-grid.ts";
 
@@ -220,17 +220,6 @@ export function indexSlot(shards: ShardGrid, k: number, reversed: boolean): numb
     slot = slot * at(shards.cells, axis) + at(position, axis);
   }
   return slot;
-}
-
-function unravel(index: number, shape: readonly number[]): number[] {
-  const position = new Array<number>(shape.length).fill(0);
-  let rest = index;
-  for (let axis = shape.length - 1; axis >= 0; axis--) {
-    const n = at(shape, axis);
-    position[axis] = rest % n;
-    rest = Math.floor(rest / n);
-  }
-  return position;
 }
 
 /** Number of cells along each axis, in stored axis order. */

@@ -5,7 +5,7 @@
  * Reads documents only. Must not write.
  */
 
-import { at, isEqual } from "../../bytes/arrays.ts";
+import { at, elementsOf, isEqual } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
@@ -357,7 +357,7 @@ function zstdFor(type: ZarrType): JsonObject {
 
 /** c-blosc does not shuffle values larger than 255 bytes. */
 function typesizeOf({ itemSize, itemShape }: ZarrType): number {
-  const size = itemShape.reduce((rest, n) => rest / n, itemSize);
+  const size = itemSize / elementsOf(itemShape);
   return size <= 255 ? size : 1;
 }
 

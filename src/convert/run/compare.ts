@@ -11,7 +11,7 @@ import type { LongOptions } from "../../archive/kinds/types.ts";
 import type { ChunkPlace } from "../../archive/places/sequence.ts";
 import { at, elementsOf } from "../../bytes/arrays.ts";
 import { decode, decodeHeader } from "../../codec/index.ts";
-import { isSuperchunkError, placeFailure, SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -24,7 +24,7 @@ import { storedPositions } from "../../zarr/read/stored-chunks.ts";
 import type { ColumnArray } from "../pipeline.ts";
 import { type ArrayJob, bytesOfCell, cellSegments, type JobLayout } from "../plan/array-job.ts";
 import { cellItems, indexSlot, shardCells } from "../plan/grid.ts";
-import { recodedCells } from "../sources/chunk-source.ts";
+import { placeFailure, recodedCells } from "../sources/chunk-source.ts";
 import type { Column } from "../sources/columns.ts";
 import { openShard, readShardChunks, shardKey } from "../targets/shard-files.ts";
 

@@ -7,7 +7,8 @@ import type { ChunkPlace } from "../../archive/places/sequence.ts";
 import { decode } from "../../codec/decode/decode.ts";
 import { decodeHeader } from "../../codec/header.ts";
 import type { ChunkEncoder, ChunkHeader, EncodeOptions } from "../../codec/types.ts";
-import { placeFailure, SuperchunkError } from "../../errors.ts";
+import { placedError, SuperchunkError } from "../../errors.ts";
+import type { ReadableStore } from "../../store/types.ts";
 import type { ChunkCounts } from "../pipeline.ts";
 import {
   type ArrayJob,
@@ -199,4 +200,13 @@ function missing({ source: { archive } }: ArrayJob, expected: number, found: num
     `${expected} chunks are counted, but ${found} were found; run "superchunk verify"`,
     { path: archive.store.describe(archive.path), field: "nchunks", expected, found },
   );
+}
+
+/** Awaits `work` on the chunk at `place`. If it fails, the error names object, chunk and offset. */
+export async function placeFailure<T>(store: ReadableStore, place: ChunkPlace, work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    throw placedError(error, store.describe(place.key), place);
+  }
 }

@@ -10,7 +10,7 @@ import type { ChunkedArchive, EncodedChunk } from "../../archive/kinds/types.ts"
 import { at, elementsOf, isEqual } from "../../bytes/arrays.ts";
 import { decode, encode, info } from "../../codec/index.ts";
 import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
-import { placedError, placeFailure, SuperchunkError } from "../../errors.ts";
+import { placedError, SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { repeatItem } from "../../values/copy-items.ts";
@@ -18,6 +18,7 @@ import { wholeChunk } from "../../zarr/codecs/bytes-codecs.ts";
 import { leafOf } from "../../zarr/codecs/chain.ts";
 import { hasByteOrder } from "../../zarr/document/data-type.ts";
 import type { ZarrArray, ZarrChunk } from "../../zarr/read/array.ts";
+import { placeFailure } from "./chunk-source.ts";
 
 /** Chunks that a writer may copy unchanged, in stored order. */
 export interface OfferedChunks {

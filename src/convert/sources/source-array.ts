@@ -4,7 +4,7 @@
  * What an archive stores always takes precedence over what is added. Must not know chunks of Zarr, or stores.
  */
 import type { ArrayArchive, BytesArchive, ChunkedArchive } from "../../archive/kinds/types.ts";
-import { at } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
@@ -116,14 +116,14 @@ export function sourceOfBytes(archive: BytesArchive, options: LayoutOptions): So
   const items = archive.nbytes / dtype.itemSize;
   const shape = options.shape ?? [items];
   const isShape = shape.every((n) => Number.isSafeInteger(n) && n >= 0);
-  if (!isShape || shape.reduce((total, n) => total * n, 1) !== items) {
+  if (!isShape || elementsOf(shape) !== items) {
     throw badArgument(
       archive,
       "shape",
       `is [${shape}], but the archive has ${items} items of ${dtype.itemSize} bytes`,
     );
   }
-  const rowBytes = shape.slice(1).reduce((total, n) => total * n, dtype.itemSize);
+  const rowBytes = elementsOf(shape.slice(1)) * dtype.itemSize;
   const rows = archive.chunkBytes / rowBytes;
   const uneven = unevenOf(archive, dtype, shape);
   const isCutInRows = uneven.uneven === undefined && Number.isInteger(rows) && rows > 0;

@@ -4,9 +4,10 @@
  *
  * Knows archives and the transformer's layout; must not know how arrays are ordered and published.
  */
+
 import type { Archive, ArrayArchive, BytesArchive } from "../../archive/kinds/types.ts";
 import { decode, encode } from "../../codec/index.ts";
-import { placeFailure, SuperchunkError } from "../../errors.ts";
+import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { parseJson } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
@@ -40,6 +41,7 @@ import type {
   TaskContext,
 } from "../pipeline.ts";
 import { compareValues } from "../run/compare.ts";
+import { placeFailure } from "../sources/chunk-source.ts";
 import { describeBytes, describeColumn } from "../sources/columns.ts";
 import { chooseColumns, noObjects } from "./column-target.ts";
 

@@ -231,12 +231,7 @@ export function readFullySync(
 
 /** What is at the path itself, with exact times; undefined if it does not exist. */
 export function lookAt(path: string): fs.BigIntStats | undefined {
-  try {
-    return fs.lstatSync(path, { bigint: true, throwIfNoEntry: false });
-  } catch (error) {
-    if (isAbsence(error)) return undefined;
-    throw error;
-  }
+  return ifThere(() => fs.lstatSync(path, { bigint: true, throwIfNoEntry: false }));
 }
 
 /** The part of the target that the file can fill: requesting more would cost another call just to see the end. */
@@ -359,14 +354,19 @@ export function isAbsence(error: unknown): boolean {
   return code === "ENOENT" || code === "ENOTDIR";
 }
 
-/** What is at the path itself, without following links; undefined if it does not exist. */
-export function lstat(path: string): fs.Stats | undefined {
+/** What `look` returns; undefined if it fails because nothing is there. */
+function ifThere<T>(look: () => T | undefined): T | undefined {
   try {
-    return fs.lstatSync(path, { throwIfNoEntry: false });
+    return look();
   } catch (error) {
     if (isAbsence(error)) return undefined;
     throw error;
   }
+}
+
+/** What is at the path itself, without following links; undefined if it does not exist. */
+export function lstat(path: string): fs.Stats | undefined {
+  return ifThere(() => fs.lstatSync(path, { throwIfNoEntry: false }));
 }
 
 /** Identifies the bytes of a file: size, time of change in nanoseconds, inode. */
@@ -378,12 +378,7 @@ export function describeFile(info: Pick<fs.BigIntStats, "size" | "mtimeNs" | "in
 
 /** What is at a path; undefined if it does not exist, or a part of the path is a file. */
 export function statIfThere(path: string): fs.Stats | undefined {
-  try {
-    return fs.statSync(path, { throwIfNoEntry: false });
-  } catch (error) {
-    if (isAbsence(error)) return undefined;
-    throw error;
-  }
+  return ifThere(() => fs.statSync(path, { throwIfNoEntry: false }));
 }
 
 /** True if too many files are open, in this process or on this machine. */

@@ -13,6 +13,7 @@ import type { JsonObject } from "../../format/types.ts";
 import type { ContainerCredentials } from "../../references/containers/container-reader.ts";
 import { type Container, Containers } from "../../references/containers/containers.ts";
 import { isClosed } from "../../references/kerchunk/write-kerchunk.ts";
+import { encodeKey } from "../../store/key.ts";
 import { environmentOfS3 } from "../s3/s3-client.ts";
 import { parseS3Address } from "../s3/s3-store.ts";
 
@@ -359,7 +360,7 @@ export interface RepositoryOptions {
  */
 export function toIcechunkLocation(location: string): string {
   if (!location.startsWith("file://")) return location;
-  return `file://${location.slice("file://".length).split("/").map(encodeURIComponent).join("/")}`;
+  return `file://${encodeKey(location.slice("file://".length))}`;
 }
 
 /** The reverse: the location as references store it elsewhere. */

@@ -3,12 +3,14 @@
  *
  * Never answers 404 for an object that exists but cannot be read, because Zarr readers would use fill values.
  */
+
 import { createHash } from "node:crypto";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { ParquetParts } from "../../convert/targets/parquet-parts.ts";
 import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
+import { encodeKey } from "../../store/key.ts";
 import type { ParquetView } from "../../view/parquet-view.ts";
 import { parseViewKey, type ViewReadOptions, type ZarrView } from "../../view/view.ts";
 import { type PageBody, PageFiles } from "./page-files.ts";
@@ -155,9 +157,7 @@ async function readBody(
   const nodes = servedNodes(await view.list(folder, { signal: options.signal }));
   if (nodes.length === 0) return undefined;
   const isPage = wantsPage(request);
-  const text = isPage
-    ? listingPage(nodes, `${url}${path.split("/").map(encodeURIComponent).join("/")}`)
-    : listingJson(nodes);
+  const text = isPage ? listingPage(nodes, `${url}${encodeKey(path)}`) : listingJson(nodes);
   return {
     bytes: new TextEncoder().encode(text),
     isText: true,

@@ -1,4 +1,5 @@
 /** The chunks of a column: their places, sizes and content. */
+
 import type {
   BytesArchive,
   ChunkedArchive,
@@ -6,6 +7,7 @@ import type {
   ReadableArray,
   ReadableChunk,
 } from "../../archive/kinds/types.ts";
+import { elementsOf } from "../../bytes/arrays.ts";
 import { decode } from "../../codec/decode/decode.ts";
 import { decodeHeader, headLength } from "../../codec/header.ts";
 import { isSuperchunkError } from "../../errors.ts";
@@ -195,7 +197,7 @@ async function valuesOfRun(
   index: number,
   signal: AbortSignal | undefined,
 ): Promise<string[]> {
-  const total = array.shape.reduce((product, each) => product * each, 1);
+  const total = elementsOf(array.shape);
   const first = index * length;
   const texts: string[] = [];
   for (let i = first; i < Math.min(total, first + Math.min(length, FIRST_VALUES)); i++) {

@@ -7,7 +7,7 @@ import type { FoundReadable } from "../../open/find-readables.ts";
 import { open, type Readable } from "../../open/open.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
 import { HttpStore } from "../../store/http.ts";
-import { joinKey } from "../../store/key.ts";
+import { encodeKey, joinKey } from "../../store/key.ts";
 import type { ListEntry, ReadableStore, StoreOptions } from "../../store/types.ts";
 import { withCoalescing } from "../../store/wrappers/coalescing.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
@@ -159,10 +159,6 @@ class ServedStore extends HttpStore {
       );
     yield* ((await response.json()) as { readonly entries: readonly ListEntry[] }).entries;
   }
-}
-
-function encodeKey(key: string): string {
-  return key.split("/").map(encodeURIComponent).join("/");
 }
 
 /** Superchunks in other places. The page's server serves those that it may read as if they were in the array's own folder. */

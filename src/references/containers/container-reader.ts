@@ -3,11 +3,13 @@
  *
  * Must not know the forms of references.
  */
+
 import { SuperchunkError } from "../../errors.ts";
 import { notAllowed } from "../../places/open-places.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
 import { HttpStore } from "../../store/http.ts";
 import type { Redirects } from "../../store/http-request.ts";
+import { encodeKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { StoredReference } from "../kerchunk/kerchunk-index.ts";
 import { type Container, Containers, storeOf } from "./containers.ts";
@@ -237,7 +239,7 @@ export function webAddress({ name, prefix, location, store, region, endpoint }: 
   const place = location ?? prefix;
   if (store === "http") return place;
   const [, bucket = "", rest = ""] = /^[a-z0-9]+:\/\/([^/]+)\/(.*)$/.exec(place) ?? [];
-  const below = rest.split("/").map(encodeURIComponent).join("/");
+  const below = encodeKey(rest);
   const base = endpoint?.replace(/\/+$/, "");
   for (const [field, part] of [
     ["prefix", bucket],

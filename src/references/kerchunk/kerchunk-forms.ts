@@ -5,7 +5,7 @@
  * Our guards are in a separate member, which other readers ignore. @see FORMAT.md [FV-01]
  */
 
-import { at } from "../../bytes/arrays.ts";
+import { at, elementsOf } from "../../bytes/arrays.ts";
 import type { Shuffle } from "../../codec/types.ts";
 import type { ArrayJob } from "../../convert/plan/array-job.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -283,7 +283,7 @@ class ArrayRows {
     signal: AbortSignal | undefined,
   ) {
     this.#counts = chunkCounts(document);
-    this.#total = this.#counts.reduce((total, n) => total * n, 1);
+    this.#total = elementsOf(this.#counts);
     this.#size = recordSize;
     this.#hasHoles = hasHoles;
     this.#put = (record, bytes) =>

@@ -4,7 +4,7 @@
  */
 
 import type { AbsentChunk } from "../../archive/kinds/types.ts";
-import { at, elementsOf } from "../../bytes/arrays.ts";
+import { at, elementsOf, unravel } from "../../bytes/arrays.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import { mapAhead } from "../../store/pool.ts";
@@ -55,16 +55,7 @@ function allPositions({ axes }: ArrayModel): Generator<readonly number[]> {
 /** All positions of a grid in C order, generated one at a time: a document can promise more than memory holds. */
 function* positionsOf(counts: readonly number[]): Generator<readonly number[]> {
   const total = elementsOf(counts);
-  for (let index = 0; index < total; index++) {
-    const position = new Array<number>(counts.length).fill(0);
-    let rest = index;
-    for (let d = counts.length - 1; d >= 0; d--) {
-      const count = at(counts, d);
-      position[d] = rest % count;
-      rest = Math.floor(rest / count);
-    }
-    yield position;
-  }
+  for (let index = 0; index < total; index++) yield unravel(index, counts);
 }
 
 /** The positions that have an object; undefined if they are few enough to look up, or the store cannot list. */

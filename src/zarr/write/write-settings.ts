@@ -3,7 +3,7 @@
  * callers can pass anything; and the possible orders of the inner chunks in a shard. Pure.
  */
 
-import { at } from "../../bytes/arrays.ts";
+import { at, unravel } from "../../bytes/arrays.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { badArgument, type ErrorDetails, SuperchunkError } from "../../errors.ts";
 import type { WritableStore } from "../../store/types.ts";
@@ -122,26 +122,15 @@ export function orderSlots(written: Iterable<number>, grid: readonly number[], o
   });
 }
 
-/** The coordinates of a slot of a grid in C order. */
-function positionOf(slot: number, grid: readonly number[]): number[] {
-  const position = new Array<number>(grid.length).fill(0);
-  let rest = slot;
-  for (let d = grid.length - 1; d >= 0; d--) {
-    position[d] = rest % at(grid, d);
-    rest = Math.floor(rest / at(grid, d));
-  }
-  return position;
-}
-
 /** The position's slot in Fortran order. */
 function columnMajorKey(slot: number, grid: readonly number[]): bigint {
-  const position = positionOf(slot, grid);
+  const position = unravel(slot, grid);
   return grid.reduceRight((key, n, d) => key * BigInt(n) + BigInt(at(position, d)), 0n);
 }
 
 /** The interleaved bits of the position's coordinates; the first dimension has the lowest bit. */
 function mortonKey(slot: number, grid: readonly number[]): bigint {
-  const position = positionOf(slot, grid);
+  const position = unravel(slot, grid);
   const bits = Math.max(1, ...grid.map((n) => Math.ceil(Math.log2(Math.max(2, n)))));
   let key = 0n;
   let place = 0n;
