@@ -100,7 +100,7 @@ function packageOf(target: string): string {
   return target.split("/", target.startsWith("@") ? 2 : 1).join("/");
 }
 
-test("tests draw the same random numbers each time", () => {
+test("packages that the core uses are part of the published files, and need no install", () => {
   const packages = imports.filter(({ target }) => !target.startsWith(".") && !target.startsWith("node:"));
   const ofCore = new Set(
     packages

@@ -185,16 +185,15 @@ class Share {
     for (;;) {
       const known = this.#walks.get(source);
       if (known !== undefined && known.array === array && known.next <= index) {
+        this.#walks.delete(source);
+        this.#walks.set(source, known);
         // One after the other, because all concurrent jobs share a walk.
         const found = known.turn.then(() => known.find(index));
-        known.turn = found.then(
-          () => undefined,
-          () => undefined,
-        );
+        known.turn = found.catch(() => undefined); // thrown to its caller
         const task = await found;
         if (task !== "passed") return { task, array };
       }
-      // Drops the source whose walk began first.
+      // Drops the source that was used longest ago.
       const [oldest] = this.#walks.keys();
       if (known === undefined && this.#walks.size >= OPEN_SOURCES && oldest !== undefined) {
         this.#walks.delete(oldest);
@@ -405,7 +404,7 @@ class Share {
 class TaskWalk {
   readonly array: number;
   next = 0;
-  turn: Promise<void> = Promise.resolve();
+  turn: Promise<unknown> = Promise.resolve();
   readonly #tasks: Iterator<Task>;
   readonly #path: string;
 

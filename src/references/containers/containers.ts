@@ -64,7 +64,6 @@ export class Containers implements Iterable<Container> {
   readonly #byName = new Map<string, Container>();
   /** Longest prefix first. */
   #ordered: readonly Container[] = [];
-  #last: Container | undefined;
 
   constructor(containers: Iterable<Container> = []) {
     for (const container of containers) this.add(container);
@@ -120,11 +119,7 @@ export class Containers implements Iterable<Container> {
 
   /** Returns the container with the longest prefix of a location; undefined if there is none. */
   find(location: string): Container | undefined {
-    // Consecutive references are mostly in the same container. With several containers, a longer prefix may still match.
-    if (this.#last !== undefined && this.#ordered.length === 1 && location.startsWith(this.#last.prefix))
-      return this.#last;
-    this.#last = this.#ordered.find(({ prefix }) => location.startsWith(prefix));
-    return this.#last;
+    return this.#ordered.find(({ prefix }) => location.startsWith(prefix));
   }
 
   /** The same. Throws `UNSAFE_PATH` for a location outside of every container, or one with parts that lead elsewhere. */
@@ -151,7 +146,6 @@ export class Containers implements Iterable<Container> {
   }
 
   #order(): void {
-    this.#last = undefined;
     this.#ordered = [...this.#byName.values()].sort((a, b) => b.prefix.length - a.prefix.length);
   }
 }
