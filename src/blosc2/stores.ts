@@ -30,7 +30,7 @@ const MAX_EMBEDDED = 256 << 20;
 const MAX_DEPTH = 64;
 
 /**
- * Opens a path in a store (`dir/t.b2z/a/x`), or the store itself as a group. Undefined if there is no store.
+ * Opens a path in a store (`dir/t.b2z/a/x`), or the store itself as a group. Undefined without a store.
  *
  * @throws NOT_FOUND for a path that the store does not have; UNSUPPORTED, TRUNCATED, BAD_FIELD for what is not such a store, or damaged
  */
@@ -102,7 +102,7 @@ async function* filesBelow(
     else yield joinKey(folder, name);
 }
 
-/** Adds the arrays that are stored as bytes in one frame. Returns false if there is no frame, or no store in it. */
+/** Adds the arrays that are stored as bytes in one frame. Returns false without a frame, or without a store in it. */
 async function addEmbedded(
   members: Map<string, Member>,
   { store, key }: Member,

@@ -99,7 +99,7 @@ export interface RemovedView {
 }
 
 /**
- * Removes the documents (the root's first), the shards and the state, so the array is no longer a Zarr array. `own` are the
+ * Removes the documents (the root's first), the shards and the state, so that only the BLZ array is left. `own` are the
  * nodes of its columns. Data files stay as they are, and so does what other programs put below, consolidated or not.
  */
 async function removeView(store: WritableStore, path: string, own: readonly string[]): Promise<RemovedView> {

@@ -150,7 +150,7 @@ async function checkShard(
       : await files.leadsTo(place, data);
   if (!isRight) {
     const is = `${isCopy ? "a copy of" : "the file"} ${files.describe(data)}`;
-    const text = `it is no longer ${is}: one of the two was changed or replaced; ${REPAIR}`;
+    const text = `it stopped being ${is}: one of the two was changed or replaced; ${REPAIR}`;
     return [note("error", "LINK", text)];
   }
   const { size, mode } = isCopy ? link : facts;

@@ -178,7 +178,7 @@ export interface SharedJob {
 export interface SharedWork {
   /** Does the work for a source; returns its line of the report. Throws errors that are not the source's fault. */
   run(source: SharedSource, unit: number, signal: AbortSignal): Promise<JsonObject>;
-  /** Key of the report, which the end writes: a line of JSON for each source. Absent if there is no report. */
+  /** Key of the report, which the end writes: a line of JSON for each source. Absent without a report. */
   readonly report?: string;
   /** Makes the other parts of the result. */
   end?(signal: AbortSignal | undefined): Promise<void>;

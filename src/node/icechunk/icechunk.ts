@@ -91,7 +91,7 @@ export async function openRepository(
       : existsSync(resolve(location, "repo")) || (existsSync(location) && (await Repository.exists(storage)));
     if (purpose === "read") {
       if (!isThere)
-        throw new SuperchunkError("NOT_FOUND", "there is no Icechunk repository here", { path: location });
+        throw new SuperchunkError("NOT_FOUND", "no Icechunk repository is here", { path: location });
       return await Repository.open(storage, config, access);
     }
     if (isThere && purpose === "create") {

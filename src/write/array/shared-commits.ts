@@ -165,7 +165,7 @@ export class SharedCommits {
     return this.#swap({ next, rows, bytes: 0, commits }, { first: layout.next, count: NUMBERS });
   }
 
-  /** Commits on top of the newest known commit; false if that is no longer the newest. Durable when resolved. */
+  /** Commits on top of the newest known commit; false if another commit came after it. Durable when resolved. */
   commit(change: Change): Promise<boolean> {
     return this.#swap(change, { first: Math.max(1, this.#next), count: this.free });
   }

@@ -1,5 +1,5 @@
 /**
- * Creates carrays that bcolz 1.2 and bcolz-zipline open. `meta/sizes` is written last: without it there is no array.
+ * Creates carrays that bcolz 1.2 and bcolz-zipline open. `meta/sizes` is written last: without it no reader opens the array.
  * @see FORMAT.md [FA-08]
  */
 

@@ -168,7 +168,7 @@ async function keysOf(store: WritableStore, folder: string): Promise<string[]> {
 
 /** Removes a column's files and folders; other files there stay. */
 async function removeFolder(store: WritableStore, folder: string): Promise<void> {
-  // Without `sizes` it is no longer an array, even if this is interrupted.
+  // Without `sizes` no reader opens it, even if this is interrupted.
   await store.delete(joinKey(folder, "meta/sizes"));
   for (const key of await keysOf(store, folder)) {
     const name = key.slice(folder.length + 1);

@@ -11,7 +11,7 @@ const FILES = ["meta/sizes", "__rootdirs__", "meta/storage", "meta/attributes", 
 
 /**
  * Makes sure that nothing is in the way. With `overwrite`, removes an existing archive, or a table with its columns. If this is
- * interrupted, what is left is no longer an archive.
+ * interrupted, what is left cannot be opened as an archive.
  * @throws CONFLICT if there is one, or a part of one, without `overwrite`
  */
 export async function clearPlace(store: WritableStore, path: string, overwrite: boolean): Promise<void> {

@@ -77,8 +77,8 @@ export class ChunkMaker {
   }
 
   /**
-   * Makes a chunk for the next superchunk from one with some of its bytes replaced. Its compressor must be prepared; the old
-   * chunk is no longer needed once the call has returned.
+   * Makes a chunk for the next superchunk from one with some of its bytes replaced. Its compressor must be prepared. The
+   * caller may reuse the old chunk when the call has returned.
    */
   nextReplaced(
     chunk: Uint8Array,

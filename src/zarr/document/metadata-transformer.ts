@@ -128,7 +128,7 @@ export function parseTransformerArray(
     throw badMember(below(root, "chunk_grid.separator"), '"/" or "."', separator);
   const attributes =
     object["attributes"] === undefined ? {} : asObject(object["attributes"], below(root, "attributes"));
-  // zarr 2.13 to 2.18 store filters here, because there is no member for them.
+  // zarr 2.13 to 2.18 store filters here, because it has no member for them.
   const inner = v2Chain(
     dtype,
     shape.length,

@@ -56,7 +56,7 @@ export async function openZarr(
   if (found !== undefined) return found;
   throw new SuperchunkError(
     "NOT_FOUND",
-    `no Zarr node: there is no ${DOCUMENT}, ${V2_DOCUMENTS.array} or ${V2_DOCUMENTS.group}`,
+    `no Zarr node: found no ${DOCUMENT}, ${V2_DOCUMENTS.array} or ${V2_DOCUMENTS.group}`,
     { path: store.describe(path), expected: DOCUMENT },
   );
 }

@@ -29,7 +29,7 @@ export async function readDocument(
 ): Promise<StoredDocument> {
   const found = await findDocument(store, path, options);
   if (found !== undefined) return found;
-  throw new SuperchunkError("NOT_FOUND", "there is no Zarr node", { path: store.describe(path) });
+  throw new SuperchunkError("NOT_FOUND", "no Zarr node is here", { path: store.describe(path) });
 }
 
 async function findDocument(
@@ -284,7 +284,7 @@ export interface Consolidation {
 
 /**
  * Lists all nodes below a Zarr v3 group in its consolidated metadata, and likewise in those of groups below that have any.
- * @throws NOT_FOUND if there is no Zarr v3 node; UNSUPPORTED for an array; CONFLICT if another writer was faster, and for an
+ * @throws NOT_FOUND without a Zarr v3 node; UNSUPPORTED for an array; CONFLICT if another writer was faster, and for an
  * archive that is also a Zarr group
  */
 export async function consolidateGroup(

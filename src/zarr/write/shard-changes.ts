@@ -129,7 +129,7 @@ class ChunkRooms {
     return new Uint8Array(shelf.take(this.#length) ?? new ArrayBuffer(this.#length));
   }
 
-  /** Takes back the room of a chunk that is no longer needed. */
+  /** Takes back the room of a chunk that nothing needs any more. */
   give({ buffer }: Uint8Array): void {
     const isOurs = this.#isKeeping && buffer instanceof ArrayBuffer && buffer !== this.#theirs;
     if (isOurs && buffer.byteLength >= this.#length) shelf.put(buffer);

@@ -90,7 +90,7 @@ export interface WholeShard {
   readonly items: ItemView;
   readonly chunkOrder: ChunkOrder;
   readonly writeEmptyChunks: boolean;
-  /** Aborts when the shard is no longer needed. */
+  /** Aborts when nothing needs the shard any more. */
   readonly signal: AbortSignal | undefined;
 }
 
