@@ -55,7 +55,7 @@ async function makeRoot({ folder: name, items }) {
 }
 
 async function measure(source) {
-  const times = { copy: [], cp: [], behindCopy: [], link: [], unlink: [], again: [], command: [] };
+  const times = { copy: [], cp: [], afterCopy: [], link: [], unlink: [], again: [], command: [] };
   let files = [];
   const warm = [];
   for (let round = 0; round < WARM; round++) {
@@ -69,7 +69,7 @@ async function measure(source) {
     times.copy.push(copied);
     times.cp.push(copied + sync());
     // The copy is removed only in the next round, because freeing that much space keeps the disk busy for a while.
-    times.behindCopy.push(await timed(() => link(source)));
+    times.afterCopy.push(await timed(() => link(source)));
     for (let i = 0; i < LINKS; i++) {
       await unlink(source);
       times.link.push(
@@ -108,7 +108,7 @@ for (const root of ROOTS) {
       ["cp -r --reflink=never; sync", cp],
       ["cp -r --reflink=never", others.copy],
       ["link, in process", others.link],
-      ["link, right behind the copy", others.behindCopy],
+      ["link, right after the copy", others.afterCopy],
       ...(root === ROOTS[0] ? [["the first link of the process", measured.firstLink]] : []),
       ["link again", others.again],
       ["unlink, in process", others.unlink],

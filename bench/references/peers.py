@@ -2,7 +2,7 @@
 
 peers.py SCAN_OF FORM TARGET: SCAN_OF is a bcolz folder or a Bloscpack file with offsets, FORM is json, parquet or
 icechunk. Neither project knows these formats: the scan is ours, in numpy. Prints {"seconds", "peakMB", "chunks"}; seconds
-count from behind the imports.
+count from after the imports.
 """
 import json
 import os

@@ -177,7 +177,7 @@ describe.skipIf(process.platform === "win32")("a command", () => {
   const reads = (child: ChildProcessWithoutNullStreams): Promise<void> =>
     new Promise((resolve) => child.stdin.write(Buffer.alloc(1 << 20, "1\n"), () => resolve()));
 
-  it("that waits for the rest of its input ends at SIGTERM with 143, and leaves nothing behind", async () => {
+  it("that waits for the rest of its input ends at SIGTERM with 143, and leaves no files", async () => {
     const out = join(folder, "waiting.out");
     for (const argv of [
       ["compress", "-", out],

@@ -138,8 +138,8 @@ export async function checkChunkValues(
     await page.waitForSelector(".detail .values", PATIENCE);
     const shown = Number((await page.textContent(".detail .values"))?.split(/\s+/)[0]);
     outcome.expect(`the first value of a chunk of ${name}`, Math.fround(shown), data[0]);
-    const told = (await page.textContent(".detail .note")) ?? "";
-    outcome.expect(`where a chunk of ${name} lies: ${told}`, told.startsWith(place), true);
+    const text = (await page.textContent(".detail .note")) ?? "";
+    outcome.expect(`where a chunk of ${name} lies: ${text}`, text.startsWith(place), true);
     await page.click(".detail a");
     const wanted = `row=${first.at(-2)}`;
     if (first.at(-2) !== 0)

@@ -144,7 +144,7 @@ async function damage(folder: string): Promise<void> {
   await writeFile(file, bytes);
 }
 
-/** The table behind the map has what `chunks` lists. */
+/** The table below the map has what `chunks` lists. */
 async function checkMap(browser: Browser, url: string, folder: string, outcome: Outcome): Promise<void> {
   for (const [archive, column] of [
     ["daily.bcolz", "close"],

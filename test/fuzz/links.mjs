@@ -90,8 +90,8 @@ async function changeLinked(place, choices, steps, how) {
   await checkArchive(place);
   const findings = (await verifyLinkAt(place.view)) ?? [];
   const other = findings.find(({ code }) => code !== "BEHIND");
-  if (other !== undefined) throw new Error(`of a view that is behind it says ${other.code} ${other.message}`);
-  await compare("the view behind", await openAt(place.view), shown);
+  if (other !== undefined) throw new Error(`of an outdated view it says ${other.code} ${other.message}`);
+  await compare("the outdated view", await openAt(place.view), shown);
   steps.push("compact");
   const array = await edit(place.path);
   await array.compact();

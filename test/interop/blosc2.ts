@@ -87,10 +87,10 @@ export const blosc2: Suite = {
     for (const version of ["3", "4"] as const) {
       const reader = peer(WRITERS[version] as PeerName);
       if (reader === undefined) continue;
-      const [told] = await reader.read([
+      const [answer] = await reader.read([
         { path: back, from: join(repositoryRoot, "fixtures/blosc2/read.py") },
       ]);
-      checks.equal(`python-blosc2 ${version} opens every frame that was written`, told?.kind, "done");
+      checks.equal(`python-blosc2 ${version} opens every frame that was written`, answer?.kind, "done");
       const found = JSON.parse(await readFile(join(back, "read.json"), "utf8")) as Readonly<
         Record<
           string,

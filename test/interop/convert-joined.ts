@@ -25,7 +25,7 @@ export async function checkJoined({ checks, folder, peer }: SuiteContext): Promi
   }
   const values = Float64Array.from({ length: count }, (_, k) => Math.sqrt(k));
   const sha256 = createHash("sha256").update(new Uint8Array(values.buffer)).digest("hex");
-  for (const [grid, told] of [
+  for (const [grid, text] of [
     ["regular", "6 chunks copied, 1 padded, 4 recoded"],
     ["rectilinear", "12 chunks copied, 0 recoded"],
   ] as const) {
@@ -35,7 +35,7 @@ export async function checkJoined({ checks, folder, peer }: SuiteContext): Promi
       checks.fail(`archives joined in a ${grid} grid`, lastLines(result));
       continue;
     }
-    checks.equal(`archives joined in a ${grid} grid`, result.stdout.includes(told) || result.stdout, true);
+    checks.equal(`archives joined in a ${grid} grid`, result.stdout.includes(text) || result.stdout, true);
     for (const name of zarrReaders) {
       if (grid === "rectilinear" && (name === "tensorstore" || name === "zarrita")) continue;
       const [answer] = (await peer(name)?.read([{ path, dtype: "<f8" }])) ?? [];

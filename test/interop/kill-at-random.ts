@@ -128,9 +128,9 @@ async function statusOf(
   readonly done: number;
   readonly failed: number;
 }> {
-  const told = await world.run("superchunk", "status", plan, "--json");
-  if (told.code !== 0) throw new Error(lastLines(told));
-  return JSON.parse(told.stdout) as Awaited<ReturnType<typeof statusOf>>;
+  const answer = await world.run("superchunk", "status", plan, "--json");
+  if (answer.code !== 0) throw new Error(lastLines(answer));
+  return JSON.parse(answer.stdout) as Awaited<ReturnType<typeof statusOf>>;
 }
 
 function kill(pid: number): boolean {

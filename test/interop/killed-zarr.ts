@@ -183,11 +183,11 @@ async function proveForeign(
       const each = left[i];
       const items = expected[i];
       if (each === undefined) continue;
-      const told = `${what}: ${name} reads ${each.path}`;
-      if (damaged.includes(each) || items === undefined) checks.refused(`${told}, which is damaged`, answer);
+      const label = `${what}: ${name} reads ${each.path}`;
+      if (damaged.includes(each) || items === undefined) checks.refused(`${label}, which is damaged`, answer);
       else {
         const sha256 = createHash("sha256").update(bytesOf(items)).digest("hex");
-        checks.values(told, answer, { shape: SPEC.shape, sha256 });
+        checks.values(label, answer, { shape: SPEC.shape, sha256 });
       }
     }
   }

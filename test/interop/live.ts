@@ -42,9 +42,9 @@ export const live: Suite = {
         checks.fail(name, JSON.stringify(answer));
         continue;
       }
-      const [reads = 0, errors = 0, wrong = 0, kept = 0, behind = 0] = answer.shape;
+      const [reads = 0, errors = 0, wrong = 0, kept = 0, pastEnd = 0] = answer.shape;
       console.log(
-        `${name}: ${reads} reads (${kept} by a former shape), ${errors} errors, ${behind} fill values behind the last row, ${changes} rounds of changes`,
+        `${name}: ${reads} reads (${kept} by a former shape), ${errors} errors, ${pastEnd} fill values after the last row, ${changes} rounds of changes`,
       );
       checks.equal(`${name}: wrong values (${JSON.stringify(answer.attrs)})`, wrong, 0);
       checks.equal(`${name}: most reads succeed`, reads >= 30 && errors < reads / 2 && changes > 0, true);

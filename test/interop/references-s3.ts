@@ -95,9 +95,9 @@ async function checkTable(
   ] as const) {
     await store.put(key, bytes);
     const [one] = await askJavaScript(node, folder, [{ ...ask, lines: lines.JavaScript }]);
-    const told = one?.error ?? "values";
-    const isGiven = /^STALE/.test(told) && told.includes(`s3://${bucket}/data/equities/${key}`);
-    checks.equal(`Icechunk in S3: an object that was ${what}, in JavaScript`, isGiven || told, true);
+    const found = one?.error ?? "values";
+    const isGiven = /^STALE/.test(found) && found.includes(`s3://${bucket}/data/equities/${key}`);
+    checks.equal(`Icechunk in S3: an object that was ${what}, in JavaScript`, isGiven || found, true);
     const [other] = await askPython(python, [{ ...ask, lines: lines.Python }]);
     const isRefused = /changed|not enough data/.test(other?.error ?? "");
     checks.equal(`Icechunk in S3: an object that was ${what}, in Python`, isRefused || other?.error, true);
@@ -187,7 +187,7 @@ async function checkWriters({ checks, folder }: SuiteContext, s3: TestS3, node: 
       readonly shown?: Written;
     };
     checks.equal(
-      `two writers of Icechunk ${where}: the slower one is told of the faster one's commit`,
+      `two writers of Icechunk ${where}: the slower one learns of the faster one's commit`,
       [first?.code, first?.field, first?.found, second?.arrays],
       ["CONFLICT", "branch", second?.snapshot, 2],
     );

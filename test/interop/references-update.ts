@@ -72,19 +72,19 @@ export async function checkUpdates(
   const met = await virtualize(node, folder, [source, target, "--update"]);
   const isGiven = typeof met === "string" && met.includes("has changed") && met.includes("--overwrite");
   checks.equal("an archive that changed in the middle: the update says so", isGiven || met, true);
-  const anew = await virtualize(node, folder, [source, target, "--update", "--overwrite"]);
-  const label = "an archive that changed in the middle, referenced anew";
-  if (typeof anew === "string") return checks.fail(label, anew);
-  checks.equal(`${label}: references written`, [anew.virtual, anew.padded, anew.kept], [20, 0, 0]);
+  const update = await virtualize(node, folder, [source, target, "--update", "--overwrite"]);
+  const label = "an archive that changed in the middle, referenced again";
+  if (typeof update === "string") return checks.fail(label, update);
+  checks.equal(`${label}: references written`, [update.virtual, update.padded, update.kept], [20, 0, 0]);
   const values = BigInt64Array.from({ length: rows }, (_, i) => BigInt(i));
   const sha256 = createHash("sha256").update(new Uint8Array(values.buffer)).digest("hex");
-  const [inPython] = await askPython(python, [{ id: 0, names: ["growing"], lines: anew.open.Python }]);
+  const [inPython] = await askPython(python, [{ id: 0, names: ["growing"], lines: update.open.Python }]);
   checks.equal(`${label}: Python`, inPython?.values ?? inPython?.error, { growing: [[rows], sha256] });
   // A backup restored with its times: Icechunk refuses only later times, as the guide says.
   const earlier = new Date(Date.now() - 3_600_000);
   for (const name of await readdir(join(source, "data")))
     await utimes(join(source, "data", name), earlier, earlier);
-  const [older] = await askPython(python, [{ id: 0, names: ["growing"], lines: anew.open.Python }]);
+  const [older] = await askPython(python, [{ id: 0, names: ["growing"], lines: update.open.Python }]);
   const [limit, answer] = ["files of an earlier time: Python reads them", older?.values ?? older?.error];
   checks.equal(limit, answer, { growing: [[rows], sha256] });
 }

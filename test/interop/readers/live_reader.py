@@ -1,10 +1,10 @@
-"""Reads an array again and again while another program writes it.
+"""Reads an array repeatedly while another program writes it.
 
-Value `i` of the array is `1000 * i` and the number of times that it was set, below 1000; its fill value is -1. A read ends
-with values or with an error; values that are none of these are wrong. Of rows that went with whole shards, and partly came
-again while the reader held the shape of before, nobody knows what was behind the last one in its chunk: the fill value there,
-up to the end of the read, is counted by itself. The answer's shape is [reads, errors, wrong values, reads through an array
-that had been opened before, such fill values].
+Value `i` of the array is `1000 * i` plus the number of times that it was set, which is below 1000. The fill value is -1. A read
+ends with values or with an error, and any other value is wrong. One case is counted separately: rows were removed with whole
+shards and partly added again while the reader still had the former shape. Then the fill values after the last row in its chunk,
+up to the end of the read, are not wrong. The answer's shape is [reads, errors, wrong values, reads through an array that was
+opened earlier, such fill values].
 """
 
 import sys
@@ -54,7 +54,7 @@ def chunk_rows(array):
     return array.chunks[0]
 
 
-def is_behind(bad, values, start, chunk):
+def is_past_the_end(bad, values, start, chunk):
     """True for fill values up to the end of the read, all in one chunk."""
     return bool(
         np.all(values[bad] == FILL)
@@ -68,7 +68,7 @@ def is_behind(bad, values, start, chunk):
 def read(job):
     random = np.random.default_rng(1)
     end = time.monotonic() + job["seconds"]
-    reads = errors = wrong = kept = behind = 0
+    reads = errors = wrong = kept = past_end = 0
     first_error = first_wrong = None
     opened = 0
     array = None
@@ -88,21 +88,21 @@ def read(job):
                 stop = int(random.integers(start, length)) + 1
             values = np.asarray(read_rows(array, start, stop))
             bad = np.flatnonzero(values // 1000 != np.arange(start, stop))
-            if len(bad) > 0 and is_behind(bad, values, start, chunk_rows(array)):
-                behind += len(bad)
+            if len(bad) > 0 and is_past_the_end(bad, values, start, chunk_rows(array)):
+                past_end += len(bad)
             elif len(bad) > 0:
                 wrong += len(bad)
                 if first_wrong is None:
-                    told = [(start + int(at), int(values[at])) for at in (bad[0], bad[-1])]
-                    first_wrong = "rows %d to %d: %d from %s to %s" % (start, stop, len(bad), *told)
+                    details = [(start + int(at), int(values[at])) for at in (bad[0], bad[-1])]
+                    first_wrong = "rows %d to %d: %d from %s to %s" % (start, stop, len(bad), *details)
         except Exception as error:
             errors += 1
             array = None
             if first_error is None:
                 first_error = "%s: %s" % (type(error).__name__, str(error)[:200])
         reads += 1
-    told = {"error": first_error, "wrong": first_wrong}
-    return {"shape": [reads, errors, wrong, kept, behind], "sha256": "", "attrs": told}
+    details = {"error": first_error, "wrong": first_wrong}
+    return {"shape": [reads, errors, wrong, kept, past_end], "sha256": "", "attrs": details}
 
 
 serve(read)

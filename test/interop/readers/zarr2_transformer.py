@@ -24,11 +24,11 @@ def call(job, store):
         else:
             chunks.erase_prefix(key)
     folder = "data/root/" + job["arrayPath"] + "/"
-    told = ["%s %s" % (key, bytes(chunks[key]).hex()) for key in sorted(chunks.list_prefix(folder))]
+    listed = ["%s %s" % (key, bytes(chunks[key]).hex()) for key in sorted(chunks.list_prefix(folder))]
     parts = chunks.get_partial_values([(key, (start, length)) for key, start, length in job["parts"]])
-    told += ["none" if part is None else bytes(part).hex() for part in parts]
+    listed += ["none" if part is None else bytes(part).hex() for part in parts]
     keys, prefixes = chunks.list_dir(folder)
-    return {"members": told + sorted(keys) + sorted(prefixes), "attrs": {}}
+    return {"members": listed + sorted(keys) + sorted(prefixes), "attrs": {}}
 
 
 def write_version2(job):

@@ -31,7 +31,7 @@ def read(job):
 
 
 def write_array(job):
-    """Writes values to an array whose document is there, and reads them back unless told not to."""
+    """Writes values to an array that has a document, and reads them back unless asked not to."""
     array = open_array(job["path"], "r+")
     array[...] = np.fromfile(job["from"], parse_dtype(job["dtype"])).reshape(job["shape"])
     if not job.get("readBack", True):
