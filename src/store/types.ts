@@ -153,14 +153,9 @@ export interface PutOptions extends StoreOptions {
   readonly ifVersion?: string;
   /** Durable when resolved (default true, if the store supports it). */
   readonly durable?: boolean;
-  /**
-   * The producer never writes into a piece that it has handed over (default false). The store may then request the next pieces while it
-   * still writes earlier ones; without it, big pieces are written before the next is requested.
-   */
-  readonly stablePieces?: boolean;
 }
 
-/** Bytes to put: at once, or piece by piece. The producer may reuse a piece once the next is requested. */
+/** Bytes to put: at once, in a list, or piece by piece. A producer of pieces may reuse one once the next is requested. */
 export type PutSource = Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 
 /** An object that is written, and durable if requested, but not yet visible to readers. Either method ends it. */

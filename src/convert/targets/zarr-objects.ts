@@ -101,7 +101,7 @@ function objectWriter(
       const whole = { ...place, nbytes: info.size };
       if (recoder === undefined) {
         const pieces = readPieces(store, from, whole, signal);
-        await context.store.put(task.key, pieces, { stablePieces: true, signal });
+        await context.store.put(task.key, pieces, { signal });
         counts[await kindOf(from)]++;
       } else {
         const encoded = await readPlace(store, whole, 0, info.size, signal);
@@ -129,7 +129,7 @@ function objectWriter(
       }
       yield await encodeShardIndex(entries, grid, DEFAULT_INDEX);
     };
-    await context.store.put(task.key, pieces(), { stablePieces: true, signal });
+    await context.store.put(task.key, pieces(), { signal });
     counts[recoder === undefined ? await kindOf(from) : "recoded"] += places.length;
     return true;
   };

@@ -64,11 +64,11 @@ export class FileStore extends FolderReader implements WritableStore {
 
   /** A put in two steps: first the slow part; the draft then publishes the name. */
   async draft(key: string, source: PutSource, options: PutOptions = {}): Promise<Draft> {
-    const { signal, durable = true, stablePieces: stable = false } = options;
+    const { signal, durable = true } = options;
     // The scratch objects of long operations have such names: they are read again soon, and then deleted.
     const temporary = isTemporary(splitKey(key).name);
     return this.#draft(key, options, (file, path) =>
-      writeSource(file, source, { path, stable, durable, temporary, direct: this.#direct, signal }),
+      writeSource(file, source, { path, durable, temporary, direct: this.#direct, signal }),
     );
   }
 
@@ -295,9 +295,9 @@ export class FileStore extends FolderReader implements WritableStore {
 
 /** Small pieces are gathered to at most this many bytes before they are written. */
 const GATHER = 1 << 20;
-/** A piece of at least this size is written without gathering. */
+/** A piece of at least this size is written without gathering, if its producer cannot reuse it. */
 const BIG = 128 << 10;
-/** Most bytes of stable pieces that may wait to be written. */
+/** Most bytes of such pieces that may wait to be written. */
 const MAX_PENDING = 16 << 20;
 /**
  * After this many bytes, a sync is started in parallel with the writing, so that the final sync has little left to do.
@@ -308,8 +308,6 @@ const SYNC_EVERY = 32 << 20;
 export interface WriteOptions {
   /** Path of the file. */
   readonly path: string;
-  /** The producer never writes into a piece that it has handed over. */
-  readonly stable: boolean;
   /** The caller will sync the file, so long files are synced on the way. */
   readonly durable: boolean;
   /** The file is read again soon and then deleted, so it should stay in the cache. */
@@ -324,7 +322,7 @@ interface SourceWriter {
   readonly size: number;
   /** Memory for pieces that then need not be copied. */
   readonly rooms?: PieceRooms;
-  /** Once this resolves, the producer may reuse the piece; a stable piece is never reused. */
+  /** Once this resolves, the producer may reuse the piece. */
   write(piece: Uint8Array): Promise<void>;
   /** Writes the rest. */
   finish(): Promise<void>;
@@ -350,11 +348,11 @@ async function writeSource(file: number, source: PutSource, options: WriteOption
 }
 
 function chooseWriter(file: number, source: PutSource, options: WriteOptions): SourceWriter {
-  const { path, stable, durable, temporary, direct } = options;
-  const isLong = knownLength(source) >= STAGE;
-  return isLong && !temporary && direct.isWorthTrying
+  const { path, durable, temporary, direct } = options;
+  const length = knownLength(source);
+  return length >= STAGE && !temporary && direct.isWorthTrying
     ? new DirectWriter(file, path, direct)
-    : new PieceWriter(file, knownLength(source), stable || source instanceof Uint8Array, durable);
+    : new PieceWriter(file, length, durable);
 }
 
 /** Bytes of a source; infinite if unknown before reading. */
@@ -370,7 +368,8 @@ class PieceWriter implements SourceWriter {
   readonly #file: number;
   /** Size of the buffer for gathered bytes. */
   readonly #room: number;
-  readonly #stable: boolean;
+  /** The pieces are a list, and none is reused. */
+  readonly #isList: boolean;
   readonly #durable: boolean;
   /** The gathered bytes; a second buffer is filled while the first is written. */
   #gathered: Uint8Array | undefined;
@@ -384,19 +383,19 @@ class PieceWriter implements SourceWriter {
   #failure: { readonly error: unknown } | undefined;
 
   /** `length`: total bytes of all pieces, infinite if unknown. */
-  constructor(file: number, length: number, stable: boolean, durable: boolean) {
+  constructor(file: number, length: number, durable: boolean) {
     this.#file = file;
     this.#room = Math.min(GATHER, length);
-    this.#stable = stable;
+    this.#isList = Number.isFinite(length);
     this.#durable = durable;
   }
 
   async write(piece: Uint8Array): Promise<void> {
     this.#throwFailure();
-    if (piece.length < BIG) return this.#gather(piece);
+    if (piece.length < BIG || !this.#isList) return this.#gather(piece);
     await this.#flush();
     this.#enqueue(piece);
-    if (!this.#stable || this.#pending > MAX_PENDING) await this.#tail;
+    if (this.#pending > MAX_PENDING) await this.#tail;
     this.#throwFailure();
   }
 
@@ -417,10 +416,14 @@ class PieceWriter implements SourceWriter {
   }
 
   async #gather(piece: Uint8Array): Promise<void> {
-    if (this.#filled + piece.length > this.#room) await this.#flush();
-    this.#gathered ??= new Uint8Array(this.#room);
-    this.#gathered.set(piece, this.#filled);
-    this.#filled += piece.length;
+    for (let at = 0; at < piece.length; ) {
+      if (this.#filled === this.#room) await this.#flush();
+      const part = piece.subarray(at, at + this.#room - this.#filled);
+      this.#gathered ??= new Uint8Array(this.#room);
+      this.#gathered.set(part, this.#filled);
+      this.#filled += part.length;
+      at += part.length;
+    }
   }
 
   async #flush(): Promise<void> {

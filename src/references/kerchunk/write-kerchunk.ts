@@ -73,8 +73,7 @@ export async function writeKerchunk(
     );
   await assertFree(target, path, options);
   const set = new ReferenceSet(plans, options.containers, options.containerFor);
-  if (form === "json")
-    await target.put(path, formatKerchunkJson(set.items(options), format), { signal, stablePieces: true });
+  if (form === "json") await target.put(path, formatKerchunkJson(set.items(options), format), { signal });
   else
     await writeKerchunkParquet(set.items(options), target, path, { recordSize: options.recordSize, signal });
   const containers = set.containers();

@@ -55,13 +55,12 @@ export class ArrayRoot {
    */
   async publish(key: string, pieces: readonly Uint8Array[]): Promise<void> {
     const { store } = this;
-    const options = { durable: true, stablePieces: true };
     try {
-      await store.put(key, pieces, { ...options, ifAbsent: true });
+      await store.put(key, pieces, { durable: true, ifAbsent: true });
     } catch (error) {
       if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
       // A file system without hard links cannot create a name exclusively.
-      await store.put(key, pieces, options);
+      await store.put(key, pieces, { durable: true });
     }
   }
 

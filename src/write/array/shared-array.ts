@@ -388,7 +388,7 @@ export class SharedArray extends QueuedEditor {
       const key = `${folder}/${superchunkName(number)}`;
       const length = totalLength(pieces);
       const source = length <= SMALL_BYTES ? joinBytes(pieces) : pieces;
-      await this.store.put(key, source, { durable: true, stablePieces: true });
+      await this.store.put(key, source, { durable: true });
       bytes += length;
     }
     this.#maker.giveBack(this.#maker.takeBlocks());

@@ -63,9 +63,7 @@ export async function cleanShrunk(
 ): Promise<void> {
   const { chunklen, encode } = settings;
   for await (const { chunk } of encodePieces(onePiece(tail), encode, options.encoder))
-    await store.put(chunkKey(path, Math.floor(rows / chunklen)), [FILE_HEADER, chunk], {
-      stablePieces: true,
-    });
+    await store.put(chunkKey(path, Math.floor(rows / chunklen)), [FILE_HEADER, chunk]);
   for (const index of await chunksFrom(store, path, chunksOf(rows, chunklen)))
     await store.delete(chunkKey(path, index));
 }
@@ -126,7 +124,6 @@ export async function stageRows(
       const key = chunkKey(path, index);
       // A chunk that already counts must never be incomplete; the others are made durable before they count.
       await store.put(key, [FILE_HEADER, made.chunk], {
-        stablePieces: true,
         durable: replaces || store.sync === undefined,
         ...(replaces ? { ifVersion: tailVersion } : {}),
       });
@@ -287,7 +284,6 @@ export async function stageChunks(
         const old = await store.stat(chunkKey(state.path, index), options);
         cbytes += chunk.length - (old === undefined ? 0 : old.size - PROLOGUE);
         const { size } = await store.put(stagedKey(path, i, index), [FILE_HEADER, chunk], {
-          stablePieces: true,
           durable: store.sync === undefined,
         });
         written += size;

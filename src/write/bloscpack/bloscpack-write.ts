@@ -142,7 +142,6 @@ async function putPacked(
   const pieces = packPieces(packing, scratchBeside(store, key), options, result);
   const info = await store.put(key, pieces, {
     ifAbsent: options.force !== true,
-    stablePieces: true,
     signal: options.signal,
   });
   return { nchunks: result.nchunks ?? 0, nbytes: result.nbytes ?? 0, cbytes: info.size };

@@ -66,10 +66,7 @@ export async function spoolChunks(
     if (held < keptBytes) continue;
     isSpooled = true;
     try {
-      await scratch.store.put(scratch.key, restOf(chunks, count), {
-        durable: false,
-        stablePieces: true,
-      });
+      await scratch.store.put(scratch.key, restOf(chunks, count), { durable: false });
     } catch (error) {
       await dispose().catch(() => undefined); // only the first error is thrown
       throw error;
