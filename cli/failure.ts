@@ -6,7 +6,7 @@
 
 import { resolve } from "node:path";
 import { CommanderError } from "commander";
-import { type ErrorCode, SuperchunkError } from "../src/index.ts";
+import { type ErrorCode, type ErrorDetails, SuperchunkError } from "../src/index.ts";
 
 /** Exit codes of the command, except those of signals. */
 export const EXIT = { done: 0, failed: 1, wrongUse: 2, damaged: 3 } as const;
@@ -42,6 +42,16 @@ export function exitCodeOf(error: unknown): number {
   if (!(error instanceof SuperchunkError)) return EXIT.failed;
   if (error.isDamage) return EXIT.damaged;
   return error.code === "BAD_ARGUMENT" ? EXIT.wrongUse : EXIT.failed;
+}
+
+/** The error for an argument or option that is wrong, or does not fit the others. */
+export function wrongUse(field: string, message: string, details: ErrorDetails = {}): SuperchunkError {
+  return new SuperchunkError("BAD_ARGUMENT", message, { field, ...details });
+}
+
+/** The option for a flag: `--shard-size` for `shardSize`. */
+export function optionOf(flag: string): string {
+  return `--${flag.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
 /** The word before a failed archive in a list of several. */
@@ -92,11 +102,9 @@ const OPTIONS =
 /** Rewrites library options in a message as command options: `--holes fill`. */
 export function inCommandWords(message: string): string {
   return message.replace(OPTIONS, (_, name: string, value = "true") => {
-    const option = name
-      .replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
-      .replace(/^columns$/, "column");
-    if (value === "false") return `--no-${option}`;
-    return value === "true" ? `--${option}` : `--${option} ${value.replace(/^"(\w+)"$/, "$1")}`;
+    const option = optionOf(name.replace(/^columns$/, "column"));
+    if (value === "false") return option.replace("--", "--no-");
+    return value === "true" ? option : `${option} ${value.replace(/^"(\w+)"$/, "$1")}`;
   });
 }
 

@@ -160,23 +160,23 @@ test("no file is longer than 500 lines", () => {
  * part of them.
  */
 const LATER: Readonly<Record<string, number>> = {
-  parquet: 1_949,
-  arrow: 824,
-  hdf5: 2_285,
-  blosc2: 2_599,
+  parquet: 1_937,
+  arrow: 804,
+  hdf5: 2_277,
+  blosc2: 2_580,
   tables: 1_244,
-  codec2: 1_698,
-  pool: 534,
-  scan: 2_160,
-  plan: 2_393,
-  queue: 600,
-  page: 5_450,
-  places: 889,
+  codec2: 1_687,
+  pool: 533,
+  scan: 2_150,
+  plan: 2_392,
+  queue: 571,
+  page: 5_448,
+  places: 884,
 };
 
 /** Limits that only go down: a change that lowers a figure also lowers its limit here. `bar` is the goal. */
 const LIMITS = {
-  lines: { limit: 87_361, bar: 58_000 },
+  lines: { limit: 87_099, bar: 58_000 },
   files: { limit: 374, bar: 380 },
   "largest folder": { limit: 22, bar: 22 },
   "functions with six parameters and more": { limit: 3, bar: 5 },

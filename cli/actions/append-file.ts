@@ -8,10 +8,10 @@ import {
   type CountOrFactor,
   type JsonInput,
   parseJson,
-  SuperchunkError,
 } from "../../src/index.ts";
 import { edit } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
+import { wrongUse } from "../failure.ts";
 import { type BloscFlags, bloscSettings } from "../input/blosc-options.ts";
 import { type Input, openInput, readWhole } from "../input/input.ts";
 import { drawnRows, openAppendedRows } from "../input/rows-input.ts";
@@ -62,10 +62,7 @@ export async function appendToFile(
 /** Bytes of an input. Throws `BAD_ARGUMENT` for a stream, whose length is unknown. */
 export function lengthOf({ name, size }: Input): number {
   if (size !== undefined) return size;
-  throw new SuperchunkError("BAD_ARGUMENT", "--dry-run needs an input whose length is known; give a file", {
-    path: name,
-    field: "dryRun",
-  });
+  throw wrongUse("dryRun", "--dry-run needs an input whose length is known; give a file", { path: name });
 }
 
 async function optionsOf(input: Input, flags: FileFlags, context: Context): Promise<BloscpackAppendOptions> {

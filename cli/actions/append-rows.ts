@@ -7,10 +7,10 @@ import {
   formatDType,
   type JsonValue,
   parseDType,
-  SuperchunkError,
 } from "../../src/index.ts";
 import type { CarryTarget, StreamCarrier } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
+import { wrongUse } from "../failure.ts";
 import { type Input, openInput } from "../input/input.ts";
 import { cutPieces, openRows, openTableRows } from "../input/rows-input.ts";
 import { countItems } from "../input/units.ts";
@@ -26,9 +26,8 @@ export function checkRows(input: Input, dtype: DType, rowShape: readonly number[
   const own = describeRows(dtype, rowShape);
   const found = describeRows(npy.dtype, npy.shape.slice(1));
   if (own === found && npy.shape.length > 0) return;
-  throw new SuperchunkError("BAD_ARGUMENT", `rows of ${found} cannot follow rows of ${own}`, {
+  throw wrongUse("dtype", `rows of ${found} cannot follow rows of ${own}`, {
     path: input.name,
-    field: "dtype",
     expected: own,
     found,
   });
@@ -101,12 +100,12 @@ function checkNames(found: readonly ColumnInput[], columns: ReadonlyMap<string, 
   const unknown = found.find(({ name }) => !columns.has(name))?.name;
   const missing = names.find((name) => !found.some((each) => each.name === name));
   if (unknown === undefined && missing === undefined) return;
-  throw new SuperchunkError(
-    "BAD_ARGUMENT",
+  throw wrongUse(
+    unknown ?? missing ?? "",
     unknown === undefined
       ? `no values are given for the column "${missing}"`
       : `the table has no column "${unknown}"; it has ${names.join(", ")}`,
-    { field: unknown ?? missing ?? "", expected: names },
+    { expected: names },
   );
 }
 
@@ -121,10 +120,10 @@ function fieldInputs(
 ): ColumnInput[] {
   const { npy } = input;
   if (npy?.dtype.kind !== "struct" || npy.shape.length !== 1) {
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
+    throw wrongUse(
+      "input",
       "rows of a table come from a .npy file of a structured dtype, from a table (.parquet, .arrow, .feather, .csv), or from NAME=FILE for each column",
-      { path: input.name, field: "input" },
+      { path: input.name },
     );
   }
   return npy.dtype.fields.map((field) => {
@@ -149,10 +148,7 @@ async function fileInputs(
     const name = text.slice(0, at);
     const file = text.slice(at + 1);
     if (at < 1 || file === "-") {
-      throw new SuperchunkError("BAD_ARGUMENT", `"${text}" is not NAME=FILE with a file for a column`, {
-        field: "input",
-        found: text,
-      });
+      throw wrongUse("input", `"${text}" is not NAME=FILE with a file for a column`, { found: text });
     }
     const input = await openRows(file, asBytes, context);
     const column = columns.get(name);
@@ -169,10 +165,10 @@ function rowsOf(found: readonly ColumnInput[]): number {
   const other = counts.findIndex((count) => count !== rows || !Number.isInteger(count));
   if (other < 0) return rows;
   const { name = "" } = found[other] ?? {};
-  throw new SuperchunkError(
-    "BAD_ARGUMENT",
+  throw wrongUse(
+    name,
     `the columns have different lengths, or bytes that are not whole rows: "${found[0]?.name}" ${rows} rows, "${name}" ${counts[other]}`,
-    { field: name, expected: rows, found: counts[other] },
+    { expected: rows, found: counts[other] },
   );
 }
 

@@ -1,9 +1,10 @@
 /** Runs `convert`: passes the arguments to the library, and prints the result. */
 import { resolve } from "node:path";
-import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
+import { isSuperchunkError } from "../../src/index.ts";
 import { convert, planConversion } from "../../src/node/index.ts";
 import type { ConvertResult } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
+import { optionOf, wrongUse } from "../failure.ts";
 import { isAddress } from "../input/units.ts";
 import {
   type ConvertFlags,
@@ -14,48 +15,40 @@ import {
   writeReport,
 } from "../output/convert-report.ts";
 import { noteFailures } from "../output/failed-archives.ts";
-import { startProgress } from "../output/progress.ts";
+import { withProgress } from "../output/progress.ts";
 
 /** Options of `convert` that only apply to Zarr v3. */
-const ZARR_ONLY = {
-  shardSize: "--shard-size",
-  chunksPerShard: "--chunks-per-shard",
-  grid: "--grid",
-  portable: "--portable",
-  dimensionNames: "--dimension-names",
-  concat: "--concat",
-  jobs: "--jobs",
-} as const satisfies Partial<Record<keyof ConvertFlags, string>>;
+const ZARR_ONLY: readonly (keyof ConvertFlags)[] = [
+  "shardSize",
+  "chunksPerShard",
+  "grid",
+  "portable",
+  "dimensionNames",
+  "concat",
+  "jobs",
+];
 
 /** Options of `convert` that do not apply to hierarchies of the older transformer. */
-const NOT_TRANSFORMER = {
-  shardSize: "--shard-size",
-  grid: "--grid",
-  portable: "--portable",
-  dtype: "--dtype",
-  shape: "--shape",
-  dimensionNames: "--dimension-names",
-  concat: "--concat",
-  jobs: "--jobs",
-  dryRun: "--dry-run",
-  resume: "--resume",
-  overwrite: "--overwrite",
-  report: "--report",
-} as const satisfies Partial<Record<keyof ConvertFlags, string>>;
+const NOT_TRANSFORMER: readonly (keyof ConvertFlags)[] = [
+  "shardSize",
+  "grid",
+  "portable",
+  "dtype",
+  "shape",
+  "dimensionNames",
+  "concat",
+  "jobs",
+  "dryRun",
+  "resume",
+  "overwrite",
+  "report",
+];
 
 /** Options of `convert` that only apply to Parquet. */
-const PARQUET_ONLY = {
-  statistics: "--statistics",
-  compatible: "--compatible",
-  partition: "--partition",
-} as const satisfies Partial<Record<keyof ConvertFlags, string>>;
+const PARQUET_ONLY: readonly (keyof ConvertFlags)[] = ["statistics", "compatible", "partition"];
 
 /** Options of `convert` that only apply to Parquet and Arrow. */
-const TABLES_ONLY = {
-  strings: "--strings",
-  zipline: "--zipline",
-  prices: "--prices",
-} as const satisfies Partial<Record<keyof ConvertFlags, string>>;
+const TABLES_ONLY: readonly (keyof ConvertFlags)[] = ["strings", "zipline", "prices"];
 
 /** Converts one source, or several and whole trees; with `--dry-run` only plans. */
 export async function convertTo(
@@ -68,14 +61,10 @@ export async function convertTo(
   const options = toOptions(flags, context);
   if (flags.dryRun === true)
     return printPlans(planConversion(paths, destination, options), destination, flags, context);
-  const bar = startProgress(context.io, "convert");
   try {
-    const result = await convert(paths, destination, {
-      ...options,
-      skipFailed: true,
-      onProgress: bar.onProgress,
-    });
-    bar.finish();
+    const result = await withProgress(context.io, "convert", {}, (onProgress) =>
+      convert(paths, destination, { ...options, skipFailed: true, onProgress }),
+    );
     await report(result, { paths, destination, flags }, context);
   } catch (error) {
     if (flags.report !== undefined && isSuperchunkError(error)) {
@@ -85,8 +74,6 @@ export async function convertTo(
       ]);
     }
     throw error;
-  } finally {
-    bar.finish();
   }
 }
 
@@ -128,10 +115,7 @@ export function checkConversion(paths: readonly string[], flags: ConvertFlags): 
     refuseAll(flags, TABLES_ONLY, (option) => `${option} is for --to parquet and arrow, not for --to ${to}`);
   if (to === "zarr") return;
   if (to === "zarr3-transformer") {
-    if (paths.length > 1)
-      throw new SuperchunkError("BAD_ARGUMENT", "--to zarr3-transformer takes one archive at a time", {
-        field: "src",
-      });
+    if (paths.length > 1) throw wrongUse("src", "--to zarr3-transformer takes one archive at a time");
     refuseAll(flags, NOT_TRANSFORMER, (option) => `${option} is not for --to zarr3-transformer`);
     return;
   }
@@ -140,11 +124,11 @@ export function checkConversion(paths: readonly string[], flags: ConvertFlags): 
 
 function refuseAll(
   flags: ConvertFlags,
-  options: Partial<Record<keyof ConvertFlags, string>>,
+  names: readonly (keyof ConvertFlags)[],
   message: (option: string) => string,
 ): void {
-  for (const [name, option] of Object.entries(options)) {
-    if (flags[name as keyof ConvertFlags] !== undefined)
-      throw new SuperchunkError("BAD_ARGUMENT", message(option), { field: option });
+  for (const name of names) {
+    const option = optionOf(name);
+    if (flags[name] !== undefined) throw wrongUse(option, message(option));
   }
 }

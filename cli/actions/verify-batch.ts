@@ -7,8 +7,9 @@ import { createReadStream, readdirSync, type Stats, statSync } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
-import { type JsonValue, SuperchunkError, stringifyJson } from "../../src/index.ts";
+import { type JsonValue, type SuperchunkError, stringifyJson } from "../../src/index.ts";
 import type { Context } from "../context.ts";
+import { wrongUse } from "../failure.ts";
 import { isFolder } from "../input/opening.ts";
 import { archivesUnder, type NamedArchive, realPathOf } from "../input/tree.ts";
 import { isAddress } from "../input/units.ts";
@@ -271,9 +272,9 @@ function parseLine(text: string): RecordLine | undefined {
 }
 
 function notRecord(path: string): SuperchunkError {
-  return new SuperchunkError(
-    "BAD_ARGUMENT",
+  return wrongUse(
+    "report",
     "the file is not a report of verify, and is not changed; give another --report, or leave out --resume",
-    { path, field: "report" },
+    { path },
   );
 }

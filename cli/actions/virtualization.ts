@@ -1,9 +1,10 @@
 /** Runs `virtualize`: converts flags to library options, and results to lines and JSON. */
 
-import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
+import { isSuperchunkError, type SuperchunkError } from "../../src/index.ts";
 import { type FoundEntry, type VirtualizeResult, virtualize } from "../../src/node/index.ts";
 import type { FailedArchive } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
+import { wrongUse } from "../failure.ts";
 import { formatCount, formatPlural } from "../input/units.ts";
 import { writeReport } from "../output/convert-report.ts";
 import { noteFailures, printFailures } from "../output/failed-archives.ts";
@@ -108,8 +109,7 @@ async function writeForm(
 }
 
 function checkFlags(flags: VirtualizeFlags): void {
-  const refuse = (field: string, reason: string): SuperchunkError =>
-    new SuperchunkError("BAD_ARGUMENT", `--${field} ${reason}`, { field });
+  const refuse = (field: string, reason: string): SuperchunkError => wrongUse(field, `--${field} ${reason}`);
   if (flags.to !== "kerchunk" && flags.zarrFormat !== undefined)
     throw refuse("zarr-format", "is for kerchunk JSON: Icechunk has Zarr v3, kerchunk's Parquet Zarr v2");
   if (flags.grid === "rectilinear" && (flags.to === "kerchunk-parquet" || flags.zarrFormat === "2"))

@@ -3,8 +3,9 @@
 import { type ArrayArchive, type MoveChoice, type Moved, SuperchunkError } from "../../src/index.ts";
 import { type Editable, type EditPathOptions, edit, openArchive } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
+import { wrongUse } from "../failure.ts";
 import { formatPlural, formatSize } from "../input/units.ts";
-import { startProgress } from "../output/progress.ts";
+import { withProgress } from "../output/progress.ts";
 
 /** Opens an array of superchunks for reading. Throws `UNSUPPORTED` for other archives, and the codes of opening. */
 export async function openRoot(path: string, context: Context): Promise<ArrayArchive> {
@@ -56,21 +57,14 @@ export async function moveTo(
 ): Promise<Moved> {
   const last = (await array.places()).at(-1);
   if (to === undefined && last?.prefix === undefined)
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
+    throw wrongUse(
+      "to",
       'the array has no places to which superchunks could be moved; "superchunk place --add" adds one',
-      { field: "to" },
     );
-  const bar = startProgress(context.io, "move", { unit: "chunks" });
-  try {
-    const { signal } = context;
-    return await array.moveSuperchunks(to ?? last?.name ?? "", choice, {
-      signal,
-      onProgress: bar.onProgress,
-    });
-  } finally {
-    bar.finish();
-  }
+  const { io, signal } = context;
+  return withProgress(io, "move", { unit: "chunks" }, (onProgress) =>
+    array.moveSuperchunks(to ?? last?.name ?? "", choice, { signal, onProgress }),
+  );
 }
 
 export function movedText({ superchunks, bytes }: Moved): string {

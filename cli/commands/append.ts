@@ -13,9 +13,10 @@ import { appendToFile, type FileFlags, lengthOf } from "../actions/append-file.t
 import { checkRows, columnInputs, rowBytesOf } from "../actions/append-rows.ts";
 import { withRoot } from "../actions/writable-root.ts";
 import type { Context } from "../context.ts";
+import { wrongUse } from "../failure.ts";
 import { PUBLISH_HELP, parsePublish } from "../input/array-options.ts";
 import { addBloscOptions, integerOf, parseCountOrFactor } from "../input/blosc-options.ts";
-import { allowOption, findAt } from "../input/opening.ts";
+import { allowOption, closing, findAt } from "../input/opening.ts";
 import { drawnRows, openAppendedRows, openTableRows, printCarried } from "../input/rows-input.ts";
 import { formatPlural } from "../input/units.ts";
 
@@ -91,15 +92,12 @@ async function append(
   const found = await findAt(path, { signal: context.signal, allow: context.allow });
   if (found.node !== undefined) {
     const [input = "", ...more] = inputs;
-    try {
-      const { node } = found;
-      refuseFileOptions(path, flags);
-      if (node.kind === "array" && more.length === 0) {
-        const { dtype, shape } = node;
-        return await appendToArray({ dtype, shape }, path, input, flags, context);
-      }
-    } finally {
-      await found.node.close();
+    const { node } = found;
+    await node.close();
+    refuseFileOptions(path, flags);
+    if (node.kind === "array" && more.length === 0) {
+      const { dtype, shape } = node;
+      return appendToArray({ dtype, shape }, path, input, flags, context);
     }
     throw new SuperchunkError(
       "UNSUPPORTED",
@@ -107,24 +105,21 @@ async function append(
       { path },
     );
   }
-  const { archive } = found;
-  try {
+  await closing(found.archive, async (archive) => {
     if (archive.kind === "table") {
       refuseFileOptions(path, flags);
       return await appendToColumns(archive, path, inputs, flags, context);
     }
     const [input] = inputs;
     if (input === undefined || inputs.length > 1) {
-      throw new SuperchunkError(
-        "BAD_ARGUMENT",
-        "one input is appended at a time, but for the columns of a table",
-        { field: "input", expected: 1, found: inputs.length },
-      );
+      throw wrongUse("input", "one input is appended at a time, but for the columns of a table", {
+        expected: 1,
+        found: inputs.length,
+      });
     }
     const { publish, shared, lease, ...others } = flags;
     if (archive.dialect !== "blz-superchunk") refuseFileOptions(path, { publish, shared, lease });
-    if (lease !== undefined && shared !== true)
-      throw new SuperchunkError("BAD_ARGUMENT", "--lease is for --shared", { path, field: "lease" });
+    if (lease !== undefined && shared !== true) throw wrongUse("lease", "--lease is for --shared", { path });
     if (archive.dialect !== "carray" && archive.dialect !== "blz-superchunk")
       return await appendToFile(archive, path, input, flags, context);
     refuseFileOptions(path, others);
@@ -134,22 +129,17 @@ async function append(
       });
     }
     await appendToArray(archive, path, input, flags, context);
-  } finally {
-    await archive.close();
-  }
+  });
 }
 
 /** Updates an existing index. Without that it covers only the earlier rows, so a failure only costs speed. */
 async function keepIndex(path: string, context: Context): Promise<void> {
   const { signal } = context;
   try {
-    const opened = await open(path, { signal, allow: context.allow });
-    try {
+    await closing(await open(path, { signal, allow: context.allow }), async (opened) => {
       if (opened.kind !== "bytes" && opened.kind !== "group")
         await writeIndex(opened, { ifPresent: true, signal });
-    } finally {
-      await opened.close();
-    }
+    });
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
     context.message(`the rows are appended, but the index could not be brought up to date: ${error.message}`);
@@ -297,19 +287,19 @@ function refuseFileOptions(path: string, flags: object): void {
   const common = ["allow", "bytes", "breakLock", "dryRun", "json"];
   for (const name of ["publish", "shared", "lease"] as const)
     if ((flags as FolderFlags)[name] !== undefined)
-      throw new SuperchunkError(
-        "BAD_ARGUMENT",
+      throw wrongUse(
+        name,
         `--${name} is for arrays of superchunks; other archives have one writer, and show their rows at the end`,
-        { path, field: name },
+        { path },
       );
   const given = Object.entries(flags).find(
     ([name, value]) =>
       !common.includes(name) && value !== undefined && !(name === "shuffle" && value === true),
   );
   if (given === undefined) return;
-  throw new SuperchunkError(
-    "BAD_ARGUMENT",
+  throw wrongUse(
+    given[0],
     `the option for ${given[0]} is for Bloscpack files; an array stores its own options`,
-    { path, field: given[0] },
+    { path },
   );
 }

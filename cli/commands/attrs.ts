@@ -2,10 +2,11 @@
 
 import type { Command } from "commander";
 import { SuperchunkError } from "../../src/index.ts";
-import { type EditPathOptions, edit } from "../../src/node/index.ts";
+import { edit } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { type Attribute, collectAttribute } from "../input/attribute-text.ts";
-import { allowOption, openPath, type Subject } from "../input/opening.ts";
+import { allowOption, closing, openPath } from "../input/opening.ts";
+import { collectText } from "../input/units.ts";
 
 interface AttrsFlags {
   readonly set?: readonly Attribute[];
@@ -26,7 +27,7 @@ export function addAttrs(program: Command, context: Context): void {
       "set an attribute; a value that is not JSON is taken as text; may be repeated",
       collectAttribute,
     )
-    .option("--remove <name>", "remove an attribute; may be repeated", collectName)
+    .option("--remove <name>", "remove an attribute; may be repeated", collectText)
     .option("--break-lock", "take the lock from its holder")
     .addOption(allowOption())
     .option("--json", "for a change: print what was done, and the attributes after it")
@@ -42,37 +43,25 @@ Examples:
 
 async function run(path: string, flags: AttrsFlags, context: Context): Promise<void> {
   const { set = [], remove = [], breakLock, json } = flags;
-  const archive = await openPath(path, { signal: context.signal, allow: context.allow });
-  try {
-    if (set.length + remove.length === 0) return await context.json(archive.attrs);
-    await change(archive, path, set, remove, { breakLock, allow: context.allow });
-  } finally {
-    await archive.close();
-  }
-  if (json !== true) return;
-  const changed = await openPath(path, { signal: context.signal, allow: context.allow });
-  const { attrs } = changed;
-  await changed.close();
-  await context.json({ path, set: Object.fromEntries(set), removed: remove, attrs });
-}
-
-async function change(
-  archive: Subject,
-  path: string,
-  set: readonly Attribute[],
-  remove: readonly string[],
-  options: EditPathOptions,
-): Promise<void> {
-  const missing = remove.find((name) => !Object.hasOwn(archive.attrs, name));
+  const { signal, allow } = context;
+  const readAttributes = async () =>
+    closing(await openPath(path, { signal, allow }), async ({ attrs }) => attrs);
+  const before = await readAttributes();
+  if (set.length + remove.length === 0) return context.json(before);
+  const missing = remove.find((name) => !Object.hasOwn(before, name));
   if (missing !== undefined)
     throw new SuperchunkError("NOT_FOUND", `no attribute "${missing}"`, { path, field: missing });
-  await using edited = await edit(path, options);
-  await edited.setAttributes({
-    ...Object.fromEntries(remove.map((name) => [name, undefined])),
-    ...Object.fromEntries(set),
-  });
-}
-
-function collectName(text: string, before: readonly string[] = []): readonly string[] {
-  return [...before, text];
+  await closing(await edit(path, { breakLock, allow }), (edited) =>
+    edited.setAttributes({
+      ...Object.fromEntries(remove.map((name) => [name, undefined])),
+      ...Object.fromEntries(set),
+    }),
+  );
+  if (json === true)
+    await context.json({
+      path,
+      set: Object.fromEntries(set),
+      removed: remove,
+      attrs: await readAttributes(),
+    });
 }

@@ -3,9 +3,9 @@ import type { Command } from "commander";
 import { type IndexReport, SuperchunkError, writeIndex } from "../../src/index.ts";
 import { consolidate, open } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
-import { allowOption } from "../input/opening.ts";
-import { formatPlural } from "../input/units.ts";
-import { startProgress } from "../output/progress.ts";
+import { allowOption, closing } from "../input/opening.ts";
+import { collectText, formatPlural } from "../input/units.ts";
+import { withProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";
 
 export function addConsolidate(program: Command, context: Context): void {
@@ -48,7 +48,7 @@ export function addIndex(program: Command, context: Context): void {
     .option(
       "--column <name>",
       "only this column; may be repeated (default: all that can be compared)",
-      (name: string, earlier: readonly string[] = []) => [...earlier, name],
+      collectText,
     )
     .addOption(allowOption())
     .option("--json", "print JSON")
@@ -75,23 +75,17 @@ Examples:
 }
 
 async function indexPath(path: string, { column }: IndexFlags, context: Context): Promise<IndexReport> {
-  const opened = await open(path, { signal: context.signal, allow: context.allow });
-  const bar = startProgress(context.io, "index");
-  try {
+  const { io, signal, allow } = context;
+  return closing(await open(path, { signal, allow }), async (opened) => {
     if (opened.kind === "bytes")
       throw new SuperchunkError("BAD_ARGUMENT", "these are plain bytes, without columns to index", { path });
     const table = opened.kind === "group" ? await opened.arrays() : opened;
-    const report = await writeIndex(table, {
-      columns: column,
-      signal: context.signal,
-      onProgress: bar?.onProgress,
-    });
+    const report = await withProgress(io, "index", {}, (onProgress) =>
+      writeIndex(table, { columns: column, signal, onProgress }),
+    );
     if (report === undefined) throw new RangeError("an index was made and not reported");
     return report;
-  } finally {
-    bar?.finish();
-    await opened.close();
-  }
+  });
 }
 
 function describeIndex(path: string, report: Omit<IndexReport, "path">): string {

@@ -17,13 +17,14 @@ import {
 } from "../../src/index.ts";
 import { type GroupArrays, toParquet } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
+import { wrongUse } from "../failure.ts";
 import { columnNamesOf, noColumns } from "../input/columns.ts";
 import { type Damaged, damagedOption, printDamage, readingDamaged } from "../input/damaged.ts";
-import { allowOption, openPath, type Subject } from "../input/opening.ts";
+import { allowOption, closing, openPath, type Subject } from "../input/opening.ts";
 import { parseSliceOption } from "../input/slice-text.ts";
-import { parseCount } from "../input/units.ts";
+import { collectText, parseCount } from "../input/units.ts";
 import { conditionOf, parseWhere, type Where } from "../input/where-text.ts";
-import { startProgress } from "../output/progress.ts";
+import { withProgress } from "../output/progress.ts";
 import { printCsv, printJson, printJsonRecords, printNdjson, printText } from "../values/formats.ts";
 import { drawable, printPlots } from "../values/plot.ts";
 import {
@@ -58,7 +59,7 @@ export function addCat(program: Command, context: Context): void {
     .option(
       "--column <name>",
       "a column of a table or of an array with column folders, a field of an array of structs, or an array of a group; may be repeated",
-      (name: string, earlier: readonly string[] = []) => [...earlier, name],
+      collectText,
     )
     .option(
       "--slice <slice>",
@@ -117,18 +118,13 @@ Examples:
       });
       const isText = options.format === "text" || options.format === "json" || options.format === "ndjson";
       const quiet = options.plot !== true && (context.out.isTerminal || isText);
-      const bar = quiet ? undefined : startProgress(context.io, "cat");
-      try {
-        await printArchive(archive, options, context, {
-          signal: context.signal,
-          onProgress: bar?.onProgress,
-        });
+      const { io, signal } = context;
+      const print = async (onProgress?: LongOptions["onProgress"]): Promise<void> => {
+        await printArchive(archive, options, context, { signal, onProgress });
         await context.out.flush();
         printDamage(reports, options.damaged, context);
-      } finally {
-        bar?.finish();
-        await archive.close();
-      }
+      };
+      await closing(archive, () => (quiet ? print() : withProgress(io, "cat", {}, print)));
     });
 }
 
@@ -142,12 +138,12 @@ async function printArchive(
   const format = options.format ?? (archive.kind === "bytes" ? "raw" : "text");
   if (format === "arrow" || format === "parquet") {
     if (context.out.isTerminal || options.slice !== undefined || options.tail !== undefined)
-      throw new SuperchunkError(
-        "BAD_ARGUMENT",
+      throw wrongUse(
+        "format",
         context.out.isTerminal
           ? `--format ${format} is not text; redirect it (> FILE)`
           : `--format ${format} prints whole columns; choose rows with --where and --head`,
-        { path: archive.store.describe(archive.path), field: "format" },
+        { path: archive.store.describe(archive.path) },
       );
     const { source, scan } = scanOf(archive, options, context);
     if (format === "parquet") return context.out.bytes(await toParquet(source, { ...scan, ...long }));
@@ -206,10 +202,7 @@ function plotted(archive: Subject, options: CatOptions, context: Context): Value
 function findRows(archive: Subject, format: Format, options: CatOptions, context: Context): ValueSource[] {
   if (format === "npy" || format === "raw") {
     const message = `--where prints text, csv, json, ndjson, arrow or parquet, not ${format}`;
-    throw new SuperchunkError("BAD_ARGUMENT", message, {
-      path: archive.store.describe(archive.path),
-      field: "format",
-    });
+    throw wrongUse("format", message, { path: archive.store.describe(archive.path) });
   }
   const { source, scan, faceOf } = scanOf(archive, options, context);
   return foundSources(scan.columns.map(faceOf), (long) => source.scan({ ...scan, ...long }));
@@ -226,10 +219,11 @@ function scanOf(
   readonly faceOf: ReturnType<typeof columnFaces>["faceOf"];
 } {
   if (archive.kind === "bytes")
-    throw new SuperchunkError("BAD_ARGUMENT", "these are plain bytes, without columns to look through", {
-      path: archive.store.describe(archive.path),
-      field: where.length > 0 ? "where" : "format",
-    });
+    throw wrongUse(
+      where.length > 0 ? "where" : "format",
+      "these are plain bytes, without columns to look through",
+      { path: archive.store.describe(archive.path) },
+    );
   const { names, faceOf } = columnFaces(archive);
   const filter: Record<string, FilterCondition[]> = {};
   for (const each of where) {
@@ -385,10 +379,10 @@ async function printBytes(
   const pieces = isWhole ? archive.streamBytes(long) : readByteBatches(source, long);
   for await (const piece of pieces) {
     if (guard && isSteering(piece))
-      throw new SuperchunkError(
-        "BAD_ARGUMENT",
+      throw wrongUse(
+        "format",
         "these bytes are not text, and could control the terminal; redirect them (> FILE), print them with --format text, or force it with --format raw",
-        { path: archive.store.describe(archive.path), field: "format" },
+        { path: archive.store.describe(archive.path) },
       );
     // Printed after the first read, so that nothing is printed if nothing can be read.
     if (header !== undefined) await context.out.bytes(header);
@@ -413,9 +407,9 @@ function isTable(archive: Chosen): archive is ReadableTable | GroupArrays | Chos
 function needsColumn(archive: Chosen, reason: string): SuperchunkError {
   const names = archive.kind === "columns" ? archive.names : columnNamesOf(archive);
   const what = archive.kind === "group" ? "an array" : "a column";
-  return new SuperchunkError(
-    "BAD_ARGUMENT",
+  return wrongUse(
+    "column",
     `${reason}; choose ${what} with --column (${names.slice(0, 12).join(", ")}${names.length > 12 ? ", ..." : ""})`,
-    { path: archive.store.describe(archive.path), field: "column" },
+    { path: archive.store.describe(archive.path) },
   );
 }

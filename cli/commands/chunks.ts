@@ -9,7 +9,7 @@ import {
   SuperchunkError,
 } from "../../src/index.ts";
 import type { Context } from "../context.ts";
-import { exitCodeOf, inCommandWords, stateOf, toJsonFailure } from "../failure.ts";
+import { exitCodeOf, inCommandWords, stateOf, toJsonFailure, wrongUse } from "../failure.ts";
 import { columnNamesOf, noColumns } from "../input/columns.ts";
 import type { Subject } from "../input/opening.ts";
 import { allowOption } from "../input/opening.ts";
@@ -55,11 +55,7 @@ Examples:
     )
     .action(async (path: string, options: ChunksOptions) => {
       if (options.map === true && (options.json === true || options.missing === true))
-        throw new SuperchunkError(
-          "BAD_ARGUMENT",
-          "--map is for people: give it without --json and --missing",
-          { field: "map" },
-        );
+        throw wrongUse("map", "--map is for people: give it without --json and --missing");
       const list = options.json === true ? new JsonArray(context.out) : undefined;
       let isEmpty = true;
       for await (const part of partsUnder(path, options, context)) {
@@ -166,7 +162,7 @@ async function printJson(
   if (archive === undefined) throw error;
   if (options.missing === true) {
     for await (const { index, key, slot, start, shape } of missingOf(archive, { signal }))
-      await list.add({ ...named, index, file: key, start, shape, ...(slot === undefined ? {} : { slot }) });
+      await list.add({ ...named, index, file: key, start, shape, slot });
     return;
   }
   for await (const chunk of listed(archive, signal)) {
@@ -184,8 +180,9 @@ async function* listed(
     yield chunk.address === undefined ? chunk : { ...chunk, key: chunk.address };
 }
 
-function namesOf({ path, column }: Part): { readonly archive?: string; readonly column?: string } {
-  return { ...(path === undefined ? {} : { archive: path }), ...(column === undefined ? {} : { column }) };
+/** The same as members of JSON, which are left out if they are undefined. */
+function namesOf({ path, column }: Part): Record<string, string | undefined> {
+  return { archive: path, column };
 }
 
 function chunkFacts(chunk: ReadableChunk): Record<string, unknown> {
@@ -205,8 +202,8 @@ function chunkFacts(chunk: ReadableChunk): Record<string, unknown> {
     memcpyed: memcpyed ?? null,
     checksum: chunk.checksum === "None" ? null : chunk.checksum,
     digest: chunk.digest ?? null,
-    ...(start === undefined ? {} : { start }),
-    ...(slot === undefined ? {} : { slot }),
+    start,
+    slot,
   };
 }
 

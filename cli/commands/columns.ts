@@ -13,11 +13,12 @@ import { type Editable, openArchive } from "../../src/node/index.ts";
 import { rowBytesOf } from "../actions/append-rows.ts";
 import { withRoot } from "../actions/writable-root.ts";
 import type { Context } from "../context.ts";
+import { wrongUse } from "../failure.ts";
 import { parseDTypeText } from "../input/array-options.ts";
 import { parseValue } from "../input/attribute-text.ts";
 import { columnNamesOf } from "../input/columns.ts";
 import type { Input } from "../input/input.ts";
-import { allowOption } from "../input/opening.ts";
+import { allowOption, closing } from "../input/opening.ts";
 import { drawnRows, openRawRows, openRows } from "../input/rows-input.ts";
 import { alignRows, shapeText } from "../output/layout.ts";
 import { printable } from "../values/cell-text.ts";
@@ -81,15 +82,18 @@ async function columns(
     if (done.length > 0) context.message(`${path}: done before: ${done.map(describeChange).join(", ")}`);
     throw error;
   }
-  const archive = await openArchive(path, { signal: context.signal, allow: context.allow });
-  try {
-    const list = describeColumns(path, archive);
-    if (flags.json === true) await context.json({ path, changes, columns: list });
-    else if (changes.length > 0) context.message(`${path}: ${list.map(({ name }) => name).join(", ")}`);
-    else await printList(list, context);
-  } finally {
-    await archive.close();
-  }
+  const list = await reading(path, context, async (archive) => describeColumns(path, archive));
+  if (flags.json === true) await context.json({ path, changes, columns: list });
+  else if (changes.length > 0) context.message(`${path}: ${list.map(({ name }) => name).join(", ")}`);
+  else await printList(list, context);
+}
+
+async function reading<T>(
+  path: string,
+  { signal, allow }: Context,
+  use: (archive: Archive) => Promise<T>,
+): Promise<T> {
+  return closing(await openArchive(path, { signal, allow }), use);
 }
 
 async function change(
@@ -99,15 +103,12 @@ async function change(
   flags: ColumnsFlags,
   context: Context,
 ): Promise<void> {
-  const archive = await openArchive(path, { signal: context.signal, allow: context.allow });
-  try {
+  await reading(path, context, async (archive) => {
     const hasColumns =
       archive.kind === "table" || (archive.kind === "array" && archive.dtype.kind === "struct");
     if (!hasColumns || (archive.dialect !== "blz-superchunk" && archive.dialect !== "ctable"))
       throw noColumnFolders(path, archive);
-  } finally {
-    await archive.close();
-  }
+  });
   await withRoot(path, { breakLock: flags.breakLock }, context, async (array) => {
     for (const each of changes) {
       await changeColumns(array, each, flags, context);
@@ -216,10 +217,9 @@ async function openColumn(
 ): Promise<OpenedColumn> {
   if (file === undefined) {
     if (dtype !== undefined) return { dtype, shape: [], values: undefined };
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
+    throw wrongUse(
+      "dtype",
       `the column "${name}" needs a .npy file (--add ${name}=FILE), or a dtype for default values (--dtype)`,
-      { field: "dtype" },
     );
   }
   const input = dtype === undefined ? await openRows(file, false, context) : await openRawRows(file, context);
@@ -227,9 +227,8 @@ async function openColumn(
   const target = { verb: "add", name, outcome: "no column was added" };
   if (npy === undefined) {
     if (dtype === undefined)
-      throw new SuperchunkError("BAD_ARGUMENT", "raw bytes need --dtype; a .npy file has its name end so", {
+      throw wrongUse("dtype", "raw bytes need --dtype; a .npy file has its name end so", {
         path: input.name,
-        field: "dtype",
       });
     const rowBytes = rowBytesOf(dtype, rowShape);
     checkRows(input, rowBytes === 0 ? rows : (input.size ?? rows * rowBytes) / rowBytes, rows);
@@ -237,10 +236,10 @@ async function openColumn(
   }
   const shape = npy.shape.slice(1 + rowShape.length);
   if (npy.shape.slice(1, 1 + rowShape.length).join() !== rowShape.join())
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
+    throw wrongUse(
+      "shape",
       `the shape is [${npy.shape.join(", ")}], but that of the other columns starts with [${[rows, ...rowShape].join(", ")}]`,
-      { path: input.name, field: "shape", expected: [rows, ...rowShape], found: npy.shape },
+      { path: input.name, expected: [rows, ...rowShape], found: npy.shape },
     );
   checkRows(input, npy.shape[0] ?? 1, rows);
   const rowBytes = rowBytesOf(npy.dtype, npy.shape.slice(1));
@@ -250,9 +249,8 @@ async function openColumn(
 /** Reports a wrong number of rows before anything is written, if the number is known. */
 function checkRows({ name }: Input, found: number, expected: number): void {
   if (found === expected) return;
-  throw new SuperchunkError("BAD_ARGUMENT", `there are ${found} rows, but ${expected} in the other columns`, {
+  throw wrongUse("rows", `there are ${found} rows, but ${expected} in the other columns`, {
     path: name,
-    field: "rows",
     expected,
     found,
   });

@@ -1,18 +1,13 @@
 /** `superchunk compact`: restores the plain layout of an array, with other settings on request. */
 
 import type { Command } from "commander";
-import {
-  type ChunkSettings,
-  type CompactPlan,
-  type LongOptions,
-  type MoveChoice,
-  SuperchunkError,
-} from "../../src/index.ts";
+import type { ChunkSettings, CompactPlan, LongOptions, MoveChoice } from "../../src/index.ts";
 import type { MirrorCosts } from "../../src/node/index.ts";
 import { movedText, moveTo, openRoot, withRoot } from "../actions/writable-root.ts";
 import type { Context } from "../context.ts";
+import { wrongUse } from "../failure.ts";
 import { addCutOptions, type CutFlags, cutSettings, parseAge } from "../input/array-options.ts";
-import { allowOption } from "../input/opening.ts";
+import { allowOption, closing } from "../input/opening.ts";
 import { formatPlural, formatSize } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
 
@@ -70,8 +65,7 @@ Examples:
 async function compact(root: string, flags: CompactFlags, context: Context): Promise<void> {
   const changes = cutSettings(flags);
   const { moveOlderThan, to } = flags;
-  if (to !== undefined && moveOlderThan === undefined)
-    throw new SuperchunkError("BAD_ARGUMENT", "--to is for --move-older-than", { field: "to" });
+  if (to !== undefined && moveOlderThan === undefined) throw wrongUse("to", "--to is for --move-older-than");
   if (flags.dryRun === true) {
     await (await openRoot(root, context)).close();
     const plan = await withRoot(root, { readOnly: true }, context, (array) => array.planCompact(changes));
@@ -95,7 +89,7 @@ async function compact(root: string, flags: CompactFlags, context: Context): Pro
       cbytesBefore: before,
       cbytes: after,
       bytesWritten,
-      ...(moved === undefined ? {} : { moved }),
+      moved,
     });
   else
     context.message(
@@ -148,10 +142,6 @@ function describe({
 }
 
 async function cbytesOf(root: string, context: Context): Promise<number> {
-  const archive = await openRoot(root, context);
-  try {
-    return await archive.storedBytes({ signal: context.signal });
-  } finally {
-    await archive.close();
-  }
+  const { signal } = context;
+  return closing(await openRoot(root, context), (archive) => archive.storedBytes({ signal }));
 }

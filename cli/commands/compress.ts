@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { type Command, Option } from "commander";
 import {
   type BloscpackOptions,
+  type BloscpackResult,
   type ChecksumName,
   type CountOrFactor,
   compressBytes,
@@ -24,8 +25,9 @@ import {
   parseReserve,
 } from "../input/blosc-options.ts";
 import { type Input, openInput } from "../input/input.ts";
+import { closing } from "../input/opening.ts";
 import { formatRatio, formatSize } from "../input/units.ts";
-import { startProgress } from "../output/progress.ts";
+import { withProgress } from "../output/progress.ts";
 
 interface CompressFlags extends BloscFlags {
   readonly chunkSize?: number | "max";
@@ -99,7 +101,6 @@ header does not say how many chunks there are. superchunk reads it.`,
 
 async function compress(file: string, out: string, flags: CompressFlags, context: Context): Promise<void> {
   const input = await openInput(file, flags.bytes === true, context);
-  const bar = startProgress(context.io, "compress", { name: input.name });
   const metadata = flags.metadata === undefined ? undefined : await readMetadata(flags.metadata);
   const options: BloscpackOptions = {
     ...bloscSettings(flags),
@@ -121,45 +122,31 @@ async function compress(file: string, out: string, flags: CompressFlags, context
     force: flags.force,
     encoder: threadsOf().encoder,
     signal: context.signal,
-    onProgress: bar.onProgress,
   };
-  try {
-    if (out === "-") await print(input, options, context);
-    else await write(input, out, options, context, bar.finish);
-  } finally {
-    bar.finish();
-  }
+  const result = await withProgress(context.io, "compress", { name: input.name }, (onProgress) =>
+    out === "-"
+      ? print(input, { ...options, onProgress }, context)
+      : write(input, out, { ...options, onProgress }),
+  );
+  if (result === undefined) return;
+  const { nbytes, cbytes } = result;
+  const ratio = formatRatio(nbytes, cbytes);
+  context.message(`${input.name} -> ${out}, ${formatSize(nbytes)} to ${formatSize(cbytes)}, ratio ${ratio}`);
 }
 
-async function write(
-  input: Input,
-  out: string,
-  options: BloscpackOptions,
-  context: Context,
-  finishBar: () => void,
-): Promise<void> {
+function write(input: Input, out: string, options: BloscpackOptions): Promise<BloscpackResult> {
   const { store, path: key } = locateTarget(out, "file");
-  try {
+  return closing(store, async () => {
     if (options.force !== true && (await store.stat(key)) !== undefined)
       throw new SuperchunkError("CONFLICT", "the file exists already; --force replaces it", { path: out });
-    const result = await compressBytes(input.pieces(), store, key, options);
-    finishBar();
-    const { nbytes, cbytes } = result;
-    const ratio = formatRatio(nbytes, cbytes);
-    context.message(
-      `${input.name} -> ${out}, ${formatSize(nbytes)} to ${formatSize(cbytes)}, ratio ${ratio}`,
-    );
-  } finally {
-    await store.close?.();
-  }
+    return compressBytes(input.pieces(), store, key, options);
+  });
 }
 
-async function print(input: Input, options: BloscpackOptions, context: Context): Promise<void> {
-  const store = new FileStore(tmpdir());
-  try {
+function print(input: Input, options: BloscpackOptions, context: Context): Promise<undefined> {
+  return closing(new FileStore(tmpdir()), async (store) => {
     const scratch = { store, key: `superchunk-${randomUUID()}.tmp` };
     for await (const piece of packBytes(input.pieces(), scratch, options)) await context.out.bytes(piece);
-  } finally {
-    await store.close?.();
-  }
+    return undefined;
+  });
 }

@@ -5,6 +5,7 @@ import { type DamageReport, SuperchunkError } from "../../src/index.ts";
 import type { ConvertFormat } from "../../src/zarr.ts";
 import { convertTo } from "../actions/conversion.ts";
 import type { Context } from "../context.ts";
+import { wrongUse } from "../failure.ts";
 import { damagedOption, printDamage, readingDamaged } from "../input/damaged.ts";
 import { filesFromOption, readFilesFrom, refuseEmptyPath } from "../input/input.ts";
 import { allowOption } from "../input/opening.ts";
@@ -105,11 +106,7 @@ export function readConversion(
   const destination = paths.at(-1);
   if (destination === undefined || sources.length === 0) {
     const name = command.name();
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      `${name} needs what to convert and where to: superchunk ${name} SRC... DST`,
-      { field: "dst" },
-    );
+    throw wrongUse("dst", `${name} needs what to convert and where to: superchunk ${name} SRC... DST`);
   }
   const gone: DamageReport[] = [];
   const to = command.getOptionValueSource("to") === "default" ? formatNamed(destination) : typed.to;

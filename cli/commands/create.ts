@@ -10,7 +10,6 @@ import {
   parseDType,
   type Reserve,
   type StoredPlace,
-  SuperchunkError,
 } from "../../src/index.ts";
 import {
   type CreatePathOptions,
@@ -21,6 +20,7 @@ import {
 } from "../../src/node/index.ts";
 import { columnInputs } from "../actions/append-rows.ts";
 import type { Context } from "../context.ts";
+import { wrongUse } from "../failure.ts";
 import {
   addCutOptions,
   addressIn,
@@ -36,8 +36,10 @@ import {
 import { type Attribute, collectAttribute, parseValue } from "../input/attribute-text.ts";
 import { parseReserve } from "../input/blosc-options.ts";
 import type { Input } from "../input/input.ts";
+import { closing } from "../input/opening.ts";
 import { drawnRows, openRawRows, openRows, openTableRows, printCarried } from "../input/rows-input.ts";
 import {
+  collectText,
   countItems,
   formatPlural,
   formatRatio,
@@ -47,7 +49,7 @@ import {
 } from "../input/units.ts";
 import { shapeText } from "../output/layout.ts";
 import { openingZarr } from "../output/opening-lines.ts";
-import { startProgress } from "../output/progress.ts";
+import { withProgress } from "../output/progress.ts";
 
 interface CreateFlags extends CutFlags {
   readonly from?: string;
@@ -174,23 +176,20 @@ async function create(root: string, flags: CreateFlags, context: Context): Promi
   const rows = isTable
     ? await columnRows(plan, { ...flags, carrier }, context)
     : await arrayRows(root, plan, flags, context);
-  const bar = startProgress(context.io, "create", { name: root });
-  let made: Editable;
-  try {
-    made = await createAt(root, {
+  const { io, signal } = context;
+  const made = await withProgress(io, "create", { name: root }, async (onProgress) => {
+    const array = await createAt(root, {
       ...rows.options,
       ...(carrier === undefined ? {} : { encoder: carrier.encoder }),
       ...optionsOf(flags, carrier?.chunkLength),
       fillValue: flags.dflt,
       publish: flags.publish,
-      signal: context.signal,
-      ...(rows.options.data === undefined ? { onProgress: bar.onProgress } : {}),
+      signal,
+      ...(rows.options.data === undefined ? { onProgress } : {}),
     });
-    await made.close();
-  } finally {
-    bar.finish();
-    rows.finish?.();
-  }
+    await array.close();
+    return array;
+  }).finally(rows.finish);
   await report(root, made, flags, context);
   printCarried(carrier, context);
 }
@@ -207,34 +206,34 @@ async function carrierOf(
 /** Refuses options that do not apply to what is created. Throws `BAD_ARGUMENT`. */
 function checkFlags(root: string, flags: CreateFlags): void {
   if (root === "")
-    throw wrong("root", "the name of the folder to make is empty; give one, or . for this folder");
+    throw wrongUse("root", "the name of the folder to make is empty; give one, or . for this folder");
   const ending = /\.(?:parquet|arrows?|feather|csv|tsv|npy)\/*$/i.exec(root)?.[0];
   if (ending !== undefined)
-    throw wrong(
+    throw wrongUse(
       "root",
       `create makes archives, which are folders, not ${ending} files; give the archive another name, then superchunk convert (for CSV, cat) makes a file of it`,
-      root,
+      { path: root },
     );
   if (flags.as !== "superchunk" && flags.zarr === true)
-    throw wrong(
+    throw wrongUse(
       "zarr",
       "--zarr is for new arrays of superchunks; superchunk link makes an existing archive a Zarr array",
     );
   if (flags.zarr === true && isS3Address(root))
-    throw wrong(
+    throw wrongUse(
       "zarr",
       "--zarr is for arrays on a disk, whose files get second names; in S3, create the array without it, and make a Zarr copy with superchunk convert",
     );
   if (flags.as !== "superchunk" && flags.publish !== undefined)
-    throw wrong("publish", "--publish is for arrays of superchunks; others show their rows at the end");
+    throw wrongUse("publish", "--publish is for arrays of superchunks; others show their rows at the end");
   if (flags.as !== "ctable" && flags.column !== undefined)
-    throw wrong("column", "--column is for tables (--as ctable)");
+    throw wrongUse("column", "--column is for tables (--as ctable)");
   if (flags.column !== undefined && (flags.from !== undefined || flags.dtype !== undefined))
-    throw wrong("column", "give a file for each column, or --from, or --dtype");
+    throw wrongUse("column", "give a file for each column, or --from, or --dtype");
   if (flags.as === "superchunk") return;
   const foreign = ["superchunklen", "checksum", "reserve", "optimize", "place", "placeBy"] as const;
   const given = foreign.find((name) => flags[name] !== undefined);
-  if (given !== undefined) throw wrong(given, `the option for ${given} does not apply to what is created`);
+  if (given !== undefined) throw wrongUse(given, `the option for ${given} does not apply to what is created`);
 }
 
 /** The rows, as the library takes them. */
@@ -279,11 +278,11 @@ async function* counted(
   }
   const found = bytes / Math.max(1, rowBytes);
   if (rowBytes === 0 || rows === undefined || rows === found) return;
-  throw new SuperchunkError(
-    "BAD_ARGUMENT",
-    `there are ${found} rows, but --shape says ${rows}; give the right number, or -1`,
-    { path: input?.name ?? "", field: "shape", expected: rows, found },
-  );
+  throw wrongUse("shape", `there are ${found} rows, but --shape says ${rows}; give the right number, or -1`, {
+    path: input?.name ?? "",
+    expected: rows,
+    found,
+  });
 }
 
 /** Columns from a structured `.npy`, from one file each, or with default values. */
@@ -294,7 +293,7 @@ async function columnRows(
 ): Promise<NewRows> {
   const dtype = plan === undefined ? await structOf(flags.column ?? [], context) : plan.dtype;
   if (dtype.kind !== "struct" || (plan !== undefined && plan.rowShape.length > 0))
-    throw wrong(
+    throw wrongUse(
       "dtype",
       "a table is made of a structured dtype with one dimension, or of --column NAME=FILE for each column",
     );
@@ -319,7 +318,7 @@ async function structOf(columns: readonly string[], context: Context): Promise<D
     const at = text.indexOf("=");
     const { npy, name } = await openRows(text.slice(at + 1), false, context);
     if (at < 1 || npy === undefined || npy.shape.length === 0)
-      throw wrong("column", `"${text}" is not NAME=FILE with a .npy file for a column`, name);
+      throw wrongUse("column", `"${text}" is not NAME=FILE with a .npy file for a column`, { path: name });
     fields.push([text.slice(0, at), formatDType(npy.dtype), npy.shape.slice(1)]);
   }
   return parseDType(fields, "--column");
@@ -328,9 +327,9 @@ async function structOf(columns: readonly string[], context: Context): Promise<D
 async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {
   const { from, dtype, shape } = flags;
   if (from === undefined) {
-    if (dtype === undefined) throw wrong("dtype", "to create an array, give --from FILE or --dtype");
+    if (dtype === undefined) throw wrongUse("dtype", "to create an array, give --from FILE or --dtype");
     const [rows = 0, ...rowShape] = shape ?? [0];
-    if (rows < 0) throw wrong("shape", "without --from there are no rows to count; give their number");
+    if (rows < 0) throw wrongUse("shape", "without --from there are no rows to count; give their number");
     return { dtype, rowShape, rows, input: undefined };
   }
   const input =
@@ -339,17 +338,17 @@ async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {
   const { npy } = input;
   if (npy === undefined) {
     if (dtype === undefined)
-      throw wrong("dtype", "raw bytes need --dtype; a .npy file has its name end so", input.name);
+      throw wrongUse("dtype", "raw bytes need --dtype; a .npy file has its name end so", {
+        path: input.name,
+      });
     const [rows = -1, ...rowShape] = shape ?? [-1];
     return { dtype, rowShape, rows: rows < 0 ? undefined : rows, input };
   }
-  if (shape !== undefined) throw wrong("shape", "a .npy file has its own shape", input.name);
+  if (shape !== undefined) throw wrongUse("shape", "a .npy file has its own shape", { path: input.name });
   if (npy.shape.length === 0)
-    throw wrong(
-      "shape",
-      "it holds a single value without rows; save it with one dimension or more",
-      input.name,
-    );
+    throw wrongUse("shape", "it holds a single value without rows; save it with one dimension or more", {
+      path: input.name,
+    });
   const [rows, ...rowShape] = npy.shape;
   return { dtype: npy.dtype, rowShape, rows, input };
 }
@@ -379,8 +378,7 @@ async function report(
   { json, zarr, place }: CreateFlags,
   context: Context,
 ): Promise<void> {
-  const archive = await openArchive(root, { allow: place?.map(addressIn) });
-  try {
+  await closing(await openArchive(root, { allow: place?.map(addressIn) }), async (archive) => {
     if (archive.kind === "bytes") return;
     const { dialect, nbytes, attrs } = archive;
     const cbytes = await archive.storedBytes({ signal: context.signal });
@@ -399,9 +397,9 @@ async function report(
     const dtype = formatDType(archive.dtype);
     if (json === true) {
       const { chunkLength = archive.chunkLength, superchunkLength } = made;
-      const lengths = { chunkLength, ...(superchunkLength === undefined ? {} : { superchunkLength }) };
-      const views = zarr === true ? { views: ["zarr3"] } : {};
-      await context.json({ path: root, dialect, dtype, shape, ...lengths, nbytes, cbytes, attrs, ...views });
+      const lengths = { chunkLength, superchunkLength };
+      const views = zarr === true ? ["zarr3"] : undefined;
+      await context.json({ path: root, dialect, dtype, shape, ...lengths, nbytes, cbytes, attrs, views });
       return;
     }
     const text = typeof dtype === "string" ? dtype : JSON.stringify(dtype);
@@ -411,15 +409,5 @@ async function report(
     if (zarr !== true) return;
     const python = openingZarr(root, archive.columnNames.length > 0 ? "dataset" : "array");
     context.message(`in Python: ${python}`);
-  } finally {
-    await archive.close();
-  }
-}
-
-function collectText(text: string, before: readonly string[] = []): readonly string[] {
-  return [...before, text];
-}
-
-function wrong(field: string, summary: string, path?: string): SuperchunkError {
-  return new SuperchunkError("BAD_ARGUMENT", summary, { ...(path === undefined ? {} : { path }), field });
+  });
 }

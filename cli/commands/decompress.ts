@@ -19,9 +19,11 @@ import {
 } from "../../src/index.ts";
 import { locateTarget, open } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
+import { wrongUse } from "../failure.ts";
 import { type Damaged, damagedOption, printDamage, readingDamaged } from "../input/damaged.ts";
+import { closing } from "../input/opening.ts";
 import { formatSize } from "../input/units.ts";
-import { startProgress } from "../output/progress.ts";
+import { withProgress } from "../output/progress.ts";
 
 interface DecompressOptions {
   readonly force?: boolean;
@@ -70,10 +72,10 @@ Examples:
 function deriveOut(file: string): string {
   if (file === "-") return "-";
   if (/\.blp$/i.test(file) && !/^https?:\/\//i.test(file)) return file.slice(0, -".blp".length);
-  throw new SuperchunkError(
-    "BAD_ARGUMENT",
+  throw wrongUse(
+    "out",
     'the name does not end in ".blp", so the output has no name; give OUT, or "-" for stdout',
-    { path: file, field: "out" },
+    { path: file },
   );
 }
 
@@ -86,24 +88,18 @@ async function decompress(
 ): Promise<void> {
   const reports: DamageReport[] = [];
   const settings = { signal: context.signal, ...readingDamaged(options.damaged, reports) };
-  const archive = await open(file, settings);
-  try {
+  await closing(await open(file, settings), async (archive) => {
     const bytes = withBytes(archive, shown);
     if (out === "-") {
       for await (const piece of bytes.streamBytes({ signal: context.signal })) await context.out.bytes(piece);
       return;
     }
-    const bar = startProgress(context.io, "decompress", { name: shown });
-    try {
-      await publish(bytes, out, options, { signal: context.signal, onProgress: bar.onProgress });
-    } finally {
-      bar.finish();
-    }
+    const { io, signal } = context;
+    await withProgress(io, "decompress", { name: shown }, (onProgress) =>
+      publish(bytes, out, options, { signal, onProgress }),
+    );
     context.message(`${shown} -> ${out}, ${formatSize(bytes.nbytes)}`);
-  } finally {
-    printDamage(reports, options.damaged, context);
-    await archive.close();
-  }
+  }).finally(() => printDamage(reports, options.damaged, context));
 }
 
 function withBytes(archive: Readable, shown: string): ReadableArray | BytesArchive {
@@ -124,14 +120,12 @@ async function publish(
 ): Promise<void> {
   const { store, path: key } = locateTarget(out, "file");
   const force = options.force === true;
-  try {
+  await closing(store, async () => {
     if (!force && (await store.stat(key)) !== undefined) {
       throw new SuperchunkError("CONFLICT", "the file exists already; --force replaces it", { path: out });
     }
     await store.put(key, contents(archive, out, long), { ifAbsent: !force, signal: long.signal });
-  } finally {
-    await store.close?.();
-  }
+  });
 }
 
 async function* contents(

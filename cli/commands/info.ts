@@ -4,7 +4,7 @@ import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
 import { isLinked } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { columnNamesOf } from "../input/columns.ts";
-import { allowOption, isFolder, isReferences, openPath, type Subject } from "../input/opening.ts";
+import { allowOption, closing, isFolder, isReferences, openPath, type Subject } from "../input/opening.ts";
 import { isAddress } from "../input/units.ts";
 import { describeArchive } from "../output/archive-facts.ts";
 import { type ColumnSample, infoLines, sampleLines } from "../output/archive-text.ts";
@@ -49,7 +49,7 @@ Examples:
     .action(async (path: string, options: InfoOptions) => {
       const archive = await openOrSum(path, options, context);
       if (archive === undefined) return;
-      try {
+      await closing(archive, async () => {
         const own = await describeArchive(path, archive, { signal: context.signal });
         const facts = (await isLinked(archive)) ? { ...own, views: ["zarr3"] } : own;
         if (options.json === true) await context.json(facts);
@@ -59,9 +59,7 @@ Examples:
             for (const line of sampleLines(await samplesOf(archive, context.signal)))
               await context.out.line(line);
         }
-      } finally {
-        await archive.close();
-      }
+      });
     });
 }
 

@@ -2,14 +2,7 @@
 
 import { type Command, Option } from "commander";
 import { parseDType } from "../../src/index.ts";
-import {
-  type LinkPathOptions,
-  type LinkPlan,
-  type LinkResult,
-  link,
-  planLinkAt,
-  unlink,
-} from "../../src/node/index.ts";
+import { type LinkPlan, type LinkResult, link, planLinkAt, unlink } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import {
   formatCount,
@@ -21,7 +14,7 @@ import {
 } from "../input/units.ts";
 import { alignRows } from "../output/layout.ts";
 import { openingZarr, zarrShapeOf } from "../output/opening-lines.ts";
-import { startProgress } from "../output/progress.ts";
+import { withProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";
 
 const KINDS = ["hard", "symbolic", "copy"] as const;
@@ -76,28 +69,16 @@ Examples:
   superchunk link signal.blp signal.zarr --dtype "<f4"`,
     )
     .action(async (path: string, destination: string | undefined, flags: LinkFlags) => {
-      const bar = startProgress(context.io, "link");
-      try {
-        const options: LinkPathOptions = {
-          kind: flags.link,
-          dtype: flags.dtype === undefined ? undefined : parseDType(flags.dtype, "--dtype"),
-          shape: flags.shape,
-          dimensionNames: flags.dimensionNames,
-          live: flags.live,
-          breakLock: flags.breakLock,
-          signal: context.signal,
-          onProgress: bar.onProgress,
-        };
-        const dry = flags.dryRun === true;
-        const result = dry
-          ? await planLinkAt(path, destination, options)
-          : await link(path, destination, options);
-        bar.finish();
-        if (flags.json === true) await context.json(result);
-        else await printResult(result, dry, context);
-      } finally {
-        bar.finish();
-      }
+      const { link: kind, shape, dimensionNames, live, breakLock } = flags;
+      const dtype = flags.dtype === undefined ? undefined : parseDType(flags.dtype, "--dtype");
+      const dry = flags.dryRun === true;
+      const { io, signal } = context;
+      const result = await withProgress(io, "link", {}, (onProgress) => {
+        const options = { kind, dtype, shape, dimensionNames, live, breakLock, signal, onProgress };
+        return dry ? planLinkAt(path, destination, options) : link(path, destination, options);
+      });
+      if (flags.json === true) await context.json(result);
+      else await printResult(result, dry, context);
     });
 }
 

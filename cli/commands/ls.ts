@@ -6,7 +6,7 @@ import type { ZarrGroup } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, messageAt, stateOf, toJsonFailure } from "../failure.ts";
 import type { Subject } from "../input/opening.ts";
-import { allowOption } from "../input/opening.ts";
+import { allowOption, closing } from "../input/opening.ts";
 import { archivesUnder, isUnfollowed, type NamedArchive, realPathOf, unfollowedText } from "../input/tree.ts";
 import { formatCount, formatPlural, formatRatio, formatSize, ratioOf } from "../input/units.ts";
 import { JsonArray } from "../output/json-array.ts";
@@ -151,20 +151,17 @@ async function describe(named: NamedArchive, settings: LineSettings, context: Co
   const { forPeople, missing, withCodec } = settings;
   try {
     if (group !== undefined) return await describeNodes(path, group, settings);
-    const archive = await named.open({ signal: context.signal });
-    try {
+    return await closing(await named.open({ signal: context.signal }), async (archive) => {
       const cbytes = await archive.storedBytes({ signal: context.signal });
       const absent = missing ? await countMissing(archive, context.signal) : undefined;
       return forPeople
         ? archiveLine(path, archive, cbytes, absent)
         : {
             ...archiveJson(path, archive, cbytes),
-            ...(absent === undefined ? {} : { missing: absent }),
-            ...(withCodec ? { codec: await codecOf(archive, context.signal) } : {}),
+            missing: absent,
+            codec: withCodec ? await codecOf(archive, context.signal) : undefined,
           };
-    } finally {
-      await archive.close();
-    }
+    });
   } catch (error) {
     if (!(error instanceof SuperchunkError)) throw error;
     if (named.where !== undefined && isUnfollowed(error, named.where)) {

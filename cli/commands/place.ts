@@ -1,11 +1,12 @@
 /** `superchunk place`: shows the places of an array's superchunks; adds and removes places, and moves superchunks. */
 import { type Command, InvalidArgumentError } from "commander";
-import { type Editable, type PlaceInfo, type PlaceRule, SuperchunkError } from "../../src/index.ts";
+import type { Editable, PlaceInfo, PlaceRule } from "../../src/index.ts";
 import { movedText, moveTo, withRoot } from "../actions/writable-root.ts";
 import type { Context } from "../context.ts";
+import { wrongUse } from "../failure.ts";
 import { addressIn, collectPlace, type GivenPlace, placeByOption } from "../input/array-options.ts";
 import { allowOption } from "../input/opening.ts";
-import { formatPlural, formatSize } from "../input/units.ts";
+import { collectText, formatPlural, formatSize } from "../input/units.ts";
 import { alignRows } from "../output/layout.ts";
 
 interface PlaceFlags {
@@ -32,7 +33,7 @@ export function addPlace(program: Command, context: Context): void {
       "add a folder on another disk, s3://BUCKET/PREFIX, or (read-only) an http(s):// address; may be repeated",
       collectPlace,
     )
-    .option("--remove <name>", "remove a place that holds no superchunk; may be repeated", collectName)
+    .option("--remove <name>", "remove a place that holds no superchunk; may be repeated", collectText)
     .addOption(placeByOption())
     .option(
       "--move <first..last>",
@@ -67,8 +68,7 @@ Examples:
 
 async function place(root: string, flags: PlaceFlags, context: Context): Promise<void> {
   const { add = [], remove = [], placeBy, move, to, own, breakLock } = flags;
-  if ((move === undefined) !== (to === undefined))
-    throw new SuperchunkError("BAD_ARGUMENT", "--move and --to go together", { field: "to" });
+  if ((move === undefined) !== (to === undefined)) throw wrongUse("to", "--move and --to go together");
   const isChange = add.length + remove.length > 0 || placeBy !== undefined;
   if (!isChange && move === undefined && own !== true) {
     const found = await withRoot(root, { readOnly: true }, context, (array) => array.places());
@@ -85,8 +85,7 @@ async function place(root: string, flags: PlaceFlags, context: Context): Promise
       return { places: await array.places(), moved: gone };
     },
   );
-  if (flags.json === true)
-    return context.json({ path: root, ...(moved === undefined ? {} : { moved }), places });
+  if (flags.json === true) return context.json({ path: root, moved, places });
   if (own === true) context.message(`${root}: owns ${formatPlural(places.length - 1, "place")} now`);
   if (moved !== undefined) context.message(`${root}: ${movedText(moved)} to ${to}`);
   if (isChange) context.message(`${root}: places ${places.map(({ name }) => name).join(", ")}`);
@@ -113,10 +112,6 @@ async function printPlaces(
 function spansText(spans: PlaceInfo["spans"]): string {
   const shown = spans.slice(0, 4).map(([first, last]) => (first === last ? `${first}` : `${first}..${last}`));
   return shown.join(", ") + (spans.length > shown.length ? ", …" : "");
-}
-
-function collectName(text: string, before: readonly string[] = []): readonly string[] {
-  return [...before, text];
 }
 
 /** `3..7`, `3` or `all`. Throws commander's `InvalidArgumentError`. */

@@ -10,7 +10,6 @@ import {
   runTasks,
   type SharedPlan,
   type SharedStatus,
-  type ShareResult,
 } from "../../src/node/index.ts";
 import type { QueueStatus } from "../../src/queue/index.ts";
 import { checkConversion } from "../actions/conversion.ts";
@@ -24,7 +23,7 @@ import {
 } from "../actions/queue.ts";
 import { formNamed, printReferences } from "../actions/virtualization.ts";
 import type { Context } from "../context.ts";
-import { EXIT, exitCodeOf } from "../failure.ts";
+import { EXIT, exitCodeOf, wrongUse } from "../failure.ts";
 import { printDamage } from "../input/damaged.ts";
 import { parseShare, type Share, shareOf } from "../input/share.ts";
 import {
@@ -38,7 +37,7 @@ import {
 import { type ConvertFlags, printResult, toOptions } from "../output/convert-report.ts";
 import { noteFailures, printFailures, withPlace } from "../output/failed-archives.ts";
 import { alignRows } from "../output/layout.ts";
-import { startProgress } from "../output/progress.ts";
+import { withProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";
 import { addConversionOptions, readConversion, type TypedConvertFlags } from "./convert.ts";
 import { printRepairs } from "./repair.ts";
@@ -91,8 +90,7 @@ Examples:
       const { output, for: work, holes, scan, ...own } = typed;
       if (work !== "convert") return planWork(paths, { ...typed, for: work }, command, context);
       const wrong = holes === undefined ? "scan" : "holes";
-      if (holes !== undefined || scan !== undefined)
-        throw new SuperchunkError("BAD_ARGUMENT", `--${wrong} is for --for repair`, { field: wrong });
+      if (holes !== undefined || scan !== undefined) throw wrongUse(wrong, `--${wrong} is for --for repair`);
       return makePlan(readConversion(paths, own, command), output, context);
     });
 }
@@ -140,15 +138,11 @@ function planWork(
       command.getOptionValueSource(option.attributeName()) === "cli",
   );
   if (destination === undefined || sources.length === 0)
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
+    throw wrongUse(
+      "dst",
       `plan --for ${work} needs archives, and where the result goes: superchunk plan SRC... DST -o PLAN --for ${work}`,
-      { field: "dst" },
     );
-  if (wrong !== undefined)
-    throw new SuperchunkError("BAD_ARGUMENT", `${wrong.long} is not for --for ${work}`, {
-      field: wrong.attributeName(),
-    });
+  if (wrong !== undefined) throw wrongUse(wrong.attributeName(), `${wrong.long} is not for --for ${work}`);
   const form = work === "virtualize" ? formNamed(destination) : undefined;
   const make = (onProgress: PlanPathOptions["onProgress"]): Promise<SharedPlan> =>
     plan(sources, destination, {
@@ -174,13 +168,7 @@ async function printPlan(
   { output, json }: { readonly output: string; readonly json: boolean },
   context: Context,
 ): Promise<void> {
-  const bar = startProgress(context.io, "plan", { unit: "archives" });
-  let made: SharedPlan;
-  try {
-    made = await make(bar.onProgress);
-  } finally {
-    bar.finish();
-  }
+  const made = await withProgress(context.io, "plan", { unit: "archives" }, make);
   const { stage: _, ...status } = await planStatus(made);
   const failures = made.sources.flatMap(({ path, failure }) =>
     failure === undefined ? [] : [{ path, ...failure }],
@@ -256,19 +244,11 @@ async function run(location: string, flags: RunFlags, context: Context): Promise
   const { share, source } = shareOf(flags, process.env);
   if (source !== undefined && share !== undefined)
     context.message(`share ${share.k} of ${share.n}, as ${source} says`);
-  const bar = startProgress(context.io, "run");
-  let result: ShareResult;
-  try {
-    result = await runTasks(location, {
-      share,
-      jobs: flags.jobs,
-      retryFailed: flags.retryFailed,
-      signal: context.signal,
-      onProgress: bar.onProgress,
-    });
-  } finally {
-    bar.finish();
-  }
+  const { jobs, retryFailed } = flags;
+  const { io, signal } = context;
+  const result = await withProgress(io, "run", {}, (onProgress) =>
+    runTasks(location, { share, jobs, retryFailed, signal, onProgress }),
+  );
   for (const { code, isFinal } of result.failures)
     context.note(isFinal ? exitCodeOf(new SuperchunkError(code, "")) : EXIT.failed);
   if (flags.json === true) return context.json(result);
@@ -329,10 +309,11 @@ Examples:
   superchunk finish plan.json`,
     )
     .action(async (location: string, flags: { readonly json?: boolean }) => {
-      const bar = startProgress(context.io, "finish");
       try {
-        const ended = await finish(location, { signal: context.signal, onProgress: bar.onProgress });
-        bar.finish();
+        const { io, signal } = context;
+        const ended = await withProgress(io, "finish", {}, (onProgress) =>
+          finish(location, { signal, onProgress }),
+        );
         if (ended === undefined) {
           if (flags.json === true) return await context.json({ plan: location, finished: "before" });
           return await context.out.line(
@@ -365,8 +346,6 @@ Examples:
         context.message(error.message);
         if (flags.json === true)
           await context.json({ plan: location, finished: "not yet", message: error.message });
-      } finally {
-        bar.finish();
       }
     });
 }
@@ -395,7 +374,7 @@ Examples:
         const status = await planStatus(location);
         const queue = flags.queue === undefined ? undefined : await statusOfQueue(status.plan, flags.queue);
         if (queue !== undefined) noteDead(queue, context);
-        if (flags.json === true) await context.json({ ...status, ...(queue === undefined ? {} : { queue }) });
+        if (flags.json === true) await context.json({ ...status, queue });
         else for (const line of statusLines(status, queue, context.out.columns)) await context.out.line(line);
         await context.out.flush();
         if (

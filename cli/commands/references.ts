@@ -4,11 +4,11 @@
  */
 
 import { type Command, Option } from "commander";
-import { SuperchunkError } from "../../src/index.ts";
 import { changedSources, listContainers, type SetContainer, setContainer } from "../../src/node/index.ts";
 import type { Container } from "../../src/zarr.ts";
 import { type ReferenceForm, type TypedVirtualizeFlags, virtualizeTo } from "../actions/virtualization.ts";
 import type { Context } from "../context.ts";
+import { wrongUse } from "../failure.ts";
 import { filesFromOption, readFilesFrom, refuseEmptyPath } from "../input/input.ts";
 import { allowOption, behindText } from "../input/opening.ts";
 import { parseCount, parseNames, parseSize } from "../input/units.ts";
@@ -85,10 +85,9 @@ Examples:
       const sources = paths.slice(0, -1);
       const destination = paths.at(-1);
       if (destination === undefined || sources.length === 0) {
-        throw new SuperchunkError(
-          "BAD_ARGUMENT",
+        throw wrongUse(
+          "dst",
           "virtualize needs what to refer to and where to write: superchunk virtualize SRC... DST",
-          { field: "dst" },
         );
       }
       for (const path of paths) refuseEmptyPath(path);
@@ -146,13 +145,13 @@ async function containers(path: string, flags: ContainersFlags, context: Context
   const { set, delete: deleted } = flags;
   const given = MEMBERS.filter((member) => flags[member] !== undefined);
   if (set !== undefined && deleted !== undefined)
-    throw wrongUse("delete", "and --set are not for one run: one of the two");
+    throw wrongUse("delete", "--delete and --set are not for one run: one of the two");
   if (set === undefined && given[0] !== undefined)
-    throw wrongUse(given[0], "describes a container; name it with --set");
+    throw wrongUse(given[0], `--${given[0]} describes a container; name it with --set`);
   if (flags.credentials !== undefined && flags.anonymous !== undefined)
-    throw wrongUse("anonymous", "and --credentials exclude one another");
+    throw wrongUse("anonymous", "--anonymous and --credentials exclude one another");
   if (set !== undefined && given.length === 0)
-    throw wrongUse("set", `needs what to set: ${MEMBERS.map((member) => `--${member}`).join(", ")}`);
+    throw wrongUse("set", `--set needs what to set: ${MEMBERS.map((member) => `--${member}`).join(", ")}`);
   if (set !== undefined) await setContainer(path, set, changesOf(flags));
   if (deleted !== undefined) await setContainer(path, deleted, null);
   const list = await listContainers(path);
@@ -205,8 +204,4 @@ function reachedBy({ store, location, region, endpoint, anonymous, credentials }
     ...(credentials === undefined ? [] : [`credentials "${credentials}"`]),
   ];
   return words.join(", ");
-}
-
-function wrongUse(flag: string, reason: string): SuperchunkError {
-  return new SuperchunkError("BAD_ARGUMENT", `--${flag} ${reason}`, { field: flag });
 }

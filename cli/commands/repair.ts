@@ -9,11 +9,10 @@ import {
   type JsonValue,
   parseJson,
   type RepairReport,
-  SuperchunkError,
 } from "../../src/index.ts";
 import { repairArray } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
-import { EXIT } from "../failure.ts";
+import { EXIT, wrongUse } from "../failure.ts";
 import { holeText } from "../input/damaged.ts";
 import { allowOption } from "../input/opening.ts";
 import { formatCount, formatPlural, parseCount, parseShape } from "../input/units.ts";
@@ -99,16 +98,11 @@ async function repair(
 ): Promise<void> {
   const { inPlace, dryRun, json, holes, scan, shape, chunklen, order, discard, breakLock, allow } = flags;
   if (dryRun !== true && (into === undefined) !== (inPlace === true))
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      "say where the repaired archive goes: a new file or folder as DST, or --in-place",
-      { path, field: "dst" },
-    );
-  if (discard === true && inPlace !== true)
-    throw new SuperchunkError("BAD_ARGUMENT", "--discard belongs to --in-place: a copy replaces nothing", {
+    throw wrongUse("dst", "say where the repaired archive goes: a new file or folder as DST, or --in-place", {
       path,
-      field: "discard",
     });
+  if (discard === true && inPlace !== true)
+    throw wrongUse("discard", "--discard belongs to --in-place: a copy replaces nothing", { path });
   const bar = startProgress(context.io, "repair", { unit: "rows" });
   const { signal } = context;
   const fill = parseValue(flags.fill);

@@ -1,13 +1,13 @@
 /** `superchunk resize` and `superchunk delete`: cut off rows, append default rows, or delete rows in the middle. */
 import { type Command, InvalidArgumentError } from "commander";
-import type { DeletePlan, Editable, ResizePlan } from "../../src/index.ts";
+import type { DeletePlan, Editable } from "../../src/index.ts";
 import { withRoot } from "../actions/writable-root.ts";
 import type { Context } from "../context.ts";
 import { parseShape } from "../input/array-options.ts";
 import { allowOption } from "../input/opening.ts";
 import { parseSelection } from "../input/slice-text.ts";
 import { formatPlural, formatSize } from "../input/units.ts";
-import { startProgress } from "../output/progress.ts";
+import { withProgress } from "../output/progress.ts";
 
 interface ResizeFlags {
   readonly dryRun?: boolean;
@@ -47,19 +47,15 @@ async function resize(
   { dryRun = false, breakLock, json }: ResizeFlags,
   context: Context,
 ): Promise<void> {
-  const bar = startProgress(context.io, "resize", { name: path });
-  const { signal } = context;
-  let plan: ResizePlan;
-  try {
-    plan = await withRoot(path, { breakLock, readOnly: dryRun }, context, async (array) => {
+  const { io, signal } = context;
+  const plan = await withProgress(io, "resize", { name: path }, (onProgress) =>
+    withRoot(path, { breakLock, readOnly: dryRun }, context, async (array) => {
       const wanted = shape.length === 1 ? [...shape, ...array.shape.slice(1)] : shape;
       const found = await array.planResize(wanted);
-      if (!dryRun) await array.resize(wanted, { signal, onProgress: bar.onProgress });
+      if (!dryRun) await array.resize(wanted, { signal, onProgress });
       return found;
-    });
-  } finally {
-    bar.finish();
-  }
+    }),
+  );
   const [rowsBefore = 0] = plan.shapeBefore;
   const [rows = 0] = plan.shape;
   if (json === true)
@@ -147,12 +143,10 @@ async function removeFrom(
   // A user who waits should know why.
   if (plan.rowsRewritten > 0 && context.io.stderr.isTTY === true)
     context.message(`${root}: ${describeDeletion(plan, "is to be", "are to be")}`);
-  const bar = startProgress(context.io, "delete from", { name: root });
-  try {
-    await array.deleteRows(start, end, { signal: context.signal, onProgress: bar.onProgress });
-  } finally {
-    bar.finish();
-  }
+  const { io, signal } = context;
+  await withProgress(io, "delete from", { name: root }, (onProgress) =>
+    array.deleteRows(start, end, { signal, onProgress }),
+  );
   return { plan, bytesWritten: array.bytesWritten };
 }
 

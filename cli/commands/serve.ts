@@ -1,33 +1,34 @@
 /** `superchunk serve`: serves archives as Zarr over HTTP without copying them; `superchunk view`: the page that shows them in a browser. */
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 
 import { type Command, InvalidArgumentError } from "commander";
 import { SuperchunkError } from "../../src/index.ts";
-import { serveView } from "../../src/node/index.ts";
+import { type ServedView, serveView } from "../../src/node/index.ts";
 import type { ViewNode } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
 import { describeFailure } from "../failure.ts";
-import { allowOption } from "../input/opening.ts";
+import { allowOption, closing } from "../input/opening.ts";
 import { formatPlural } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
 
 const DEFAULT_PORT = 8765;
 
-interface ServeFlags {
+/** Where `serve` and `view` listen. */
+interface HostFlags {
   readonly port: number;
   readonly host: string;
-  readonly cors?: string | true;
   readonly allowHost?: readonly string[];
-  readonly allow?: readonly string[];
+}
+
+interface ServeFlags extends HostFlags {
+  readonly cors?: string | true;
   readonly portable?: boolean;
-  readonly page: boolean;
+  readonly page: boolean | "only";
   readonly json?: boolean;
 }
 
-interface ViewFlags {
-  readonly port: number;
-  readonly host: string;
-  readonly allowHost?: readonly string[];
+interface ViewFlags extends HostFlags {
   readonly open: boolean;
 }
 
@@ -88,27 +89,12 @@ Examples:
 }
 
 async function view(paths: readonly string[], flags: ViewFlags, context: Context): Promise<void> {
-  const { signal } = context;
-  const served = await serveView(paths, {
-    host: flags.host,
-    port: flags.port,
-    allowedHosts: flags.allowHost,
-    allow: context.allow,
-    page: "only",
-    signal,
-    onError: (path, error) => context.message(`${path}: ${describeFailure(error)}`),
-  });
-  try {
-    await context.out.line(`showing ${paths.map(printable).join(", ")} at ${served.url}`);
+  await serveUntilAborted(paths, { ...flags, page: "only" }, context, async ({ url }) => {
+    await context.out.line(`showing ${paths.map(printable).join(", ")} at ${url}`);
     await context.out.line("Ctrl-C ends it.");
     await context.out.flush();
-    if (flags.open) openBrowser(served.url);
-    await untilAborted(signal);
-  } catch (error) {
-    if (!signal.aborted) throw error;
-  } finally {
-    await served.close();
-  }
+    if (flags.open) openBrowser(url);
+  });
 }
 
 /** Opens an address in the system's browser if it can; otherwise the user has the printed address. */
@@ -126,36 +112,18 @@ function openBrowser(url: string): void {
 
 async function serve(paths: readonly string[], flags: ServeFlags, context: Context): Promise<void> {
   const { signal } = context;
-  const served = await serveView(paths, {
-    host: flags.host,
-    port: flags.port,
-    cors: flags.cors === true ? "*" : flags.cors,
-    allowedHosts: flags.allowHost,
-    allow: context.allow,
-    portable: flags.portable,
-    page: flags.page,
-    signal,
-    onError: (path, error) => context.message(`${path}: ${describeFailure(error)}`),
-  });
-  try {
-    const nodes = await served.view.list("", { signal });
+  await serveUntilAborted(paths, flags, context, async ({ view, url, archives = 0 }) => {
+    const nodes = await view.list("", { signal });
     assertReadable(nodes);
-    const { url, archives = 0 } = served;
     if (flags.json === true) await context.json({ url, archives, nodes });
     else {
       const group = firstGroup(nodes);
-      const inside = group === undefined ? [] : await served.view.list(group.path, { signal });
+      const inside = group === undefined ? [] : await view.list(group.path, { signal });
       const isTree = inside.slice(1).some(({ kind }) => kind === "group");
       for (const line of pasteLines(url, nodes, { archives, isTree })) await context.out.line(line);
     }
     await context.out.flush();
-    await untilAborted(signal);
-  } catch (error) {
-    // Ctrl-C while these lines are printed is not a failure either.
-    if (!signal.aborted) throw error;
-  } finally {
-    await served.close();
-  }
+  });
 }
 
 /** Throws `UNSUPPORTED` if nothing served can be read, because the user would not see the reason here. */
@@ -224,10 +192,28 @@ function pasteLines(
   return [...lines, "", "Ctrl-C ends it."];
 }
 
-/** A server normally ends with Ctrl-C, which is not a failure. */
-function untilAborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+/** Serves paths until Ctrl-C, which is the normal end of a server. `announce` prints how to reach it. */
+async function serveUntilAborted(
+  paths: readonly string[],
+  { host, port, cors, allowHost, portable, page }: ServeFlags,
+  context: Context,
+  announce: (served: ServedView) => Promise<void>,
+): Promise<void> {
+  const { signal, allow } = context;
+  const served = await serveView(paths, {
+    ...{ host, port, portable, page, allow, signal, allowedHosts: allowHost },
+    cors: cors === true ? "*" : cors,
+    onError: (path, error) => context.message(`${path}: ${describeFailure(error)}`),
+  });
+  await closing(served, async () => {
+    try {
+      await announce(served);
+      if (!signal.aborted) await once(signal, "abort");
+    } catch (error) {
+      // Ctrl-C while the lines are printed is not a failure either.
+      if (!signal.aborted) throw error;
+    }
+  });
 }
 
 function parsePort(text: string): number {

@@ -8,10 +8,11 @@ import {
   resolveSelection,
   type Selection,
   type SetPlan,
-  SuperchunkError,
+  type SuperchunkError,
 } from "../../src/index.ts";
 import { withRoot } from "../actions/writable-root.ts";
 import type { Context } from "../context.ts";
+import { wrongUse } from "../failure.ts";
 import { parseValue } from "../input/attribute-text.ts";
 import type { Input } from "../input/input.ts";
 import { allowOption } from "../input/opening.ts";
@@ -76,9 +77,7 @@ Examples:
 async function set(root: string, name: string | undefined, flags: SetFlags, context: Context): Promise<void> {
   const { value } = flags;
   if ((name === undefined) === (value === undefined))
-    throw new SuperchunkError("BAD_ARGUMENT", "give the values, as INPUT or with --value, and not both", {
-      field: "input",
-    });
+    throw wrongUse("input", "give the values, as INPUT or with --value, and not both");
   const input = name === undefined ? undefined : await openRows(name, flags.bytes === true, context);
   const selectionOf = (shape: readonly number[]): Selection => parseWithin(flags.slice, shape, root);
   const fill = async (target: SetTarget, selection: Selection): Promise<void> => {
@@ -201,29 +200,24 @@ function checkValues(array: SetTarget, extents: readonly Extent[], input: Input)
   const own = JSON.stringify(formatDType(array.dtype));
   const found = JSON.stringify(formatDType(npy.dtype));
   if (own !== found)
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
+    throw wrongUse(
+      "dtype",
       `values of ${found} cannot be set in an array of ${own}; convert them (numpy.astype) and try again`,
-      { path: name, field: "dtype", expected: own, found },
+      { path: name, expected: own, found },
     );
   if (countItems(npy.shape) === 1 || JSON.stringify(wanted) === JSON.stringify(npy.shape)) return;
-  throw new SuperchunkError(
-    "BAD_ARGUMENT",
-    `the shape is [${npy.shape.join(", ")}], but [${wanted.join(", ")}] is selected`,
-    { path: name, field: "shape", expected: wanted, found: npy.shape },
-  );
+  throw wrongUse("shape", `the shape is [${npy.shape.join(", ")}], but [${wanted.join(", ")}] is selected`, {
+    path: name,
+    expected: wanted,
+    found: npy.shape,
+  });
 }
 
 function otherNumber({ name, size }: Input, wanted: number, itemSize: number): SuperchunkError {
   const expected = wanted / itemSize;
-  return new SuperchunkError(
-    "BAD_ARGUMENT",
-    `there are not as many values as are selected: ${expected}, or one for all`,
-    {
-      path: name,
-      field: "values",
-      expected,
-      ...(size === undefined ? {} : { found: size / itemSize }),
-    },
-  );
+  return wrongUse("values", `there are not as many values as are selected: ${expected}, or one for all`, {
+    path: name,
+    expected,
+    ...(size === undefined ? {} : { found: size / itemSize }),
+  });
 }

@@ -6,6 +6,7 @@ import {
   type Finding,
   type JsonObject,
   type JsonValue,
+  type LongOptions,
   SuperchunkError,
   stringifyJson,
   type VerifyReport,
@@ -14,13 +15,22 @@ import { changedSources, type VerifiedArchive, verifyLinkAt } from "../../src/no
 import { type VerifyAway, verifyAway } from "../actions/verify-away.ts";
 import { type BatchItem, JOBS, openRecord, runBatch } from "../actions/verify-batch.ts";
 import type { Context } from "../context.ts";
-import { EXIT, exitCodeOf, inCommandWords, messageAt, plain, stateOf, toJsonFailure } from "../failure.ts";
+import {
+  EXIT,
+  exitCodeOf,
+  inCommandWords,
+  messageAt,
+  plain,
+  stateOf,
+  toJsonFailure,
+  wrongUse,
+} from "../failure.ts";
 import { filesFromOption, noPaths, readFilesFrom } from "../input/input.ts";
-import { allowOption, behindText, mayBeReferences } from "../input/opening.ts";
+import { allowOption, behindText, closing, mayBeReferences } from "../input/opening.ts";
 import { isUnfollowed, type NamedArchive, unfollowedText } from "../input/tree.ts";
 import { formatCount, formatPlural, formatSize, parseCount } from "../input/units.ts";
 import { foldLine } from "../output/layout.ts";
-import { startProgress } from "../output/progress.ts";
+import { withProgress } from "../output/progress.ts";
 import { adviseOnSalvage, type SalvageAdvice } from "../output/salvage-advice.ts";
 import { printable } from "../values/cell-text.ts";
 
@@ -92,13 +102,7 @@ Examples:
       const paths = [...typed, ...(await readFilesFrom(options.filesFrom, context))];
       if (paths.length === 0) throw noPaths("verify");
       if (options.resume === true && options.report === undefined)
-        throw new SuperchunkError(
-          "BAD_ARGUMENT",
-          "--resume continues the --report of an earlier run: give --report too",
-          {
-            field: "report",
-          },
-        );
+        throw wrongUse("report", "--resume continues the --report of an earlier run: give --report too");
       const json = options.json === true;
       const totals: Totals = { ...NOTHING, dialects: {}, codes: {} };
       const record =
@@ -311,26 +315,20 @@ type Verified = Omit<VerifiedArchive, "dialect"> & { readonly dialect?: string }
 
 async function verifyHere(named: NamedArchive, alone: boolean, context: Context): Promise<Verified> {
   const { path } = named;
-  const { signal } = context;
-  const bar = alone
-    ? startProgress(context.io, "verify", { name: path })
-    : { onProgress: undefined, finish: () => {} };
+  const { io, signal } = context;
   let opened: { readonly dialect?: string } = {};
-  try {
-    const archive = await named.open({ signal });
-    opened = { dialect: archive.dialect };
-    try {
-      const report = await archive.verify({ signal, onProgress: bar.onProgress });
+  const verify = async (onProgress?: LongOptions["onProgress"]): Promise<Verified> =>
+    closing(await named.open({ signal }), async (archive) => {
+      opened = { dialect: archive.dialect };
+      const report = await archive.verify({ signal, onProgress });
       const linked = await verifyLinkAt(path, { signal });
       return { ...opened, report, ...(linked === undefined ? {} : { linked }) };
-    } finally {
-      await archive.close();
-    }
+    });
+  try {
+    return await (alone ? withProgress(io, "verify", { name: path }, verify) : verify());
   } catch (error) {
     if (!(error instanceof SuperchunkError)) throw error;
     return { ...opened, error };
-  } finally {
-    bar.finish();
   }
 }
 

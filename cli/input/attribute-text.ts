@@ -1,13 +1,8 @@
 /** Parses typed attributes and values. Knows text only. */
 
 import { InvalidArgumentError } from "commander";
-import {
-  isSuperchunkError,
-  type JsonInput,
-  type JsonValue,
-  parseJson,
-  SuperchunkError,
-} from "../../src/index.ts";
+import { isSuperchunkError, type JsonInput, type JsonValue, parseJson } from "../../src/index.ts";
+import { wrongUse } from "../failure.ts";
 
 /** An attribute as typed: `1.0` stays a float. */
 export type Attribute = readonly [name: string, value: JsonInput];
@@ -31,6 +26,6 @@ function orText(text: string, field: string): JsonInput {
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
     if (error.isDamage) return text;
-    throw new SuperchunkError("BAD_ARGUMENT", error.summary, { field, cause: error });
+    throw wrongUse(field, error.summary, { cause: error });
   }
 }

@@ -1,6 +1,7 @@
 /** The meaning of `--column` for each kind of archive. */
 
-import { SuperchunkError } from "../../src/index.ts";
+import type { SuperchunkError } from "../../src/index.ts";
+import { wrongUse } from "../failure.ts";
 import type { Subject } from "./opening.ts";
 
 /** Names of separately stored columns: of a table, an array with column folders, or a group; else none. */
@@ -11,9 +12,9 @@ export function columnNamesOf(archive: Subject): readonly string[] {
 
 /** The error for `--column` if there are no columns. */
 export function noColumns(archive: Subject): SuperchunkError {
-  return new SuperchunkError(
-    "BAD_ARGUMENT",
+  return wrongUse(
+    "column",
     `this is ${archive.kind === "bytes" ? "plain bytes" : "one array"} without columns; leave out --column`,
-    { path: archive.store.describe(archive.path), field: "column" },
+    { path: archive.store.describe(archive.path) },
   );
 }

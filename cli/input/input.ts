@@ -6,6 +6,8 @@ import { Option } from "commander";
 import { type NpyHeader, SuperchunkError } from "../../src/index.ts";
 import { type CarryTarget, locate, type NpyFile, openNpy, type StreamCarrier } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
+import { wrongUse } from "../failure.ts";
+import { closing } from "./opening.ts";
 
 export interface Input {
   /** Name in messages. */
@@ -27,10 +29,7 @@ const READ_BYTES = 1 << 20;
 /** Refuses an empty path: it would mean the current folder, and usually comes from an empty variable. Throws `BAD_ARGUMENT`. */
 export function refuseEmptyPath(path: string): void {
   if (path !== "") return;
-  throw new SuperchunkError("BAD_ARGUMENT", "the path is empty; give one, or . for the current folder", {
-    field: "path",
-    found: path,
-  });
+  throw wrongUse("path", "the path is empty; give one, or . for the current folder", { found: path });
 }
 
 export function filesFromOption(): Option {
@@ -48,10 +47,9 @@ export async function readFilesFrom(list: string | undefined, context: Context):
 }
 
 export function noPaths(command: string): SuperchunkError {
-  return new SuperchunkError(
-    "BAD_ARGUMENT",
+  return wrongUse(
+    "path",
     `${command} needs a path, or --files-from LIST with some; see "superchunk ${command} --help"`,
-    { field: "path" },
   );
 }
 
@@ -69,10 +67,10 @@ export async function openInput(name: string, asBytes: boolean, context: Context
       throw new SuperchunkError("BAD_ARGUMENT", "the input is a folder; give a file", { path: name });
     // A pipe has no length and can be read only once, from its beginning.
     if (!info.isFile())
-      throw new SuperchunkError(
-        "BAD_ARGUMENT",
+      throw wrongUse(
+        "input",
         "this is a pipe or a device, not a file; send it to stdin, and give - instead",
-        { path: name, field: "input" },
+        { path: name },
       );
     size = info.size;
   } catch (cause) {
@@ -103,11 +101,7 @@ export function inputOf(file: NpyFile, order: "stored" | "C", signal?: AbortSign
 /** Reads a small file. Throws `NOT_FOUND`, and `BAD_ARGUMENT` for what is not a file. */
 export async function readWhole(name: string): Promise<Uint8Array> {
   const { store, path } = await locate(name);
-  try {
-    const bytes = await store.get(path);
-    if (bytes !== undefined) return bytes;
-    throw new SuperchunkError("NOT_FOUND", "no such file", { path: name });
-  } finally {
-    await store.close?.();
-  }
+  const bytes = await closing(store, () => store.get(path));
+  if (bytes !== undefined) return bytes;
+  throw new SuperchunkError("NOT_FOUND", "no such file", { path: name });
 }

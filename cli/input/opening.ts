@@ -48,6 +48,18 @@ export async function openPath(path: string, options: OpenAnyOptions & SubjectOp
   }
 }
 
+/** Lets `use` work with what was opened, and closes it. */
+export async function closing<T extends { close?(): Promise<void> }, R>(
+  opened: T,
+  use: (opened: T) => Promise<R>,
+): Promise<R> {
+  try {
+    return await use(opened);
+  } finally {
+    await opened.close?.();
+  }
+}
+
 /** The archive at a path, else the Zarr node. Throws as {@link openPath}. */
 export async function findAt(path: string, options: OpenAnyOptions): Promise<Found> {
   const opened = await open(path, options);

@@ -4,12 +4,14 @@
  */
 
 import { open } from "node:fs/promises";
-import { type DType, SuperchunkError } from "../../src/index.ts";
+import type { DType } from "../../src/index.ts";
 import { isTableFile, openNpy, openTableFile, type StreamCarrier } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
+import { wrongUse } from "../failure.ts";
 import { shortDType } from "../output/layout.ts";
 import { startProgress } from "../output/progress.ts";
 import { type Input, inputOf, openInput } from "./input.ts";
+import { closing } from "./opening.ts";
 import { formatPlural } from "./units.ts";
 
 /**
@@ -100,12 +102,7 @@ async function openNpyRows(
 
 function refuseNpy(head: Uint8Array, path: string, why: string): void {
   if (!isNpy(head)) return;
-  throw new SuperchunkError("BAD_ARGUMENT", `it is a .npy file, ${why}`, {
-    path,
-    field: "input",
-    expected: "raw bytes",
-    found: "a .npy file",
-  });
+  throw wrongUse("input", `it is a .npy file, ${why}`, { path, expected: "raw bytes", found: "a .npy file" });
 }
 
 /** The magic bytes of a `.npy` file. */
@@ -117,13 +114,10 @@ function isNpy(head: Uint8Array): boolean {
 
 /** The first bytes of a file; fewer if it is shorter. */
 async function readStart(name: string): Promise<Uint8Array> {
-  const file = await open(name);
-  try {
+  return closing(await open(name), async (file) => {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(MAGIC.length), 0, MAGIC.length, 0);
     return buffer.subarray(0, bytesRead);
-  } finally {
-    await file.close();
-  }
+  });
 }
 
 /** The first bytes of a stream, and the whole stream, which can be read once. */
@@ -201,9 +195,9 @@ async function* drawRows(input: Input, target: RowsTarget, context: Context): As
 function checkWhole({ name }: Input, bytes: number, { rowBytes, outcome }: RowsTarget): void {
   const left = rowBytes === 0 ? bytes : bytes % rowBytes;
   if (left === 0) return;
-  throw new SuperchunkError(
-    "BAD_ARGUMENT",
+  throw wrongUse(
+    "rows",
     `the bytes end inside a row: ${left} are left over, but a row has ${rowBytes}; ${outcome}`,
-    { path: name, field: "rows", expected: `a multiple of ${rowBytes} bytes`, found: bytes },
+    { path: name, expected: `a multiple of ${rowBytes} bytes`, found: bytes },
   );
 }

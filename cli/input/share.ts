@@ -1,6 +1,6 @@
 /** The share of a plan that a process runs: typed, or set by a scheduler. */
 import { InvalidArgumentError } from "commander";
-import { SuperchunkError } from "../../src/index.ts";
+import { wrongUse } from "../failure.ts";
 
 /** Share `k` of `n`, counted from 1. */
 export interface Share {
@@ -41,21 +41,12 @@ export function shareOf(
     if (k === undefined) continue;
     const n = shares ?? count;
     if (n !== undefined) return { share: { k, n }, source };
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      `${source} names share ${k}, but not the number of shares; give --shares N`,
-      {
-        field: "shares",
-      },
-    );
+    throw wrongUse("shares", `${source} names share ${k}, but not the number of shares; give --shares N`);
   }
   if (shares === undefined) return {};
-  throw new SuperchunkError(
-    "BAD_ARGUMENT",
+  throw wrongUse(
+    "shares",
     "--shares gives the number of shares, but no scheduler says which one this is; give --task K/N",
-    {
-      field: "shares",
-    },
   );
 }
 

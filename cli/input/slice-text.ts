@@ -1,7 +1,8 @@
 /** Parses numpy's slice syntax for `--slice`. Knows text only. */
 
 import { InvalidArgumentError } from "commander";
-import { type Selection, type Slice, SuperchunkError } from "../../src/index.ts";
+import type { Selection, Slice } from "../../src/index.ts";
+import { wrongUse } from "../failure.ts";
 import { formatPlural } from "./units.ts";
 
 const INTEGER = /^[+-]?\d+$/;
@@ -38,7 +39,7 @@ export function parseSliceOption(text: string, ndim: number, path: string): Sele
   } catch (error) {
     if (!(error instanceof InvalidArgumentError)) throw error;
     const message = `--slice: ${error.message}`;
-    throw new SuperchunkError("BAD_ARGUMENT", message, { path, field: "slice", found: text });
+    throw wrongUse("slice", message, { path, found: text });
   }
 }
 

@@ -125,6 +125,11 @@ export function parseShape(text: string): readonly number[] {
   return shape.map(Number);
 }
 
+/** Adds the value of an option that may be repeated. */
+export function collectText(text: string, before: readonly string[] = []): readonly string[] {
+  return [...before, text];
+}
+
 /** Typed names, separated by commas. */
 export function parseNames(text: string): readonly string[] {
   const names = text.split(",").map((name) => name.trim());

@@ -1,6 +1,7 @@
 /** Parses conditions of `--where`: `close > 100`, `day between 2015-01-01 and 2015-12-31`, `name in ('a', b)`, `time is null`. */
 import { InvalidArgumentError } from "commander";
-import { type DType, type FilterCondition, type FilterValue, SuperchunkError } from "../../src/index.ts";
+import type { DType, FilterCondition, FilterValue, SuperchunkError } from "../../src/index.ts";
+import { wrongUse } from "../failure.ts";
 
 /** A value as it was typed. */
 interface Literal {
@@ -163,5 +164,5 @@ function typedValue({ text, isQuoted }: Literal, dtype: DType, condition: string
 function badValue(condition: string, found: string, expected: string, held: string): SuperchunkError {
   const advice = /^na[nt]$/i.test(found) ? '; to find NaN or NaT, use "is null"' : "";
   const message = `--where ${JSON.stringify(condition)}: ${JSON.stringify(found)} is not ${expected}, but the column holds ${held}${advice}`;
-  return new SuperchunkError("BAD_ARGUMENT", message, { field: "where", expected, found });
+  return wrongUse("where", message, { expected, found });
 }

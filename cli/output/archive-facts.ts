@@ -1,5 +1,6 @@
 /** The facts of an archive that `info` and `ls` print, as JSON. Field names are API. */
 import type { JsonObject, JsonValue, OpenOptions, ReadableArray, ReadableSummary } from "../../src/index.ts";
+import { columnNamesOf } from "../input/columns.ts";
 import type { Subject } from "../input/opening.ts";
 import { ratioOf } from "../input/units.ts";
 import { jsonDType } from "./layout.ts";
@@ -42,7 +43,7 @@ export interface ArchiveFacts {
   readonly checksum: string | null;
   readonly fillValue: JsonValue;
   /** For Zarr arrays with dimension names. */
-  readonly dimensionNames?: readonly (string | null)[];
+  readonly dimensionNames?: readonly (string | null)[] | undefined;
   readonly attrs: JsonObject;
   readonly columns: readonly ColumnFacts[] | null;
   readonly warnings: readonly string[];
@@ -56,71 +57,33 @@ export async function describeArchive(
   archive: Subject,
   options: OpenOptions,
 ): Promise<ArchiveFacts> {
+  const { dialect, kind, nbytes, attrs, warnings } = archive;
   const cbytes = await archive.storedBytes(options);
-  const common = {
-    path,
-    dialect: archive.dialect,
-    kind: archive.kind,
-    nbytes: archive.nbytes,
-    cbytes,
-    ratio: ratioOf(archive.nbytes, cbytes),
-    attrs: archive.attrs,
-    warnings: archive.warnings,
-  };
-  if (archive.kind === "table" || archive.kind === "group") {
-    const columns = await describeColumns(archive, archive.names, options);
-    const blank = { dtype: null, order: null, chunks: null, checksum: null, fillValue: null };
-    const shape = archive.length === undefined ? [] : [archive.length];
-    return facts({ ...common, ...blank, shape, columns });
-  }
-  const nested = archive.kind === "array" && archive.columnNames.length > 0;
-  const summary = await archive.summary(options);
-  const own = { chunks: chunksOf(summary), checksum: checksumOf(summary.checksum) };
-  if (archive.kind === "bytes") {
-    return facts({
-      ...common,
-      ...own,
-      dtype: null,
-      shape: [archive.nbytes],
-      order: null,
-      fillValue: null,
-      columns: null,
-    });
-  }
-  return facts({
-    ...common,
-    ...own,
-    dtype: jsonDType(archive.dtype),
-    shape: archive.shape,
-    order: archive.order,
-    fillValue: archive.fillValue ?? null,
-    ...(archive.dimensionNames === undefined ? {} : { dimensionNames: archive.dimensionNames }),
-    columns: nested ? await describeColumns(archive, archive.columnNames, options) : null,
-  });
-}
-
-/** The same fields in one order, whatever the kind. */
-function facts(found: ArchiveFacts): ArchiveFacts {
-  const { path, dialect, kind, dtype, shape, order, chunks, nbytes, cbytes, ratio, checksum } = found;
-  const { fillValue, dimensionNames, attrs, columns, warnings } = found;
+  const array = archive.kind === "array" ? archive : undefined;
+  const summary =
+    archive.kind === "array" || archive.kind === "bytes" ? await archive.summary(options) : undefined;
+  const names = columnNamesOf(archive);
+  const hasColumns = names.length > 0 || kind === "table" || kind === "group";
   return {
-    path,
-    dialect,
-    kind,
-    dtype,
-    shape,
-    order,
-    chunks,
-    nbytes,
-    cbytes,
-    ratio,
-    checksum,
-    fillValue,
-    ...(dimensionNames === undefined ? {} : { dimensionNames }),
+    ...{ path, dialect, kind },
+    dtype: array === undefined ? null : jsonDType(array.dtype),
+    shape: shapeOf(archive),
+    order: array?.order ?? null,
+    chunks: summary === undefined ? null : chunksOf(summary),
+    ...{ nbytes, cbytes, ratio: ratioOf(nbytes, cbytes) },
+    checksum: checksumOf(summary?.checksum),
+    fillValue: array?.fillValue ?? null,
+    dimensionNames: array?.dimensionNames,
     attrs,
-    columns,
+    columns: hasColumns && archive.kind !== "bytes" ? await describeColumns(archive, names, options) : null,
     warnings,
   };
+}
+
+function shapeOf(archive: Subject): readonly number[] {
+  if (archive.kind === "array") return archive.shape;
+  if (archive.kind === "bytes") return [archive.nbytes];
+  return archive.length === undefined ? [] : [archive.length];
 }
 
 async function describeColumns(

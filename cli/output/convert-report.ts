@@ -8,7 +8,6 @@ import {
   type JsonValue,
   type OpenAnyOptions,
   parseDType,
-  SuperchunkError,
   stringifyJson,
 } from "../../src/index.ts";
 import type { ConvertPathOptions } from "../../src/node/index.ts";
@@ -20,7 +19,7 @@ import type {
   PlannedArray,
 } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
-import { EXIT } from "../failure.ts";
+import { EXIT, wrongUse } from "../failure.ts";
 import type { Damaged } from "../input/damaged.ts";
 import { formatCount, formatDuration, formatExactSize, formatPlural, formatSize } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
@@ -99,11 +98,11 @@ function readDType(text: string): DType {
     return parseDType(text, "--dtype");
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      `${error.summary}; give for example "<f8", ">i4" or "datetime64[ns]"`,
-      { path: "--dtype", field: "dtype", found: text, cause: error },
-    );
+    throw wrongUse("dtype", `${error.summary}; give for example "<f8", ">i4" or "datetime64[ns]"`, {
+      path: "--dtype",
+      found: text,
+      cause: error,
+    });
   }
 }
 

@@ -60,6 +60,21 @@ export function startProgress(io: Io, verb: string, about: BarAbout = {}): Progr
   };
 }
 
+/** Draws a bar while `work` runs. */
+export async function withProgress<T>(
+  io: Io,
+  verb: string,
+  about: BarAbout,
+  work: (onProgress: ProgressBar["onProgress"]) => Promise<T>,
+): Promise<T> {
+  const bar = startProgress(io, verb, about);
+  try {
+    return await work(bar.onProgress);
+  } finally {
+    bar.finish();
+  }
+}
+
 /** Columns reserved for a name before other words are dropped. */
 const NAME = 16;
 

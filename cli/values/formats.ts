@@ -1,11 +1,6 @@
 /** The formats of `cat`: lines for people, CSV and JSON. Knows layout; must not know archives. */
-import {
-  type DType,
-  type LongOptions,
-  type PlainJson,
-  SuperchunkError,
-  toJsonValue,
-} from "../../src/index.ts";
+import { type DType, type LongOptions, type PlainJson, toJsonValue } from "../../src/index.ts";
+import { wrongUse } from "../failure.ts";
 import { formatCount } from "../input/units.ts";
 import type { Output } from "../output/output.ts";
 import { padEnd, padStart, textWidth } from "../output/text-width.ts";
@@ -157,10 +152,10 @@ export async function printCsv(
 ): Promise<void> {
   const [first] = sources;
   if (first !== undefined && sources.length === 1 && first.shape.length > 2) {
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
+    throw wrongUse(
+      "format",
       `csv has rows and columns, the values have ${first.shape.length} dimensions; choose two of them with --slice, or use --format json or npy`,
-      { field: "format", expected: "at most 2 dimensions", found: first.shape.length },
+      { expected: "at most 2 dimensions", found: first.shape.length },
     );
   }
   const header = csvLine(sources.flatMap(headerOf));

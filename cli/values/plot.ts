@@ -3,7 +3,8 @@
  *
  * Knows numbers and characters; must not know archives.
  */
-import { type DType, type LongOptions, SuperchunkError } from "../../src/index.ts";
+import type { DType, LongOptions } from "../../src/index.ts";
+import { wrongUse } from "../failure.ts";
 import { formatCount, formatPlural } from "../input/units.ts";
 import type { Output } from "../output/output.ts";
 import { padStart } from "../output/text-width.ts";
@@ -241,8 +242,5 @@ export function drawable(sources: readonly ValueSource[], path: string, isNamed:
     first !== undefined && first.rowShape.length > 0
       ? "have more than one dimension; choose one with --slice"
       : "are not numbers";
-  throw new SuperchunkError("BAD_ARGUMENT", `--plot draws rows of numbers: ${what} ${is}`, {
-    path,
-    field: "plot",
-  });
+  throw wrongUse("plot", `--plot draws rows of numbers: ${what} ${is}`, { path });
 }
