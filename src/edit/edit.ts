@@ -50,6 +50,7 @@ function assertWritable(store: ReadableStore, path: string): asserts store is Wr
 /** Implements the exported `edit`. */
 export async function edit(store: ReadableStore, path: string, options: EditOptions = {}): Promise<Editable> {
   assertWritable(store, path);
+  checkOptions(options, OPTIONS);
   const { signal, readOnly } = options;
   const target = readOnly === true ? asReadOnly(store) : store;
   const openPlace = options.openPlace ?? placesOf(options);

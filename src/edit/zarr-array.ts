@@ -8,13 +8,11 @@ import { at, elementsOf, joinBytes } from "../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { keepFloats } from "../format/json-float.ts";
 import type { DType, JsonObject } from "../format/types.ts";
-import { checkOptions } from "../store/check-options.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import type { StoreOptions, WritableStore } from "../store/types.ts";
 import { resolveSelection, type Selected, type Selection } from "../values/selection.ts";
 import {
-  APPEND_OPTIONS,
   type AttributeChanges,
   attempt,
   type DeletePlan,
@@ -141,15 +139,8 @@ export class ZarrEdit extends QueuedEditor {
     return elementsOf(this.#array.shape.slice(1)) * this.#array.dtype.itemSize;
   }
 
-  /**
-   * Appends rows along the first dimension. Typed arrays, bytes and lists wait in memory until they reach 32 MiB or `flush` is called; the
-   * rows of a stream all become part of the array when this resolves.
-   * @throws BAD_ARGUMENT for values that do not fit; CONFLICT if another writer was faster; UNSUPPORTED for grids with chunks of unequal
-   * lengths
-   */
-  override append(values: unknown, options: LongOptions = {}): Promise<void> {
+  protected override appendRows(values: unknown, options: LongOptions): Promise<void> {
     return this.#run("append", async () => {
-      checkOptions(options, APPEND_OPTIONS);
       options.signal?.throwIfAborted();
       this.#assertGrid();
       if (this.#array.shape.length === 0) throw badArgument("the array", "a single value", "rows; use set");

@@ -49,9 +49,6 @@ export interface NewColumn {
 /** When flushed rows become visible as Zarr: at every flush, with every full superchunk, or at intervals. */
 export type PublishPolicy = "flush" | "full" | { readonly everySeconds: number };
 
-/** Names of the options of an append. */
-export const APPEND_OPTIONS = "onProgress publish signal";
-
 /** Options of an append. */
 export interface AppendOptions extends LongOptions {
   /**
@@ -204,8 +201,22 @@ export abstract class Editable implements AsyncDisposable {
     return this.notes;
   }
 
-  /** Appends rows along the first dimension. */
-  append(_values: unknown, _options?: AppendOptions): Promise<void> {
+  /**
+   * Appends rows along the first dimension; to a Bloscpack file without rows, bytes. Typed arrays, bytes and lists may wait in memory, up to
+   * 32 MiB, until `flush` is called. The rows of a stream all count when this resolves; in an array of superchunks, once `flush` has resolved.
+   * @throws BAD_ARGUMENT for values that do not fit, and for data that end inside a row; CONFLICT if another writer was faster; NO_SPACE,
+   * IO; UNSUPPORTED for a Bloscpack file in Fortran order, and for Zarr grids with chunks of unequal lengths
+   */
+  append(values: unknown, options: AppendOptions = {}): Promise<void> {
+    try {
+      checkOptions(options, "onProgress publish signal");
+      return this.appendRows(values, options);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+  /** {@link append} of this format. */
+  protected appendRows(_values: unknown, _options: AppendOptions): Promise<void> {
     return this.refuse("append");
   }
   /** Sets the selected values: as many as selected, or one for all. */

@@ -415,6 +415,8 @@ it.each(FORMATS)("append refuses an unknown option in %s", async (format) => {
   await array.append(Int32Array.of(1), { publish: undefined, onProgress: () => {} });
   expect(array.length).toBe(1);
   await array.close();
+  const slip = await rejectionOf(edit(array.store, array.path, { readonly: true } as never));
+  expect([slip.code, slip.message]).toEqual(["BAD_ARGUMENT", expect.stringMatching(/did you mean readOnly/)]);
 });
 
 it.each(["blz", "bcolz"] as const)("a wrong column to add to %s is the caller's mistake", async (format) => {

@@ -15,10 +15,9 @@ import { superchunkName } from "../../format/naming.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import { choosePlace } from "../../places/choose.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
-import { checkOptions } from "../../store/check-options.ts";
 import type { ReadableStore, WritableStore } from "../../store/types.ts";
 import { withHeads } from "../../store/wrappers/heads.ts";
-import { APPEND_OPTIONS, type AppendOptions } from "../editable.ts";
+import type { AppendOptions } from "../editable.ts";
 import { type ColumnLayout, layOutColumns } from "../layout/columns.ts";
 import {
   appendRun,
@@ -187,15 +186,14 @@ export class SharedArray extends QueuedEditor {
   }
 
   /**
-   * Appends rows. They are committed by full superchunks, the rest by `flush`; `publish` commits them earlier. Rows of one
-   * `flush` that fit into 1 MiB stay contiguous; between more rows, and between two flushes, there may be rows of other writers.
+   * Rows are committed by full superchunks, the rest by `flush`; `publish` commits them earlier. Rows of one `flush` that fit into
+   * 1 MiB stay contiguous; between more rows, and between two flushes, there may be rows of other writers.
    * @throws BAD_ARGUMENT for values that do not fit; CONFLICT if others were faster each time, or another program changed the
    * array; NO_SPACE, IO: `flush` then retries what was not committed
    */
-  override append(source: unknown, options: AppendOptions = {}): Promise<void> {
+  protected override appendRows(source: unknown, options: AppendOptions): Promise<void> {
     const { publish, signal } = options;
     return this.line.run(async () => {
-      checkOptions(options, APPEND_OPTIONS);
       let shownAt = this.#clock.now();
       for await (const items of readRows(source, this.#settings)) {
         signal?.throwIfAborted();

@@ -12,11 +12,9 @@ import { elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
-import { checkOptions } from "../../store/check-options.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { resolveSelection, type Selected, type Selection } from "../../values/selection.ts";
 import {
-  APPEND_OPTIONS,
   type AppendOptions,
   type AttributeChanges,
   attempt,
@@ -144,25 +142,17 @@ export class WritableArray extends Editable {
   }
 
   /**
-   * Appends rows. They are collected until a chunk is full, and count once `flush` has returned. If they fit in memory, it
-   * resolves at once. The source must not be changed before it resolves.
-   * @throws BAD_ARGUMENT for values that do not fit, and for data that end inside a row (the whole rows before stay); NO_SPACE,
-   * IO (the rows that `length` counts are kept, and `flush` tries again: all rows of a complete source, or those of a stream
-   * that had arrived)
+   * Rows are collected until a chunk is full. If they fit in memory, it resolves at once. The source must not be changed before it
+   * resolves. After data that end inside a row, the whole rows before stay. After NO_SPACE or IO, the rows that `length` counts are
+   * kept, and `flush` tries again: all rows of a complete source, or those of a stream that had arrived.
    */
-  override append(source: unknown, options: AppendOptions = {}): Promise<void> {
+  protected override appendRows(source: unknown, options: AppendOptions): Promise<void> {
     const { publish, signal } = options;
-    try {
-      checkOptions(options, APPEND_OPTIONS);
-      const items = this.#wholeRows(source);
-      if (items !== undefined && this.#takeNow(items)) return DONE;
-      const joins = items !== undefined && publish === undefined && signal === undefined;
-      const joined = joins ? this.#joined.add(items) : undefined;
-      if (joined !== undefined) return joined;
-    } catch (error) {
-      return Promise.reject(error);
-    }
-    return this.#run(() => this.#append(source, publish, signal));
+    const items = this.#wholeRows(source);
+    if (items !== undefined && this.#takeNow(items)) return DONE;
+    const joins = items !== undefined && publish === undefined && signal === undefined;
+    const joined = joins ? this.#joined.add(items) : undefined;
+    return joined ?? this.#run(() => this.#append(source, publish, signal));
   }
 
   async #append(source: unknown, publish?: PublishPolicy, signal?: AbortSignal): Promise<void> {

@@ -12,7 +12,6 @@ import type { ByteEdit, ChunkEncoder } from "../../codec/types.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { givenDType } from "../../format/given-dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
-import { checkOptions } from "../../store/check-options.ts";
 import { joinKey } from "../../store/key.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import { storedTimes } from "../../values/item-bytes.ts";
@@ -21,7 +20,6 @@ import { toValues } from "../../values/values.ts";
 import { checkCount } from "../bloscpack/bloscpack-options.ts";
 import { cutPieces } from "../bloscpack/pieces.ts";
 import {
-  APPEND_OPTIONS,
   type AttributeChanges,
   changeMembers,
   checkColumn,
@@ -137,15 +135,9 @@ export class BcolzArray extends QueuedEditor {
     return elementsOf(this.#rowShape) * this.#dtype.itemSize;
   }
 
-  /**
-   * Appends rows. Typed arrays, bytes and lists wait in memory until they reach 8 MiB or `flush` is called. The rows of a
-   * stream all count when this resolves; for a table they count piece by piece.
-   * @throws BAD_ARGUMENT for values that do not fit, and for columns that are missing, unknown or of different lengths: then no
-   * rows are appended; CONFLICT if another writer was faster
-   */
-  override append(values: unknown, options: LongOptions = {}): Promise<void> {
+  /** The rows of a stream for a table count piece by piece. If columns are missing, unknown or of different lengths, no rows are appended. */
+  protected override appendRows(values: unknown, options: LongOptions): Promise<void> {
     return this.line.run(async () => {
-      checkOptions(options, APPEND_OPTIONS);
       options.signal?.throwIfAborted();
       await this.#commitEdits(options);
       const facts = { dtype: this.#dtype, rowShape: this.#rowShape };

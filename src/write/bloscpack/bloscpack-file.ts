@@ -9,12 +9,10 @@ import { loadDigest } from "../../bytes/checksum.ts";
 import type { ByteEdit } from "../../codec/types.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonObjectInput } from "../../format/types.ts";
-import { checkOptions } from "../../store/check-options.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import { resolveSelection, type Selected, type Selection } from "../../values/selection.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
 import {
-  APPEND_OPTIONS,
   type AttributeChanges,
   attempt,
   changesOf,
@@ -115,14 +113,8 @@ export class BloscpackFile extends QueuedEditor {
     return elementsOf(this.#shape.slice(1)) * this.dtype.itemSize;
   }
 
-  /**
-   * Appends rows, or bytes. Typed arrays, bytes and lists wait in memory until they reach 8 MiB or `flush` is called; the rows of a stream
-   * all become part of the file when this resolves.
-   * @throws BAD_ARGUMENT for values that do not fit; CONFLICT if another writer was faster; UNSUPPORTED for Fortran order
-   */
-  override append(values: unknown, options: LongOptions = {}): Promise<void> {
+  protected override appendRows(values: unknown, options: LongOptions): Promise<void> {
     return this.line.run(async () => {
-      checkOptions(options, APPEND_OPTIONS);
       const facts = { dtype: this.dtype, rowShape: this.#shape.slice(1) };
       const items = itemsOf(values, facts);
       if (items === undefined) {
