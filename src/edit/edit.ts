@@ -23,7 +23,7 @@ import { defaultRowOf } from "../write/bcolz/carray-settings.ts";
 import { repeatRow } from "../write/bcolz/carray-steps.ts";
 import { BloscpackFile } from "../write/bloscpack/bloscpack-file.ts";
 import { compressArray } from "../write/bloscpack/bloscpack-write.ts";
-import { type Editable, type EditFormat, newShape } from "../write/editable.ts";
+import { type Editable, type EditFormat, shapeOf } from "../write/editable.ts";
 import { clearPlace, removeTree } from "../write/layout/clear-place.ts";
 import { type CompressionOptions, cutOptionsOf } from "../write/layout/settings.ts";
 import { columnSources, readRows } from "../write/rows/rows.ts";
@@ -206,7 +206,7 @@ export async function create(
 ): Promise<Editable> {
   assertWritable(store, path);
   checkOptions(options, OPTIONS);
-  const { format = "blz" } = options;
+  const { format = "blz", shape: given = 0 } = options;
   if (!Object.hasOwn(OWN, format)) throw badArgument("format", format, Object.keys(OWN).join(", "));
   if (options.attrs !== undefined && (typeof options.attrs !== "object" || Array.isArray(options.attrs)))
     throw badArgument("attrs", options.attrs, "an object");
@@ -216,15 +216,20 @@ export async function create(
   const unfit = foreign.find((name) => options[name] !== undefined && !OWN[format].includes(name));
   if (unfit !== undefined)
     throw badArgument(unfit, options[unfit], `nothing: the format "${format}" has no such option`);
-  const isScalar = format === "zarr" && Array.isArray(options.shape) && options.shape.length === 0;
-  if (!isScalar) newShape(options.shape);
-  if (format === "zarr") return createNode(store, path, options);
+  const isScalar = format === "zarr" && Array.isArray(given) && given.length === 0;
+  const shape = isScalar ? [] : shapeOf(given);
+  if (format === "zarr") return createNode(store, path, { ...options, shape });
   const dtype = isZarrType(options.dtype)
     ? parseDataType(options.dtype, { path, field: "dtype" })
     : givenDType(options.dtype);
   const fillValue = options.fillValue === undefined ? undefined : storedTimes(dtype, options.fillValue);
   const make = { blz: createBlz, bcolz: createBcolz, bloscpack: createBloscpack }[format];
-  return make(store, path, dtype, { ...options, fillValue });
+  return make(store, path, dtype, { ...options, shape, fillValue });
+}
+
+/** Checked options. */
+interface NewOptions extends CreateOptions {
+  readonly shape: readonly number[];
 }
 
 /**
@@ -233,13 +238,13 @@ export async function create(
  */
 async function fillNew(
   made: Editable,
-  { data, shape, publish, signal, onProgress }: CreateOptions,
+  { data, shape, publish, signal, onProgress }: NewOptions,
   remove: () => Promise<void>,
 ): Promise<Editable> {
   try {
-    const [rows = 0] = typeof shape === "object" ? shape : [shape];
+    const [rows = 0] = shape;
     if (data !== undefined) await made.append(data, { publish, signal, onProgress });
-    else if (rows > 0) await made.resize(shape ?? 0, { signal, onProgress });
+    else if (rows > 0) await made.resize(shape, { signal, onProgress });
     await made.flush();
     return made;
   } catch (error) {
@@ -249,25 +254,20 @@ async function fillNew(
   }
 }
 
-function emptyShape(shape: CreateOptions["shape"]): readonly number[] {
-  return typeof shape === "object" && shape.length > 0 ? [0, ...shape.slice(1)] : [0];
-}
-
 async function createBlz(
   store: WritableStore,
   path: string,
   dtype: DType,
-  options: CreateOptions,
+  options: NewOptions,
 ): Promise<Editable> {
   const { compressor, chunkLength, superchunkLength, expectedLength, fillValue, lock, ...rest } = options;
-  const [rows = 0] = typeof rest.shape === "object" ? rest.shape : [rest.shape];
-  const isEmpty =
-    elementsOf(typeof rest.shape === "object" ? rest.shape.slice(1) : []) * dtype.itemSize === 0;
+  const [rows = 0, ...rowShape] = rest.shape;
+  const isEmpty = elementsOf(rowShape) * dtype.itemSize === 0;
   const array = await createArray(store, path, {
     ...cutOptionsOf({ compressor, chunkLength, superchunkLength }),
     ...rest,
     // Rows without bytes are counted at once.
-    shape: isEmpty ? rest.shape : emptyShape(rest.shape),
+    shape: isEmpty ? rest.shape : [0, ...rowShape],
     dtype,
     expectedlen: expectedLength ?? (rows > 0 ? rows : undefined),
     dflt: fillValue,
@@ -286,7 +286,7 @@ async function createBlz(
 /** Default for the uncompressed bytes of a Zarr chunk. */
 const ZARR_CHUNK = 1 << 20;
 
-async function createNode(store: WritableStore, path: string, options: CreateOptions): Promise<Editable> {
+async function createNode(store: WritableStore, path: string, options: NewOptions): Promise<Editable> {
   const { attrs = {}, signal, overwrite, encoder, decoder, lock, readOnly } = options;
   const { strategy, maxUnused, chunkOrder, writeEmptyChunks, shardWriter } = options;
   const settings = { strategy, maxUnused, chunkOrder, writeEmptyChunks, shardWriter };
@@ -299,7 +299,7 @@ async function createNode(store: WritableStore, path: string, options: CreateOpt
     return edit(store, path, opening);
   }
   const { data, itemSize, fill } = zarrTypeOf(options, path);
-  const shape = typeof options.shape === "number" ? [options.shape] : (options.shape ?? [0]);
+  const { shape } = options;
   const rowBytes = shape.slice(1).reduce((product, n) => product * Math.max(1, n), itemSize);
   const rows = options.chunkLength ?? Math.max(1, Math.floor(ZARR_CHUNK / rowBytes));
   const { chunkShape = [rows, ...shape.slice(1).map((n) => Math.max(1, n))].slice(0, shape.length) } =
@@ -367,10 +367,9 @@ async function createBloscpack(
   store: WritableStore,
   path: string,
   dtype: DType,
-  options: CreateOptions,
+  options: NewOptions,
 ): Promise<Editable> {
-  const shape = typeof options.shape === "number" ? [options.shape] : (options.shape ?? [0]);
-  const { compressor, chunkLength, checksum, reserve, attrs, overwrite, signal, encoder, fillValue } =
+  const { shape, compressor, chunkLength, checksum, reserve, attrs, overwrite, signal, encoder, fillValue } =
     options;
   if (fillValue !== undefined)
     throw badArgument("fillValue", fillValue, "nothing: a Bloscpack file has no default value");
@@ -393,7 +392,7 @@ async function createBcolz(
   store: WritableStore,
   path: string,
   dtype: DType,
-  options: CreateOptions,
+  options: NewOptions,
 ): Promise<Editable> {
   const isTable = options.kind === undefined ? dtype.kind === "struct" : options.kind === "table";
   if (isTable && dtype.kind !== "struct")
@@ -435,19 +434,9 @@ async function makeBcolz(
   store: WritableStore,
   path: string,
   dtype: DType,
-  {
-    compressor,
-    chunkLength,
-    expectedLength,
-    fillValue,
-    attrs,
-    signal,
-    onProgress,
-    ...options
-  }: CreateOptions,
+  { compressor, chunkLength, expectedLength, fillValue, attrs, signal, onProgress, ...options }: NewOptions,
 ): Promise<void> {
-  const [rows = 0, ...rowShape] =
-    typeof options.shape === "number" ? [options.shape] : (options.shape ?? [0]);
+  const [rows = 0, ...rowShape] = options.shape;
   const settings = {
     ...cutOptionsOf({ compressor, chunkLength }),
     expectedlen: expectedLength ?? (rows > 0 || options.data === undefined ? rows : undefined),

@@ -353,27 +353,18 @@ export async function attempt<T>(work: () => T | Promise<T>): Promise<T> {
   return work();
 }
 
-/** The shape of a new array; default no rows. Throws `BAD_ARGUMENT` for an invalid one. */
-export function newShape(given: number | readonly number[] = 0): readonly number[] {
-  const shape = typeof given === "number" ? [given] : given;
+/**
+ * A whole shape, or a number of rows with the row shape of `before`. Without `before`, that of a new array. Throws `BAD_ARGUMENT`.
+ */
+export function shapeOf(given: number | readonly number[], before?: readonly number[]): readonly number[] {
+  const length = before?.length;
+  const shape = typeof given === "number" ? [given, ...(before?.slice(1) ?? [])] : given;
   const areLengths = Array.isArray(shape) && shape.every((n) => Number.isSafeInteger(n) && n >= 0);
-  if (areLengths && shape.length > 0) return shape;
+  if (areLengths && shape.length === (length ?? Math.max(1, shape.length))) return shape;
   throw badArgument(
     "shape",
     Array.isArray(given) ? `[${given.join(", ")}]` : given,
-    "rows, or a list of one or more lengths, 0 or more",
-  );
-}
-
-/** A whole shape, or a number of rows with the row shape unchanged. Throws `BAD_ARGUMENT` for an invalid one. */
-export function shapeOf(given: number | readonly number[], before: readonly number[]): readonly number[] {
-  const shape = typeof given === "number" ? [given, ...before.slice(1)] : given;
-  const areLengths = Array.isArray(shape) && shape.every((n) => Number.isSafeInteger(n) && n >= 0);
-  if (areLengths && shape.length === before.length) return shape;
-  throw badArgument(
-    "shape",
-    Array.isArray(given) ? `[${given.join(", ")}]` : given,
-    `rows, or a shape of ${before.length} ${before.length === 1 ? "length" : "lengths"}, 0 or more`,
+    `rows, or a shape of ${length ?? "one or more"} ${length === 1 ? "length" : "lengths"}, 0 or more`,
   );
 }
 

@@ -334,10 +334,10 @@ it.each([
   [{}, 'dtype is undefined, expected a dtype, such as "<f8"'],
   [{ dtype: null }, "dtype is null, expected a string, a list of fields or a dict"],
   [{ dtype: "<f3" }, 'dtype is "<f3", expected one of 2, 4, 8, 12, 16 bytes'],
-  [{ dtype: "<f8", shape: "x" }, "shape is x, expected rows, or a list of one or more lengths, 0 or more"],
+  [{ dtype: "<f8", shape: "x" }, "shape is x, expected rows, or a shape of one or more lengths, 0 or more"],
   [
     { dtype: "<f8", shape: [-1] },
-    "shape is [-1], expected rows, or a list of one or more lengths, 0 or more",
+    "shape is [-1], expected rows, or a shape of one or more lengths, 0 or more",
   ],
 ])("a missing or wrong dtype or shape is the caller's mistake, not damage: %j", async (given, message) => {
   const store = new MemoryStore();

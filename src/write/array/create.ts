@@ -30,7 +30,7 @@ import { checkMarks, openAllPlaces, putMark } from "../../places/open-places.ts"
 import { type OpenPlace, PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
-import { newShape } from "../editable.ts";
+import { shapeOf } from "../editable.ts";
 import { planAdoption } from "../layout/adopt.ts";
 import { clearPlace } from "../layout/clear-place.ts";
 import { assertApart, layOutColumns } from "../layout/columns.ts";
@@ -108,7 +108,8 @@ export async function createArray(
   path: string,
   options: CreateOptions,
 ): Promise<WritableArray> {
-  const [rows = 0, ...rowShape] = newShape(options.shape);
+  const { shape = 0 } = options;
+  const [rows = 0, ...rowShape] = shapeOf(shape);
   const dtype = givenDType(options.dtype);
   const hasColumns = dtype.kind === "struct" && options.columns !== false;
   for (const { name } of hasColumns ? dtype.fields : []) {
