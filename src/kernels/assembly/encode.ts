@@ -1,4 +1,5 @@
 // The encoding kernels, one WebAssembly module. Conventions: ../README.md
+export { bounds } from "./encode-bounds";
 export { encodeBlosclz } from "./encode-blosclz";
 export { blosclzToLz4 } from "./encode-lz4";
 export { encodeLz4 } from "./encode-lz4";
