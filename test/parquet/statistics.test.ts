@@ -42,6 +42,34 @@ test.each(Object.keys(ARRAYS) as (keyof typeof ARRAYS)[])("bounds of %s", (kind)
   }
 });
 
+/** Long runs are compared in pieces, and pieces in vectors: an odd value at any place must count. */
+test.each(Object.keys(ARRAYS) as (keyof typeof ARRAYS)[])("bounds of %s in long runs", (kind) => {
+  for (const length of [3, 9, 4096, 8191, 8193, 20_001])
+    for (const place of [0, 1, length - 2, length - 1, 4095, 4096, 8191, 8192]) {
+      if (place >= length) continue;
+      for (const odd of [-1, 40_000]) {
+        const list = Array.from({ length }, (_, i) => (i === place ? odd : 10 + i));
+        const values =
+          kind === "int64" || kind === "uint64"
+            ? ARRAYS[kind].from(list.map(BigInt))
+            : ARRAYS[kind].from(list);
+        const sorted = values.slice().sort();
+        const bytes = bytesOf(values);
+        const found = statisticsOf(
+          { kind: kind satisfies ValueKind, width: values.BYTES_PER_ELEMENT } as Leaf,
+          { bytes, count: length, present: undefined },
+          bytes,
+        );
+        const isAscending = values.every((value, i) => i === 0 || value >= (values[i - 1] ?? value));
+        expect([found.least, found.greatest, found.isAscending], `${odd} at ${place} of ${length}`).toEqual([
+          sorted.at(0),
+          sorted.at(-1),
+          isAscending,
+        ]);
+      }
+    }
+});
+
 test.each([Float32Array, Float64Array])("NaN does not count in %o", (array) => {
   const kind: ValueKind = array === Float32Array ? "float" : "double";
   const leaf = { kind, width: array.BYTES_PER_ELEMENT } as Leaf;

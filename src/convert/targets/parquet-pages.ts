@@ -77,6 +77,7 @@ export async function* pagesOf(
   context: PageContext,
 ): AsyncGenerator<LeafPage> {
   if (first >= end) return;
+  if (file.hasStatistics) await prepareEncode();
   if (file.stored === undefined) {
     for (const [from, to] of readingSteps(file, first, end)) {
       yield* encodedPages(file, await file.column.rows(from, to, context.signal), context);
@@ -98,7 +99,7 @@ export async function* pagesOf(
       const header = decodeHeader(bytes);
       const isNeeded = needsValues(file, header);
       if (isNeeded) await prepare(header.compressor);
-      if (header.compressor === "blosclz") await prepareEncode("lz4");
+      if (header.compressor === "blosclz") await prepareEncode();
       const items = isNeeded ? decodeSync(bytes, { out: decoded.take(header.nbytes) }) : undefined;
       // One by one, because each page uses the memory of the one before.
       yield* chunkPages(file, { chunk: bytes, header, start, items }, range, context);
