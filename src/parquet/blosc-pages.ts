@@ -6,8 +6,9 @@
  */
 import { at } from "../bytes/arrays.ts";
 import { badStreamLength } from "../codec/decode/decode-kernel.ts";
-import { blockLength, HEADER_LENGTH, readBlockTable } from "../codec/header.ts";
-import type { ChunkHeader, Compressor } from "../codec/types.ts";
+import { chooseBlocksize } from "../codec/encode/encode-settings.ts";
+import { blockLength, decodeHeader, HEADER_LENGTH, readBlockTable } from "../codec/header.ts";
+import type { ChunkEncoder, ChunkHeader, Compressor } from "../codec/types.ts";
 import { blosclzToLz4 } from "./from-blosclz.ts";
 import { type JoinableCodec, joinStreams, type StreamPiece, type TakeRoom, takeNew } from "./join-streams.ts";
 
@@ -96,6 +97,32 @@ export function joinPage(
 ): Uint8Array {
   if (prefix.length === 0) return joinStreams(codec, pieces, take);
   return joinStreams(codec, [{ bytes: prefix, stored: true, length: prefix.length }, ...pieces], take);
+}
+
+/** The encoding and the body of a page of values: they become a Blosc chunk of one block, whose streams are used. */
+export async function encodePage(
+  prefix: Uint8Array,
+  bytes: Uint8Array,
+  wish: { readonly codec: JoinableCodec; readonly clevel: number; readonly typesize: number },
+  encoder: ChunkEncoder,
+): Promise<{ readonly encoding: PageEncoding; readonly body: Uint8Array }> {
+  const { codec, clevel } = wish;
+  const nbytes = bytes.length;
+  if (nbytes === 0) return { encoding: "plain", body: joinPage(codec, prefix, []) };
+  const settings = { cname: codec, clevel, typesize: wish.typesize };
+  const blocksize = [Math.floor(nbytes / wish.typesize), nbytes].find(
+    (size) => chooseBlocksize({ ...settings, nbytes, blocksize: size }) >= nbytes,
+  );
+  const isSplit = wish.typesize > 1 && blocksize !== undefined;
+  const chunk = await encoder.encode(bytes, {
+    ...settings,
+    shuffle: isSplit ? "shuffle" : "noshuffle",
+    typesize: isSplit ? wish.typesize : 1,
+    blocksize: blocksize ?? nbytes,
+  });
+  const pages = [...pagesOfChunk(chunk, decodeHeader(chunk), 1)];
+  const pieces = pages.flatMap((page) => page.pieces);
+  return { encoding: pages[0]?.encoding ?? "plain", body: joinPage(codec, prefix, pieces) };
 }
 
 /** Converts streams of blosclz to lz4; stored ones are kept. */

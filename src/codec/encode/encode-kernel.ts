@@ -49,7 +49,7 @@ interface EncodeKernels {
   readonly shuffle: FilterKernel;
   readonly spreadElements: SpreadKernel;
   readonly bitshuffle: FilterKernel;
-  /** Bounds of numbers: a vector of the least and one of the greatest are written to `out`. @see src/kernels/assembly/encode-bounds.ts */
+  /** Bounds of numbers: a vector of the least and one of the greatest are written to `out`. @see src/kernels/assembly/encode.ts */
   readonly bounds: (kind: number, src: number, length: number, out: number, goesOn: boolean) => number;
 }
 

@@ -6,17 +6,22 @@
  */
 
 import { at, Room } from "../../bytes/arrays.ts";
-import { chooseBlocksize } from "../../codec/encode/encode-settings.ts";
 import { decodeHeader, decodeSync, prepare, prepareEncode } from "../../codec/index.ts";
-import type { ChunkHeader, CompressorName } from "../../codec/types.ts";
+import type { ChunkHeader } from "../../codec/types.ts";
 import { placedError } from "../../errors.ts";
-import { type BloscPage, joinPage, pagesOfChunk, whyNotPages } from "../../parquet/blosc-pages.ts";
+import {
+  type BloscPage,
+  encodePage,
+  joinPage,
+  pagesOfChunk,
+  whyNotPages,
+} from "../../parquet/blosc-pages.ts";
 import type { Page } from "../../parquet/file.ts";
 import type { JoinableCodec } from "../../parquet/join-streams.ts";
 import { pageLevels } from "../../parquet/levels.ts";
 import type { ColumnSchema, Leaf } from "../../parquet/schema.ts";
 import { statisticsOf } from "../../parquet/statistics.ts";
-import { isText, type LeafValues, leafValues } from "../../parquet/values.ts";
+import { isText, leafValues } from "../../parquet/values.ts";
 import type { TaskContext } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
 import type { StoredChunks } from "../sources/offered-chunks.ts";
@@ -109,7 +114,7 @@ export async function* pagesOf(
   }
 }
 
-/** A stored chunk, its first row, and its values if they are needed. */
+/** A chunk, its first row, and its values if needed. */
 interface StoredChunk {
   readonly chunk: Uint8Array;
   readonly header: ChunkHeader;
@@ -231,7 +236,8 @@ function* encodedPages(
 }
 
 function encodedPage(file: FileColumn, leaf: Leaf, rows: Uint8Array, context: PageContext): Promise<Page> {
-  const { rowBytes, hasStatistics } = file;
+  const { rowBytes, hasStatistics, codec, mayBeSplit } = file;
+  const { cname, clevel = 5 } = file.column.settings;
   const found = leafValues(leaf, rows, rowBytes);
   const statistics = hasStatistics ? statisticsOf(leaf, found, rows) : undefined;
   if (found.texts?.every(isText) === false) file.notText.add(leaf);
@@ -243,43 +249,14 @@ function encodedPage(file: FileColumn, leaf: Leaf, rows: Uint8Array, context: Pa
     length: levels.length + found.bytes.length,
     statistics,
   };
+  const settings = {
+    codec,
+    clevel: cname === "zlib" ? ZLIB_AS_ZSTD : Math.max(1, clevel),
+    typesize: leaf.width !== undefined && mayBeSplit && leaf.width <= 255 ? leaf.width : 1,
+  };
   // Encoders may still use the values when the rows' memory is reused.
-  return compressed(file, leaf, { ...found, bytes: found.bytes.slice() }, levels, context).then((body) => ({
-    ...page,
-    ...body,
-  }));
-}
-
-/** The body of a page: the values become a Blosc chunk of one block, whose streams are used. */
-async function compressed(
-  { codec, mayBeSplit, column }: FileColumn,
-  leaf: Leaf,
-  { bytes }: LeafValues,
-  levels: Uint8Array,
-  { encoder }: PageContext,
-): Promise<Pick<Page, "encoding" | "body">> {
-  if (bytes.length === 0) return { encoding: "plain", body: joinPage(codec, levels, []) };
-  const typesize = leaf.width !== undefined && mayBeSplit && leaf.width <= 255 ? leaf.width : 1;
-  const { settings } = column;
-  const cname: CompressorName = codec;
-  const clevel = settings.cname === "zlib" ? ZLIB_AS_ZSTD : Math.max(1, settings.clevel ?? 5);
-  const wishes = [Math.floor(bytes.length / typesize), bytes.length];
-  const blocksize = wishes.find(
-    (wish) =>
-      chooseBlocksize({ cname, clevel, typesize, nbytes: bytes.length, blocksize: wish }) >= bytes.length,
-  );
-  const isSplit = typesize > 1 && blocksize !== undefined;
-  const chunk = await encoder.encode(bytes, {
-    cname,
-    clevel,
-    shuffle: isSplit ? "shuffle" : "noshuffle",
-    typesize: isSplit ? typesize : 1,
-    blocksize: blocksize ?? bytes.length,
-  });
-  const pages = [...pagesOfChunk(chunk, decodeHeader(chunk), 1)];
-  const [first] = pages;
-  const pieces = pages.flatMap((page) => page.pieces);
-  return { encoding: first?.encoding ?? "plain", body: joinPage(codec, levels, pieces) };
+  const encoded = encodePage(levels, found.bytes.slice(), settings, context.encoder);
+  return encoded.then((body) => ({ ...page, ...body }));
 }
 
 /** The zstd level that replaces zlib: about the same ratio, and faster. */
