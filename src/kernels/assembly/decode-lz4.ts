@@ -16,30 +16,6 @@ const BARE_RUN: usize = 96;
 /** … up to this many bytes. */
 const BARE_WAIT: usize = 8192;
 
-/** Returned for a length whose bytes are not in the input. */
-const CUT: usize = 0xffffffff;
-/** Address after the bytes of the last long length. */
-let lengthEnd: usize = 0;
-
-/**
- * Reads a length that begins with 15 in the token, adding the bytes from `ip` on. Stops reading once the length exceeds
- * `limit`.
- */
-// @ts-ignore: decorator
-@inline
-function longLength(ip: usize, ipEnd: usize, limit: usize): usize {
-  let length: usize = 15;
-  let more: usize;
-  do {
-    if (ip >= ipEnd) return CUT;
-    more = <usize>load<u8>(ip);
-    ip += 1;
-    length += more;
-  } while (more == 255 && length <= limit);
-  lengthEnd = ip;
-  return length;
-}
-
 /** Decodes one LZ4 block. Returns the bytes written, or an error listed in the README. Stops after `need` bytes. */
 export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: usize, need: usize): i32 {
   let ip = src;
@@ -66,34 +42,46 @@ export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
         ip += 3;
       }
       wait = op - start < BARE_RUN ? min<usize>(2 * wait + 16, BARE_WAIT) : <usize>0;
-      opBare = op + wait;
+      opBare = min(op + wait, opShort);
     }
-    // Most others are short. Their lengths and distances cannot be predicted, so nothing here branches on them.
-    const opTry = min(opBare, opShort);
-    while (ip < ipShort && op < opTry) {
-      const token = <usize>load<u8>(ip);
+    // Most others are short. Their lengths and distances cannot be predicted, so nothing here branches on them. Each token waits
+    // for the literals before it: with `ip` two bytes before the token, finding the next one takes one addition.
+    ip -= 2;
+    while (true) {
+      if (ip >= ipShort - 2) break;
+      if (op >= opBare) break;
+      const token = <usize>load<u8>(ip, 2);
       const literals = token >> 4;
       if (literals > SHORT_LITERALS) break;
-      v128.store(op, v128.load(ip, 1));
+      ip += 3;
+      v128.store(op, v128.load(ip));
       op += literals;
       ip += literals;
-      const distance = <usize>load<u16>(ip, 1);
-      ip += 3;
-      if (distance - 1 >= op - dst) return BAD_REFERENCE;
+      const distance = <usize>load<u16>(ip);
+      if (distance == 0) return BAD_REFERENCE;
+      // Does not wrap around: an output begins at `hostBase()` or later, and that is further from 0 than any distance.
+      if (op - distance < dst) return BAD_REFERENCE;
       let length = (token & 15) + MIN_MATCH;
       if (length <= SHORT_MATCH) {
         copyShortMatch(op, distance);
       } else {
         if (length == 15 + MIN_MATCH) {
-          length = longLength(ip, ipEnd, dstLength) + 4;
-          if (length - 4 > dstLength) return length - 4 == CUT ? ENDS_EARLY : TOO_LONG;
-          ip = lengthEnd;
+          // The loops that read a length are written out: a function would have to return the address in a global as well.
+          let more: usize;
+          do {
+            if (ip >= ipEnd - 2) return ENDS_EARLY;
+            more = <usize>load<u8>(ip, 2);
+            ip += 1;
+            length += more;
+            if (length > dstLength) return TOO_LONG;
+          } while (more == 255);
         }
         if (length > opEnd - op) return TOO_LONG;
         copyLongMatch(op, distance, length);
       }
       op += length;
     }
+    ip += 2;
     if (op - dst >= need) return <i32>(op - dst);
     if (ip >= ipEnd) break;
     const token = <usize>load<u8>(ip);
@@ -101,9 +89,14 @@ export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
     let literals = token >> 4;
     if (literals != 0) {
       if (literals == 15) {
-        literals = longLength(ip, ipEnd, dstLength);
-        if (literals > dstLength) return literals == CUT ? ENDS_EARLY : TOO_LONG;
-        ip = lengthEnd;
+        let more: usize;
+        do {
+          if (ip >= ipEnd) return ENDS_EARLY;
+          more = <usize>load<u8>(ip);
+          ip += 1;
+          literals += more;
+          if (literals > dstLength) return TOO_LONG;
+        } while (more == 255);
       }
       if (literals > ipEnd - ip) return ENDS_EARLY;
       if (literals > opEnd - op) return TOO_LONG;
@@ -119,9 +112,14 @@ export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
     if (distance - 1 >= op - dst) return BAD_REFERENCE;
     let length = token & 15;
     if (length == 15) {
-      length = longLength(ip, ipEnd, dstLength);
-      if (length > dstLength) return length == CUT ? ENDS_EARLY : TOO_LONG;
-      ip = lengthEnd;
+      let more: usize;
+      do {
+        if (ip >= ipEnd) return ENDS_EARLY;
+        more = <usize>load<u8>(ip);
+        ip += 1;
+        length += more;
+        if (length > dstLength) return TOO_LONG;
+      } while (more == 255);
     }
     length += 4;
     if (length > opEnd - op) return TOO_LONG;
