@@ -117,7 +117,8 @@ async function buildProgram(context: Context, first: string | undefined): Promis
     .hook("preAction", (_, command) => {
       context.allow = command.opts<{ readonly allow?: readonly string[] }>().allow;
     })
-    .helpCommand("help [command]", "print the help of a command");
+    .configureHelp({ subcommandTerm: (command) => [command.name(), ...command.aliases()].join(", ") });
   for (const add of await loadCommands(first)) add(program, context);
-  return program;
+  // Last, so that the help lists it in the last group.
+  return program.helpCommand("help [command]", "print the help of a command");
 }

@@ -28,6 +28,15 @@ test("an unknown command loads them all, so that the help and the nearest name a
   for (const first of ["--version", "-V"]) expect(await namesFor(first)).toEqual([]);
 });
 
+test("the help lists every command under the heading of its group", async () => {
+  const { code, out } = await runCli(["--help"]);
+  expect(code).toBe(0);
+  const headings = out.match(/^\S.*(?=:\n {2}\w)/gm);
+  expect(headings?.at(0)).toBe("Look at archives");
+  expect(headings).not.toContain("Commands");
+  for (const name of [...COMMAND_NAMES, "help"]) expect(out).toMatch(new RegExp(`^  ${name}(,| {2})`, "m"));
+});
+
 describe.each(["bash", "zsh", "fish"])("completion %s", (shell) => {
   test("names every command and every option", async () => {
     const { code, out } = await runCli(["completion", shell]);
