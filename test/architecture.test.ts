@@ -168,7 +168,7 @@ const LATER: Readonly<Record<string, number>> = {
   codec2: 1_687,
   pool: 533,
   scan: 2_150,
-  plan: 2_392,
+  plan: 2_387,
   queue: 571,
   page: 5_448,
   places: 884,
@@ -176,7 +176,7 @@ const LATER: Readonly<Record<string, number>> = {
 
 /** Limits that only go down: a change that lowers a figure also lowers its limit here. `bar` is the goal. */
 const LIMITS = {
-  lines: { limit: 87_114, bar: 58_000 },
+  lines: { limit: 87_024, bar: 58_000 },
   files: { limit: 374, bar: 380 },
   "largest folder": { limit: 22, bar: 22 },
   "functions with six parameters and more": { limit: 3, bar: 5 },

@@ -50,6 +50,17 @@ export function at<T>(list: ArrayLike<T>, index: number): T {
   return found;
 }
 
+/** How many of the first `count` elements `holds` is true for; once it is false, it must stay so. */
+export function countLeading(count: number, holds: (index: number) => boolean): number {
+  let [low, high] = [0, count];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (holds(middle)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 /** The position of a number in a grid of this shape, counted in C order. */
 export function unravel(index: number, shape: readonly number[]): number[] {
   let rest = index;

@@ -14,6 +14,7 @@ import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checkOptions } from "../store/check-options.ts";
 import { type Mount, MountedStore } from "../store/mounted.ts";
 import {
+  closing,
   findMembership,
   isAddress,
   isS3Address,
@@ -55,10 +56,9 @@ export async function convert(
   options: ConvertPathOptions = {},
 ): Promise<ConvertResult> {
   checkOptions(options, OPTIONS);
-  const { source, close } = await findSources(sources, destination, options);
-  try {
+  return closing(await findSources(sources, destination, options), ({ source }) => {
     const target = locateDestination(destination, options);
-    try {
+    return closing(target.store, async () => {
       const above = await membershipOf(destination, options);
       const isInGroup = above !== undefined;
       const encoder = options.encoder ?? encoderOf(options);
@@ -66,24 +66,13 @@ export async function convert(
       const isAlone = "kind" in source || options.allow !== undefined || options.openPlace !== undefined;
       const helpers = isAlone ? undefined : helpersFor([sources].flat(), destination, options);
       const openPlace = options.openPlace ?? placeOpener(options);
-      let result: ConvertResult;
-      try {
-        result = await convertWith(
-          source,
-          { ...target, isInGroup },
-          { ...options, encoder, openPlace },
-          helpers,
-        );
-      } finally {
-        await helpers?.end();
-      }
+      const settings = { ...options, encoder, openPlace };
+      const result = await convertWith(source, { ...target, isInGroup }, settings, helpers).finally(() =>
+        helpers?.end(),
+      );
       return above === undefined ? result : { ...result, notes: [...result.notes, ...(await above.join())] };
-    } finally {
-      await target.store.close?.();
-    }
-  } finally {
-    await close();
-  }
+    });
+  });
 }
 
 /** Yields what {@link convert} would do with each source. Writes nothing. */
@@ -159,12 +148,8 @@ async function openOne(
     if (!isSuperchunkError(error, "UNSUPPORTED") || /^https?:/i.test(path) || to === "zarr3-transformer")
       throw error;
     const { store, path: key } = await locate(path);
-    try {
-      if (await isArchive(store, key, { signal })) throw error;
-      return undefined;
-    } finally {
-      await store.close?.();
-    }
+    if (await closing(store, () => isArchive(store, key, { signal }))) throw error;
+    return undefined;
   }
 }
 

@@ -115,6 +115,18 @@ export async function closeOnFailure<T>(store: { close?(): Promise<void> }, open
   }
 }
 
+/** Lets `use` work with what was opened, and closes it. */
+export async function closing<T extends { close?(): Promise<void> }, R>(
+  opened: T,
+  use: (opened: T) => Promise<R>,
+): Promise<R> {
+  try {
+    return await use(opened);
+  } finally {
+    await opened.close?.();
+  }
+}
+
 /** A writable place, which need not exist: a folder, or `s3://bucket/prefix`. */
 export interface WritableLocation {
   readonly store: WritableStore;
@@ -304,14 +316,12 @@ export async function findMembership(
 export async function consolidate(location: string, options: StoreOptions = {}): Promise<Consolidation> {
   const { store, path } = locateTarget(location);
   const lock = isS3Address(location) ? undefined : join(resolve(location), LOCK);
-  try {
+  return closing(store, async () => {
     // Without a node there is nothing to lock, and no folder is created.
     if ((await store.stat("zarr.json", options)) === undefined)
       return await consolidateGroup(store, path, options);
     return await inTurn(lock, () => consolidateGroup(store, path, options), options.signal);
-  } finally {
-    await store.close?.();
-  }
+  });
 }
 
 /** The store of a whole disk or bucket, and the key of a place in it, so that it includes the groups above. */

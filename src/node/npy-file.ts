@@ -10,7 +10,7 @@ import { breathe } from "../store/pool.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
 import { type Scratch, scratchBeside } from "../write/bloscpack/chunk-spool.ts";
 import { FileStore } from "./fs/fs-store.ts";
-import { locate } from "./locate.ts";
+import { closing, locate } from "./locate.ts";
 
 /** A `.npy` file whose header was read. */
 export interface NpyFile extends NpyHeader {
@@ -43,7 +43,7 @@ export async function openNpy(
 
 async function openFile(location: string, name: string, options: StoreOptions): Promise<NpyFile> {
   const { store, path } = await locate(location);
-  try {
+  return closing(store, async () => {
     const head = async (length: number): Promise<Uint8Array> =>
       (await store.getRange(path, { offset: 0, length }, options)) ?? new Uint8Array(0);
     const header = decodeNpyHeader(await head(npyHeaderLength(await head(NPY_START), name)), name);
@@ -60,9 +60,7 @@ async function openFile(location: string, name: string, options: StoreOptions): 
     const rows = (more?: StoreOptions): AsyncGenerator<Uint8Array> =>
       isSpread(header) ? turnFile(location, header, more) : values(more);
     return { ...header, name, nbytes, values, rows };
-  } finally {
-    await store.close?.();
-  }
+  });
 }
 
 async function* readFile(

@@ -38,7 +38,7 @@ import { mapAhead } from "../store/pool.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { type ConvertPathOptions, findSources, locateDestination, membershipOf } from "./convert.ts";
 import { verifyLinkAt } from "./dual/link.ts";
-import { isAddress, type Location, locate, locateTarget, type WritableLocation } from "./locate.ts";
+import { closing, isAddress, type Location, locate, locateTarget, type WritableLocation } from "./locate.ts";
 import { placeOpener } from "./open.ts";
 import { encoderOf, type ThreadOptions } from "./threads/threads.ts";
 import { type VirtualizeOptions, type VirtualizeResult, virtualizeListed } from "./virtualize.ts";
@@ -103,22 +103,17 @@ export async function plan(
     if (output !== undefined) await writePlan(made, output);
     return made;
   }
-  const { source, close } = await findSources(from, to, own);
-  try {
+  return closing(await findSources(from, to, own), ({ source }) => {
     const target = locateDestination(to, own);
-    try {
+    return closing(target.store, async () => {
       const isInGroup = (await membershipOf(to, own)) !== undefined;
       const facts = { software: VERSION, from, to };
       const settings = { ...own, allow: own.allow?.map(allowedInPlan), openPlace: placeOpener(own) };
       const made = await planShared(source, { ...target, isInGroup }, settings, facts);
       if (output !== undefined) await writePlan(made, output);
       return made;
-    } finally {
-      await target.store.close?.();
-    }
-  } finally {
-    await close();
-  }
+    });
+  });
 }
 
 /** Plans work that is not a conversion. */
@@ -172,22 +167,20 @@ async function checkOutput(output: string, to: string): Promise<void> {
   if (spoiled !== undefined) refuse(spoiled, "BAD_ARGUMENT");
   const isFile = /\.json$/i.test(output);
   const { store, path } = locateTarget(output, isFile ? "file" : "folder");
-  try {
+  return closing(store, async () => {
     if (await isTaken(store, isFile ? path : joinKey(path, HEAD)))
       refuse("the path exists, and a plan never changes");
     // Parts without a head are what a killed process left.
     for await (const { name } of isFile ? [] : store.list(path))
       if (!name.startsWith("sources-")) refuse(`the folder has other files ("${name}")`);
-  } finally {
-    await store.close?.();
-  }
+  });
 }
 
 async function writePlan({ sources, ...head }: SharedPlan, output: string): Promise<void> {
   const encode = (value: unknown): Uint8Array => new TextEncoder().encode(`${JSON.stringify(value)}\n`);
   const isFile = /\.json$/i.test(output);
   const { store, path } = locateTarget(output, isFile ? "file" : "folder");
-  try {
+  return closing(store, async () => {
     if (isFile) return void (await store.put(path, encode({ ...head, sources }), { ifAbsent: true }));
     const parts: string[] = [];
     for (let first = 0; first < sources.length; first += PART) {
@@ -199,15 +192,13 @@ async function writePlan({ sources, ...head }: SharedPlan, output: string): Prom
     await store.put(joinKey(path, HEAD), encode({ ...head, parts, count: sources.length }), {
       ifAbsent: true,
     });
-  } finally {
-    await store.close?.();
-  }
+  });
 }
 
 /** Reads a plan's file or folder. Throws `NOT_FOUND`, and `BAD_FIELD` for what is not a plan of this version. */
 async function readPlan(location: string): Promise<SharedPlan> {
   const { store, path } = await locate(location);
-  try {
+  return closing(store, async () => {
     const whole = path === "" ? undefined : await store.get(path);
     const key = whole === undefined ? joinKey(path, HEAD) : path;
     const bytes = whole ?? (await store.get(key));
@@ -234,9 +225,7 @@ async function readPlan(location: string): Promise<SharedPlan> {
     const { parts: _, count: __, ...rest } = head;
     const { id, ...facts } = rest as unknown as Omit<SharedPlan, "sources">;
     return { ...facts, sources, id };
-  } finally {
-    await store.close?.();
-  }
+  });
 }
 
 async function readParts(
@@ -264,12 +253,7 @@ async function withJob<T>(
   planned: SharedPlan | string,
   work: (job: SharedJob, references: OpenPlan["references"]) => Promise<T>,
 ): Promise<T> {
-  const { job, references, close } = await openPlan(planned);
-  try {
-    return await work(job, references);
-  } finally {
-    await close();
-  }
+  return closing(await openPlan(planned), ({ job, references }) => work(job, references));
 }
 
 /** A plan with opened sources and destination. */
@@ -364,13 +348,7 @@ async function openPlan(planned: SharedPlan | string): Promise<OpenPlan> {
       ...{ plan: made, source, destination: { store, path, isInGroup: made.isInGroup }, damage },
       openPlace: placeOpener(options),
     },
-    async close() {
-      try {
-        await store.close?.();
-      } finally {
-        await close();
-      }
-    },
+    close: () => closing({ close }, async () => store.close?.()),
   };
 }
 
@@ -397,13 +375,7 @@ export async function openPlanRunner(
     return {
       plan: job.plan,
       run: async (unit, signal) => runner?.run(unit, signal),
-      async close() {
-        try {
-          await runner?.end();
-        } finally {
-          await close();
-        }
-      },
+      close: () => closing({ close }, async () => runner?.end()),
     };
   } catch (error) {
     await close();

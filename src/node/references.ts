@@ -36,7 +36,7 @@ import {
   REFER_ANEW,
   type RepositoryOptions,
 } from "./icechunk/icechunk.ts";
-import { closeOnFailure, locateBeside, locateTarget } from "./locate.ts";
+import { closeOnFailure, closing, locateBeside, locateTarget } from "./locate.ts";
 import { S3Store } from "./s3/s3-store.ts";
 
 /** Options of opening references at a path. */
@@ -194,11 +194,9 @@ interface Place {
 export async function withPlace<T>(location: string, work: (place: Place) => Promise<T>): Promise<T> {
   const at = location.replace(/\/+(?=\?|$)/, "");
   const { store, path } = locateTarget(at, "file");
-  try {
+  return closing(store, async () => {
     return await work({ store, path, location: at });
-  } finally {
-    await store.close?.();
-  }
+  });
 }
 
 /** Lists the containers that references at a path or an address depend on, without reading the references. Throws `NOT_FOUND`. */

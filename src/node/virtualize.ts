@@ -26,7 +26,7 @@ import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import { locateEntries } from "./entries.ts";
 import { writeIcechunk } from "./icechunk/icechunk-write.ts";
-import { addressOf, locate, locateTarget } from "./locate.ts";
+import { addressOf, closing, locate, locateTarget } from "./locate.ts";
 import { placeOpener } from "./open.ts";
 import { type OpeningLines, openingLines, type WrittenForm } from "./opening-lines.ts";
 import {
@@ -298,7 +298,7 @@ async function writeSet(
   >,
 ): Promise<ReferenceResult> {
   const { store, path: name } = locateTarget(destination.replace(/\/+(?=\?|$)/, ""), "file");
-  try {
+  return closing(store, async () => {
     return await writeKerchunk(plans, store, name, {
       form: to === "kerchunk" ? "json" : "parquet",
       format: zarrFormat,
@@ -307,9 +307,7 @@ async function writeSet(
       signal,
       ...settings,
     });
-  } finally {
-    await store.close?.();
-  }
+  });
 }
 
 function isRemote({ store, path }: Archive): boolean {
@@ -350,13 +348,11 @@ function containerAt(folder: string, sources: readonly string[]): Container {
 /** Reads containers from a file. Throws `NOT_FOUND`, and as `parseContainers`. */
 async function readContainers(location: string): Promise<Iterable<Container>> {
   const { store, path } = await locate(location);
-  try {
+  return closing(store, async () => {
     const bytes = await store.get(path);
     if (bytes !== undefined) return parseContainers(new TextDecoder().decode(bytes), location);
     throw new SuperchunkError("NOT_FOUND", "the file with containers does not exist", { path: location });
-  } finally {
-    await store.close?.();
-  }
+  });
 }
 
 /**

@@ -17,7 +17,7 @@ import type { PublishPolicy } from "../write/editable.ts";
 import { dualFiles, dualFilesOf } from "./dual/files.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { acquireLock, type FileLock, type LockOptions } from "./fs/lock.ts";
-import { isS3Address, locate, locateTarget } from "./locate.ts";
+import { closing, isS3Address, locate, locateTarget } from "./locate.ts";
 import { placeOpener } from "./open.ts";
 import { encoderOf, type ThreadOptions } from "./threads/threads.ts";
 
@@ -84,7 +84,7 @@ export async function repairArray(path: string, options: RepairPathOptions = {})
   // The store of an S3 address for reading cannot write.
   const isHere = into === undefined && options.dryRun !== true;
   const { store, path: key } = isHere && isS3Address(path) ? locateTarget(path) : await locate(path);
-  try {
+  return closing(store, async () => {
     const isFile = key !== "";
     const target = into === undefined ? undefined : isFile ? locateTarget(into, "file") : locateTarget(into);
     const lock = isS3Address(into ?? path)
@@ -100,9 +100,7 @@ export async function repairArray(path: string, options: RepairPathOptions = {})
     } finally {
       await target?.store.close?.();
     }
-  } finally {
-    await store.close?.();
-  }
+  });
 }
 
 /** Settings that follow from the path. The array owns the store, whose resources are released with the lock. */

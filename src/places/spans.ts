@@ -1,5 +1,5 @@
 /** Arithmetic of the places of superchunks: pure. @see FORMAT.md [FG-20] */
-import { at } from "../bytes/arrays.ts";
+import { at, countLeading } from "../bytes/arrays.ts";
 import type { PlaceSpan } from "../format/layout.ts";
 
 interface Numbers {
@@ -70,13 +70,6 @@ export class PlaceTable {
 
   /** Index of the last span that begins at or before the number; -1 if there is none. */
   #indexOf(number: number): number {
-    let low = 0;
-    let high = this.#spans.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (at(this.#spans, middle).first <= number) low = middle + 1;
-      else high = middle;
-    }
-    return low - 1;
+    return countLeading(this.#spans.length, (i) => at(this.#spans, i).first <= number) - 1;
   }
 }

@@ -5,7 +5,7 @@
  * source derives the same ones, in the same order. So the plan of an array with a million shards has only a few bytes. Pure;
  * must not read or write.
  */
-import { at } from "../bytes/arrays.ts";
+import { at, countLeading } from "../bytes/arrays.ts";
 import type { ArrayRun, ConvertFormat, ConvertOptions, Failure, FoundAt, Task } from "../convert/pipeline.ts";
 import { SuperchunkError } from "../errors.ts";
 import { formatDType, parseDType } from "../format/dtype.ts";
@@ -169,18 +169,13 @@ export class Units {
   }
 
   place(unit: number): UnitPlace {
-    let [low, high] = [0, this.#sources.length - 1];
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (at(this.#starts, middle) <= unit) low = middle;
-      else high = middle - 1;
-    }
-    const { tasks } = at(this.#sources, low);
-    if (tasks === undefined) return { source: low };
-    let index = unit - at(this.#starts, low);
+    const source = Math.max(0, countLeading(this.#sources.length, (i) => at(this.#starts, i) <= unit) - 1);
+    const { tasks } = at(this.#sources, source);
+    if (tasks === undefined) return { source };
+    let index = unit - at(this.#starts, source);
     for (const [array, runs] of tasks.entries()) {
       const count = countTasks(runs);
-      if (index < count) return { source: low, task: { array, index } };
+      if (index < count) return { source, task: { array, index } };
       index -= count;
     }
     throw new RangeError(`the plan has no unit ${unit}`);

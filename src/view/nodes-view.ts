@@ -12,11 +12,11 @@ import type { SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import { MemoryStore } from "../store/memory.ts";
-import { consolidate, encodeDocument } from "../zarr/document/make-v3.ts";
+import { encodeDocument } from "../zarr/document/make-v3.ts";
 import { DOCUMENT, parseDocument } from "../zarr/document/metadata-v3.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
-import { typeName, type ViewNode, type ViewOptions, type ViewReadOptions } from "./view.ts";
+import { encodeGroup, typeName, type ViewNode, type ViewOptions, type ViewReadOptions } from "./view.ts";
 
 /** An array, and the keys of its objects. */
 interface ShownArray {
@@ -114,10 +114,7 @@ export class NodesView {
       const array = this.#arrays.get(path);
       return array && encodeDocument(array.job.document);
     }
-    const front = path === "" ? "" : `${path}/`;
-    const below = [...this.documents()].filter(([each]) => each !== path && each.startsWith(front));
-    const named = below.map(([each, document]) => [each.slice(front.length), document] as const);
-    return encodeDocument(consolidate(group, new Map(named)));
+    return encodeGroup(path, group, this.documents());
   }
 
   async #object(

@@ -215,12 +215,7 @@ export class ArchiveView implements NodeView {
     if (array !== undefined) return encodeDocument(array);
     const group = this.#jobs.groups.get(node);
     if (group === undefined) return undefined;
-    const below = new Map<string, JsonObject>();
-    for (const [path, document] of this.documents()) {
-      if (path === node || !(node === "" || path.startsWith(`${node}/`))) continue;
-      below.set(node === "" ? path : path.slice(node.length + 1), document);
-    }
-    return encodeDocument(consolidate(group, below));
+    return encodeGroup(node, group, this.documents());
   }
 
   async #chunk(
@@ -245,6 +240,22 @@ export class ArchiveView implements NodeView {
     if (isMade) this.#made.keep(name, bytes.slice());
     return bytes;
   }
+}
+
+/** The document of a group with those of all nodes below it. */
+export function encodeGroup(
+  path: string,
+  group: JsonObject,
+  documents: ReadonlyMap<string, JsonObject>,
+): Uint8Array {
+  const front = path === "" ? "" : `${path}/`;
+  const below = [...documents].filter(([each]) => each !== path && each.startsWith(front));
+  return encodeDocument(
+    consolidate(
+      group,
+      below.map(([each, own]) => [each.slice(front.length), own]),
+    ),
+  );
 }
 
 function describeJob(job: ArrayJob): ViewNode {

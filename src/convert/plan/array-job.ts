@@ -5,6 +5,7 @@
  * {@link fitOf} is the one rule for copies, references, views and linked files. Must not read or write chunks.
  */
 import type { ChunkSummary, OpenOptions } from "../../archive/kinds/types.ts";
+import { at, countLeading } from "../../bytes/arrays.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
@@ -328,15 +329,10 @@ export function* cellSegments(
  * for each shard.
  */
 function firstAfter(copies: readonly CellCopies[], cell: number): number {
-  let low = 0;
-  let high = copies.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    const run = copies[middle];
-    if (run !== undefined && run.cell + run.times <= cell) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  return countLeading(copies.length, (i) => {
+    const run = at(copies, i);
+    return run.cell + run.times <= cell;
+  });
 }
 
 /** What must happen to a chunk: nothing, padding to the length of its cell, or recompression. */

@@ -150,31 +150,44 @@ async function isZarrNode(store: ReadableStore, path: string): Promise<boolean> 
 async function repairZarr(store: ReadableStore, path: string, options: RepairOptions): Promise<RepairReport> {
   const survey = await surveyZarr(store, path, options);
   const { rows, whole, holes } = survey;
-  const lost = [...holes.map(describeHole), ...survey.lost];
-  const report = {
-    rowsBefore: rows,
-    rows,
-    problems: [],
-    lost,
-    whole,
-    holes,
-    policies: ONLY_FILL,
-    filled: [],
-    setAside: undefined,
-  };
-  if (options.dryRun === true) return report;
-  const shown = store.describe(path);
-  if (options.into === undefined) throw notHere(shown, "Zarr node");
-  if (holes.length > 0 && options.holes === undefined) throw refusal(shown, report);
-  if (holes.length > 0 && options.holes !== "fill")
-    throw new SuperchunkError(
-      "UNSUPPORTED",
+  const report = { rows, whole, holes, problems: [], lost: [...holes.map(describeHole), ...survey.lost] };
+  const isCopied = await copyWhole({ ...survey, store, path }, report, options, {
+    what: "Zarr node",
+    onlyFill:
       'Zarr chunks keep their positions, so a lost one can only read as the fill value: give {holes: "fill"}, or convert with {damaged: "skip"}, which leaves its rows out',
-      { path: shown, field: "holes" },
-    );
-  await refuseTaken(options.into);
-  await copyBelow(survey, path, options.into.store, options.into.path);
-  return { ...report, filled: mergeSpans(holes) };
+  });
+  return { ...fillOnly(report), filled: isCopied ? mergeSpans(holes) : [] };
+}
+
+/** What was found of an archive whose chunks keep their positions. */
+type CopyReport = Pick<RepairReport, "rows" | "whole" | "holes" | "problems" | "lost">;
+
+function fillOnly(report: CopyReport): RepairReport {
+  return { ...report, rowsBefore: report.rows, policies: ONLY_FILL, filled: [], setAside: undefined };
+}
+
+/**
+ * Copies the objects of an archive whose chunks keep their positions, without the damaged ones. Returns false for a dry run. `what`: names
+ * the archive; `onlyFill`: why holes are only filled.
+ */
+async function copyWhole(
+  source: CopySource & { readonly store: ReadableStore; readonly path: string },
+  report: CopyReport,
+  { dryRun, into, holes }: RepairOptions,
+  { what, onlyFill }: { readonly what: string; readonly onlyFill: string },
+): Promise<boolean> {
+  if (dryRun === true) return false;
+  const path = source.store.describe(source.path);
+  if (into === undefined) throw notHere(path, what);
+  if (report.holes.length > 0 && holes === undefined) throw refusal(path, fillOnly(report));
+  if (report.holes.length > 0 && holes !== "fill")
+    throw new SuperchunkError("UNSUPPORTED", onlyFill, { path, field: "holes" });
+  for await (const _ of into.store.list(into.path))
+    throw new SuperchunkError("CONFLICT", "the destination exists; name another", {
+      path: into.store.describe(into.path),
+    });
+  await copyBelow(source, source.path, into.store, into.path);
+  return true;
 }
 
 /** The array of Python objects at a path, if there is one that opens. */
@@ -213,42 +226,17 @@ async function repairObjects(archive: ArrayArchive, options: RepairOptions): Pro
       },
     ];
   });
-  const shown = store.describe(path);
   const rows = archive.shape[0] ?? 0;
   const problems = errors.filter(({ chunk }) => chunk === undefined).map(({ message }) => message);
-  const lost = holes.map(describeHole);
-  const report = {
-    rowsBefore: rows,
-    rows,
-    problems,
-    lost,
-    whole,
-    holes,
-    policies: ONLY_FILL,
-    filled: [],
-    setAside: undefined,
-  };
-  if (options.dryRun === true) return report;
-  if (options.into === undefined) throw notHere(shown, `${dialect} of Python objects`);
-  if (holes.length > 0 && options.holes === undefined) throw refusal(shown, report);
-  if (holes.length > 0 && options.holes !== "fill")
-    throw new SuperchunkError(
-      "UNSUPPORTED",
-      'Python objects are never decoded, so that their chunks keep their names: give {holes: "fill"}, which leaves the file of a damaged chunk out',
-      { path: shown, field: "holes" },
-    );
-  await refuseTaken(options.into);
+  const report = { rows, whole, holes, problems, lost: holes.map(describeHole) };
   const gone = new Set(dialect === "carray" ? holes.map((hole) => hole.path) : []);
-  const source = { storeOf: () => store, isGone: (key: string) => gone.has(store.describe(key)) };
-  await copyBelow(source, path, options.into.store, options.into.path);
-  return report;
-}
-
-async function refuseTaken({ store, path }: NonNullable<RepairOptions["into"]>): Promise<void> {
-  for await (const _ of store.list(path))
-    throw new SuperchunkError("CONFLICT", "the destination exists; name another", {
-      path: store.describe(path),
-    });
+  const isGone = (key: string): boolean => gone.has(store.describe(key));
+  await copyWhole({ storeOf: () => store, isGone, store, path }, report, options, {
+    what: `${dialect} of Python objects`,
+    onlyFill:
+      'Python objects are never decoded, so that their chunks keep their names: give {holes: "fill"}, which leaves the file of a damaged chunk out',
+  });
+  return fillOnly(report);
 }
 
 /** A hole as one line of text: rows, chunk, file, byte, reason. */

@@ -5,7 +5,7 @@
  * compare them with these checksums, so that bytes of two states of the archive are never mixed.
  */
 
-import { at, joinBytes, toHex } from "../../bytes/arrays.ts";
+import { at, countLeading, joinBytes, toHex } from "../../bytes/arrays.ts";
 import { crc32c, digest } from "../../bytes/checksum.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -112,14 +112,10 @@ export class ParquetParts {
 
   /** The first part that ends after an offset. */
   #partAt(offset: number): number {
-    let [low, high] = [0, this.#parts.length];
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      const part = at(this.#parts, middle);
-      if (part.offset + part.size <= offset) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return countLeading(this.#parts.length, (i) => {
+      const part = at(this.#parts, i);
+      return part.offset + part.size <= offset;
+    });
   }
 
   async #make({ column, first, end, size, crc }: Part, context: PartsContext): Promise<Uint8Array> {

@@ -14,7 +14,7 @@ import type { StoredPlace } from "../../places/declared.ts";
 import { statIfThere } from "../fs/fs-handles.ts";
 import { FileStore } from "../fs/fs-store.ts";
 import { acquireLock, type LockOptions } from "../fs/lock.ts";
-import { isRemote, locate, refuseEmptyPath } from "../locate.ts";
+import { closing, isRemote, locate, refuseEmptyPath } from "../locate.ts";
 import { dualFiles, SteadyStore } from "./files.ts";
 
 /** Options of {@link link}. */
@@ -127,7 +127,7 @@ async function atPath<T>(
   work: (archive: Archive, site: LinkSite) => Promise<T>,
 ): Promise<T> {
   const { store, path: key } = await locate(path);
-  try {
+  return closing(store, async () => {
     if (!(store instanceof FileStore)) throw onlyFiles(path);
     const root = store.describe("");
     if (key !== "" && destination === undefined) {
@@ -160,9 +160,7 @@ async function atPath<T>(
       await steady.close();
       if (target !== root) await site.target.close?.();
     }
-  } finally {
-    await store.close?.();
-  }
+  });
 }
 
 /** Refuses places: shards are names of files in the array's own folder. */
@@ -201,21 +199,15 @@ function isZarrDocument(found: unknown): boolean {
 export async function unlink(path: string, options: LinkPathOptions = {}): Promise<UnlinkResult> {
   refuseAddress(path);
   if (await isLiveAt(path)) return (await loadLive()).endLiveAt(path, options);
-  const site = await siteAt(path);
-  try {
+  return atSite(path, async (site) => {
     const record = await readLinkRecord(site.target, options.signal);
     const lock = await lockFolder(site.source.describe(""), record?.archive ?? "", options);
-    try {
+    return closing({ close: async () => lock?.release() }, async () => {
       // A link that was killed before it wrote a record left an unnamed document. The lock keeps other writers out.
       if (record === undefined && lock !== undefined) await site.target.removeLeftovers?.("");
-      return await unlinkArchive(site, options);
-    } finally {
-      await lock?.release();
-    }
-  } finally {
-    await site.source.close?.();
-    await site.target.close?.();
-  }
+      return unlinkArchive(site, options);
+    });
+  });
 }
 
 /** Lists the faults of a linked archive's Zarr view; undefined if nothing is linked at the path. */
@@ -225,13 +217,7 @@ export async function verifyLinkAt(
 ): Promise<readonly Finding[] | undefined> {
   if (!isFolder(path)) return undefined;
   if (!fs.existsSync(join(path, LINK_RECORD))) return (await loadLive()).verifyLiveAt(path, options);
-  const site = await siteAt(path);
-  try {
-    return await verifyLink(site, options);
-  } finally {
-    await site.source.close?.();
-    await site.target.close?.();
-  }
+  return atSite(path, (site) => verifyLink(site, options));
 }
 
 /** The code that writes arrays is loaded only for live arrays. */
@@ -239,7 +225,8 @@ function loadLive(): Promise<typeof import("./live.ts")> {
   return import("./live.ts");
 }
 
-async function siteAt(path: string): Promise<LinkSite> {
+/** Lets `use` work with the Zarr array at a path and the files that it was made of. */
+async function atSite<T>(path: string, use: (site: LinkSite) => Promise<T>): Promise<T> {
   refuseEmptyPath(path);
   const root = resolve(path);
   if (!isFolder(root)) {
@@ -254,12 +241,9 @@ async function siteAt(path: string): Promise<LinkSite> {
   const target = new FileStore(root);
   const record = await readLinkRecord(target);
   const data = resolve(root, record?.data ?? ".");
-  return {
-    target,
-    source: new FileStore(data),
-    files: dualFiles(data, root),
-    data: dataPath(root, data),
-  };
+  const source = new FileStore(data);
+  const site = { target, source, files: dualFiles(data, root), data: dataPath(root, data) };
+  return closing(target, () => closing(source, () => use(site)));
 }
 
 /** Locks the array against writers. A folder without `meta/` (a table, a folder of files) has no writer of ours. */

@@ -11,6 +11,7 @@ import { readWritable } from "../../write/array/create.ts";
 import { ArrayRoot } from "../../write/array/root.ts";
 import { FileStore } from "../fs/fs-store.ts";
 import type { LockOptions } from "../fs/lock.ts";
+import { closing } from "../locate.ts";
 import { openWritable } from "../write.ts";
 import { dualFiles } from "./files.ts";
 
@@ -66,12 +67,9 @@ export async function planRenewal(path: string, options: LongOptions): Promise<L
  */
 export async function beginLiveAt(path: string, options: LockOptions & LongOptions): Promise<LinkResult> {
   const root = resolve(path);
-  const array = await openWritable(root, options);
-  try {
-    await array.fill((writer) => beginLive(writer, dualFiles(root), options));
-  } finally {
-    await array.close();
-  }
+  await closing(await openWritable(root, options), (array) =>
+    array.fill((writer) => beginLive(writer, dualFiles(root), options)),
+  );
   return renewLive(path, options);
 }
 
@@ -83,7 +81,7 @@ export async function beginLiveAt(path: string, options: LockOptions & LongOptio
 export async function planLiveAt(path: string, options: LongOptions): Promise<LinkPlan> {
   const root = resolve(path);
   const store = new FileStore(root);
-  try {
+  return closing(store, async () => {
     const { settings, committed, sizes } = await readWritable(store, "", { signal: options.signal });
     const writer = new ArrayWriter(new ArrayRoot(store, "", sizes), settings, committed);
     const { attrs } = await openArchive(store, "", { signal: options.signal });
@@ -102,24 +100,19 @@ export async function planLiveAt(path: string, options: LongOptions): Promise<Li
         : [`the open end of ${count(open, "chunk")} would be a shard of its own, a separate file`]),
     ];
     return planOf(path, { documents, added: bytes, notes });
-  } finally {
-    await store.close?.();
-  }
+  });
 }
 
 /** Makes it a plain array again. */
 export async function endLiveAt(path: string, options: LockOptions & LongOptions): Promise<UnlinkResult> {
   const root = resolve(path);
   const mirror = idleViews(dualFiles(root));
-  const array = await openWritable(root, { ...options, mirror });
   let removed: RemovedView = { shards: 0, left: [] };
-  try {
-    await array.fill(async (writer) => {
+  await closing(await openWritable(root, { ...options, mirror }), (array) =>
+    array.fill(async (writer) => {
       removed = await endLive(writer, dualFiles(root));
-    });
-  } finally {
-    await array.close();
-  }
+    }),
+  );
   return {
     files: removed.shards,
     removed: 0,
@@ -138,10 +131,8 @@ export async function verifyLiveAt(
 ): Promise<readonly Finding[] | undefined> {
   const root = resolve(path);
   const store = new FileStore(root);
-  try {
+  return closing(store, async () => {
     if (!(await isLive(store, ""))) return undefined;
     return await verifyLive({ store, path: "", files: dualFiles(root) }, options);
-  } finally {
-    await store.close?.();
-  }
+  });
 }

@@ -4,7 +4,7 @@
  * Pure. Knows shapes; must not know codecs or stores.
  * @see https://github.com/zarr-developers/zarr-extensions/tree/main/chunk-grids/rectilinear
  */
-import { at } from "../../bytes/arrays.ts";
+import { at, countLeading } from "../../bytes/arrays.ts";
 import type { JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ItemView } from "../../values/copy-items.ts";
@@ -71,16 +71,8 @@ export function irregularAxis(extent: number, lengths: readonly number[]): GridA
     starts[i + 1] = at(starts, i) + length;
     if (at(starts, i) < extent) count = i + 1;
   });
-  const chunkOf = (item: number): number => {
-    let low = 0;
-    let high = count - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (at(starts, middle) <= item) low = middle;
-      else high = middle - 1;
-    }
-    return low;
-  };
+  const chunkOf = (item: number): number =>
+    Math.max(0, countLeading(count, (i) => at(starts, i) <= item) - 1);
   return {
     extent,
     count,
@@ -257,14 +249,7 @@ export class UnequalCells {
   }
 
   #runOf(cell: number): number {
-    let low = 0;
-    let high = this.#starts.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (at(this.#starts, middle).cell <= cell) low = middle;
-      else high = middle - 1;
-    }
-    return low;
+    return Math.max(0, countLeading(this.#starts.length, (i) => at(this.#starts, i).cell <= cell) - 1);
   }
 }
 

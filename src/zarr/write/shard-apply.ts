@@ -5,7 +5,7 @@
  * A new object is put on the condition that the old one is still the one that was read. A write into an object has no such
  * condition: its version is compared just before, and writers of one process wait for one another.
  */
-import { at, elementsOf } from "../../bytes/arrays.ts";
+import { at, countLeading, elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { ObjectInfo, WritableStore } from "../../store/types.ts";
 import {
@@ -353,13 +353,7 @@ function roomFinder(entries: ShardEntries, dataEnd: number): (entry: ShardEntry)
     .map(({ offset }) => offset)
     .sort((a, b) => a - b);
   return ({ offset }) => {
-    let low = 0;
-    let high = starts.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (at(starts, middle) <= offset) low = middle + 1;
-      else high = middle;
-    }
-    return (starts[low] ?? dataEnd) - offset;
+    const next = countLeading(starts.length, (i) => at(starts, i) <= offset);
+    return (starts[next] ?? dataEnd) - offset;
   };
 }
