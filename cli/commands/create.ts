@@ -44,7 +44,7 @@ import {
   formatPlural,
   formatRatio,
   formatSize,
-  isS3Address,
+  isBucketAddress,
   parseCount,
 } from "../input/units.ts";
 import { shapeText } from "../output/layout.ts";
@@ -87,7 +87,7 @@ export function addCreate(program: Command, context: Context): void {
     .description(
       "create an array or a table that can grow, shrink and be changed: from .npy, Parquet, Arrow or CSV files, from raw bytes, or empty",
     )
-    .argument("<root>", "folder to make, or s3://BUCKET/PREFIX")
+    .argument("<root>", "folder to make, or an address in a bucket (s3://, gs://, az://)")
     .addOption(
       new Option("--as <kind>", "what to create; bcolz opens carray and ctable")
         .choices(["superchunk", "carray", "ctable"])
@@ -219,10 +219,10 @@ function checkFlags(root: string, flags: CreateFlags): void {
       "zarr",
       "--zarr is for new arrays of superchunks; superchunk link makes an existing archive a Zarr array",
     );
-  if (flags.zarr === true && isS3Address(root))
+  if (flags.zarr === true && isBucketAddress(root))
     throw wrongUse(
       "zarr",
-      "--zarr is for arrays on a disk, whose files get second names; in S3, create the array without it, and make a Zarr copy with superchunk convert",
+      "--zarr is for arrays on a disk, whose files get second names; in a bucket, create the array without it, and make a Zarr copy with superchunk convert",
     );
   if (flags.as !== "superchunk" && flags.publish !== undefined)
     throw wrongUse("publish", "--publish is for arrays of superchunks; others show their rows at the end");

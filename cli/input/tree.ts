@@ -14,7 +14,7 @@ import {
 import { FileStore, locate, placeOpener } from "../../src/node/index.ts";
 import type { ZarrGroup } from "../../src/zarr.ts";
 import { type Found, findAt, isFolder, isReferences, openPath, type Subject } from "./opening.ts";
-import { isS3Address } from "./units.ts";
+import { isBucketAddress } from "./units.ts";
 
 /** An archive, a Zarr array, or a Zarr group, which is followed by the nodes in it. */
 export interface NamedArchive {
@@ -40,7 +40,7 @@ export async function* archivesUnder(
   options: { readonly signal: AbortSignal; readonly allow?: readonly string[] | undefined },
 ): AsyncIterable<NamedArchive> {
   const { signal } = options;
-  if (isS3Address(path)) {
+  if (isBucketAddress(path)) {
     yield* archivesInBucket(path, options);
     return;
   }
@@ -95,7 +95,7 @@ async function* archiveOrNodes(path: string, opening: OpenAnyOptions): AsyncIter
   }
 }
 
-/** The archives at or under an S3 address. Folders are recognized by listing. */
+/** The archives at or under an address in a bucket. Folders are recognized by listing. */
 async function* archivesInBucket(address: string, opening: OpenAnyOptions): AsyncIterable<NamedArchive> {
   const { signal } = opening;
   const { store, path } = await locate(address);

@@ -112,8 +112,8 @@ export function isAddress(path: string): boolean {
   return /^[a-z][a-z0-9+.-]+:\/\//i.test(path);
 }
 
-export function isS3Address(path: string): boolean {
-  return /^s3:\/\//i.test(path);
+export function isBucketAddress(path: string): boolean {
+  return /^(?:s3|gs|az):\/\//i.test(path);
 }
 
 /** A typed shape: `1000,256` or `1000x256`. */

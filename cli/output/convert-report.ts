@@ -135,7 +135,7 @@ export async function printResult(
     const left = failures.length > 0 ? `, ${formatPlural(failures.length, "array")} not converted` : "";
     await context.out.line(`${zarrLine(result)}${left}`);
   } else await context.out.line(`converted ${otherWords(result, to).join(", ")}`);
-  // zarr-python does not understand the settings of an S3 address.
+  // zarr-python does not understand the settings of an address in a bucket.
   if (to !== "zarr" || result.arrays === 0 || destination.includes("?")) return;
   const { groups } = result;
   const shape = isMany || groups > 1 ? "tree" : groups === 1 ? "dataset" : "array";

@@ -86,7 +86,7 @@ export interface CreateOptions
   /** `blz`: keeps the folder as a Zarr v3 array as well (default false). */
   readonly zarr?: boolean | undefined;
   /**
-   * `blz`: folders (`file:`, `s3:`) that hold superchunks besides the array's own folder, with or without names. Readers must permit them
+   * `blz`: folders (`file:`, `s3:`, `gs:`, `az:`) that hold superchunks besides the array's own folder, with or without names. Readers must permit them
    * with `allow`; here they are permitted.
    */
   readonly places?: readonly (string | StoredPlace)[] | undefined;

@@ -13,11 +13,12 @@ import { isArchive } from "../convert/sources/items.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checkOptions } from "../store/check-options.ts";
 import { type Mount, MountedStore } from "../store/mounted.ts";
+import { isBucketAddress } from "./buckets/address.ts";
 import {
   closing,
   findMembership,
   isAddress,
-  isS3Address,
+  isRemote,
   type Location,
   locate,
   locateTarget,
@@ -107,7 +108,7 @@ export async function membershipOf(
   { to = "zarr", signal }: ConvertOptions,
 ): Promise<Membership | undefined> {
   if (to !== "zarr") return undefined;
-  if (isS3Address(destination)) return findMembership(destination, { signal });
+  if (isBucketAddress(destination)) return findMembership(destination, { signal });
   const path = /^file:/i.test(destination) ? fileURLToPath(destination) : destination;
   return findMembership(await realLocation(path), { signal });
 }
@@ -173,7 +174,7 @@ export async function locateSources(paths: readonly string[]): Promise<Location>
 }
 
 function nameOf(path: string): string {
-  if (!/^(?:https?|s3):\/\//i.test(path)) return basename(resolve(path));
+  if (!isRemote(path)) return basename(resolve(path));
   return decodeURIComponent(new URL(path).pathname.split("/").findLast((part) => part !== "") ?? "archive");
 }
 

@@ -1,4 +1,4 @@
-/** `create` and `edit` for paths and `s3:` addresses: with locks, threads that encode, and maintained Zarr views. */
+/** `create` and `edit` for paths and addresses in buckets: with locks, threads that encode, and maintained Zarr views. */
 
 import * as fs from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
@@ -14,16 +14,10 @@ import type { WriterLock } from "../write/array/create.ts";
 import type { BloscpackFile } from "../write/bloscpack/bloscpack-file.ts";
 import type { Editable } from "../write/editable.ts";
 import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
+import { isBucketAddress } from "./buckets/address.ts";
 import { statIfThere } from "./fs/fs-handles.ts";
 import { acquireLock, type LockOptions } from "./fs/lock.ts";
-import {
-  addressOf,
-  closeOnFailure,
-  isS3Address,
-  locateTarget,
-  refuseEmptyPath,
-  type WritableLocation,
-} from "./locate.ts";
+import { addressOf, closeOnFailure, locateTarget, refuseEmptyPath, type WritableLocation } from "./locate.ts";
 import { accessOf } from "./open.ts";
 import { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threads/threads.ts";
 import { type MirrorPathOptions, mirrorOf } from "./write.ts";
@@ -35,10 +29,10 @@ export interface EditPathOptions extends EditOptions, LockOptions, ThreadOptions
 export interface CreatePathOptions extends CreateOptions, LockOptions, ThreadOptions, MirrorPathOptions {}
 
 /**
- * Opens an archive or Zarr node at a path or an `s3:` address for editing. `close` or `await using` releases the lock.
+ * Opens an archive or Zarr node at a path or an address in a bucket for editing. `close` or `await using` releases the lock.
  *
  * @throws as `edit` of the core; CONFLICT if another writer holds the lock, unless `breakLock`; UNSUPPORTED for formats of other programs
- * in S3, which has no locks
+ * in buckets, which have no locks
  */
 export function edit(
   path: string,
@@ -67,7 +61,7 @@ export async function edit(path: string, options: EditPathOptions = {}): Promise
 }
 
 /**
- * Creates an array, a table, a file or a group at a path or an `s3:` address, and opens it for editing.
+ * Creates an array, a table, a file or a group at a path or an address in a bucket, and opens it for editing.
  *
  * @throws as `create` of the core, and as {@link edit}
  */
@@ -80,7 +74,7 @@ export async function create(path: string, options: CreatePathOptions = {}): Pro
   refuseEmptyPath(path);
   checkOptions(options, OPTIONS);
   const isFile = options.format === "bloscpack";
-  const isNode = options.format === "zarr" && !isS3Address(path);
+  const isNode = options.format === "zarr" && !isBucketAddress(path);
   const location = isFile
     ? locateTarget(path, "file")
     : ((isNode ? locateInHierarchy(path) : undefined) ?? locateTarget(path));
@@ -93,7 +87,7 @@ export async function create(path: string, options: CreatePathOptions = {}): Pro
   const addresses = places?.map((place) => (typeof place === "string" ? place : place.prefix)) ?? [];
   const allow = [...(options.allow ?? []), ...addresses];
   const settled = await settle(path, location, { ...options, allow, publish }, options.format ?? "blz");
-  const folders = isFile || isS3Address(path) ? [] : [join(resolve(path), "meta"), resolve(path)];
+  const folders = isFile || isBucketAddress(path) ? [] : [join(resolve(path), "meta"), resolve(path)];
   const made = folders.filter((folder) => !fs.existsSync(folder));
   try {
     return await closeOnFailure(
@@ -112,9 +106,9 @@ export async function create(path: string, options: CreatePathOptions = {}): Pro
 function locateEdited(path: string): WritableLocation {
   if (/^https?:\/\//i.test(path))
     throw new SuperchunkError("READ_ONLY", "nothing can be written to http(s):// addresses", { path });
-  const isFile = !isS3Address(path) && statIfThere(path)?.isFile() === true;
+  const isFile = !isBucketAddress(path) && statIfThere(path)?.isFile() === true;
   if (isFile) return locateTarget(path, "file");
-  return isS3Address(path) || isArchive(path)
+  return isBucketAddress(path) || isArchive(path)
     ? locateTarget(path)
     : (locateInHierarchy(path) ?? locateTarget(path));
 }
@@ -140,12 +134,12 @@ async function settle(
   made?: string,
 ): Promise<EditOptions> {
   const { readOnly } = options;
-  const isRemote = isS3Address(path);
+  const isRemote = isBucketAddress(path);
   const format = made ?? (await formatAt(store, key, options));
   if (isRemote && format !== "blz" && format !== "zarr" && readOnly !== true)
     throw new SuperchunkError(
       "UNSUPPORTED",
-      'in S3 only arrays of superchunks and Zarr arrays are changed: S3 has no locks, and the formats of other programs have nothing else that keeps two writers apart. Change a copy on disk, or "superchunk convert --to blz" it into the bucket',
+      'in a bucket only arrays of superchunks and Zarr arrays are changed: buckets have no locks, and the formats of other programs have nothing else that keeps two writers apart. Change a copy on disk, or "superchunk convert --to blz" it into the bucket',
       { path },
     );
   const take = isRemote

@@ -12,7 +12,8 @@ import { findViewEntries, viewOfNode } from "../view/find-entries.ts";
 import type { ViewEntry } from "../view/view-tree.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
-import { isAddress, isS3Address, locate, setAbove } from "./locate.ts";
+import { isBucketAddress } from "./buckets/address.ts";
+import { isAddress, locate, setAbove } from "./locate.ts";
 import { type OpenPathOptions, open, openArchive } from "./open.ts";
 import { decoderOf } from "./threads/threads.ts";
 
@@ -108,7 +109,7 @@ export async function locateEntries(
 /** True for a path that is, or is in, a set of references or an Icechunk repository. */
 async function isSet(typed: string): Promise<boolean> {
   if (/\.(?:json|parq)(?:[/?]|$)/i.test(typed) || setAbove(typed) !== undefined) return true;
-  if (isAddress(typed)) return isS3Address(typed) && (await import("./references.ts")).isIcechunk(typed);
+  if (isAddress(typed)) return isBucketAddress(typed) && (await import("./references.ts")).isIcechunk(typed);
   const has = (name: string): boolean => existsSync(join(typed, name));
   return has("snapshots") && (has("repo") || has("refs"));
 }

@@ -14,6 +14,8 @@ export type { SharedOptions, SharedPlan, SharedSource, TaskRun } from "../plan/p
 export type { ShareFailure, ShareOptions, ShareResult } from "../plan/run.ts";
 export { slice } from "../values/selection.ts";
 export type { AppendOptions, Editable, PublishPolicy } from "../write/editable.ts";
+export { S3Store, type S3StoreOptions } from "./buckets/bucket-store.ts";
+export type { S3ClientOptions } from "./buckets/s3.ts";
 export {
   type ConvertPathOptions,
   convert,
@@ -52,8 +54,6 @@ export {
   type SetContainer,
   setContainer,
 } from "./references.ts";
-export type { S3ClientOptions } from "./s3/s3-client.ts";
-export { S3Store, type S3StoreOptions } from "./s3/s3-store.ts";
 export { type ServedView, type ServeOptions, serveView } from "./serve/serve.ts";
 export {
   type CarryTarget,

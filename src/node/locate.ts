@@ -1,5 +1,5 @@
 /**
- * Converts a typed location to a store and a key: paths, `file:`, `http(s):` and `s3:` URLs. Also finds the Zarr hierarchy
+ * Converts a typed location to a store and a key: paths, `file:`, `http(s):`, `s3:`, `gs:` and `az:` URLs. Also finds the Zarr hierarchy
  * that a location is in.
  */
 import { existsSync, statSync } from "node:fs";
@@ -18,10 +18,10 @@ import {
   findHierarchy,
   joinHierarchy,
 } from "../zarr/write/node-document.ts";
+import { bucketStore, isBucketAddress, parseBucketAddress } from "./buckets/address.ts";
 import { statIfThere } from "./fs/fs-handles.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { acquireLock } from "./fs/lock.ts";
-import { parseS3Address, S3Store } from "./s3/s3-store.ts";
 
 /** A place in a store. */
 export interface Location {
@@ -38,7 +38,11 @@ export async function locate(location: string): Promise<Location> {
   refuseEmptyPath(location);
   const scheme = /^([a-z][a-z0-9+.-]+):\/\//i.exec(location)?.[1]?.toLowerCase();
   if (scheme === "http" || scheme === "https") return locateUrl(location);
-  if (scheme === "s3") return locateS3(location);
+  if (isBucketAddress(location)) {
+    const address = parseBucketAddress(location);
+    const { folder, path } = splitHeld(address.prefix);
+    return { store: withCoalescing(bucketStore(address, folder)), path };
+  }
   if (scheme !== undefined && scheme !== "file") throw unknownScheme(scheme, location);
   return locatePath(resolve(scheme === "file" ? fileURLToPath(location) : location), location);
 }
@@ -127,7 +131,7 @@ export async function closing<T extends { close?(): Promise<void> }, R>(
   }
 }
 
-/** A writable place, which need not exist: a folder, or `s3://bucket/prefix`. */
+/** A writable place, which need not exist: a folder, or a prefix in a bucket. */
 export interface WritableLocation {
   readonly store: WritableStore;
   readonly path: string;
@@ -148,22 +152,17 @@ export function isRemote(location: string): boolean {
   return isAddress(location) && !/^file:/i.test(location);
 }
 
-/** True for addresses that begin with `s3://`. */
-export function isS3Address(location: string): boolean {
-  return /^s3:\/\//i.test(location);
-}
-
 /**
  * Returns the store for a destination, which need not exist: rooted at the destination, or for a `file` at its folder.
  *
  * @throws UNSUPPORTED for addresses that cannot be written; BAD_ARGUMENT for an empty path, and a name that cannot be a key
  */
 export function locateTarget(location: string, kind: "folder" | "file" = "folder"): WritableLocation {
-  if (isS3Address(location)) {
-    const { prefix = "", ...where } = parseS3Address(location);
-    if (kind === "folder") return { store: new S3Store({ ...where, prefix }), path: "" };
-    const { folder, name } = splitKey(prefix);
-    return { store: new S3Store({ ...where, prefix: folder }), path: name };
+  if (isBucketAddress(location)) {
+    const address = parseBucketAddress(location);
+    if (kind === "folder") return { store: bucketStore(address), path: "" };
+    const { folder, name } = splitKey(address.prefix);
+    return { store: bucketStore(address, folder), path: name };
   }
   const path = localPath(location);
   if (kind === "folder") return { store: new FileStore(path), path: "" };
@@ -207,26 +206,13 @@ function localPath(location: string): string {
   return resolve(scheme === "file" ? fileURLToPath(location) : location);
 }
 
-const PUBLIC: Readonly<Record<string, string>> = {
-  gs: "https://storage.googleapis.com/BUCKET/KEY",
-  az: "https://ACCOUNT.blob.core.windows.net/CONTAINER/KEY",
-};
-
 function unknownScheme(scheme: string, location: string): SuperchunkError {
-  const web = PUBLIC[scheme];
   return new SuperchunkError(
     "UNSUPPORTED",
-    `addresses that start with ${scheme}:// are not known; give a path, or an http(s):// or s3:// address${web === undefined ? "" : `: what is public there is at ${web} too`}`,
+    `addresses that start with ${scheme}:// are not known; give a path, or an address that starts with http(s)://, s3://, gs:// or az://`,
     // Removes password and token.
     { path: location.replace(/\?.*$/s, "").replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/]*@/i, "$1") },
   );
-}
-
-/** The last part of the prefix is the key, because a single-file archive needs one. */
-function locateS3(location: string): Location {
-  const { prefix = "", ...where } = parseS3Address(location);
-  const { folder, path } = splitHeld(prefix);
-  return { store: withCoalescing(new S3Store({ ...where, prefix: folder })), path };
 }
 
 /** Splits a path into folder and key. The key includes a file or store that holds others: `bars.h5/group/prices`. */
@@ -278,7 +264,7 @@ export interface Membership {
 }
 
 /**
- * The hierarchy above a path without symbolic links, or an `s3:` address; undefined if there is none. Throws `CONFLICT` for a place in an
+ * The hierarchy above a path without symbolic links, or an address in a bucket; undefined if there is none. Throws `CONFLICT` for a place in an
  * array or an archive.
  */
 export async function findMembership(
@@ -307,7 +293,7 @@ export async function findMembership(
 }
 
 /**
- * Updates the consolidated metadata of the Zarr v3 group at a path or `s3:` address to list all nodes below it. Groups below with
+ * Updates the consolidated metadata of the Zarr v3 group at a path or an address in a bucket to list all nodes below it. Groups below with
  * consolidated metadata are updated too.
  *
  * @throws NOT_FOUND, UNSUPPORTED for an array; CONFLICT for an archive that is a Zarr group as well, or if other writers keep changing it;
@@ -315,7 +301,7 @@ export async function findMembership(
  */
 export async function consolidate(location: string, options: StoreOptions = {}): Promise<Consolidation> {
   const { store, path } = locateTarget(location);
-  const lock = isS3Address(location) ? undefined : join(resolve(location), LOCK);
+  const lock = isBucketAddress(location) ? undefined : join(resolve(location), LOCK);
   return closing(store, async () => {
     // Without a node there is nothing to lock, and no folder is created.
     if ((await store.stat("zarr.json", options)) === undefined)
@@ -326,9 +312,9 @@ export async function consolidate(location: string, options: StoreOptions = {}):
 
 /** The store of a whole disk or bucket, and the key of a place in it, so that it includes the groups above. */
 function wholeStore(location: string): { readonly store: WritableStore; readonly path: string } {
-  if (isS3Address(location)) {
-    const { prefix = "", ...bucket } = parseS3Address(location);
-    return { store: new S3Store(bucket), path: prefix };
+  if (isBucketAddress(location)) {
+    const address = parseBucketAddress(location);
+    return { store: bucketStore(address, ""), path: address.prefix };
   }
   const full = resolve(location);
   const { root } = parse(full);

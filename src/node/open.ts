@@ -24,11 +24,11 @@ import { checkOptions } from "../store/check-options.ts";
 import { asReadable } from "../store/foreign.ts";
 import type { ValuesOf } from "../values/selection.ts";
 import type { GroupArrays } from "../zarr/read/group.ts";
+import { isBucketAddress } from "./buckets/address.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import {
   addressOf,
   closeOnFailure,
-  isS3Address,
   type Location,
   locate,
   locateBeside,
@@ -51,7 +51,7 @@ const OPTIONS =
   "allow authorize blosc cachedEntries columns concurrency containers credentials customCodecs damaged decoder directMemory immutable maxGap onDamage openContainer openPlace signal threads verify workerUrl";
 
 /**
- * Opens anything at a path, or at an `http(s):` or `s3:` address: an archive, a Zarr array or group of any version (also a node inside a
+ * Opens anything at a path, or at an `http(s):`, `s3:`, `gs:` or `az:` address: an archive, a Zarr array or group of any version (also a node inside a
  * hierarchy of zarr 2.13 to 2.18), a set of kerchunk references. Its `close()` releases the store too.
  *
  * If many chunks are read, worker threads decode them (`threads: 0` turns that off).
@@ -136,7 +136,7 @@ export async function openTable(
   return closeOnFailure(opened, asTable(opened));
 }
 
-/** Adds folders and S3 to the ways of access. */
+/** Adds folders and buckets to the ways of access. */
 export function accessOf<A extends PlaceAccess>(access: A): A & Pick<PlaceAccess, "openContainer" | "allow"> {
   return {
     ...access,
@@ -165,7 +165,7 @@ async function openRepository(location: string, options: OpenAnyOptions): Promis
   let repository = location;
   for (; !(await isIcechunk(repository)); repository = dirname(repository))
     // The search ends at the root of the file system.
-    if (isS3Address(location) || dirname(dirname(repository)) === dirname(repository)) return undefined;
+    if (isBucketAddress(location) || dirname(dirname(repository)) === dirname(repository)) return undefined;
   const inside = relative(repository, location).split(sep).join("/");
   const store = asReadable(await openReferences(repository, { ...options, form: "icechunk" }));
   return (await closeOnFailure(store, openZarr(store, inside, options))).ownStore(store);
@@ -184,12 +184,12 @@ async function openInside({ store, path }: Location, options: OpenAnyOptions): P
 }
 
 async function locateAbove(path: string): Promise<Location> {
-  const [, origin, rest = ""] = /^(https?:\/\/[^/]+|s3:\/\/[^/?]+)\/?(.*)$/is.exec(path) ?? [];
+  const [, origin, rest = ""] = /^(https?:\/\/[^/]+|(?:s3|gs|az):\/\/[^/?]+)\/?(.*)$/is.exec(path) ?? [];
   if (origin !== undefined) {
     const [key = "", query] = rest.split("?");
     const { store } = await locate(`${origin}/${query === undefined ? "" : `?${query}`}`);
     const names = key.split("/").filter((name) => name !== "");
-    return { store, path: (origin.startsWith("s3") ? names : names.map(decodeURIComponent)).join("/") };
+    return { store, path: (isBucketAddress(origin) ? names : names.map(decodeURIComponent)).join("/") };
   }
   const full = resolve(path);
   for (let folder = dirname(full); ; folder = dirname(folder)) {

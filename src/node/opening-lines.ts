@@ -1,9 +1,9 @@
 /** The lines that open references in Python and JavaScript, with containers and access rights. */
 import { resolve } from "node:path";
 import type { Container } from "../references/containers/containers.ts";
+import { isBucketAddress, parseBucketAddress } from "./buckets/address.ts";
+import { environmentOfS3 } from "./buckets/s3.ts";
 import { toIcechunkPrefix } from "./icechunk/icechunk.ts";
-import { environmentOfS3 } from "./s3/s3-client.ts";
-import { parseS3Address } from "./s3/s3-store.ts";
 
 /** Lines to paste, by language. */
 export interface OpeningLines {
@@ -43,7 +43,12 @@ export function openingLines(
 }
 
 /** Packages that fsspec needs for remote files. */
-const REACHING: Readonly<Record<string, readonly string[]>> = { s3: ["s3fs"], https: ["aiohttp"] };
+const REACHING: Readonly<Record<string, readonly string[]>> = {
+  s3: ["s3fs"],
+  gs: ["gcsfs"],
+  az: ["adlfs"],
+  https: ["aiohttp"],
+};
 
 function kerchunkPython(
   place: string,
@@ -54,7 +59,7 @@ function kerchunkPython(
   const protocol = first === undefined || first.store === "local" ? "file" : first.prefix.split(":")[0];
   const format = to === "kerchunk-parquet" || zarrFormat === 2 ? 2 : 3;
   // zarr-python reads remote stores asynchronously, which fsspec must be told.
-  const settings = first?.store === "s3" ? fsspecOptions(first) : "";
+  const settings = first === undefined ? "" : fsspecOptions(protocol, first);
   const reached = protocol === "file" ? "" : ['"asynchronous": True', settings].filter(Boolean).join(", ");
   const options = [
     ...fsspecSet(place),
@@ -76,29 +81,32 @@ function kerchunkPython(
   ].join("\n");
 }
 
-/** The set itself, which may be in S3; s3fs does not understand settings after an address. */
+/** The set itself, which may be in a bucket; fsspec does not understand settings after an address. */
 function fsspecSet(place: string): string[] {
-  if (!place.startsWith("s3://")) return [`"fo": ${text(place)}`];
-  const { bucket, prefix = "", endpoint = environmentOfS3().endpoint, anonymous } = parseS3Address(place);
-  const reached = fsspecOptions({ anonymous, endpoint });
+  if (!isBucketAddress(place)) return [`"fo": ${text(place)}`];
+  const { scheme, bucket, prefix, endpoint, anonymous } = parseBucketAddress(place);
+  const reached = fsspecOptions(scheme, {
+    anonymous,
+    endpoint: endpoint ?? (scheme === "s3" ? environmentOfS3().endpoint : undefined),
+  });
   return [
-    `"fo": ${text(`s3://${bucket}/${prefix}`)}`,
-    '"target_protocol": "s3"',
+    `"fo": ${text(`${scheme}://${bucket}/${prefix}`)}`,
+    `"target_protocol": "${scheme}"`,
     ...(reached === "" ? [] : [`"target_options": {${reached}}`]),
   ];
 }
 
-/** Settings of s3fs. */
-function fsspecOptions({
-  anonymous,
-  endpoint,
-}: {
-  readonly anonymous?: boolean | undefined;
-  readonly endpoint?: string | undefined;
-}): string {
+/** Settings of s3fs, gcsfs and adlfs; none for other protocols. */
+function fsspecOptions(
+  protocol: string | undefined,
+  { anonymous, endpoint }: Pick<Container, "anonymous"> & { readonly endpoint?: string | undefined },
+): string {
+  if (protocol === undefined || !["s3", "gs", "az"].includes(protocol)) return "";
+  const account = protocol === "az" ? /^https:\/\/([^./]+)\.blob\./.exec(endpoint ?? "")?.[1] : undefined;
   return [
-    ...(anonymous === true ? ['"anon": True'] : []),
-    ...(endpoint === undefined ? [] : [`"endpoint_url": ${text(endpoint)}`]),
+    ...(anonymous === true ? [protocol === "gs" ? '"token": "anon"' : '"anon": True'] : []),
+    ...(account === undefined ? [] : [`"account_name": ${text(account)}`]),
+    ...(endpoint === undefined || protocol === "az" ? [] : [`"endpoint_url": ${text(endpoint)}`]),
   ].join(", ");
 }
 
@@ -130,7 +138,7 @@ function icechunkPython(place: string, containers: readonly Container[], isTree:
 
 function pythonStorage(place: string): string {
   if (!place.startsWith("s3://")) return `icechunk.local_filesystem_storage(${text(place)})`;
-  const { bucket, prefix = "", region, endpoint, anonymous } = parseS3Address(place);
+  const { bucket, prefix, region, endpoint, anonymous } = parseBucketAddress(place);
   const found = environmentOfS3();
   const server = endpoint ?? found.endpoint;
   const settings = [

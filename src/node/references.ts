@@ -3,11 +3,7 @@
 import { resolve } from "node:path";
 import type * as Icechunk from "@earthmover/icechunk";
 import { SuperchunkError } from "../errors.ts";
-import {
-  type ContainerCredentials,
-  type ContainerOptions,
-  openWebContainer,
-} from "../references/containers/container-reader.ts";
+import type { ContainerCredentials, ContainerOptions } from "../references/containers/container-reader.ts";
 import {
   type Container,
   type ContainerChanges,
@@ -28,6 +24,7 @@ import {
 import { joinKey } from "../store/key.ts";
 import type { ObjectInfo, ReadableStore, WritableStore } from "../store/types.ts";
 import { parseViewKey } from "../view/view.ts";
+import { openRemoteContainer } from "./buckets/container.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import {
   explainIcechunk,
@@ -37,7 +34,6 @@ import {
   type RepositoryOptions,
 } from "./icechunk/icechunk.ts";
 import { closeOnFailure, closing, locateBeside, locateTarget } from "./locate.ts";
-import { S3Store } from "./s3/s3-store.ts";
 
 /** Options of opening references at a path. */
 export interface OpenPathReferencesOptions
@@ -73,57 +69,15 @@ export async function openReferences(
   };
 }
 
-/** Opens a container's store: a folder, S3, or one over HTTP. */
+/** Opens a container's store: a folder, a bucket, or one over HTTP. */
 export function openContainer(
   container: Container,
   credentials: ContainerCredentials | undefined,
   options: ContainerOptions = {},
 ): ReadableStore {
-  const { store, prefix, location, region, endpoint, anonymous } = container;
-  const place = location ?? prefix;
-  if (store === "local") return new FileStore(resolve(place.slice("file://".length)));
-  if (store !== "s3") {
-    const found = endpointOf(container);
-    const own = found === undefined ? container : { ...container, endpoint: found };
-    // The token belongs to the account in the environment, not to a server that a set names.
-    const isOwn = store === "azure" && endpoint === undefined;
-    const sasToken = (isOwn ? process.env["AZURE_STORAGE_SAS_TOKEN"] : undefined) || undefined;
-    return openWebContainer(own, credentials ?? (sasToken === undefined ? undefined : { sasToken }), options);
-  }
-  const [, bucket = "", below = ""] = /^s3:\/\/([^/]+)\/(.*)$/.exec(place) ?? [];
-  const { accessKeyId, secretAccessKey, sessionToken } = credentials ?? {};
-  return new S3Store({
-    bucket,
-    prefix: below.replace(/\/+$/, ""),
-    region,
-    endpoint,
-    anonymous,
-    ...(accessKeyId === undefined || secretAccessKey === undefined
-      ? {}
-      : {
-          credentials: {
-            accessKeyId,
-            secretAccessKey,
-            ...(sessionToken === undefined ? {} : { sessionToken }),
-          },
-        }),
-  });
-}
-
-/** The server of a web container: its own, else the one in the environment variables of Google's and Azure's tools. */
-function endpointOf({ store, endpoint }: Container): string | undefined {
-  const { env } = process;
-  if (endpoint !== undefined) return endpoint;
-  if (store === "gcs") {
-    const host = env["STORAGE_EMULATOR_HOST"] || undefined;
-    return host === undefined || /^https?:\/\//i.test(host) ? host : `http://${host}`;
-  }
-  if (store !== "azure") return undefined;
-  const account = env["AZURE_STORAGE_ACCOUNT"] || undefined;
-  return (
-    env["AZURE_STORAGE_ENDPOINT"] ||
-    (account && `https://${encodeURIComponent(account)}.blob.core.windows.net`)
-  );
+  const { store, prefix, location } = container;
+  if (store !== "local") return openRemoteContainer(container, credentials, options);
+  return new FileStore(resolve((location ?? prefix).slice("file://".length)));
 }
 
 async function openIcechunk(

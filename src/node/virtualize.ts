@@ -24,6 +24,8 @@ import type { ObjectInfo, ReadableStore } from "../store/types.ts";
 import type { ViewEntry } from "../view/view-tree.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
+import { isBucketAddress, parseBucketAddress } from "./buckets/address.ts";
+import { environmentOfS3 } from "./buckets/s3.ts";
 import { locateEntries } from "./entries.ts";
 import { writeIcechunk } from "./icechunk/icechunk-write.ts";
 import { addressOf, closing, locate, locateTarget } from "./locate.ts";
@@ -36,8 +38,6 @@ import {
   openContainer,
   withPlace,
 } from "./references.ts";
-import { environmentOfS3 } from "./s3/s3-client.ts";
-import { parseS3Address } from "./s3/s3-store.ts";
 import { encoderOf } from "./threads/threads.ts";
 
 /** Options of {@link virtualize}. */
@@ -328,20 +328,20 @@ function commonContainer(
   );
 }
 
-/** The container of a folder; in S3 with the settings of the sources' addresses and of the environment. */
+/** The container of a folder; in a bucket with the settings of the sources' addresses, and in S3 of the environment. */
 function containerAt(folder: string, sources: readonly string[]): Container {
-  const source = sources.find((typed) => /^s3:\/\//i.test(typed));
-  if (source === undefined || !folder.startsWith("s3://")) return defaultContainer(folder);
-  const address = parseS3Address(source);
+  const source = sources.find(isBucketAddress);
+  if (source === undefined || !isBucketAddress(folder)) return defaultContainer(folder);
+  const address = parseBucketAddress(source);
   const found = environmentOfS3();
-  const endpoint = address.endpoint ?? found.endpoint;
+  const isS3 = address.scheme === "s3";
+  const endpoint = address.endpoint ?? (isS3 ? found.endpoint : undefined);
+  const { anonymous: _, ...own } = defaultContainer(folder);
   return {
-    name: "s3",
-    prefix: folder,
-    store: "s3",
-    region: address.region ?? found.region ?? "us-east-1",
+    ...own,
+    ...(isS3 ? { region: address.region ?? found.region ?? "us-east-1" } : {}),
     ...(endpoint === undefined ? {} : { endpoint }),
-    ...(address.anonymous === true ? { anonymous: true } : {}),
+    ...(address.anonymous ? { anonymous: true } : {}),
   };
 }
 

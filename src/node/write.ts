@@ -14,10 +14,11 @@ import {
 } from "../write/array/create.ts";
 import type { WritableArray } from "../write/array/writable-array.ts";
 import type { PublishPolicy } from "../write/editable.ts";
+import { isBucketAddress } from "./buckets/address.ts";
 import { dualFiles, dualFilesOf } from "./dual/files.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { acquireLock, type FileLock, type LockOptions } from "./fs/lock.ts";
-import { closing, isS3Address, locate, locateTarget } from "./locate.ts";
+import { closing, locate, locateTarget } from "./locate.ts";
 import { placeOpener } from "./open.ts";
 import { encoderOf, type ThreadOptions } from "./threads/threads.ts";
 
@@ -42,7 +43,7 @@ export interface MirrorPathOptions {
 }
 
 /**
- * Creates an array in a folder, which need not exist, or at an `s3:` address, and opens it for writing.
+ * Creates an array in a folder, which need not exist, or at an address in a bucket, and opens it for writing.
  *
  * @throws CONFLICT if something exists there, or another writer holds the lock; BAD_ARGUMENT, LIMIT, UNSUPPORTED; NO_SPACE,
  * READ_ONLY, IO
@@ -53,7 +54,7 @@ export function createArray(path: string, options: CreatePathOptions): Promise<W
 }
 
 /**
- * Opens the array in a folder, or at an `s3:` address, for writing, and completes or removes what an interrupted writer left.
+ * Opens the array in a folder, or at an address in a bucket, for writing, and completes or removes what an interrupted writer left.
  *
  * @throws NOT_FOUND; CONFLICT if another writer holds the lock; READ_ONLY, UNSUPPORTED, and the codes of damage
  */
@@ -66,14 +67,14 @@ export async function openWritable(path: string, options: WritePathOptions = {})
 
 /** Options of {@link repairArray}. */
 export interface RepairPathOptions extends Omit<RepairOptions, "into" | "lock">, LockOptions {
-  /** An empty path or `s3:` address; without it, the array is repaired in place. */
+  /** An empty path or address in a bucket; without it, the array is repaired in place. */
   readonly into?: string | undefined;
   /** Places outside the array's folder that hold superchunks and may be read, as in `open`. */
   readonly allow?: readonly string[] | undefined;
 }
 
 /**
- * Repairs the archive at a path or an `s3:` address into another one, or in place for an array of superchunks, and reports its changes and
+ * Repairs the archive at a path or an address in a bucket into another one, or in place for an array of superchunks, and reports its changes and
  * losses.
  *
  * @throws NOT_FOUND; UNSUPPORTED for anything but an archive; CONFLICT if a writer holds the lock; INCOMPLETE if rows would be lost or made
@@ -83,11 +84,11 @@ export async function repairArray(path: string, options: RepairPathOptions = {})
   const { into, breakLock, allow, ...rest } = options;
   // The store of an S3 address for reading cannot write.
   const isHere = into === undefined && options.dryRun !== true;
-  const { store, path: key } = isHere && isS3Address(path) ? locateTarget(path) : await locate(path);
+  const { store, path: key } = isHere && isBucketAddress(path) ? locateTarget(path) : await locate(path);
   return closing(store, async () => {
     const isFile = key !== "";
     const target = into === undefined ? undefined : isFile ? locateTarget(into, "file") : locateTarget(into);
-    const lock = isS3Address(into ?? path)
+    const lock = isBucketAddress(into ?? path)
       ? undefined
       : (): Promise<FileLock> => acquireLock(join(resolve(into ?? path), "meta", "lock"), { breakLock });
     try {
@@ -109,8 +110,8 @@ function writing(
   path: string,
   options: WritePathOptions,
 ): Pick<WriteOptions, "encoder" | "lock" | "mirror"> {
-  // S3 has no locks: only conditional commits protect two writers from each other.
-  const acquire = isS3Address(path)
+  // Buckets have no locks: only conditional commits protect two writers from each other.
+  const acquire = isBucketAddress(path)
     ? undefined
     : (options.lock ?? (() => acquireLock(join(resolve(path), "meta", "lock"), options)));
   return {
@@ -128,13 +129,13 @@ function writing(
   };
 }
 
-/** Keeps an array at a path a Zarr array as well; undefined in S3, where objects have only one name. */
+/** Keeps an array at a path a Zarr array as well; undefined in a bucket, where objects have only one name. */
 export function mirrorOf(
   store: WritableStore,
   path: string,
   { publish, mirrorCosts, looksAtAll }: MirrorPathOptions,
 ): MirrorMaker | undefined {
-  if (isS3Address(path)) return undefined;
+  if (isBucketAddress(path)) return undefined;
   return liveViews({
     files: store instanceof FileStore ? dualFilesOf(store) : dualFiles(resolve(path)),
     publish,

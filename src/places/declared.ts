@@ -9,7 +9,7 @@ export const PLACES_FEATURE = "places";
 /** Name of the array's own folder among the places. */
 export const HOME = "data";
 /** Schemes of places. */
-const SCHEMES = ["file", "http", "https", "s3"];
+const SCHEMES = ["file", "http", "https", "s3", "gs", "az"];
 /** Most places of an array. */
 const MAX_PLACES = 1000;
 
@@ -17,7 +17,7 @@ const MAX_PLACES = 1000;
 export interface StoredPlace {
   /** A word; not `data`. */
   readonly name: string;
-  /** A URL with a final `/`: a folder, or an address of a web server or of S3. No credentials. */
+  /** A URL with a final `/`: a folder, or an address of a web server or in a bucket. No credentials. */
   readonly prefix: string;
 }
 
@@ -102,7 +102,7 @@ export function givenPlaces(
   });
 }
 
-/** The prefix of an address: with a final "/", and without the settings that an S3 address may have. */
+/** The prefix of an address: with a final "/", and without the settings that an address in a bucket may have. */
 function prefixOf(address: string): string {
   const [place = ""] = address.split("?");
   return place.endsWith("/") ? place : `${place}/`;

@@ -14,8 +14,8 @@ import type { ContainerCredentials } from "../../references/containers/container
 import { type Container, Containers } from "../../references/containers/containers.ts";
 import { isClosed } from "../../references/kerchunk/write-kerchunk.ts";
 import { encodeKey } from "../../store/key.ts";
-import { environmentOfS3 } from "../s3/s3-client.ts";
-import { parseS3Address } from "../s3/s3-store.ts";
+import { isBucketAddress, parseBucketAddress } from "../buckets/address.ts";
+import { environmentOfS3 } from "../buckets/s3.ts";
 
 /** The package. */
 type IcechunkModule = typeof Icechunk;
@@ -86,7 +86,7 @@ export async function openRepository(
   const config = configOf(containers);
   try {
     const storage = await storageOf(Storage, location, options);
-    const isThere = location.startsWith("s3://")
+    const isThere = isBucketAddress(location)
       ? await Repository.exists(storage)
       : existsSync(resolve(location, "repo")) || (existsSync(location) && (await Repository.exists(storage)));
     if (purpose === "read") {
@@ -119,8 +119,14 @@ async function storageOf(
   location: string,
   { endpoint, region, anonymous }: RepositoryOptions,
 ): Promise<Icechunk.Storage> {
-  if (!location.startsWith("s3://")) return Storage.newLocalFilesystem(resolve(location));
-  const address = parseS3Address(location);
+  if (!isBucketAddress(location)) return Storage.newLocalFilesystem(resolve(location));
+  const address = parseBucketAddress(location);
+  if (address.scheme !== "s3")
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "Icechunk repositories are read and written on disks and in S3; write kerchunk references there (--to kerchunk)",
+      { path: location, field: "path" },
+    );
   const found = environmentOfS3();
   const own = {
     endpoint: endpoint ?? address.endpoint ?? found.endpoint,

@@ -3,8 +3,8 @@
 import { readFile } from "node:fs/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { ArrayArchive } from "../../../src/archive/kinds/types.ts";
+import { parseBucketAddress } from "../../../src/node/buckets/address.ts";
 import { locateTarget, open, S3Store } from "../../../src/node/index.ts";
-import { parseS3Address } from "../../../src/node/s3/s3-store.ts";
 import { createArray as createAt, openWritable } from "../../../src/node/write.ts";
 import { HttpStore } from "../../../src/store/http.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
@@ -296,15 +296,20 @@ describe("in S3", () => {
 describe("addresses", () => {
   it("give bucket, key, endpoint, region, and whether requests are signed", () => {
     expect(
-      parseS3Address("s3://bucket/a/b/?region=eu-west-1&anonymous&endpoint=http://127.0.0.1:9000"),
+      parseBucketAddress("s3://bucket/a/b/?region=eu-west-1&anonymous&endpoint=http://127.0.0.1:9000"),
     ).toEqual({
+      scheme: "s3",
       bucket: "bucket",
       prefix: "a/b",
       region: "eu-west-1",
       anonymous: true,
       endpoint: "http://127.0.0.1:9000",
     });
-    expect(parseS3Address("s3://bucket")).toMatchObject({ bucket: "bucket", prefix: "", anonymous: false });
+    expect(parseBucketAddress("s3://bucket")).toMatchObject({
+      bucket: "bucket",
+      prefix: "",
+      anonymous: false,
+    });
   });
 
   it.each([
@@ -318,7 +323,7 @@ describe("addresses", () => {
   ])("%s is refused, and its secrets are not repeated", (address, code) => {
     let failure: unknown;
     try {
-      parseS3Address(address);
+      parseBucketAddress(address);
     } catch (error) {
       failure = error;
     }

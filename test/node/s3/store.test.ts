@@ -1,6 +1,6 @@
 /** S3 keeps the contract of stores, and two writers can never both win. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { S3Store } from "../../../src/node/s3/s3-store.ts";
+import { S3Store } from "../../../src/node/buckets/bucket-store.ts";
 import { describePutting, describeReading, OBJECTS } from "../../store/store-contract.ts";
 import { CREDENTIALS, startS3, type TestS3 } from "./server.ts";
 

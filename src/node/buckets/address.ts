@@ -1,0 +1,103 @@
+/**
+ * Addresses of objects in buckets: `s3://bucket/key?endpoint=https://…&region=…&anonymous=true`, `gs://…` and `az://container/blob`.
+ *
+ * Bucket and key are written as in the tools of the provider; the part after `?` sets the access. Credentials are not allowed, because
+ * messages show addresses.
+ */
+import { SuperchunkError } from "../../errors.ts";
+import { isPlainPath } from "../../store/key.ts";
+import { azureProvider } from "./azure.ts";
+import { BucketStore, S3Store } from "./bucket-store.ts";
+import { gcsProvider } from "./gcs.ts";
+import { checkEndpoint } from "./s3.ts";
+
+/** A parsed address. */
+export interface BucketAddress {
+  readonly scheme: "s3" | "gs" | "az";
+  readonly bucket: string;
+  readonly prefix: string;
+  readonly endpoint: string | undefined;
+  readonly region: string | undefined;
+  readonly anonymous: boolean;
+}
+
+/** What is particular to the addresses of a scheme. */
+const SCHEMES = {
+  s3: {
+    name: "S3",
+    tools: "the AWS tools",
+    form: "s3://bucket/key, and the name of a bucket has 3 to 63 letters, digits, dots and hyphens",
+    bucket: /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/i,
+    settings: ["endpoint", "region", "anonymous"],
+  },
+  gs: {
+    name: "Google Cloud Storage",
+    tools: "Google's tools",
+    form: "gs://bucket/key, and the name of a bucket has 3 to 222 letters, digits, dots, hyphens and underscores",
+    bucket: /^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$/i,
+    settings: ["endpoint", "anonymous"],
+  },
+  az: {
+    name: "Azure",
+    tools: "Azure's tools (AZURE_STORAGE_…)",
+    form: "az://container/blob, and the name of a container has 3 to 63 letters, digits and hyphens",
+    bucket: /^(?:\$web|\$root|[a-z0-9][a-z0-9-]{1,61}[a-z0-9])$/i,
+    settings: ["endpoint", "anonymous"],
+  },
+} as const;
+
+/** True for addresses that begin with `s3://`, `gs://` or `az://`. */
+export function isBucketAddress(location: string): boolean {
+  return /^(?:s3|gs|az):\/\//i.test(location);
+}
+
+/** Bucket, prefix and settings of an address. Throws `BAD_ARGUMENT`. */
+export function parseBucketAddress(address: string): BucketAddress {
+  const match = /^(s3|gs|az):\/\/([^/?]*)\/?([^?]*)(?:\?(.*))?$/is.exec(address);
+  const [, typed = "s3", bucket = "", key = "", query = ""] = match ?? [];
+  const scheme = typed.toLowerCase() as keyof typeof SCHEMES;
+  const { name, tools, form, bucket: valid, settings } = SCHEMES[scheme];
+  const path = `${scheme}://${bucket.replace(/^.*@/, "")}/${key}`;
+  if (!valid.test(bucket))
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      bucket.includes("@")
+        ? `an address of ${name} has no user and no password: credentials are found as ${tools} find them`
+        : `an address of ${name} is ${form}`,
+      { path, field: "bucket" },
+    );
+  const parameters = new URLSearchParams(query);
+  for (const each of parameters.keys()) {
+    if ((settings as readonly string[]).includes(each)) continue;
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `unknown ${name} setting "${each}"; expected one of ${settings.join(", ")}`,
+      { path, field: each },
+    );
+  }
+  const endpoint = parameters.get("endpoint") ?? undefined;
+  if (endpoint !== undefined) checkEndpoint(endpoint, path);
+  const prefix = key.replace(/\/+$/, "");
+  if (!isPlainPath(prefix))
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      'the key of an address has parts separated by "/", none of them empty, "." or "..", without backslash',
+      { path, field: "key", found: prefix },
+    );
+  return {
+    scheme,
+    bucket,
+    prefix,
+    endpoint,
+    region: parameters.get("region") ?? undefined,
+    anonymous: ["true", "1", ""].includes(parameters.get("anonymous") ?? "false"),
+  };
+}
+
+/** The store of an address, below another prefix if one is given. */
+export function bucketStore(address: BucketAddress, prefix: string = address.prefix): BucketStore {
+  const { scheme } = address;
+  const place = { ...address, prefix };
+  if (scheme === "s3") return new S3Store(place);
+  return new BucketStore(scheme === "gs" ? gcsProvider(address) : azureProvider(address), place);
+}
