@@ -1,7 +1,6 @@
 // LZ4, the fast encoder: one probe of a hash table at each position, larger steps while nothing is found.
 import { copyMatch } from "./copy";
-import { matchLength } from "./encode-match";
-import { copyLiterals } from "./encode-match";
+import { copyLiterals, longMatchLength, matchLength } from "./encode-match";
 
 
 // Writes LZ4 sequences: token, lengths, literals, distance. https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
@@ -264,7 +263,7 @@ function isMatch(differs: u64, distance: usize): usize {
 @inline
 function endOf(differs: u64, from: usize, at: usize, matchEnd: usize): usize {
   if (differs != 0) return at + <usize>(ctz(differs) >> 3);
-  return at + MIN_MATCH + matchLength(from + MIN_MATCH, at + MIN_MATCH, matchEnd);
+  return at + longMatchLength(from, at, matchEnd);
 }
 
 /** Compresses; `acceleration`, 1 or more, sets how soon steps grow. Returns the length, or -2. */
@@ -280,59 +279,51 @@ export function encodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
     memory.fill(TABLE, 0, 4 << TABLE_BITS);
     store<u32>(entryOf(load<u64>(src), multiplier), src, TABLE);
     let at = src + 1;
-    let wasLong: usize = 0;
     while (at < lastStart) {
-      // The first two positions after a match are tested together, whatever the acceleration: most matches begin there,
-      // and no processor can predict at which of them.
       const bytes = load<u64>(at);
-      const entry = entryOf(bytes, multiplier);
-      const first = load<u32>(entry, TABLE);
+      let entry = entryOf(bytes, multiplier);
+      let from = <usize>load<u32>(entry, TABLE);
       store<u32>(entry, at, TABLE);
-      const entryLater = entryOf(bytes >> 8, multiplier);
-      const second = load<u32>(entryLater, TABLE);
-      const differsFirst = load<u64>(first) ^ bytes;
-      const isFirst = isMatch(differsFirst, at - first);
-      // The second position is entered only if it was reached: in tables of numbers, more entries make chunks a tenth larger.
-      store<u32>(entryLater, select<usize>(second, at + 1, isFirst), TABLE);
-      const differsSecond = load<u64>(second) ^ load<u64>(at, 1);
-      const isSecond = isMatch(differsSecond, at + 1 - second);
-      let from = first;
+      let differs = load<u64>(from) ^ bytes;
       let next: usize;
-      if (wasLong & isFirst) {
-        // Another match follows most long ones at once: this can be predicted.
-        next = endOf(differsFirst, from, at, matchEnd);
-      } else if (isFirst | isSecond) {
-        at += 1 - isFirst;
-        from = select<usize>(first, second, isFirst);
-        next = endOf(select<u64>(differsFirst, differsSecond, isFirst), from, at, matchEnd);
-        const back = <usize>(at > anchor) & <usize>(from > src) & <usize>(load<u8>(at - 1) == load<u8>(from - 1));
-        at -= back;
-        from -= back;
-      } else {
-        at += 2;
-        let step: usize = acceleration;
-        let attempts = (acceleration << 6) + 1;
-        let differs: u64 = 0;
-        while (at <= lastStart) {
-          const bytes = load<u64>(at);
-          const entry = entryOf(bytes, multiplier);
-          from = load<u32>(entry, TABLE);
-          store<u32>(entry, at, TABLE);
-          differs = load<u64>(from) ^ bytes;
-          if (isMatch(differs, at - from)) break;
-          at += step;
-          step = attempts++ >> 6;
-        }
-        if (at > lastStart) break;
+      if (isMatch(differs, at - from)) {
         next = endOf(differs, from, at, matchEnd);
-        while (at > anchor && from > src && load<u8>(at - 1) == load<u8>(from - 1)) {
-          at--;
-          from--;
+      } else {
+        // Most other matches begin here, whatever the acceleration.
+        at += 1;
+        entry = entryOf(bytes >> 8, multiplier);
+        from = load<u32>(entry, TABLE);
+        store<u32>(entry, at, TABLE);
+        differs = load<u64>(from) ^ load<u64>(at);
+        if (isMatch(differs, at - from)) {
+          next = endOf(differs, from, at, matchEnd);
+          const back = <usize>(at > anchor) & <usize>(from > src) & <usize>(load<u8>(at - 1) == load<u8>(from - 1));
+          at -= back;
+          from -= back;
+        } else {
+          at += 1;
+          let step: usize = acceleration;
+          let attempts = (acceleration << 6) + 1;
+          while (at <= lastStart) {
+            const bytes = load<u64>(at);
+            entry = entryOf(bytes, multiplier);
+            from = load<u32>(entry, TABLE);
+            store<u32>(entry, at, TABLE);
+            differs = load<u64>(from) ^ bytes;
+            if (isMatch(differs, at - from)) break;
+            at += step;
+            step = attempts++ >> 6;
+          }
+          if (at > lastStart) break;
+          next = endOf(differs, from, at, matchEnd);
+          while (at > anchor && from > src && load<u8>(at - 1) == load<u8>(from - 1)) {
+            at--;
+            from--;
+          }
         }
       }
       to = putSequence(to, limit, anchor, at - anchor, at - from, next - at);
       if (to == 0) return -2;
-      wasLong = <usize>(next - at >= 8);
       at = next;
       anchor = at;
       if (at > lastStart) break;

@@ -10,7 +10,10 @@ export function matchLength(a: usize, b: usize, end: usize): usize {
   return longMatchLength(a, b, end);
 }
 
-function longMatchLength(a: usize, b: usize, end: usize): usize {
+/** The same if the first eight are equal. */
+// @ts-ignore: decorator
+@inline
+export function longMatchLength(a: usize, b: usize, end: usize): usize {
   const distance = b - a;
   let at = b + 8;
   while (at < end) {
