@@ -96,18 +96,17 @@ const command = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url)
 const tool = join(dirname(python), "b2nd-to-zarr");
 const [ours, theirs, copied] = [[], [], []];
 const target = join(folder, "out");
+rmSync(target, { recursive: true, force: true });
+mkdirSync(target);
+// Nothing is removed between rounds: ext4 takes long to make a file soon after it removed others.
 for (let round = 0; round < Math.min(3, ROUNDS); round++) {
-  copied.push(copy(`${target}.copy`));
-  rmSync(`${target}.copy`);
-  rmSync(`${target}.zarr`, { recursive: true, force: true });
-  ours.push(timed(process.execPath, [command, "convert", large, `${target}.zarr`]));
-  if (!existsSync(tool)) continue;
-  rmSync(`${target}-peer.zarr`, { recursive: true, force: true });
-  theirs.push(timed(tool, ["--sharded", "-q", large, `${target}-peer.zarr`]));
-  rmSync(`${target}-peer.zarr`, { recursive: true, force: true });
+  copied.push(copy(join(target, `${round}.copy`)));
+  ours.push(timed(process.execPath, [command, "convert", large, join(target, `${round}.zarr`)]));
+  if (existsSync(tool))
+    theirs.push(timed(tool, ["--sharded", "-q", large, join(target, `${round}-peer.zarr`)]));
 }
-const isEqual = existsSync(tool) ? ask("compare", large, `${target}.zarr`) : undefined;
-rmSync(`${target}.zarr`, { recursive: true, force: true });
+const isEqual = existsSync(tool) ? ask("compare", large, join(target, "0.zarr")) : undefined;
+rmSync(target, { recursive: true });
 if (isEqual === false) throw new Error("the values differ");
 const wall = median(ours.map((each) => each.wall));
 const processor = median(ours.map((each) => each.processor));

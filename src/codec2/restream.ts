@@ -113,8 +113,8 @@ export async function blocksAsBlosc1(
     } else {
       const streams = streamsOf(places, i, encoder);
       const length = streams.reduce((sum, stream) => sum + stream.length, HEADER_LENGTH + 4);
-      const head = header1(header, size, { flags, ctbytes: length });
-      blocks.push({ pieces: [head, START, ...streams], isCopied: true });
+      const head = joinBytes([header1(header, size, { flags, ctbytes: length }), START]);
+      blocks.push({ pieces: [head, ...streams], isCopied: true });
     }
   }
   return blocks;

@@ -35,6 +35,25 @@ export async function* readPieces(source: PutSource, signal?: AbortSignal): Asyn
   }
 }
 
+/**
+ * Hands over the pieces of a source one by one. `take` returns a promise only if it has to wait: most calls only copy a piece, and a
+ * promise for each would take longer.
+ */
+export async function eachPiece(
+  source: PutSource,
+  take: (piece: Uint8Array) => Promise<void> | undefined,
+  signal?: AbortSignal,
+): Promise<void> {
+  const pieces = source instanceof Uint8Array ? [source] : source;
+  if (Symbol.asyncIterator in pieces) for await (const piece of readPieces(pieces, signal)) await take(piece);
+  else
+    for (const piece of pieces) {
+      signal?.throwIfAborted();
+      const waiting = take(piece);
+      if (waiting !== undefined) await waiting;
+    }
+}
+
 export function withRooms(
   pieces: AsyncIterable<Uint8Array>,
   useRooms: (rooms: PieceRooms) => void,
@@ -51,6 +70,6 @@ export async function collectSource(source: PutSource, signal?: AbortSignal): Pr
   signal?.throwIfAborted();
   if (source instanceof Uint8Array) return new Uint8Array(source);
   const pieces: Uint8Array[] = [];
-  for await (const piece of readPieces(source, signal)) pieces.push(new Uint8Array(piece));
+  await eachPiece(source, (piece) => void pieces.push(new Uint8Array(piece)), signal);
   return joinBytes(pieces);
 }

@@ -21,6 +21,7 @@ import type {
 } from "../../store/types.ts";
 import { interceptStore, type StoreCall } from "../../store/wrappers/intercept.ts";
 import type { Receipt } from "../pipeline.ts";
+import { readPieces } from "../targets/zarr-objects.ts";
 
 interface ConversionStoreOptions {
   isDocument(key: string): boolean;
@@ -40,9 +41,6 @@ export interface ConversionStore {
   /** Removes files that do not have their final names yet. */
   discard(): Promise<void>;
 }
-
-/** Bytes copied at a time if a store cannot rename. */
-const COPY = 4 << 20;
 
 /** The destination with documents held back. */
 export function holdDocuments(inner: WritableStore, options: ConversionStoreOptions): ConversionStore {
@@ -188,14 +186,8 @@ export async function moveObject(
     await store.sync?.([to], { signal });
     return;
   }
-  const size = (await store.stat(from, { signal }))?.size;
-  async function* pieces(): AsyncGenerator<Uint8Array> {
-    for (let offset = 0; size !== undefined && offset < size; offset += COPY) {
-      const bytes = await store.getRange(from, { offset, length: COPY }, { signal });
-      if (bytes !== undefined) yield bytes;
-    }
-  }
-  await store.put(to, pieces(), { signal });
+  const { size = 0 } = (await store.stat(from, { signal })) ?? {};
+  await store.put(to, readPieces(store, from, { offset: 0, nbytes: size }, signal), { signal });
   await store.delete(from, { signal });
 }
 

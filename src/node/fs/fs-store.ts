@@ -8,7 +8,7 @@ import { dirname, relative } from "node:path";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { checkCount, splitKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
-import { offerRooms, type PieceRooms, readPieces } from "../../store/source.ts";
+import { eachPiece, offerRooms, type PieceRooms } from "../../store/source.ts";
 import type {
   Draft,
   ObjectInfo,
@@ -322,8 +322,8 @@ interface SourceWriter {
   readonly size: number;
   /** Memory for pieces that then need not be copied. */
   readonly rooms?: PieceRooms;
-  /** Once this resolves, the producer may reuse the piece. */
-  write(piece: Uint8Array): Promise<void>;
+  /** Once this has returned, or what it returned resolves, the producer may reuse the piece. */
+  write(piece: Uint8Array): Promise<void> | undefined;
   /** Writes the rest. */
   finish(): Promise<void>;
   /** Resolves when no write is under way, also after a failure. */
@@ -336,7 +336,7 @@ async function writeSource(file: number, source: PutSource, options: WriteOption
   const writer = chooseWriter(file, source, options);
   if (writer.rooms !== undefined) offerRooms(source, writer.rooms);
   try {
-    for await (const piece of readPieces(source, signal)) await writer.write(piece);
+    await eachPiece(source, (piece) => writer.write(piece), signal);
     await writer.finish();
   } catch (error) {
     await writer.settle().catch(() => undefined); // the file must not be closed during a write

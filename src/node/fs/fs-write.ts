@@ -134,14 +134,19 @@ export class DirectWriter {
     },
   };
 
-  /** Takes a piece. The producer may reuse it when this resolves. */
-  async write(piece: Uint8Array): Promise<void> {
+  /** Takes a piece. The producer may reuse it when this has returned, or when what it returned resolves. */
+  write(piece: Uint8Array): Promise<void> | undefined {
     if (this.#stages === undefined) this.#makeRoom(piece.length);
-    else if (this.#isInPlace(piece)) {
-      this.#filled += piece.length;
-      if (this.#filled >= STAGE) await this.#send();
-      return;
-    }
+    const { buffer, byteOffset } = this.#buffer;
+    const isInPlace = piece.buffer === buffer && piece.byteOffset === byteOffset + this.#filled;
+    if (!isInPlace && this.#filled + piece.length >= STAGE) return this.#fill(piece);
+    if (!isInPlace) this.#buffer.set(piece, this.#filled);
+    this.#filled += piece.length;
+    return this.#filled >= STAGE ? this.#send() : undefined;
+  }
+
+  /** Takes a piece that fills the stage, and perhaps more of them. */
+  async #fill(piece: Uint8Array): Promise<void> {
     for (let at = 0; at < piece.length; ) {
       const length = Math.min(STAGE - this.#filled, piece.length - at);
       this.#buffer.set(piece.subarray(at, at + length), this.#filled);
@@ -149,10 +154,6 @@ export class DirectWriter {
       at += length;
       if (this.#filled === STAGE) await this.#send();
     }
-  }
-
-  #isInPlace({ buffer, byteOffset }: Uint8Array): boolean {
-    return buffer === this.#buffer.buffer && byteOffset === this.#buffer.byteOffset + this.#filled;
   }
 
   /** Makes room for the next piece before there are stages. */
