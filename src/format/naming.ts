@@ -6,6 +6,16 @@ export const LINK_RECORD = "superchunk-link.json";
 /** In the folder of an array that is also a Zarr array: the state of that view. */
 export const LIVE_STATE = "meta/zarr";
 
+/** Ends of the names of HDF5 files. Only the first bytes are sure: files of other formats are named `.nc` and `.mat` too. */
+const HDF5_ENDS = "h5|hdf5?|he5|h5ad|nc4?|mat|loom";
+/** The same, and those of Blosc2 files and stores. */
+export const HELD_ENDS: string = `${HDF5_ENDS}|b2[dez]|b2nd|b2frame`;
+
+/** Paths of HDF5 files, or into them. */
+export const HDF5_NAMES: RegExp = new RegExp(`\\.(?:${HDF5_ENDS})(?=/|$)`, "i");
+/** Paths of HDF5 files and Blosc2 files and stores, or into them. */
+export const HELD_NAMES: RegExp = new RegExp(`\\.(?:${HELD_ENDS})(?=/|$)`, "i");
+
 /** Name of a carray's chunk file, counted from 0: `__0.blp`. [FN-01] */
 export function carrayChunkName(index: number): string {
   return `__${index}.blp`;

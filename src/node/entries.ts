@@ -6,7 +6,8 @@ import type { OpenOptions } from "../archive/kinds/types.ts";
 import { open as openIn } from "../archive/open/open.ts";
 import { isArchive } from "../convert/sources/items.ts";
 import { SuperchunkError } from "../errors.ts";
-import { isHeldName, openInFile } from "../open/open.ts";
+import { HELD_NAMES } from "../format/naming.ts";
+import { openInFile } from "../open/open.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { findViewEntries, viewOfNode } from "../view/find-entries.ts";
 import type { ViewEntry } from "../view/view-tree.ts";
@@ -70,7 +71,7 @@ export async function locateEntries(
       const { store, path } = await locate(typed);
       stores.push(store);
       // An address is judged by its name alone, because each check is a request.
-      if (sets !== undefined && (!isAddress(typed) || isHeldName(path))) {
+      if (sets !== undefined && (!isAddress(typed) || HELD_NAMES.test(path))) {
         const node = await openInFile(store, path, { signal });
         if (node !== undefined) {
           entries.push(nodeEntry(name, node));

@@ -8,6 +8,7 @@ import { basename, dirname, join, parse, relative, resolve, sep } from "node:pat
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { HELD_ENDS } from "../format/naming.ts";
 import { HttpStore } from "../store/http.ts";
 import { isPlainPath, splitKey } from "../store/key.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../store/types.ts";
@@ -31,7 +32,7 @@ export interface Location {
 }
 
 /** A path into an HDF5 file, a store of Blosc2 or a set of references: the folder of that, and the rest. */
-const HELD = /^(?:(.*?)\/)?([^/]+\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom|b2[dez]|json|parq)\/.+)$/i;
+const HELD = new RegExp(`^(?:(.*?)/)?([^/]+\\.(?:${HELD_ENDS}|json|parq)/.+)$`, "i");
 
 /** Finds the store and key of an existing path or URL. Throws `NOT_FOUND`, `UNSUPPORTED` (another scheme), `BAD_ARGUMENT` (empty). */
 export async function locate(location: string): Promise<Location> {

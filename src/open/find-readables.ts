@@ -8,6 +8,7 @@ import type { ReadableStore } from "../store/types.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import { openZarr } from "../zarr/read/open.ts";
+import { openInFile } from "./open.ts";
 
 /** An archive, a Zarr array or a group that was found. */
 export interface FoundReadable {
@@ -45,20 +46,13 @@ async function openOther(
   path: string,
   { signal }: OpenOptions,
 ): Promise<ZarrArray | ZarrGroup> {
-  const { openBlosc2Store } = await import("../blosc2/stores.ts");
-  const held = await openBlosc2Store(store, path, { signal });
+  const held = await openInFile(store, path, { signal });
   if (held !== undefined) return held;
-  const { openBlosc2 } = await import("../blosc2/zarr-view.ts");
-  const frame = await openBlosc2(store, path, { signal });
-  if (frame !== undefined) return frame;
   if (path === "" || (await store.stat(path, { signal })) === undefined)
     return openZarr(store, path, { signal });
-  const { openHdf5Node } = await import("../hdf5/zarr-view.ts");
-  const node = await openHdf5Node(store, path, { signal });
-  if (node !== undefined) return node;
   throw new SuperchunkError(
     "BAD_MAGIC",
-    "it has the name of an HDF5 file, but no superblock: it is damaged, or something else; look for another copy",
+    "it has the name of an HDF5 or Blosc2 file, but does not begin like one: it is damaged, or something else; look for another copy",
     { path: store.describe(path) },
   );
 }

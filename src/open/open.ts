@@ -14,6 +14,7 @@ import type {
 import { archiveStore, explainNoArchive, findArchive } from "../archive/open/open.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checkDType } from "../format/given-dtype.ts";
+import { HDF5_NAMES, HELD_NAMES } from "../format/naming.ts";
 import type { OpenPlace } from "../places/placed-store.ts";
 import type { PlaceAccess } from "../references/containers/container-reader.ts";
 import type { OpenReferencesOptions } from "../references/kerchunk/open-references.ts";
@@ -62,6 +63,7 @@ export async function open(
 ): Promise<Readable> {
   const source = archiveStore(store);
   const settings: OpenAnyOptions = { ...options, openPlace: options.openPlace ?? placesOf(options) };
+  // These are looked for first, so that a server is not asked for the files of archives.
   const named = HELD_NAMES.test(path) ? await openNamed(asReadable(store), path, options) : undefined;
   if (named !== undefined) return named;
   const found = await findArchive(source, path, settings);
@@ -95,22 +97,13 @@ export function placesOf(access: PlaceAccess): OpenPlace {
   };
 }
 
-/** The first bytes of an HDF5 file, and names of those that begin otherwise or have a path after the name. */
+/** The first bytes of an HDF5 file. */
 const HDF5 = [0x89, 0x48, 0x44, 0x46];
 /** The first bytes of a Blosc2 frame. */
 const BLOSC2 = [0x9e, 0xa8, 0x62, 0x32];
-const HDF5_NAMES = /\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom)(?=\/|$)/i;
 
 /** Blosc2 stores: a zip archive, a folder, or a frame. */
 const BLOSC2_STORES = /\.b2[dez](?=\/|$)/i;
-
-/** Names of HDF5 and Blosc2 files: these are looked for first, so that a server is not asked for the files of archives. */
-const HELD_NAMES = /\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom|b2[dez]|b2nd|b2frame)(?=\/|$)/i;
-
-/** True for a path whose name says that it is, or is in, an HDF5 file or a Blosc2 file or store. */
-export function isHeldName(path: string): boolean {
-  return HELD_NAMES.test(path);
-}
 
 /** Like {@link openInFile} for a path recognised by its name; undefined if the name is misleading. */
 async function openNamed(

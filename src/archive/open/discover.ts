@@ -1,7 +1,7 @@
 /** Finds the archives inside a folder. */
 import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
 import { startsAsJournal } from "../../format/header.ts";
-import { ZARR_DOCUMENTS } from "../../format/naming.ts";
+import { HELD_NAMES, ZARR_DOCUMENTS } from "../../format/naming.ts";
 import { joinKey, refuseListed, showListed } from "../../store/key.ts";
 import type { ListEntry, ReadableStore } from "../../store/types.ts";
 import type { OpenOptions } from "../kinds/types.ts";
@@ -64,10 +64,12 @@ export async function* findArchives(
       else if (name.endsWith(".blp")) yield { path: key, kind: "file" };
       else {
         const start = await readStart(store, key, options);
-        if (start === "blpk") yield { path: key, kind: "file" };
+        if (start.startsWith("blpk")) yield { path: key, kind: "file" };
         else if (
           options.isOther !== undefined &&
-          (start === HDF5 || start === BLOSC2 || HDF5_NAME.test(name))
+          (start.startsWith(HDF5) ||
+            start.startsWith(BLOSC2) ||
+            (HELD_NAMES.test(name) && !OTHERS.test(start)))
         )
           yield { path: key, kind: "other" };
       }
@@ -120,13 +122,13 @@ const STORE_FILE = "embed.b2e";
 const HDF5 = "\x89HDF";
 /** The first four bytes of a Blosc2 frame. */
 const BLOSC2 = "\x9e\xa8b2";
-/** Names of HDF5 files that begin with something else (a user block, or damage), and of Blosc2 stores, which are zip archives. */
-const HDF5_NAME = /\.(?:h5|hdf5?|he5|b2z)$/i;
+/** How files of other formats begin whose names are those of HDF5 files: classic netCDF, and MATLAB before 7.3. */
+const OTHERS = /^(?:CDF|MATLAB [4-6])/;
 
-/** The first four bytes of a file; empty for a journal, which begins like an archive. */
+/** The first eight bytes of a file; empty for a journal, which begins like an archive. */
 async function readStart(store: ReadableStore, key: string, options: OpenOptions): Promise<string> {
   const head = (await store.getRange(key, { offset: 0, length: 8 }, options)) ?? new Uint8Array(0);
-  return startsAsJournal(head) ? "" : String.fromCharCode(...head.subarray(0, 4));
+  return startsAsJournal(head) ? "" : String.fromCharCode(...head);
 }
 
 /**

@@ -12,9 +12,8 @@ import type { GivenFacts } from "../../archive/salvage/known.ts";
 import { isArrayFolder, type Survey, surveyArchive } from "../../archive/salvage/survey.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { mergeSpans, type RowSpan } from "../../format/layout.ts";
-import { ZARR_DOCUMENTS } from "../../format/naming.ts";
+import { HELD_NAMES, ZARR_DOCUMENTS } from "../../format/naming.ts";
 import type { JsonValue } from "../../format/types.ts";
-import { isHeldName } from "../../open/open.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ListEntry, type ReadableStore, type WritableStore } from "../../store/types.ts";
@@ -87,7 +86,7 @@ export async function repairArray(
   options: RepairOptions = {},
 ): Promise<RepairReport> {
   if (await isZarrNode(store, path)) return repairZarr(store, path, options);
-  if (isHeldName(path === "" ? store.describe(path) : path)) throw notRepaired(store.describe(path));
+  if (HELD_NAMES.test(path === "" ? store.describe(path) : path)) throw notRepaired(store.describe(path));
   const objects = await openObjects(store, path, options);
   if (objects !== undefined) return repairObjects(objects, options);
   const isHere = options.into === undefined && options.dryRun !== true;

@@ -6,6 +6,7 @@ import { textDigest } from "../../bytes/checksum.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { stringifyJson } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
+import { HELD_ENDS } from "../../format/naming.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
@@ -22,6 +23,9 @@ import {
   type SourceLocation,
 } from "../pipeline.ts";
 import { isIndexGroup, PYTABLES_INDEX, withoutMeaning } from "./source-array.ts";
+
+/** Ends of names that the names of converted arrays lack. */
+const ENDS = new RegExp(`\\.(?:zarr|${HELD_ENDS})$`, "i");
 
 /** Objects that identify the state of an archive; those that exist count. */
 const METADATA = ["", "meta/sizes", "meta/storage", "meta/attributes", "__attrs__", "__rootdirs__"];
@@ -154,7 +158,7 @@ export async function* zarrItems(
     source.catch(() => undefined); // thrown when it is opened
     yield {
       path: store.describe(path),
-      node: node.replace(/\.(?:zarr|b2nd|b2frame|b2[dez]|h5|hdf5?)$/i, ""),
+      node: node.replace(ENDS, ""),
       fingerprint: async () => fingerprintZarr(found),
       open: () => source,
       found: { key: path, isZarr: true },

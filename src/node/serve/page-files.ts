@@ -7,6 +7,7 @@
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { HELD_NAMES } from "../../format/naming.ts";
 import { type FoundReadable, findReadables } from "../../open/find-readables.ts";
 import { open, type Readable } from "../../open/open.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
@@ -257,8 +258,8 @@ export class PageFiles {
 /** What is at a place. In a store that cannot list there is one archive, which the page examines itself. */
 async function* readablesAt({ store, path }: PageRoot): AsyncGenerator<FoundReadable> {
   if (path !== "" && (await store.stat(path)) !== undefined) {
-    // The arrays in an HDF5 file follow its root.
-    const node = /\.(?:h5|hdf5?)$/i.test(path) ? await open(store, path) : undefined;
+    // The arrays in an HDF5 file or a Blosc2 store follow its root.
+    const node = HELD_NAMES.test(path) ? await open(store, path) : undefined;
     if (node?.kind === "group") yield* findReadables(node, path);
     else yield { path };
     return;
