@@ -2,6 +2,7 @@
 import { hostname } from "node:os";
 import { resolve } from "node:path";
 import type { DamageReport, HolePolicy } from "../archive/kinds/types.ts";
+import { at } from "../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import {
@@ -195,7 +196,7 @@ async function writePlan({ sources, ...head }: SharedPlan, output: string): Prom
   });
 }
 
-/** Reads a plan's file or folder. Throws `NOT_FOUND`, and `BAD_FIELD` for what is not a plan of this version. */
+/** Reads a plan's file or folder. Throws `NOT_FOUND` if there is none, and `BAD_FIELD` for a plan of another version. */
 async function readPlan(location: string): Promise<SharedPlan> {
   const { store, path } = await locate(location);
   return closing(store, async () => {
@@ -206,13 +207,13 @@ async function readPlan(location: string): Promise<SharedPlan> {
       throw new SuperchunkError("NOT_FOUND", "found no plan here; superchunk plan makes one", {
         path: location,
       });
-    const head = parseOwn(new TextDecoder().decode(bytes), store.describe(key)) as JsonObject | null;
+    const text = new TextDecoder().decode(bytes);
+    const head = parseHead(text, store.describe(key));
     const wrong = (field: string, expected: string): SuperchunkError =>
-      new SuperchunkError("BAD_FIELD", `this is not a plan of superchunk: ${field} is not ${expected}`, {
+      new SuperchunkError("BAD_FIELD", `this is not a plan of this version: ${field} is not ${expected}`, {
         path: store.describe(key),
         field,
       });
-    if (head?.["format"] !== "superchunk-plan") throw wrong("format", '"superchunk-plan"');
     if (head["version"] !== 1) throw wrong("version", "1");
     const parts = head["parts"];
     if (!Array.isArray(parts)) {
@@ -226,6 +227,17 @@ async function readPlan(location: string): Promise<SharedPlan> {
     const { id, ...facts } = rest as unknown as Omit<SharedPlan, "sources">;
     return { ...facts, sources, id };
   });
+}
+
+/** Throws `NOT_FOUND` for what is not a plan, and errors of JSON for a plan that was cut off. */
+function parseHead(text: string, path: string): JsonObject {
+  try {
+    const head = parseOwn(text, path) as JsonObject | null;
+    if (head?.["format"] === "superchunk-plan") return head;
+  } catch (error) {
+    if (text.startsWith('{"format":"superchunk-plan"')) throw error;
+  }
+  throw new SuperchunkError("NOT_FOUND", "this file is not a plan; superchunk plan makes one", { path });
 }
 
 async function readParts(
@@ -242,9 +254,13 @@ async function readParts(
       path: store.describe(key),
     });
   };
-  for await (const text of mapAhead(parts, 4, read))
-    for (const line of text.split("\n"))
-      if (line !== "") sources.push(parseOwn(line, folder) as SharedSource);
+  let part = 0;
+  for await (const text of mapAhead(parts, 4, read)) {
+    // All lines at once: one by one, 100,000 of them take 0.2 s longer, in each process.
+    const list = `[${text.trimEnd().replaceAll("\n", ",")}]`;
+    const found = parseOwn(list, store.describe(joinKey(folder, at(parts, part++)))) as SharedSource[];
+    for (const source of found) sources.push(source);
+  }
   return sources;
 }
 

@@ -63,7 +63,7 @@ export interface SharedStatus {
   /** Seconds left at that rate; absent before anything is done. */
   readonly secondsLeft?: number;
   readonly workers: readonly WorkerStatus[];
-  /** Sources that fail in every run, and why. */
+  /** Sources that fail in every run, or failed and were not done since; and why. */
   readonly failures: readonly ({ readonly path: string } & Failure)[];
 }
 
@@ -80,7 +80,7 @@ export interface WorkerStatus {
 /** The progress of a plan, according to its receipts. */
 export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
   const job = openJob(shared, {});
-  const { plan, units, store, receipts } = job;
+  const { plan, units } = job;
   const nbytes = units.sizes.reduce((sum, size) => sum + size, 0);
   const failures = new Map<string, { readonly path: string } & Failure>();
   for (const { path, failure } of plan.sources)
@@ -95,25 +95,22 @@ export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
   const states = new Uint8Array(units.count);
   const workers = new Map<string, WorkerState>();
   let nbytesDone = 0;
-  await readReceipts(
-    store,
-    receipts,
-    { id: plan.id, units: units.count },
-    {
-      onReceipt({ unit, failure }) {
-        states[unit] = failure === undefined ? DONE : FAILED;
-        if (failure === undefined) nbytesDone += at(units.sizes, unit);
-        else {
-          const { path } = at(plan.sources, units.place(unit).source);
-          failures.set(path, { path, ...failure });
-        }
-      },
-      onWorker(state) {
-        const known = workers.get(state.worker);
-        if (known === undefined || known.updated <= state.updated) workers.set(state.worker, state);
-      },
+  const fail = (unit: number, failure: Failure): void => {
+    const { path } = at(plan.sources, units.place(unit).source);
+    failures.set(path, { path, ...failure });
+  };
+  const failing = await readReceipts(job, {
+    onReceipt({ unit, failure }) {
+      states[unit] = failure === undefined ? DONE : FAILED;
+      if (failure === undefined) nbytesDone += at(units.sizes, unit);
+      else fail(unit, failure);
     },
-  );
+    onWorker(state) {
+      const known = workers.get(state.worker);
+      if (known === undefined || known.updated <= state.updated) workers.set(state.worker, state);
+    },
+  });
+  for (const [unit, failure] of failing) fail(unit, failure);
   const all = [...workers.values()];
   const running = all.map(({ ended, running: own }) =>
     ended ? [] : own.filter((unit) => states[unit] === 0),
@@ -210,28 +207,23 @@ class Finish {
 
   /** Throws `INCOMPLETE` if units have no receipt, or the only source fails. */
   async readReceipts(): Promise<void> {
-    const { plan, units, store, receipts } = this.#job;
+    const { plan, units } = this.#job;
     const states = new Uint8Array(units.count);
-    await readReceipts(
-      store,
-      receipts,
-      { id: plan.id, units: units.count },
-      {
-        onReceipt: (receipt) => {
-          states[receipt.unit] = DONE;
-          this.#add(receipt, units.place(receipt.unit).source);
-        },
-        onWorker: ({ worker, ended }) =>
-          void this.#ended.set(worker, ended || this.#ended.get(worker) === true),
+    const failing = await readReceipts(this.#job, {
+      onReceipt: (receipt) => {
+        states[receipt.unit] = DONE;
+        this.#add(receipt, units.place(receipt.unit).source);
       },
-    );
+      onWorker: ({ worker, ended }) =>
+        void this.#ended.set(worker, ended || this.#ended.get(worker) === true),
+    });
     const [failure] = this.#failed.values();
     if (!plan.isTree && failure !== undefined)
       throw new SuperchunkError("INCOMPLETE", `a task always fails: ${failure.message}`, {
         path: at(plan.sources, 0).path,
         field: "tasks",
       });
-    assertNoneMissing(this.#job, (unit) => states[unit] === DONE);
+    assertNoneMissing(this.#job, failing, (unit) => states[unit] === DONE);
   }
 
   #add(receipt: UnitReceipt, source: number): void {
@@ -398,12 +390,17 @@ export const NOTHING_CONVERTED: ConvertResult = sumResults({
   ...{ nodes: 0, folders: 0, folderBytes: 0, seconds: 0, verified: true },
 });
 
-/** Throws `INCOMPLETE` with the first missing units. */
-function assertNoneMissing({ units, store, path }: Opened, isDone: (unit: number) => boolean): void {
+/** Throws `INCOMPLETE` with the first missing units, and why they failed. */
+function assertNoneMissing(
+  { units, store, path }: Opened,
+  failing: ReadonlyMap<number, Failure>,
+  isDone: (unit: number) => boolean,
+): void {
   const missing: number[] = [];
   for (let unit = 0; unit < units.count; unit++) if (!isDone(unit)) missing.push(unit);
   if (missing.length === 0) return;
-  const named = missing.slice(0, NAMED).map((unit) => `${unit}: ${units.describe(unit)}`);
+  const nameOf = (unit: number): string => `${unit}: ${failing.get(unit)?.message ?? units.describe(unit)}`;
+  const named = missing.slice(0, NAMED).map(nameOf);
   const found = units.count - missing.length;
   const others = missing.length > NAMED ? `, and ${missing.length - NAMED} more` : "";
   throw new SuperchunkError(
@@ -424,7 +421,7 @@ export async function finishWork(
   options: Pick<ConvertOptions, "signal">,
 ): Promise<readonly JsonObject[]> {
   const job = openJob(shared, options);
-  const { plan, units, store, path, receipts } = job;
+  const { plan, units, store, path } = job;
   if (await isFinished(job)) {
     await cleanUp(job);
     const text = report === undefined ? "" : new TextDecoder().decode(await store.get(report));
@@ -432,13 +429,12 @@ export async function finishWork(
   }
   if (units.count === 0) await takeDestination(job);
   const found: JsonObject[] = [];
-  const facts = { id: plan.id, units: units.count };
-  await readReceipts(store, receipts, facts, {
+  const failing = await readReceipts(job, {
     onReceipt({ unit, line, failure }) {
       found[unit] = line ?? lineOfFailure(plan, units.place(unit).source, failure);
     },
   });
-  assertNoneMissing(job, (unit) => found[unit] !== undefined);
+  assertNoneMissing(job, failing, (unit) => found[unit] !== undefined);
   const lines = plan.sources.map(({ failure }, source) =>
     failure === undefined ? at(found, units.of(source).first) : lineOfFailure(plan, source, failure),
   );

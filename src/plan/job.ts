@@ -351,21 +351,13 @@ export const DONE = 1;
 export const FAILED = 2;
 
 /** The state of each unit: 0, done or failed. With a share, at least of its units. */
-export async function readStates(
-  { store, receipts, plan, units }: Opened,
-  share?: ShareNumber,
-): Promise<Uint8Array> {
-  const states = new Uint8Array(units.count);
-  await readReceipts(
-    store,
-    receipts,
-    { id: plan.id, units: units.count },
-    {
-      share,
-      onReceipt({ unit, failure }) {
-        states[unit] = failure === undefined ? DONE : FAILED;
-      },
+export async function readStates(job: Opened, share?: ShareNumber): Promise<Uint8Array> {
+  const states = new Uint8Array(job.units.count);
+  await readReceipts(job, {
+    share,
+    onReceipt({ unit, failure }) {
+      states[unit] = failure === undefined ? DONE : FAILED;
     },
-  );
+  });
   return states;
 }

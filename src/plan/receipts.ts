@@ -55,6 +55,8 @@ export interface WorkerState {
   readonly updated: number;
   /** Units in progress. */
   readonly running: readonly number[];
+  /** Units that failed here, and may succeed in another run: their source was changed or missing, or storage failed. */
+  readonly failing?: readonly (Failure & { readonly unit: number })[];
   /** True once it has ended its share. */
   readonly ended: boolean;
 }
@@ -65,14 +67,7 @@ export interface ShareNumber {
   readonly n: number;
 }
 
-/**
- * Prefix of the names of a process' receipts, so that processes with the same number of shares need not read those of other shares.
- */
-function prefixOf({ k, n }: ShareNumber): string {
-  return `${k}-of-${n}-`;
-}
-
-/** True for receipts of another share, of the same number of shares: they contain no unit of this one. */
+/** True for receipts of another share, of the same number of shares, which their names say: they contain no unit of this one. */
 function isOfAnother(name: string, { k, n }: ShareNumber): boolean {
   const [, other, all] = /^(\d+)-of-(\d+)-/.exec(name) ?? [];
   return all === `${n}` && other !== `${k}`;
@@ -89,13 +84,11 @@ export function folderBeside(path: string): string {
   return joinKey(folder, `.${name}.superchunk`);
 }
 
-/** The receipts that one process writes. */
+/** The receipts that one process writes. `now` gives its units in progress, and those that failed. */
 export class ReceiptLog {
   readonly #store: WritableStore;
-  readonly #folder: string;
-  readonly #state: Pick<WorkerState, "worker" | "plan" | "started">;
-  readonly #running: ReadonlySet<number>;
-  readonly #prefix: string;
+  readonly #name: string;
+  readonly #state: () => Omit<WorkerState, "updated" | "ended">;
   #lines: string[] = [];
   #segment = 0;
   #writes = 0;
@@ -104,14 +97,17 @@ export class ReceiptLog {
   constructor(
     store: WritableStore,
     folder: string,
-    state: Pick<WorkerState, "worker" | "plan" | "started">,
-    { running, share }: { readonly running: ReadonlySet<number>; readonly share: ShareNumber },
+    { k, n }: ShareNumber,
+    {
+      now,
+      ...state
+    }: Pick<WorkerState, "worker" | "plan" | "started"> & {
+      now(): Pick<WorkerState, "running" | "failing">;
+    },
   ) {
     this.#store = store;
-    this.#folder = folder;
-    this.#state = state;
-    this.#running = running;
-    this.#prefix = share.n > 1 ? prefixOf(share) : "";
+    this.#name = joinKey(folder, `${n > 1 ? `${k}-of-${n}-` : ""}${state.worker}`);
+    this.#state = () => ({ ...state, ...now() });
   }
 
   async write(receipts: readonly UnitReceipt[], ended = false): Promise<void> {
@@ -122,9 +118,9 @@ export class ReceiptLog {
 
   async #put(receipts: readonly UnitReceipt[], ended: boolean): Promise<void> {
     for (const receipt of receipts) this.#lines.push(lineOf(receipt));
-    const state = { ...this.#state, updated: Date.now(), running: [...this.#running], ended };
-    const text = `${[stringifyJson(state), ...this.#lines].join("\n")}\n`;
-    const key = joinKey(this.#folder, `${this.#prefix}${this.#state.worker}-${this.#segment}.jsonl`);
+    const state = { ...this.#state(), updated: Date.now(), ended };
+    const text = `${[JSON.stringify(state), ...this.#lines].join("\n")}\n`;
+    const key = `${this.#name}-${this.#segment}.jsonl`;
     await this.#store.put(key, new TextEncoder().encode(text));
     this.#writes++;
     if (this.#lines.length < MOST_LINES && (this.#writes < MOST_WRITES || this.#lines.length === 0)) return;
@@ -141,6 +137,14 @@ function lineOf(receipt: UnitReceipt): string {
   return isOwn ? JSON.stringify(receipt) : stringifyJson(receipt as unknown as JsonObject);
 }
 
+/** Where the receipts of a plan are. */
+interface ReceiptPlace {
+  readonly store: ReadableStore;
+  readonly receipts: string;
+  readonly plan: { readonly id: string };
+  readonly units: { readonly count: number };
+}
+
 /** Gets each unit of a plan once: its first receipt without a failure, or its last failure. */
 export interface ReceiptReader {
   onReceipt(receipt: UnitReceipt): void;
@@ -149,25 +153,28 @@ export interface ReceiptReader {
   readonly share?: ShareNumber | undefined;
 }
 
-/** Reads all receipts of a plan. What a killed process left unreadable, and what belongs to another plan, is ignored. */
+/**
+ * Reads all receipts of a plan. What a killed process left unreadable, and what belongs to another plan, is ignored. Returns why units
+ * without a receipt failed.
+ */
 export async function readReceipts(
-  store: ReadableStore,
-  folder: string,
-  { id, units }: { readonly id: string; readonly units: number },
+  { store, receipts: folder, plan: { id }, units: { count: units } }: ReceiptPlace,
   { onReceipt, onWorker, share }: ReceiptReader,
-): Promise<void> {
+): Promise<Map<number, Failure>> {
   const names: string[] = [];
   for await (const { name, kind } of store.list(folder))
     if (kind === "object" && name.endsWith(".jsonl") && !(share !== undefined && isOfAnother(name, share)))
       names.push(name);
   const done = new Uint8Array(units);
   const failed = new Map<number, UnitReceipt>();
+  const failing = new Map<number, Failure>();
   const read = (name: string): Promise<Uint8Array | undefined> => store.get(joinKey(folder, name));
   for await (const bytes of mapAhead(names.sort(), READ_AHEAD, read)) {
     const [head, ...lines] = new TextDecoder().decode(bytes).split("\n");
     const state = parseLine<WorkerState>(head);
     if (state?.plan !== id) continue;
     onWorker?.(state);
+    for (const { unit, ...failure } of state.failing ?? []) failing.set(unit, failure);
     for (const line of lines) {
       const receipt = parseLine<UnitReceipt>(line);
       const unit = receipt?.unit;
@@ -181,6 +188,8 @@ export async function readReceipts(
     }
   }
   for (const receipt of failed.values()) onReceipt(receipt);
+  for (const unit of [...failing.keys()]) if (done[unit] !== 0 || failed.has(unit)) failing.delete(unit);
+  return failing;
 }
 
 function parseLine<T extends object>(line: string | undefined): T | undefined {
@@ -198,7 +207,7 @@ function parseLine<T extends object>(line: string | undefined): T | undefined {
  * Parses JSON written by `plan` and `run`, of which there is much: the engine's parser is fast, and wrong only about large integers.
  */
 export function parseOwn(text: string, where: string): unknown {
-  if (/\d{16}/.test(text)) return parseJson(text, where);
+  if (/[:,[]-?\d{16}/.test(text)) return parseJson(text, where);
   try {
     return JSON.parse(text);
   } catch {

@@ -47,6 +47,8 @@ const OPEN_SOURCES = 16;
 /** Milliseconds between writes of receipts; more if writing them would take over a tenth of the time. */
 const RECEIPTS_EVERY = 1000;
 const RECEIPTS_PART = 10;
+/** Most failed units that a process names with its receipts, where it names them each time. */
+const MOST_FAILING = 100;
 
 /** Options of running a share. */
 export interface ShareOptions extends Pick<ConvertOptions, "signal" | "onProgress" | "encoder"> {
@@ -92,6 +94,8 @@ class Share {
   readonly #running = new Set<number>();
   readonly #planned = new Map<number, Promise<SourceRun>>();
   readonly #failures = new Map<string, ShareFailure>();
+  /** Units that another run may do. */
+  readonly #failing = new Map<number, Failure & { readonly unit: number }>();
   readonly #walks = new Map<number, TaskWalk>();
   #waiting: UnitReceipt[] = [];
   /** When receipts are due. */
@@ -109,10 +113,14 @@ class Share {
     const isBatch = plan.isTree && target.isHierarchy && store.sync !== undefined;
     this.#batch = isBatch ? new BatchPublisher(store) : undefined;
     this.#publisher = this.#batch ?? publishDirectly(store);
-    const worker = settings.worker ?? `worker-${Math.random().toString(36).slice(2)}`;
-    const state = { worker, plan: plan.id, started: Date.now() };
-    const { share = { k: 1, n: 1 } } = settings;
-    this.#log = new ReceiptLog(store, receipts, state, { running: this.#running, share });
+    const { share = { k: 1, n: 1 }, worker = `worker-${Math.random().toString(36).slice(2)}` } = settings;
+    this.#log = new ReceiptLog(store, receipts, share, {
+      ...{ worker, plan: plan.id, started: Date.now() },
+      now: () => ({
+        running: [...this.#running],
+        failing: [...this.#failing.values()].slice(0, MOST_FAILING),
+      }),
+    });
   }
 
   async run(): Promise<ShareResult> {
@@ -145,9 +153,7 @@ class Share {
     };
   }
 
-  /**
-   * Records that the process has begun, before it makes anything. Unless it also records its end, `finish` looks for what it left.
-   */
+  /** Records the beginning, before anything is made. Unless the end is recorded too, `finish` looks for what was left. */
   async begin(): Promise<void> {
     await this.#log.write([]);
   }
@@ -264,6 +270,7 @@ class Share {
       const made =
         step.task === undefined ? await this.#runWhole(step, signal) : await this.#runTask(step, signal);
       this.#waiting.push({ unit, source: stateOf(at(this.#job.plan.sources, source)), ...made });
+      this.#failing.delete(unit);
       this.#done++;
       this.#nbytes += at(this.#job.units.sizes, unit);
     } catch (error) {
@@ -279,7 +286,7 @@ class Share {
     return failure;
   }
 
-  /** Handles a unit that failed. A permanent failure gets a receipt; one that another run may not have gets none. */
+  /** Handles a unit that failed. A permanent failure gets a receipt; one that another run may not have is only named. */
   #fail(unit: number, source: number, error: unknown): ShareFailure {
     const planned = at(this.#job.plan.sources, source);
     const { path } = planned;
@@ -289,6 +296,7 @@ class Share {
     const failed = { path, ...failure, isFinal, units: units + 1 };
     this.#failures.set(path, failed);
     if (isFinal) this.#waiting.push({ unit, source: stateOf(planned), failure });
+    else this.#failing.set(unit, { unit, ...failure });
     return failed;
   }
 

@@ -36,20 +36,18 @@ export async function verifySource(
     await assertUnchanged(store, source, opened);
     const subject = opened.kind === "group" ? await opened.arrays() : opened;
     const report = withFindings(await subject.verify({ signal }), await beside(path, signal));
-    return { path, dialect, ...report, findings: report.findings.map(lineOf) } as unknown as JsonObject;
+    return {
+      path,
+      dialect,
+      ...report,
+      findings: report.findings.map((each) => defined({ ...each })),
+    } as unknown as JsonObject;
   } catch (error) {
     signal.throwIfAborted();
     if (!isSuperchunkError(error)) throw error;
-    const { expected, found: was, ...details } = error.details;
     const { code, message } = error;
-    const fields = {
-      offset: details.offset,
-      chunk: details.chunk,
-      field: details.field,
-      expected,
-      found: was,
-    };
-    const reported = { code, message, path: details.path, ...fields };
+    const { path: where, offset, chunk, field, expected, found } = error.details;
+    const reported = { code, message, path: where, offset, chunk, field, expected, found };
     if (isUnfollowed(error, path)) return defined({ path, notFollowed: defined(reported) });
     return { path, dialect, ok: false, error: defined(reported) };
   }
@@ -63,10 +61,6 @@ export function withFindings(report: VerifyReport, beside: readonly Finding[] | 
   const own = report.findings.filter(({ code }) => code !== "TRAILING" && code !== "BEHIND");
   const isRight = beside.every(({ severity }) => severity !== "error");
   return { ...report, ok: report.ok && isRight, findings: [...own, ...beside] };
-}
-
-function lineOf(finding: Finding): JsonObject {
-  return defined({ ...finding });
 }
 
 /** An object in a form that JSON can hold, without undefined members. */

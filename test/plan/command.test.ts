@@ -149,6 +149,22 @@ it("an edited plan, and one whose source has changed, are refused with what to d
   const changed = await runCli(["run", plan, "--json"]);
   expect(changed.code).toBe(1);
   expect(changed.out).toContain("plan again");
+  for (const command of ["status", "finish"]) {
+    const { out, err } = await runCli([command, plan]);
+    expect(out + err, command).toContain(`${source}: the source has changed since the plan was made`);
+  }
+});
+
+it.each(["text", '{"format": 1}'])("a file that is not a plan is not called damaged: %s", async (text) => {
+  const path = join(temporaryFolder(), "other.json");
+  await writeFile(path, text);
+  for (const command of ["run", "finish", "status"]) {
+    const { code, err } = await runCli([command, path]);
+    expect([code, err]).toEqual([
+      1,
+      expect.stringContaining("this file is not a plan; superchunk plan makes one"),
+    ]);
+  }
 });
 
 it.each<[string, Record<string, string>, number | undefined, readonly [number, number] | undefined]>([

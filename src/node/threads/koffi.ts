@@ -5,8 +5,8 @@
 import { isMainThread, workerData } from "node:worker_threads";
 
 const CLOSED = 1 << 30;
-/** Most milliseconds to wait for a loading thread, which takes 20. */
-const PATIENCE = 2000;
+/** Most milliseconds to wait for a loading thread, which takes 20, and many times as long on a busy machine. */
+const PATIENCE = 30_000;
 /** Name of the gate in the worker's data. */
 const MEMBER = "superchunkLoadingGate";
 
