@@ -61,6 +61,16 @@ export function countLeading(count: number, holds: (index: number) => boolean): 
   return low;
 }
 
+/** Sets an entry of a map as its last one, and drops the first ones over `most`. */
+export function keepLast<K, V>(map: Map<K, V>, key: K, value: V, most: number): void {
+  map.delete(key);
+  map.set(key, value);
+  for (const oldest of map.keys()) {
+    if (map.size <= most) return;
+    map.delete(oldest);
+  }
+}
+
 /** The position of a number in a grid of this shape, counted in C order. */
 export function unravel(index: number, shape: readonly number[]): number[] {
   let rest = index;

@@ -4,6 +4,7 @@
  * Knows which archive a key belongs to; must not know chunks.
  */
 import type { Archive, OpenOptions } from "../archive/kinds/types.ts";
+import { keepLast } from "../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
@@ -188,8 +189,7 @@ class TreeView implements ZarrView {
     const known = this.#opened.get(entry.node);
     if (known === undefined || (mustBeFresh && performance.now() - known.at > FRESH_MS))
       return this.#reopen(entry, key);
-    this.#opened.delete(entry.node);
-    this.#opened.set(entry.node, known);
+    keepLast(this.#opened, entry.node, known, KEPT_ARCHIVES);
     return known.view;
   }
 
@@ -200,15 +200,10 @@ class TreeView implements ZarrView {
     const open: OpenViewable = (options) => entry.open(options);
     const view = entry.view === undefined ? planOpened(open, own, key) : entry.view(own);
     const opened = { view, at: performance.now() };
-    this.#opened.delete(node);
-    this.#opened.set(node, opened);
+    keepLast(this.#opened, node, opened, KEPT_ARCHIVES);
     view.catch(() => {
       if (this.#opened.get(node) === opened) this.#opened.delete(node);
     });
-    for (const oldest of this.#opened.keys()) {
-      if (this.#opened.size <= KEPT_ARCHIVES) break;
-      this.#opened.delete(oldest);
-    }
     return view;
   }
 
@@ -221,15 +216,11 @@ class TreeView implements ZarrView {
       this.#documents.delete(folder);
       if (known !== undefined) this.#documents.set(folder, known);
     };
-    this.#documents.set(folder, making);
+    keepLast(this.#documents, folder, making, KEPT_DOCUMENTS);
     making.bytes.then(
       () => settle({ ...making, at: performance.now() }), // making it may take longer than it stays fresh
       () => settle(),
     );
-    for (const oldest of this.#documents.keys()) {
-      if (this.#documents.size <= KEPT_DOCUMENTS) break;
-      this.#documents.delete(oldest);
-    }
     return making.bytes;
   }
 

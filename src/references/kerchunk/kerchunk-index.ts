@@ -5,7 +5,7 @@
  */
 
 import type { ColumnData } from "hyparquet";
-import { at } from "../../bytes/arrays.ts";
+import { at, keepLast } from "../../bytes/arrays.ts";
 import { decodeStreamSync, prepare } from "../../codec/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
@@ -74,66 +74,46 @@ export function parseKerchunkJson(text: string, path: string): ReferenceIndex {
   // In a bare object, "guards" is a key of the store.
   const guards = set.refs === undefined ? undefined : set.guards;
   if (guards !== undefined && !isObject(guards)) throw bad(path, "guards", "guards is not an object", guards);
-  return new JsonIndex(
-    refs as Readonly<Record<string, unknown>>,
-    guards as Readonly<Record<string, unknown>> | undefined,
-    path,
-  );
+  return jsonIndex(refs, guards, path);
 }
 
-class JsonIndex implements ReferenceIndex {
-  readonly #refs: Readonly<Record<string, unknown>>;
-  readonly #guards: Readonly<Record<string, unknown>> | undefined;
-  readonly #path: string;
-
-  constructor(
-    refs: Readonly<Record<string, unknown>>,
-    guards: Readonly<Record<string, unknown>> | undefined,
-    path: string,
-  ) {
-    this.#refs = refs;
-    this.#guards = guards;
-    this.#path = path;
-  }
-
-  async find(key: string): Promise<StoredValue | undefined> {
-    if (!Object.hasOwn(this.#refs, key)) return undefined;
-    const value = this.#refs[key];
-    if (typeof value === "string")
-      return value.startsWith("base64:")
-        ? fromBase64(value.slice(7), `${this.#path}: ${key}`)
-        : new TextEncoder().encode(value);
-    if (isObject(value)) return new TextEncoder().encode(JSON.stringify(value));
-    if (!Array.isArray(value) || (value.length !== 1 && value.length !== 3))
-      throw bad(this.#path, key, "a reference is neither text nor [url] nor [url, offset, length]", value);
-    const [location, offset, length] = value as readonly unknown[];
-    if (typeof location !== "string") throw bad(this.#path, key, "a reference has no address", location);
-    return {
-      location,
-      offset: count(offset ?? 0, this.#path, key),
-      length: length === undefined ? undefined : count(length, this.#path, key),
-      guard: this.#guard(location),
-    };
-  }
-
-  async *locations(): AsyncGenerator<string> {
-    for (const value of Object.values(this.#refs))
-      if (Array.isArray(value) && typeof value[0] === "string") yield value[0];
-  }
-
-  keys(): Iterable<string> {
-    return Object.keys(this.#refs);
-  }
-
-  #guard(location: string): Guard | undefined {
-    const guards = this.#guards;
+function jsonIndex(refs: Members, guards: Members | undefined, path: string): ReferenceIndex {
+  const guardOf = (location: string): Guard | undefined => {
     if (guards === undefined || !Object.hasOwn(guards, location)) return undefined;
     const value = guards[location];
-    if (!Array.isArray(value)) throw bad(this.#path, "guards", "a guard is not a list", value);
+    if (!Array.isArray(value)) throw bad(path, "guards", "a guard is not a list", value);
     const [size, modified, etag] = value as readonly unknown[];
-    return toGuard(size, modified, etag, this.#path);
-  }
+    return toGuard(size, modified, etag, path);
+  };
+  return {
+    async find(key) {
+      if (!Object.hasOwn(refs, key)) return undefined;
+      const value = refs[key];
+      if (typeof value === "string")
+        return value.startsWith("base64:")
+          ? fromBase64(value.slice(7), `${path}: ${key}`)
+          : new TextEncoder().encode(value);
+      if (isObject(value)) return new TextEncoder().encode(JSON.stringify(value));
+      if (!Array.isArray(value) || (value.length !== 1 && value.length !== 3))
+        throw bad(path, key, "a reference is neither text nor [url] nor [url, offset, length]", value);
+      const [location, offset, length] = value as readonly unknown[];
+      if (typeof location !== "string") throw bad(path, key, "a reference has no address", location);
+      return {
+        location,
+        offset: count(offset ?? 0, path, key),
+        length: length === undefined ? undefined : count(length, path, key),
+        guard: guardOf(location),
+      };
+    },
+    async *locations() {
+      for (const value of Object.values(refs))
+        if (Array.isArray(value) && typeof value[0] === "string") yield value[0];
+    },
+    keys: () => Object.keys(refs),
+  };
 }
+
+type Members = Readonly<Record<string, unknown>>;
 
 /** Decoded files of rows to keep. */
 const KEPT_FILES = 8;
@@ -159,124 +139,102 @@ export async function openKerchunkParquet(
   if (!isObject(metadata)) throw bad(path, "metadata", "metadata is not an object", metadata);
   const recordSize = count(document.record_size, path, "record_size");
   if (recordSize === 0) throw bad(path, "record_size", "record_size is 0", 0);
-  return new ParquetIndex(store, prefix, metadata as Readonly<Record<string, unknown>>, recordSize);
+  return parquetIndex(store, prefix, metadata, recordSize);
 }
 
-class ParquetIndex implements ReferenceIndex {
-  readonly #store: ReadableStore;
-  readonly #prefix: string;
-  readonly #metadata: Readonly<Record<string, unknown>>;
-  readonly #recordSize: number;
-  readonly #files = new Map<string, Promise<ParquetRows>>();
-
-  constructor(
-    store: ReadableStore,
-    prefix: string,
-    metadata: Readonly<Record<string, unknown>>,
-    recordSize: number,
-  ) {
-    this.#store = store;
-    this.#prefix = prefix;
-    this.#metadata = metadata;
-    this.#recordSize = recordSize;
-  }
-
-  async find(key: string, options: StoreOptions = {}): Promise<StoredValue | undefined> {
-    if (Object.hasOwn(this.#metadata, key))
-      return new TextEncoder().encode(JSON.stringify(this.#metadata[key]));
-    const slash = key.lastIndexOf("/");
-    const node = key.slice(0, Math.max(0, slash));
-    if (key === joinKey(node, ".zmetadata")) return this.#consolidated(node);
-    const array = this.#metadata[joinKey(node, ".zarray")];
-    if (!isObject(array)) return undefined;
-    const row = rowOf(key.slice(slash + 1), array as Readonly<Record<string, unknown>>);
-    if (row === undefined) return undefined;
-    const number = Math.floor(row / this.#recordSize);
-    const file = joinKey(this.#prefix, node, `refs.${number}.parq`);
-    const path = this.#store.describe(file);
-    const rows = await this.#open(file, options);
-    const at = row % this.#recordSize;
-    if (at >= rows.count) throw bad(path, "rows", `has no row for chunk ${key}`, rows.count);
-    const raw = rows.value("raw", at);
-    if (raw instanceof Uint8Array) return raw.slice();
-    const location = rows.value("path", at);
-    if (location === null || location === undefined) return undefined;
-    if (typeof location !== "string") throw bad(path, "path", "is not a string", location);
-    const length = count(rows.value("size", at), path, "size");
-    const guarded = rows.value("object_size", at);
-    return {
-      location,
-      offset: count(rows.value("offset", at), path, "offset"),
-      length: length === 0 ? undefined : length,
-      guard:
-        guarded !== undefined && Number(guarded) >= 0
-          ? toGuard(guarded, orNull(rows.value("last_modified", at)), rows.value("etag", at), path)
-          : undefined,
-    };
-  }
-
-  /** The `.zmetadata` of a group, which is the only list of its members. */
-  #consolidated(group: string): Uint8Array | undefined {
-    const front = group === "" ? "" : `${group}/`;
-    if (group !== "" && !Object.hasOwn(this.#metadata, joinKey(group, ".zgroup"))) return undefined;
-    const below = Object.entries(this.#metadata).filter(([key]) => key.startsWith(front));
-    const metadata = Object.fromEntries(below.map(([key, document]) => [key.slice(front.length), document]));
-    return new TextEncoder().encode(JSON.stringify({ zarr_consolidated_format: 1, metadata }));
-  }
-
-  async *locations(options: StoreOptions = {}): AsyncGenerator<string> {
-    for (const [name, array] of Object.entries(this.#metadata)) {
-      if (!/(?:^|\/)\.zarray$/.test(name) || !isObject(array)) continue;
-      const rows = rowsIn(array as Readonly<Record<string, unknown>>) ?? 0;
-      const node = name.slice(0, -".zarray".length);
-      for (let number = 0; number * this.#recordSize < rows; number++) {
-        const file = joinKey(this.#prefix, `${node}refs.${number}.parq`);
-        const decoded = await this.#open(file, options);
-        for (let at = 0; at < decoded.count; at++) {
-          const location = decoded.value("path", at);
-          if (typeof location === "string") yield location;
-        }
-      }
-    }
-  }
-
-  #open(file: string, options: StoreOptions): Promise<ParquetRows> {
-    let rows = this.#files.get(file);
-    this.#files.delete(file);
-    if (rows === undefined) {
-      rows = this.#decode(file, options);
-      rows.catch(() => this.#files.delete(file));
-    }
-    this.#files.set(file, rows);
-    for (const oldest of this.#files.keys()) {
-      if (this.#files.size <= KEPT_FILES) break;
-      this.#files.delete(oldest);
-    }
-    return rows;
-  }
-
-  async #decode(file: string, options: StoreOptions): Promise<ParquetRows> {
-    const path = this.#store.describe(file);
-    const bytes = await this.#store.get(file, options);
+function parquetIndex(
+  store: ReadableStore,
+  prefix: string,
+  metadata: Members,
+  recordSize: number,
+): ReferenceIndex {
+  const files = new Map<string, Promise<ParquetRows>>();
+  const decodeFile = async (file: string, options: StoreOptions): Promise<ParquetRows> => {
+    const path = store.describe(file);
+    const bytes = await store.get(file, options);
     if (bytes === undefined)
       throw new SuperchunkError("INCOMPLETE", "this file of references is missing", { path });
     return decodeParquetRows(bytes, path);
-  }
+  };
+  const open = (file: string, options: StoreOptions): Promise<ParquetRows> => {
+    const known = files.get(file);
+    const rows = known ?? decodeFile(file, options);
+    if (known === undefined) rows.catch(() => files.delete(file));
+    keepLast(files, file, rows, KEPT_FILES);
+    return rows;
+  };
+  /** The `.zmetadata` of a group, which is the only list of its members. */
+  const consolidated = (group: string): Uint8Array | undefined => {
+    const front = group === "" ? "" : `${group}/`;
+    if (group !== "" && !Object.hasOwn(metadata, joinKey(group, ".zgroup"))) return undefined;
+    const below = Object.entries(metadata).filter(([key]) => key.startsWith(front));
+    const documents = Object.fromEntries(below.map(([key, document]) => [key.slice(front.length), document]));
+    return new TextEncoder().encode(JSON.stringify({ zarr_consolidated_format: 1, metadata: documents }));
+  };
+  return {
+    async find(key, options = {}) {
+      if (Object.hasOwn(metadata, key)) return new TextEncoder().encode(JSON.stringify(metadata[key]));
+      const slash = key.lastIndexOf("/");
+      const node = key.slice(0, Math.max(0, slash));
+      if (key === joinKey(node, ".zmetadata")) return consolidated(node);
+      const array = metadata[joinKey(node, ".zarray")];
+      if (!isObject(array)) return undefined;
+      const row = rowOf(key.slice(slash + 1), array);
+      if (row === undefined) return undefined;
+      const number = Math.floor(row / recordSize);
+      const file = joinKey(prefix, node, `refs.${number}.parq`);
+      const path = store.describe(file);
+      const rows = await open(file, options);
+      const at = row % recordSize;
+      if (at >= rows.count) throw bad(path, "rows", `has no row for chunk ${key}`, rows.count);
+      const raw = rows.value("raw", at);
+      if (raw instanceof Uint8Array) return raw.slice();
+      const location = rows.value("path", at);
+      if (location === null || location === undefined) return undefined;
+      if (typeof location !== "string") throw bad(path, "path", "is not a string", location);
+      const length = count(rows.value("size", at), path, "size");
+      const guarded = rows.value("object_size", at);
+      return {
+        location,
+        offset: count(rows.value("offset", at), path, "offset"),
+        length: length === 0 ? undefined : length,
+        guard:
+          guarded !== undefined && Number(guarded) >= 0
+            ? toGuard(guarded, orNull(rows.value("last_modified", at)), rows.value("etag", at), path)
+            : undefined,
+      };
+    },
+    async *locations(options = {}) {
+      for (const [name, array] of Object.entries(metadata)) {
+        if (!/(?:^|\/)\.zarray$/.test(name) || !isObject(array)) continue;
+        const rows = rowsIn(array) ?? 0;
+        const node = name.slice(0, -".zarray".length);
+        for (let number = 0; number * recordSize < rows; number++) {
+          const file = joinKey(prefix, `${node}refs.${number}.parq`);
+          const decoded = await open(file, options);
+          for (let at = 0; at < decoded.count; at++) {
+            const location = decoded.value("path", at);
+            if (typeof location === "string") yield location;
+          }
+        }
+      }
+    },
+  };
 }
 
 /** Number of chunks of an array along each axis; undefined if its document does not say. */
-function gridOf({ shape, chunks }: Readonly<Record<string, unknown>>): readonly number[] | undefined {
+function gridOf({ shape, chunks }: Members): readonly number[] | undefined {
   if (!isCounts(shape) || !isCounts(chunks) || shape.length !== chunks.length) return undefined;
   return chunkCounts({ shape, chunk_grid: { configuration: { chunk_shape: chunks } } });
 }
 
 /** Rows in the files of an array: one for each chunk. */
-function rowsIn(array: Readonly<Record<string, unknown>>): number | undefined {
+function rowsIn(array: Members): number | undefined {
   return gridOf(array)?.reduce((rows, n) => rows * n, 1);
 }
 
 /** Row of a chunk in the files of its array; undefined if the name is not a chunk of it. */
-function rowOf(name: string, array: Readonly<Record<string, unknown>>): number | undefined {
+function rowOf(name: string, array: Members): number | undefined {
   const grid = gridOf(array);
   if (grid === undefined) return undefined;
   if (grid.length === 0) return name === "0" ? 0 : undefined;
@@ -314,7 +272,7 @@ function count(value: unknown, path: string, field: string): number {
   throw bad(path, field, "a count is not a whole number, 0 or more", value);
 }
 
-function isObject(value: unknown): value is object {
+function isObject<T>(value: T): value is T & Members {
   return value !== null && typeof value === "object" && !Array.isArray(value);
 }
 

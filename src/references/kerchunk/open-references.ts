@@ -66,7 +66,7 @@ export async function openReferences(
     openContainer: options.openContainer ?? openWebContainer,
     redirects: options.redirects,
   });
-  return new IndexStore(index, containers, reader);
+  return indexStore(index, containers, reader);
 }
 
 /** Key of the containers file of references: of a set, or of a repository. */
@@ -170,47 +170,31 @@ export async function openIndex(
   return parseKerchunkJson(new TextDecoder().decode(text), store.describe(path));
 }
 
-class IndexStore implements ReferenceStore {
-  readonly containers: Containers;
-  readonly list?: (folder: string) => AsyncIterable<ListEntry>;
-  readonly #index: ReferenceIndex;
-  readonly #reader: ContainerReader;
-
-  constructor(index: ReferenceIndex, containers: Containers, reader: ContainerReader) {
-    this.#index = index;
-    this.containers = containers;
-    this.#reader = reader;
-    if (index.keys !== undefined) this.list = (folder) => listKeys(index.keys?.() ?? [], folder);
-  }
-
-  async get(key: string, options: StoreOptions = {}): Promise<Uint8Array | undefined> {
+function indexStore(index: ReferenceIndex, containers: Containers, reader: ContainerReader): ReferenceStore {
+  const find = (key: string, options: StoreOptions): ReturnType<ReferenceIndex["find"]> => {
     options.signal?.throwIfAborted();
     const path = parseViewKey(key);
-    const found = path === undefined ? undefined : await this.#index.find(path, options);
-    return found === undefined || found instanceof Uint8Array ? found : this.#reader.read(found, options);
-  }
-
-  async getRange(key: string, range: ViewRange, options: StoreOptions = {}): Promise<Uint8Array | undefined> {
-    options.signal?.throwIfAborted();
-    const path = parseViewKey(key);
-    const found = path === undefined ? undefined : await this.#index.find(path, options);
-    if (found === undefined) return undefined;
-    if (found instanceof Uint8Array) {
-      const { offset, length } = resolveRange(range, found.length, key);
-      return found.slice(offset, offset + length);
-    }
-    if (found.length === undefined) {
-      const whole = await this.#reader.read(found, options);
-      const { offset, length } = resolveRange(range, whole.length, key);
-      return whole.slice(offset, offset + length);
-    }
-    const { offset, length } = resolveRange(range, found.length, key);
-    return this.#reader.read({ ...found, offset: found.offset + offset, length }, options);
-  }
-
-  close(): Promise<void> {
-    return this.#reader.close();
-  }
+    return path === undefined ? Promise.resolve(undefined) : index.find(path, options);
+  };
+  const { keys } = index;
+  return {
+    containers,
+    ...(keys === undefined ? {} : { list: (folder) => listKeys(keys(), folder) }),
+    async get(key, options = {}) {
+      const found = await find(key, options);
+      return found === undefined || found instanceof Uint8Array ? found : reader.read(found, options);
+    },
+    async getRange(key, range, options = {}) {
+      const found = await find(key, options);
+      if (found === undefined) return undefined;
+      const isWhole = !(found instanceof Uint8Array) && found.length === undefined;
+      const bytes = isWhole ? await reader.read(found, options) : found;
+      const { offset, length } = resolveRange(range, bytes.length ?? 0, key);
+      if (bytes instanceof Uint8Array) return bytes.slice(offset, offset + length);
+      return reader.read({ ...bytes, offset: bytes.offset + offset, length }, options);
+    },
+    close: () => reader.close(),
+  };
 }
 
 /** Entries directly under a folder, from a flat list of keys. */

@@ -13,15 +13,8 @@ import { joinKey } from "../../store/key.ts";
 import { leafOf } from "../../zarr/codecs/chain.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
 import type { ZarrGroup } from "../../zarr/read/group.ts";
-import type {
-  PlannedChunk,
-  PlanOptions,
-  ReferenceCounts,
-  ReferencedArray,
-  ReferencePlan,
-  Zarr2Documents,
-} from "./plan.ts";
-import { type GuardedObject, ScannedObjects } from "./scanned-objects.ts";
+import type { PlanOptions, ReferencedArray, ReferencePlan } from "./plan.ts";
+import { ScannedObjects } from "./scanned-objects.ts";
 
 /** Number of chunks that may always be stored beside references; in larger arrays, one in ten. */
 const FEW = 4;
@@ -45,7 +38,7 @@ export async function planHdf5References(
   for (const { path, node: array, document, recoding } of jobs.arrays) {
     const source = store.describe(array.path);
     const own = joinKey(node, path);
-    const planned = await Hdf5Array.of(array, { node: own, document, options });
+    const planned = await hdf5Array(array, { node: own, document, options });
     const reason = recoding?.reason ?? (await whyMade(store, array)) ?? (await planned.whyStored());
     if (reason === undefined) arrays.push(planned);
     else left.push({ node: own, source, error: notReferable(source, reason) });
@@ -99,118 +92,81 @@ interface Hdf5Settings {
 }
 
 /** A dataset; its chunks are in C order of the grid. */
-class Hdf5Array implements ReferencedArray {
-  readonly node: string;
-  readonly document: JsonObject;
-  readonly source: string;
-  readonly zarr2: Zarr2Documents;
-  readonly hasHoles: boolean;
-  readonly #store: Hdf5Store;
-  readonly #path: string;
-  readonly #options: PlanOptions;
-  readonly #objects: ScannedObjects;
-  /** Grid positions of the stored chunks. */
-  readonly #positions: readonly (readonly number[])[];
+interface Hdf5Array extends ReferencedArray {
+  /** Why too many chunks would have to be stored beside the references; undefined if they are few. */
+  whyStored(): Promise<string | undefined>;
+}
 
-  private constructor(array: ZarrArray, { node, document, options }: Hdf5Settings, positions: number[][]) {
-    this.node = node;
-    this.document = document;
-    this.hasHoles = positions.length < array.nchunks;
-    this.zarr2 = {
+async function hdf5Array(array: ZarrArray, { node, document, options }: Hdf5Settings): Promise<Hdf5Array> {
+  const store = array.store as Hdf5Store;
+  const objects = new ScannedObjects(store.file.store, options);
+  /** Grid positions of the stored chunks. */
+  const positions: number[][] = [];
+  for await (const { name } of store.list(array.path))
+    if (!name.startsWith(".")) positions.push(array.shape.length === 0 ? [] : name.split(".").map(Number));
+  positions.sort((a, b) => {
+    const d = a.findIndex((index, i) => index !== b[i]);
+    return d < 0 ? 0 : (a[d] as number) - (b[d] as number);
+  });
+  const count = positions.length;
+  const hasHoles = count < array.nchunks;
+  const positionOf = (cell: number): readonly number[] => {
+    const position = positions[cell];
+    if (position === undefined) throw new RangeError(`${node} has no chunk ${cell}`);
+    return position;
+  };
+  const keyOf = (cell: number): string => joinKey(array.path, positionOf(cell).join(".") || "0");
+  const sample = async (cell: number): Promise<Uint8Array> => {
+    const key = keyOf(cell);
+    const bytes = await store.get(key, { signal: options.signal });
+    if (bytes !== undefined) return bytes;
+    throw new SuperchunkError("STALE", "the chunk is not in the file any more", {
+      path: store.describe(key),
+    });
+  };
+  return {
+    ...{ node, document, source: store.describe(array.path), count, hasHoles, positionOf, sample },
+    zarr2: {
       zarray: {
         ...array.metadata,
         dtype: formatDType(array.dtype),
         // xarray reads a fill value as "no data", so it is only set if chunks are missing.
-        ...(this.hasHoles ? {} : { fill_value: null }),
+        ...(hasHoles ? {} : { fill_value: null }),
       },
       zattrs: withDimensions(document, array.attrs),
-    };
-    this.#store = array.store as Hdf5Store;
-    this.#path = array.path;
-    this.source = this.#store.describe(array.path);
-    this.#options = options;
-    this.#objects = new ScannedObjects(this.#store.file.store, options);
-    this.#positions = positions;
-  }
-
-  static async of(array: ZarrArray, settings: Hdf5Settings): Promise<Hdf5Array> {
-    const positions: number[][] = [];
-    for await (const { name } of (array.store as Hdf5Store).list(array.path))
-      if (!name.startsWith(".")) positions.push(array.shape.length === 0 ? [] : name.split(".").map(Number));
-    positions.sort((a, b) => {
-      const d = a.findIndex((index, i) => index !== b[i]);
-      return d < 0 ? 0 : (a[d] as number) - (b[d] as number);
-    });
-    return new Hdf5Array(array, settings, positions);
-  }
-
-  get count(): number {
-    return this.#positions.length;
-  }
-
-  /** Why too many chunks would have to be stored beside the references; undefined if they are few. */
-  async whyStored(): Promise<string | undefined> {
-    let made = 0;
-    for (let i = 0; i < this.count; i++)
-      if ((await this.#store.placeOf(this.#keyOf(i))) === undefined) made++;
-    if (made <= Math.max(FEW, this.count / 10)) return undefined;
-    return `${made} of ${this.count} chunks were written without one of the filters, which did not make them smaller`;
-  }
-
-  async *chunks(counts: ReferenceCounts, first = 0): AsyncGenerator<PlannedChunk> {
-    this.#objects.clear();
-    if (first >= this.count) return;
-    const { location, guard, size } = await this.#objects.look(this.#store.file.key);
-    const { node } = this;
-    for (const [i, index] of this.#positions.entries()) {
-      if (i < first) continue;
-      const place = await this.#store.placeOf(this.#keyOf(i));
-      const inline = place !== undefined && place.size <= (this.#options.inline ?? 0);
-      if (place === undefined || inline) {
-        // The chunk skipped a filter, or it is the last part of contiguous values, and shorter than the others.
-        const reason = inline ? "inlined" : "recoded";
-        counts[reason]++;
-        yield { kind: "native", node, index, bytes: await this.sample(i), reason };
-        continue;
+    },
+    async whyStored() {
+      let made = 0;
+      for (let i = 0; i < count; i++) if ((await store.placeOf(keyOf(i))) === undefined) made++;
+      if (made <= Math.max(FEW, count / 10)) return undefined;
+      return `${made} of ${count} chunks were written without one of the filters, which did not make them smaller`;
+    },
+    async *chunks(counts, first = 0) {
+      objects.clear();
+      if (first >= count) return;
+      const { location, guard, size } = await objects.look(store.file.key);
+      for (const [i, index] of positions.entries()) {
+        if (i < first) continue;
+        const place = await store.placeOf(keyOf(i));
+        const inline = place !== undefined && place.size <= (options.inline ?? 0);
+        if (place === undefined || inline) {
+          // The chunk skipped a filter, or it is the last part of contiguous values, and shorter than the others.
+          const reason = inline ? "inlined" : "recoded";
+          counts[reason]++;
+          yield { kind: "native", node, index, bytes: await sample(i), reason };
+          continue;
+        }
+        const { position, size: length } = place;
+        if (position + length > size) await sample(i); // throws the error for the missing bytes
+        counts.virtual++;
+        yield { kind: "virtual", node, index, location, guard, offset: position, length };
       }
-      const { position, size: length } = place;
-      if (position + length > size) await this.sample(i); // throws the error for the missing bytes
-      counts.virtual++;
-      yield { kind: "virtual", node, index, location, guard, offset: position, length };
-    }
-  }
-
-  positionOf(cell: number): readonly number[] {
-    const position = this.#positions[cell];
-    if (position === undefined) throw new RangeError(`${this.node} has no chunk ${cell}`);
-    return position;
-  }
-
-  async sample(cell: number): Promise<Uint8Array> {
-    const key = this.#keyOf(cell);
-    const bytes = await this.#store.get(key, { signal: this.#options.signal });
-    if (bytes !== undefined) return bytes;
-    throw new SuperchunkError("STALE", "the chunk is not in the file any more", {
-      path: this.#store.describe(key),
-    });
-  }
-
-  recheck(): AsyncGenerator<GuardedObject> {
-    return this.#objects.recheck();
-  }
-
-  /** An HDF5 file may move its chunks, so all are referenced again. */
-  chunksOf(): undefined {
-    return undefined;
-  }
-
-  async firstInObject(): Promise<number> {
-    return 0;
-  }
-
-  #keyOf(cell: number): string {
-    return joinKey(this.#path, this.positionOf(cell).join(".") || "0");
-  }
+    },
+    recheck: () => objects.recheck(),
+    // An HDF5 file may move its chunks, so all are referenced again.
+    chunksOf: () => undefined,
+    firstInObject: async () => 0,
+  };
 }
 
 /** Attributes with the dimension names, as xarray stores them in Zarr v2. */

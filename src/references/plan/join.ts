@@ -20,19 +20,16 @@ import { chunkShapeOf, withLengths } from "../../zarr/document/make-v3.ts";
 import { shardIndexLength } from "../../zarr/read/shard-index.ts";
 import {
   type ArchiveArray,
-  type ChunkReference,
   grownChunks,
-  PlannedArray,
-  type PlannedChunk,
   type PlanOptions,
-  type ReferenceCounts,
+  plannedArray,
   type ReferencedArray,
   type ReferenceOptions,
   type ReferencePlan,
   rowsOf,
   sourceOf,
 } from "./plan.ts";
-import { type GuardedObject, ScannedObjects } from "./scanned-objects.ts";
+import { ScannedObjects } from "./scanned-objects.ts";
 
 /**
  * Joins the plans of several archives, in their order: arrays with the same path become one. All archives must have the same
@@ -86,24 +83,24 @@ function joinArrays(node: string, arrays: readonly ArchiveArray[], options: Refe
   const [first] = arrays;
   if (first === undefined) throw new RangeError(`no arrays at ${node}`);
   for (const each of arrays) assertAlike(first, each);
-  const linked = arrays.filter((each) => each instanceof LinkedArray);
+  const linked = arrays.filter((each): each is LinkedArray => "placedAt" in each);
   if (linked.length === arrays.length) return joinLinked(node, linked);
   const filled = arrays.filter(({ job }) => job.layout !== undefined);
   const rows = filled.flatMap(({ job }) => rowsOf(job).filter(({ times }) => times > 0));
   const regular = regularRows(rows);
   if (regular === undefined && options.rectilinear !== true) throw shortInTheMiddle(filled);
   const document = joinedDocument(first, arrays, options.rectilinear === true ? rows : regular);
-  const parts: PlannedArray[] = [];
+  const parts: ArchiveArray[] = [];
   let firstRow = 0;
   for (const [i, { job }] of filled.entries()) {
     const isLast = i === filled.length - 1;
     const cellRows = regular ?? job.layout?.cells.length ?? 1;
     const cellBytes = cellRows * (job.layout?.cells.inner ?? 1) * job.source.dtype.itemSize;
-    const part = new PlannedArray(node, document, job, options, { firstRow, cellBytes, isLast });
+    const part = plannedArray(node, document, job, options, { firstRow, cellBytes, isLast });
     parts.push(part);
     firstRow += part.count;
   }
-  return new JoinedArray(node, document, first.job, parts);
+  return joinedArray(node, document, first.job, parts);
 }
 
 /** Rows of every chunk but the last, if they are the same and the last has no more. */
@@ -206,7 +203,7 @@ function joinLinked(node: string, arrays: readonly LinkedArray[]): ArchiveArray 
     shard += array.count;
     return part;
   });
-  return new JoinedArray(node, document, first.job, parts, first.sampledBytes);
+  return joinedArray(node, document, first.job, parts, first.sampledBytes);
 }
 
 const OTHERWISE = "refer to the chunks one by one, without --shards, or convert by copying";
@@ -240,73 +237,50 @@ function shardsOf({ layout }: ArrayJob): string {
   return `${capacity} ${capacity === 1 ? "chunk" : "chunks"} of ${chunk.join(" x ")} items`;
 }
 
-class JoinedArray implements ArchiveArray {
-  readonly node: string;
-  readonly document: JsonObject;
-  readonly source: string;
-  readonly job: ArrayJob;
-  readonly sampledBytes?: number;
-  readonly #parts: readonly ArchiveArray[];
-
-  /** The positions of the chunks of `parts` already refer to this array. */
-  constructor(
-    node: string,
-    document: JsonObject,
-    job: ArrayJob,
-    parts: readonly ArchiveArray[],
-    sampledBytes?: number,
-  ) {
-    this.node = node;
-    this.document = document;
-    this.source = sourceOf(job);
-    this.job = job;
-    this.#parts = parts;
-    if (sampledBytes !== undefined) this.sampledBytes = sampledBytes;
-  }
-
-  get count(): number {
-    return this.#parts.reduce((sum, { count }) => sum + count, 0);
-  }
-
-  async *chunks(counts: ReferenceCounts, first = 0): AsyncGenerator<PlannedChunk> {
+/** The arrays as one. The positions of the chunks of `parts` already refer to it. */
+function joinedArray(
+  node: string,
+  document: JsonObject,
+  job: ArrayJob,
+  parts: readonly ArchiveArray[],
+  sampledBytes?: number,
+): ArchiveArray {
+  const count = parts.reduce((sum, part) => sum + part.count, 0);
+  const partOf = (cell: number): { readonly part: ArchiveArray; readonly start: number } => {
     let start = 0;
-    for (const part of this.#parts) {
-      if (first < start + part.count) yield* part.chunks(counts, Math.max(0, first - start));
-      start += part.count;
-    }
-  }
-
-  positionOf(cell: number): readonly number[] {
-    const { part, start } = this.#partOf(cell);
-    return part.positionOf(cell - start);
-  }
-
-  sample(cell: number): Promise<Uint8Array> {
-    const { part, start } = this.#partOf(cell);
-    return part.sample(cell - start);
-  }
-
-  async *recheck(): AsyncGenerator<GuardedObject> {
-    for (const part of this.#parts) yield* part.recheck();
-  }
-
-  chunksOf(before: JsonObject): number | undefined {
-    return grownChunks(before, this.document, this.count, chunkRows(this.document));
-  }
-
-  async firstInObject(cell: number): Promise<number> {
-    const { part, start } = this.#partOf(cell);
-    return start + (await part.firstInObject(cell - start));
-  }
-
-  #partOf(cell: number): { readonly part: ArchiveArray; readonly start: number } {
-    let start = 0;
-    for (const part of this.#parts) {
+    for (const part of parts) {
       if (cell < start + part.count) return { part, start };
       start += part.count;
     }
-    throw new RangeError(`${this.node} has no chunk ${cell}`);
-  }
+    throw new RangeError(`${node} has no chunk ${cell}`);
+  };
+  return {
+    ...{ node, document, source: sourceOf(job), job, count },
+    ...(sampledBytes === undefined ? {} : { sampledBytes }),
+    async *chunks(counts, first = 0) {
+      let start = 0;
+      for (const part of parts) {
+        if (first < start + part.count) yield* part.chunks(counts, Math.max(0, first - start));
+        start += part.count;
+      }
+    },
+    positionOf(cell) {
+      const { part, start } = partOf(cell);
+      return part.positionOf(cell - start);
+    },
+    sample(cell) {
+      const { part, start } = partOf(cell);
+      return part.sample(cell - start);
+    },
+    async *recheck() {
+      for (const part of parts) yield* part.recheck();
+    },
+    chunksOf: (before) => grownChunks(before, document, count, chunkRows(document)),
+    async firstInObject(cell) {
+      const { part, start } = partOf(cell);
+      return start + (await part.firstInObject(cell - start));
+    },
+  };
 }
 
 function chunkRows(document: JsonObject): number | undefined {
@@ -343,7 +317,7 @@ export async function planLinkedReferences(
       const path = joinKey(node, job.node);
       const { document } = job;
       const shards = linked.shards.filter((shard) => shard.job === job);
-      return new LinkedArray({ node: path, document, job, shards }, options);
+      return linkedArray({ node: path, document, job, shards }, options);
     }),
     notes: linked.notes,
   };
@@ -357,93 +331,62 @@ interface LinkedFiles extends Pick<ArchiveArray, "node" | "document" | "job"> {
 }
 
 /** An array with shards as the chunks of its references. */
-class LinkedArray implements ArchiveArray {
-  readonly node: string;
-  readonly document: JsonObject;
-  readonly source: string;
-  readonly job: ArrayJob;
-  readonly #shards: readonly LinkedShard[];
-  readonly #objects: ScannedObjects;
-  readonly #signal: AbortSignal;
-  readonly #options: PlanOptions;
-  readonly #firstShard: number;
-
-  constructor({ node, document, job, shards, firstShard = 0 }: LinkedFiles, options: PlanOptions) {
-    this.node = node;
-    this.document = document;
-    this.source = sourceOf(job);
-    this.job = job;
-    this.#shards = shards;
-    this.#objects = new ScannedObjects(job.source.archive.store, options);
-    this.#signal = options.signal ?? NEVER;
-    this.#options = options;
-    this.#firstShard = firstShard;
-  }
-
+interface LinkedArray extends ArchiveArray {
   /** The same shards in a joined array, after `firstShard` others along the first dimension. */
-  placedAt(document: JsonObject, firstShard: number): LinkedArray {
-    const { node, job } = this;
-    return new LinkedArray({ node, document, job, shards: this.#shards, firstShard }, this.#options);
-  }
+  placedAt(document: JsonObject, firstShard: number): LinkedArray;
+}
 
-  get count(): number {
-    return this.#shards.length;
-  }
-
-  /** The index at the end of a file is sampled, whatever the file's size. */
-  get sampledBytes(): number {
-    return shardIndexLength(this.job.layout?.shards.capacity ?? 0);
-  }
-
-  async *chunks(counts: ReferenceCounts, first = 0): AsyncGenerator<ChunkReference> {
-    const { store } = this.job.source.archive;
-    this.#objects.clear();
-    for (const [k, shard] of this.#shards.entries()) {
-      if (k < first) continue;
-      const { location, size, guard } = await this.#objects.look(shard.path);
-      const reason = await checkTail(shard, { store, key: shard.path, size }, this.#signal);
-      if (reason !== undefined) {
-        throw new SuperchunkError(
-          "UNSUPPORTED",
-          `it is not a shard of a Zarr array: ${reason}; run "superchunk link" on the archive, or refer to its chunks one by one`,
-          { path: store.describe(shard.path), field: "shards" },
-        );
+function linkedArray(linked: LinkedFiles, options: PlanOptions): LinkedArray {
+  const { node, document, job, shards, firstShard = 0 } = linked;
+  const { store } = job.source.archive;
+  const { layout } = job;
+  const { signal = NEVER } = options;
+  const objects = new ScannedObjects(store, options);
+  // The index at the end of a file is sampled, whatever the file's size.
+  const sampledBytes = shardIndexLength(layout?.shards.capacity ?? 0);
+  const positionOf = (cell: number): readonly number[] => {
+    if (layout === undefined) throw new RangeError(`${node} has no shards`);
+    const [first = 0, ...rest] = shardPlace(job, layout, cell);
+    return [first + firstShard, ...rest];
+  };
+  return {
+    ...{ node, document, source: sourceOf(job), job, count: shards.length, sampledBytes, positionOf },
+    placedAt: (joined, before) => linkedArray({ ...linked, document: joined, firstShard: before }, options),
+    async *chunks(counts, first = 0) {
+      objects.clear();
+      for (const [k, shard] of shards.entries()) {
+        if (k < first) continue;
+        const { location, size, guard } = await objects.look(shard.path);
+        const reason = await checkTail(shard, { store, key: shard.path, size }, signal);
+        if (reason !== undefined) {
+          throw new SuperchunkError(
+            "UNSUPPORTED",
+            `it is not a shard of a Zarr array: ${reason}; run "superchunk link" on the archive, or refer to its chunks one by one`,
+            { path: store.describe(shard.path), field: "shards" },
+          );
+        }
+        counts.virtual++;
+        yield { kind: "virtual", node, index: positionOf(k), location, guard, offset: 0, length: size };
       }
-      counts.virtual++;
-      const index = this.positionOf(k);
-      yield { kind: "virtual", node: this.node, index, location, guard, offset: 0, length: size };
-    }
-  }
-
-  positionOf(cell: number): readonly number[] {
-    const { layout } = this.job;
-    if (layout === undefined) throw new RangeError(`${this.node} has no shards`);
-    const [first = 0, ...rest] = shardPlace(this.job, layout, cell);
-    return [first + this.#firstShard, ...rest];
-  }
-
-  async sample(cell: number): Promise<Uint8Array> {
-    const { store } = this.job.source.archive;
-    const key = this.#shards[cell]?.path ?? "";
-    const bytes = await store.getRange(key, { suffixLength: this.sampledBytes }, { signal: this.#signal });
-    if (bytes === undefined)
-      throw new SuperchunkError("NOT_FOUND", "the object does not exist", { path: store.describe(key) });
-    return bytes;
-  }
-
-  recheck(): AsyncGenerator<GuardedObject> {
-    return this.#objects.recheck();
-  }
-
-  chunksOf(before: JsonObject): number | undefined {
-    const { layout } = this.job;
-    const rows =
-      layout === undefined || layout.cells.axis !== 0 || layout.reversed ? undefined : layout.shards.shape[0];
-    return grownChunks(before, this.document, this.count, rows);
-  }
-
-  /** Every shard is a separate object. */
-  async firstInObject(cell: number): Promise<number> {
-    return cell;
-  }
+    },
+    async sample(cell) {
+      const key = shards[cell]?.path ?? "";
+      const bytes = await store.getRange(key, { suffixLength: sampledBytes }, { signal });
+      if (bytes === undefined)
+        throw new SuperchunkError("NOT_FOUND", "the object does not exist", { path: store.describe(key) });
+      return bytes;
+    },
+    recheck: () => objects.recheck(),
+    chunksOf(before) {
+      const isCutElsewhere = layout === undefined || layout.cells.axis !== 0 || layout.reversed;
+      return grownChunks(
+        before,
+        document,
+        shards.length,
+        isCutElsewhere ? undefined : layout.shards.shape[0],
+      );
+    },
+    // Every shard is a separate object.
+    firstInObject: async (cell) => cell,
+  };
 }

@@ -118,204 +118,152 @@ export function grownChunks(
   return rows === undefined ? undefined : Math.ceil(at(shape, 0) / rows);
 }
 
-export class PlannedArray implements ReferencedArray {
-  /** Path of its node. */
-  readonly node: string;
-  readonly document: JsonObject;
-  readonly source: string;
-  readonly job: ArrayJob;
+export function plannedArray(
+  node: string,
+  document: JsonObject,
+  job: ArrayJob,
+  options: ReferenceOptions,
+  joined?: JoinedPlace,
+): ArchiveArray {
+  const { encoder, signal = NEVER, inline = 0, listed } = options;
+  const { source, type } = job;
+  const { archive } = source;
   /** Row of the array's grid at which this archive's chunks begin: not 0 in joined archives. */
-  readonly #firstRow: number;
+  const firstRow = joined?.firstRow ?? 0;
   /** True if other archives follow in a rectilinear grid, which leaves no place for padding. */
-  readonly #mustFit: boolean;
-  readonly #layout: JobLayout | undefined;
-  readonly #options: ReferenceOptions;
-  readonly #objects: ScannedObjects;
-
-  constructor(
-    node: string,
-    document: JsonObject,
-    job: ArrayJob,
-    options: ReferenceOptions,
-    joined?: JoinedPlace,
-  ) {
-    this.node = node;
-    this.document = document;
-    this.source = sourceOf(job);
-    this.job = job;
-    this.#options = options;
-    this.#firstRow = joined?.firstRow ?? 0;
-    this.#mustFit = options.rectilinear === true && joined?.isLast === false;
-    // Chunks of a rectilinear grid are as long as their rows.
-    const unequal = (document["chunk_grid"] as { readonly name: string }).name === "rectilinear";
-    this.#layout = job.layout && {
-      ...job.layout,
-      cellBytes: joined?.cellBytes ?? job.layout.cellBytes,
-      unequal,
-    };
-    this.#objects = new ScannedObjects(job.source.archive.store, options);
-  }
-
-  get count(): number {
-    return this.#layout?.cells.count ?? 0;
-  }
-
-  /**
-   * Yields the chunks from number `first` on, in stored order. Throws the codes of damage, and `UNSUPPORTED` for objects
-   * without a location or a guard.
-   */
-  async *chunks(counts: ReferenceCounts, first = 0): AsyncGenerator<PlannedChunk> {
-    const layout = this.#layout;
-    if (layout === undefined) return;
-    const { signal } = this.#options;
-    this.#objects.clear();
-    // Chunks come after their objects, but several objects may be reported before their chunks.
-    const objects = new Map<string, LocatedObject>();
-    const onObject = (key: string, info?: ObjectInfo): Promise<void> | void => {
-      if (info === undefined) return this.#objects.look(key).then((object) => void objects.set(key, object));
-      objects.set(key, this.#objects.note(key, info));
-    };
-    let before: string | undefined;
-    let cell = first;
-    for await (const info of this.#list({ first, end: this.count, digests: false, onObject, signal })) {
-      if (before !== undefined && before !== info.key) objects.delete(before);
-      before = info.key;
-      const object = objects.get(info.key);
-      if (object === undefined) throw new RangeError("a chunk came before its object");
-      const native = this.#whyNative(layout, cell, info);
-      if (native === undefined) {
-        if (info.offset + info.ctbytes > object.size) throw this.#cutShort(info, object.size);
-        counts.virtual++;
-        const { location, guard } = object;
-        yield {
-          kind: "virtual",
-          node: this.node,
-          index: this.#position(layout, cell),
-          location,
-          guard,
-          offset: info.offset,
-          length: info.ctbytes,
-        } satisfies ChunkReference;
-      } else {
-        if (this.#mustFit && info.nbytes !== bytesOfCell(this.job, layout, cell)) throw this.#unfit(info);
-        counts[native]++;
-        const { bytes } = await this.#read(layout, cell);
-        yield { kind: "native", node: this.node, index: this.#position(layout, cell), bytes, reason: native };
-      }
-      cell++;
-    }
-    if (cell !== this.count) throw this.#missing(cell);
-  }
-
-  /** Returns the position of a chunk in the array's grid. */
-  positionOf(cell: number): readonly number[] {
-    const layout = this.#layout;
-    if (layout === undefined) throw new RangeError(`${this.node} has no chunks`);
-    return this.#position(layout, cell);
-  }
-
-  /** Returns the bytes of a chunk that a reader of the result must get. */
-  async sample(cell: number): Promise<Uint8Array> {
-    const layout = this.#layout;
-    if (layout === undefined) throw new RangeError(`${this.node} has no chunks`);
-    return (await this.#read(layout, cell)).bytes;
-  }
-
-  /** Checks again every object that chunks were found in. Throws `STALE` if one has changed meanwhile. */
-  recheck(): AsyncGenerator<GuardedObject> {
-    return this.#objects.recheck();
-  }
-
-  /**
-   * Number of chunks that an earlier state of this array had, according to its document; these are unchanged. Undefined if
-   * the document belongs to another array, or to a longer one.
-   */
-  chunksOf(before: JsonObject): number | undefined {
-    const layout = this.#layout;
-    const rows = layout?.cells.axis !== 0 || layout.reversed ? undefined : layout.cells.length;
-    return grownChunks(before, this.document, this.count, rows);
-  }
-
-  /** Returns the number of the first chunk in the object that holds chunk `cell`: an append can have changed it. */
-  async firstInObject(cell: number): Promise<number> {
-    const keyOf = async (index: number): Promise<string> => {
-      for await (const { key } of this.#list({ first: index, end: index + 1, digests: false })) return key;
-      throw this.#missing(index);
-    };
-    if (cell <= 0) return 0;
-    const wanted = await keyOf(cell);
-    // Chunks of an object are consecutive.
-    let low = 0;
-    let high = cell;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if ((await keyOf(middle)) === wanted) high = middle;
-      else low = middle + 1;
-    }
-    return low;
-  }
-
-  #list(options: ListChunksOptions): AsyncIterable<ChunkInfo> {
-    const { archive } = this.job.source;
-    return this.#options.listed?.(archive, options) ?? archive.listChunks(options);
-  }
-
-  #whyNative(layout: JobLayout, cell: number, info: ChunkInfo): "padded" | "recoded" | "inlined" | undefined {
-    const fit = fitOf(this.job, layout, cell, info);
+  const mustFit = options.rectilinear === true && joined?.isLast === false;
+  // Chunks of a rectilinear grid are as long as their rows.
+  const unequal = (document["chunk_grid"] as { readonly name: string }).name === "rectilinear";
+  const layout = job.layout && {
+    ...job.layout,
+    cellBytes: joined?.cellBytes ?? job.layout.cellBytes,
+    unequal,
+  };
+  const scanned = new ScannedObjects(archive.store, options);
+  const count = layout?.cells.count ?? 0;
+  const list = (range: ListChunksOptions): AsyncIterable<ChunkInfo> =>
+    listed?.(archive, range) ?? archive.listChunks(range);
+  const whyNative = (cells: JobLayout, cell: number, info: ChunkInfo): NativeChunk["reason"] | undefined => {
+    const fit = fitOf(job, cells, cell, info);
     if (fit !== "copied") return fit;
-    return info.ctbytes <= (this.#options.inline ?? 0) ? "inlined" : undefined;
-  }
-
-  #read(layout: JobLayout, cell: number): Promise<{ readonly bytes: Uint8Array }> {
-    const { encoder, signal = NEVER } = this.#options;
-    return readCell({ job: this.job, layout, cell, signal, encoder });
-  }
-
-  #position({ cells, reversed }: JobLayout, cell: number): number[] {
-    const { source, type } = this.job;
+    return info.ctbytes <= inline ? "inlined" : undefined;
+  };
+  const read = (cells: JobLayout, cell: number): Promise<{ readonly bytes: Uint8Array }> =>
+    readCell({ job, layout: cells, cell, signal, encoder });
+  const position = ({ cells, reversed }: JobLayout, cell: number): number[] => {
     const stored = cellPosition(cells, cell);
     const own = source.shape.length === 0 ? [] : reversed ? stored.reverse() : stored;
     const [first = 0, ...rest] = own;
-    const moved = own.length === 0 ? own : [first + this.#firstRow, ...rest];
+    const moved = own.length === 0 ? own : [first + firstRow, ...rest];
     return [...moved, ...type.itemShape.map(() => 0)];
-  }
-
-  #cutShort({ key, index, offset, ctbytes }: ChunkInfo, size: number): SuperchunkError {
+  };
+  const cutShort = ({ key, index, offset, ctbytes }: ChunkInfo, size: number): SuperchunkError => {
     return new SuperchunkError(
       "TRUNCATED",
       `the chunk at byte ${offset} takes ${ctbytes} bytes, but the file ends at byte ${size}. The file is truncated; look for a complete copy`,
       {
-        path: this.job.source.archive.store.describe(key),
+        path: archive.store.describe(key),
         chunk: index,
         offset,
         expected: offset + ctbytes,
         found: size,
       },
     );
-  }
+  };
 
-  #unfit({ index, nbytes }: ChunkInfo): SuperchunkError {
-    const { archive } = this.job.source;
+  const unfit = ({ index, nbytes }: ChunkInfo): SuperchunkError => {
     return new SuperchunkError(
       "UNSUPPORTED",
       `it has ${nbytes} bytes, not those of its rows alone, and no grid has padding in the middle; convert by copying`,
       { path: archive.store.describe(archive.path), chunk: index, field: "concat" },
     );
-  }
+  };
 
-  #missing(found: number): SuperchunkError {
-    const { archive } = this.job.source;
+  const missing = (found: number): SuperchunkError => {
     return new SuperchunkError(
       "INCOMPLETE",
-      `${this.count} chunks are counted, but ${found} were found; run "superchunk verify"`,
+      `${count} chunks are counted, but ${found} were found; run "superchunk verify"`,
       {
         path: archive.store.describe(archive.path),
         field: "nchunks",
-        expected: this.count,
+        expected: count,
         found,
       },
     );
-  }
+  };
+  return {
+    ...{ node, document, source: sourceOf(job), job, count },
+    async *chunks(counts, first = 0) {
+      if (layout === undefined) return;
+      scanned.clear();
+      // Chunks come after their objects, but several objects may be reported before their chunks.
+      const objects = new Map<string, LocatedObject>();
+      const onObject = (key: string, info?: ObjectInfo): Promise<void> | void => {
+        if (info === undefined) return scanned.look(key).then((object) => void objects.set(key, object));
+        objects.set(key, scanned.note(key, info));
+      };
+      let before: string | undefined;
+      let cell = first;
+      for await (const info of list({ first, end: count, digests: false, onObject, signal })) {
+        if (before !== undefined && before !== info.key) objects.delete(before);
+        before = info.key;
+        const object = objects.get(info.key);
+        if (object === undefined) throw new RangeError("a chunk came before its object");
+        const native = whyNative(layout, cell, info);
+        if (native === undefined) {
+          if (info.offset + info.ctbytes > object.size) throw cutShort(info, object.size);
+          counts.virtual++;
+          const { location, guard } = object;
+          yield {
+            kind: "virtual",
+            node: node,
+            index: position(layout, cell),
+            location,
+            guard,
+            offset: info.offset,
+            length: info.ctbytes,
+          } satisfies ChunkReference;
+        } else {
+          if (mustFit && info.nbytes !== bytesOfCell(job, layout, cell)) throw unfit(info);
+          counts[native]++;
+          const { bytes } = await read(layout, cell);
+          yield { kind: "native", node: node, index: position(layout, cell), bytes, reason: native };
+        }
+        cell++;
+      }
+      if (cell !== count) throw missing(cell);
+    },
+    positionOf(cell) {
+      if (layout === undefined) throw new RangeError(`${node} has no chunks`);
+      return position(layout, cell);
+    },
+    async sample(cell) {
+      if (layout === undefined) throw new RangeError(`${node} has no chunks`);
+      return (await read(layout, cell)).bytes;
+    },
+    recheck: () => scanned.recheck(),
+    chunksOf(before) {
+      const rows = layout?.cells.axis !== 0 || layout.reversed ? undefined : layout.cells.length;
+      return grownChunks(before, document, count, rows);
+    },
+    async firstInObject(cell) {
+      const keyOf = async (index: number): Promise<string> => {
+        for await (const { key } of list({ first: index, end: index + 1, digests: false })) return key;
+        throw missing(index);
+      };
+      if (cell <= 0) return 0;
+      const wanted = await keyOf(cell);
+      // Chunks of an object are consecutive.
+      let low = 0;
+      let high = cell;
+      while (low < high) {
+        const middle = (low + high) >> 1;
+        if ((await keyOf(middle)) === wanted) high = middle;
+        else low = middle + 1;
+      }
+      return low;
+    },
+  };
 }
 
 /** Virtual references: the place of a Zarr array's chunk in an object that was not copied. Types only. */
@@ -408,7 +356,7 @@ export async function planReferences(archive: Archive, options: PlanOptions = {}
     const path = joinKey(node, job.node);
     const named = job.chunkDocument;
     const document = options.rectilinear === true ? withLengths(named, 0, rowsOf(job)) : named;
-    return new PlannedArray(path, hasShortChunk(job) ? document : named, job, options);
+    return plannedArray(path, hasShortChunk(job) ? document : named, job, options);
   });
   return {
     source: archive.store.describe(archive.path),
