@@ -60,7 +60,7 @@ export async function findViewEntries(
 
 /** Shows a node that is not an archive, opened on request. */
 export function viewOfNode(openNode: () => Promise<ZarrArray | ZarrGroup>): NonNullable<ViewEntry["view"]> {
-  return async (options) => (await import("./nodes-view.ts")).NodesView.plan(await openNode(), options);
+  return async (options) => (await import("./nodes-view.ts")).planNodesView(await openNode(), options);
 }
 
 function notHeld(path: string): SuperchunkError {

@@ -7,15 +7,14 @@ import type { OpenOptions, TableArchive } from "../archive/kinds/types.ts";
 import type { JsonObject } from "../format/types.ts";
 import { nameNodes } from "../zarr/document/node-names.ts";
 import {
-  ArchiveView,
+  type ArchiveView,
   assertArchive,
   DOCUMENT,
   MadeChunks,
   type NodeView,
   type PlanOptions,
+  planArchiveView,
   type Viewable,
-  type ViewNode,
-  type ViewReadOptions,
 } from "./view.ts";
 
 /** Opens the archive to show; of a table, only the columns in the options. */
@@ -27,12 +26,12 @@ export type OpenViewable = (options: OpenOptions) => Promise<Viewable>;
  */
 export async function planView(open: OpenViewable, options: PlanOptions, key: string): Promise<NodeView> {
   if (key === DOCUMENT && options.columns === undefined)
-    return ArchiveView.plan(assertArchive(await open({})), options);
+    return planArchiveView(assertArchive(await open({})), options);
   const opened = assertArchive(await open({ columns: [] }));
-  if (opened.kind !== "table") return ArchiveView.plan(opened, options);
+  if (opened.kind !== "table") return planArchiveView(opened, options);
   const { openColumns } = opened;
-  if (openColumns !== undefined) return new TableView(opened, openColumns, options);
-  return ArchiveView.plan(assertArchive(await open({})), options);
+  if (openColumns !== undefined) return tableView(opened, openColumns, options);
+  return planArchiveView(assertArchive(await open({})), options);
 }
 
 /** True for the document of a one-dimensional array: names of further dimensions depend on the other arrays of a table. */
@@ -41,55 +40,40 @@ function isPlain(document: JsonObject | undefined): boolean {
 }
 
 /** A table whose columns are opened on request; all of them for lists and for its document, which includes theirs. */
-class TableView implements NodeView {
-  readonly #openColumns: NonNullable<TableArchive["openColumns"]>;
-  readonly #options: PlanOptions;
+function tableView(
+  { metadata }: TableArchive,
+  openColumns: NonNullable<TableArchive["openColumns"]>,
+  options: PlanOptions,
+): NodeView {
+  const { columns: wanted = metadata["names"] as readonly string[] } = options;
+  const shown = (metadata["names"] as readonly string[]).filter((name) => wanted.includes(name));
   /** Columns by node name. */
-  readonly #columns: ReadonlyMap<string, string>;
+  const names = new Map([...nameNodes(shown)].map(([name, node]) => [node, name]));
   /** By node; `""` is the whole table. */
-  readonly #planned = new Map<string, Promise<ArchiveView>>();
-  readonly #made: MadeChunks = new MadeChunks();
-
-  constructor(
-    { metadata }: TableArchive,
-    openColumns: NonNullable<TableArchive["openColumns"]>,
-    options: PlanOptions,
-  ) {
-    this.#openColumns = openColumns;
-    this.#options = options;
-    const { columns = metadata["names"] as readonly string[] } = options;
-    const shown = (metadata["names"] as readonly string[]).filter((name) => columns.includes(name));
-    const nodes = nameNodes(shown);
-    this.#columns = new Map([...nodes].map(([name, node]) => [node, name]));
-  }
-
-  async get(key: string, options?: ViewReadOptions): Promise<Uint8Array | undefined> {
-    const [node = "", ...rest] = key.split("/");
-    if (rest.length > 0 ? !this.#columns.has(node) : key !== DOCUMENT) return undefined;
-    const isAlone = rest.length > 0 && !this.#planned.has("") && this.#options.dimensionNames === undefined;
-    const alone = isAlone ? await this.#plan(node) : undefined;
-    const isSame = isPlain(alone?.documents().get(node));
-    return ((isSame && alone) || (await this.#plan(""))).get(key, options);
-  }
-
-  async documents(): Promise<Map<string, JsonObject>> {
-    return (await this.#plan("")).documents();
-  }
-
-  async nodes(): Promise<readonly ViewNode[]> {
-    return (await this.#plan("")).nodes();
-  }
-
-  #plan(node: string): Promise<ArchiveView> {
-    const known = this.#planned.get(node);
+  const planned = new Map<string, Promise<ArchiveView>>();
+  const made = new MadeChunks();
+  const plan = (node: string): Promise<ArchiveView> => {
+    const known = planned.get(node);
     if (known !== undefined) return known;
-    const name = this.#columns.get(node);
-    const columns = name === undefined ? (this.#options.columns ?? [...this.#columns.values()]) : [name];
-    const planned = this.#openColumns(columns).then((table) =>
-      ArchiveView.plan(table, { ...this.#options, columns }, this.#made),
+    const name = names.get(node);
+    const columns = name === undefined ? (options.columns ?? [...names.values()]) : [name];
+    const planning = openColumns(columns).then((table) =>
+      planArchiveView(table, { ...options, columns }, made),
     );
-    this.#planned.set(node, planned);
-    planned.catch(() => this.#planned.delete(node));
-    return planned;
-  }
+    planned.set(node, planning);
+    planning.catch(() => planned.delete(node));
+    return planning;
+  };
+  return {
+    async get(key, reading) {
+      const [node = "", ...rest] = key.split("/");
+      if (rest.length > 0 ? !names.has(node) : key !== DOCUMENT) return undefined;
+      const isAlone = rest.length > 0 && !planned.has("") && options.dimensionNames === undefined;
+      const alone = isAlone ? await plan(node) : undefined;
+      const isSame = isPlain(alone?.documents().get(node));
+      return ((isSame && alone) || (await plan(""))).get(key, reading);
+    },
+    documents: async () => (await plan("")).documents(),
+    nodes: async () => (await plan("")).nodes(),
+  };
 }

@@ -9,22 +9,20 @@ import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
-import type { StoreOptions } from "../store/types.ts";
 import { consolidate, encodeDocument, groupDocument, MOST_CONSOLIDATED } from "../zarr/document/make-v3.ts";
 import type { OpenViewable } from "./table-view.ts";
 import {
-  cutRange,
   DOCUMENT,
   directNodes,
   type NodeView,
   type PlanOptions,
-  parseViewKey,
-  SingleView,
+  singleView,
+  unreadableNode,
   type Viewable,
   type ViewNode,
   type ViewOptions,
-  type ViewRange,
   type ViewReadOptions,
+  viewFrom,
   type ZarrView,
   zarrView,
 } from "./view.ts";
@@ -52,7 +50,7 @@ export interface ViewEntry {
  * An archive that was changed by a writer is opened again. Throws `BAD_ARGUMENT` if two entries have one node.
  */
 export function zarrTreeView(entries: Iterable<ViewEntry>, options: ViewOptions = {}): ZarrView {
-  return new TreeView(entries, options);
+  return treeView(entries, options);
 }
 
 /**
@@ -63,7 +61,7 @@ export function viewOf(
   source: Viewable | OpenViewable | Iterable<ViewEntry>,
   options: ViewOptions = {},
 ): ZarrView {
-  if (typeof source === "function") return new SingleView((key) => planOpened(source, options, key));
+  if (typeof source === "function") return singleView((key) => planOpened(source, options, key));
   return Symbol.iterator in Object(source)
     ? zarrTreeView(source as Iterable<ViewEntry>, options)
     : zarrView(source as Viewable, options);
@@ -88,135 +86,82 @@ interface OpenedView {
   readonly at: number;
 }
 
-class TreeView implements ZarrView {
-  readonly #options: ViewOptions;
-  readonly #entries = new Map<string, ViewEntry>();
-  readonly #folders = new Set<string>();
-  readonly #opened = new Map<string, OpenedView>();
-  readonly #documents = new Map<string, FolderDocument>();
-
-  constructor(entries: Iterable<ViewEntry>, options: ViewOptions) {
-    this.#options = options;
-    for (const entry of entries) {
-      const parts = entry.node === "" ? [] : entry.node.split("/");
-      for (let depth = 0; depth < parts.length; depth++) this.#folders.add(parts.slice(0, depth).join("/"));
-      if (this.#entries.has(entry.node)) throw doubled(entry);
-      this.#entries.set(entry.node, entry);
-    }
-    for (const entry of this.#entries.values()) if (this.#folders.has(entry.node)) throw doubled(entry);
+function treeView(entries: Iterable<ViewEntry>, options: ViewOptions): ZarrView {
+  const known = new Map<string, ViewEntry>();
+  const folders = new Set<string>();
+  const opened = new Map<string, OpenedView>();
+  const documents = new Map<string, FolderDocument>();
+  for (const entry of entries) {
+    const parts = entry.node === "" ? [] : entry.node.split("/");
+    for (let depth = 0; depth < parts.length; depth++) folders.add(parts.slice(0, depth).join("/"));
+    if (known.has(entry.node)) throw doubled(entry);
+    known.set(entry.node, entry);
   }
-
-  async get(key: string, options: ViewReadOptions = {}): Promise<Uint8Array | undefined> {
-    options.signal?.throwIfAborted();
-    const path = parseViewKey(key);
-    if (path === undefined) return undefined;
-    const parts = path.split("/");
-    for (let depth = 0; depth < parts.length; depth++) {
-      const entry = this.#entries.get(parts.slice(0, depth).join("/"));
-      if (entry !== undefined) return this.#read(entry, parts.slice(depth).join("/"), options);
-    }
-    const folder = parts.slice(0, -1).join("/");
-    if (parts.at(-1) !== "zarr.json" || !this.#folders.has(folder)) return undefined;
-    return (await this.#folderDocument(folder)).slice();
-  }
-
-  getRange(key: string, range: ViewRange, options: StoreOptions = {}): Promise<Uint8Array | undefined> {
-    return cutRange(key, range, this.get(key, options));
-  }
-
-  async list(path = "", options: StoreOptions = {}): Promise<readonly ViewNode[]> {
-    const parts = path === "" ? [] : path.split("/");
-    for (let depth = 0; depth <= parts.length; depth++) {
-      const entry = this.#entries.get(parts.slice(0, depth).join("/"));
-      if (entry === undefined) continue;
-      const nodes = await (await this.#open(entry, true, DOCUMENT)).nodes();
-      return directNodes(
-        nodes.map((node) => below(entry, node)),
-        path,
-      );
-    }
-    if (!this.#folders.has(path)) return [];
-    const isDirect = (node: string): boolean =>
-      node !== path && node.slice(0, Math.max(0, node.lastIndexOf("/"))) === path;
-    const nodes: ViewNode[] = [...this.#folders].map((folder) => ({ path: folder, kind: "group" }));
-    const entries = [...this.#entries.values()].filter(({ node }) => isDirect(node));
-    await runPooled(
-      entries,
-      OPENED_AT_ONCE,
-      async (entry) => {
-        nodes.push(await this.#describe(entry));
-      },
-      options.signal,
-    );
-    return directNodes(nodes, path);
-  }
+  for (const entry of known.values()) if (folders.has(entry.node)) throw doubled(entry);
 
   /** The archive's own node, or the reason why it cannot be read. */
-  async #describe(entry: ViewEntry): Promise<ViewNode> {
+  async function describe(entry: ViewEntry): Promise<ViewNode> {
     try {
-      const [self] = directNodes(await (await this.#open(entry, false, DOCUMENT)).nodes(), "");
+      const [self] = directNodes(await (await openView(entry, false, DOCUMENT)).nodes(), "");
       if (self !== undefined) return below(entry, self);
     } catch (error) {
       if (!isSuperchunkError(error)) throw error;
-      return {
-        path: entry.node,
-        kind: "group",
-        source: entry.source,
-        error: error.message,
-        code: error.code,
-      };
+      return { ...unreadableNode(entry.node, entry.source, error), kind: "group" };
     }
     throw new RangeError(`${entry.node} has no node`);
   }
 
-  async #read(entry: ViewEntry, key: string, options: ViewReadOptions): Promise<Uint8Array | undefined> {
+  async function readFrom(
+    entry: ViewEntry,
+    key: string,
+    reading: ViewReadOptions,
+  ): Promise<Uint8Array | undefined> {
     const isDocument = key.endsWith("zarr.json");
-    const view = await this.#open(entry, isDocument, key);
+    const view = await openView(entry, isDocument, key);
     try {
-      return await view.get(key, options);
+      return await view.get(key, reading);
     } catch (error) {
       // A writer may have changed it: what contradicts the old metadata may be right with the new ones.
       const mayBeOld = isSuperchunkError(error) && (error.isDamage || error.code === "STALE");
-      if (!mayBeOld || options.signal?.aborted === true) throw error;
-      const known = this.#opened.get(entry.node);
-      const reopened =
-        known !== undefined && (await known.view) !== view ? known.view : this.#reopen(entry, key);
-      return (await reopened).get(key, options);
+      if (!mayBeOld || reading.signal?.aborted === true) throw error;
+      const newer = opened.get(entry.node);
+      const reopened = newer !== undefined && (await newer.view) !== view ? newer.view : reopen(entry, key);
+      return (await reopened).get(key, reading);
     }
   }
 
-  #open(entry: ViewEntry, mustBeFresh: boolean, key: string): Promise<NodeView> {
-    const known = this.#opened.get(entry.node);
-    if (known === undefined || (mustBeFresh && performance.now() - known.at > FRESH_MS))
-      return this.#reopen(entry, key);
-    keepLast(this.#opened, entry.node, known, KEPT_ARCHIVES);
-    return known.view;
+  function openView(entry: ViewEntry, mustBeFresh: boolean, key: string): Promise<NodeView> {
+    const kept = opened.get(entry.node);
+    if (kept === undefined || (mustBeFresh && performance.now() - kept.at > FRESH_MS))
+      return reopen(entry, key);
+    keepLast(opened, entry.node, kept, KEPT_ARCHIVES);
+    return kept.view;
   }
 
   /** `key`: the first requested key. */
-  #reopen(entry: ViewEntry, key: string): Promise<NodeView> {
+  function reopen(entry: ViewEntry, key: string): Promise<NodeView> {
     const { node } = entry;
-    const own = { ...this.#options, isMember: this.#entries.size > 1 };
-    const open: OpenViewable = (options) => entry.open(options);
+    const own = { ...options, isMember: known.size > 1 };
+    const open: OpenViewable = (own) => entry.open(own);
     const view = entry.view === undefined ? planOpened(open, own, key) : entry.view(own);
-    const opened = { view, at: performance.now() };
-    keepLast(this.#opened, node, opened, KEPT_ARCHIVES);
+    const made = { view, at: performance.now() };
+    keepLast(opened, node, made, KEPT_ARCHIVES);
     view.catch(() => {
-      if (this.#opened.get(node) === opened) this.#opened.delete(node);
+      if (opened.get(node) === made) opened.delete(node);
     });
     return view;
   }
 
-  #folderDocument(folder: string): Promise<Uint8Array> {
-    const known = this.#documents.get(folder);
-    if (known !== undefined && performance.now() - known.at <= FRESH_MS) return known.bytes;
-    const making: FolderDocument = { bytes: this.#makeDocument(folder), at: performance.now() };
-    const settle = (known?: FolderDocument): void => {
-      if (this.#documents.get(folder) !== making) return;
-      this.#documents.delete(folder);
-      if (known !== undefined) this.#documents.set(folder, known);
+  function folderDocument(folder: string): Promise<Uint8Array> {
+    const kept = documents.get(folder);
+    if (kept !== undefined && performance.now() - kept.at <= FRESH_MS) return kept.bytes;
+    const making: FolderDocument = { bytes: makeDocument(folder), at: performance.now() };
+    const settle = (settled?: FolderDocument): void => {
+      if (documents.get(folder) !== making) return;
+      documents.delete(folder);
+      if (settled !== undefined) documents.set(folder, settled);
     };
-    keepLast(this.#documents, folder, making, KEPT_DOCUMENTS);
+    keepLast(documents, folder, making, KEPT_DOCUMENTS);
     making.bytes.then(
       () => settle({ ...making, at: performance.now() }), // making it may take longer than it stays fresh
       () => settle(),
@@ -225,27 +170,66 @@ class TreeView implements ZarrView {
   }
 
   /** The group of a folder, with the documents of all readable nodes below it, unless they are too many. */
-  async #makeDocument(folder: string): Promise<Uint8Array> {
+  async function makeDocument(folder: string): Promise<Uint8Array> {
     const plain = encodeDocument(groupDocument({}));
     const prefix = folder === "" ? "" : `${folder}/`;
-    const folders = [...this.#folders].filter((path) => path !== folder && path.startsWith(prefix));
-    const entries = [...this.#entries.values()].filter(({ node }) => node.startsWith(prefix));
-    if (entries.length + folders.length > MOST_CONSOLIDATED) return plain;
-    const documents = new Map<string, JsonObject>();
-    for (const path of folders) documents.set(path.slice(prefix.length), groupDocument({}));
-    await runPooled(entries, OPENED_AT_ONCE, async (entry) => {
+    const inner = [...folders].filter((path) => path !== folder && path.startsWith(prefix));
+    const own = [...known.values()].filter(({ node }) => node.startsWith(prefix));
+    if (own.length + inner.length > MOST_CONSOLIDATED) return plain;
+    const found = new Map<string, JsonObject>();
+    for (const path of inner) found.set(path.slice(prefix.length), groupDocument({}));
+    await runPooled(own, OPENED_AT_ONCE, async (entry) => {
       try {
         const node = entry.node.slice(prefix.length);
-        for (const [path, document] of await (await this.#open(entry, true, DOCUMENT)).documents())
-          documents.set(joinKey(node, path), document);
+        for (const [path, document] of await (await openView(entry, true, DOCUMENT)).documents())
+          found.set(joinKey(node, path), document);
       } catch (error) {
         // One damaged archive does not hide the others; reading it throws its error.
         if (!isSuperchunkError(error)) throw error;
       }
     });
-    if (documents.size > MOST_CONSOLIDATED) return plain;
-    return encodeDocument(consolidate(groupDocument({}), documents));
+    if (found.size > MOST_CONSOLIDATED) return plain;
+    return encodeDocument(consolidate(groupDocument({}), found));
   }
+
+  return viewFrom(
+    async (path, reading) => {
+      const parts = path.split("/");
+      for (let depth = 0; depth < parts.length; depth++) {
+        const entry = known.get(parts.slice(0, depth).join("/"));
+        if (entry !== undefined) return readFrom(entry, parts.slice(depth).join("/"), reading);
+      }
+      const folder = parts.slice(0, -1).join("/");
+      if (parts.at(-1) !== "zarr.json" || !folders.has(folder)) return undefined;
+      return (await folderDocument(folder)).slice();
+    },
+    async (path, reading) => {
+      const parts = path === "" ? [] : path.split("/");
+      for (let depth = 0; depth <= parts.length; depth++) {
+        const entry = known.get(parts.slice(0, depth).join("/"));
+        if (entry === undefined) continue;
+        const nodes = await (await openView(entry, true, DOCUMENT)).nodes();
+        return directNodes(
+          nodes.map((node) => below(entry, node)),
+          path,
+        );
+      }
+      if (!folders.has(path)) return [];
+      const isDirect = (node: string): boolean =>
+        node !== path && node.slice(0, Math.max(0, node.lastIndexOf("/"))) === path;
+      const nodes: ViewNode[] = [...folders].map((folder) => ({ path: folder, kind: "group" }));
+      const direct = [...known.values()].filter(({ node }) => isDirect(node));
+      await runPooled(
+        direct,
+        OPENED_AT_ONCE,
+        async (entry) => {
+          nodes.push(await describe(entry));
+        },
+        reading.signal,
+      );
+      return directNodes(nodes, path);
+    },
+  );
 }
 
 function below({ node }: ViewEntry, own: ViewNode): ViewNode {

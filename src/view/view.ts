@@ -9,7 +9,7 @@ import { at } from "../bytes/arrays.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import type { LayoutOptions } from "../convert/pipeline.ts";
 import { type ArrayJob, nbytesOf } from "../convert/plan/array-job.ts";
-import { type ConversionJobs, type JobOptions, planJobs } from "../convert/plan/conversion-jobs.ts";
+import { type JobOptions, planJobs } from "../convert/plan/conversion-jobs.ts";
 import type { CellGrid } from "../convert/plan/grid.ts";
 import { type ChunkWork, chunksOfCells } from "../convert/sources/chunk-source.ts";
 import { badArgument, type ErrorCode, SuperchunkError } from "../errors.ts";
@@ -29,7 +29,7 @@ import type { ZarrGroup } from "../zarr/read/group.ts";
  */
 export function zarrView(archive: Viewable, options: ViewOptions = {}): ZarrView {
   const opened = assertArchive(archive);
-  return new SingleView(() => ArchiveView.plan(opened, options));
+  return singleView(() => planArchiveView(opened, options));
 }
 
 /** An opened archive, or a Zarr node, which is refused. */
@@ -51,39 +51,38 @@ export function assertArchive(opened: Viewable): Archive {
 /** Name of a node's document. */
 export const DOCUMENT = "zarr.json";
 
-/** The view of one archive, planned at the first key. */
-export class SingleView implements ZarrView {
-  readonly #begin: (key: string) => Promise<NodeView>;
-  #planned: Promise<NodeView> | undefined;
-
-  /** `begin` gets the first key. */
-  constructor(begin: (key: string) => Promise<NodeView>) {
-    this.#begin = begin;
-  }
-
-  async get(key: string, options: ViewReadOptions = {}): Promise<Uint8Array | undefined> {
-    options.signal?.throwIfAborted();
-    const path = parseViewKey(key);
-    if (path === undefined) return undefined;
-    return (await this.#plan(path)).get(path, options);
-  }
-
-  getRange(key: string, range: ViewRange, options: StoreOptions = {}): Promise<Uint8Array | undefined> {
-    return cutRange(key, range, this.get(key, options));
-  }
-
-  async list(path = ""): Promise<readonly ViewNode[]> {
-    return directNodes(await (await this.#plan(DOCUMENT)).nodes(), path);
-  }
-
+/** The view of one archive, planned at the first key, which `begin` gets. */
+export function singleView(begin: (key: string) => Promise<NodeView>): ZarrView {
+  let planned: Promise<NodeView> | undefined;
   /** Plans at the first request, and again after a failure, because a network may recover. */
-  #plan(key: string): Promise<NodeView> {
-    this.#planned ??= this.#begin(key).catch((error: unknown) => {
-      this.#planned = undefined;
+  const plan = (key: string): Promise<NodeView> => {
+    planned ??= begin(key).catch((error: unknown) => {
+      planned = undefined;
       throw error;
     });
-    return this.#planned;
-  }
+    return planned;
+  };
+  return viewFrom(
+    async (path, options) => (await plan(path)).get(path, options),
+    async (path) => directNodes(await (await plan(DOCUMENT)).nodes(), path),
+  );
+}
+
+/** A view, from what reads a path, and what lists the nodes directly under one. */
+export function viewFrom(
+  read: (path: string, options: ViewReadOptions) => Promise<Uint8Array | undefined>,
+  list: (path: string, options: StoreOptions) => Promise<readonly ViewNode[]>,
+): ZarrView {
+  const get: ZarrView["get"] = async (key, options = {}) => {
+    options.signal?.throwIfAborted();
+    const path = parseViewKey(key);
+    return path === undefined ? undefined : read(path, options);
+  };
+  return {
+    get,
+    getRange: (key, range, options = {}) => cutRange(key, range, get(key, options)),
+    list: async (path = "", options = {}) => list(path, options),
+  };
 }
 
 /** The path in a zarrita key, with or without a leading `/`; undefined if it is not a plain path. */
@@ -98,7 +97,7 @@ export function parseViewKey(key: string): string | undefined {
 }
 
 /** A part of an object that is read whole. Throws `BAD_ARGUMENT` for an invalid range. */
-export async function cutRange(
+async function cutRange(
   key: string,
   range: ViewRange,
   reading: Promise<Uint8Array | undefined>,
@@ -135,111 +134,76 @@ export interface NodeView {
 export type PlanOptions = ViewOptions & Pick<JobOptions, "isMember">;
 
 /** A planned archive: its structure is known, but only one header of its values was read. */
-export class ArchiveView implements NodeView {
-  readonly #options: ViewOptions;
-  readonly #jobs: ConversionJobs;
-  readonly #arrays: ReadonlyMap<string, ArrayJob>;
-  readonly #refused: ReadonlyMap<string, SuperchunkError>;
-  readonly #documents: ReadonlyMap<string, JsonObject>;
-  readonly #made: MadeChunks;
-
-  private constructor(jobs: ConversionJobs, options: ViewOptions, made: MadeChunks) {
-    this.#options = options;
-    this.#made = made;
-    this.#jobs = jobs;
-    this.#arrays = new Map(jobs.arrays.map((job) => [job.node, job]));
-    this.#documents = new Map(jobs.arrays.map(({ node, chunkDocument }) => [node, chunkDocument]));
-    this.#refused = new Map(jobs.refused.map(({ node, error }) => [node, error]));
-  }
-
-  /** Plans an archive. Throws the errors of planning its conversion. */
-  static async plan(
-    archive: Archive,
-    options: PlanOptions,
-    made: MadeChunks = new MadeChunks(),
-  ): Promise<ArchiveView> {
-    const { portable, dtype, shape, dimensionNames, columns, isMember } = options;
-    // Bytes need a type and a shape; archives with their own would refuse them.
-    const given = archive.kind === "bytes" ? { dtype, shape } : {};
-    const jobs = await planJobs(archive, {
-      ...{ portable, dimensionNames, columns, isMember },
-      ...given,
-    });
-    return new ArchiveView(jobs, options, made);
-  }
-
+export interface ArchiveView extends NodeView {
   /** The documents of all readable nodes, by path; that of a group itself is at `""`. */
-  documents(): Map<string, JsonObject> {
-    return new Map([...this.#jobs.groups, ...this.#documents]);
-  }
-
+  documents(): Map<string, JsonObject>;
   /** The nodes, groups first. */
-  nodes(): ViewNode[] {
-    const { archive, groups, arrays, refused } = this.#jobs;
-    const source = archive.store.describe(archive.path);
-    return [
-      ...[...groups.keys()].map((path): ViewNode => ({ path, kind: "group", source })),
-      ...arrays.map(describeJob),
-      ...refused.map(
-        ({ node, error }): ViewNode => ({
-          path: node,
-          kind: "array",
-          source,
-          error: error.message,
-          code: error.code,
-        }),
-      ),
-    ];
-  }
+  nodes(): ViewNode[];
+}
 
-  /** The bytes of an object, owned by the caller; undefined if there is none. */
-  async get(key: string, { signal, buffers }: ViewReadOptions = {}): Promise<Uint8Array | undefined> {
-    signal?.throwIfAborted();
-    const parts = key.split("/");
-    if (parts.at(-1) === "zarr.json") return this.#document(parts.slice(0, -1).join("/"));
-    const at = parts.lastIndexOf("c");
-    // A column may be named "c" too, so the innermost array is the chunk's.
-    for (let end = at; end >= 0; end = end === 0 ? -1 : parts.lastIndexOf("c", end - 1)) {
-      const job = this.#arrays.get(parts.slice(0, end).join("/"));
-      const cell = job && parseChunkKey(job, parts.slice(end));
-      if (job?.layout !== undefined && cell !== undefined)
-        return this.#chunk(job, cell, signal ?? NEVER, buffers);
-    }
-    return undefined;
-  }
-
-  #document(node: string): Uint8Array | undefined {
-    const refusal = this.#refused.get(node);
+/** Plans an archive. Throws the errors of planning its conversion. */
+export async function planArchiveView(
+  archive: Archive,
+  options: PlanOptions,
+  made: MadeChunks = new MadeChunks(),
+): Promise<ArchiveView> {
+  const { portable, dtype, shape, dimensionNames, columns, isMember } = options;
+  // Bytes need a type and a shape; archives with their own would refuse them.
+  const given = archive.kind === "bytes" ? { dtype, shape } : {};
+  const { groups, arrays, refused } = await planJobs(archive, {
+    ...{ portable, dimensionNames, columns, isMember },
+    ...given,
+  });
+  const jobs = new Map(arrays.map((job) => [job.node, job]));
+  const errors = new Map(refused.map(({ node, error }) => [node, error]));
+  const documents = (): Map<string, JsonObject> =>
+    new Map([...groups, ...arrays.map(({ node, chunkDocument }) => [node, chunkDocument] as const)]);
+  const documentOf = (node: string): Uint8Array | undefined => {
+    const refusal = errors.get(node);
     if (refusal !== undefined) throw refusal;
-    const array = this.#documents.get(node);
-    if (array !== undefined) return encodeDocument(array);
-    const group = this.#jobs.groups.get(node);
-    if (group === undefined) return undefined;
-    return encodeGroup(node, group, this.documents());
-  }
-
-  async #chunk(
-    job: ArrayJob,
-    cell: number,
-    signal: AbortSignal,
-    buffers: Uint8Array[] | undefined,
-  ): Promise<Uint8Array> {
-    const { layout } = job;
-    if (layout === undefined) throw new RangeError(`${job.node} has no chunks`);
-    const name = joinKey(job.node, String(cell));
-    const made = this.#made.find(name);
-    if (made !== undefined) return made.slice();
-    const { bytes, isMade } = await readCell({
-      job,
-      layout,
-      cell,
-      signal,
-      encoder: this.#options.encoder,
-      buffers,
-    });
-    if (isMade) this.#made.keep(name, bytes.slice());
+    const array = jobs.get(node);
+    if (array !== undefined) return encodeDocument(array.chunkDocument);
+    const group = groups.get(node);
+    return group && encodeGroup(node, group, documents());
+  };
+  const chunkOf = async (request: Omit<CellRequest, "encoder">): Promise<Uint8Array> => {
+    const name = joinKey(request.job.node, String(request.cell));
+    const known = made.find(name);
+    if (known !== undefined) return known.slice();
+    const { bytes, isMade } = await readCell({ ...request, encoder: options.encoder });
+    if (isMade) made.keep(name, bytes.slice());
     return bytes;
-  }
+  };
+  return {
+    documents,
+    nodes() {
+      const source = archive.store.describe(archive.path);
+      return [
+        ...[...groups.keys()].map((path): ViewNode => ({ path, kind: "group", source })),
+        ...arrays.map(describeJob),
+        ...refused.map(({ node, error }) => unreadableNode(node, source, error)),
+      ];
+    },
+    async get(key, { signal = NEVER, buffers } = {}) {
+      signal.throwIfAborted();
+      const parts = key.split("/");
+      if (parts.at(-1) === DOCUMENT) return documentOf(parts.slice(0, -1).join("/"));
+      const at = parts.lastIndexOf("c");
+      // A column may be named "c" too, so the innermost array is the chunk's.
+      for (let end = at; end >= 0; end = end === 0 ? -1 : parts.lastIndexOf("c", end - 1)) {
+        const job = jobs.get(parts.slice(0, end).join("/"));
+        const cell = job && parseChunkKey(job, parts.slice(end));
+        if (job?.layout !== undefined && cell !== undefined)
+          return chunkOf({ job, layout: job.layout, cell, signal, buffers });
+      }
+      return undefined;
+    },
+  };
+}
+
+/** A node that cannot be read. */
+export function unreadableNode(path: string, source: string, { message, code }: SuperchunkError): ViewNode {
+  return { path, kind: "array", source, error: message, code };
 }
 
 /** The document of a group with those of all nodes below it. */

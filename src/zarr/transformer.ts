@@ -6,7 +6,7 @@
  * the draft's abstract store interface. @see FORMAT.md [FK]
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/storage-transformers/sharding/v1.0.html
  */
-import { allocate, at, elementsOf } from "../bytes/arrays.ts";
+import { allocate, at, elementsOf, unravel } from "../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { parseJson, stringifyJson } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
@@ -42,14 +42,14 @@ export type PartialWrite = readonly [key: string, start: number, bytes: Uint8Arr
 export class ShardingTransformer {
   readonly #store: WritableStore;
   readonly #settings: TransformerSettings;
-  readonly #keys: TransformerKeys;
+  readonly #keys: ReturnType<typeof transformerKeys>;
   readonly #cache: ShardCache;
 
   /** Throws `BAD_ARGUMENT` for settings that contradict each other, `LIMIT` for shards of too many chunks. */
   constructor(store: WritableStore, settings: TransformerSettings) {
     this.#store = store;
     this.#settings = settings;
-    this.#keys = new TransformerKeys(settings);
+    this.#keys = transformerKeys(settings);
     this.#cache = new ShardCache(store);
   }
 
@@ -284,42 +284,18 @@ interface ChunkSlot {
   readonly slot: number;
 }
 
-/** Translates the keys of one array. */
-class TransformerKeys {
-  readonly #settings: TransformerSettings;
-  readonly #separator: "/" | ".";
-  readonly #pattern: RegExp;
-
-  /** Throws `BAD_ARGUMENT` for settings that contradict each other, `LIMIT` for shards of too many chunks. */
-  constructor(settings: TransformerSettings) {
-    checkSettings(settings);
-    this.#settings = settings;
-    this.#separator = settings.separator ?? "/";
-    const numbers = settings.chunksPerShard
-      .map(() => "(0|[1-9]\\d*)")
-      .join(this.#separator === "." ? "\\." : "/");
-    this.#pattern = new RegExp(`^c${numbers}$`);
-  }
-
-  /** Shard and slot of a chunk's key; undefined for any other key. */
-  placeOf(key: string): ChunkSlot | undefined {
-    const position = this.positionOf(key);
-    if (position === undefined) return undefined;
-    const { chunksPerShard } = this.#settings;
-    let slot = 0;
-    const shard = position.map((index, d) => {
-      const per = at(chunksPerShard, d);
-      slot = slot * per + (index % per);
-      return Math.floor(index / per);
-    });
-    return { shardKey: this.#join(shard), slot };
-  }
+/** Translates the keys of one array. Throws `BAD_ARGUMENT` for settings that contradict each other, `LIMIT` for shards of too many chunks. */
+function transformerKeys(settings: TransformerSettings) {
+  checkSettings(settings);
+  const { prefix, chunksPerShard, chunkCounts, separator = "/" } = settings;
+  const numbers = chunksPerShard.map(() => "(0|[1-9]\\d*)").join(separator === "." ? "\\." : "/");
+  const pattern = new RegExp(`^c${numbers}$`);
+  const keyAt = (position: readonly number[]): string => joinKey(prefix, `c${position.join(separator)}`);
 
   /** Position of a chunk, or of a shard, by its key; undefined for any other key. */
-  positionOf(key: string): readonly number[] | undefined {
-    const { prefix } = this.#settings;
+  function positionOf(key: string): readonly number[] | undefined {
     if (!key.startsWith(`${prefix}/`)) return undefined;
-    const position = this.#pattern
+    const position = pattern
       .exec(key.slice(prefix.length + 1))
       ?.slice(1)
       .map(Number);
@@ -327,23 +303,27 @@ class TransformerKeys {
     return position?.every(Number.isSafeInteger) === true ? position : undefined;
   }
 
-  /** Key of the chunk in a slot; undefined past the array's end. */
-  keyOf(shard: readonly number[], slot: number): string | undefined {
-    const { chunksPerShard, chunkCounts } = this.#settings;
-    const position = [...shard];
-    let rest = slot;
-    for (let d = position.length - 1; d >= 0; d--) {
-      const per = at(chunksPerShard, d);
-      position[d] = at(shard, d) * per + (rest % per);
-      rest = Math.floor(rest / per);
-      if (at(position, d) >= at(chunkCounts, d)) return undefined;
-    }
-    return this.#join(position);
-  }
-
-  #join(position: readonly number[]): string {
-    return joinKey(this.#settings.prefix, `c${position.join(this.#separator)}`);
-  }
+  return {
+    positionOf,
+    /** Shard and slot of a chunk's key; undefined for any other key. */
+    placeOf(key: string): ChunkSlot | undefined {
+      const position = positionOf(key);
+      if (position === undefined) return undefined;
+      let slot = 0;
+      const shard = position.map((index, d) => {
+        const per = at(chunksPerShard, d);
+        slot = slot * per + (index % per);
+        return Math.floor(index / per);
+      });
+      return { shardKey: keyAt(shard), slot };
+    },
+    /** Key of the chunk in a slot; undefined past the array's end. */
+    keyOf(shard: readonly number[], slot: number): string | undefined {
+      const inShard = unravel(slot, chunksPerShard);
+      const position = shard.map((index, d) => index * at(chunksPerShard, d) + at(inShard, d));
+      return position.some((index, d) => index >= at(chunkCounts, d)) ? undefined : keyAt(position);
+    },
+  };
 }
 
 function checkSettings({ prefix, chunksPerShard, chunkCounts, separator = "/" }: TransformerSettings): void {

@@ -3,22 +3,13 @@
  *
  * Chunks that fit the cells of one grid are copied. Those that a short chunk before them has shifted are recoded. Must not write.
  */
-import type {
-  Archive,
-  ChunkInfo,
-  ChunkSummary,
-  EncodedChunk,
-  ListChunksOptions,
-  LongOptions,
-  OpenOptions,
-} from "../../archive/kinds/types.ts";
+import type { Archive, OpenOptions } from "../../archive/kinds/types.ts";
 import type { ChunkPlace } from "../../archive/places/sequence.ts";
 import { at } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
-import type { ReadableStore } from "../../store/types.ts";
 import type { LengthRun } from "../../zarr/document/chunk-grid.ts";
 import type { LayoutOptions } from "../pipeline.ts";
 import type { SourceArchive, SourceArray, UnevenChunks } from "../sources/source-array.ts";
@@ -82,7 +73,7 @@ async function joinJobs(
     filled.length === 0 ? { uneven: undefined, chunkBytes: head.archive.chunkBytes } : findJoinedCuts(filled);
   const joined: SourceArray = {
     ...first.source,
-    archive: new JoinedSource(
+    archive: joinSources(
       head.archive,
       filled.map(({ archive }) => archive),
       chunkBytes,
@@ -242,75 +233,54 @@ function whyUneven(parts: readonly SourceArray[], chunkBytes: number): string {
   return "the chunks are of unequal lengths";
 }
 
-/** Arrays of one store, read as one. Chunks and bytes are numbered through all of them. */
-class JoinedSource implements SourceArchive {
-  readonly kind = "array";
-  readonly store: ReadableStore;
-  /** Path of the first array. Messages name the part that they concern. */
-  readonly path: string;
-  readonly nbytes: number;
-  readonly nchunks: number;
-  readonly chunkBytes: number;
-  readonly joinedFrom: readonly SourceArchive[];
-
-  /** Each of `parts` has values; `chunkBytes` is the size of a whole chunk in the joined grid. */
-  constructor(first: SourceArchive, parts: readonly SourceArchive[], chunkBytes: number) {
-    this.store = first.store;
-    this.path = first.path;
-    this.chunkBytes = chunkBytes;
-    this.joinedFrom = parts;
-    this.nbytes = parts.reduce((sum, { nbytes }) => sum + nbytes, 0);
-    this.nchunks = parts.reduce((sum, { nchunks }) => sum + nchunks, 0);
-  }
-
-  /** The first array's summary; each part knows how its own chunks are compressed. */
-  async summary(options: OpenOptions = {}): Promise<ChunkSummary> {
-    const summaries = await Promise.all(this.joinedFrom.slice(0, 1).map((part) => part.summary(options)));
-    return { ...summaries[0], nchunks: this.nchunks };
-  }
-
-  /** The parts may have chunks of different lengths. */
-  chunkBytesAt(index: number): number {
-    for (const { part } of overlaps(this.joinedFrom, index, index + 1, ({ nchunks }) => nchunks))
-      return part.chunkBytes;
-    return this.chunkBytes;
-  }
-
-  async readBytes(start: number, end: number, options: LongOptions = {}): Promise<Uint8Array> {
-    const whole = new Uint8Array(end - start);
-    for (const { part, from, first, last } of overlaps(this.joinedFrom, start, end, ({ nbytes }) => nbytes))
-      whole.set(await part.readBytes(first, last, options), from + first - start);
-    return whole;
-  }
-
-  async *encodedChunks(
-    first = 0,
-    end: number = this.nchunks,
-    options: LongOptions = {},
-  ): AsyncGenerator<EncodedChunk> {
-    for (const each of overlaps(this.joinedFrom, first, end, ({ nchunks }) => nchunks))
-      yield* each.part.encodedChunks(each.first, each.last, options);
-  }
-
-  async chunkPlaces(
-    first = 0,
-    end: number = this.nchunks,
-    options: OpenOptions = {},
-  ): Promise<readonly ChunkPlace[]> {
-    const places: ChunkPlace[] = [];
-    for (const each of overlaps(this.joinedFrom, first, end, ({ nchunks }) => nchunks))
-      for (const place of await each.part.chunkPlaces(each.first, each.last, options))
-        places.push({ ...place, index: place.index + each.from });
-    return places;
-  }
-
-  async *listChunks(options: ListChunksOptions = {}): AsyncGenerator<ChunkInfo> {
-    const { first = 0, end = this.nchunks } = options;
-    for (const each of overlaps(this.joinedFrom, first, end, ({ nchunks }) => nchunks)) {
-      const own = { ...options, first: each.first, end: each.last };
-      for await (const info of each.part.listChunks(own)) yield { ...info, index: info.index + each.from };
-    }
-  }
+/**
+ * Arrays of one store, read as one. Chunks and bytes are numbered through all of them. Each of `parts` has values; `chunkBytes` is the size
+ * of a whole chunk in the joined grid. Messages name the part that they concern.
+ */
+function joinSources(
+  first: SourceArchive,
+  parts: readonly SourceArchive[],
+  chunkBytes: number,
+): SourceArchive {
+  const nchunks = parts.reduce((sum, part) => sum + part.nchunks, 0);
+  const chunksIn = (from = 0, end = nchunks): Generator<Overlap> =>
+    overlaps(parts, from, end, (part) => part.nchunks);
+  return {
+    ...{ kind: "array", store: first.store, path: first.path, joinedFrom: parts, chunkBytes, nchunks },
+    nbytes: parts.reduce((sum, part) => sum + part.nbytes, 0),
+    /** The first array's summary; each part knows how its own chunks are compressed. */
+    async summary(options = {}) {
+      const summaries = await Promise.all(parts.slice(0, 1).map((part) => part.summary(options)));
+      return { ...summaries[0], nchunks };
+    },
+    /** The parts may have chunks of different lengths. */
+    chunkBytesAt(index) {
+      for (const { part } of chunksIn(index, index + 1)) return part.chunkBytes;
+      return chunkBytes;
+    },
+    async readBytes(start, end, options = {}) {
+      const whole = new Uint8Array(end - start);
+      for (const { part, from, first: own, last } of overlaps(parts, start, end, ({ nbytes }) => nbytes))
+        whole.set(await part.readBytes(own, last, options), from + own - start);
+      return whole;
+    },
+    async *encodedChunks(from, end, options = {}) {
+      for (const each of chunksIn(from, end)) yield* each.part.encodedChunks(each.first, each.last, options);
+    },
+    async chunkPlaces(from, end, options = {}) {
+      const places: ChunkPlace[] = [];
+      for (const each of chunksIn(from, end))
+        for (const place of await each.part.chunkPlaces(each.first, each.last, options))
+          places.push({ ...place, index: place.index + each.from });
+      return places;
+    },
+    async *listChunks(options = {}) {
+      for (const each of chunksIn(options.first, options.end)) {
+        const own = { ...options, first: each.first, end: each.last };
+        for await (const info of each.part.listChunks(own)) yield { ...info, index: info.index + each.from };
+      }
+    },
+  };
 }
 
 /** A part that a range touches: where the part begins in the whole, and the range within it. */

@@ -96,7 +96,7 @@ export async function runSource(
   settings: RunSettings,
 ): Promise<SourceOutcome> {
   const started = performance.now();
-  const execution = new SourceExecution(run, context, settings);
+  const execution = executionOf(run, context, settings);
   const take = (step: Step, signal: AbortSignal): Promise<void> => execution.take(step, signal);
   try {
     await runPooled(execution.steps(), TASKS_AT_ONCE, take, settings.signal);
@@ -141,33 +141,23 @@ export async function runMember(
   }
 }
 
-class SourceExecution {
-  readonly #run: SourceRun;
-  readonly #context: RunContext;
-  readonly #settings: RunSettings;
-  readonly #states: ArrayState[] = [];
-  readonly #notes: string[] = [];
-  readonly #total: number;
-  #done = 0;
-  #written = 0;
+/** Runs the tasks of a source, and publishes what they made. */
+function executionOf(source: SourceRun, context: RunContext, settings: RunSettings) {
+  const states: ArrayState[] = [];
+  const notes: string[] = [];
+  const total = source.arrays.reduce((sum, { nbytes }) => sum + nbytes, 0);
+  let [done, written] = [0, 0];
 
-  constructor(run: SourceRun, context: RunContext, settings: RunSettings) {
-    this.#run = run;
-    this.#context = context;
-    this.#settings = settings;
-    this.#total = run.arrays.reduce((sum, { nbytes }) => sum + nbytes, 0);
-  }
-
-  async *steps(): AsyncGenerator<Step> {
-    for (const run of this.#run.arrays) {
-      const state = await this.#begin(run);
-      for await (const task of run.tasks(this.#settings.signal)) yield { state, task };
+  async function* steps(): AsyncGenerator<Step> {
+    for (const run of source.arrays) {
+      const state = await begin(run);
+      for await (const task of run.tasks(settings.signal)) yield { state, task };
       yield { state, task: undefined };
     }
   }
 
-  async #begin(run: ArrayRun): Promise<ArrayState> {
-    const { target, store, options, publisher } = this.#context;
+  async function begin(run: ArrayRun): Promise<ArrayState> {
+    const { target, store, options, publisher } = context;
     const held = holdDocuments(store, {
       isDocument: target.isDocument,
       hidesFiles: options.verify === true && target.ending !== undefined,
@@ -178,7 +168,7 @@ class SourceExecution {
       run,
       store: held,
       pending: new Set(),
-      isFinished: this.#settings.keep !== "nothing" && (await this.#isPublished(run)),
+      isFinished: settings.keep !== "nothing" && (await isComplete(run)),
       isPublished: false,
       done: 0,
       shards: 0,
@@ -186,53 +176,53 @@ class SourceExecution {
       counts: { copied: 0, padded: 0, recoded: 0, oddTypesize: 0 },
       error: undefined,
     };
-    this.#states.push(state);
+    states.push(state);
     return state;
   }
 
   /** True if the array's documents exist, complete. */
-  async #isPublished({ documents }: ArrayRun): Promise<boolean> {
-    const { store } = this.#context;
+  async function isComplete({ documents }: ArrayRun): Promise<boolean> {
+    const { store } = context;
     for (const { key, bytes } of documents)
-      if (!isEqual(await store.get(key, { signal: this.#settings.signal }), bytes)) return false;
+      if (!isEqual(await store.get(key, { signal: settings.signal }), bytes)) return false;
     return documents.length > 0;
   }
 
   /** Runs a step. The failure of an array that may be skipped is kept until the end of the array. */
-  async take({ state, task }: Step, signal: AbortSignal): Promise<void> {
+  async function take({ state, task }: Step, signal: AbortSignal): Promise<void> {
     if (task !== undefined && state.error !== undefined) return;
-    const work = task === undefined ? this.#end(state, signal) : this.#make(state, task, signal);
+    const work = task === undefined ? end(state, signal) : make(state, task, signal);
     if (task !== undefined) state.pending.add(work);
     try {
       await work;
     } catch (error) {
       signal.throwIfAborted();
-      if (!this.#run.skipsFailed) throw error;
+      if (!source.skipsFailed) throw error;
       state.error ??= assertSkippable(error);
     } finally {
       state.pending.delete(work);
     }
   }
 
-  async #make(state: ArrayState, task: Task, signal: AbortSignal): Promise<void> {
+  async function make(state: ArrayState, task: Task, signal: AbortSignal): Promise<void> {
     const { run, counts } = state;
-    const { store, target, options } = this.#context;
-    const { keep } = this.#settings;
+    const { store, target, options } = context;
+    const { keep } = settings;
     const mayBeThere = state.isFinished || (run.keepsTasks && keep === "tasks");
     const isThere =
       keep === "receipts" || (mayBeThere && (await store.stat(task.key, { signal })) !== undefined);
     if (state.isFinished && !isThere) return;
     if (isThere) {
       state.kept++;
-      this.#advance(state, task.nbytes);
+      advance(state, task.nbytes);
     } else {
       const isMade = await run.run(task, {
         store: state.store.store,
         encoder: options.encoder ?? encodeHere,
         signal,
         counts,
-        advance: (nbytes) => this.#advance(state, nbytes),
-        note: (text) => void this.#notes.push(text),
+        advance: (nbytes) => advance(state, nbytes),
+        note: (text) => void notes.push(text),
       });
       if (!isMade) return;
       // Another task may fail before this array ends, and its file has its final name already.
@@ -242,12 +232,12 @@ class SourceExecution {
   }
 
   /** Ends an array whose tasks have all started: waits for them, compares, publishes. */
-  async #end(state: ArrayState, signal: AbortSignal): Promise<void> {
+  async function end(state: ArrayState, signal: AbortSignal): Promise<void> {
     await Promise.allSettled(state.pending);
     if (state.error !== undefined) return;
     signal.throwIfAborted();
     const { run, store } = state;
-    const { verify } = this.#context.options;
+    const { verify } = context.options;
     if (!state.isFinished)
       for (const { key, bytes } of run.documents) await store.store.put(key, bytes, { signal });
     try {
@@ -258,20 +248,19 @@ class SourceExecution {
     }
     await store.publish(signal);
     state.isPublished = true;
-    this.#advance(state, run.nbytes - state.done);
+    advance(state, run.nbytes - state.done);
   }
 
-  #advance(state: ArrayState, nbytes: number): void {
+  function advance(state: ArrayState, nbytes: number): void {
     state.done += nbytes;
-    this.#done += nbytes;
-    if (nbytes > 0 || state.run.nbytes === 0)
-      this.#settings.onProgress(this.#done, this.#total, state.run.path);
+    done += nbytes;
+    if (nbytes > 0 || state.run.nbytes === 0) settings.onProgress(done, total, state.run.path);
   }
 
   /** Removes what was made: files that have their final names, and incomplete folders. */
-  async undo(): Promise<void> {
-    const { store, target } = this.#context;
-    for (const { run, store: held, isPublished } of this.#states) {
+  async function undo(): Promise<void> {
+    const { store, target } = context;
+    for (const { run, store: held, isPublished } of states) {
       await held.discard();
       if (target.ending === undefined) {
         if (!isPublished) await deleteAt(store, run.root);
@@ -280,19 +269,19 @@ class SourceExecution {
   }
 
   /** Removes skipped arrays, and publishes the groups. */
-  async finish(started: number): Promise<SourceOutcome> {
-    const { publisher, options } = this.#context;
-    const { signal } = this.#settings;
-    const failed = [...this.#run.failed];
-    for (const { run, error } of this.#states) {
+  async function finish(started: number): Promise<SourceOutcome> {
+    const { publisher, options } = context;
+    const { signal } = settings;
+    const failed = [...source.failed];
+    for (const { run, error } of states) {
       if (error === undefined) continue;
       failed.push({ path: run.node, source: run.path, error: assertSkippable(error) });
-      await this.#settings.discard(run.node);
+      await settings.discard(run.node);
     }
     const left = new Set(failed.map(({ path }) => path));
-    const groups = this.#run.groups(left);
-    for (const { key, bytes } of groups) this.#written += await publisher.putDocument(key, bytes, signal);
-    const whole = this.#states.filter(({ error }) => error === undefined);
+    const groups = source.groups(left);
+    for (const { key, bytes } of groups) written += await publisher.putDocument(key, bytes, signal);
+    const whole = states.filter(({ error }) => error === undefined);
     const sum = (pick: (state: ArrayState) => number): number =>
       whole.reduce((total, state) => total + pick(state), 0);
     const odd = sum(({ counts }) => counts.oddTypesize);
@@ -307,24 +296,26 @@ class SourceExecution {
         ...restreamedIn(sum(({ counts }) => counts.restreamed ?? 0)),
         shards: sum(({ shards }) => shards),
         shardsKept: sum(({ kept }) => kept),
-        bytesWritten: this.#written + sum(({ store }) => store.written()),
+        bytesWritten: written + sum(({ store }) => store.written()),
         nbytes: sum(({ run }) => run.nbytes),
         seconds: (performance.now() - started) / 1000,
         verified: options.verify === true,
         notes: [
-          ...this.#run.notes,
+          ...source.notes,
           ...whole.flatMap(({ run }) => run.notes),
-          ...this.#notes,
+          ...notes,
           ...(odd === 0
             ? []
             : [
                 `${odd} chunks have another typesize in their header than their items have bytes; they are copied as they are`,
               ]),
         ],
-        renamed: this.#run.plan.renamed,
+        renamed: source.plan.renamed,
       },
     };
   }
+
+  return { steps, take, undo, finish };
 }
 
 /** The number of restreamed chunks, omitted if it is 0. */

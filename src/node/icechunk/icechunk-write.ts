@@ -68,7 +68,7 @@ export async function writeIcechunk(
   });
   try {
     const set = new ReferenceSet(plans, containers);
-    const writer = new ReferenceWriter(draft, location, options.renew === true);
+    const writer = writeReferences(draft, location, options.renew === true);
     const firstOf = (array: ReferencedArray): Promise<number> => writer.firstOf(array);
     for await (const item of set.items({ firstOf, onFailure: options.onFailure })) {
       if (item.kind === "group") await writer.putDocument(item.node, item.document);
@@ -98,7 +98,7 @@ export async function writeIcechunk(
     await draft.end();
     const result = set.result();
     const notes = closed === undefined ? result.notes : [...result.notes, notReadBack(closed)];
-    return { ...result, notes, containers, sampled, snapshot, kept: writer.kept };
+    return { ...result, notes, containers, sampled, snapshot, kept: writer.kept() };
   } catch (error) {
     // The first error matters, not a failure to clean up after it.
     await draft.end().catch(() => undefined);
@@ -106,91 +106,85 @@ export async function writeIcechunk(
   }
 }
 
-/** Writes documents and chunks into a draft, many references at a time. */
-class ReferenceWriter {
+/** Writes documents and chunks into a draft, many references at a time. `where`: the repository in messages. */
+function writeReferences(draft: Draft, where: string, refersAgain: boolean) {
   /** Chunks that were left unchanged. */
-  kept = 0;
-  readonly #draft: Draft;
-  readonly #location: string;
-  readonly #refersAgain: boolean;
-  #node = "";
-  #batch: Icechunk.VirtualChunkSpec[] = [];
+  let kept = 0;
+  let node = "";
+  let batch: Icechunk.VirtualChunkSpec[] = [];
   /** Arrays whose chunks in the repository must all be replaced. */
-  readonly #replaced = new WeakSet<ReferencedArray>();
+  const replaced = new WeakSet<ReferencedArray>();
   /** References in the current part. */
-  #pending = 0;
-
-  constructor(draft: Draft, location: string, refersAgain: boolean) {
-    this.#draft = draft;
-    this.#location = location;
-    this.#refersAgain = refersAgain;
-  }
-
-  /** Number of the first chunk of an array that must be referenced again. */
-  async firstOf(array: ReferencedArray): Promise<number> {
-    const stored = await this.#draft.store.get(joinKey(array.node, "zarr.json"));
-    if (stored === null) return 0;
-    const known = this.#refersAgain
-      ? undefined
-      : array.chunksOf(JSON.parse(new TextDecoder().decode(stored)) as JsonObject);
-    if (known === undefined) this.#replaced.add(array);
-    // An append to the last object changes its guard: its chunks must be referenced again, but not those before it.
-    return known === undefined || known === 0 ? 0 : array.firstInObject(known - 1);
-  }
-
-  /** Writes the document of an array; its chunks from number `first` on follow. */
-  async begin(array: ReferencedArray, first: number): Promise<void> {
-    await this.flush();
-    if (this.#replaced.has(array)) await this.#draft.store.deleteDir(array.node);
-    await this.putDocument(array.node, array.document);
-    this.kept += first;
-  }
-
-  async putDocument(node: string, document: JsonObject): Promise<void> {
-    await this.#draft.store.set(joinKey(node, "zarr.json"), Buffer.from(encodeDocument(document)));
-  }
-
-  async add(chunk: PlannedChunk): Promise<void> {
-    if (chunk.kind === "native") {
-      const key = joinKey(chunk.node, "c", ...chunk.index.map(String));
-      await this.#draft.store.set(key, Buffer.from(chunk.bytes));
-      return;
-    }
-    if (chunk.node !== this.#node || this.#batch.length >= BATCH) await this.flush();
-    if (this.#pending >= PART) {
-      this.#pending = 0;
-      await this.#draft.endPart();
-    }
-    this.#node = chunk.node;
-    const { location, offset, length, guard } = chunk;
-    // An ETag of a local file would never match, and times are compared in whole seconds.
-    const etag = location.startsWith("file:") ? undefined : guard?.etag;
-    this.#batch.push({
-      index: [...chunk.index],
-      location: toIcechunkLocation(location),
-      offset,
-      length,
-      ...(etag === undefined ? {} : { etagChecksum: etag }),
-      ...(etag !== undefined || guard?.lastModified === undefined
-        ? {}
-        : { lastModified: new Date(guard.lastModified * 1000) }),
-    });
-  }
+  let pending = 0;
 
   /** Writes the pending references. Icechunk does not throw for references without a container, but lists them. */
-  async flush(): Promise<void> {
-    const batch = this.#batch;
-    if (batch.length === 0) return;
-    this.#batch = [];
-    this.#pending += batch.length;
-    const failed = await this.#draft.store.setVirtualRefs(`/${this.#node}`, batch, true);
+  async function flush(): Promise<void> {
+    const full = batch;
+    if (full.length === 0) return;
+    batch = [];
+    pending += full.length;
+    const failed = await draft.store.setVirtualRefs(`/${node}`, full, true);
     const [first] = failed ?? [];
     if (failed === null || first === undefined) return;
-    const chunk = batch.find(({ index }) => index.join() === first.join());
+    const chunk = full.find(({ index }) => index.join() === first.join());
     throw new SuperchunkError(
       "UNSAFE_PATH",
       `Icechunk took ${failed.length} references not: no container of the repository has ${chunk?.location ?? "their location"}. Nothing was committed`,
-      { path: this.#location, field: "container", expected: 0, found: failed.length },
+      { path: where, field: "container", expected: 0, found: failed.length },
     );
   }
+
+  async function putDocument(path: string, document: JsonObject): Promise<void> {
+    await draft.store.set(joinKey(path, "zarr.json"), Buffer.from(encodeDocument(document)));
+  }
+
+  return {
+    kept: () => kept,
+    flush,
+    putDocument,
+    /** Number of the first chunk of an array that must be referenced again. */
+    async firstOf(array: ReferencedArray): Promise<number> {
+      const stored = await draft.store.get(joinKey(array.node, "zarr.json"));
+      if (stored === null) return 0;
+      const known = refersAgain
+        ? undefined
+        : array.chunksOf(JSON.parse(new TextDecoder().decode(stored)) as JsonObject);
+      if (known === undefined) replaced.add(array);
+      // An append to the last object changes its guard: its chunks must be referenced again, but not those before it.
+      return known === undefined || known === 0 ? 0 : array.firstInObject(known - 1);
+    },
+    /** Writes the document of an array; its chunks from number `first` on follow. */
+    async begin(array: ReferencedArray, first: number): Promise<void> {
+      await flush();
+      if (replaced.has(array)) await draft.store.deleteDir(array.node);
+      await putDocument(array.node, array.document);
+      kept += first;
+    },
+    async add(chunk: PlannedChunk): Promise<void> {
+      if (chunk.kind === "native") {
+        const key = joinKey(chunk.node, "c", ...chunk.index.map(String));
+        await draft.store.set(key, Buffer.from(chunk.bytes));
+        return;
+      }
+      if (chunk.node !== node || batch.length >= BATCH) await flush();
+      if (pending >= PART) {
+        pending = 0;
+        await draft.endPart();
+      }
+      node = chunk.node;
+      const { location, offset, length, guard } = chunk;
+      // An ETag of a local file would never match, and times are compared in whole seconds.
+      const etag = location.startsWith("file:") ? undefined : guard?.etag;
+      batch.push({
+        index: [...chunk.index],
+        location: toIcechunkLocation(location),
+        offset,
+        length,
+        ...(etag === undefined ? {} : { etagChecksum: etag }),
+        ...(etag !== undefined || guard?.lastModified === undefined
+          ? {}
+          : { lastModified: new Date(guard.lastModified * 1000) }),
+      });
+    },
+  };
 }

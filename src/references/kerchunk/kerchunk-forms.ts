@@ -219,7 +219,7 @@ export async function writeKerchunkParquet(
 ): Promise<void> {
   const { recordSize = RECORD_SIZE, signal } = options;
   const metadata: Record<string, JsonObject> = {};
-  let rows: ArrayRows | undefined;
+  let rows: ReturnType<typeof arrayRows> | undefined;
   for await (const item of items) {
     switch (item.kind) {
       case "group":
@@ -227,7 +227,12 @@ export async function writeKerchunkParquet(
         await rows?.finish();
         rows = undefined;
         for (const [key, document] of documentsOf(item, 2)) metadata[key] = document;
-        if (item.kind === "array") rows = new ArrayRows(target, prefix, item.array, recordSize, signal);
+        if (item.kind === "array") {
+          const { array } = item;
+          rows = arrayRows(array, recordSize, (number, bytes) =>
+            target.put(joinKey(prefix, array.node, `refs.${number}.parq`), bytes, { signal }),
+          );
+        }
         break;
       case "native":
       case "virtual":
@@ -242,90 +247,67 @@ export async function writeKerchunkParquet(
   await target.put(joinKey(prefix, ".zmetadata"), new TextEncoder().encode(text), { signal });
 }
 
-class RowFile {
-  readonly path: (string | null)[];
-  readonly offset: BigInt64Array;
-  readonly size: BigInt64Array;
-  readonly raw: (Uint8Array | null)[];
-  readonly objectSize: BigInt64Array;
-  readonly modified: BigInt64Array;
-  readonly etag: (string | null)[];
-  left: number;
+type RowFile = ReturnType<typeof rowFile>;
 
-  constructor(count: number) {
-    this.path = new Array<string | null>(count).fill(null);
-    this.offset = new BigInt64Array(count);
-    this.size = new BigInt64Array(count);
-    this.raw = new Array<Uint8Array | null>(count).fill(null);
-    this.objectSize = new BigInt64Array(count).fill(-1n);
-    this.modified = new BigInt64Array(count).fill(-1n);
-    this.etag = new Array<string | null>(count).fill(null);
-    this.left = count;
-  }
+function rowFile(count: number) {
+  return {
+    path: new Array<string | null>(count).fill(null),
+    offset: new BigInt64Array(count),
+    size: new BigInt64Array(count),
+    raw: new Array<Uint8Array | null>(count).fill(null),
+    objectSize: new BigInt64Array(count).fill(-1n),
+    modified: new BigInt64Array(count).fill(-1n),
+    etag: new Array<string | null>(count).fill(null),
+    left: count,
+  };
 }
 
-/** The rows of one array. Files are written when they are full. In Fortran order many files stay open until the end. */
-class ArrayRows {
-  readonly #records = new Map<number, RowFile>();
+/** The rows of one array. `put` writes files when they are full. In Fortran order many files stay open until the end. */
+function arrayRows(
+  { document, hasHoles = false }: ReferencedArray,
+  size: number,
+  put: (number: number, bytes: Uint8Array) => Promise<unknown>,
+) {
+  const records = new Map<number, RowFile>();
   /** Numbers of the files that have rows. */
-  readonly #begun = new Set<number>();
-  readonly #counts: readonly number[];
-  readonly #total: number;
-  readonly #put: (record: number, bytes: Uint8Array) => Promise<unknown>;
-  readonly #size: number;
-  readonly #hasHoles: boolean;
-
-  constructor(
-    target: WritableStore,
-    prefix: string,
-    { node, document, hasHoles = false }: ReferencedArray,
-    recordSize: number,
-    signal: AbortSignal | undefined,
-  ) {
-    this.#counts = chunkCounts(document);
-    this.#total = elementsOf(this.#counts);
-    this.#size = recordSize;
-    this.#hasHoles = hasHoles;
-    this.#put = (record, bytes) =>
-      target.put(joinKey(prefix, node, `refs.${record}.parq`), bytes, { signal });
-  }
-
-  async add(chunk: PlannedChunk): Promise<void> {
-    const row = chunk.index.reduce((sum, place, axis) => sum * at(this.#counts, axis) + place, 0);
-    const number = Math.floor(row / this.#size);
-    const record = this.#record(number);
-    fillRow(record, row % this.#size, chunk);
-    if (--record.left > 0) return;
-    this.#records.delete(number);
-    await this.#put(number, await encodeRecord(record));
-  }
-
-  #record(number: number): RowFile {
-    const known = this.#records.get(number);
+  const begun = new Set<number>();
+  const counts = chunkCounts(document);
+  const total = elementsOf(counts);
+  const recordAt = (number: number): RowFile => {
+    const known = records.get(number);
     if (known !== undefined) return known;
-    const record = new RowFile(Math.min(this.#size, this.#total - number * this.#size));
-    this.#records.set(number, record);
-    this.#begun.add(number);
+    const record = rowFile(Math.min(size, total - number * size));
+    records.set(number, record);
+    begun.add(number);
     return record;
-  }
-
-  /**
-   * Writes the files that are not full. Chunks that are not stored get rows without a place. Throws `INCOMPLETE` if chunks
-   * are missing in an array that must have all.
-   */
-  async finish(): Promise<void> {
-    if (this.#hasHoles) {
-      for (let number = 0; number * this.#size < this.#total; number++)
-        if (!this.#begun.has(number)) this.#record(number);
-      for (const [number, record] of this.#records) await this.#put(number, await encodeRecord(record));
-      return;
-    }
-    const [first] = this.#records.keys();
-    if (first === undefined) return;
-    throw new SuperchunkError("INCOMPLETE", `file ${first} of the references is not full`, {
-      field: "nchunks",
-    });
-  }
+  };
+  return {
+    async add(chunk: PlannedChunk): Promise<void> {
+      const row = chunk.index.reduce((sum, place, axis) => sum * at(counts, axis) + place, 0);
+      const number = Math.floor(row / size);
+      const record = recordAt(number);
+      fillRow(record, row % size, chunk);
+      if (--record.left > 0) return;
+      records.delete(number);
+      await put(number, await encodeRecord(record));
+    },
+    /**
+     * Writes the files that are not full. Chunks that are not stored get rows without a place. Throws `INCOMPLETE` if chunks
+     * are missing in an array that must have all.
+     */
+    async finish(): Promise<void> {
+      if (hasHoles) {
+        for (let number = 0; number * size < total; number++) if (!begun.has(number)) recordAt(number);
+        for (const [number, record] of records) await put(number, await encodeRecord(record));
+        return;
+      }
+      const [first] = records.keys();
+      if (first === undefined) return;
+      throw new SuperchunkError("INCOMPLETE", `file ${first} of the references is not full`, {
+        field: "nchunks",
+      });
+    },
+  };
 }
 
 function fillRow(record: RowFile, at: number, chunk: PlannedChunk): void {

@@ -57,58 +57,38 @@ interface SurveyOptions extends LongOptions {
 }
 
 /** Reads every stored chunk. Progress counts the chunks of the grid: shards, if the array has shards. */
-export async function surveyZarrArray(array: ZarrArray, options: SurveyOptions = {}): Promise<ZarrSurvey> {
-  const survey = new ArraySurvey(array, options);
-  const total = countPositions(array.model.axes);
-  let done = 0;
-  for await (const position of storedPositions(array.store, array.model, options.signal)) {
-    options.signal?.throwIfAborted();
-    await survey.look(position);
-    done++;
-    options.onProgress?.({ done, total, unit: "chunks" });
-  }
-  return survey;
-}
-
-class ArraySurvey implements ZarrSurvey {
-  readonly holes: Hole[] = [];
-  readonly lost: string[] = [];
-  readonly store: ReadableStore;
-  readonly #changes: Map<string, Change> = new Map();
-  readonly #model: ArrayModel;
+export async function surveyZarrArray(
+  { store: stored, model }: ZarrArray,
+  options: SurveyOptions = {},
+): Promise<ZarrSurvey> {
+  const holes: Hole[] = [];
+  const lost: string[] = [];
+  const changes = new Map<string, Change>();
+  const store = withChanges(stored, changes);
   /** The array in the changed store. */
-  readonly #array: ZarrArray;
-  readonly #options: SurveyOptions;
-  readonly #indexOf: (start: readonly number[]) => number;
-
-  constructor({ store, model }: ZarrArray, options: SurveyOptions) {
-    this.store = withChanges(store, this.#changes);
-    this.#model = model;
-    this.#array = new ZarrArray(this.store, model);
-    this.#options = options;
-    this.#indexOf = numberChunks(model);
-  }
+  const changed = new ZarrArray(store, model);
+  const indexOf = numberChunks(model);
 
   /** Reads the chunks of one object, and makes unreadable ones absent. */
-  async look(position: readonly number[]): Promise<void> {
-    const { chain, axes } = this.#model;
-    const key = this.#model.chunkKey(position);
-    const { pieces, flaw } = await this.#piecesAt(position, key);
+  async function look(position: readonly number[]): Promise<void> {
+    const { chain, axes } = model;
+    const key = model.chunkKey(position);
+    const { pieces, flaw } = await piecesAt(position, key);
     const bad: Piece[] = [];
     for (const piece of pieces) {
-      const found = flaw ?? (await this.#flawIn(piece, key));
+      const found = flaw ?? (await flawIn(piece, key));
       if (found === undefined) continue;
       bad.push(piece);
-      this.#note(piece, found);
+      note(piece, found);
     }
-    if (bad.length === pieces.length && bad.length > 0) this.#changes.set(key, "absent");
+    if (bad.length === pieces.length && bad.length > 0) changes.set(key, "absent");
     else {
       const shape = shapeAt(axes, position);
       const origin = startAt(axes, position);
       for (const { start } of bad) {
-        const nbytes = (await this.store.stat(key))?.size ?? 0;
+        const nbytes = (await store.stat(key))?.size ?? 0;
         const shard = { key, chain, shape, offset: 0, nbytes };
-        await this.#remove(
+        await remove(
           start.map((first, d) => first - at(origin, d)),
           shard,
         );
@@ -120,28 +100,25 @@ class ArraySurvey implements ZarrSurvey {
    * The chunks that an object stores. If its index is damaged, those that an earlier index names. If the index of a nested
    * shard is damaged, all that the shard has slots for. If nothing of the object can be read, all chunks, with the flaw.
    */
-  async #piecesAt(
+  async function piecesAt(
     position: readonly number[],
     key: string,
   ): Promise<{ readonly pieces: readonly Piece[]; readonly flaw?: Flaw }> {
-    const list = (): Promise<readonly Piece[]> => this.#collect(listStoredChunks, position, this.store);
+    const list = (): Promise<readonly Piece[]> => collect(listStoredChunks, position, store);
     try {
       return { pieces: await list() };
     } catch (error) {
       if (!isFlaw(error)) throw error;
-      const all = await this.#collect(listMissingChunks, position, withChanges(this.store, NOTHING));
-      const flaw = flawOf(error, this.store.describe(key));
-      const { serializer } = this.#model.chain;
+      const all = await collect(listMissingChunks, position, withChanges(store, NOTHING));
+      const flaw = flawOf(error, store.describe(key));
+      const { serializer } = model.chain;
       if (serializer.kind === "bytes") return { pieces: all, flaw };
-      const grid = innerGrid(
-        serializer,
-        permute(shapeAt(this.#model.axes, position), this.#model.chain.order),
-      );
-      if (await this.#hasIndex(key, grid, serializer)) return { pieces: all };
-      const end = await this.#takeEarlierIndex(key, grid, serializer);
+      const grid = innerGrid(serializer, permute(shapeAt(model.axes, position), model.chain.order));
+      if (await hasIndex(key, grid, serializer)) return { pieces: all };
+      const end = await takeEarlierIndex(key, grid, serializer);
       if (end === undefined) return { pieces: all, flaw };
-      this.lost.push(
-        `what was written into ${this.store.describe(key)} after its index at byte ${end}: the last index is damaged`,
+      lost.push(
+        `what was written into ${store.describe(key)} after its index at byte ${end}: the last index is damaged`,
       );
       return list().then(
         (pieces) => ({ pieces }),
@@ -153,21 +130,25 @@ class ArraySurvey implements ZarrSurvey {
     }
   }
 
-  async #collect(
+  async function collect(
     list: typeof listStoredChunks | typeof listMissingChunks,
     position: readonly number[],
     store: ReadableStore,
   ): Promise<readonly Piece[]> {
     const pieces: Piece[] = [];
-    const { signal } = this.#options;
-    for await (const piece of list(store, onlyChunk(this.#model, position), new ShardCache(store), signal))
-      if (piece.start.every((first, d) => first < at(this.#model.shape, d))) pieces.push(piece);
+    const { signal } = options;
+    for await (const piece of list(store, onlyChunk(model, position), new ShardCache(store), signal))
+      if (piece.start.every((first, d) => first < at(model.shape, d))) pieces.push(piece);
     return pieces;
   }
 
-  async #hasIndex(key: string, grid: readonly number[], serializer: ShardingSerializer): Promise<boolean> {
+  async function hasIndex(
+    key: string,
+    grid: readonly number[],
+    serializer: ShardingSerializer,
+  ): Promise<boolean> {
     try {
-      return (await new ShardCache(this.store).open(key, grid, serializer.index)) !== undefined;
+      return (await new ShardCache(store).open(key, grid, serializer.index)) !== undefined;
     } catch (error) {
       if (isFlaw(error)) return false;
       throw error;
@@ -175,16 +156,16 @@ class ArraySurvey implements ZarrSurvey {
   }
 
   /** Replaces the damaged index by an earlier one: no chunk that it names was overwritten. [FH-08] */
-  async #takeEarlierIndex(
+  async function takeEarlierIndex(
     key: string,
     grid: readonly number[],
     serializer: ShardingSerializer,
   ): Promise<number | undefined> {
-    const size = (await this.store.stat(key))?.size ?? 0;
+    const size = (await store.stat(key))?.size ?? 0;
     try {
-      const { entries, size: end } = await findEarlierShard(this.store, key, size, { grid, serializer });
+      const { entries, size: end } = await findEarlierShard(store, key, size, { grid, serializer });
       const bytes = await encodeShardIndex(entries, grid, serializer.index);
-      this.#changes.set(key, [{ offset: size - bytes.length, bytes }]);
+      changes.set(key, [{ offset: size - bytes.length, bytes }]);
       return end;
     } catch (error) {
       if (isSuperchunkError(error, "UNSUPPORTED") || isFlaw(error)) return undefined;
@@ -193,31 +174,31 @@ class ArraySurvey implements ZarrSurvey {
   }
 
   /** What is wrong with a chunk; undefined if its values can be read. */
-  async #flawIn({ start, shape }: Piece, key: string): Promise<Flaw | undefined> {
+  async function flawIn({ start, shape }: Piece, key: string): Promise<Flaw | undefined> {
     const region = start.map((from, d) => ({
       start: from,
-      stop: Math.min(at(this.#model.shape, d), from + at(shape, d)),
+      stop: Math.min(at(model.shape, d), from + at(shape, d)),
       step: 1,
     }));
     try {
-      await this.#array.getBytes(region, { signal: this.#options.signal });
+      await changed.getBytes(region, { signal: options.signal });
       return undefined;
     } catch (error) {
       if (!isFlaw(error)) throw error;
-      return flawOf(error, this.store.describe(key));
+      return flawOf(error, store.describe(key));
     }
   }
 
-  #note({ start, shape }: Piece, flaw: Flaw): void {
-    const { column } = this.#options;
-    const [[from = 0], [rows = 1], [length = 1]] = [start, this.#model.shape, shape];
+  function note({ start, shape }: Piece, flaw: Flaw): void {
+    const { column } = options;
+    const [[from = 0], [rows = 1], [length = 1]] = [start, model.shape, shape];
     const to = Math.min(rows, from + length);
     const named = column === undefined ? {} : { column };
-    this.holes.push({ ...named, chunk: this.#indexOf(start), from, to, ...flaw });
+    holes.push({ ...named, chunk: indexOf(start), from, to, ...flaw });
   }
 
   /** Removes a chunk from its shard's index; false if the index cannot be read. */
-  async #remove(start: readonly number[], shard: InnerShard): Promise<boolean> {
+  async function remove(start: readonly number[], shard: InnerShard): Promise<boolean> {
     const { key, chain, shape, offset, nbytes } = shard;
     const { serializer } = chain;
     if (serializer.kind === "bytes" || chain.stages.length > 0) return false;
@@ -226,10 +207,10 @@ class ArraySurvey implements ZarrSurvey {
     const { chunkShape, inner, index: layout } = serializer;
     const length = Math.min(nbytes, shardIndexLength(elementsOf(grid), layout));
     const indexAt = layout.location === "start" ? offset : offset + nbytes - length;
-    const path = this.store.describe(key);
+    const path = store.describe(key);
     let entries: ShardEntries;
     try {
-      const bytes = (await this.store.getRange(key, { offset: indexAt, length })) ?? new Uint8Array(0);
+      const bytes = (await store.getRange(key, { offset: indexAt, length })) ?? new Uint8Array(0);
       entries = await decodeShardIndex(bytes, { path, start: offset, size: nbytes, grid, layout });
     } catch (error) {
       if (isFlaw(error)) return false;
@@ -246,17 +227,27 @@ class ArraySurvey implements ZarrSurvey {
       offset: offset + entry.offset,
       nbytes: entry.nbytes,
     };
-    if (await this.#remove(below, inside)) return true;
+    if (await remove(below, inside)) return true;
     const left = entries.map((each, i) => (i === slot ? undefined : each));
     const bytes = await encodeShardIndex(left, grid, layout);
-    const before = this.#changes.get(key);
+    const before = changes.get(key);
     const others = Array.isArray(before) ? (before as readonly JournalWrite[]) : [];
-    this.#changes.set(key, [
+    changes.set(key, [
       ...others.filter((write) => write.offset !== indexAt || write.bytes.length !== bytes.length),
       { offset: indexAt, bytes },
     ]);
     return true;
   }
+
+  const total = countPositions(model.axes);
+  let done = 0;
+  for await (const position of storedPositions(stored, model, options.signal)) {
+    options.signal?.throwIfAborted();
+    await look(position);
+    done++;
+    options.onProgress?.({ done, total, unit: "chunks" });
+  }
+  return { holes, lost, store };
 }
 
 interface InnerShard {
