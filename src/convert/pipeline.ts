@@ -466,15 +466,6 @@ export function failureOf(error: unknown, where?: string): Failure {
   return { code: where !== undefined && isUnfollowed(error, where) ? "UNSUPPORTED" : code, message };
 }
 
-/** The failures of a source's skipped nodes. Throws like {@link failureOf}. */
-export function failuresOf(failed: readonly FailedNode[]): NodeFailure[] {
-  return failed.map(({ source, path, error }) => ({
-    path: source,
-    node: path,
-    ...failureOf(error, source),
-  }));
-}
-
 /** Rethrows errors of a full or read-only destination, and errors that are not an archive's fault; returns all others. */
 export function assertSkippable(error: unknown): SuperchunkError {
   if (!isSuperchunkError(error) || error.code === "NO_SPACE" || error.code === "READ_ONLY") throw error;

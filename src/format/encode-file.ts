@@ -11,12 +11,13 @@ import {
   HEADER_V1,
   HEADER_V3,
   MAGIC,
+  OFFSET_LENGTH,
   OPTION_METADATA,
   OPTION_OFFSETS,
+  UNUSED,
 } from "./header.ts";
 import { stringifyJson } from "./json.ts";
 import { CODECS, SECTION_HEADER, SECTION_HEADER_LENGTH, SECTION_MAGIC } from "./metadata.ts";
-import { OFFSET_LENGTH, UNUSED } from "./offsets.ts";
 import type { ChecksumName, JsonInput } from "./types.ts";
 
 /** Encodes a header. Throws `BAD_ARGUMENT` for one that {@link decodeHeader} would refuse. */

@@ -34,6 +34,11 @@ export const HEADER_V3 = {
   metaSize: { at: 24, type: "int64" }, // max-app-chunks (count) or meta-size (bytes); zero in version 2
 } as const;
 
+/** Bytes of an entry of the offsets table. [FO] */
+export const OFFSET_LENGTH = 8;
+/** An entry that no chunk uses. */
+export const UNUSED = -1;
+
 export const OPTION_OFFSETS = 1;
 export const OPTION_METADATA = 2;
 

@@ -9,13 +9,12 @@ import {
   type ConvertResult,
   type Failure,
   failureOf,
-  failuresOf,
   type NodeFailure,
   type Receipt,
 } from "../convert/pipeline.ts";
 import { publishDirectly } from "../convert/run/conversion-store.ts";
 import { deleteTree } from "../convert/run/destination.ts";
-import { folderDocuments, runSource, sumResults } from "../convert/run/run-source.ts";
+import { failuresOf, folderDocuments, runSource, sumResults } from "../convert/run/run-source.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";

@@ -7,7 +7,6 @@ import {
   type ConvertOptions,
   type Failure,
   failureOf,
-  failuresOf,
   type Receipt,
   type SourceRun,
   type Task,
@@ -19,7 +18,7 @@ import {
   publishDirectly,
 } from "../convert/run/conversion-store.ts";
 import { deleteTree } from "../convert/run/destination.ts";
-import { runSource } from "../convert/run/run-source.ts";
+import { failuresOf, runSource } from "../convert/run/run-source.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";

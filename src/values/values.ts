@@ -4,8 +4,10 @@
  * Numbers are typed arrays in native byte order. Types without a typed array get a small container with `length`, `get(i)`
  * and iteration over the bytes. @see FORMAT.md [FD]
  */
+
 import { elementsOf, IS_LITTLE_ENDIAN } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
+import { whyUnreadable } from "../format/dtype.ts";
 import type { DType, Field } from "../format/types.ts";
 
 /** Values of a slice: a typed array, or a container over bytes. */
@@ -240,20 +242,6 @@ export function assertReadable(dtype: DType, path: string): void {
   const message = whyUnreadable(dtype);
   if (message !== undefined)
     throw new SuperchunkError("UNSUPPORTED", message, { path, field: "dtype", found: dtype.kind });
-}
-
-/** Why this dtype cannot be read; undefined if it can. */
-export function whyUnreadable(dtype: DType): string | undefined {
-  if (dtype.kind === "object") {
-    return "dtype object holds Python pickles, which can run code when they are read; superchunk never reads them. Convert the column with the program that wrote it";
-  }
-  if (dtype.kind === "struct") {
-    for (const field of dtype.fields) {
-      const message = whyUnreadable(field.dtype);
-      if (message !== undefined) return `field "${field.name}": ${message}`;
-    }
-  }
-  return undefined;
 }
 
 function unsupported(dtype: DType): SuperchunkError {

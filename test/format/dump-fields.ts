@@ -3,6 +3,7 @@
  * Fields come in the order of their bytes, so that a dump that leaves one out is caught.
  */
 
+import { checkOffsets, decodeOffsets } from "../../src/archive/places/blpk-file.ts";
 import { type DigestName, digest } from "../../src/bytes/checksum.ts";
 import { decode, decodeHeader as decodeChunkHeader, headLength } from "../../src/codec/index.ts";
 import { parseDType } from "../../src/format/dtype.ts";
@@ -13,7 +14,6 @@ import { decodeJournal, encodeJournal } from "../../src/format/journal.ts";
 import { parseJson, stringifyJson } from "../../src/format/json.ts";
 import { parseLayout } from "../../src/format/layout.ts";
 import { decodeSection, decodeSectionHeader, metadataKind } from "../../src/format/metadata.ts";
-import { checkOffsets, decodeOffsets } from "../../src/format/offsets.ts";
 import type { JsonObject } from "../../src/format/types.ts";
 import { toJsonValue, toValues } from "../../src/values/values.ts";
 import { decodeShardIndex } from "../../src/zarr/read/shard-index.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { checkOffsets, decodeOffsets } from "../../src/archive/places/blpk-file.ts";
 import { encodeOffsets } from "../../src/format/encode-file.ts";
-import { checkOffsets, decodeOffsets } from "../../src/format/offsets.ts";
 import fc from "../property.ts";
 import { errorOf, hex } from "./hex.ts";
 

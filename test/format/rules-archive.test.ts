@@ -2,11 +2,10 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { ArrayArchive, ArraySlice } from "../../src/archive/kinds/types.ts";
-import { walkChunks } from "../../src/archive/places/blpk-file.ts";
+import { decodeOffsets, walkChunks } from "../../src/archive/places/blpk-file.ts";
 import { digest } from "../../src/bytes/checksum.ts";
 import { encodeSection } from "../../src/format/encode-file.ts";
 import { CHECKSUM_NAMES, DIGEST_LENGTHS, decodeHeader } from "../../src/format/header.ts";
-import { decodeOffsets } from "../../src/format/offsets.ts";
 import type { JsonValue } from "../../src/format/types.ts";
 import { open as openPath } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";

@@ -177,7 +177,6 @@ function oneColumn(
     decoder: folder.decoder,
     cut: { chunkLength: chunklen },
     clevel: folder.clevel,
-    itemSize: dtype.itemSize,
   };
   return new PlainArray(parts, { dtype, shape, order: "C", fillValue: dflt, chunkLength: chunklen });
 }

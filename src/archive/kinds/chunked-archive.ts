@@ -4,10 +4,12 @@
 
 import { type Allocation, at, elementsOf, fillResult } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
+import { whyUnreadable } from "../../format/dtype.ts";
 import type { RowSpan } from "../../format/layout.ts";
-import type { DType, JsonValue } from "../../format/types.ts";
+import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { arrowBatches, oindex, scan, vindex } from "../../scan/begin.ts";
 import { sizeOfObjects } from "../../store/key.ts";
+import type { ReadableStore } from "../../store/types.ts";
 import {
   type ArraySlice,
   type Extent,
@@ -21,26 +23,25 @@ import {
   selectedOf,
   stridesOf,
 } from "../../values/selection.ts";
-import { assertReadable, type Scalar, toValues, whyUnreadable } from "../../values/values.ts";
+import { assertReadable, type Scalar, toValues } from "../../values/values.ts";
 import { type ChunkPlace, type ChunkSequence, chunkAt, nbytesOfChunk } from "../places/sequence.ts";
 import { listChunks, readHead } from "../read/block-read.ts";
 import { SequenceReader } from "../read/byte-reader.ts";
 import type { ChunkDecoder, Hold } from "../read/chunk-fetch.ts";
-import {
-  type ArrayArchive,
-  type BytesArchive,
-  type ChunkInfo,
-  type ChunkSummary,
-  type ChunksOptions,
-  type EncodedChunk,
-  type EncodedChunksOptions,
-  type ListChunksOptions,
-  type LongOptions,
-  type OpenOptions,
-  type ReadOptions,
-  StoredArchive,
-  type StoredParts,
-  type VerifyReport,
+import type {
+  ArrayArchive,
+  BytesArchive,
+  ChunkInfo,
+  ChunkSummary,
+  ChunksOptions,
+  EncodedChunk,
+  EncodedChunksOptions,
+  ListChunksOptions,
+  LongOptions,
+  OpenOptions,
+  ReadOptions,
+  StoredParts,
+  VerifyReport,
 } from "./types.ts";
 import type { VerifyContext } from "./verify.ts";
 
@@ -60,8 +61,6 @@ export interface ArchiveParts extends StoredParts {
   /** Rows or bytes per chunk, for `summary`. */
   readonly cut: { readonly chunkLength: number } | { readonly chunkBytes: number };
   readonly clevel: number | undefined;
-  /** Item size to compare with the chunks' typesize; undefined for plain bytes. */
-  readonly itemSize: number | undefined;
 }
 
 /** Throws `BAD_ARGUMENT` if bytes `[start, end)` are not within an archive of `nbytes`. */
@@ -73,6 +72,38 @@ export function checkByteRange(start: number, end: number, nbytes: number): void
   throw new SuperchunkError("BAD_ARGUMENT", message, { field: "start, end", expected, found });
 }
 
+/** What all kinds of archives have in common. */
+export abstract class StoredArchive<Parts extends StoredParts> {
+  readonly dialect: Parts["dialect"];
+  readonly store: ReadableStore;
+  readonly path: string;
+  readonly attrs: JsonObject;
+  readonly metadata: JsonObject;
+  readonly warnings: readonly string[];
+  /** Name in messages. */
+  protected readonly shownPath: string;
+  protected readonly parts: Parts;
+
+  constructor(parts: Parts) {
+    this.parts = parts;
+    this.dialect = parts.dialect;
+    this.store = parts.store;
+    this.path = parts.path;
+    this.shownPath = parts.store.describe(parts.path);
+    this.attrs = parts.attrs;
+    this.metadata = parts.metadata;
+    this.warnings = parts.warnings;
+  }
+
+  async close(): Promise<void> {
+    await this.store.close?.();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
+
 let verifying: typeof import("./verify.ts") | undefined;
 
 abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
@@ -81,9 +112,14 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
   readonly chunkBytes: number;
   readonly chunkStarts: Float64Array | undefined;
   protected readonly reader: SequenceReader;
+  readonly #dtype: DType | undefined;
+  readonly #unreadable: string | undefined;
 
-  constructor(parts: ArchiveParts) {
+  /** `dtype` is that of the items; absent for plain bytes. */
+  constructor(parts: ArchiveParts, dtype?: DType) {
     super(parts);
+    this.#dtype = dtype;
+    this.#unreadable = dtype && whyUnreadable(dtype);
     this.nbytes = parts.sequence.nbytes;
     this.nchunks = parts.sequence.nchunks;
     this.chunkBytes = parts.sequence.chunkBytes;
@@ -92,7 +128,10 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
   }
 
   /** Throws `UNSUPPORTED` for data that must not be read (Python objects). */
-  protected assertReadable(): void {}
+  protected assertReadable(): void {
+    if (this.#dtype !== undefined && this.#unreadable !== undefined)
+      assertReadable(this.#dtype, this.shownPath);
+  }
 
   async summary(options: OpenOptions = {}): Promise<ChunkSummary> {
     const { cut, clevel } = this.parts;
@@ -186,11 +225,11 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
   }
 
   async verify(options: LongOptions = {}): Promise<VerifyReport> {
-    const { sequence, pickles = sequence, itemSize } = this.parts;
-    const unreadable = this.unreadable();
+    const { sequence, pickles = sequence } = this.parts;
+    const unreadable = this.#unreadable;
     const context: VerifyContext = {
       sequence: pickles,
-      itemSize: unreadable === undefined ? itemSize : undefined,
+      itemSize: unreadable === undefined ? this.#dtype?.itemSize : undefined,
       path: this.shownPath,
       warnings: this.warnings,
       filled: this.parts.filled,
@@ -199,11 +238,6 @@ abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
     };
     verifying ??= await import("./verify.ts");
     return verifying.verifySequence(context, options);
-  }
-
-  /** Why the values cannot be read; undefined if they can. */
-  protected unreadable(): string | undefined {
-    return undefined;
   }
 }
 
@@ -218,14 +252,8 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
   readonly filled: readonly RowSpan[] | undefined;
   readonly #reading: ArrayReading;
 
-  constructor(
-    parts: ArchiveParts,
-    facts: ArrayFacts & {
-      readonly fillValue: JsonValue | undefined;
-      readonly chunkLength: number | undefined;
-    },
-  ) {
-    super(parts);
+  constructor(parts: ArchiveParts, facts: ArrayFacts & Pick<ArrayArchive, "fillValue" | "chunkLength">) {
+    super(parts, facts.dtype);
     this.dtype = facts.dtype;
     this.filled = parts.filled;
     this.shape = facts.shape;
@@ -237,14 +265,6 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
       (batches, out, options) => this.reader.gather(batches, facts.dtype.itemSize, out, options),
       { path: this.shownPath, prepare: parts.decoder?.prepareResult },
     );
-  }
-
-  protected override assertReadable(): void {
-    assertReadable(this.dtype, this.shownPath);
-  }
-
-  protected override unreadable(): string | undefined {
-    return whyUnreadable(this.dtype);
   }
 
   column(name: string): ArrayArchive {
@@ -315,11 +335,7 @@ export class PlainBytes extends ChunkedBase implements BytesArchive {
   }
 }
 
-interface ArrayFacts {
-  readonly dtype: DType;
-  readonly shape: readonly number[];
-  readonly order: "C" | "F";
-}
+type ArrayFacts = Pick<ArrayArchive, "dtype" | "shape" | "order">;
 
 /** Copies runs of items (in stored order) into a buffer. */
 export type Gather = (batches: Iterable<RunBatch>, out: Uint8Array, options: LongOptions) => Promise<void>;

@@ -12,20 +12,19 @@ import { sizeOfObjects } from "../../store/key.ts";
 import type { ArraySlice, RunBatch, Selected, Selection } from "../../values/selection.ts";
 import { assertReadable, fieldSize } from "../../values/values.ts";
 import type { ChunkPlace } from "../places/sequence.ts";
-import { ArrayReading, checkByteRange } from "./chunked-archive.ts";
-import {
-  type ArrayArchive,
-  type ChunkInfo,
-  type ChunkSummary,
-  type EncodedChunk,
-  type Finding,
-  type LongOptions,
-  type OpenOptions,
-  type ReadOptions,
-  StoredArchive,
-  type StoredParts,
-  type TableArchive,
-  type VerifyReport,
+import { ArrayReading, checkByteRange, StoredArchive } from "./chunked-archive.ts";
+import type {
+  ArrayArchive,
+  ChunkInfo,
+  ChunkSummary,
+  EncodedChunk,
+  Finding,
+  LongOptions,
+  OpenOptions,
+  ReadOptions,
+  StoredParts,
+  TableArchive,
+  VerifyReport,
 } from "./types.ts";
 import { findingsOf, joinReports, verifyParts } from "./verify.ts";
 

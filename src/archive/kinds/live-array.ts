@@ -143,7 +143,11 @@ class LiveArray implements ArrayArchive {
     return this.#once(options, (array) => array.storedBytes(options));
   }
   verify(options: LongOptions = {}): Promise<VerifyReport> {
-    return this.#verify(options);
+    return this.#once(
+      options,
+      (array) => array.verify(options),
+      ({ ok }) => !ok,
+    );
   }
 
   chunks(options: LongOptions = {}): AsyncIterable<ArraySlice> {
@@ -191,8 +195,12 @@ class LiveArray implements ArrayArchive {
     return this.#column === undefined ? array : array.column(this.#column);
   }
 
-  /** Repeats a read until no writer changed the data meanwhile. */
-  async #once<T>(options: OpenOptions, read: (array: ArrayArchive) => Promise<T>): Promise<T> {
+  /** Repeats a read until no writer changed the data meanwhile. A result with findings counts only if no writer can have caused them. */
+  async #once<T>(
+    options: OpenOptions,
+    read: (array: ArrayArchive) => Promise<T>,
+    hasFindings: (outcome: T) => boolean = () => false,
+  ): Promise<T> {
     const state = this.#state;
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const { opened } = state;
@@ -203,6 +211,7 @@ class LiveArray implements ArrayArchive {
         if (await state.renew(error, opened, options.signal)) continue;
         throw error;
       }
+      if (hasFindings(outcome) && (await state.renew(FINDINGS, opened, options.signal))) continue;
       if (await state.confirm(opened, options.signal)) return outcome;
     }
     throw this.#neverStill();
@@ -258,18 +267,6 @@ class LiveArray implements ArrayArchive {
       } catch (error) {
         if (!(await state.renew(error, opened, options.signal))) throw error;
       }
-    }
-    throw this.#neverStill();
-  }
-
-  /** Findings count only if no writer can have caused them. */
-  async #verify(options: LongOptions): Promise<VerifyReport> {
-    const state = this.#state;
-    for (let tries = 0; tries < MAX_TRIES; tries++) {
-      const { opened } = state;
-      const report = await this.#array.verify(options);
-      if (!report.ok && (await state.renew(FINDINGS, opened, options.signal))) continue;
-      if (await state.confirm(opened, options.signal)) return report;
     }
     throw this.#neverStill();
   }

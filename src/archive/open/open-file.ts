@@ -70,7 +70,6 @@ export async function showFile(file: FileParts, options: OpenOptions): Promise<A
     decoder: options.decoder,
     cut: { chunkBytes: sequence.chunkBytes },
     clevel: undefined,
-    itemSize: undefined,
   };
   return isNumpy(metadata) ? numpyArray(parts, store.describe(key)) : new PlainBytes(parts);
 }
@@ -140,10 +139,7 @@ function numpyArray(parts: ArchiveParts, path: string): ArrayArchive {
   const chunkLength = whole ?? (isCutInRows ? chunkBytes / row : undefined);
   const own = Object.entries(metadata).filter(([key]) => !ARRAY_KEYS.has(key));
   const attrs = keepFloats(Object.fromEntries(own), metadata);
-  return new PlainArray(
-    { ...parts, attrs, itemSize: dtype.itemSize },
-    { dtype, shape, order, fillValue: undefined, chunkLength },
-  );
+  return new PlainArray({ ...parts, attrs }, { dtype, shape, order, fillValue: undefined, chunkLength });
 }
 
 function isShape(value: unknown): value is number[] {

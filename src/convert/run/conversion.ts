@@ -12,7 +12,6 @@ import {
   type Destination,
   type FoundAt,
   failureOf,
-  failuresOf,
   type NodeFailure,
   type Place,
   type SourceItem,
@@ -33,6 +32,7 @@ import {
 import { describedIn, HANDED, type Helpers, MANY_SOURCES } from "./helpers.ts";
 import {
   deleteAt,
+  failuresOf,
   folderDocuments,
   type RunContext,
   runMember,

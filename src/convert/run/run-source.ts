@@ -20,6 +20,8 @@ import {
   type ConvertOptions,
   type ConvertResult,
   type FailedNode,
+  failureOf,
+  type NodeFailure,
   type SourceResult,
   type SourceRun,
   type Target,
@@ -409,4 +411,13 @@ export function sumResults({ entries, failures, isNamed, nodes, ...parts }: Resu
     entries,
     failures,
   };
+}
+
+/** The failures of a source's skipped nodes. Throws like {@link failureOf}. */
+export function failuresOf(failed: readonly FailedNode[]): NodeFailure[] {
+  return failed.map(({ source, path, error }) => ({
+    path: source,
+    node: path,
+    ...failureOf(error, source),
+  }));
 }

@@ -4,7 +4,7 @@
  * @see FORMAT.md [FZ] [FG-08]
  */
 import { encodeHeader, encodeOffsets } from "../../format/encode-file.ts";
-import { OFFSET_LENGTH } from "../../format/offsets.ts";
+import { OFFSET_LENGTH } from "../../format/header.ts";
 import type { ChecksumName } from "../../format/types.ts";
 import { type Reserve, reserveOf } from "../layout/settings.ts";
 

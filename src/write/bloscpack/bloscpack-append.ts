@@ -17,8 +17,8 @@ import { at, elementsOf } from "../../bytes/arrays.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { encodeHeader, encodeOffsets } from "../../format/encode-file.ts";
+import { OFFSET_LENGTH } from "../../format/header.ts";
 import type { JournalWrite } from "../../format/journal.ts";
-import { OFFSET_LENGTH } from "../../format/offsets.ts";
 import type { ChecksumName, DType, JsonInput, JsonObjectInput } from "../../format/types.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import {

@@ -21,6 +21,7 @@ import { readHead } from "../../archive/read/block-read.ts";
 import { joinBytes } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { encodeOffsets } from "../../format/encode-file.ts";
+import { OFFSET_LENGTH } from "../../format/header.ts";
 import {
   type ArrayJournalWrite,
   encodeArrayJournal,
@@ -29,7 +30,6 @@ import {
 } from "../../format/journal.ts";
 import { hasNumber, type StoredLayout } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
-import { OFFSET_LENGTH } from "../../format/offsets.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { ArrayRoot } from "../array/root.ts";

@@ -21,7 +21,7 @@ import { encode } from "../../codec/index.ts";
 import type { EncodeOptions } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { encodeOffsets } from "../../format/encode-file.ts";
-import { OFFSET_LENGTH } from "../../format/offsets.ts";
+import { OFFSET_LENGTH } from "../../format/header.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
 import { InPlaceFile } from "./in-place-changes.ts";
 
