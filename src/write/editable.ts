@@ -6,19 +6,17 @@
  */
 
 import type { LongOptions } from "../archive/kinds/types.ts";
-import { LayoutIndex } from "../archive/places/layout-files.ts";
 import { elementsOf } from "../bytes/arrays.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { isObject, joinMembers, memberText, parseJson, splitMembers } from "../format/json.ts";
 import { keepFloats } from "../format/json-float.ts";
-import type { StoredLayout } from "../format/layout.ts";
 import { whyUnsafe } from "../format/naming.ts";
 import type { DType, JsonInput, JsonObject, JsonObjectInput, JsonValue } from "../format/types.ts";
 import type { PlaceRule, StoredPlace } from "../places/declared.ts";
 import { checkOptions } from "../store/check-options.ts";
 import type { WritableStore } from "../store/types.ts";
-import { type Extent, resolveSelection, type Selected, type Selection } from "../values/selection.ts";
+import type { Extent, Selected, Selection } from "../values/selection.ts";
 import type { ChunkSettings } from "./layout/settings.ts";
 
 /** Formats that can be edited, as `create` names them. */
@@ -435,53 +433,6 @@ export function withAttributes(stored: JsonInput | undefined, changes: Attribute
     if (value === undefined) delete attributes[name];
     else attributes[name] = value;
   return keepFloats(attributes, before);
-}
-
-// The cost of setting values. Pure: knows shapes and layouts only.
-
-/** What of an array decides which chunks are written. */
-interface SettingFacts {
-  readonly shape: readonly number[];
-  readonly itemSize: number;
-  /** Rows of a chunk. */
-  readonly chunklen: number;
-  readonly layout: StoredLayout;
-}
-
-/** Plans setting a selection of values. Throws `BAD_ARGUMENT` for one that does not fit the shape. */
-export function planSetting(
-  facts: SettingFacts,
-  selection: Selection | null,
-): SetPlan & { readonly superchunks: number } {
-  const { shape, itemSize, chunklen } = facts;
-  const [rows = 0, ...rowShape] = shape;
-  const extents = resolveSelection(selection, shape);
-  const chunks = listChunks(facts, extents);
-  const rowsRewritten = chunks.reduce((sum, chunk) => sum + Math.min(chunklen, rows - chunk * chunklen), 0);
-  return {
-    valuesSet: elementsOf(extents.map(({ count }) => count)),
-    chunksRewritten: chunks.length,
-    nbytesRewritten: rowsRewritten * elementsOf(rowShape) * itemSize,
-    superchunks: listSuperchunks(facts, chunks).size,
-  };
-}
-
-/** Numbers of the superchunks that hold a selected value. Throws `BAD_ARGUMENT`. */
-export function superchunksOf(facts: SettingFacts, selection: Selection | null): ReadonlySet<number> {
-  return listSuperchunks(facts, listChunks(facts, resolveSelection(selection, facts.shape)));
-}
-
-function listSuperchunks({ layout }: SettingFacts, chunks: readonly number[]): Set<number> {
-  const index = new LayoutIndex(layout);
-  // Rows that no commit has named are not in a superchunk yet.
-  return new Set(chunks.filter((chunk) => chunk < index.nchunks).map((chunk) => index.find(chunk).number));
-}
-
-function listChunks({ shape, itemSize, chunklen }: SettingFacts, extents: readonly Extent[]): number[] {
-  const [first] = extents;
-  const rowBytes = elementsOf(shape.slice(1)) * itemSize;
-  const isEmpty = rowBytes === 0 || extents.some(({ count }) => count === 0);
-  return isEmpty || first === undefined ? [] : [...touchedChunks(first, chunklen)];
 }
 
 /** The chunks that hold a row of the extent, in order, each once. */

@@ -105,7 +105,7 @@ export class ArrayWriter {
     this.settings = settings;
     this.#commits = new CommitLine(root, committed);
     this.columns = this.#layOut();
-    this.buffer = this.#newBuffer();
+    this.buffer = new RowBuffer(this.columns, this.settings);
     this.#reset();
   }
 
@@ -177,7 +177,7 @@ export class ArrayWriter {
     this.settings = settings;
     this.#planned.forget();
     this.columns = this.#layOut();
-    this.buffer = this.#newBuffer();
+    this.buffer = new RowBuffer(this.columns, this.settings);
     this.#pending = this.columns.map(() => []);
     this.runs = [];
     this.patches = [];
@@ -486,9 +486,5 @@ export class ArrayWriter {
 
   #layOut(): readonly ColumnLayout[] {
     return layOutColumns(this.root.path, this.settings);
-  }
-
-  #newBuffer(): RowBuffer {
-    return new RowBuffer(this.columns, this.settings.chunklen, this.settings.dtype.itemSize, this.rowBytes);
   }
 }

@@ -289,7 +289,7 @@ export class SharedArray extends QueuedEditor {
     const commits = batch.number;
     const short = before % chunklen;
     if (short === 0) {
-      batch.published ??= await this.#publish(batch.items, this.#newBuffer());
+      batch.published ??= await this.#publish(batch.items, new RowBuffer(this.#columns, this.#settings));
       const { runs, bytes } = batch.published;
       return { runs: joinRuns(layout.runs, runs), bytes, rows: before + this.#rowsOf(batch.items), commits };
     }
@@ -303,7 +303,7 @@ export class SharedArray extends QueuedEditor {
     }
     const { items } = this.#batch as Batch;
     const whole = Math.floor(before / chunklen);
-    const buffer = this.#newBuffer();
+    const buffer = new RowBuffer(this.#columns, this.#settings);
     try {
       buffer.load(await this.#stored().decoded(whole), short);
     } catch (error) {
@@ -324,11 +324,6 @@ export class SharedArray extends QueuedEditor {
 
   #rowsOf(items: Uint8Array): number {
     return items.length / this.#rowBytes;
-  }
-
-  #newBuffer(): RowBuffer {
-    const { chunklen, dtype } = this.#settings;
-    return new RowBuffer(this.#columns, chunklen, dtype.itemSize, this.#rowBytes);
   }
 
   /** The chunks of the newest known commit. */

@@ -4,11 +4,14 @@
  * {@link ArrayWriter} with nothing else planned.
  */
 
+import { LayoutIndex } from "../../archive/places/layout-files.ts";
 import type { FetchedChunk } from "../../archive/read/chunk-fetch.ts";
+import { elementsOf } from "../../bytes/arrays.ts";
 import type { ByteEdit } from "../../codec/types.ts";
 import { withoutSpan } from "../../format/layout.ts";
 import type { Extent, Selection } from "../../values/selection.ts";
 import { resolveSelection } from "../../values/selection.ts";
+import { type SetPlan, touchedChunks } from "../editable.ts";
 import { applyEdits, collectItems, columnEdits, editsOf, isCovered } from "../rows/edits.ts";
 import type { ArrayWriter } from "./array-writer.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
@@ -187,4 +190,29 @@ class PatchGroup {
   async publish(): Promise<void> {
     if (this.length > 0) await this.#writer.publishPatch(this.#chunks, this.#columns);
   }
+}
+
+/** Plans setting a selection of values, and returns the superchunks that hold one. Throws `BAD_ARGUMENT`. */
+export function planSetting(
+  { rows, rowBytes, settings, committed }: ArrayWriter,
+  selection: Selection | null,
+): { readonly plan: SetPlan; readonly superchunks: ReadonlySet<number> } {
+  const { chunklen, rowShape } = settings;
+  const extents = resolveSelection(selection, [rows, ...rowShape]);
+  const valuesSet = elementsOf(extents.map(({ count }) => count));
+  const [first] = extents;
+  const chunks =
+    first === undefined || rowBytes === 0 || valuesSet === 0 ? [] : [...touchedChunks(first, chunklen)];
+  const rowsRewritten = chunks.reduce((sum, chunk) => sum + Math.min(chunklen, rows - chunk * chunklen), 0);
+  const index = new LayoutIndex(committed.layout);
+  // Rows that no commit has named are not in a superchunk yet.
+  const stored = chunks.filter((chunk) => chunk < index.nchunks);
+  const superchunks = new Set(stored.map((chunk) => index.find(chunk).number));
+  const plan = {
+    valuesSet,
+    chunksRewritten: chunks.length,
+    nbytesRewritten: rowsRewritten * rowBytes,
+    superchunks: superchunks.size,
+  };
+  return { plan, superchunks };
 }

@@ -27,11 +27,9 @@ import {
   type PlaceChanges,
   type PlaceInfo,
   type PublishPolicy,
-  planSetting,
   type ResizePlan,
   type SetPlan,
   shapeOf,
-  superchunksOf,
 } from "../editable.ts";
 import { superchunkKeys } from "../layout/columns.ts";
 import { type ChunkSettings, cutOptionsOf, optionsOf, settleSettings } from "../layout/settings.ts";
@@ -50,7 +48,7 @@ import {
 } from "./changes.ts";
 import { changeShown, compactAll, fold, foldMany, planCompaction, recode, tidy } from "./compact.ts";
 import { addColumn, deleteColumn, renameColumn } from "./schema.ts";
-import { ValueSetter } from "./value-setter.ts";
+import { planSetting, ValueSetter } from "./value-setter.ts";
 
 const DONE = Promise.resolve();
 
@@ -256,15 +254,13 @@ export class WritableArray extends Editable {
   }
 
   override planSet(selection: Selection | null, values?: unknown): Promise<SetPlan> {
-    const { settings, committed } = this.#writer;
-    const { dtype, chunklen } = settings;
-    const facts = { shape: this.shape, itemSize: dtype.itemSize, chunklen, layout: committed.layout };
+    const { settings, changes, columns } = this.#writer;
     return attempt(async () => {
-      const plan = planSetting(facts, selection);
-      if (values !== undefined) await collectItems(values, dtype, resolveSelection(selection, this.shape));
-      if (this.#writer.changes === undefined) return plan;
-      for (const key of superchunkKeys(this.#writer.columns, superchunksOf(facts, selection)))
-        await requireOneName(this.store, key);
+      const { plan, superchunks } = planSetting(this.#writer, selection);
+      if (values !== undefined)
+        await collectItems(values, settings.dtype, resolveSelection(selection, this.shape));
+      if (changes === undefined) return plan;
+      for (const key of superchunkKeys(columns, superchunks)) await requireOneName(this.store, key);
       return plan;
     });
   }

@@ -1,5 +1,7 @@
 /** Collects rows until they fill a chunk, each column separately. */
+import { elementsOf } from "../../bytes/arrays.ts";
 import { type ColumnLayout, joinField, splitField } from "../layout/columns.ts";
+import type { ArraySettings } from "../layout/settings.ts";
 
 export class RowBuffer {
   readonly chunklen: number;
@@ -11,12 +13,14 @@ export class RowBuffer {
   /** Counts the changes: with the same count it holds the same rows. */
   revision = 0;
 
-  /** `itemSize` and `rowBytes` are those of the array. */
-  constructor(columns: readonly ColumnLayout[], chunklen: number, itemSize: number, rowBytes: number) {
+  constructor(
+    columns: readonly ColumnLayout[],
+    { chunklen, dtype, rowShape }: Pick<ArraySettings, "chunklen" | "dtype" | "rowShape">,
+  ) {
     this.#columns = columns;
     this.chunklen = chunklen;
-    this.#itemSize = itemSize;
-    this.#rowBytes = rowBytes;
+    this.#itemSize = dtype.itemSize;
+    this.#rowBytes = elementsOf(rowShape) * dtype.itemSize;
     this.#buffers = columns.map(() => new Uint8Array(0));
   }
 
