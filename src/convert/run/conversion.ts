@@ -3,7 +3,6 @@ import { isSuperchunkError, unpackError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { isTaken, joinKey } from "../../store/key.ts";
 import { mapAhead, runPooled } from "../../store/pool.ts";
-import type { WritableStore } from "../../store/types.ts";
 import { encodeDocument, MOST_CONSOLIDATED } from "../../zarr/document/make-v3.ts";
 import {
   type ConvertEntry,
@@ -103,100 +102,74 @@ interface Converted {
 }
 
 /** One run of `convert`. */
-export class Conversion {
-  readonly #target: Target;
-  readonly #store: WritableStore;
-  readonly #path: string;
-  readonly #destination: Destination;
-  readonly #sources: Sources;
-  readonly #options: ConvertOptions;
-  readonly #context: RunContext;
-  readonly #batch: BatchPublisher | undefined;
+export interface Conversion {
+  convert(isTaken: boolean): Promise<void>;
+  result(seconds: number): ConvertResult;
+}
+
+/** `helpers` are other threads, which take a share of very many sources. */
+export function conversionOf(
+  target: Target,
+  destination: Destination,
+  sources: Sources,
+  asked: ConvertOptions,
+  helpers?: Helpers,
+): Conversion {
+  const { store, path: root = "" } = destination;
+  const { items, isTree } = sources;
+  const options = isTree ? { ...asked, skipFailed: true } : asked;
+  const batch =
+    isTree && target.isHierarchy && store.sync !== undefined ? new BatchPublisher(store) : undefined;
+  const context: RunContext = { target, store, options, publisher: batch ?? publishDirectly(store) };
   /** In the order of completion, each with the number of its source. */
-  readonly #entries: (readonly [index: number, entry: ConvertEntry])[] = [];
-  readonly #failures: (readonly [index: number, failure: NodeFailure])[] = [];
-  readonly #helpers: Helpers | undefined;
-  readonly #documents = new Map<string, JsonObject>();
-  readonly #fractions = new Map<number, number>();
-  #items: readonly SourceItem[] = [];
-  #authorised = 0;
-  #done = 0;
-  #folders = 0;
-  #bytes = 0;
-  #nodes = 0;
+  const entries: (readonly [index: number, entry: ConvertEntry])[] = [];
+  const leftOut: (readonly [index: number, failure: NodeFailure])[] = [];
+  const shown = new Map<string, JsonObject>();
+  const fractions = new Map<number, number>();
+  let [authorised, doneCount, folders, folderBytes, nodeCount] = [0, 0, 0, 0, 0];
 
-  /** `helpers` are other threads, which take a share of very many sources. */
-  constructor(
-    target: Target,
-    destination: Destination,
-    sources: Sources,
-    options: ConvertOptions,
-    helpers?: Helpers,
-  ) {
-    this.#helpers = helpers;
-    const { store, path = "" } = destination;
-    this.#target = target;
-    this.#store = store;
-    this.#path = path;
-    this.#destination = destination;
-    this.#sources = sources;
-    this.#options = sources.isTree ? { ...options, skipFailed: true } : options;
-    const isBatch = sources.isTree && target.isHierarchy && store.sync !== undefined;
-    this.#batch = isBatch ? new BatchPublisher(store) : undefined;
-    this.#context = {
-      target,
-      store,
-      options: this.#options,
-      publisher: this.#batch ?? publishDirectly(store),
-    };
-  }
-
-  async convert(isTaken: boolean): Promise<void> {
-    const { isTree, names, items } = this.#sources;
-    this.#items = items;
+  async function convert(isTaken: boolean): Promise<void> {
     const [item] = items;
     // A source that cannot be planned must not cost what is at the destination.
-    const only = isTree || item === undefined ? undefined : await this.#plan(0, item);
+    const only = isTree || item === undefined ? undefined : await plan(0, item);
     const identity = {
-      sources: names,
-      options: { ...this.#target.settings(this.#options), ...damagedSetting(this.#options) },
+      sources: sources.names,
+      options: { ...target.settings(options), ...damagedSetting(options) },
     };
-    const record = await this.#takeDestination(isTaken, identity, only);
+    const record = await takeDestination(isTaken, identity, only);
     try {
-      await this.#convertAll(only, record);
+      await convertAll(only, record);
     } catch (error) {
-      const isOver = !this.#target.isHierarchy && !isTree && isSkippable(error, this.#options.signal);
+      const isOver = !target.isHierarchy && !isTree && isSkippable(error, options.signal);
       // Record what was done for a resumed run. Only the first error is thrown.
-      if (!this.#target.isHierarchy) await (isOver ? record.end() : record.write()).catch(() => undefined);
+      if (!target.isHierarchy) await (isOver ? record.end() : record.write()).catch(() => undefined);
       throw error;
     }
-    await this.#batch?.finish(this.#options.signal);
-    if (isTree && this.#target.isHierarchy) await this.#publishFolders();
+    await batch?.finish(options.signal);
+    if (isTree && target.isHierarchy) await publishFolders();
     await record.end();
   }
 
   /** Converts the sources: in this thread, and very many also by helpers. */
-  async #convertAll(only: Prepared | undefined, record: ConversionRecord): Promise<void> {
-    const { items } = this.#sources;
-    const { jobs = SOURCES_AT_ONCE, signal } = this.#options;
-    const isMany = this.#batch !== undefined && items.length >= MANY_SOURCES;
-    const { count = 0 } = (isMany ? this.#helpers : undefined) ?? {};
-    const most = this.#target.isHierarchy ? jobs : 1;
+  async function convertAll(only: Prepared | undefined, record: ConversionRecord): Promise<void> {
+    const { jobs = SOURCES_AT_ONCE, signal } = options;
+    const isMany = batch !== undefined && items.length >= MANY_SOURCES;
+    const { count = 0 } = (isMany ? helpers : undefined) ?? {};
+    const most = target.isHierarchy ? jobs : 1;
     const atOnce = Math.ceil(most / (count + 1));
     const prepare = (sources: Iterable<[number, SourceItem]>): AsyncGenerator<Prepared> =>
-      mapAhead(sources, OPENED_AHEAD, ([index, each]) => this.#prepare(index, each));
+      mapAhead(sources, OPENED_AHEAD, ([index, each]) => prepareOne(index, each));
     const here = (
       prepared: Iterable<Prepared> | AsyncIterable<Prepared>,
       limit: number,
       outer: AbortSignal | undefined,
-    ): Promise<void> =>
-      runPooled(prepared, limit, (each, inner) => this.#convertOne(each, record, inner), outer);
+    ): Promise<void> => runPooled(prepared, limit, (each, inner) => convertOne(each, record, inner), outer);
     if (only !== undefined) return here([only], most, signal);
     const queue = items.entries();
     const left: [number, SourceItem][] = [];
     const hands = Array.from({ length: count + 1 }, (_, hand) => async (inner: AbortSignal) => {
       // This thread does what a helper cannot, with the same concurrency.
-      if (hand > 0 && (await this.#handOut(queue, left, record, inner))) return;
+      if (hand > 0 && (await handOut(queue, left, record, inner))) return;
       await here(prepare(queue), atOnce, inner);
     });
     await runPooled(hands, hands.length, (work, inner) => work(inner), signal);
@@ -206,13 +179,13 @@ export class Conversion {
   /**
    * Hands sources to a helper until none are left; those that it does not take are added to `left`. Returns false if it takes few.
    */
-  async #handOut(
+  async function handOut(
     queue: Iterator<[number, SourceItem]>,
     left: [number, SourceItem][],
     record: ConversionRecord,
     signal: AbortSignal,
   ): Promise<boolean> {
-    const helper = await this.#helpers?.start(record.isResumed);
+    const helper = await helpers?.start(record.isResumed);
     if (helper === undefined) return false;
     let isOver = false;
     for (let taken = HANDED; !isOver && 2 * taken >= HANDED && !signal.aborted; ) {
@@ -228,17 +201,17 @@ export class Conversion {
         ...{ node, found },
         begun: record.begunAs(node),
       }));
-      const outcomes = await helper.run(sources, this.#nodes <= MOST_CONSOLIDATED, signal);
+      const outcomes = await helper.run(sources, nodeCount <= MOST_CONSOLIDATED, signal);
       for (const [place, { index, item }] of handed.entries()) {
         const { fingerprint, done, error } = outcomes[place] ?? {};
         if (fingerprint !== undefined) record.begin(item.node, fingerprint);
-        if (error !== undefined) this.#fail(index, item, unpackError(error));
+        if (error !== undefined) fail(index, item, unpackError(error));
         else if (done === undefined) {
           left.push([index, item]);
           continue;
-        } else this.#conclude(index, item, { ...done, described: describedIn(done.described) });
+        } else conclude(index, item, { ...done, described: describedIn(done.described) });
         taken++;
-        this.#advance(index, item);
+        advance(index, item);
       }
       if (record.isDue) await record.write({ durable: false, signal });
     }
@@ -247,105 +220,108 @@ export class Conversion {
   }
 
   /** Prepares the destination, and writes the record there. Throws `CONFLICT`. */
-  async #takeDestination(
+  async function takeDestination(
     isTaken: boolean,
     identity: ConversionIdentity,
     only: Prepared | undefined,
   ): Promise<ConversionRecord> {
-    const { isHierarchy } = this.#target;
-    const { resume = false, overwrite = false, signal } = this.#options;
-    const [store, path] = [this.#store, this.#path];
-    const key = recordKey(path, isHierarchy);
+    const { isHierarchy } = target;
+    const { resume = false, overwrite = false, signal } = options;
+    const key = recordKey(root, isHierarchy);
     if (!isHierarchy && !resume && !overwrite && (await store.stat(key, { signal })) !== undefined)
       throw conflict(
-        store.describe(path),
+        store.describe(root),
         "an unfinished conversion is there; {resume: true} continues it, {overwrite: true} replaces it",
       );
-    const record = await ConversionRecord.open(store, key, identity, { resume, destination: path });
+    const record = await ConversionRecord.open(store, key, identity, { resume, destination: root });
     if (isHierarchy) {
       if (isTaken && resume && !record.isResumed)
         throw conflict(
-          store.describe(path),
+          store.describe(root),
           "found no unfinished conversion to --resume; the destination was finished, or something else made it",
         );
       const fingerprint = only?.planned?.fingerprint;
-      if (fingerprint !== undefined) record.beginOnly(fingerprint, store.describe(path));
-      if (isTaken && !resume) await emptyDestination(store, path, signal);
+      if (fingerprint !== undefined) record.beginOnly(fingerprint, store.describe(root));
+      if (isTaken && !resume) await emptyDestination(store, root, signal);
       await record.write({ signal });
     }
     return record;
   }
 
-  async #plan(index: number, item: SourceItem): Promise<Prepared> {
-    const place = placeAt(this.#destination, item.node, this.#sources.items.length);
-    return { index, item, planned: await planItem(item, place, this.#target, this.#options) };
+  async function plan(index: number, item: SourceItem): Promise<Prepared> {
+    const place = placeAt(destination, item.node, items.length);
+    return { index, item, planned: await planItem(item, place, target, options) };
   }
 
-  async #prepare(index: number, item: SourceItem): Promise<Prepared> {
+  async function prepareOne(index: number, item: SourceItem): Promise<Prepared> {
     try {
-      return await this.#plan(index, item);
+      return await plan(index, item);
     } catch (error) {
       return { index, item, error };
     }
   }
 
-  async #convertOne(prepared: Prepared, record: ConversionRecord, signal: AbortSignal): Promise<void> {
+  async function convertOne(
+    prepared: Prepared,
+    record: ConversionRecord,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { index, item, planned, error } = prepared;
     const { path, node } = item;
     try {
-      if (!this.#target.isHierarchy) await this.#authorise(index, record);
+      if (!target.isHierarchy) await authorise(index, record);
       if (planned === undefined) throw error;
       const { run, fingerprint } = planned;
-      if (record.isDone(node, fingerprint, path)) this.#entries.push([index, { path, node, status: "kept" }]);
+      if (record.isDone(node, fingerprint, path)) entries.push([index, { path, node, status: "kept" }]);
       else {
-        const { result, failed } = this.#target.isHierarchy
-          ? await this.#convertInHierarchy(prepared, run, record, signal)
-          : await this.#convertBeside(prepared, run, record, signal);
-        if (!this.#target.isHierarchy) record.finish(node, fingerprint);
+        const { result, failed } = target.isHierarchy
+          ? await convertInHierarchy(prepared, run, record, signal)
+          : await convertBeside(prepared, run, record, signal);
+        if (!target.isHierarchy) record.finish(node, fingerprint);
         const failures = failuresOf(failed);
-        const isListed = this.#target.isHierarchy && this.#sources.isTree;
+        const isListed = target.isHierarchy && isTree;
         const described = isListed ? [...run.described(new Set(failed.map((each) => each.path)))] : [];
-        this.#conclude(index, item, { result, failures, described, nodes: described.length });
+        conclude(index, item, { result, failures, described, nodes: described.length });
       }
     } catch (failure) {
-      this.#fail(index, item, failure);
+      fail(index, item, failure);
     }
-    await this.#batch?.flushIfFull(signal);
-    this.#advance(index, item);
+    await batch?.flushIfFull(signal);
+    advance(index, item);
   }
 
   /** Records the outcome of a converted source. */
-  #conclude(
+  function conclude(
     index: number,
     { path, node }: SourceItem,
     { result, failures, described, nodes }: Converted,
   ): void {
-    this.#entries.push([index, { path, node, status: "converted", result }]);
+    entries.push([index, { path, node, status: "converted", result }]);
     for (const failure of failures) {
-      this.#failures.push([index, failure]);
-      this.#entries.push([index, { ...failure, node: joinKey(node, failure.node), status: "failed" }]);
+      leftOut.push([index, failure]);
+      entries.push([index, { ...failure, node: joinKey(node, failure.node), status: "failed" }]);
     }
-    this.#remember(node, described, nodes);
+    remember(node, described, nodes);
   }
 
   /** Records the failure of one source of many; throws errors that end the conversion. */
-  #fail(index: number, { path, node }: SourceItem, failure: unknown): void {
-    this.#options.signal?.throwIfAborted();
-    if (!this.#sources.isTree) throw failure;
-    this.#entries.push([index, { path, node, status: "failed", ...failureOf(failure, path) }]);
+  function fail(index: number, { path, node }: SourceItem, failure: unknown): void {
+    options.signal?.throwIfAborted();
+    if (!isTree) throw failure;
+    entries.push([index, { path, node, status: "failed", ...failureOf(failure, path) }]);
   }
 
-  #advance(index: number, { path }: SourceItem): void {
-    this.#done++;
-    this.#fractions.delete(index);
-    if (this.#sources.isTree) this.#progress(path);
+  function advance(index: number, { path }: SourceItem): void {
+    doneCount++;
+    fractions.delete(index);
+    if (isTree) progress(path);
   }
 
   /**
    * Converts a source in a hierarchy that belongs wholly to this conversion. If one of many sources is damaged, nothing of it
    * is left.
    */
-  async #convertInHierarchy(
+  async function convertInHierarchy(
     { index, item, planned }: Prepared,
     run: SourceRun,
     record: ConversionRecord,
@@ -355,16 +331,16 @@ export class Conversion {
     const fingerprint = planned?.fingerprint ?? "";
     const before = !record.isResumed ? "nothing" : record.begunAs(node) === fingerprint ? "ours" : "other";
     record.begin(node, fingerprint);
-    if (this.#sources.isTree && record.isDue) await record.write({ durable: false, signal });
-    return runMember(run, this.#context, {
-      ...{ key: joinKey(this.#path, node), batch: this.#batch, before, signal },
-      isLeftOut: this.#sources.isTree,
-      onProgress: this.#progressOf(index),
+    if (isTree && record.isDue) await record.write({ durable: false, signal });
+    return runMember(run, context, {
+      ...{ key: joinKey(root, node), batch: batch, before, signal },
+      isLeftOut: isTree,
+      onProgress: progressOf(index),
     });
   }
 
   /** Converts a source to its own file or folder; if it fails, nothing of it is left. */
-  async #convertBeside(
+  async function convertBeside(
     { index, item }: Prepared,
     run: SourceRun,
     record: ConversionRecord,
@@ -372,21 +348,21 @@ export class Conversion {
   ): Promise<SourceOutcome> {
     if (record.isLeftover(item.node)) {
       for (const { root } of run.arrays)
-        for (const key of [root, hiddenKey(root)]) await deleteAt(this.#store, key);
+        for (const key of [root, hiddenKey(root)]) await deleteAt(store, key);
       record.clear(item.node);
     }
-    const made = (await run.claim?.(this.#store)) ?? [];
+    const made = (await run.claim?.(store)) ?? [];
     const settings = {
       keep: "nothing",
-      discard: (path: string) => this.#discard(path),
+      discard: (path: string) => discard(path),
       signal,
-      onProgress: this.#progressOf(index),
+      onProgress: progressOf(index),
     } as const;
     try {
-      return await runSource(run, this.#context, settings);
+      return await runSource(run, context, settings);
     } catch (error) {
       // Only the first error is thrown.
-      for (const key of made) await deleteAt(this.#store, key).catch(() => undefined);
+      for (const key of made) await deleteAt(store, key).catch(() => undefined);
       throw error;
     }
   }
@@ -395,92 +371,92 @@ export class Conversion {
    * Records for this and the next sources that anything at their places from now on is ours, if nothing is there now: a later run
    * may then delete what this one leaves unfinished. The steps grow, so that with many sources the record is not written for each.
    */
-  async #authorise(index: number, record: ConversionRecord): Promise<void> {
+  async function authorise(index: number, record: ConversionRecord): Promise<void> {
     // Includes the next source: it may begin before the end of this one is recorded.
-    if (index + 1 < this.#authorised || this.#authorised === this.#items.length) return;
-    const end = Math.min(this.#items.length, index + 1 + Math.max(1, Math.floor(index / STEPS)));
-    const { ending = "" } = this.#target;
-    for (const { node } of this.#items.slice(this.#authorised, end)) {
-      const key = joinKey(this.#path, node);
+    if (index + 1 < authorised || authorised === items.length) return;
+    const end = Math.min(items.length, index + 1 + Math.max(1, Math.floor(index / STEPS)));
+    const { ending = "" } = target;
+    for (const { node } of items.slice(authorised, end)) {
+      const key = joinKey(root, node);
       const isOurs =
         record.isLeftover(node) ||
         !(
-          (await isTaken(this.#store, key)) ||
-          (node !== "" && ending !== "" && (await isTaken(this.#store, `${key}${ending}`)))
+          (await isTaken(store, key)) ||
+          (node !== "" && ending !== "" && (await isTaken(store, `${key}${ending}`)))
         );
       if (isOurs) record.begin(node, "");
     }
-    this.#authorised = end;
+    authorised = end;
     await record.write();
   }
 
-  async #discard(key: string): Promise<void> {
-    this.#batch?.forget(key);
-    await deleteTree(this.#store, key, new Set());
+  async function discard(key: string): Promise<void> {
+    batch?.forget(key);
+    await deleteTree(store, key, new Set());
   }
 
-  #progressOf(index: number): (done: number, total: number, label: string) => void {
-    const { onProgress } = this.#options;
-    if (!this.#sources.isTree) return (done, total, label) => onProgress?.({ done, total, label });
-    const { path } = at(this.#items, index);
+  function progressOf(index: number): (done: number, total: number, label: string) => void {
+    const { onProgress } = options;
+    if (!isTree) return (done, total, label) => onProgress?.({ done, total, label });
+    const { path } = at(items, index);
     // Files and folders count as wholes.
-    if (!this.#target.isHierarchy) return () => undefined;
+    if (!target.isHierarchy) return () => undefined;
     return (done, total) => {
       // A source counts as done only once it is published.
-      this.#fractions.set(index, total === 0 ? 0 : Math.min(done / total, 0.999));
-      this.#progress(path);
+      fractions.set(index, total === 0 ? 0 : Math.min(done / total, 0.999));
+      progress(path);
     };
   }
 
-  #progress(label: string): void {
-    const under = [...this.#fractions.values()].reduce((total, fraction) => total + fraction, 0);
-    this.#options.onProgress?.({
-      done: this.#done + under,
-      total: this.#items.length,
+  function progress(label: string): void {
+    const under = [...fractions.values()].reduce((total, fraction) => total + fraction, 0);
+    options.onProgress?.({
+      done: doneCount + under,
+      total: items.length,
       label,
       unit: "archives",
     });
   }
 
   /** Keeps the documents for the root document, as long as they are few. */
-  #remember(node: string, documents: Converted["described"], nodes: number): void {
-    this.#nodes += nodes;
-    if (this.#nodes > MOST_CONSOLIDATED) this.#documents.clear();
-    else for (const [path, document] of documents) this.#documents.set(joinKey(node, path), document);
+  function remember(node: string, documents: Converted["described"], nodes: number): void {
+    nodeCount += nodes;
+    if (nodeCount > MOST_CONSOLIDATED) shown.clear();
+    else for (const [path, document] of documents) shown.set(joinKey(node, path), document);
   }
 
   /** Writes a group for each folder that contains a converted source, the innermost first, the root last. */
-  async #publishFolders(): Promise<void> {
-    const nodes = this.#entries.flatMap(([, { node, status }]) => (status === "failed" ? [] : [node]));
-    const described = this.#nodes <= MOST_CONSOLIDATED ? this.#documents : undefined;
-    for (const [node, document] of folderDocuments(nodes, described))
-      await this.#publishGroup(node, document);
+  async function publishFolders(): Promise<void> {
+    const nodes = entries.flatMap(([, { node, status }]) => (status === "failed" ? [] : [node]));
+    const described = nodeCount <= MOST_CONSOLIDATED ? shown : undefined;
+    for (const [node, document] of folderDocuments(nodes, described)) await publishGroup(node, document);
   }
 
-  async #publishGroup(node: string, document: JsonObject): Promise<void> {
-    const key = joinKey(this.#path, node, "zarr.json");
-    const { size } = await this.#store.put(key, encodeDocument(document), { signal: this.#options.signal });
-    this.#folders++;
-    this.#bytes += size;
+  async function publishGroup(node: string, document: JsonObject): Promise<void> {
+    const key = joinKey(root, node, "zarr.json");
+    const { size } = await store.put(key, encodeDocument(document), { signal: options.signal });
+    folders++;
+    folderBytes += size;
   }
 
-  result(seconds: number): ConvertResult {
-    const { isTree } = this.#sources;
+  function result(seconds: number): ConvertResult {
     return sumResults({
-      entries: this.#entries.sort(([a], [b]) => a - b).map(([, entry]) => entry),
-      failures: this.#failures.sort(([a], [b]) => a - b).map(([, failure]) => failure),
-      notes: this.#items.flatMap(({ notes }) => notes),
-      renamed: this.#items.flatMap(({ node, renamedFrom }) =>
+      entries: entries.sort(([a], [b]) => a - b).map(([, entry]) => entry),
+      failures: leftOut.sort(([a], [b]) => a - b).map(([, failure]) => failure),
+      notes: items.flatMap(({ notes }) => notes),
+      renamed: items.flatMap(({ node, renamedFrom }) =>
         renamedFrom === undefined ? [] : [{ from: renamedFrom, to: node }],
       ),
-      isNamed: isTree && this.#target.isHierarchy,
-      nodes: this.#nodes,
-      folders: this.#folders,
-      folderBytes: this.#bytes,
-      verified: this.#options.verify === true,
+      isNamed: isTree && target.isHierarchy,
+      nodes: nodeCount,
+      folders: folders,
+      folderBytes: folderBytes,
+      verified: options.verify === true,
       seconds,
     });
   }
+
+  return { convert, result };
 }
 
 /** True for the failure of a source; false for errors that end a conversion and let a later run resume it. */

@@ -41,7 +41,7 @@ import { PARQUET } from "../targets/parquet.ts";
 import { BLZ } from "../targets/superchunks.ts";
 import { TRANSFORMER } from "../targets/transformer.ts";
 import { ZARR } from "../targets/zarr.ts";
-import { Conversion, placeAt, type Sources } from "./conversion.ts";
+import { conversionOf, placeAt, type Sources } from "./conversion.ts";
 import { assertApart, checkDestination } from "./destination.ts";
 import type { Helpers } from "./helpers.ts";
 
@@ -68,7 +68,7 @@ export async function convertWith(
   // A folder of a million archives takes minutes to walk.
   const isTaken = target.isHierarchy && (await checkDestination(store, path, options)) === "taken";
   const sources = await sourcesOf(source, target, options);
-  const run = new Conversion(target, destination, sources, options, helpers);
+  const run = conversionOf(target, destination, sources, options, helpers);
   await run.convert(isTaken);
   return run.result((performance.now() - started) / 1000);
 }
