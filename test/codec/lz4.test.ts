@@ -104,6 +104,19 @@ test("sequences of all lengths and distances decode as the format specifies", ()
   expect(streams).toBeGreaterThan(1500);
 });
 
+test("runs of more than 1 KiB at every short distance decode as the format specifies", () => {
+  for (let distance = 1; distance <= 300; distance++) {
+    for (const match of [1019, 1020, 1021, 1100 + distance, 5000]) {
+      const literals = Array.from({ length: Math.max(distance, 16) }, (_, i) => (i * i + distance) & 255);
+      const nbytes = literals.length + match + 4 + 5;
+      const run = [0xff, ...lengthBytes(literals.length), ...literals, distance & 255, distance >> 8];
+      const stream = [...run, ...lengthBytes(match), 0x50, 1, 2, 3, 4, 5];
+      const right = String(decodeByTheText(stream, nbytes));
+      expect(String(decode(stream, nbytes)), `${match + 4} bytes at ${distance}`).toBe(right);
+    }
+  }
+});
+
 test("a damaged stream gives the error that a byte-by-byte reader finds", () => {
   const draw = makeDraw(2);
   const found = new Map<number, number>();
