@@ -206,7 +206,7 @@ const parts = {
 
   /**
    * One process on one core, compared with two processes on a core each: for archives whose chunks are recompressed (zlib), which only
-   * needs processors, and for small archives, each of which is synced to the disk.
+   * needs processors, and for small archives, each of which is synced to the disk. Enough of them that the start of a process is little.
    */
   async workers() {
     for (const [name, source, options] of [
@@ -215,7 +215,7 @@ const parts = {
         makeRecoded(48),
         { dtype: { kind: "float", itemSize: 8, byteOrder: "little" }, shape: [RECODED_ROWS, 3] },
       ],
-      ["small archives", makeSmall(Math.min(ARCHIVES, 5000)), {}],
+      ["small archives", makeSmall(Math.min(ARCHIVES, 15_000)), {}],
     ]) {
       const [clock, cpu] = [{}, {}];
       for (const processes of [1, 2, 1, 2, 1, 2]) {

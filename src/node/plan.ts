@@ -256,7 +256,7 @@ async function readParts(
   };
   let part = 0;
   for await (const text of mapAhead(parts, 4, read)) {
-    // All lines at once: one by one, 100,000 of them take 0.2 s longer, in each process.
+    // All lines at once take a fifth less time than one by one.
     const list = `[${text.trimEnd().replaceAll("\n", ",")}]`;
     const found = parseOwn(list, store.describe(joinKey(folder, at(parts, part++)))) as SharedSource[];
     for (const source of found) sources.push(source);

@@ -182,7 +182,12 @@ async function checkKilled(context: SuiteContext, world: MachineWorld, redis: Re
     (await world.run("superchunk", "run", plan, "--queue", redis.url)).code,
     0,
   );
-  const [first, second] = [startWorker(world, redis), startWorker(world, redis, "--until-empty")];
+  // A few tasks a second, so that some are left however late the first ten are noticed.
+  const slow = ["--rate", "4"];
+  const [first, second] = [
+    startWorker(world, redis, ...slow),
+    startWorker(world, redis, ...slow, "--until-empty"),
+  ];
   const { units } = await untilDone(world, plan, redis, 10);
   first.child.kill("SIGKILL");
   await first.ended;
