@@ -184,7 +184,7 @@ async function* bytesOf(
     }
     return;
   }
-  const size = field.shape.reduce((product, length) => product * length, field.dtype.itemSize);
+  const size = countItems(field.shape) * field.dtype.itemSize;
   for await (const items of cutPieces(input.pieces(), BATCH_ITEMS * itemSize)) {
     const count = Math.floor(items.length / itemSize);
     const bytes = new Uint8Array(count * size);

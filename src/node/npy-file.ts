@@ -6,7 +6,7 @@ import { at, elementsOf, joinBytes } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { decodeNpyHeader, NPY_START, type NpyHeader, npyHeaderLength } from "../format/npy.ts";
 import type { DType } from "../format/types.ts";
-import { breathe } from "../store/pool.ts";
+import { pauseIfDue } from "../store/pool.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
 import { type Scratch, scratchBeside } from "../write/bloscpack/chunk-spool.ts";
 import { FileStore } from "./fs/fs-store.ts";
@@ -174,7 +174,7 @@ async function* rowsOfFortran(
         const to = at(target, i) * itemSize;
         read(at(source, i) * itemSize, out.subarray(to, to + length * itemSize));
       }
-      await breathe();
+      await pauseIfDue();
     }
   };
   const rowBytes = elementsOf(shape.slice(1)) * itemSize;

@@ -91,7 +91,7 @@ const AT_MOST = 50;
 let last = 0;
 
 /** Pauses for one turn of the event loop if the last pause was long enough ago. */
-export function breathe(): Promise<void> | undefined {
+export function pauseIfDue(): Promise<void> | undefined {
   const now = performance.now();
   if (now - last < AT_MOST) return undefined;
   last = now;
@@ -108,7 +108,7 @@ const { setImmediate: runSoon = runAfterMessage } = globalThis as {
 
 /**
  * Lets other work continue during a long calculation: runs the event loop once if the last time was long
- * enough ago. Pauses far more often than {@link breathe}.
+ * enough ago. Pauses far more often than {@link pauseIfDue}.
  */
 export function giveWay(): Promise<void> | undefined {
   if (performance.now() - gaveWay < BETWEEN) return undefined;

@@ -1,6 +1,6 @@
 /** Finds the archives for a view of a folder. */
 import type { OpenOptions } from "../archive/kinds/types.ts";
-import { findArchives, isShownFolder, isZarrFolder } from "../archive/open/discover.ts";
+import { findArchives, isBlosc2Folder, isZarrFolder } from "../archive/open/discover.ts";
 import { open } from "../archive/open/open.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { ReadableStore } from "../store/types.ts";
@@ -24,15 +24,15 @@ export async function findViewEntries(
   const keys: string[] = [];
   const refused = new Map<string, SuperchunkError>();
   const others = new Set<string>();
-  const isOther = shown === true ? isShownFolder : undefined;
+  const isOther = shown === true ? isBlosc2Folder : undefined;
   for await (const found of findArchives(store, path, { ...options, isOther })) {
     keys.push(found.path);
     if (found.kind === "other") others.add(found.path);
     if (found.error !== undefined) refused.set(found.path, found.error);
   }
   if (keys.length === 0) {
-    for await (const { kind } of findArchives(store, path, { ...options, isOther: isShownFolder }))
-      if (kind === "other") throw onlyShown(store.describe(path));
+    for await (const { kind } of findArchives(store, path, { ...options, isOther: isBlosc2Folder }))
+      if (kind === "other") throw cannotBeReferenced(store.describe(path));
     for await (const { kind } of findArchives(store, path, { ...options, isOther: isZarrFolder }))
       if (kind === "other") throw onlyZarr(store.describe(path));
     throw new SuperchunkError("NOT_FOUND", "the folder holds no archive", {
@@ -67,7 +67,7 @@ function notHeld(path: string): SuperchunkError {
   return new SuperchunkError("BAD_MAGIC", "neither an HDF5 file nor a frame or store of Blosc2", { path });
 }
 
-function onlyShown(path: string): SuperchunkError {
+function cannotBeReferenced(path: string): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
     'the folder has HDF5 files, or frames and stores of Blosc2, but no archives: name an HDF5 file directly; chunks of Blosc2 cannot be referenced unchanged, but "superchunk convert" converts them to Zarr',

@@ -87,11 +87,11 @@ export async function* findArchives(
 
 /** True for a folder with the document of a Zarr node or of a sparse Blosc2 frame. */
 export function isZarrFolder(entries: readonly ListEntry[]): boolean {
-  return isShownFolder(entries) || hasObject(entries, ZARR_DOCUMENTS);
+  return isBlosc2Folder(entries) || hasObject(entries, ZARR_DOCUMENTS);
 }
 
 /** True for the folder of a sparse Blosc2 frame or a Blosc2 store, which are shown as Zarr. */
-export function isShownFolder(entries: readonly ListEntry[]): boolean {
+export function isBlosc2Folder(entries: readonly ListEntry[]): boolean {
   return hasObject(entries, [SPARSE_FRAME, STORE_FILE]);
 }
 

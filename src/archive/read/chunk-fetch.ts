@@ -12,7 +12,7 @@ import { isReady, prepare } from "../../codec/decode/decode-kernel.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { placedError, SuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/header.ts";
-import { breathe } from "../../store/pool.ts";
+import { pauseIfDue } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import {
   checkChunkHeader,
@@ -92,7 +92,7 @@ export async function* fetchChunks(
   for (let i = 0; i < (options.readAhead ?? READ_AHEAD); i++) startNext();
   try {
     for (let current = reading.shift(); current !== undefined; current = reading.shift()) {
-      await breathe();
+      await pauseIfDue();
       options.signal?.throwIfAborted();
       const { span } = current;
       const bytes = await current.bytes;

@@ -84,7 +84,7 @@ export class CopyingEncoder implements ChunkEncoder {
   async encode(data: Uint8Array, options: EncodeOptions): Promise<Uint8Array> {
     // Chunks are compared, not counted: a writer that cuts elsewhere must never get a wrong chunk.
     const found = this.#offered.findIndex(
-      ({ items, chunk }) => isEqual(items, data) && this.#isAsWanted(chunk, options),
+      ({ items, chunk }) => isEqual(items, data) && this.#hasSettings(chunk, options),
     );
     const offered = this.#offered[found];
     if (offered === undefined) {
@@ -96,7 +96,7 @@ export class CopyingEncoder implements ChunkEncoder {
     return offered.chunk;
   }
 
-  #isAsWanted(chunk: Uint8Array, { typesize, cname = "lz4" }: EncodeOptions): boolean {
+  #hasSettings(chunk: Uint8Array, { typesize, cname = "lz4" }: EncodeOptions): boolean {
     const { compressor, ...header } = info(chunk);
     if (this.#needsTypesize && header.typesize !== typesize) return false;
     return !this.#needsCodec || compressor === (cname === "lz4hc" ? "lz4" : cname);

@@ -6,7 +6,7 @@
  */
 import * as fs from "node:fs";
 import { type ErrorCode, isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { breathe } from "../../store/pool.ts";
+import { pauseIfDue } from "../../store/pool.ts";
 import type { ObjectInfo } from "../../store/types.ts";
 
 /** Does not follow links, and does not block on a pipe. Windows has neither flag. */
@@ -198,7 +198,7 @@ export async function readFully(
 ): Promise<number> {
   signal?.throwIfAborted();
   if (target.length <= SMALL) {
-    await breathe();
+    await pauseIfDue();
     signal?.throwIfAborted();
     return readFullySync(fd, offset, target);
   }

@@ -14,7 +14,7 @@ import {
   type ResolvedRange,
   resolveRange,
 } from "../../store/key.ts";
-import { breathe } from "../../store/pool.ts";
+import { pauseIfDue } from "../../store/pool.ts";
 import type {
   ByteRange,
   ListEntry,
@@ -396,7 +396,7 @@ async function* entriesOf(path: string): AsyncGenerator<fs.Dirent> {
   try {
     for (let entry = folder.readSync(); entry !== null; entry = folder.readSync()) {
       yield entry;
-      await breathe();
+      await pauseIfDue();
     }
   } finally {
     folder.closeSync();

@@ -237,14 +237,17 @@ export async function compactAll(
   const chosen = settleSettings(base, changes, settings);
   const { mirror } = writer.files;
   const admitted = (await mirror?.admit(chosen, changes.superchunklen === undefined)) ?? chosen;
-  await changeShown(writer, async () => {
+  await changeWithMirror(writer, async () => {
     await recode(writer, admitted, options);
     await foldAndSettle();
   });
 }
 
 /** Runs a change of settings or columns; a mirror shows it afterwards. */
-export function changeShown({ files: { mirror } }: ArrayWriter, step: () => Promise<void>): Promise<void> {
+export function changeWithMirror(
+  { files: { mirror } }: ArrayWriter,
+  step: () => Promise<void>,
+): Promise<void> {
   return mirror === undefined ? step() : mirror.change(step);
 }
 

@@ -46,7 +46,7 @@ import {
   moveSuperchunks,
   shrink,
 } from "./changes.ts";
-import { changeShown, compactAll, fold, foldMany, planCompaction, recode, tidy } from "./compact.ts";
+import { changeWithMirror, compactAll, fold, foldMany, planCompaction, recode, tidy } from "./compact.ts";
 import { addColumn, deleteColumn, renameColumn } from "./schema.ts";
 import { planSetting, ValueSetter } from "./value-setter.ts";
 
@@ -428,7 +428,7 @@ export class WritableArray extends Editable {
       const writer = this.#writer;
       await writer.prepare();
       await fold(writer);
-      await changeShown(writer, async () => {
+      await changeWithMirror(writer, async () => {
         try {
           await change(writer);
         } finally {
