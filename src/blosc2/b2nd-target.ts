@@ -20,11 +20,10 @@ import type { ZarrArray, ZarrChunk } from "../zarr/read/array.ts";
 import { type B2ndLayout, layOut, whyEncoded } from "./b2nd-layout.ts";
 import { positions } from "./blocks.ts";
 import { frameAround, isLayerName } from "./frame-writer.ts";
-import { openBlosc2 } from "./zarr-view.ts";
+import { DIMENSIONS, openBlosc2 } from "./zarr-view.ts";
 
 /** Inner chunks of a shard are read together if the gaps between them have at most this many bytes. */
 const MOST_GAP = 64 << 10;
-const DIMENSIONS = "_ARRAY_DIMENSIONS";
 
 /** `.b2nd` files. */
 export const B2ND: ColumnFormat = {

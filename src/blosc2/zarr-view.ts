@@ -36,6 +36,8 @@ const KEPT = 4;
 /** Most bytes of memory kept for the next chunk. */
 const MAX_ROOM = 64 << 20;
 const MAX_CHUNK = 0x7fff_ffff;
+/** The attribute for names of dimensions, which frames do not have; xarray and conversions write it. */
+export const DIMENSIONS = "_ARRAY_DIMENSIONS";
 /** Most blocks of a chunk, and most bytes of a block; c-blosc2 writes fewer. */
 const MAX_BLOCKS = 1 << 22;
 const MAX_BLOCK = 536_866_816;
@@ -189,6 +191,9 @@ export class Blosc2Store implements ReadableStore {
     const { codec, clevel, filters, path, attrs } = this.#frame;
     const exact = exactType(dtype, path);
     const type = exact ?? mapDType({ ...dtype, kind: "void", byteOrder: "none" }, { path });
+    const { [DIMENSIONS]: names, ...others } = attrs;
+    const isText = Array.isArray(names) && names.every((name) => name === null || typeof name === "string");
+    const dimensionNames = isText && names.length === shape.length && shape.length > 0 ? names : undefined;
     const document = arrayDocument({
       shape,
       dataType: type.dataType,
@@ -203,8 +208,8 @@ export class Blosc2Store implements ReadableStore {
       chunkShape: this.#byBlocks ? blocks : this.#shardShape,
       shardShape: this.#shardShape,
       transpose: undefined,
-      attributes: attrs,
-      dimensionNames: undefined,
+      attributes: dimensionNames === undefined ? attrs : others,
+      dimensionNames,
     });
     if (exact !== undefined) return document;
     return { ...document, [DESCR]: { must_understand: false, dtype: formatDType(dtype) } };
@@ -215,17 +220,13 @@ export class Blosc2Store implements ReadableStore {
     if (index === undefined || this.#frame.nbytes === 0) return Promise.resolve(undefined);
     const known = this.#kept.get(index);
     if (known !== undefined) return known;
-    const made = this.#make(index, at(this.#frame.chunks, index), options);
+    const lent = this.#lend(index, at(this.#frame.chunks, index), options);
+    const made = lent.then((pieces) => pieces && joinBytes([...pieces]));
     const [oldest] = this.#kept.keys();
     if (this.#kept.size >= KEPT && oldest !== undefined) this.#kept.delete(oldest);
     this.#kept.set(index, made);
     made.catch(() => this.#kept.delete(index));
     return made;
-  }
-
-  async #make(index: number, place: FrameChunk, options?: StoreOptions): Promise<Shown> {
-    const lent = await this.#lend(index, place, options);
-    return lent && joinBytes([...lent]);
   }
 
   async getPieces(key: string, options?: StoreOptions): Promise<Iterable<Uint8Array> | undefined> {

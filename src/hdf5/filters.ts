@@ -9,7 +9,6 @@ import type { Hdf5Dataset, Hdf5Filter } from "./objects.ts";
 export const BLOSC2 = 32026;
 const BLOSC2_CODECS = ["blosclz", "lz4", "lz4hc", "lz4", "zlib", "zstd"];
 const BLOSC = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];
-const SHUFFLE = ["noshuffle", "shuffle", "bitshuffle"];
 
 /** Converts a chunk of filter 32026, a Blosc2 frame, to a Blosc1 chunk. */
 export async function unframe(bytes: Uint8Array, outer: Chain, inside: FramedChunk): Promise<Uint8Array> {
@@ -45,23 +44,14 @@ export function asZarrFilter(
       return { id: "shuffle", elementsize: level ?? dataset.type.size };
     case 3:
       return { id: "fletcher32" };
-    case 32001: {
-      const [, , , , clevel = 5, shuffle = 1, compressor = 0] = values;
-      return {
-        id: "blosc",
-        cname: BLOSC[compressor] ?? "blosclz",
-        clevel: Math.min(9, clevel),
-        shuffle: Math.min(SHUFFLE.length - 1, shuffle),
-        blocksize: 0,
-      };
-    }
+    case 32001:
     case BLOSC2: {
       const [, , , , clevel = 5, shuffle = 1, compressor = 0] = values;
       return {
         id: "blosc",
-        cname: BLOSC2_CODECS[compressor] ?? "lz4",
+        cname: (id === BLOSC2 ? BLOSC2_CODECS : BLOSC)[compressor] ?? "lz4",
         clevel: Math.min(9, clevel),
-        shuffle: shuffle === 1 || shuffle === 2 ? shuffle : 1,
+        shuffle: id === BLOSC2 && shuffle !== 2 ? 1 : Math.min(2, shuffle),
         blocksize: 0,
       };
     }

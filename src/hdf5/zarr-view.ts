@@ -300,6 +300,11 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
     const edge = chunks.map((length, d) => Math.floor((shape[d] as number) / length));
     const isEdge = (name: string): boolean =>
       name.split(".").some((index, d) => Number(index) >= at(edge, d));
+    // A chunk that lacks only Blosc is stored as it lies: Blosc has chunks of uncompressed bytes.
+    const onlyBlosc = 2 ** all.findIndex((filter) => filter["id"] === "blosc");
+    const uncompressed = filters.map((filter) =>
+      filter["id"] === "blosc" ? { ...filter, clevel: 0 } : filter,
+    );
     const leftOut = (name: string): number =>
       layout.bareEdges && isEdge(name)
         ? 2 ** all.length - 1
@@ -309,7 +314,9 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
       document,
       names: () => stored.keys(),
       why: async (name, read) => {
-        const bare = (name === undefined ? [...stored.keys()] : [name]).filter((each) => leftOut(each) > 0);
+        const bare = (name === undefined ? [...stored.keys()] : [name]).filter(
+          (each) => ![0, onlyBlosc].includes(leftOut(each)),
+        );
         if (bare.length > 0)
           return `${bare.length} of its ${stored.size} chunks lack a filter that the others have, and in Zarr all have the same`;
         const [first] = stored.values();
@@ -343,7 +350,10 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
         return {
           size: place.size,
           place,
-          make: (bytes) => encodeAll(bytes, { from: chainOf(left), to: chainOf(filters), nbytes }),
+          make: (bytes) => {
+            const to = chainOf(mask === onlyBlosc ? uncompressed : filters);
+            return encodeAll(bytes, { from: chainOf(left), to, nbytes });
+          },
         };
       },
     };

@@ -50,6 +50,16 @@ test.each(Object.keys(values))("%s goes to Zarr and comes back with its values",
   expect(report).toMatchObject({ converted: 1, verified: true });
 });
 
+test("names of dimensions come back from a frame as such, and not as an attribute", async () => {
+  const [store, back] = [new MemoryStore(), new MemoryStore()];
+  await putBloscpack(store, "a.blp", new Uint8Array(240), 120, { dtype: "<f8", shape: [6, 5] });
+  const names = { dimensionNames: ["time", "x"] };
+  await convert(await open(store, "a.blp"), { store, path: "a.zarr" }, { to: "zarr", ...names });
+  await convert({ store, path: "a.zarr" }, { store, path: "a.b2nd" }, { to: "b2nd" });
+  await convert(await open(store, "a.b2nd"), { store: back, path: "" }, { to: "zarr" });
+  expect(await open(back, "")).toMatchObject({ ...names, attrs: {} });
+});
+
 test.each(["[('a', '>i4')]", "[('a', '>i4'), ('b', '>f8')]", "[('a', '>i4'), ('b', '<f8')]"])(
   "structs of %s pass verify, with their dtype",
   async (dtype) => {

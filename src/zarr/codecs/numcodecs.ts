@@ -8,6 +8,7 @@
  * @see https://numcodecs.readthedocs.io/en/stable/index.html
  */
 
+import { joinBytes } from "../../bytes/arrays.ts";
 import { digest } from "../../bytes/checksum.ts";
 import { decodeStream } from "../../codec/stream.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -356,6 +357,12 @@ async function decodeLz4(bytes: Uint8Array, limit: number): Promise<Uint8Array> 
 function sumStage(name: string, atStart: boolean, sumOf: (bytes: Uint8Array) => Promise<number>): Stage {
   return {
     ...readOnlyStage("codec", name, { fixedOverhead: SUM }),
+    // Only for chunks of HDF5 that lack another filter: they are presented with all filters.
+    encode: async (bytes) => {
+      const sum = new Uint8Array(SUM);
+      new DataView(sum.buffer).setUint32(0, await sumOf(bytes), true);
+      return joinBytes(atStart ? [sum, bytes] : [bytes, sum]);
+    },
     decode: async (bytes) => {
       if (bytes.length < SUM) {
         throw new SuperchunkError(
