@@ -130,7 +130,7 @@ export function firstLeaf(node: SchemaNode): Leaf {
 }
 
 function leafType(leaf: Leaf, isBytes: boolean): readonly [type: number, value: Node] {
-  const { logical, kind, dtype, width } = leaf;
+  const { logical, kind, width } = leaf;
   const unsigned = kind === "uint32" || kind === "uint64";
   switch (logical.kind) {
     case "string":
@@ -139,14 +139,14 @@ function leafType(leaf: Leaf, isBytes: boolean): readonly [type: number, value: 
       return [TYPE.date, table(int16(0))];
     case "timestamp":
       return [TYPE.timestamp, table(int16(UNITS.indexOf(logical.unit)))];
+    case "duration":
+      return [TYPE.duration, table(int16(UNITS.indexOf(logical.unit)))];
     case "integer":
       return [TYPE.int, table(int32(logical.bits), int8(logical.signed ? 1 : 0))];
     case "decimal":
       return [TYPE.decimal, table(int32(logical.precision), int32(logical.scale), int32(128))];
     default:
   }
-  if (dtype.kind === "timedelta" && dtype.scale === 1 && UNITS.includes(dtype.unit))
-    return [TYPE.duration, table(int16(UNITS.indexOf(dtype.unit)))];
   if (kind === "bool") return [TYPE.bool, table()];
   if (kind === "half") return [TYPE.float, table(int16(0))];
   if (kind === "float") return [TYPE.float, table(int16(1))];

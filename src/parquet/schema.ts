@@ -48,6 +48,8 @@ export type Logical =
   | { readonly kind: "none" | "string" | "date" | "half" }
   | { readonly kind: "integer"; readonly bits: 8 | 16 | 32 | 64; readonly signed: boolean }
   | { readonly kind: "timestamp"; readonly unit: "ms" | "us" | "ns" }
+  /** A type of Arrow only: in Parquet, an integer. */
+  | { readonly kind: "duration"; readonly unit: "s" | "ms" | "us" | "ns" }
   | { readonly kind: "decimal"; readonly scale: number; readonly precision: number };
 
 /** A column of values in the file. */
@@ -299,21 +301,17 @@ function describeZipline(as: NonNullable<SchemaOptions["as"]>): Described {
   }
 }
 
-/** The unit of Parquet and Arrow for each numpy unit up to hours, and the factor of the conversion. */
-const FINER: Partial<Record<TimeUnit, readonly [unit: "ms" | "us" | "ns", factor: bigint]>> = {
-  h: ["ms", 3_600_000n],
-  m: ["ms", 60_000n],
-  s: ["ms", 1000n],
-  ms: ["ms", 1n],
-  us: ["us", 1n],
-  ns: ["ns", 1n],
+/** The factor from a numpy unit to seconds, or to itself. */
+const FACTORS: Partial<Record<TimeUnit, bigint>> = {
+  ...{ W: 604_800n, D: 86_400n, h: 3600n, m: 60n, s: 1n },
+  ...{ ms: 1n, us: 1n, ns: 1n },
 };
 const LONGER: readonly TimeUnit[] = ["Y", "M", "W", "D"];
 
 function describeTime(dtype: DType & { readonly kind: "datetime" | "timedelta" }): Described {
   const { unit, scale, kind } = dtype;
   const leaf = { nullable: true, kind: "int64", width: 8 } as const;
-  const finer = FINER[unit];
+  const counted = `${scale === 1 ? "" : `${scale} `}${unit === "generic" ? "units that are not named" : unit}`;
   if (kind === "datetime" && LONGER.includes(unit))
     return {
       leaf: {
@@ -325,16 +323,24 @@ function describeTime(dtype: DType & { readonly kind: "datetime" | "timedelta" }
       },
       why: "dates of Parquet are days of four bytes",
     };
-  if (kind === "datetime" && finer !== undefined) {
-    const factor = finer[1] * BigInt(scale);
-    const logical: Logical = { kind: "timestamp", unit: finer[0] };
-    if (factor === 1n) return { leaf: { ...leaf, conversion: DIRECT, logical } };
+  const own = FACTORS[unit];
+  if (own !== undefined) {
+    const finer = unit === "ms" || unit === "us" || unit === "ns" ? unit : undefined;
+    // Parquet has no timestamps in seconds.
+    const factor = own * BigInt(scale) * (kind === "datetime" && finer === undefined ? 1000n : 1n);
+    const logical: Logical =
+      kind === "datetime"
+        ? { kind: "timestamp", unit: finer ?? "ms" }
+        : { kind: "duration", unit: finer ?? "s" };
+    const what = kind === "datetime" ? "timestamps" : "durations";
     return {
-      leaf: { ...leaf, conversion: { kind: "multiply", factor }, logical },
-      why: `Parquet has no timestamps in ${scale === 1 ? "" : `${scale} `}${unit}; they become ${finer[0]}`,
+      leaf: { ...leaf, conversion: factor === 1n ? DIRECT : { kind: "multiply", factor }, logical },
+      ...(factor === 1n ? {} : { why: `there are no ${what} in ${counted}; they become ${logical.unit}` }),
+      ...(kind === "datetime"
+        ? {}
+        : { note: `Parquet has no durations; they are integers that count ${logical.unit}` }),
     };
   }
-  const counted = `${scale === 1 ? "" : `${scale} `}${unit === "generic" ? "units that are not named" : unit}`;
   const note =
     kind === "datetime"
       ? `Parquet has no timestamps in ${counted}; they are integers`

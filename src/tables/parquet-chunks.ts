@@ -76,17 +76,13 @@ export class PageColumn {
   private constructor(
     scan: ParquetScan,
     file: { readonly store: ReadableStore; readonly key: string },
-    {
-      column,
-      size,
-      isNullable,
-    }: { readonly column: number; readonly size: number; readonly isNullable: boolean },
+    own: { readonly column: number; readonly size: number; readonly isNullable: boolean },
   ) {
     this.#scan = scan;
-    this.#isNullable = isNullable;
+    this.#isNullable = own.isNullable;
     this.#file = file;
-    this.#column = column;
-    this.#size = size;
+    this.#column = own.column;
+    this.#size = own.size;
   }
 
   /** Undefined for a column whose values Parquet stores in another form than numpy. */

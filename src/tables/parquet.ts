@@ -3,8 +3,8 @@ import { type ParquetScan, parquetSchema, type SchemaElement, type SchemaTree } 
 import { SuperchunkError } from "../errors.ts";
 import { parseDType } from "../format/dtype.ts";
 import { isObject, parseJson } from "../format/json.ts";
-import type { DType } from "../format/types.ts";
-import { openParquet } from "../parquet/open.ts";
+import type { DType, TimeUnit } from "../format/types.ts";
+import { durationsOf, openParquet } from "../parquet/open.ts";
 import { chunkRowsOf, PageColumn } from "./parquet-chunks.ts";
 import {
   BOOL,
@@ -26,6 +26,8 @@ import {
   timeOf,
 } from "./table-file.ts";
 
+type Turns = Map<string, (value: unknown) => unknown>;
+
 /** Rows that are read at a time. */
 const ROWS = 65_536;
 
@@ -42,31 +44,32 @@ export async function openParquetTable(open: OpenFile, { as, signal }: TableOpti
   try {
     const path = store.describe(key);
     const scan = await openParquet(store, key, signal);
+    const durations = durationsOf(scan.metadata);
     const found = parquetSchema(scan.metadata)
       .children.filter(({ element }) => isWanted(as, element.name))
-      .map((node) => columnOf(node, path));
+      .map((node) => columnOf(node, path, durations.get(node.element.name)));
     const written = describedTypes(scan.metadata.key_value_metadata, path);
     const notes = scan.metadata.schema.flatMap(({ name, precision }) =>
       isWanted(as, name) ? decimalNotes(name, precision) : [],
     );
     const columns: TableColumn[] = [];
+    // Described strings of bytes stay as they are.
+    const turns: Turns = new Map();
     for (const column of found) {
       const { name, dtype } = column;
       const known = written.get(name);
       const text = typeof dtype === "string" && !column.isList ? knownText(as, name) : undefined;
-      if (known !== undefined && isSameKind(known.dtype, column)) columns.push(known);
+      const isKnown = known !== undefined && isSameKind(known.dtype, column);
+      if (dtype === "text" && (!isKnown || known.dtype.kind === "unicode")) turns.set(name, textOf);
+      else if (isKnown && known.dtype.kind === "unicode") turns.set(name, textOfPoints);
+      if (isKnown) columns.push(known);
       else if (text !== undefined) columns.push({ name, dtype: text, shape: [] });
       else columns.push(await measured(column, scan, path, signal));
     }
     const rows = scan.ranges.reduce((sum, { rowStart, rowEnd }) => sum + rowEnd - rowStart, 0);
-    const texts = new Set(
-      columns.flatMap(({ name, dtype }, i) =>
-        found[i]?.dtype === "text" || dtype.kind === "unicode" ? [name] : [],
-      ),
-    );
     return {
       ...{ path, columns, rows, notes },
-      read: (names, call) => readRows(open, { names, texts }, call),
+      read: (names, call) => readRows(open, { names, turns }, call),
       openChunks: (names) => openChunks(open, columns, names),
     };
   } finally {
@@ -104,7 +107,7 @@ async function openChunks(
 
 async function* readRows(
   open: OpenFile,
-  { names, texts }: { readonly names: readonly string[]; readonly texts: ReadonlySet<string> },
+  { names, turns }: { readonly names: readonly string[]; readonly turns: Turns },
   signal: AbortSignal | undefined,
 ): AsyncGenerator<TableRows> {
   const { store, path } = await open();
@@ -115,7 +118,8 @@ async function* readRows(
       for (const column of names) {
         signal?.throwIfAborted();
         const values = await scan.readColumn({ column, rowStart, rowEnd });
-        columns.push(texts.has(column) ? Array.from(values, textOf) : values);
+        const turn = turns.get(column);
+        columns.push(turn === undefined ? values : Array.from(values, turn));
       }
       yield { length: rowEnd - rowStart, columns };
     }
@@ -151,10 +155,7 @@ async function measured(
           throw new SuperchunkError(
             "UNSUPPORTED",
             `the lists of column "${name}" are not of one length; leave the column out`,
-            {
-              path,
-              field: name,
-            },
+            { path, field: name },
           );
       }
       if (typeof dtype === "string")
@@ -165,21 +166,22 @@ async function measured(
   return { name, dtype: sizedType(dtype, longest), shape: isList ? [length ?? 0] : [] };
 }
 
-function columnOf(node: SchemaTree, path: string): FoundColumn {
+function columnOf(node: SchemaTree, path: string, unit: TimeUnit | undefined): FoundColumn {
   const { name } = node.element;
   const [list] = node.children;
-  if (list === undefined) return { name, dtype: dtypeOf(node.element, path), isList: false };
+  if (list === undefined) return { name, dtype: dtypeOf(node.element, path, unit), isList: false };
   const [element] = list.children;
   const isList =
     node.children.length === 1 && list.element.repetition_type === "REPEATED" && list.children.length === 1;
   if (isList && element !== undefined && element.children.length === 0)
-    return { name, dtype: dtypeOf(element.element, path), isList };
+    return { name, dtype: dtypeOf(element.element, path, unit), isList };
   throw noCounterpart(name, "a group or a map", path);
 }
 
 const UNITS = { MILLIS: "ms", MICROS: "us", NANOS: "ns" } as const;
 
-function dtypeOf(element: SchemaElement, path: string): FoundType {
+function dtypeOf(element: SchemaElement, path: string, unit: TimeUnit | undefined): FoundType {
+  if (unit !== undefined) return timeOf("timedelta", unit);
   const { type, logical_type: logical, converted_type: converted, type_length: length = 0 } = element;
   if (logical?.type === "DECIMAL" || converted === "DECIMAL") return numberOf("float", 8);
   switch (type) {
@@ -209,10 +211,7 @@ function dtypeOf(element: SchemaElement, path: string): FoundType {
       if (logical?.type === "FLOAT16") return numberOf("float", 2);
       return { kind: "void", itemSize: length, byteOrder: "none" };
     case "BYTE_ARRAY":
-      return logical?.type === "STRING" ||
-        converted === "UTF8" ||
-        converted === "ENUM" ||
-        converted === "JSON"
+      return logical?.type === "STRING" || ["UTF8", "ENUM", "JSON"].includes(converted ?? "")
         ? "text"
         : "binary";
     default:
@@ -236,6 +235,13 @@ function describedTypes(
     types.set(each["name"], { name: each["name"], dtype: parseDType(each["dtype"] ?? null, path), shape });
   }
   return types;
+}
+
+/** The text of characters of four bytes, which are not UTF-8. */
+function textOfPoints(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(textOfPoints);
+  if (!(value instanceof Uint8Array)) return value;
+  return String.fromCodePoint(...new Uint32Array(value.slice().buffer)).replace(/\0+$/, "");
 }
 
 /** True if the stored dtype matches the column's type. zipline's dates, for example, have another type in Parquet. */

@@ -84,12 +84,9 @@ export async function* offering(
   pieces: AsyncIterable<Uint8Array>,
   table: TableFile,
   dtype: StructType,
-  {
-    taker,
-    chunkRows,
-    firstRow,
-  }: { readonly taker: ChunkTaker; readonly chunkRows: number; readonly firstRow: number },
+  offer: { readonly taker: ChunkTaker; readonly chunkRows: number; readonly firstRow: number },
 ): AsyncGenerator<Uint8Array> {
+  const { taker, chunkRows, firstRow } = offer;
   const names = dtype.fields.map(({ name }) => name);
   const chunks = await table.openChunks?.(names);
   try {
@@ -220,7 +217,7 @@ function putValue(
     throw new SuperchunkError(error.code, `${where()}, column "${field.name}": ${said}`, {
       path,
       field: field.name,
-      found: value == null ? "null" : value,
+      found: value == null || typeof value === "object" ? String(value) : value,
       cause: error,
     });
   }
@@ -236,8 +233,9 @@ function nothingOf({ dtype, shape }: Field): unknown {
 
 const TEXT = new TextDecoder();
 
-/** Decodes bytes as text; other values are returned unchanged. */
+/** Decodes bytes as text, also in lists; other values are returned unchanged. */
 export function textOf(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(textOf);
   return value instanceof Uint8Array ? TEXT.decode(value) : value;
 }
 

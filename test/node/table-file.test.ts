@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { formatDType, parseDType } from "../../src/format/dtype.ts";
-import { open, openArray, openTableFile } from "../../src/node/index.ts";
+import { edit, open, openArray, openTableFile } from "../../src/node/index.ts";
 import { runCli } from "../cli/harness.ts";
 import { temporaryFolder } from "../folder.ts";
 
@@ -218,6 +218,34 @@ test("one column of text comes back from its CSV with its empty values, of which
   const { out } = await runCli(["cat", path, "--format", "csv"]);
   expect(out).toBe('word\n""\n""\n"a\n\nb"\n""\n');
 });
+
+test.each([[], ["--strings", "fixed"]])(
+  "strings and durations come back from a Parquet file of this library %j",
+  async (...options) => {
+    const folder = temporaryFolder();
+    const [from, file, back] = ["a.bcolz", "a.parquet", "b.bcolz"].map((name) => join(folder, name)) as [
+      string,
+      string,
+      string,
+    ];
+    const dtype = '[["bytes","|S6"],["text","<U3"],["two","<U2",[2]],["hours","<m8[h]"]]';
+    expect(await runCli(["create", from, "--as", "ctable", "--dtype", dtype])).toMatchObject({ code: 0 });
+    const table = await edit(from);
+    await table.append([
+      [new TextEncoder().encode("né日"), "é日", ["a", ""], 3],
+      ["", "", ["b", "日x"], "NaT"],
+    ]);
+    await table.close();
+    expect(await runCli(["convert", from, file, ...options])).toMatchObject({ code: 0 });
+    expect(await runCli(["create", back, "--from", file])).toMatchObject({ code: 0 });
+    expect(await columnOf(back, "bytes")).toEqual(await columnOf(from, "bytes"));
+    for (const name of ["text", "two"])
+      expect(await columnOf(back, name)).toEqual(await columnOf(from, name));
+    expect(await columnOf(back, "hours")).toEqual([10_800n, -(2n ** 63n)]);
+    const { dtype: found } = await openArray(back, { column: "hours" });
+    expect(formatDType(found)).toBe("<m8[s]");
+  },
+);
 
 test("columns of the file that the table does not have are left out, and named", async () => {
   const [from, path] = [join(temporaryFolder(), "a.csv"), join(temporaryFolder(), "a")];
