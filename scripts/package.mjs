@@ -42,20 +42,21 @@ function isBundled(module) {
  */
 const PARTS = [
   ["decode", ["codec/decode/decode", "codec2/fields"]],
-  ["values", ["open/open", "store/http"], ["view/view-tree"]],
+  ["values", ["open/open", "store/http"], ["open/open-node", "zarr/read/open", "store/http"]],
   ["read", ["open/open", "store/http"]],
   ["more", ["index"]],
   ["folders", ["archive/open/open-array-folder"]],
   ["wrappers", ["store/wrappers/coalescing"]],
   ["inflate", ["format/inflate"]],
-  ["view", ["view/view-tree"]],
   ["stream", ["codec/stream"]],
+  ["shared", ["archive/kinds/live-array"], ["zarr/read/open"]],
+  ["zarr", ["zarr/read/open", "open/find-readables", "zarr/document/zarr-dtype", "zarr/document/make-v3"]],
+  ["view", ["view/view-tree"]],
   ["encode", ["codec2/index"]],
   ["blosc2-chunks", ["codec2/decode", "codec2/restream"]],
   ["pool", ["blosc"]],
-  ["shared", ["archive/kinds/live-array"], ["zarr/read/open"]],
-  ["zarr", ["zarr/read/open"]],
   ["blosc2", ["blosc2/zarr-view"]],
+  ["hdf5", ["hdf5/zarr-view"]],
   ["live", ["archive/kinds/live-array"]],
   ["zarrita", ["zarr/zarrita", "zarr/transformer"]],
   ["write", ["edit/edit"]],
@@ -66,9 +67,15 @@ const PARTS = [
 /** The code that chooses between decoders and encoders is separate, so that bundlers leave out the encoders that a page does not call. */
 const CHOOSES = /[\\/]build[\\/]src[\\/]codec2[\\/]index\.js$/;
 
-/** Scripts of the page that its parts share: small, and kept out of larger chunks. */
-const OF_PAGE =
-  /[\\/]build[\\/]src[\\/]page[\\/](?:calls|dom|text|colours|state|engine[\\/]protocol|views[\\/]view)\.js$/;
+/** Scripts of the page: what its parts share, its tables and maps, and what reads chunks and numbers for them. */
+const OF_PAGE = [
+  [
+    "page-parts",
+    /\/src\/page\/(?:calls|dom|text|colours|state|engine\/protocol|views\/(?:view|statistics))\.js$/,
+  ],
+  ["page-views", /\/src\/page\/(?:virtual-table|views\/(?:values|picture|chunk[\w-]*))\.js$/],
+  ["page-numbers", /\/src\/page\/engine\/(?:numbers|chunk-list)\.js$/],
+];
 
 const HEADING = `# Licences of what is in these files
 
@@ -188,7 +195,8 @@ async function bundleCode() {
       const isCommand = id.includes("/build/cli/");
       const isSystem = id.includes("/build/src/node/");
       if (CHOOSES.test(id)) return "chunks";
-      if (OF_PAGE.test(id)) return "page-parts";
+      const ofPage = OF_PAGE.find(([, names]) => names.test(id));
+      if (ofPage !== undefined) return ofPage[0];
       const part = isSystem || isCommand ? undefined : parts.find(({ has }) => has(id));
       if (part !== undefined) return part.name;
       if (first.has(id) && !isSystem && !isCommand) return "formats";

@@ -70,13 +70,13 @@ export type { FoundReadable } from "./open/find-readables.ts";
 export type { FollowOptions } from "./open/follow.ts";
 export {
   type FollowableArray,
-  type OpenAnyOptions,
   type OpenArrayOptions,
   open,
   openArray,
   openTable,
   type Readable,
 } from "./open/open.ts";
+export type { OpenAnyOptions } from "./open/open-node.ts";
 export type { PlaceRule, StoredPlace } from "./places/declared.ts";
 export type { OpenPlace } from "./places/placed-store.ts";
 export type { ArrowOptions } from "./scan/arrow-batches.ts";

@@ -1,7 +1,5 @@
 /** HDF5 chunks of filter 32026: Blosc2 frames with one chunk, from PyTables and hdf5plugin [BH-01]. */
 import { joinBytes } from "../bytes/arrays.ts";
-import { encode } from "../codec/index.ts";
-import { STREAM_ENCODER } from "../codec2/encode-stream.ts";
 import { readBlosc2Header } from "../codec2/header.ts";
 import { toBlosc1 } from "../codec2/restream.ts";
 import { SuperchunkError } from "../errors.ts";
@@ -39,8 +37,7 @@ export async function frameAsBlosc1(
   const [only, ...others] = frame.chunks;
   if (only !== undefined && "key" in only && others.length === 0 && isPlain(frame)) {
     const chunk = image.subarray(only.offset, only.end);
-    if (readBlosc2Header(chunk).nbytes === nbytes)
-      return toBlosc1(chunk, STREAM_ENCODER, { maxNbytes: nbytes });
+    if (readBlosc2Header(chunk).nbytes === nbytes) return toBlosc1(chunk, { maxNbytes: nbytes });
   }
   const array = await openBlosc2(store, KEY);
   const bytes = array?.kind === "array" && array.nbytes <= nbytes ? await array.getBytes() : undefined;
@@ -52,7 +49,7 @@ export async function frameAsBlosc1(
     );
   // A table's last chunk can be shorter than the others.
   const whole = bytes.length === nbytes ? bytes : joinBytes([bytes, new Uint8Array(nbytes - bytes.length)]);
-  return encode(whole, { typesize });
+  return (await import("../codec/encode/encode.ts")).encode(whole, { typesize });
 }
 
 /** Why a frame's streams are not copied, judged by its header. Undefined if they are copied, or the frame is damaged. */

@@ -4,7 +4,6 @@
  */
 import { at, joinBytes } from "../bytes/arrays.ts";
 import { type BlockPlaces, chunkOf, head2Length, placesOfBlocks } from "../codec2/cut.ts";
-import { STREAM_ENCODER } from "../codec2/encode-stream.ts";
 import { blocksAsBlosc1 } from "../codec2/restream.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { groupRanges } from "../store/key.ts";
@@ -121,7 +120,7 @@ export class SomeBlocks {
         throw gone(this.#store.describe(key), until, from + (bytes?.length ?? 0));
       for (const { i, offset: at, length } of group) found[i] = bytes.subarray(at - from, at - from + length);
     });
-    const made = await blocksAsBlosc1(chunkOf(places, found), STREAM_ENCODER);
+    const made = await blocksAsBlosc1(chunkOf(places, found));
     return made.map((block) => block && joinBytes(block.pieces));
   }
 }

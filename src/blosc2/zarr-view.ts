@@ -6,10 +6,9 @@
  * chunks, and no chunk spans the whole axis either, a chunk is decoded and encoded as one. Read-only.
  */
 import { at, elementsOf, joinBytes } from "../bytes/arrays.ts";
-import { decode, encode } from "../codec/index.ts";
-import type { CompressorName, Shuffle } from "../codec/types.ts";
+import { decode } from "../codec/decode/decode.ts";
+import type { CompressorName, EncodeOptions, Shuffle } from "../codec/types.ts";
 import { decode as decodeBlosc2, nanOf } from "../codec2/decode.ts";
-import { STREAM_ENCODER } from "../codec2/encode-stream.ts";
 import { HEADER2_LENGTH } from "../codec2/fields.ts";
 import { pluginText, readBlosc2Header } from "../codec2/header.ts";
 import { blocksAsBlosc1 } from "../codec2/restream.ts";
@@ -338,7 +337,7 @@ export class Blosc2Store implements ReadableStore {
     const header = readBlosc2Header(bytes);
     // A chunk of a frame without dimensions can have its own block size.
     if (header.blocksize !== blockBytes && header.nbytes > blockBytes) return this.#cutAgain(bytes);
-    return (await blocksAsBlosc1(bytes, STREAM_ENCODER)).map((block) => block?.pieces);
+    return (await blocksAsBlosc1(bytes)).map((block) => block?.pieces);
   }
 
   async #cutAgain(chunk: Uint8Array): Promise<readonly Pieces[]> {
@@ -409,6 +408,11 @@ function shuffleOf(filters: readonly number[]): Shuffle {
 /** The typesize for items of this size: Blosc allows up to 255 bytes. */
 function typesizeOf({ itemSize }: DType): number {
   return itemSize > 255 ? 1 : itemSize;
+}
+
+/** Encodes a chunk. Readers load the encoder only for blocks that are not copied. */
+async function encode(bytes: Uint8Array, options: EncodeOptions): Promise<Uint8Array> {
+  return (await import("../codec/encode/encode.ts")).encode(bytes, options);
 }
 
 function nbytesOf(chunk: Uint8Array): number {

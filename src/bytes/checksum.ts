@@ -24,7 +24,7 @@ export type DigestName =
 export type DigestFunction = (bytes: Uint8Array) => Uint8Array;
 
 /** Castagnoli's polynomial, reflected. */
-const CRC32C_POLYNOMIAL = 0x82f6_3b78;
+export const CRC32C_POLYNOMIAL = 0x82f6_3b78;
 
 /** A file of hash-wasm. Each has one digest, and is loaded on first use. */
 type Library = Promise<{ readonly default: typeof import("hash-wasm") }>;

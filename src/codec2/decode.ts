@@ -24,7 +24,7 @@ import { SuperchunkError } from "../errors.ts";
 import { type Blosc2Header, FILTER, HEADER2_LENGTH } from "./fields.ts";
 import { undoBytedelta, undoDelta } from "./filters.ts";
 import { badField, checkExpected, dictionaryOf, readBlosc2Header, stepsOf } from "./header.ts";
-import { type DecompressWith, loadDictionaryDecoder } from "./zstd-dictionary.ts";
+import type { DecompressWith } from "./zstd-dictionary.ts";
 
 /** If a result has more bytes than this and is this many times as long as its chunk, all blocks are checked before memory is allocated. */
 const LARGE = 16 << 20;
@@ -179,7 +179,7 @@ let decompressWith: DecompressWith | undefined;
 
 /** Loads the zstd library, which decodes streams with a dictionary. */
 export async function prepareDictionaries(): Promise<void> {
-  decompressWith ??= await loadDictionaryDecoder();
+  decompressWith ??= await (await import("./zstd-dictionary.ts")).loadDictionaryDecoder();
 }
 
 /** Decodes a whole chunk. Throws as {@link decodeRangeSync}. */

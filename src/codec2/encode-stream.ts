@@ -4,6 +4,8 @@ import { encodeSync, prepareEncode } from "../codec/encode/encode.ts";
 import { FLAG, HEADER_LENGTH } from "../codec/header.ts";
 import type { CompressorName } from "../codec/types.ts";
 
+export { encodeSync, prepareEncode };
+
 /** Encodes bytes as one stream, preceded by its length: compressed if that is shorter. Needs `prepareEncode`. */
 export function encodeStream(bytes: Uint8Array, cname: CompressorName): Uint8Array {
   const settings = { cname, clevel: 5, shuffle: "noshuffle", typesize: 1, blocksize: bytes.length } as const;
@@ -16,15 +18,6 @@ export function encodeStream(bytes: Uint8Array, cname: CompressorName): Uint8Arr
   stored.set(bytes, 4);
   return stored;
 }
-
-/** The encoder functions that restream.ts uses. They are passed in, so that pages that only decode do not load them. */
-export interface StreamEncoder {
-  readonly prepareEncode: typeof prepareEncode;
-  readonly encodeSync: typeof encodeSync;
-  readonly encodeStream: typeof encodeStream;
-}
-
-export const STREAM_ENCODER: StreamEncoder = { prepareEncode, encodeSync, encodeStream };
 
 /** Shuffles the bits of the elements up to a multiple of eight; the remaining elements are copied. Returns a new array. */
 export function bitshuffled(bytes: Uint8Array, typesize: number): Uint8Array {

@@ -11,7 +11,6 @@ import { encode as encode1, encodeSync as encode1Sync, prepareEncode } from "../
 import type { ChunkHeader, CompressorName, DecodeOptions } from "../codec/types.ts";
 import { SuperchunkError } from "../errors.ts";
 import { toBlosc2 as asBlosc2, type Encode2Options, encode2Sync } from "./as-blosc2.ts";
-import { STREAM_ENCODER } from "./encode-stream.ts";
 import { type Blosc2Header, fieldsOf, HEADER2_LENGTH, isBlosc2 } from "./fields.ts";
 
 type Decoder = typeof import("./decode.ts");
@@ -145,7 +144,7 @@ export function encodeSync(data: Uint8Array, options: Encode2Options = {}): Uint
  * @throws as {@link decode}
  */
 export async function toBlosc1(chunk: Uint8Array, options: DecodeOptions = {}): Promise<Uint8Array> {
-  return isBlosc2(chunk) ? (await import("./restream.ts")).toBlosc1(chunk, STREAM_ENCODER, options) : chunk;
+  return isBlosc2(chunk) ? (await import("./restream.ts")).toBlosc1(chunk, options) : chunk;
 }
 
 /**

@@ -3,6 +3,7 @@
  * blocks with filters that Blosc1 lacks are encoded again.
  */
 import { at, joinBytes } from "../bytes/arrays.ts";
+import { writeRun, writesRuns } from "../codec/encode/run.ts";
 import {
   encodeHeader,
   FLAG,
@@ -13,7 +14,6 @@ import {
 } from "../codec/header.ts";
 import type { CompressorName, DecodeOptions } from "../codec/types.ts";
 import { Blosc2Blocks, decode, nanOf } from "./decode.ts";
-import type { StreamEncoder } from "./encode-stream.ts";
 import { type Blosc2Header, FILTER, HEADER2_LENGTH } from "./fields.ts";
 import { checkExpected, readBlosc2Header, stepsOf } from "./header.ts";
 
@@ -36,15 +36,10 @@ export interface Block {
  *
  * @throws as `decode`; LIMIT (`maxNbytes`, or more than a Blosc1 chunk holds)
  */
-export async function toBlosc1(
-  chunk: Uint8Array,
-  encoder: StreamEncoder,
-  options: DecodeOptions = {},
-): Promise<Uint8Array> {
+export async function toBlosc1(chunk: Uint8Array, options: DecodeOptions = {}): Promise<Uint8Array> {
   const header = readBlosc2Header(chunk);
   checkExpected(header, { maxNbytes: MAX_NBYTES });
   checkExpected(header, options);
-  await encoder.prepareEncode(header.compressor);
   const { nbytes, nblocks, blocksize, typesize } = header;
   if (header.memcpyed && header.special === undefined)
     return joinBytes([
@@ -57,15 +52,17 @@ export async function toBlosc1(
     [blocksize, nbytes - (nblocks - 1) * blocksize].every((size) => flagsOf(header, size) !== undefined);
   if (!canCopy) {
     const settings = { cname: header.compressor, typesize, shuffle: shuffleFor(header), blocksize };
+    const encoder = await loadEncoder(header);
     return encoder.encodeSync(await decode(chunk), settings);
   }
+  const runs = writesRuns(header.compressor) ? undefined : await loadEncoder(header);
   const blocks = new Blosc2Blocks(chunk, header);
   const starts = new Uint8Array(4 * nblocks);
   const parts: Uint8Array[] = [];
   let next = HEADER_LENGTH + starts.length;
   for (let i = 0; i < nblocks; i++) {
     new DataView(starts.buffer).setInt32(4 * i, next, true);
-    for (const stream of streamsOf(blocks, i, encoder)) {
+    for (const stream of streamsOf(blocks, i, runs)) {
       parts.push(stream);
       next += stream.length;
     }
@@ -79,18 +76,14 @@ export async function toBlosc1(
  *
  * @throws as `decode`
  */
-export async function blocksAsBlosc1(
-  chunk: Uint8Array,
-  encoder: StreamEncoder,
-): Promise<readonly (Block | undefined)[]> {
+export async function blocksAsBlosc1(chunk: Uint8Array): Promise<readonly (Block | undefined)[]> {
   const header = readBlosc2Header(chunk);
   const { nbytes, blocksize, nblocks, special, memcpyed } = header;
   const sizeOf = (block: number): number => Math.min(blocksize, nbytes - block * blocksize);
-  await encoder.prepareEncode(header.compressor);
   if (special === "zeros" || special === "none") return Array.from({ length: nblocks }, () => undefined);
   if (special !== undefined) {
     const value = special === "nan" ? nanOf(header.typesize) : chunk.subarray(HEADER2_LENGTH, header.ctbytes);
-    return repeatedBlocks(header, value, encoder);
+    return repeatedBlocks(header, value, await loadEncoder(header));
   }
   if (memcpyed)
     return Array.from({ length: nblocks }, (_, i) => {
@@ -101,17 +94,20 @@ export async function blocksAsBlosc1(
     });
   const places = new Blosc2Blocks(chunk, header);
   let decoded: Uint8Array | undefined;
+  const runs = writesRuns(header.compressor) ? undefined : await loadEncoder(header);
+  let encoder = runs;
   const blocks: Block[] = [];
   for (let i = 0; i < nblocks; i++) {
     const size = places.lengthOf(i);
     const flags = flagsOf(header, size);
     if (flags === undefined) {
       decoded ??= await decode(chunk);
+      encoder ??= await loadEncoder(header);
       blocks.push(
         encodeBlock(decoded.subarray(places.offsetOf(i), places.offsetOf(i) + size), header, encoder),
       );
     } else {
-      const streams = streamsOf(places, i, encoder);
+      const streams = streamsOf(places, i, runs);
       const length = streams.reduce((sum, stream) => sum + stream.length, HEADER_LENGTH + 4);
       const head = joinBytes([header1(header, size, { flags, ctbytes: length }), START]);
       blocks.push({ pieces: [head, ...streams], isCopied: true });
@@ -133,8 +129,8 @@ function repeatedBlocks(header: Blosc2Header, value: Uint8Array, encoder: Stream
   return blocks;
 }
 
-/** The streams of a block for Blosc1, each after its length; runs are encoded. */
-function streamsOf(blocks: Blosc2Blocks, block: number, encoder: StreamEncoder): readonly Uint8Array[] {
+/** The streams of a block for Blosc1, each after its length; `encoder` encodes runs, unless they are written here. */
+function streamsOf(blocks: Blosc2Blocks, block: number, encoder?: StreamEncoder): readonly Uint8Array[] {
   const found = blocks.find(block);
   const { chunk, header } = blocks;
   const { count } = found;
@@ -149,7 +145,7 @@ function streamsOf(blocks: Blosc2Blocks, block: number, encoder: StreamEncoder):
     else {
       if (to > from) streams.push(chunk.subarray(from, to));
       [from, to] = length > 0 ? [start - 4, start + length] : [0, 0];
-      if (length <= 0) streams.push(encodeRun(-length, size, header.compressor, encoder));
+      if (length <= 0) streams.push(runOf(-length, size, header.compressor, encoder));
     }
   }
   if (to > from) streams.push(chunk.subarray(from, to));
@@ -161,14 +157,24 @@ const RUNS = new Map<string, Uint8Array>();
 const MAX_RUNS = 256;
 
 /** A stream of one value, preceded by its length. */
-function encodeRun(value: number, length: number, cname: CompressorName, encoder: StreamEncoder): Uint8Array {
+function runOf(value: number, length: number, cname: CompressorName, encoder?: StreamEncoder): Uint8Array {
   const key = `${cname} ${value} ${length}`;
   const known = RUNS.get(key);
   if (known !== undefined) return known;
   if (RUNS.size >= MAX_RUNS) RUNS.clear();
-  const made = encoder.encodeStream(new Uint8Array(length).fill(value), cname);
+  const made =
+    encoder?.encodeStream(new Uint8Array(length).fill(value), cname) ?? writeRun(value, length, cname);
   RUNS.set(key, made);
   return made;
+}
+
+type StreamEncoder = typeof import("./encode-stream.ts");
+
+/** The encoder for a chunk's codec. Pages load it only if streams cannot be copied. */
+async function loadEncoder({ compressor }: Blosc2Header): Promise<StreamEncoder> {
+  const encoder = await import("./encode-stream.ts");
+  await encoder.prepareEncode(compressor);
+  return encoder;
 }
 
 /** False if the blocks of a chunk are decoded and encoded. Blocks of one value count as copied, because they are only a few bytes. */

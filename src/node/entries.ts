@@ -7,7 +7,7 @@ import { open as openIn } from "../archive/open/open.ts";
 import { isArchive } from "../convert/sources/items.ts";
 import { SuperchunkError } from "../errors.ts";
 import { HELD_NAMES } from "../format/naming.ts";
-import { openInFile } from "../open/open.ts";
+import { openInFile } from "../open/open-node.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { findViewEntries, viewOfNode } from "../view/find-entries.ts";
 import type { ViewEntry } from "../view/view-tree.ts";

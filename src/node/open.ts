@@ -11,13 +11,13 @@ import {
   asReadableArray,
   asTable,
   type FollowableArray,
-  type OpenAnyOptions,
   type OpenArrayOptions,
   open as openIn,
   placesOf,
   type Readable,
   withColumn,
 } from "../open/open.ts";
+import type { OpenAnyOptions } from "../open/open-node.ts";
 import type { OpenPlace } from "../places/placed-store.ts";
 import type { PlaceAccess } from "../references/containers/container-reader.ts";
 import { checkOptions } from "../store/check-options.ts";

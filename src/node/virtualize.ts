@@ -3,7 +3,7 @@
 import type { Archive } from "../archive/kinds/types.ts";
 import { failureOf } from "../convert/pipeline.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { openInFile } from "../open/open.ts";
+import { openInFile } from "../open/open-node.ts";
 import {
   type Container,
   commonFolder,

@@ -1,14 +1,13 @@
 /** Finds the archives, Zarr arrays and groups below a folder. */
 
 import type { OpenOptions } from "../archive/kinds/types.ts";
-import { findArchives, isZarrFolder } from "../archive/open/discover.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { joinKey, refuseListed, showListed } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import { openZarr } from "../zarr/read/open.ts";
-import { openInFile } from "./open.ts";
+import { openInFile } from "./open-node.ts";
 
 /** An archive, a Zarr array or a group that was found. */
 export interface FoundReadable {
@@ -29,14 +28,15 @@ export async function* findReadables(
   options: OpenOptions = {},
 ): AsyncGenerator<FoundReadable> {
   if ("kind" in source) {
-    yield* walkZarr(path, async () => source);
+    yield* walkNodes(path, async () => source);
     return;
   }
   const store = source;
+  const { findArchives, isZarrFolder } = await import("../archive/open/discover.ts");
   for await (const found of findArchives(store, path, { ...options, isOther: isZarrFolder })) {
     if (found.error !== undefined) yield { path: found.path, error: found.error };
     else if (found.kind !== "other") yield { path: found.path };
-    else yield* walkZarr(found.path, () => openOther(store, found.path, options));
+    else yield* walkNodes(found.path, () => openOther(store, found.path, options));
   }
 }
 
@@ -58,14 +58,14 @@ async function openOther(
 }
 
 /** A node and everything below it, groups first; what cannot be opened does not hide the rest. */
-async function* walkZarr(
+async function* walkNodes(
   path: string,
-  openNode: () => Promise<ZarrArray | ZarrGroup>,
+  openIt: () => Promise<ZarrArray | ZarrGroup>,
 ): AsyncGenerator<FoundReadable> {
   let names: string[];
   let group: ZarrGroup;
   try {
-    const node = await openNode();
+    const node = await openIt();
     if (node.kind === "array") {
       yield { path, array: node };
       return;
@@ -81,6 +81,6 @@ async function* walkZarr(
   for (const name of names) {
     const error = refuseListed(name, group.store.describe(path));
     if (error !== undefined) yield { path: showListed(path, name), error };
-    else yield* walkZarr(joinKey(path, name), () => group.open(name));
+    else yield* walkNodes(joinKey(path, name), () => group.open(name));
   }
 }

@@ -4,40 +4,26 @@
  *
  * Archives come first and need nothing else; the readers of Zarr and of references are imported on demand.
  */
-import type {
-  ArrayArchive,
-  BytesArchive,
-  OpenOptions,
-  ReadableArray,
-  TableArchive,
-} from "../archive/kinds/types.ts";
+import type { ArrayArchive, BytesArchive, ReadableArray, TableArchive } from "../archive/kinds/types.ts";
 import { archiveStore, explainNoArchive, findArchive } from "../archive/open/open.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checkDType } from "../format/given-dtype.ts";
-import { HDF5_NAMES, HELD_NAMES } from "../format/naming.ts";
+import { HELD_NAMES } from "../format/naming.ts";
 import type { OpenPlace } from "../places/placed-store.ts";
 import type { PlaceAccess } from "../references/containers/container-reader.ts";
-import type { OpenReferencesOptions } from "../references/kerchunk/open-references.ts";
 import { asReadable, type ForeignStore } from "../store/foreign.ts";
-import { joinKey, splitKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 import type { ArraySlice, ValuesOf, ValueTypes } from "../values/selection.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { GroupArrays, ZarrGroup } from "../zarr/read/group.ts";
-import type { ReadSettings } from "../zarr/read/leaf.ts";
 import type { FollowOptions } from "./follow.ts";
+import { isObject, type OpenAnyOptions, openInside, openNamed, openNode, openSet } from "./open-node.ts";
 
 /** `{` begins JSON, which may be a set of references. */
 const BRACE = 0x7b;
 
 /** Anything that `open` returns. `kind` is its kind, `dialect` its format. */
 export type Readable = BytesArchive | ArrayArchive | ZarrArray | TableArchive | ZarrGroup;
-
-/** Options of {@link open}. */
-export interface OpenAnyOptions
-  extends OpenOptions,
-    ReadSettings,
-    Pick<OpenReferencesOptions, "containers" | "authorize" | "allow" | "credentials" | "openContainer"> {}
 
 /** Options of {@link openArray}. */
 export interface OpenArrayOptions<Name extends string = string> extends OpenAnyOptions {
@@ -63,7 +49,6 @@ export async function open(
 ): Promise<Readable> {
   const source = archiveStore(store);
   const settings: OpenAnyOptions = { ...options, openPlace: options.openPlace ?? placesOf(options) };
-  // These are looked for first, so that a server is not asked for the files of archives.
   const named = HELD_NAMES.test(path) ? await openNamed(asReadable(store), path, options) : undefined;
   if (named !== undefined) return named;
   const found = await findArchive(source, path, settings);
@@ -95,123 +80,6 @@ export function placesOf(access: PlaceAccess): OpenPlace {
     opener ??= placeOpener(access);
     return opener(place, isNamed);
   };
-}
-
-/** The first bytes of an HDF5 file. */
-const HDF5 = [0x89, 0x48, 0x44, 0x46];
-/** The first bytes of a Blosc2 frame. */
-const BLOSC2 = [0x9e, 0xa8, 0x62, 0x32];
-
-/** Blosc2 stores: a zip archive, a folder, or a frame. */
-const BLOSC2_STORES = /\.b2[dez](?=\/|$)/i;
-
-/** Like {@link openInFile} for a path recognised by its name; undefined if the name is misleading. */
-async function openNamed(
-  store: ReadableStore,
-  path: string,
-  options: OpenAnyOptions,
-): Promise<ZarrArray | ZarrGroup | undefined> {
-  if (HDF5_NAMES.test(path) || BLOSC2_STORES.test(path)) return openInside(store, path, undefined, options);
-  const { openBlosc2 } = await import("../blosc2/zarr-view.ts");
-  return openBlosc2(store, path, options);
-}
-
-/** Like {@link open}, but for an HDF5 file or a Blosc2 file or store; undefined for everything else. Throws the same errors. */
-export async function openInFile(
-  store: ReadableStore,
-  path: string,
-  options: OpenAnyOptions = {},
-): Promise<ZarrArray | ZarrGroup | undefined> {
-  const isFile = path !== "" && (await store.stat(path, options)) !== undefined;
-  return openInside(
-    store,
-    path,
-    isFile ? await store.getRange(path, { offset: 0, length: 4 }, options) : undefined,
-    options,
-  );
-}
-
-/**
- * Opens an HDF5 file's root, or the node that a path after the file's name leads to, or a Blosc2 frame; undefined for other files.
- */
-async function openInside(
-  store: ReadableStore,
-  path: string,
-  head: Uint8Array | undefined,
-  options: OpenAnyOptions,
-): Promise<ZarrArray | ZarrGroup | undefined> {
-  const begins = (start: readonly number[]): boolean => start.every((byte, i) => head?.[i] === byte);
-  if (begins(HDF5) || HDF5_NAMES.test(path)) {
-    const { openHdf5Node } = await import("../hdf5/zarr-view.ts");
-    return openHdf5Node(store, path, options);
-  }
-  const isStore = async (): Promise<boolean> =>
-    head === undefined && (await store.stat(joinKey(path, "embed.b2e"), options)) !== undefined;
-  if (BLOSC2_STORES.test(path) || (await isStore())) {
-    const { openBlosc2Store } = await import("../blosc2/stores.ts");
-    const held = await openBlosc2Store(store, path, options);
-    if (held !== undefined) return held;
-  }
-  // A sparse frame is a folder.
-  const isSparse =
-    head === undefined && (await store.stat(joinKey(path, "chunks.b2frame"), options)) !== undefined;
-  if (!isSparse && !begins(BLOSC2)) return undefined;
-  const { openBlosc2 } = await import("../blosc2/zarr-view.ts");
-  return openBlosc2(store, path, options);
-}
-
-/** The Zarr node at a path, also inside a set of references; undefined if there is none. */
-async function openNode(
-  store: ReadableStore,
-  path: string,
-  options: OpenAnyOptions,
-): Promise<ZarrArray | ZarrGroup | undefined> {
-  const { openZarr } = await import("../zarr/read/open.ts");
-  try {
-    return await openZarr(store, path, options);
-  } catch (error) {
-    if (!isSuperchunkError(error, "NOT_FOUND")) throw error;
-  }
-  for (let set = path, inside = ""; ; ) {
-    // A group of Zarr v2 has such a document too, but also its own.
-    const isSet =
-      (await isObject(store, joinKey(set, ".zmetadata"), options)) &&
-      (inside === "" || !(await isObject(store, joinKey(set, ".zgroup"), options)));
-    if (isSet) return openSet(store, set, inside, options);
-    if (set === "") return undefined;
-    const { folder, name } = splitKey(set);
-    inside = joinKey(name, inside);
-    set = folder;
-  }
-}
-
-async function isObject(store: ReadableStore, key: string, { signal }: OpenAnyOptions): Promise<boolean> {
-  return (await store.stat(key, { signal })) !== undefined;
-}
-
-/** A node in a set of references; undefined for JSON that is not such a set. */
-async function openSet(
-  store: ReadableStore,
-  path: string,
-  inside: string,
-  options: OpenAnyOptions,
-): Promise<ZarrArray | ZarrGroup | undefined> {
-  const [{ openReferences, noNode }, { openZarr }] = await Promise.all([
-    import("../references/kerchunk/open-references.ts"),
-    import("../zarr/read/open.ts"),
-  ]);
-  const references = asReadable(await openReferences(store, path, options));
-  try {
-    const node = await openZarr(references, inside, options);
-    return node.ownStore({
-      close: async () => void (await Promise.all([references.close?.(), store.close?.()])),
-    });
-  } catch (error) {
-    await references.close?.();
-    if (!isSuperchunkError(error, "NOT_FOUND")) throw error;
-    if (inside !== "") throw noNode(store.describe(path), inside);
-    return undefined;
-  }
 }
 
 /**

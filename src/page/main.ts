@@ -6,11 +6,10 @@ import type { ColumnFacts, Engine, NodeFacts, Source } from "./engine/protocol.t
 import { Now, type State } from "./state.ts";
 import { formatBytes, formatGain, formatPlural, formatShape } from "./text.ts";
 import { Tree } from "./tree.ts";
-import { chunks } from "./views/chunks.ts";
 import { overview } from "./views/overview.ts";
-import { canPicture, picture } from "./views/picture.ts";
-import { values } from "./views/values.ts";
-import { canPlot, sentenceOf, type View } from "./views/view.ts";
+import { canPicture, canPlot, sentenceOf, type View } from "./views/view.ts";
+
+const hasColumns = ({ columns }: NodeFacts): boolean => columns.length > 0;
 
 /** The views, and what each can show. */
 const VIEWS: readonly {
@@ -20,29 +19,29 @@ const VIEWS: readonly {
   readonly fits: (node: NodeFacts, column: ColumnFacts | undefined) => boolean;
 }[] = [
   { id: "overview", label: "Overview", view: overview, fits: () => true },
-  { id: "chunks", label: "Chunks", view: chunks, fits: ({ columns }) => columns.length > 0 },
-  { id: "values", label: "Values", view: values, fits: ({ columns }) => columns.length > 0 },
+  { id: "chunks", label: "Chunks", view: later(() => import("./views/chunks.ts")), fits: hasColumns },
+  { id: "values", label: "Values", view: later(() => import("./views/values.ts")), fits: hasColumns },
   {
     id: "plot",
     label: "Plot",
-    view: later(async () => (await import("./views/plot.ts")).plot),
+    view: later(() => import("./views/plot.ts")),
     fits: ({ columns, kind }, column) =>
       kind !== "bytes" && (column === undefined ? columns.some(canPlot) : canPlot(column)),
   },
   {
     id: "picture",
     label: "Picture",
-    view: picture,
-    fits: (_, column) => canPicture(column),
+    view: later(() => import("./views/picture.ts")),
+    fits: (_, column) => column !== undefined && canPicture(column),
   },
 ];
 
 /** A view whose script is loaded when it is shown. */
-function later(load: () => Promise<View>): View {
+function later(load: () => Promise<{ readonly view: View }>): View {
   return (shown) => {
     const place = h("div", { class: "view" });
     load().then(
-      (view) => !shown.signal.aborted && place.replaceChildren(view(shown)),
+      ({ view }) => !shown.signal.aborted && place.replaceChildren(view(shown)),
       (error: unknown) => place.replaceChildren(h("p", { class: "bad-note" }, sentenceOf(error) ?? "")),
     );
     return place;

@@ -232,8 +232,7 @@ function describeNode({ kind, columns, nbytes, length }: NodeFacts): string {
   const [only] = columns;
   if (kind === "group") return "group";
   if (kind === "bytes") return formatBytes(nbytes);
-  if (kind === "table") return formatPlural(length, "row");
-  if (only === undefined) return formatPlural(length, "row");
+  if (kind === "table" || only === undefined) return formatPlural(length, "row");
   const { dtype, typeName, shape } = only;
   return `${dtype.kind === "struct" ? "struct" : typeName} ${formatShape(shape)}`;
 }

@@ -1,5 +1,5 @@
 /** The start file of the page's worker. */
 import { answerCalls } from "./calls.ts";
-import { makeEngine } from "./engine/engine.ts";
+import { PageEngine } from "./engine/engine.ts";
 
-answerCalls(globalThis, makeEngine());
+answerCalls(globalThis, new PageEngine());

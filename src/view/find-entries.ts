@@ -43,7 +43,7 @@ export async function findViewEntries(
     path === "" || key === path ? key.slice(path.length) : key.slice(path.length + 1);
   const named = namePaths(keys.map(below).filter((name) => name !== ""));
   const openOther = async (key: string): Promise<ZarrArray | ZarrGroup> => {
-    const { openInFile } = await import("../open/open.ts");
+    const { openInFile } = await import("../open/open-node.ts");
     return (await openInFile(store, key, options)) ?? Promise.reject(notHeld(store.describe(key)));
   };
   return keys.map((key) => ({

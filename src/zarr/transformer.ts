@@ -15,11 +15,11 @@ import type { ByteRange, WritableStore } from "../store/types.ts";
 import {
   documentKey,
   ENTRY_DOCUMENT,
-  isEntryDocument,
   parseTransformerArray,
   SHARDING_URI,
   TRANSFORMER_INDEX,
 } from "./document/metadata-transformer.ts";
+import { isEntryDocument } from "./document/metadata-v3.ts";
 import { type KnownShard, ShardCache } from "./read/shard-cache.ts";
 import {
   applyPlan,

@@ -1,7 +1,8 @@
 /** Whole archives with one thing changed: what opening, reading and verifying each of them reports. */
 import { describe, expect, test } from "vitest";
 import { isSuperchunkError } from "../../src/errors.ts";
-import { type OpenAnyOptions, open, type Readable } from "../../src/open/open.ts";
+import { open, type Readable } from "../../src/open/open.ts";
+import type { OpenAnyOptions } from "../../src/open/open-node.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { hex, utf8 } from "./hex.ts";
 

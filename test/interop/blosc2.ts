@@ -6,7 +6,6 @@ import { createHash } from "node:crypto";
 import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { readFrame } from "../../src/blosc2/frame.ts";
-import { STREAM_ENCODER } from "../../src/codec2/encode-stream.ts";
 import { readBlosc2Header } from "../../src/codec2/header.ts";
 import { blocksAsBlosc1 } from "../../src/codec2/restream.ts";
 import { convert, FileStore, open } from "../../src/node/index.ts";
@@ -64,7 +63,7 @@ export const blosc2: Suite = {
       for (const chunk of frame?.chunks ?? []) {
         if ("special" in chunk) continue;
         const bytes = (await store.get(chunk.key))?.subarray(chunk.offset, chunk.end) ?? new Uint8Array(0);
-        const blocks = await blocksAsBlosc1(bytes, STREAM_ENCODER);
+        const blocks = await blocksAsBlosc1(bytes);
         all++;
         if (blocks.every((block) => block?.isCopied !== false)) copied++;
       }
@@ -138,7 +137,7 @@ async function carryCorpus({ checks, folder, peer }: SuiteContext): Promise<void
           "special" in chunk ? undefined : (await store.get(chunk.key))?.subarray(chunk.offset, chunk.end);
         if (bytes === undefined || readBlosc2Header(bytes).special !== undefined) continue;
         all++;
-        const blocks = await blocksAsBlosc1(bytes, STREAM_ENCODER);
+        const blocks = await blocksAsBlosc1(bytes);
         if (blocks.every((block) => block?.isCopied !== false)) copied++;
       }
       const root = join(folder, `zarr-${version}`, file);

@@ -8,7 +8,7 @@ import { pathToFileURL } from "node:url";
 import { formatDType } from "../../src/format/dtype.ts";
 import type { DType } from "../../src/format/types.ts";
 import { create, openArray, serveView, slice } from "../../src/node/index.ts";
-import { makeEngine } from "../../src/page/engine/engine.ts";
+import { PageEngine } from "../../src/page/engine/engine.ts";
 import type { ColumnFacts, NodeFacts, Source } from "../../src/page/engine/protocol.ts";
 import { snippets } from "../../src/page/views/overview.ts";
 import { corpusFolder, loadArchives, repositoryRoot } from "../fixtures/manifest.ts";
@@ -50,7 +50,7 @@ export const pageLines: Suite = {
     await makeFolder(work, places);
     const served = await serveView(work, { allow: [places] });
     const source: Source = { kind: "server", base: `${served.url}__superchunk__/` };
-    const engine = makeEngine();
+    const engine = new PageEngine();
     try {
       for (const { name } of await engine.list(source)) {
         // Sixty arrays of one kind.

@@ -87,7 +87,7 @@ async function openNode(
     return await openZarr(store, key, options);
   } catch (error) {
     if (!isSuperchunkError(error, "NOT_FOUND")) throw error;
-    const { openInFile } = await import("../../open/open.ts");
+    const { openInFile } = await import("../../open/open-node.ts");
     const held = await openInFile(store, key, options);
     if (held === undefined) throw error;
     return held;

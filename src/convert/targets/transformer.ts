@@ -18,9 +18,9 @@ import {
   dataKey,
   documentKey,
   ENTRY_DOCUMENT,
-  isEntryDocument,
   TRANSFORMER_INDEX,
 } from "../../zarr/document/metadata-transformer.ts";
+import { isEntryDocument } from "../../zarr/document/metadata-v3.ts";
 import { openZarrArray } from "../../zarr/read/open.ts";
 import { encodeShardIndex, type ShardEntry } from "../../zarr/read/shard-index.ts";
 import {

@@ -21,7 +21,7 @@ const MILLISECONDS: Partial<Record<TimeUnit, readonly [times: bigint, by: bigint
 };
 /** Decimals of a second in a unit. */
 const DIGITS: Partial<Record<TimeUnit, number>> = { ms: 3, us: 6, ns: 9, ps: 12, fs: 15, as: 18 };
-const WORDS: Readonly<Record<TimeUnit, string>> = {
+const WORDS: Partial<Record<TimeUnit, string>> = {
   Y: "years",
   M: "months",
   W: "weeks",
@@ -29,12 +29,7 @@ const WORDS: Readonly<Record<TimeUnit, string>> = {
   h: "hours",
   m: "minutes",
   s: "seconds",
-  ms: "ms",
   us: "µs",
-  ns: "ns",
-  ps: "ps",
-  fs: "fs",
-  as: "as",
   generic: "steps",
 };
 /** Last date of JavaScript, in milliseconds from 1970. */
@@ -71,7 +66,7 @@ function integerText(value: bigint, dtype: DType): string {
   if (dtype.kind === "datetime")
     return value === NOT_A_TIME ? "NaT" : dateText(value * BigInt(dtype.scale), dtype.unit);
   if (dtype.kind === "timedelta")
-    return value === NOT_A_TIME ? "NaT" : `${value * BigInt(dtype.scale)} ${WORDS[dtype.unit]}`;
+    return value === NOT_A_TIME ? "NaT" : `${value * BigInt(dtype.scale)} ${WORDS[dtype.unit] ?? dtype.unit}`;
   return value.toString();
 }
 
@@ -96,10 +91,10 @@ function dateText(count: bigint, unit: TimeUnit): string {
     return `${1970n + year}-${String(count - year * 12n + 1n).padStart(2, "0")}`;
   }
   const fraction = MILLISECONDS[unit];
-  if (fraction === undefined) return `${count} ${WORDS[unit]}`;
+  if (fraction === undefined) return `${count} ${WORDS[unit] ?? unit}`;
   const [times, by] = fraction;
   const ms = floorDivide(count * times, by);
-  if (ms > LAST_DATE || ms < -LAST_DATE) return `${count} ${WORDS[unit]} from 1970`;
+  if (ms > LAST_DATE || ms < -LAST_DATE) return `${count} ${WORDS[unit] ?? unit} from 1970`;
   const iso = new Date(Number(ms)).toISOString();
   const at = iso.indexOf("T");
   if (unit === "D" || unit === "W") return iso.slice(0, at);

@@ -1,8 +1,6 @@
 /** The worker's side of the page: reads archives, and returns what is shown. */
 import type { ReadableArray } from "../../archive/kinds/types.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { listChunks, readChunk } from "./chunk-list.ts";
-import { plotColumns, readPicture, statisticsOf } from "./numbers.ts";
 import type {
   ChunkBatch,
   ChunkDetail,
@@ -30,11 +28,7 @@ const STATS = 8;
 /** Most milliseconds for finding the stored size of an archive. */
 const STORED_MS = 3000;
 
-export function makeEngine(): Engine {
-  return new PageEngine();
-}
-
-class PageEngine implements Engine {
+export class PageEngine implements Engine {
   readonly #sources = new Sources();
   readonly #stored = new WeakMap<Opened, Promise<number | undefined>>();
 
@@ -75,7 +69,7 @@ class PageEngine implements Engine {
   }
 
   async chunks(target: Target, watch: Watch<ChunkBatch> = {}): Promise<string | undefined> {
-    return listChunks(await this.#sources.openColumn(target), watch);
+    return (await import("./chunk-list.ts")).listChunks(await this.#sources.openColumn(target), watch);
   }
 
   async written(
@@ -97,7 +91,7 @@ class PageEngine implements Engine {
     { index, ...target }: Target & { readonly index: number },
     { signal }: Watch = {},
   ): Promise<ChunkDetail> {
-    return readChunk(await this.#sources.openColumn(target), index, signal);
+    return (await import("./chunk-list.ts")).readChunk(await this.#sources.openColumn(target), index, signal);
   }
 
   async verify(target: Target, { signal, onProgress }: Watch = {}): Promise<VerifyOutcome> {
@@ -124,15 +118,15 @@ class PageEngine implements Engine {
     const names = request.x === undefined ? request.columns : [...request.columns, request.x];
     const arrays = new Map<string, ReadableArray>();
     for (const column of names) arrays.set(column, await this.#array({ archive, column }));
-    return plotColumns(arrays, request, watch);
+    return (await import("./numbers.ts")).plotColumns(arrays, request, watch);
   }
 
   async picture({ fixed, ...target }: PlaneRequest & Target, { signal }: Watch = {}): Promise<Picture> {
-    return readPicture(await this.#array(target), fixed, signal);
+    return (await import("./numbers.ts")).readPicture(await this.#array(target), fixed, signal);
   }
 
   async statistics(target: Target, watch: Watch<Statistics> = {}): Promise<Statistics> {
-    return statisticsOf(await this.#array(target), target.column, watch);
+    return (await import("./numbers.ts")).statisticsOf(await this.#array(target), target.column, watch);
   }
 
   async #array(target: Target): Promise<ReadableArray> {
@@ -144,17 +138,14 @@ class PageEngine implements Engine {
   }
 }
 
-/** Milliseconds between progress reports. */
-const REPORT_MS = 100;
-
-/** Passes reports on, but not one for each of a million chunks. */
+/** Passes on one report in a tenth of a second, not one for each of a million chunks. */
 function seldom<P>(report: ((progress: P) => void) | undefined): ((progress: P) => void) | undefined {
   let last = 0;
   return (
     report &&
     ((progress) => {
       const now = performance.now();
-      if (now - last < REPORT_MS) return;
+      if (now - last < 100) return;
       last = now;
       report(progress);
     })

@@ -2,9 +2,11 @@
 import type { ArrayArchive, BytesArchive, ReadableArray, ReadableTable } from "../../archive/kinds/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
+import { HELD_NAMES } from "../../format/naming.ts";
 import type { DType } from "../../format/types.ts";
 import type { FoundReadable } from "../../open/find-readables.ts";
-import { open, type Readable } from "../../open/open.ts";
+import type { Readable } from "../../open/open.ts";
+import { openNamed, openNode } from "../../open/open-node.ts";
 import type { OpenPlace } from "../../places/placed-store.ts";
 import { HttpStore } from "../../store/http.ts";
 import { encodeKey, joinKey } from "../../store/key.ts";
@@ -82,7 +84,7 @@ export class Sources {
         const store = stores.get(root) ?? withReadAhead(withCoalescing(new ServedStore(source.base, root)));
         stores.set(root, store);
         const openPlace = servedPlace(store, path, `${source.base}places/${root}/`);
-        this.#places.set(name, () => open(store, path, { openPlace }));
+        this.#places.set(name, () => openAt(store, path, kind !== undefined, openPlace));
         yield { name, kind, error };
       }
       return;
@@ -93,7 +95,7 @@ export class Sources {
       const { findReadables } = await import("../../open/find-readables.ts");
       for await (const found of findReadables(store, "", { signal: watch.signal })) {
         const entry = entryOf(found, found.path === "" ? "/" : found.path);
-        this.#places.set(entry.name, () => open(store, found.path, { openPlace: noPlace }));
+        this.#places.set(entry.name, () => openAt(store, found.path, entry.kind !== undefined));
         yield entry;
       }
       return;
@@ -109,11 +111,10 @@ export class Sources {
     url.pathname = `/${parts.map((part) => `${part}/`).join("")}`;
     const store = withReadAhead(withCoalescing(new HttpStore(url.href)));
     const shown = name === "" ? url.host : name;
-    const opened = (): Promise<Readable> => open(store, name, { openPlace: noPlace });
-    this.#places.set(shown, opened);
+    this.#places.set(shown, () => openAt(store, name));
     let node: Readable;
     try {
-      node = await opened();
+      node = await openAt(store, name);
       // Kept open, because opening it again would repeat its requests.
       this.#opened.set(shown, asTableIfOne(node));
     } catch (error) {
@@ -129,7 +130,7 @@ export class Sources {
       const { findReadables } = await import("../../open/find-readables.ts");
       for await (const found of findReadables(node, name, { signal: watch.signal })) {
         const entry = entryOf(found, found.path === "" ? shown : found.path);
-        this.#places.set(entry.name, () => open(store, found.path));
+        this.#places.set(entry.name, () => openAt(store, found.path, true));
         yield entry;
       }
     } catch (error) {
@@ -138,6 +139,16 @@ export class Sources {
       yield { name: shown, kind: "group", error: error.message };
     }
   }
+}
+
+/** Opens what is at a path; nodes of Zarr, HDF5 and Blosc2 without the code of archives. */
+async function openAt(store: ReadableStore, path: string, isNode = false, openPlace = noPlace) {
+  const options = { openPlace };
+  const node =
+    isNode || HELD_NAMES.test(path) || /\.zarr(?:\/|$)/i.test(path)
+      ? ((await openNamed(store, path, options)) ?? (await openNode(store, path, options)))
+      : undefined;
+  return node ?? (await import("../../open/open.ts")).open(store, path, options);
 }
 
 /** The files of the page's own server, which can also list them. */

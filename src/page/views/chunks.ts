@@ -28,7 +28,7 @@ const COLOURINGS: readonly (readonly [Colouring, string])[] = [
 /** Formats with all chunks in one file. What the list calls a file is the name that Zarr has for a part of it. */
 const PARTS_OF_FILES = new Set(["hdf5", "blosc2"]);
 
-export function chunks(shown: Shown): HTMLElement {
+export function view(shown: Shown): HTMLElement {
   return new ChunkView(shown).element;
 }
 

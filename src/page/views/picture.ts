@@ -1,24 +1,11 @@
 /** The view of a plane of an array as a picture, with a colour bar. */
 import { RAMP_CSS, RAMP_PIXELS } from "../colours.ts";
 import { h, saveBlob } from "../dom.ts";
-import type { ColumnFacts, Picture } from "../engine/protocol.ts";
+import type { Picture } from "../engine/protocol.ts";
 import { formatCount, formatNumber } from "../text.ts";
 import { planeChoice, type Shown, sentenceOf } from "./view.ts";
 
-const KINDS = new Set(["int", "uint", "float", "bool"]);
-
-/** True if an array can be shown as a picture. */
-export function canPicture(column: ColumnFacts | undefined): boolean {
-  return (
-    column !== undefined &&
-    column.shape.length >= 2 &&
-    KINDS.has(column.dtype.kind) &&
-    column.dtype.itemSize <= 8 &&
-    !column.shape.includes(0)
-  );
-}
-
-export function picture(shown: Shown): HTMLElement {
+export function view(shown: Shown): HTMLElement {
   const { node, signal, engine } = shown;
   const column = shown.column ?? node.columns[0];
   const shape = column?.shape ?? [];

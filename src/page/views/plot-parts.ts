@@ -5,6 +5,17 @@ import type { PlotData } from "../engine/protocol.ts";
 import { formatNumber } from "../text.ts";
 import { dateText } from "./statistics.ts";
 
+const DATE = "\n{YYYY}-{MM}-{DD}";
+/** Labels of a time axis by the seconds from one to the next, and what goes below them where it changes. */
+export const TIME_LABELS: UPlot.Axis.Values = [
+  [31_536_000, "{YYYY}", null, null, null, null, null, null, 1],
+  [2_419_200, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
+  [86_400, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
+  [60, "{HH}:{mm}", DATE, null, DATE, null, null, null, 1],
+  [1, "{HH}:{mm}:{ss}", DATE, null, DATE, null, null, null, 1],
+  [0.001, "{HH}:{mm}:{ss}.{fff}", DATE, null, DATE, null, null, null, 1],
+];
+
 /** Candles of open, high, low and close. */
 export function drawCandles(chart: UPlot, good: string, bad: string): void {
   const { ctx, data, bbox } = chart;

@@ -4,13 +4,13 @@ import { cssOf, NAMED } from "../colours.ts";
 import { h, saveBlob } from "../dom.ts";
 import type { ColumnFacts, PlotData } from "../engine/protocol.ts";
 import { formatCount, formatNumber, withoutServer } from "../text.ts";
-import { drawCandles, svgOf } from "./plot-parts.ts";
+import { drawCandles, svgOf, TIME_LABELS } from "./plot-parts.ts";
 import { dateText, statistics } from "./statistics.ts";
 import { canPlot, type Shown, sentenceOf } from "./view.ts";
 
 /** Columns that make a candle together. */
 const CANDLE = ["open", "high", "low", "close"];
-export function plot(shown: Shown): HTMLElement {
+export function view(shown: Shown): HTMLElement {
   return new PlotView(shown).element;
 }
 
@@ -250,8 +250,8 @@ class PlotView {
     };
     const areDates = this.#areDates(data);
     const text = areDates ? dateText : formatNumber;
-    const format = (_: UPlot, value: number | null): string => (value === null ? "" : text(value));
-    const number = (_: UPlot, value: number | null): string => (value === null ? "" : formatNumber(value));
+    const format = (_: UPlot, value: number | null): string => (value === null ? "–" : text(value));
+    const number = (_: UPlot, value: number | null): string => (value === null ? "–" : formatNumber(value));
     const isPair = !data.isExact && !this.#isCandles;
     const series: UPlot.Series[] = data.series.flatMap(({ name }, i): UPlot.Series[] => {
       const stroke = cssOf(NAMED[i % NAMED.length] ?? [0, 0, 0]);
@@ -284,7 +284,7 @@ class PlotView {
       scales: { x: { time: data.xKind === "time" } },
       axes: [
         data.xKind === "time"
-          ? axis
+          ? { ...axis, values: TIME_LABELS }
           : { ...axis, values: (_, ticks) => ticks.map((tick) => formatNumber(tick)) },
         {
           ...axis,
@@ -303,7 +303,7 @@ class PlotView {
       ],
       series: [
         data.xKind === "time"
-          ? { label: this.#x, value: (_, value) => (value === null ? "" : dateText(value)) }
+          ? { label: this.#x, value: (_, value) => (value === null ? "–" : dateText(value)) }
           : { label: data.xKind === "rows" ? "row" : this.#x, value: number },
         ...series,
       ],

@@ -11,7 +11,7 @@ const ACROSS = 64;
 /** Most rows to copy at a time. */
 const MOST_COPIED = 10_000;
 
-export function values(shown: Shown): HTMLElement {
+export function view(shown: Shown): HTMLElement {
   const { node, column, now, signal, engine } = shown;
   const [only] = node.columns;
   const one = column ?? (node.kind === "table" ? undefined : only);

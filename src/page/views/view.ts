@@ -89,3 +89,8 @@ export function hasNumbers({ dtype, shape }: ColumnFacts): boolean {
 export function canPlot(column: ColumnFacts): boolean {
   return hasNumbers(column) && column.shape.length === 1;
 }
+
+/** True if an array can be shown as a picture. */
+export function canPicture(column: ColumnFacts): boolean {
+  return hasNumbers(column) && column.shape.length >= 2 && !/time/.test(column.dtype.kind);
+}

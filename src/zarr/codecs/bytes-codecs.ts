@@ -1,6 +1,5 @@
 /** Zarr's bytes-to-bytes codecs: blosc, crc32c, zlib and gzip, zstd. */
 
-import { gzipSync, zlibSync } from "fflate";
 import { joinBytes } from "../../bytes/arrays.ts";
 import { crc32c, digest } from "../../bytes/checksum.ts";
 import { decode, info } from "../../codec/decode/decode.ts";
@@ -206,7 +205,8 @@ export function gzipStage(configuration: JsonObject, place: FieldPlace): Stage {
     v3: { name: "gzip", configuration: { level } },
     fixedOverhead: undefined,
     decode: gunzip,
-    encode: async (bytes) => gzipSync(bytes, { level, mtime: 0 }),
+    // Loaded by writers only.
+    encode: async (bytes) => (await import("fflate")).gzipSync(bytes, { level, mtime: 0 }),
   };
 }
 
@@ -218,7 +218,7 @@ export function zlibStage(configuration: JsonObject, place: FieldPlace): Stage {
     v3: undefined,
     fixedOverhead: undefined,
     decode: (bytes, limit) => decodeStream("zlib", bytes, limit),
-    encode: async (bytes) => zlibSync(bytes, { level }),
+    encode: async (bytes) => (await import("fflate")).zlibSync(bytes, { level }),
   };
 }
 

@@ -56,13 +56,6 @@ export const ENTRY_DOCUMENT: JsonObject = {
   extensions: [],
 };
 
-/** True for the entry document of such a hierarchy. */
-export function isEntryDocument(document: JsonValue): boolean {
-  return (
-    isObject(document) && typeof document["zarr_format"] === "string" && "metadata_key_suffix" in document
-  );
-}
-
 /** Suffix of the documents' keys. Throws `BAD_FIELD`, `UNSUPPORTED`. */
 export function parseEntryDocument(document: JsonValue, name: string): string {
   const root: FieldPlace = { path: name, field: "" };

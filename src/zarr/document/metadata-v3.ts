@@ -28,6 +28,13 @@ export const DOCUMENT = "zarr.json";
 /** Member of documents of our own that show another format: numpy's dtype of items that are raw bytes for Zarr. */
 export const DESCR = "superchunk";
 
+/** True for the entry document of a hierarchy of the older transformer, which metadata-transformer.ts reads. */
+export function isEntryDocument(document: JsonValue): boolean {
+  return (
+    isObject(document) && typeof document["zarr_format"] === "string" && "metadata_key_suffix" in document
+  );
+}
+
 const ARRAY_MEMBERS: ReadonlySet<string> = new Set([
   ...[
     "zarr_format",

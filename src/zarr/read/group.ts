@@ -1,6 +1,5 @@
 /** An opened Zarr group: attributes, and the nodes below it. */
 import type { LongOptions, OpenOptions, ReadableTable, VerifyReport } from "../../archive/kinds/types.ts";
-import { joinReports } from "../../archive/kinds/verify.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import { arrowBatches, scan } from "../../scan/begin.ts";
@@ -157,7 +156,7 @@ export class GroupArrays extends ZarrGroup {
   override async verify(options: LongOptions = {}): Promise<VerifyReport> {
     const reports: VerifyReport[] = [];
     for (const array of this.#arrays.values()) reports.push(await array.verify(options));
-    return joinReports(reports);
+    return (await import("../../archive/kinds/verify.ts")).joinReports(reports);
   }
 }
 

@@ -11,20 +11,13 @@ import type { JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import {
-  documentKey,
-  isEntryDocument,
-  parseEntryDocument,
-  parseTransformerArray,
-  parseTransformerGroup,
-} from "../document/metadata-transformer.ts";
-import {
   parseV2Array,
   parseV2Consolidated,
   parseV2Group,
   V2_DOCUMENTS,
   type V2Node,
 } from "../document/metadata-v2.ts";
-import { DESCR, DOCUMENT, parseDocument } from "../document/metadata-v3.ts";
+import { DESCR, DOCUMENT, isEntryDocument, parseDocument } from "../document/metadata-v3.ts";
 import type { ArrayModel, GroupModel } from "../document/model.ts";
 import { ZarrArray } from "./array.ts";
 import { type GroupAccess, ZarrGroup } from "./group.ts";
@@ -227,6 +220,9 @@ async function openHierarchy(
   path: string,
   options: OpenZarrOptions,
 ): Promise<ZarrArray | ZarrGroup> {
+  const { documentKey, parseEntryDocument, parseTransformerArray, parseTransformerGroup } = await import(
+    "../document/metadata-transformer.ts"
+  );
   const suffix = parseEntryDocument(entry, store.describe(joinKey(base, DOCUMENT)));
   const arrayKey = joinKey(base, documentKey(path, "array", suffix));
   const array = await readDocument(store, arrayKey, options.signal);
