@@ -149,7 +149,7 @@ export class ZarrEdit extends QueuedEditor {
       const items = itemsOf(values, facts);
       if (items === undefined && !Array.isArray(values)) {
         await this.#commitRows(options);
-        await this.#appendAll(readRows(values, facts), options);
+        await this.#reshaping(() => this.#appendAll(readRows(values, facts), options));
         return;
       }
       let areMany = false;
@@ -182,8 +182,10 @@ export class ZarrEdit extends QueuedEditor {
       const before = this.#array.shape;
       const shape = shapeOf(given, before);
       const cut = shape.map((length, d) => Math.min(length, at(before, d)));
-      if (cut.join() !== before.join()) await this.#cut(cut, options);
-      if (shape.join() !== cut.join()) await this.#grow(shape, options);
+      await this.#reshaping(async () => {
+        if (cut.join() !== before.join()) await this.#cut(cut, options);
+        if (shape.join() !== cut.join()) await this.#grow(shape, options);
+      });
     });
   }
 
@@ -302,7 +304,15 @@ export class ZarrEdit extends QueuedEditor {
   }
 
   #commitRows(options: LongOptions): Promise<void> {
-    return this.#waiting.commit((pieces) => this.#appendAll(pieces, options));
+    return this.#waiting.commit((pieces) => this.#reshaping(() => this.#appendAll(pieces, options)));
+  }
+
+  /**
+   * Changes the shape while no other process does: rows of two writers would go to the same place, before the document of the slower one is
+   * refused. Buckets have no claims.
+   */
+  #reshaping<T>(work: () => Promise<T>): Promise<T> {
+    return this.store.claim?.(joinKey(this.path, "shape"), work) ?? work();
   }
 
   /** Writes rows after the last one, and then the shape that counts them. */

@@ -181,6 +181,8 @@ export interface WritableStore extends ReadableStore {
   sync?(keys: readonly string[], options?: StoreOptions): Promise<void>;
   /** Adds a second name for the same bytes; `CONFLICT` if `to` exists. */
   link?(from: string, to: string, kind: "hard" | "symbolic" | "copy"): Promise<void>;
+  /** Runs `work` while no other writer, in any process, has claimed the key; `CONFLICT` if one has. */
+  claim?<T>(key: string, work: () => Promise<T>): Promise<T>;
   /** Writes into an existing object in place, extending it if needed. Not atomic. */
   writeRange?(key: string, offset: number, bytes: Uint8Array, options?: StoreOptions): Promise<void>;
   /**

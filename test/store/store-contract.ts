@@ -237,6 +237,7 @@ export type FullStore = Required<
     | "unpin"
     | "isFolder"
     | "identify"
+    | "claim"
     | "readsToStat"
     | "explainAbsence"
   >

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { ArraySlice } from "../../src/archive/kinds/types.ts";
+import { isSuperchunkError } from "../../src/errors.ts";
 import { FileStore } from "../../src/node/index.ts";
 import type { ObjectInfo, PutOptions, PutSource, StoreOptions } from "../../src/store/types.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
@@ -37,13 +38,18 @@ test.each(["rewrite", "append", "fixed"] as const)("%s: nothing of either is los
     const slow = await openZarrWriter(store, "a", { strategy });
     const fast = await openZarrWriter(new FileStore(root), "a", { strategy });
     store.left = at;
+    let isRefused = false;
     store.between = async () => {
       interruptions++;
-      await fast.set([20], 2);
+      // While the slow writer writes into the shard, the fast one is refused.
+      await fast.set([20], 2).catch((error: unknown) => {
+        if (!isSuperchunkError(error, "CONFLICT")) throw error;
+        isRefused = true;
+      });
     };
     await slow.set([40], 3);
     store.left = 0;
-    if (interruptions < at) await fast.set([20], 2);
+    if (interruptions < at || isRefused) await fast.set([20], 2);
     const { data } = (await (await openZarrArray(new FileStore(root), "a")).get()) as ArraySlice;
     expect([(data as Int32Array)[20], (data as Int32Array)[40]], `interrupted ${at}`).toEqual([2, 3]);
   }

@@ -42,7 +42,7 @@ import { BLZ } from "../targets/superchunks.ts";
 import { TRANSFORMER } from "../targets/transformer.ts";
 import { ZARR } from "../targets/zarr.ts";
 import { conversionOf, placeAt, type Sources } from "./conversion.ts";
-import { assertApart, checkDestination } from "./destination.ts";
+import { assertApart, checkDestination, refuseExisting } from "./destination.ts";
 import type { Helpers } from "./helpers.ts";
 
 /** Implements the exported `convert`. */
@@ -67,6 +67,7 @@ export async function convertWith(
   for (const each of placesOf(source)) if (each.store === store) assertApart(each.path, path);
   // A folder of a million archives takes minutes to walk.
   const isTaken = target.isHierarchy && (await checkDestination(store, path, options)) === "taken";
+  if (!target.isHierarchy) await refuseExisting(store, path, options);
   const sources = await sourcesOf(source, target, options);
   const run = conversionOf(target, destination, sources, options, helpers);
   await run.convert(isTaken);

@@ -193,6 +193,24 @@ function encode(value: object): Uint8Array {
 /** Names of entries that mark a folder as Zarr, of any version, or as an unfinished conversion. */
 const ZARR_MARKS: ReadonlySet<string> = new Set(["zarr.json", ".zgroup", ".zarray", RECORD_NAME]);
 
+const EXISTS = "the destination exists; replace it with {overwrite: true}, or choose another";
+
+/** Throws `CONFLICT` for a file that must not be replaced, before the source is read: a bucket refuses it only at the end. */
+export async function refuseExisting(
+  store: ReadableStore,
+  key: string,
+  { resume, overwrite, signal }: DestinationOptions,
+): Promise<void> {
+  if (
+    key === "" ||
+    resume === true ||
+    overwrite === true ||
+    (await store.stat(key, { signal })) === undefined
+  )
+    return;
+  throw conflict(store.describe(key), EXISTS);
+}
+
 /** How to treat what is at the destination. */
 interface DestinationOptions extends StoreOptions {
   readonly resume?: boolean | undefined;
@@ -227,7 +245,7 @@ export async function checkDestination(
       path,
       isUnfinished
         ? "an unfinished conversion is there; {resume: true} continues it, {overwrite: true} replaces it"
-        : "the destination exists; replace it with {overwrite: true}, or choose another",
+        : EXISTS,
     );
   }
   if (!names.some((name) => ZARR_MARKS.has(name))) {

@@ -5,6 +5,7 @@
  */
 import * as fs from "node:fs";
 import { dirname, relative } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { checkCount, splitKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
@@ -31,6 +32,13 @@ import {
   writeFully,
   writeIntoFile,
 } from "./fs-write.ts";
+import { acquireLock } from "./lock.ts";
+
+/** Mark of the name under which a writer claims an object. Listings hide such names. */
+const CLAIM = "0".repeat(16);
+/** How often, and how long in milliseconds, a writer waits for the claim of another. */
+const CLAIM_TRIES = 100;
+const CLAIM_WAIT_MS = 5;
 
 /**
  * A folder as a store. The folder need not exist; the first put creates it.
@@ -40,7 +48,7 @@ import {
  * refused with `UNSUPPORTED`. Lists name all of these, so that none looks as if it had never been stored. Reads see a file as it is at the
  * call: open handles are compared with the path each time. Durable means synced with its folder entries. Windows cannot sync folders, so a
  * crash right after a write may lose a new entry (never the old object); macOS also flushes the drive's cache. `ifAbsent` is exact and
- * needs hard links, which FAT lacks (`UNSUPPORTED`); `ifVersion` is best effort, see `publishFile`. A delete is durable after a `sync` of
+ * needs hard links, which FAT lacks (`UNSUPPORTED`); `ifVersion` is exact among writers that use this store. A delete is durable after a `sync` of
  * any keys, or of none. Once the sync of a folder, or of a file that has its name, has failed, every later `sync`, durable `put`, `rename`
  * and `link` of this store fails with `IO`: earlier writes may be lost, and no later sync would report that.
  */
@@ -70,6 +78,24 @@ export class FileStore extends FolderReader implements WritableStore {
     return this.#draft(key, options, (file, path) =>
       writeSource(file, source, { path, durable, temporary, direct: this.#direct, signal }),
     );
+  }
+
+  async claim<T>(key: string, work: () => Promise<T>): Promise<T> {
+    const { folder, name } = splitKey(key);
+    const path = joinPath(await this.folders.make(folder, false), temporaryName(name, CLAIM));
+    for (let tries = 1; ; tries++) {
+      try {
+        const held = await acquireLock(path);
+        return await work().finally(() => held.release());
+      } catch (error) {
+        if (!isSuperchunkError(error, "CONFLICT") || error.details.path !== path) throw error;
+        if (tries < CLAIM_TRIES) await delay(CLAIM_WAIT_MS);
+        else {
+          const reason = `another writer is changing it; if none is running, remove ${path}`;
+          throw new SuperchunkError("CONFLICT", reason, { path: this.describe(key), cause: error });
+        }
+      }
+    }
   }
 
   /** Closes an object that is kept open for reading, before another thread replaces it. Windows refuses to replace open files. */
@@ -224,8 +250,16 @@ export class FileStore extends FolderReader implements WritableStore {
         return begin();
       }
     });
+    const publish = (): Promise<ObjectInfo> => this.explain(key, "writing", true, draft.publish);
     return {
-      publish: () => this.explain(key, "writing", true, draft.publish),
+      publish: () => {
+        if (ifVersion === undefined) return publish();
+        // No file system can compare and swap, so only one writer at a time compares the version and renames.
+        return this.claim(key, publish).catch(async (error: unknown) => {
+          await draft.discard();
+          throw error;
+        });
+      },
       discard: () => this.explain(key, "removing what was not published", true, draft.discard),
     };
   }

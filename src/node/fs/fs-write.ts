@@ -380,9 +380,8 @@ export function temporaryName(name: string, mark: string = newMark()): string {
 /**
  * Publishes a file. On any failure or abort the temporary is removed and the old file stays.
  *
- * `ifAbsent` is exact: creating the hard link fails if the name exists. `ifVersion` is best effort, because no file system
- * can compare and swap: the version is compared right before the rename, and a write in between is overwritten. This is why
- * the array layer has a lock.
+ * `ifAbsent` is exact: creating the hard link fails if the name exists. `ifVersion` is compared right before the rename, because no
+ * file system can compare and swap; the store lets one writer at a time do that.
  *
  * @throws CONFLICT if a condition fails; UNSUPPORTED for `ifAbsent` on a file system without hard links (FAT)
  */

@@ -5,7 +5,13 @@
  */
 
 import { SuperchunkError } from "../../errors.ts";
-import type { ListEntry, ListOptions, ReadableStore, WritableStore } from "../types.ts";
+import {
+  isWritable,
+  type ListEntry,
+  type ListOptions,
+  type ReadableStore,
+  type WritableStore,
+} from "../types.ts";
 
 /** Methods of a store that reach its medium. */
 type StoreMethod = Exclude<
@@ -80,6 +86,7 @@ export function interceptStore<S extends ReadableStore>(store: S, interceptor: I
   if (inner.readsToStat !== undefined) wrapped.readsToStat = inner.readsToStat;
   if (inner.explainAbsence !== undefined) wrapped.explainAbsence = () => inner.explainAbsence?.();
   if (inner.unpin !== undefined) wrapped.unpin = (key: string) => inner.unpin?.(key);
+  if (isWritable(inner) && inner.claim !== undefined) wrapped.claim = inner.claim.bind(inner);
   if (inner.close !== undefined) wrapped.close = () => inner.close?.();
   // The loop above copied just the members that `store` has; TypeScript cannot follow that.
   return wrapped as unknown as Wrapped<S>;

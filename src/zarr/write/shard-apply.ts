@@ -3,7 +3,7 @@
  * has the three strategies of the sharding specification's notes for implementers.
  *
  * A new object is put on the condition that the old one is still the one that was read. A write into an object has no such
- * condition: its version is compared just before, and writers of one process wait for one another.
+ * condition: its version is compared just before, while no other writer can do the same.
  */
 import { at, countLeading, elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
@@ -39,9 +39,12 @@ export async function applyPlan(
   target: ShardTarget,
   plan: ShardPlan,
 ): Promise<"written" | "patched"> {
+  const claimed = <T>(work: () => Promise<T>): Promise<T> => store.claim?.(target.key, work) ?? work();
   if (plan.kind === "delete") {
-    await checkVersion(store, target);
-    await removeObject(store, target);
+    await claimed(async () => {
+      await checkVersion(store, target);
+      await removeObject(store, target);
+    });
     return "written";
   }
   if (plan.kind === "rewrite") {
@@ -52,19 +55,24 @@ export async function applyPlan(
   const index = await encodeShardIndex(plan.entries, target.grid, target.layout);
   const writes = joinWrites([...plan.writes, { offset: plan.indexAt, bytes: index }]);
   const { writeRange } = store;
-  const { size = 0, links = 1, isLink = false } = (await checkVersion(store, target)) ?? {};
-  // Other names of the object may belong to a backup, or to an archive's data file.
-  if (writeRange === undefined || links > 1 || isLink) {
-    await patchCopy(store, target, writes);
-    return "written";
-  }
-  // Writes that lengthen the object come first: if they do not fit, nothing has changed yet.
-  const isLonger = ({ offset, bytes }: { offset: number; bytes: Uint8Array }): boolean =>
-    offset + bytes.length > size;
-  for (const { offset, bytes } of [...writes.filter(isLonger), ...writes.filter((each) => !isLonger(each))]) {
-    await writeRange.call(store, target.key, offset, bytes, { signal: target.signal });
-  }
-  return "patched";
+  const isPatched = await claimed(async () => {
+    const { size = 0, links = 1, isLink = false } = (await checkVersion(store, target)) ?? {};
+    // Other names of the object may belong to a backup, or to an archive's data file.
+    if (writeRange === undefined || links > 1 || isLink) return false;
+    // Writes that lengthen the object come first: if they do not fit, nothing has changed yet.
+    const isLonger = ({ offset, bytes }: { offset: number; bytes: Uint8Array }): boolean =>
+      offset + bytes.length > size;
+    for (const { offset, bytes } of [
+      ...writes.filter(isLonger),
+      ...writes.filter((each) => !isLonger(each)),
+    ]) {
+      await writeRange.call(store, target.key, offset, bytes, { signal: target.signal });
+    }
+    return true;
+  });
+  if (isPatched) return "patched";
+  await patchCopy(store, target, writes);
+  return "written";
 }
 
 /** Deletes an object durably: a power loss does not bring it back. */

@@ -271,6 +271,20 @@ describe("in S3", () => {
     expect([inside.code, inside.err]).toEqual([1, expect.stringContaining("is inside")]);
   });
 
+  it("the command refuses to replace an object before it reads the source", async () => {
+    const convert = [
+      "convert",
+      `s3://${s3.bucket}/corpus/carray/bcolz-f8-chunks`,
+      `s3://${s3.bucket}/out/a.npy`,
+    ];
+    expect((await runCli(convert)).code).toBe(0);
+    s3.log.length = 0;
+    const again = await runCli(convert);
+    expect([again.code, again.err]).toEqual([1, expect.stringContaining("a.npy: the destination exists")]);
+    expect(s3.log.filter((line) => !/^(?:GET|HEAD) /.test(line) || line.includes("/data/"))).toEqual([]);
+    expect((await runCli([...convert, "--overwrite"])).code).toBe(0);
+  });
+
   it("arrays are created and opened for writing by their address", async () => {
     const address = `s3://${s3.bucket}/made/array`;
     const array = await createAt(address, { dtype: "<i4", chunklen: 10 });
