@@ -174,7 +174,7 @@ const LATER: Readonly<Record<string, number>> = {
   queue: 571,
   page: 5_448,
   places: 884,
-  buckets: 1_473,
+  buckets: 1_475,
 };
 
 /** Limits that only go down: a change that lowers a figure also lowers its limit here. `bar` is the goal. */

@@ -53,7 +53,7 @@ async function openFile(location: string, name: string, options: StoreOptions): 
     if (found !== nbytes)
       throw new SuperchunkError(
         "TRUNCATED",
-        `the header promises ${nbytes} bytes of values after byte ${dataAt}, but there are ${found}. The file is incomplete; look for another copy`,
+        `the header promises ${nbytes} bytes of values after byte ${dataAt}, but there are ${found}. ${found > nbytes ? "The file is too long: something was written after its values, or its header is wrong" : "The file is incomplete"}; look for another copy`,
         { path: name, offset: dataAt, field: "shape", expected: nbytes, found },
       );
     const values = (more?: StoreOptions): AsyncGenerator<Uint8Array> => readFile(location, dataAt, more);
@@ -124,7 +124,7 @@ async function openStream(source: AsyncIterable<Uint8Array>, name: string): Prom
     if (found === nbytes) return;
     throw new SuperchunkError(
       "TRUNCATED",
-      `the header promises ${nbytes} bytes of values, but there are ${found > nbytes ? "more" : found}. The input is incomplete; send it again`,
+      `the header promises ${nbytes} bytes of values, but there are ${found > nbytes ? "more. The input is too long" : `${found}. The input is incomplete`}; send it again`,
       { path: name, offset: header.dataAt, field: "shape", expected: nbytes, found },
     );
   }

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { blosc2 } from "./blosc2.ts";
+import { buckets } from "./buckets.ts";
 import { Checks } from "./checks.ts";
 import { codec } from "./codec.ts";
 import { convert } from "./convert.ts";
@@ -46,6 +47,7 @@ const SUITES: readonly Suite[] = [
   product,
   serve,
   references,
+  buckets,
   native,
   guides,
   xarray,

@@ -25,7 +25,7 @@ import {
 
 /** The members of the client that are used; the package need not be installed. */
 interface Module {
-  readonly Storage: new (options: object) => { bucket(name: string): Bucket };
+  readonly Storage: new (options: object) => { baseUrl: string; bucket(name: string): Bucket };
 }
 interface Bucket {
   file(key: string): File;
@@ -81,6 +81,8 @@ export function gcsProvider({ bucket, endpoint, anonymous }: BucketAccess): Prov
         // Puts are repeated: they replace a whole object, and one with a condition recognizes itself by its mark.
         retryOptions: { idempotencyStrategy: 0, maxRetries: 4 },
       });
+      // With STORAGE_EMULATOR_HOST, the client would leave out this path.
+      storage.baseUrl = `${server().replace(/\/+$/, "")}/storage/v1`;
       return verbs(storage.bucket(bucket));
     },
   };

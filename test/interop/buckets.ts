@@ -1,0 +1,215 @@
+/**
+ * Buckets of Google Cloud Storage and containers of Azure, with their real clients and emulators: fake-gcs-server (built by `go install`)
+ * and Azurite (installed by npm), both set up in `.cache/interop`. xarray reads what is in Google's over plain HTTP.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { findFixture } from "../fixtures/manifest.ts";
+import { runCommands } from "./commands.ts";
+import { type Absent, cacheFolder, type Environment, prepareEnvironment } from "./environments.ts";
+import { freePort, lastLines, runProgram } from "./program.ts";
+import type { Suite, SuiteContext } from "./suite.ts";
+
+const GCS = "github.com/fsouza/fake-gcs-server@v1.56.1";
+const AZURITE = "azurite@3.35.0";
+/** The account of Azurite, which is the same everywhere. */
+const ACCOUNT = "devstoreaccount1";
+const KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+const HOLDER = "archives";
+const TABLE = "ctable/bcolz-daily-equities";
+
+/** A running emulator with an empty bucket, and what reaches it. */
+interface Emulator {
+  readonly child: ChildProcess;
+  readonly env: Readonly<Record<string, string>>;
+  /** The web address of the bucket; undefined for Azurite, which answers ranges of plain HTTP with a wrong length. */
+  readonly web: string | undefined;
+}
+
+export const buckets: Suite = {
+  name: "buckets",
+  peers: [],
+  async run(context) {
+    const python = await prepareEnvironment({ name: "xarray", pythons: ["3.12", "3.13"] });
+    for (const [scheme, start] of [
+      ["gs", startGcs],
+      ["az", startAzurite],
+    ] as const) {
+      const emulator = await start();
+      for (const each of [emulator, python]) {
+        if (!("absent" in each)) continue;
+        console.log(`absent: buckets: ${each.absent}`);
+        if (process.env["CI"] === "true")
+          context.checks.fail(`buckets ${scheme}`, "what it needs is absent, and CI=true");
+      }
+      if ("absent" in emulator) continue;
+      const before = { ...process.env };
+      Object.assign(process.env, emulator.env);
+      try {
+        await check(context, scheme, emulator, "absent" in python ? undefined : python);
+      } finally {
+        for (const name of Object.keys(emulator.env)) delete process.env[name];
+        Object.assign(process.env, before);
+        emulator.child.kill();
+      }
+    }
+  },
+};
+
+async function check(
+  { checks, folder }: SuiteContext,
+  scheme: string,
+  { web }: Emulator,
+  python: Environment | undefined,
+): Promise<void> {
+  const { file } = findFixture(TABLE);
+  const [root, set] = [`${scheme}://${HOLDER}`, join(folder, `${scheme}.json`)];
+  const values = ["--column", "close", "--format", "csv"];
+  const [
+    made,
+    again,
+    copied,
+    listed,
+    read,
+    wanted,
+    verified,
+    refers,
+    referred,
+    refused,
+    created,
+    added,
+    sum,
+  ] = await runCommands({ program: process.execPath, args: [] }, folder, [
+    ["convert", file, `${root}/daily.zarr`, "--verify"],
+    ["convert", file, `${root}/daily.zarr`],
+    ["convert", `${root}/daily.zarr`, `${root}/daily.bcolz`, "--to", "bcolz", "--verify"],
+    ["ls", root, "--json"],
+    ["cat", `${root}/daily.bcolz`, ...values],
+    ["cat", file, ...values],
+    ["verify", `${root}/daily.zarr`],
+    ["virtualize", `${root}/daily.bcolz`, set, "--to", "kerchunk"],
+    ["cat", set, ...values, "--allow", `${root}/`],
+    ["cat", set, ...values],
+    ["create", `${root}/array`, "--dtype", "<i4", "--shape", "0"],
+    ["append", `${root}/array`, findFixture("bloscpack-3/array-i4-2d.blp").file],
+    ["verify", `${root}/array`],
+  ]);
+  for (const [what, run, code] of [
+    ["a table is converted", made, 0],
+    ["a second conversion is refused", again, 1],
+    ["a table is converted inside the bucket", copied, 0],
+    ["the bucket is listed", listed, 0],
+    ["the result is verified", verified, 0],
+    ["references are written", refers, 0],
+    ["references are refused without --allow", refused, 1],
+    ["an array is created", created, 0],
+    ["bytes that end inside a row are refused", added, 2],
+    ["the array is verified", sum, 0],
+  ] as const)
+    checks.equal(`${scheme}: ${what}`, run?.code === code || run, true);
+  checks.equal(
+    `${scheme}: why it is refused`,
+    /the destination exists/.test(again?.err ?? "") || again,
+    true,
+  );
+  checks.equal(`${scheme}: the values of the copy`, read?.out, wanted?.out);
+  checks.equal(`${scheme}: the values of the references`, referred?.out, wanted?.out);
+  if (python === undefined || web === undefined) return;
+  const lines = wanted?.out.trim().split("\n").slice(1).map(Number) ?? [];
+  const total = lines.reduce((all, each) => all + each, 0);
+  const script = `import xarray\ndata = xarray.open_zarr(${JSON.stringify(`${web}/daily.zarr`)}, decode_times=False)\nprint(int(data["close"].values.astype("int64").sum()))`;
+  const summed = await runProgram(python.executable, ["-c", script], { env: python.env });
+  checks.equal(
+    `${scheme}: the sum in xarray`,
+    summed.code === 0 ? Number(summed.stdout) : lastLines(summed),
+    total,
+  );
+}
+
+/** Builds fake-gcs-server where Go is installed, and starts it with a bucket. */
+async function startGcs(): Promise<Emulator | Absent> {
+  const folder = join(cacheFolder, GCS.replace(/.*\//, ""));
+  const program = join(folder, "fake-gcs-server");
+  if (!existsSync(program)) {
+    await mkdir(folder, { recursive: true });
+    const built = await runProgram("go", ["install", GCS], { env: { GOBIN: folder }, timeoutSeconds: 900 });
+    if (built.code !== 0) return { absent: `go install ${GCS} failed with ${lastLines(built)}` };
+  }
+  const port = await freePort();
+  const [host, url] = [`127.0.0.1:${port}`, `http://127.0.0.1:${port}`];
+  const child = spawn(
+    program,
+    [
+      ...["-backend", "memory", "-scheme", "http", "-host", "127.0.0.1", "-port", String(port)],
+      ...["-public-host", host, "-external-url", url, "-log-level", "error"],
+    ],
+    { stdio: "ignore" },
+  );
+  const isMade = await untilAnswered(() =>
+    fetch(`${url}/storage/v1/b`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ name: HOLDER }),
+    }),
+  );
+  if (!isMade) return giveUp(child, "fake-gcs-server does not answer");
+  return { child, env: { STORAGE_EMULATOR_HOST: url }, web: `${url}/${HOLDER}` };
+}
+
+/** Installs Azurite, and starts it with a container. */
+async function startAzurite(): Promise<Emulator | Absent> {
+  const folder = join(cacheFolder, AZURITE);
+  if (!existsSync(join(folder, "ready"))) {
+    await mkdir(folder, { recursive: true });
+    await writeFile(join(folder, "package.json"), "{}");
+    const args = ["install", "--ignore-scripts", "--no-audit", "--no-fund", AZURITE];
+    const installed = await runProgram("npm", args, { cwd: folder, timeoutSeconds: 900 });
+    if (installed.code !== 0) return { absent: `npm install ${AZURITE} failed with ${lastLines(installed)}` };
+    await writeFile(join(folder, "ready"), "");
+  }
+  const port = await freePort();
+  const main = join(folder, "node_modules", "azurite", "dist", "src", "blob", "main.js");
+  const child = spawn(
+    process.execPath,
+    [
+      ...[main, "--blobHost", "127.0.0.1", "--blobPort", String(port)],
+      ...["--inMemoryPersistence", "--silent", "--skipApiVersionCheck", "--disableTelemetry"],
+    ],
+    { stdio: "ignore", cwd: folder },
+  );
+  const endpoint = `http://127.0.0.1:${port}/${ACCOUNT}`;
+  // By name, as the library loads it: the package is optional.
+  const { BlobServiceClient, StorageSharedKeyCredential } = await import(
+    ["@azure", "storage-blob"].join("/")
+  );
+  const service = new BlobServiceClient(endpoint, new StorageSharedKeyCredential(ACCOUNT, KEY));
+  const container = service.getContainerClient(HOLDER);
+  if (!(await untilAnswered(() => container.createIfNotExists())))
+    return giveUp(child, "Azurite does not answer");
+  return {
+    child,
+    env: { AZURE_STORAGE_ACCOUNT: ACCOUNT, AZURE_STORAGE_KEY: KEY, AZURE_STORAGE_ENDPOINT: endpoint },
+    web: undefined,
+  };
+}
+
+/** Repeats a request until the server is up; false after half a minute. */
+async function untilAnswered(request: () => Promise<unknown>): Promise<boolean> {
+  for (let tries = 0; tries < 60; tries++) {
+    try {
+      await request();
+      return true;
+    } catch {
+      await delay(500);
+    }
+  }
+  return false;
+}
+
+function giveUp(child: ChildProcess, absent: string): Absent {
+  child.kill();
+  return { absent };
+}
