@@ -5,7 +5,6 @@
  */
 import * as fs from "node:fs";
 import { dirname, relative } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { checkCount, splitKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
@@ -32,13 +31,10 @@ import {
   writeFully,
   writeIntoFile,
 } from "./fs-write.ts";
-import { acquireLock } from "./lock.ts";
+import { withLock } from "./lock.ts";
 
 /** Mark of the name under which a writer claims an object. Listings hide such names. */
 const CLAIM = "0".repeat(16);
-/** How often, and how long in milliseconds, a writer waits for the claim of another. */
-const CLAIM_TRIES = 100;
-const CLAIM_WAIT_MS = 5;
 
 /**
  * A folder as a store. The folder need not exist; the first put creates it.
@@ -83,19 +79,7 @@ export class FileStore extends FolderReader implements WritableStore {
   async claim<T>(key: string, work: () => Promise<T>): Promise<T> {
     const { folder, name } = splitKey(key);
     const path = joinPath(await this.folders.make(folder, false), temporaryName(name, CLAIM));
-    for (let tries = 1; ; tries++) {
-      try {
-        const held = await acquireLock(path);
-        return await work().finally(() => held.release());
-      } catch (error) {
-        if (!isSuperchunkError(error, "CONFLICT") || error.details.path !== path) throw error;
-        if (tries < CLAIM_TRIES) await delay(CLAIM_WAIT_MS);
-        else {
-          const reason = `another writer is changing it; if none is running, remove ${path}`;
-          throw new SuperchunkError("CONFLICT", reason, { path: this.describe(key), cause: error });
-        }
-      }
-    }
+    return withLock(path, this.describe(key), work);
   }
 
   /** Closes an object that is kept open for reading, before another thread replaces it. Windows refuses to replace open files. */

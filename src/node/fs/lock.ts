@@ -6,7 +6,8 @@
 import * as fs from "node:fs";
 import { hostname } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
-import { SuperchunkError } from "../../errors.ts";
+import { setTimeout as delay } from "node:timers/promises";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { syncFolderNow } from "./fs-folders.ts";
 import { explainError, isAbsence, readPlain, systemCode } from "./fs-handles.ts";
 import { newMark, temporaryName } from "./fs-write.ts";
@@ -70,6 +71,27 @@ export async function acquireLock(path: string, options: LockOptions = {}): Prom
   throw new SuperchunkError("CONFLICT", "other writers take and give up the lock all the time; try again", {
     path,
   });
+}
+
+/** How often, and how long in milliseconds, {@link withLock} waits. */
+const WAITS = 100;
+const WAIT_MS = 5;
+
+/** Runs `work` with a lock that others hold briefly. Throws `CONFLICT`, for the object `shown`, if one of them still holds it after a while. */
+export async function withLock<T>(path: string, shown: string, work: () => Promise<T>): Promise<T> {
+  for (let waits = 0; ; waits++) {
+    try {
+      const lock = await acquireLock(path);
+      return await work().finally(() => lock.release());
+    } catch (error) {
+      if (!isSuperchunkError(error, "CONFLICT") || error.details.path !== path) throw error;
+      if (waits < WAITS) await delay(WAIT_MS);
+      else {
+        const reason = `another writer is changing it; if none is running, remove ${path}`;
+        throw new SuperchunkError("CONFLICT", reason, { path: shown, cause: error });
+      }
+    }
+  }
 }
 
 /**

@@ -5,13 +5,7 @@
  */
 
 import { SuperchunkError } from "../../errors.ts";
-import {
-  isWritable,
-  type ListEntry,
-  type ListOptions,
-  type ReadableStore,
-  type WritableStore,
-} from "../types.ts";
+import type { ListEntry, ListOptions, ReadableStore, WritableStore } from "../types.ts";
 
 /** Methods of a store that reach its medium. */
 type StoreMethod = Exclude<
@@ -86,7 +80,8 @@ export function interceptStore<S extends ReadableStore>(store: S, interceptor: I
   if (inner.readsToStat !== undefined) wrapped.readsToStat = inner.readsToStat;
   if (inner.explainAbsence !== undefined) wrapped.explainAbsence = () => inner.explainAbsence?.();
   if (inner.unpin !== undefined) wrapped.unpin = (key: string) => inner.unpin?.(key);
-  if (isWritable(inner) && inner.claim !== undefined) wrapped.claim = inner.claim.bind(inner);
+  const { claim } = inner as Partial<WritableStore>;
+  if (claim !== undefined) wrapped.claim = claim.bind(inner);
   if (inner.close !== undefined) wrapped.close = () => inner.close?.();
   // The loop above copied just the members that `store` has; TypeScript cannot follow that.
   return wrapped as unknown as Wrapped<S>;
