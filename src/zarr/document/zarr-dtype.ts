@@ -190,7 +190,7 @@ function nameOf(dtype: DType, path: string): JsonValue {
         throw unsupported(
           path,
           dtype,
-          `has items of ${dtype.itemSize} bytes, which no Zarr data type has; portable gives them as bytes`,
+          `has items of ${dtype.itemSize} bytes, which no Zarr data type has; portable gives those of archives as bytes; store others as float64`,
         );
       }
       return `${dtype.kind}${dtype.itemSize * 8}`;
