@@ -155,7 +155,7 @@ export async function finishShared(
   // A plan without tasks, for example of an empty array, is never run.
   if (units.count === 0) await takeDestination(job);
   const end = new Finish(job, options.signal);
-  await end.readReceipts();
+  if (!(await end.readReceipts())) return undefined;
   await end.checkObjects();
   for (const index of plan.sources.keys()) await end.finishSource(index);
   const result = await end.publishRoot((performance.now() - started) / 1000);
@@ -204,8 +204,8 @@ class Finish {
     this.#signal = signal;
   }
 
-  /** Throws `INCOMPLETE` if units have no receipt, or the only source fails. */
-  async readReceipts(): Promise<void> {
+  /** As {@link areAllDone}; also throws `INCOMPLETE` if the only source fails. */
+  async readReceipts(): Promise<boolean> {
     const { plan, units } = this.#job;
     const states = new Uint8Array(units.count);
     const failing = await readReceipts(this.#job, {
@@ -222,7 +222,7 @@ class Finish {
         path: at(plan.sources, 0).path,
         field: "tasks",
       });
-    assertNoneMissing(this.#job, failing, (unit) => states[unit] === DONE);
+    return areAllDone(this.#job, failing, (unit) => states[unit] === DONE);
   }
 
   #add(receipt: UnitReceipt, source: number): void {
@@ -389,15 +389,17 @@ export const NOTHING_CONVERTED: ConvertResult = sumResults({
   ...{ nodes: 0, folders: 0, folderBytes: 0, seconds: 0, verified: true },
 });
 
-/** Throws `INCOMPLETE` with the first missing units, and why they failed. */
-function assertNoneMissing(
-  { units, store, path }: Opened,
+/** Throws `INCOMPLETE` with the first missing units, and why they failed. False if another process has ended the plan since. */
+async function areAllDone(
+  job: Opened,
   failing: ReadonlyMap<number, Failure>,
   isDone: (unit: number) => boolean,
-): void {
+): Promise<boolean> {
+  const { units, store, path } = job;
   const missing: number[] = [];
   for (let unit = 0; unit < units.count; unit++) if (!isDone(unit)) missing.push(unit);
-  if (missing.length === 0) return;
+  if (missing.length === 0) return true;
+  if (await isFinished(job)) return false;
   const nameOf = (unit: number): string => `${unit}: ${failing.get(unit)?.message ?? units.describe(unit)}`;
   const named = missing.slice(0, NAMED).map(nameOf);
   const found = units.count - missing.length;
@@ -416,11 +418,12 @@ function assertNoneMissing(
  */
 export async function finishWork(
   shared: SharedJob,
-  { report, end }: SharedWork,
+  work: SharedWork,
   options: Pick<ConvertOptions, "signal">,
 ): Promise<readonly JsonObject[]> {
   const job = openJob(shared, options);
   const { plan, units, store, path } = job;
+  const { report, end } = work;
   if (await isFinished(job)) {
     await cleanUp(job);
     const text = report === undefined ? "" : new TextDecoder().decode(await store.get(report));
@@ -433,7 +436,8 @@ export async function finishWork(
       found[unit] = line ?? lineOfFailure(plan, units.place(unit).source, failure);
     },
   });
-  assertNoneMissing(job, failing, (unit) => found[unit] !== undefined);
+  if (!(await areAllDone(job, failing, (unit) => found[unit] !== undefined)))
+    return finishWork(shared, work, options);
   const lines = plan.sources.map(({ failure }, source) =>
     failure === undefined ? at(found, units.of(source).first) : lineOfFailure(plan, source, failure),
   );

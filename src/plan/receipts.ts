@@ -137,7 +137,6 @@ function lineOf(receipt: UnitReceipt): string {
   return isOwn ? JSON.stringify(receipt) : stringifyJson(receipt as unknown as JsonObject);
 }
 
-/** Where the receipts of a plan are. */
 interface ReceiptPlace {
   readonly store: ReadableStore;
   readonly receipts: string;
@@ -153,10 +152,7 @@ export interface ReceiptReader {
   readonly share?: ShareNumber | undefined;
 }
 
-/**
- * Reads all receipts of a plan. What a killed process left unreadable, and what belongs to another plan, is ignored. Returns why units
- * without a receipt failed.
- */
+/** Reads the receipts of a plan, without unreadable ones of killed processes. Returns why units without a receipt failed. */
 export async function readReceipts(
   { store, receipts: folder, plan: { id }, units: { count: units } }: ReceiptPlace,
   { onReceipt, onWorker, share }: ReceiptReader,

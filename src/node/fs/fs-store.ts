@@ -193,8 +193,11 @@ export class FileStore extends FolderReader implements WritableStore {
     await this.explain(folder, "removing leftovers of interrupted writes", true, async () => {
       const path = this.folders.find(folder);
       if (path === undefined) return;
-      for await (const entry of await fs.promises.opendir(path)) {
-        if (isTemporary(entry.name)) await fs.promises.rm(joinPath(path, entry.name), { force: true });
+      try {
+        for await (const entry of await fs.promises.opendir(path))
+          if (isTemporary(entry.name)) await fs.promises.rm(joinPath(path, entry.name), { force: true });
+      } catch (error) {
+        if (!isAbsence(error)) throw error; // another process has removed the folder since
       }
     });
   }
