@@ -13,11 +13,11 @@ import { isArchive } from "../convert/sources/items.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checkOptions } from "../store/check-options.ts";
 import { type Mount, MountedStore } from "../store/mounted.ts";
-import { isBucketAddress } from "./buckets/address.ts";
 import {
   closing,
   findMembership,
   isAddress,
+  isBucketAddress,
   isRemote,
   type Location,
   locate,

@@ -14,10 +14,16 @@ import type { WriterLock } from "../write/array/create.ts";
 import type { BloscpackFile } from "../write/bloscpack/bloscpack-file.ts";
 import type { Editable } from "../write/editable.ts";
 import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
-import { isBucketAddress } from "./buckets/address.ts";
 import { statIfThere } from "./fs/fs-handles.ts";
 import { acquireLock, type LockOptions } from "./fs/lock.ts";
-import { addressOf, closeOnFailure, locateTarget, refuseEmptyPath, type WritableLocation } from "./locate.ts";
+import {
+  addressOf,
+  closeOnFailure,
+  isBucketAddress,
+  locateTarget,
+  refuseEmptyPath,
+  type WritableLocation,
+} from "./locate.ts";
 import { accessOf } from "./open.ts";
 import { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threads/threads.ts";
 import { type MirrorPathOptions, mirrorOf } from "./write.ts";

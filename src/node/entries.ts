@@ -13,8 +13,7 @@ import { findViewEntries, viewOfNode } from "../view/find-entries.ts";
 import type { ViewEntry } from "../view/view-tree.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
-import { isBucketAddress } from "./buckets/address.ts";
-import { isAddress, locate, setAbove } from "./locate.ts";
+import { isAddress, isBucketAddress, locate, setAbove } from "./locate.ts";
 import { type OpenPathOptions, open, openArchive } from "./open.ts";
 import { decoderOf } from "./threads/threads.ts";
 

@@ -19,7 +19,7 @@ import {
   findHierarchy,
   joinHierarchy,
 } from "../zarr/write/node-document.ts";
-import { bucketStore, isBucketAddress, parseBucketAddress } from "./buckets/address.ts";
+import { bucketStore, parseBucketAddress } from "./buckets/address.ts";
 import { statIfThere } from "./fs/fs-handles.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { acquireLock } from "./fs/lock.ts";
@@ -33,6 +33,11 @@ export interface Location {
 
 /** A path into an HDF5 file, a store of Blosc2 or a set of references: the folder of that, and the rest. */
 const HELD = new RegExp(`^(?:(.*?)/)?([^/]+\\.(?:${HELD_ENDS}|json|parq)/.+)$`, "i");
+
+/** True for addresses that begin with `s3://`, `gs://` or `az://`. */
+export function isBucketAddress(location: string): boolean {
+  return /^(?:s3|gs|az):\/\//i.test(location);
+}
 
 /** Finds the store and key of an existing path or URL. Throws `NOT_FOUND`, `UNSUPPORTED` (another scheme), `BAD_ARGUMENT` (empty). */
 export async function locate(location: string): Promise<Location> {

@@ -24,11 +24,11 @@ import { checkOptions } from "../store/check-options.ts";
 import { asReadable } from "../store/foreign.ts";
 import type { ValuesOf } from "../values/selection.ts";
 import type { GroupArrays } from "../zarr/read/group.ts";
-import { isBucketAddress } from "./buckets/address.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import {
   addressOf,
   closeOnFailure,
+  isBucketAddress,
   type Location,
   locate,
   locateBeside,

@@ -1,9 +1,11 @@
 /** The lines that open references in Python and JavaScript, with containers and access rights. */
+
 import { resolve } from "node:path";
 import type { Container } from "../references/containers/containers.ts";
-import { isBucketAddress, parseBucketAddress } from "./buckets/address.ts";
+import { parseBucketAddress } from "./buckets/address.ts";
 import { environmentOfS3 } from "./buckets/s3.ts";
 import { toIcechunkPrefix } from "./icechunk/icechunk.ts";
+import { isBucketAddress } from "./locate.ts";
 
 /** Lines to paste, by language. */
 export interface OpeningLines {

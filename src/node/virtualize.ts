@@ -24,11 +24,11 @@ import type { ObjectInfo, ReadableStore } from "../store/types.ts";
 import type { ViewEntry } from "../view/view-tree.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
-import { isBucketAddress, parseBucketAddress } from "./buckets/address.ts";
+import { parseBucketAddress } from "./buckets/address.ts";
 import { environmentOfS3 } from "./buckets/s3.ts";
 import { locateEntries } from "./entries.ts";
 import { writeIcechunk } from "./icechunk/icechunk-write.ts";
-import { addressOf, closing, locate, locateTarget } from "./locate.ts";
+import { addressOf, closing, isBucketAddress, locate, locateTarget } from "./locate.ts";
 import { placeOpener } from "./open.ts";
 import { type OpeningLines, openingLines, type WrittenForm } from "./opening-lines.ts";
 import {

@@ -14,11 +14,10 @@ import {
 } from "../write/array/create.ts";
 import type { WritableArray } from "../write/array/writable-array.ts";
 import type { PublishPolicy } from "../write/editable.ts";
-import { isBucketAddress } from "./buckets/address.ts";
 import { dualFiles, dualFilesOf } from "./dual/files.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { acquireLock, type FileLock, type LockOptions } from "./fs/lock.ts";
-import { closing, locate, locateTarget } from "./locate.ts";
+import { closing, isBucketAddress, locate, locateTarget } from "./locate.ts";
 import { placeOpener } from "./open.ts";
 import { encoderOf, type ThreadOptions } from "./threads/threads.ts";
 

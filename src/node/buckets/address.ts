@@ -46,11 +46,6 @@ const SCHEMES = {
   },
 } as const;
 
-/** True for addresses that begin with `s3://`, `gs://` or `az://`. */
-export function isBucketAddress(location: string): boolean {
-  return /^(?:s3|gs|az):\/\//i.test(location);
-}
-
 /** Bucket, prefix and settings of an address. Throws `BAD_ARGUMENT`. */
 export function parseBucketAddress(address: string): BucketAddress {
   const match = /^(s3|gs|az):\/\/([^/?]*)\/?([^?]*)(?:\?(.*))?$/is.exec(address);

@@ -14,8 +14,9 @@ import type { ContainerCredentials } from "../../references/containers/container
 import { type Container, Containers } from "../../references/containers/containers.ts";
 import { isClosed } from "../../references/kerchunk/write-kerchunk.ts";
 import { encodeKey } from "../../store/key.ts";
-import { isBucketAddress, parseBucketAddress } from "../buckets/address.ts";
+import { parseBucketAddress } from "../buckets/address.ts";
 import { environmentOfS3 } from "../buckets/s3.ts";
+import { isBucketAddress } from "../locate.ts";
 
 /** The package. */
 type IcechunkModule = typeof Icechunk;

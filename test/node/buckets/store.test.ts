@@ -1,11 +1,12 @@
 /** Buckets of Google Cloud Storage and containers of Azure keep the contract of stores, as S3 does, through their own clients. */
 import { inspect } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { isBucketAddress, parseBucketAddress } from "../../../src/node/buckets/address.ts";
+import { parseBucketAddress } from "../../../src/node/buckets/address.ts";
 import { azureProvider } from "../../../src/node/buckets/azure.ts";
 import { BucketStore } from "../../../src/node/buckets/bucket-store.ts";
 import { gcsProvider } from "../../../src/node/buckets/gcs.ts";
 import { open } from "../../../src/node/index.ts";
+import { isBucketAddress } from "../../../src/node/locate.ts";
 import { createArray, openWritable } from "../../../src/node/write.ts";
 import { runCli } from "../../cli/harness.ts";
 import { keysOf } from "../../convert/to-zarr/read-back.ts";
