@@ -10,7 +10,7 @@ import type { Outcome } from "./outcome.ts";
  * Bytes of scripts and markup, and requests for the archive until its first values are there, at most. This page is
  * the development build, in about 40 files; the published one has 13, which compress to 4 kB less.
  */
-const MOST_BYTES = 140_000;
+const MOST_BYTES = 150_000;
 const MOST_REQUESTS = 10;
 /** Views, and what is present once they are shown. */
 const VIEWS = [
