@@ -191,6 +191,9 @@ async function bundleCode() {
     // Smaller chunks are merged into those that are loaded with them.
     experimentalMinChunkSize: 4000,
     manualChunks: (id) => {
+      // Small files that are loaded for the same work.
+      if (/\/commands\/(?:de)?compress\.js$/.test(id)) return "compress";
+      if (/\/(?:arrow|parquet|table)-compare\.js$/.test(id)) return "compare";
       if (/\/commands\/|\/(?:cli\/(?:main|version)|node\/index|[a-z]+-worker)\.js$/.test(id)) return;
       const isCommand = id.includes("/build/cli/");
       const isSystem = id.includes("/build/src/node/");
