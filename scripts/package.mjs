@@ -34,23 +34,27 @@ function isBundled(module) {
   return BUNDLED.some((name) => module === name || module.startsWith(`${name}/`));
 }
 
+/** What a page that shows Zarr arrays loads. */
+const ZARR = ["zarr/read/open", "open/find-readables", "zarr/document/zarr-dtype", "zarr/document/make-v3"];
+
 /**
  * The parts that pages load, and after them those for writing: the name of each part, and modules in `src`. A part contains everything
  * that these modules load before they run, unless an earlier part contains it; of several lists, what all of them need. A page that
- * decodes chunks loads the first part, one that opens a file the first three, and if it loads the package's files unbundled, the
- * fourth.
+ * decodes chunks loads the first two parts. One that opens a file also loads `values` and `read`, and `more` if it loads the package's
+ * files unbundled. `nodes` is what views and Zarr arrays share.
  */
 const PARTS = [
-  ["decode", ["codec/decode/decode", "codec2/fields"]],
-  ["values", ["open/open", "store/http"], ["open/open-node", "zarr/read/open", "store/http"]],
+  ["decode", ["codec/decode/decode"]],
+  ["fields", ["codec2/fields"]],
+  ["values", ["open/open", "store/http"], ["view/view-tree"]],
   ["read", ["open/open", "store/http"]],
   ["more", ["index"]],
   ["folders", ["archive/open/open-array-folder"]],
   ["wrappers", ["store/wrappers/coalescing"]],
   ["inflate", ["format/inflate"]],
   ["stream", ["codec/stream"]],
-  ["shared", ["archive/kinds/live-array"], ["zarr/read/open"]],
-  ["zarr", ["zarr/read/open", "open/find-readables", "zarr/document/zarr-dtype", "zarr/document/make-v3"]],
+  ["nodes", ["view/view-tree"], ZARR],
+  ["zarr", ZARR],
   ["view", ["view/view-tree"]],
   ["encode", ["codec2/index"]],
   ["blosc2-chunks", ["codec2/decode", "codec2/restream"]],

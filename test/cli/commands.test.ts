@@ -12,6 +12,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
+import { COMMAND_NAMES } from "../../cli/command-list.ts";
 import { corpusFolder, findFixture, loadArchives } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
 import { type RunResult, runCli } from "./harness.ts";
@@ -526,9 +527,7 @@ describe("wrong usage", () => {
 
 describe("help", () => {
   it("of every command has examples, with options that the command has", async () => {
-    const all = [...(await runCli(["--help"])).out.matchAll(/^ {2}([a-z]+)(?:\|\w)? \[options\]/gm)];
-    expect(all.length).toBeGreaterThan(20);
-    for (const [, command = ""] of all) {
+    for (const command of COMMAND_NAMES) {
       const { code, out } = await runCli([command, "--help"]);
       expect([command, code]).toEqual([command, 0]);
       const [options = "", examples = ""] = out.split(/^Examples?:$/m);

@@ -99,14 +99,3 @@ function copyPattern(to: usize, distance: usize, length: usize): void {
     to += step << 1;
   } while (to < end);
 }
-
-/** The same for more than 512 bytes, in growing pieces: otherwise each load would wait for the store just before it. */
-export function copyRun(to: usize, distance: usize, length: usize): void {
-  while (distance >= 16 && distance < 256) {
-    copyLong(to - distance, to, distance);
-    to += distance;
-    length -= distance;
-    distance += distance;
-  }
-  copyLongMatch(to, distance, length);
-}

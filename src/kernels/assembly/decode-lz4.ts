@@ -1,5 +1,5 @@
 // LZ4 block format. @see https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
-import { copyLong, copyLongMatch, copyRun, copyShortMatch } from "./copy";
+import { copyLong, copyLongMatch, copyShortMatch } from "./copy";
 
 const ENDS_EARLY: i32 = -1;
 const TOO_LONG: i32 = -2;
@@ -123,8 +123,7 @@ export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
     }
     length += 4;
     if (length > opEnd - op) return TOO_LONG;
-    if (length > 1024) copyRun(op, distance, length);
-    else copyLongMatch(op, distance, length);
+    copyLongMatch(op, distance, length);
     op += length;
   }
   // A block ends with literals. One that ends with a match, or is empty, was truncated.
