@@ -47,7 +47,9 @@ export async function openShared(
       try {
         await declareShared(store, path, { signal, lock, openPlace });
       } catch (error) {
-        if (!isSuperchunkError(error, "CONFLICT") || tries >= DECLARE_TRIES) throw error;
+        // Another writer may be done soon, but a place of another array stays one.
+        const isRace = isSuperchunkError(error, "CONFLICT") && error.details.field !== "place";
+        if (!isRace || tries >= DECLARE_TRIES) throw error;
       }
     }
     await clock.pause(clock.random() * MAX_PAUSE);
