@@ -13,6 +13,7 @@ import { isArchive } from "../convert/sources/items.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checkOptions } from "../store/check-options.ts";
 import { type Mount, MountedStore } from "../store/mounted.ts";
+import { statIfThere } from "./fs/fs-handles.ts";
 import {
   closing,
   findMembership,
@@ -148,6 +149,8 @@ async function openOne(
   } catch (error) {
     if (!isSuperchunkError(error, "UNSUPPORTED") || /^https?:/i.test(path) || to === "zarr3-transformer")
       throw error;
+    // Inside a file: not a folder of archives.
+    if (!isAddress(path) && statIfThere(path) === undefined) throw error;
     const { store, path: key } = await locate(path);
     if (await closing(store, () => isArchive(store, key, { signal }))) throw error;
     return undefined;

@@ -63,3 +63,13 @@ test("info of a file with some unreadable datasets shows the others, and gives t
   // A struct is shown in one word there.
   expect(out).toMatch(/^table +struct\(4\) +50 /m);
 });
+
+test("convert gives the reason for a dataset that it cannot read, as cat does", async () => {
+  const dataset = join(repositoryRoot, "fixtures/hdf5/h5py-latest.h5/lzf");
+  const reason = (await runCli(["cat", dataset])).err;
+  expect(reason).toContain("filter 32000 (lzf)");
+  for (const target of ["lzf.zarr", "lzf.parquet"]) {
+    const { code, err } = await runCli(["convert", dataset, join(temporaryFolder(), target)]);
+    expect([code, err]).toEqual([1, reason]);
+  }
+});
