@@ -108,16 +108,33 @@ const isBarrel = (id) => /\/build\/src\/(?:(?:codec|node|queue)\/)?(?:index|zarr
 /** True for a module with a single, default export. */
 const hasDefault = (id) => id.endsWith(".umd.min.js") || id === "\0uplot" || id === "\0papaparse";
 
+/** Digests of hash-wasm that the same code makes: one file for both. */
+const PAIRS = [
+  ["SHA224", "SHA256"],
+  ["SHA384", "SHA512"],
+];
+const nameOfPair = (pair) => `hash-wasm/${pair.join("-").toLowerCase()}`;
+
 /** Makes one module of the used exports of a dependency. */
 const dependencies = {
   name: "dependencies",
-  resolveId: (module) => (isBundled(module) ? `\0${module}` : null),
+  resolveId(module) {
+    if (!isBundled(module)) return null;
+    const [, digest = ""] = /^hash-wasm\/dist\/(sha\d+)\./.exec(module) ?? [];
+    const pair = PAIRS.find((names) => names.includes(digest.toUpperCase()));
+    return `\0${pair === undefined ? module : nameOfPair(pair)}`;
+  },
   async load(id) {
     if (!id.startsWith("\0") || !isBundled(id.slice(1))) return null;
     const module = JSON.stringify(id.slice(1));
+    const pair = PAIRS.find((names) => id === `\0${nameOfPair(names)}`);
+    const makers = pair?.map((name) => `create${name}`).join(", ");
     const { outputFiles } = await build({
       stdin: {
-        contents: `export ${hasDefault(id) ? "{ default }" : "*"} from ${module};`,
+        contents:
+          makers === undefined
+            ? `export ${hasDefault(id) ? "{ default }" : "*"} from ${module};`
+            : `import { ${makers} } from "hash-wasm"; export default { ${makers} };`,
         resolveDir: root,
       },
       bundle: true,
