@@ -21,6 +21,9 @@ const KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZ
 const HOLDER = "archives";
 const TABLE = "ctable/bcolz-daily-equities";
 
+/** The only reason for which a run goes on without an emulator: no registry has Go for every machine. */
+const NO_GO = "Go is not installed, which builds fake-gcs-server";
+
 /** A running emulator with an empty bucket, and what reaches it. */
 interface Emulator {
   readonly child: ChildProcess;
@@ -42,7 +45,7 @@ export const buckets: Suite = {
       for (const each of [emulator, python]) {
         if (!("absent" in each)) continue;
         console.log(`absent: buckets: ${each.absent}`);
-        if (process.env["CI"] === "true")
+        if (process.env["CI"] === "true" && each.absent !== NO_GO)
           context.checks.fail(`buckets ${scheme}`, "what it needs is absent, and CI=true");
       }
       if ("absent" in emulator) continue;
@@ -134,6 +137,7 @@ async function startGcs(): Promise<Emulator | Absent> {
   const folder = join(cacheFolder, GCS.replace(/.*\//, ""));
   const program = join(folder, "fake-gcs-server");
   if (!existsSync(program)) {
+    if ((await runProgram("go", ["version"])).code !== 0) return { absent: NO_GO };
     await mkdir(folder, { recursive: true });
     const built = await runProgram("go", ["install", GCS], { env: { GOBIN: folder }, timeoutSeconds: 900 });
     if (built.code !== 0) return { absent: `go install ${GCS} failed with ${lastLines(built)}` };
