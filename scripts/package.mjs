@@ -54,6 +54,7 @@ const PARTS = [
   ["inflate", ["format/inflate"]],
   ["stream", ["codec/stream"]],
   ["nodes", ["view/view-tree"], ZARR],
+  ["shared", ["archive/kinds/live-array"], ["zarr/read/open"]],
   ["zarr", ZARR],
   ["view", ["view/view-tree"]],
   ["encode", ["codec2/index"]],
@@ -219,6 +220,8 @@ async function bundleCode() {
       const isCommand = id.includes("/build/cli/");
       const isSystem = id.includes("/build/src/node/");
       if (CHOOSES.test(id)) return "chunks";
+      // Otherwise rollup joins it with the pool, whose code classic scripts cannot have.
+      if (id.endsWith("/codec2/zstd-dictionary.js")) return "dictionary";
       const ofPage = OF_PAGE.find(([, names]) => names.test(id));
       if (ofPage !== undefined) return ofPage[0];
       const part = isSystem || isCommand ? undefined : parts.find(({ has }) => has(id));
