@@ -2,7 +2,7 @@
  * Reads some blocks of a chunk without the others: first its header and block starts, then the bytes of these blocks, adjacent ones
  * together. Knows frames; codec2 knows the content of blocks.
  */
-import { at, joinBytes } from "../bytes/arrays.ts";
+import { at, joinBytes, keepLast } from "../bytes/arrays.ts";
 import { type BlockPlaces, chunkOf, head2Length, placesOfBlocks } from "../codec2/cut.ts";
 import { blocksAsBlosc1 } from "../codec2/restream.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
@@ -79,9 +79,7 @@ export class SomeBlocks {
     const known = this.#known.get(index);
     if (known !== undefined) return known;
     const opening = this.#places(place).then((places) => ({ places, blocks: new Map() }));
-    const [oldest] = this.#known.keys();
-    if (this.#known.size >= KEPT && oldest !== undefined) this.#known.delete(oldest);
-    this.#known.set(index, opening);
+    keepLast(this.#known, index, opening, KEPT);
     opening.catch(() => this.#known.delete(index));
     return opening;
   }

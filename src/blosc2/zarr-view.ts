@@ -5,7 +5,7 @@
  * All code that reads Zarr arrays can therefore read `.b2nd` files, and `convert` copies their streams. If blocks do not divide the
  * chunks, and no chunk spans the whole axis either, a chunk is decoded and encoded as one. Read-only.
  */
-import { at, elementsOf, joinBytes } from "../bytes/arrays.ts";
+import { at, elementsOf, joinBytes, keepLast } from "../bytes/arrays.ts";
 import { decode } from "../codec/decode/decode.ts";
 import type { CompressorName, EncodeOptions, Shuffle } from "../codec/types.ts";
 import { decode as decodeBlosc2, nanOf } from "../codec2/decode.ts";
@@ -221,9 +221,7 @@ export class Blosc2Store implements ReadableStore {
     if (known !== undefined) return known;
     const lent = this.#lend(index, at(this.#frame.chunks, index), options);
     const made = lent.then((pieces) => pieces && joinBytes([...pieces]));
-    const [oldest] = this.#kept.keys();
-    if (this.#kept.size >= KEPT && oldest !== undefined) this.#kept.delete(oldest);
-    this.#kept.set(index, made);
+    keepLast(this.#kept, index, made, KEPT);
     made.catch(() => this.#kept.delete(index));
     return made;
   }

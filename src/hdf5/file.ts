@@ -4,6 +4,7 @@
  * Knows addresses and lengths; must not know what structures hold.
  * @see https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t3.html (HDF5 File Format Specification 3.0)
  */
+import { keepLast } from "../bytes/arrays.ts";
 import { ByteReader, joinSafeNumber } from "../bytes/fields.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
@@ -352,9 +353,7 @@ export class Hdf5File {
         if (bytes !== undefined) return bytes;
         throw new SuperchunkError("STALE", "the file went while it was read; try again", { path: this.path });
       });
-    const [oldest] = this.#pages.keys();
-    if (this.#pages.size >= PAGES && oldest !== undefined) this.#pages.delete(oldest);
-    this.#pages.set(page, reading);
+    keepLast(this.#pages, page, reading, PAGES);
     reading.catch(() => this.#pages.delete(page));
     return reading;
   }

@@ -3,6 +3,7 @@
  *
  * Knows ranges and versions over HTTP; must not know what the bytes are.
  */
+import { keepLast } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { type Redirects, Requester } from "./http-request.ts";
 import {
@@ -311,9 +312,7 @@ export class HttpStore implements ReadableStore {
   /** Remembers the first version of a key, if the server sends one. */
   #remember(key: string, version: string | undefined): void {
     if (version === undefined || this.#versions.has(key)) return;
-    const [oldest] = this.#versions.size >= MAX_VERSIONS ? this.#versions.keys() : [];
-    if (oldest !== undefined) this.#versions.delete(oldest);
-    this.#versions.set(key, version);
+    keepLast(this.#versions, key, version, MAX_VERSIONS);
   }
 
   #checkVersion(key: string, found: string | undefined): void {

@@ -3,7 +3,9 @@
  *
  * Knows keys, versions, conditions and listings; the verbs are those of a `BucketClient`. Must not know archives.
  */
+
 import { setMaxListeners } from "node:events";
+import { keepLast } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { checkFolder, checkKey, checkRange } from "../../store/key.ts";
 import { readPieces } from "../../store/source.ts";
@@ -389,9 +391,7 @@ export class BucketStore implements WritableStore {
 
   #remember(key: string, version: string | undefined): void {
     if (version === undefined || this.#versions.has(key)) return;
-    const [oldest] = this.#versions.size >= MAX_VERSIONS ? this.#versions.keys() : [];
-    if (oldest !== undefined) this.#versions.delete(oldest);
-    this.#versions.set(key, version);
+    keepLast(this.#versions, key, version, MAX_VERSIONS);
   }
 }
 

@@ -15,7 +15,7 @@ import {
   type FetchedChunk,
   fetchChunks,
 } from "../../archive/read/chunk-fetch.ts";
-import { at } from "../../bytes/arrays.ts";
+import { at, keepLast } from "../../bytes/arrays.ts";
 import {
   decodeHeader,
   decodeSync,
@@ -229,10 +229,8 @@ async function decodeBytes(
 function readerOf({ store, root }: DecodePlaces): FolderReader {
   let reader = stores.get(store);
   if (reader === undefined) {
-    const [oldest] = stores.keys();
-    if (stores.size >= MAX_STORES && oldest !== undefined) stores.delete(oldest);
     reader = new FolderReader(root, { maxOpenFiles: 2 });
-    stores.set(store, reader);
+    keepLast(stores, store, reader, MAX_STORES);
   }
   return reader;
 }

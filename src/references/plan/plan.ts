@@ -216,7 +216,7 @@ export function plannedArray(
           const { location, guard } = object;
           yield {
             kind: "virtual",
-            node: node,
+            node,
             index: position(layout, cell),
             location,
             guard,
@@ -227,7 +227,7 @@ export function plannedArray(
           if (mustFit && info.nbytes !== bytesOfCell(job, layout, cell)) throw unfit(info);
           counts[native]++;
           const { bytes } = await read(layout, cell);
-          yield { kind: "native", node: node, index: position(layout, cell), bytes, reason: native };
+          yield { kind: "native", node, index: position(layout, cell), bytes, reason: native };
         }
         cell++;
       }
