@@ -16,14 +16,13 @@ import type { LayoutOptions } from "../pipeline.ts";
 import {
   addAttributes,
   checkNames,
-  findOhlcRatio,
-  meaningOf,
   nameDimensions,
   type SourceArchive,
   type SourceArray,
   sourceOfArray,
   sourceOfBytes,
 } from "../sources/source-array.ts";
+import { findOhlcRatio, meaningOf } from "../sources/zipline.ts";
 import { type ArrayJob, planArray } from "./array-job.ts";
 
 /** An array that cannot be converted, and why. */

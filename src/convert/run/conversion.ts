@@ -333,7 +333,7 @@ export function conversionOf(
     record.begin(node, fingerprint);
     if (isTree && record.isDue) await record.write({ durable: false, signal });
     return runMember(run, context, {
-      ...{ key: joinKey(root, node), batch: batch, before, signal },
+      ...{ key: joinKey(root, node), batch, before, signal },
       isLeftOut: isTree,
       onProgress: progressOf(index),
     });
@@ -449,8 +449,8 @@ export function conversionOf(
       ),
       isNamed: isTree && target.isHierarchy,
       nodes: nodeCount,
-      folders: folders,
-      folderBytes: folderBytes,
+      folders,
+      folderBytes,
       verified: options.verify === true,
       seconds,
     });

@@ -23,7 +23,7 @@ import {
   type StoredChunks,
   zarrTypesize,
 } from "./offered-chunks.ts";
-import { withoutMeaning } from "./source-array.ts";
+import { withoutMeaning } from "./zipline.ts";
 
 /** How the source is compressed, as far as it says. */
 export interface ColumnSettings {

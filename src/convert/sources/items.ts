@@ -22,7 +22,8 @@ import {
   type SourceItem,
   type SourceLocation,
 } from "../pipeline.ts";
-import { isIndexGroup, PYTABLES_INDEX, withoutMeaning } from "./source-array.ts";
+import { isIndexGroup, PYTABLES_INDEX } from "./source-array.ts";
+import { withoutMeaning } from "./zipline.ts";
 
 /** Ends of names that the names of converted arrays lack. */
 const ENDS = new RegExp(`\\.(?:zarr|${HELD_ENDS})$`, "i");

@@ -13,7 +13,7 @@ import { type ColumnSchema, columnSchema, type Leaf, type SchemaOptions } from "
 import { isDailyBars } from "../../scan/daily-bars.ts";
 import type { ConvertOptions } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
-import { findMinuteBars } from "../sources/source-array.ts";
+import { findMinuteBars } from "../sources/zipline.ts";
 import type { Piece } from "./column-target.ts";
 
 /** Units of a price of 1 in daily bars. */
