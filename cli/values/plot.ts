@@ -162,7 +162,7 @@ export async function printPlots(
       const envelope = envelopes[s];
       for (let i = 0; i < end - first; i++) envelope?.add(numberOf(list.at(i)));
     }
-  const plots = envelopes.map((envelope, s) => new Plot(sources[s] as ValueSource, envelope));
+  const plots = envelopes.map((envelope, s) => plotOf(sources[s] as ValueSource, envelope));
   const height = plots.length === 1 ? 12 : plots.length < 5 ? 6 : 3;
   const margin = Math.max(...plots.map((plot) => plot.margin));
   const width = Math.max(24, Math.min(MOST_WIDTH, out.columns ?? USUAL_WIDTH)) - margin - 2;
@@ -174,39 +174,26 @@ export async function printPlots(
 }
 
 /** The plot of one column. */
-class Plot {
-  readonly #envelope: Envelope;
-  readonly #head: string;
-  readonly #top: string = "";
-  readonly #bottom: string = "";
+function plotOf({ name, dtype }: ValueSource, envelope: Envelope) {
+  let [top, bottom] = ["", ""];
+  const { count, missing, least, greatest } = envelope;
+  if (least !== undefined && greatest !== undefined)
+    [top, bottom] = [scaleText(greatest, dtype), least === greatest ? "" : scaleText(least, dtype)];
+  const gaps = missing > 0 ? `${formatCount(missing)} of ${formatPlural(count, "row")} without a number` : "";
+  const head = [printable(name), count === 0 ? "no rows" : gaps].filter((part) => part !== "").join("  ");
 
-  constructor({ name, dtype }: ValueSource, envelope: Envelope) {
-    const { count, missing, least, greatest } = envelope;
-    this.#envelope = envelope;
-    if (least !== undefined && greatest !== undefined)
-      [this.#top, this.#bottom] = [
-        scaleText(greatest, dtype),
-        least === greatest ? "" : scaleText(least, dtype),
-      ];
-    const gaps =
-      missing > 0 ? `${formatCount(missing)} of ${formatPlural(count, "row")} without a number` : "";
-    this.#head = [printable(name), count === 0 ? "no rows" : gaps].filter((part) => part !== "").join("  ");
-  }
-
-  /** Width of the labels in characters. */
-  get margin(): number {
-    return Math.max(this.#top.length, this.#bottom.length);
-  }
-
-  lines(margin: number, width: number, height: number): string[] {
-    const heads = this.#head === "" ? [] : [this.#head];
-    if (this.#top === "") return heads;
-    const rows = drawEnvelope(this.#envelope, width, height).map((line, i) => {
-      const label = i === 0 ? this.#top : i === height - 1 ? this.#bottom : "";
+  function lines(margin: number, width: number, height: number): string[] {
+    const heads = head === "" ? [] : [head];
+    if (top === "") return heads;
+    const rows = drawEnvelope(envelope, width, height).map((line, i) => {
+      const label = i === 0 ? top : i === height - 1 ? bottom : "";
       return `${padStart(label, margin)} ${label === "" ? "│" : "┤"}${line}`.trimEnd();
     });
     return [...heads, ...rows];
   }
+  /** Width of the labels in characters. */
+  const margin = Math.max(top.length, bottom.length);
+  return { margin, lines };
 }
 
 /** The range of rows, below all plots. */

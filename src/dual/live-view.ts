@@ -17,7 +17,6 @@ import { joinKey, splitKey } from "../store/key.ts";
 import type { ArrayWriter } from "../write/array/array-writer.ts";
 import type { ArrayMirror } from "../write/array/publisher.ts";
 import type { Committed } from "../write/array/root.ts";
-import type { ChunkPlace } from "../write/array/superchunk-file.ts";
 import type { PublishPolicy } from "../write/editable.ts";
 import type { ArraySettings } from "../write/layout/settings.ts";
 import { ColumnView, rowsOf, type ViewPlace } from "./column-shards.ts";
@@ -46,179 +45,168 @@ export interface LiveViewOptions {
   readonly all?: boolean | undefined;
 }
 
-export class LiveView implements ArrayMirror {
-  readonly #writer: ArrayWriter;
-  readonly #policy: PublishPolicy;
-  readonly #costs: MirrorCosts;
-  readonly #looksAtAll: boolean;
-  readonly #place: ViewPlace;
-  #documents: LiveDocuments;
-  #columns: readonly ColumnView[];
+/** A view, and what reads what earlier writers left and makes every committed row visible. */
+interface StartedView extends ArrayMirror {
+  start(): Promise<void>;
+}
+
+export function liveView(
+  writer: ArrayWriter,
+  attrs: JsonObject,
+  state: LiveState,
+  options: LiveViewOptions,
+): StartedView {
   /** True while the array's settings change: the view stays as it is. */
-  #isPaused = false;
-  #attrs: JsonObject;
-  #state: LiveState;
+  let isPaused = false;
   /** Undefined until everything was compared. */
-  #published: PublishedView | undefined;
+  let published: PublishedView | undefined;
   /** True if the documents must be written again. */
-  #isOutdated = false;
-  #publishedAt = Number.NEGATIVE_INFINITY;
+  let isOutdated = false;
+  let publishedAt = Number.NEGATIVE_INFINITY;
+  let attributes = attrs;
+  let current = state;
+  const { root, columns } = writer;
+  const policy = options.publish ?? "flush";
+  const costs = options.costs ?? { bytes: 0, shards: 0, publications: 0 };
+  const looksAtAll = options.all === true;
+  let documents = new LiveDocuments(root, writer.settings, columns);
+  const place: ViewPlace = {
+    store: root.store,
+    path: root.path,
+    files: options.files,
+    encode: (column, data) => writer.chunks.encode(data, at(writer.columns, column).itemSize),
+    high: () => current.high,
+    raiseHigh: (high) => putState({ ...current, high }),
+    noteWritten: (bytes) => {
+      costs.bytes += bytes;
+    },
+  };
+  let views = viewColumns();
 
-  constructor(writer: ArrayWriter, attrs: JsonObject, state: LiveState, options: LiveViewOptions) {
-    const { root, settings, columns } = writer;
-    this.#writer = writer;
-    this.#attrs = attrs;
-    this.#state = state;
-    this.#policy = options.publish ?? "flush";
-    this.#costs = options.costs ?? { bytes: 0, shards: 0, publications: 0 };
-    this.#looksAtAll = options.all === true;
-    this.#documents = new LiveDocuments(root, settings, columns);
-    this.#place = {
-      store: root.store,
-      path: root.path,
-      files: options.files,
-      encode: (column, data) => writer.chunks.encode(data, at(writer.columns, column).itemSize),
-      high: () => this.#state.high,
-      raiseHigh: (high) => this.#putState({ ...this.#state, high }),
-      noteWritten: (bytes) => {
-        this.#costs.bytes += bytes;
-      },
-    };
-    this.#columns = this.#viewColumns();
-  }
-
-  /** Reads what earlier writers left, and makes every committed row visible. */
-  async start(): Promise<void> {
-    const { committed } = this.#writer;
-    if (showsCommit(this.#state, committed.layout) && !this.#looksAtAll) {
-      this.#published = this.#publishAll(committed, committed.rows);
+  async function start(): Promise<void> {
+    const { committed } = writer;
+    if (showsCommit(current, committed.layout) && !looksAtAll) {
+      published = wholeView(committed, committed.rows);
       return;
     }
-    await this.#removeLeftovers();
-    await this.#writer.prepare(); // padded copies may have to be made
-    await this.#publish(committed, committed.rows);
+    await removeLeftovers();
+    await writer.prepare(); // padded copies may have to be made
+    await publish(committed, committed.rows);
   }
 
-  makeTail(places: readonly ChunkPlace[]): Promise<Uint8Array> {
-    return indexOfPlaces(places);
+  async function beforeCommit(next: Committed): Promise<void> {
+    if (isPaused) return;
+    const rows = due(next);
+    if (rows !== undefined && published !== undefined && next.rows > published.rows)
+      await publish(next, rows);
   }
 
-  async beforeCommit(next: Committed): Promise<void> {
-    if (this.#isPaused) return;
-    const rows = this.#due(next);
-    if (rows !== undefined && this.#published !== undefined && next.rows > this.#published.rows)
-      await this.#publish(next, rows);
+  async function afterCommit(now: Committed): Promise<void> {
+    if (isPaused) return;
+    const rows = due(now);
+    if (rows !== undefined) await publish(now, rows);
   }
 
-  async afterCommit(now: Committed): Promise<void> {
-    if (this.#isPaused) return;
-    const rows = this.#due(now);
-    if (rows !== undefined) await this.#publish(now, rows);
+  function noteMoved(before: Committed, now: Committed): void {
+    published = followMove(published, before, now);
   }
 
-  noteMoved(before: Committed, now: Committed): void {
-    this.#published = followMove(this.#published, before, now);
-  }
-
-  async setAttributes(attrs: JsonObject, now: Committed): Promise<void> {
-    this.#attrs = attrs;
-    this.#isOutdated = true;
-    const view = this.#published;
-    if (view === undefined) return this.#publish(now, now.rows);
+  async function setAttributes(attrs: JsonObject, now: Committed): Promise<void> {
+    attributes = attrs;
+    isOutdated = true;
+    const view = published;
+    if (view === undefined) return publish(now, now.rows);
     // The visible rows stay. If this fails, everything is compared again.
-    this.#published = undefined;
-    await this.#noteWork();
-    await this.#putDocuments(view.rows);
-    this.#published = view;
-    this.#isOutdated = false;
-    this.#costs.publications++;
+    published = undefined;
+    await noteWork();
+    await putDocuments(view.rows);
+    published = view;
+    isOutdated = false;
+    costs.publications++;
   }
 
-  async admit(settings: ArraySettings, isFree = false): Promise<ArraySettings> {
-    const { root } = this.#writer;
-    const published = this.#documents.forms;
-    const admitted = await admitForms(root, settings, { published, old: this.#state.forms, isFree });
-    if (admitted.forms.length > Math.max(1, this.#state.forms.length))
-      await this.#putState({ ...this.#state, forms: admitted.forms });
+  async function admit(settings: ArraySettings, isFree = false): Promise<ArraySettings> {
+    const { root } = writer;
+    const published = documents.forms;
+    const admitted = await admitForms(root, settings, { published, old: current.forms, isFree });
+    if (admitted.forms.length > Math.max(1, current.forms.length))
+      await putState({ ...current, forms: admitted.forms });
     return admitted.settings;
   }
 
-  async change(step: () => Promise<void>): Promise<void> {
-    const { settings } = this.#writer;
-    this.#isPaused = true;
+  async function change(step: () => Promise<void>): Promise<void> {
+    const { settings } = writer;
+    isPaused = true;
     try {
       await step();
     } finally {
-      this.#isPaused = false;
-      if (this.#writer.settings !== settings) this.#layOutAgain();
+      isPaused = false;
+      if (writer.settings !== settings) layOutAgain();
     }
-    await this.afterCommit(this.#writer.committed);
+    await afterCommit(writer.committed);
   }
 
   /** The array has other chunks or columns: everything will be compared. */
-  #layOutAgain(): void {
-    const { root, settings, columns } = this.#writer;
-    this.#published = undefined;
-    this.#documents = new LiveDocuments(root, settings, columns);
-    this.#columns = this.#viewColumns();
+  function layOutAgain(): void {
+    const { root, settings, columns } = writer;
+    published = undefined;
+    documents = new LiveDocuments(root, settings, columns);
+    views = viewColumns();
   }
 
-  #viewColumns(): readonly ColumnView[] {
-    return this.#documents.columns.map((column) => new ColumnView(this.#place, column));
+  function viewColumns(): readonly ColumnView[] {
+    return documents.columns.map((column) => new ColumnView(place, column));
   }
 
-  async close(now: Committed): Promise<void> {
-    await this.#publish(now, now.rows);
+  async function close(now: Committed): Promise<void> {
+    await publish(now, now.rows);
     const { id, generation } = now.layout;
-    if (!showsCommit(this.#state, now.layout))
-      await this.#putState({ ...this.#state, published: { id, generation } });
+    if (!showsCommit(current, now.layout)) await putState({ ...current, published: { id, generation } });
   }
 
   /** Number of rows to make visible now; undefined if the view stays as it is. */
-  #due(now: Committed): number | undefined {
+  function due(now: Committed): number | undefined {
     const { rows } = now;
-    const view = this.#published;
+    const view = published;
     if (isPublished(view, now, rows)) return undefined;
-    if (this.#policy === "flush" || view === undefined) return rows;
-    if (this.#policy === "full") {
-      const { chunklen, superchunklen } = this.#writer.settings;
+    if (policy === "flush" || view === undefined) return rows;
+    if (policy === "full") {
+      const { chunklen, superchunklen } = writer.settings;
       const full = rows - (rows % (chunklen * superchunklen));
       return full > view.rows ? full : undefined;
     }
-    const seconds = (performance.now() - this.#publishedAt) / 1000;
-    return seconds >= this.#policy.everySeconds ? rows : undefined;
+    const seconds = (performance.now() - publishedAt) / 1000;
+    return seconds >= policy.everySeconds ? rows : undefined;
   }
 
-  async #publish(next: Committed, rows: number): Promise<void> {
-    const before = this.#published;
-    if (isPublished(before, next, rows) && !this.#isOutdated) return;
-    await this.#noteWork();
+  async function publish(next: Committed, rows: number): Promise<void> {
+    const before = published;
+    if (isPublished(before, next, rows) && !isOutdated) return;
+    await noteWork();
     const shrinks = before !== undefined && rows < before.rows;
     // If this fails, the next publication compares everything again.
-    this.#published = undefined;
-    if (before === undefined)
-      await removeUnlikeDocuments(this.#place, this.#documents.list(rows, this.#attrs));
-    if (shrinks) await this.#putDocuments(rows);
-    await this.#putShards(before, next, rows);
-    if (!shrinks) await this.#putDocuments(rows);
-    await this.#removeShards(before, rows);
-    if (before === undefined) await removeOldNodes(this.#place, this.#state.forms, this.#documents.columns);
-    this.#published = this.#publishAll(next, rows);
-    this.#isOutdated = false;
-    this.#publishedAt = performance.now();
-    this.#costs.publications++;
+    published = undefined;
+    if (before === undefined) await removeUnlikeDocuments(place, documents.list(rows, attributes));
+    if (shrinks) await putDocuments(rows);
+    await putShards(before, next, rows);
+    if (!shrinks) await putDocuments(rows);
+    await removeShards(before, rows);
+    if (before === undefined) await removeOldNodes(place, current.forms, documents.columns);
+    published = wholeView(next, rows);
+    isOutdated = false;
+    publishedAt = performance.now();
+    costs.publications++;
   }
 
-  async #putShards(before: PublishedView | undefined, next: Committed, rows: number): Promise<void> {
-    const { root, columns, settings } = this.#writer;
+  async function putShards(before: PublishedView | undefined, next: Committed, rows: number): Promise<void> {
+    const { root, columns, settings } = writer;
     const { chunklen, superchunklen } = settings;
     const view = rowsOf(root, columns, chunklen, next, rows);
     let shard = -1;
     let chunks: number[] = [];
     const putShard = async (): Promise<void> => {
       if (chunks.length === 0) return;
-      for (const column of this.#columns)
-        if (await column.update(shard, chunks, view, this.#looksAtAll)) this.#costs.shards++;
+      for (const column of views) if (await column.update(shard, chunks, view, looksAtAll)) costs.shards++;
       chunks = [];
     };
     for (const chunk of unpublishedChunks(before, next, view.chunks)) {
@@ -230,38 +218,38 @@ export class LiveView implements ArrayMirror {
     await putShard();
   }
 
-  #publishAll(committed: Committed, rows: number): PublishedView {
-    return publishAll(committed, rows, this.#writer.settings.chunklen);
+  function wholeView(committed: Committed, rows: number): PublishedView {
+    return publishAll(committed, rows, writer.settings.chunklen);
   }
 
   /** Writes the documents that changed, the root's last. */
-  async #putDocuments(rows: number): Promise<void> {
-    const { store } = this.#writer.root;
-    for (const [key, bytes] of this.#documents.list(rows, this.#attrs)) {
+  async function putDocuments(rows: number): Promise<void> {
+    const { store } = writer.root;
+    for (const [key, bytes] of documents.list(rows, attributes)) {
       const stored = await store.get(key);
       if (!isEqual(stored, bytes)) await store.put(key, bytes, { durable: true });
     }
   }
 
   /** Removes shards that no longer have rows. */
-  async #removeShards(before: PublishedView | undefined, rows: number): Promise<void> {
-    const count = this.#shards(rows);
-    for (const column of this.#columns) {
-      const numbers = before === undefined ? await column.list() : range(count, this.#shards(before.rows));
+  async function removeShards(before: PublishedView | undefined, rows: number): Promise<void> {
+    const count = shards(rows);
+    for (const column of views) {
+      const numbers = before === undefined ? await column.list() : range(count, shards(before.rows));
       for (const shard of numbers) if (shard >= count) await column.remove(shard);
     }
   }
 
-  #shards(rows: number): number {
-    const { chunklen, superchunklen } = this.#writer.settings;
+  function shards(rows: number): number {
+    const { chunklen, superchunklen } = writer.settings;
     return Math.ceil(rows / (chunklen * superchunklen));
   }
 
   /** Removes what interrupted writes left. */
-  async #removeLeftovers(): Promise<void> {
-    const { store, path } = this.#writer.root;
+  async function removeLeftovers(): Promise<void> {
+    const { store, path } = writer.root;
     await store.removeLeftovers?.(path);
-    for (const view of this.#columns) {
+    for (const view of views) {
       const { node, dimensions } = view.column;
       await store.removeLeftovers?.(joinKey(path, node));
       await store.removeLeftovers?.(joinKey(path, node, "c"));
@@ -271,15 +259,20 @@ export class LiveView implements ArrayMirror {
   }
 
   /** Records that the view no longer shows the last commit, even if this writer is killed. */
-  async #noteWork(): Promise<void> {
-    if (this.#state.published !== undefined) await this.#putState({ ...this.#state, published: undefined });
+  async function noteWork(): Promise<void> {
+    if (current.published !== undefined) await putState({ ...current, published: undefined });
   }
 
-  async #putState(state: LiveState): Promise<void> {
-    const { store, path } = this.#writer.root;
+  async function putState(state: LiveState): Promise<void> {
+    const { store, path } = writer.root;
     await store.put(joinKey(path, LIVE_STATE), encodeLiveState(state), { durable: true });
-    this.#state = state;
+    current = state;
   }
+
+  return {
+    ...{ start, makeTail: indexOfPlaces, beforeCommit, afterCommit },
+    ...{ noteMoved, setAttributes, admit, change, close },
+  };
 }
 
 function range(first: number, end: number): number[] {

@@ -19,7 +19,7 @@ import { layOutColumns, superchunkKeys } from "../write/layout/columns.ts";
 import { storageOf } from "../write/layout/settings.ts";
 import { ColumnShards } from "./column-shards.ts";
 import { admitForms, assertFree, isForeign, LiveDocuments, memberOf, readDocument } from "./documents.ts";
-import { LiveView, type LiveViewOptions } from "./live-view.ts";
+import { type LiveViewOptions, liveView } from "./live-view.ts";
 import { indexOfPlaces, OWNER_WRITES } from "./shard-file.ts";
 import { encodeLiveState, isNodePath, readLiveState } from "./state.ts";
 import type { DualFiles, ShardForm } from "./types.ts";
@@ -41,7 +41,7 @@ const IDLE_VIEW: ArrayMirror = {
 
 /** Makes and opens live views of arrays on a file system. */
 export function liveViews(options: LiveViewOptions): MirrorMaker {
-  const begin = async (writer: ArrayWriter, attrs: JsonObject): Promise<LiveView> => {
+  const begin = async (writer: ArrayWriter, attrs: JsonObject): Promise<ArrayMirror> => {
     checkPolicy(options.publish);
     const { store, path } = writer.root;
     let state = await readLiveState(store, path);
@@ -50,7 +50,7 @@ export function liveViews(options: LiveViewOptions): MirrorMaker {
       state = { high: 0, published: undefined, forms: [] };
       await store.put(joinKey(path, LIVE_STATE), encodeLiveState(state), { durable: true });
     }
-    const view = new LiveView(writer, attrs, state, options);
+    const view = liveView(writer, attrs, state, options);
     await view.start();
     return view;
   };

@@ -52,26 +52,23 @@ export interface Request<T> {
   accept(response: Response | undefined): Promise<T>;
 }
 
+/**
+ * Sends a request until its answer is accepted.
+ *
+ * @throws IO if every try failed; UNSAFE_PATH for a redirect that is not allowed
+ */
+export type Send = <T>(request: Request<T>) => Promise<T>;
+
 /** Sends requests to one server. */
-export class Requester {
-  readonly #options: RequesterOptions;
-  readonly #waiting: (() => void)[] = [];
-  #running = 0;
+export function sendWith(options: RequesterOptions): Send {
+  const waiting: (() => void)[] = [];
+  let running = 0;
 
-  constructor(options: RequesterOptions) {
-    this.#options = options;
-  }
-
-  /**
-   * Sends a request until its answer is accepted.
-   *
-   * @throws IO if every try failed; UNSAFE_PATH for a redirect that is not allowed
-   */
-  async send<T>(request: Request<T>): Promise<T> {
-    const { retries, retryDelayMs } = this.#options;
+  async function send<T>(request: Request<T>): Promise<T> {
+    const { retries, retryDelayMs } = options;
     for (let tried = 1; ; tried++) {
       try {
-        return await this.#sendOnce(request);
+        return await sendOnce(request);
       } catch (error) {
         request.signal?.throwIfAborted();
         if (isSuperchunkError(error)) throw error;
@@ -83,15 +80,15 @@ export class Requester {
     }
   }
 
-  async #sendOnce<T>(request: Request<T>): Promise<T> {
+  async function sendOnce<T>(request: Request<T>): Promise<T> {
     const { signal } = request;
-    await this.#enter();
+    await enter();
     const controller = new AbortController();
     const forward = (): void => controller.abort(signal?.reason);
     try {
       signal?.throwIfAborted();
       signal?.addEventListener("abort", forward, { once: true });
-      const response = await this.#follow(request, controller);
+      const response = await follow(request, controller);
       if (response !== undefined && TRANSIENT.has(response.status)) {
         await dropBody(response);
         throw new TransientError(`status ${response.status}`, parseRetryAfter(response));
@@ -99,21 +96,24 @@ export class Requester {
       return await request.accept(response);
     } finally {
       signal?.removeEventListener("abort", forward);
-      this.#leave();
+      leave();
     }
   }
 
   /** Follows redirects. Returns the final answer, or undefined if they lead to a folder. */
-  async #follow(request: Request<unknown>, controller: AbortController): Promise<Response | undefined> {
-    const { origin } = this.#options;
+  async function follow(
+    request: Request<unknown>,
+    controller: AbortController,
+  ): Promise<Response | undefined> {
+    const { origin } = options;
     const shown = request.path;
     let { url } = request;
     for (let followed = 0; ; followed++) {
       const from = new URL(url);
-      const response = await this.#ask(request, url, "manual", controller);
-      if (response.type === "opaqueredirect") return this.#followBlindly(request, url, controller);
+      const response = await ask(request, url, "manual", controller);
+      if (response.type === "opaqueredirect") return followBlindly(request, url, controller);
       // A `fetch` that the caller passed in may follow redirects itself.
-      if (response.redirected) return this.#checkEnd(response, request);
+      if (response.redirected) return checkEnd(response, request);
       const location = response.headers.get("location");
       if (!REDIRECTS.has(response.status) || location === null) return response;
       await dropBody(response);
@@ -125,35 +125,38 @@ export class Requester {
         });
       if (next.pathname === `${from.pathname}/`) return undefined;
       if (followed >= MOST_REDIRECTS) throw unsafeRedirect(shown, "on and on", origin, next.origin);
-      this.#allow(next, shown);
+      allow(next, shown);
       url = next.href;
     }
   }
 
   /** A browser does not report where a redirect leads. The browser follows it, and the final address is checked. */
-  async #followBlindly(
+  async function followBlindly(
     request: Request<unknown>,
     url: string,
     controller: AbortController,
   ): Promise<Response | undefined> {
-    if (Object.keys(this.#options.ownHeaders).length > 0) {
+    if (Object.keys(options.ownHeaders).length > 0) {
       throw new SuperchunkError(
         "UNSUPPORTED",
         "the server redirects, and the browser does not say where: the headers for the server are not sent on",
         { path: request.path, field: "location" },
       );
     }
-    return this.#checkEnd(await this.#ask(request, url, "follow", controller), request);
+    return checkEnd(await ask(request, url, "follow", controller), request);
   }
 
-  async #checkEnd(response: Response, { url, path }: Request<unknown>): Promise<Response | undefined> {
+  async function checkEnd(
+    response: Response,
+    { url, path }: Request<unknown>,
+  ): Promise<Response | undefined> {
     const end = new URL(response.url);
     if (end.pathname === `${new URL(url).pathname}/`) {
       await dropBody(response);
       return undefined;
     }
     try {
-      this.#allow(end, path);
+      allow(end, path);
       return response;
     } catch (error) {
       await dropBody(response);
@@ -161,23 +164,23 @@ export class Requester {
     }
   }
 
-  #allow(next: URL, path: string): void {
-    const { origin, redirects } = this.#options;
+  function allow(next: URL, path: string): void {
+    const { origin, redirects } = options;
     if (next.origin === origin) return;
     const isLocal = isLocalHost(next.hostname) && !isLocalHost(new URL(origin).hostname);
     if (redirects === "any" && !isLocal) return;
     throw unsafeRedirect(path, `to ${next.origin}`, origin, next.origin);
   }
 
-  #ask(
+  function ask(
     request: Request<unknown>,
     url: string,
     redirect: "manual" | "follow",
     controller: AbortController,
   ): Promise<Response> {
-    const { headers, ownHeaders, origin, timeoutMs } = this.#options;
+    const { headers, ownHeaders, origin, timeoutMs } = options;
     const own = new URL(url).origin === origin ? ownHeaders : {};
-    const asking = this.#options.fetch(url, {
+    const asking = options.fetch(url, {
       method: request.method,
       headers: { ...headers, ...own, ...request.headers },
       signal: controller.signal,
@@ -186,19 +189,21 @@ export class Requester {
     return withinTime(asking, timeoutMs, controller);
   }
 
-  async #enter(): Promise<void> {
-    if (this.#running < this.#options.maxConcurrent) {
-      this.#running++;
+  async function enter(): Promise<void> {
+    if (running < options.maxConcurrent) {
+      running++;
       return;
     }
-    await new Promise<void>((resolve) => this.#waiting.push(resolve)); // the slot is handed over
+    await new Promise<void>((resolve) => waiting.push(resolve)); // the slot is handed over
   }
 
-  #leave(): void {
-    const next = this.#waiting.shift();
-    if (next === undefined) this.#running--;
+  function leave(): void {
+    const next = waiting.shift();
+    if (next === undefined) running--;
     else next();
   }
+
+  return send;
 }
 
 function unsafeRedirect(path: string, where: string, expected: string, found: string): SuperchunkError {

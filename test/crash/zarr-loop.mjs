@@ -15,7 +15,7 @@ const options =
     ? {}
     : {
         encoder: made.encoderOf({ threads: 2, workerUrl }),
-        shardWriter: new encoding.ThreadShardWriter(new pool.WorkerPool(3, workerUrl), "wasm", 0, 0),
+        shardWriter: encoding.threadShardWriter(new pool.WorkerPool(3, workerUrl), "wasm", 0, 0),
       };
 const array = await writing.openZarrWriter(store, "a", { strategy, ...options });
 if (mode === "append")

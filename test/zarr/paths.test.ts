@@ -1,11 +1,11 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ArraySlice } from "../../src/archive/kinds/types.ts";
-import { callingThread } from "../../src/archive/read/chunk-fetch.ts";
+import { type ChunkDecoder, callingThread } from "../../src/archive/read/chunk-fetch.ts";
 import type { ChunkEncoder, CompressorName } from "../../src/codec/types.ts";
 import { FileStore } from "../../src/node/fs/fs-store.ts";
 import { create, edit, open } from "../../src/node/index.ts";
-import { ThreadDecoder } from "../../src/node/threads/thread-decoder.ts";
+import { threadDecoder } from "../../src/node/threads/thread-decoder.ts";
 import { WorkerPool } from "../../src/node/threads/worker-pool.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
@@ -27,13 +27,13 @@ const values = Float64Array.from({ length: ROWS * COLUMNS }, (_, i) => Math.sqrt
 
 let bundles: Bundles;
 let pool: WorkerPool;
-let decoder: ThreadDecoder;
+let decoder: ChunkDecoder;
 let folder: string;
 
 beforeAll(async () => {
   bundles = await bundle();
   pool = new WorkerPool(2, bundles.worker);
-  decoder = new ThreadDecoder(pool, "wasm", callingThread, EAGER);
+  decoder = threadDecoder(pool, "wasm", callingThread, EAGER);
   folder = temporaryFolder();
   await using array = await create(join(folder, "a"), {
     ...{ ...layout, format: "zarr", dtype: "float64" },

@@ -99,94 +99,58 @@ export function mapSpans(spans: readonly RowSpan[], kept: readonly RowSpan[]): R
   return mergeSpans(mapped);
 }
 
-/** A column of a damaged array, read with its holes filled or closed. */
-export class SalvagedSequence implements ChunkSequence {
-  readonly store: ReadableStore;
-  readonly nbytes: number;
-  readonly chunkBytes: number;
-  readonly nchunks: number;
-  readonly hasChecksums: boolean = true;
-  readonly #column: SalvagedColumn;
+/** A column of a damaged array, read with its holes filled or closed. `rows` are those of the column that stay. */
+export function salvagedSequence(
+  source: ReadableStore,
+  column: SalvagedColumn,
+  rows: readonly RowSpan[],
+): ChunkSequence {
+  const { found, rowBytes, key, checksum } = column;
+  const { chunkBytes, slots } = found;
   /** Byte ranges of the column that stay, in order, with their start in this sequence. */
-  readonly #kept: readonly (RowSpan & { readonly at: number })[];
+  const kept: (RowSpan & { readonly at: number })[] = [];
+  let total = 0;
+  for (const { from, to } of rows) {
+    kept.push({ from: from * rowBytes, to: to * rowBytes, at: total });
+    total += (to - from) * rowBytes;
+  }
+  const item = Math.max(1, column.fill.length);
+  const end = slots.reduce((sum, { nbytes }, i) => Math.max(sum, i * chunkBytes + nbytes), 0);
+  const flawed = slots.flatMap(({ nbytes, flaw }, i) =>
+    flaw === undefined ? [] : [{ from: i * chunkBytes, to: i * chunkBytes + nbytes }],
+  );
   /** Byte ranges of the column that are filled: whole items. */
-  readonly #filled: readonly RowSpan[];
-  readonly #source: ReadableStore;
-  #made: { readonly index: number; readonly chunk: Promise<Uint8Array> } | undefined;
+  const filled = mergeSpans(
+    [...flawed, { from: end, to: Number.MAX_SAFE_INTEGER }].map(({ from, to }) => ({
+      from: Math.floor(from / item) * item,
+      to: to === Number.MAX_SAFE_INTEGER ? to : Math.ceil(to / item) * item,
+    })),
+  );
+  /** Begin of the keys of chunks that are made on request. */
+  const prefix = `${key}/\0salvaged-`;
+  let made: { readonly index: number; readonly chunk: Promise<Uint8Array> } | undefined;
 
-  /** `kept` are the rows of the column that stay. */
-  constructor(store: ReadableStore, column: SalvagedColumn, kept: readonly RowSpan[]) {
-    const { found, rowBytes, fill } = column;
-    const bytes: (RowSpan & { at: number })[] = [];
-    let at = 0;
-    for (const { from, to } of kept) {
-      bytes.push({ from: from * rowBytes, to: to * rowBytes, at });
-      at += (to - from) * rowBytes;
-    }
-    this.#column = column;
-    this.#kept = bytes;
-    this.#source = store;
-    this.nbytes = at;
-    this.chunkBytes = found.chunkBytes;
-    this.nchunks = found.chunkBytes === 0 ? 0 : Math.ceil(at / found.chunkBytes);
-    this.store = withMade(store, this, (index) => this.#chunk(index));
-    const item = Math.max(1, fill.length);
-    const end = found.slots.reduce((sum, { nbytes }, i) => Math.max(sum, i * found.chunkBytes + nbytes), 0);
-    const flawed = found.slots.flatMap(({ nbytes, flaw }, i) =>
-      flaw === undefined ? [] : [{ from: i * found.chunkBytes, to: i * found.chunkBytes + nbytes }],
-    );
-    this.#filled = mergeSpans(
-      [...flawed, { from: end, to: Number.MAX_SAFE_INTEGER }].map(({ from, to }) => ({
-        from: Math.floor(from / item) * item,
-        to: to === Number.MAX_SAFE_INTEGER ? to : Math.ceil(to / item) * item,
-      })),
-    );
-  }
-
-  /** Key of a chunk that is made on request. */
-  keyOf(index: number): string {
-    return `${this.#column.key}/\0salvaged-${index}`;
-  }
-
-  placeNow(index: number): PlacedChunk {
-    const nbytes = nbytesOfChunk(index, this.nbytes, this.chunkBytes);
-    const place = this.#wholeAt(index, nbytes);
+  function placeNow(index: number): PlacedChunk {
+    const nbytes = nbytesOfChunk(index, total, chunkBytes);
+    const place = wholeAt(index, nbytes);
     if (place !== undefined) return { ...place, index };
-    const made = { offset: 0, ctbytes: undefined, available: nbytes + 65536, prologue: 0 };
-    return { index, key: this.keyOf(index), nbytes, checksum: this.#column.checksum, ...made };
-  }
-
-  async places(first: number, end: number): Promise<readonly PlacedChunk[]> {
-    return Array.from({ length: end - first }, (_, i) => this.placeNow(first + i));
-  }
-
-  async *keys(): AsyncIterable<string> {
-    const keys = new Set<string>();
-    for (const { place } of this.#column.found.slots) if (place !== undefined) keys.add(place.key);
-    yield* keys;
-  }
-
-  async leftovers(): Promise<readonly string[]> {
-    return [];
+    const facts = { offset: 0, ctbytes: undefined, available: nbytes + 65536, prologue: 0 };
+    return { index, key: `${prefix}${index}`, nbytes, checksum, ...facts };
   }
 
   /** The place of a chunk that is used as stored: this sequence needs exactly that chunk. */
-  #wholeAt(index: number, nbytes: number): PlacedChunk | undefined {
-    const [span, ...others] = this.#spansOf(index * this.chunkBytes, nbytes);
-    if (span === undefined || others.length > 0 || span.from % this.chunkBytes !== 0) return undefined;
-    const slot = this.#column.found.slots[span.from / this.chunkBytes];
-    if (
-      slot?.place?.nbytes !== nbytes ||
-      this.#filled.some((bad) => bad.from < span.to && span.from < bad.to)
-    )
-      return undefined;
-    return slot.place;
+  function wholeAt(index: number, nbytes: number): PlacedChunk | undefined {
+    const [span, ...others] = spansOf(index * chunkBytes, nbytes);
+    if (span === undefined || others.length > 0 || span.from % chunkBytes !== 0) return undefined;
+    const { place } = slots[span.from / chunkBytes] ?? {};
+    const isFilled = filled.some((bad) => bad.from < span.to && span.from < bad.to);
+    return place?.nbytes === nbytes && !isFilled ? place : undefined;
   }
 
   /** Byte ranges of the column for a part of this sequence. */
-  #spansOf(at: number, length: number): RowSpan[] {
+  function spansOf(at: number, length: number): RowSpan[] {
     const spans: RowSpan[] = [];
-    for (const span of this.#kept) {
+    for (const span of kept) {
       const from = Math.max(at, span.at);
       const to = Math.min(at + length, span.at + span.to - span.from);
       if (from < to) spans.push({ from: span.from + from - span.at, to: span.from + to - span.at });
@@ -194,57 +158,69 @@ export class SalvagedSequence implements ChunkSequence {
     return spans;
   }
 
-  #chunk(index: number): Promise<Uint8Array> {
-    if (this.#made?.index !== index) this.#made = { index, chunk: this.#make(index) };
-    return this.#made.chunk;
+  function chunkAt(index: number): Promise<Uint8Array> {
+    if (made?.index !== index) made = { index, chunk: make(index) };
+    return made.chunk;
   }
 
   /** Makes a chunk from parts of intact chunks and the fill value. */
-  async #make(index: number): Promise<Uint8Array> {
-    const nbytes = nbytesOfChunk(index, this.nbytes, this.chunkBytes);
-    const { found } = this.#column;
-    const fill = this.#column.fill.length > 0 ? this.#column.fill : Uint8Array.of(0);
+  async function make(index: number): Promise<Uint8Array> {
+    const nbytes = nbytesOfChunk(index, total, chunkBytes);
+    const fill = column.fill.length > 0 ? column.fill : Uint8Array.of(0);
     const out = new Uint8Array(nbytes);
     let done = 0;
-    for (const { from, to } of this.#spansOf(index * this.chunkBytes, nbytes)) {
+    for (const { from, to } of spansOf(index * chunkBytes, nbytes)) {
       for (let at = from; at < to; ) {
-        const slotIndex = Math.floor(at / this.chunkBytes);
-        const end = Math.min(to, (slotIndex + 1) * this.chunkBytes);
-        const slot = found.slots[slotIndex];
+        const slotIndex = Math.floor(at / chunkBytes);
+        const end = Math.min(to, (slotIndex + 1) * chunkBytes);
+        const slot = slots[slotIndex];
         if (slot?.place !== undefined) {
-          const start = at - slotIndex * this.chunkBytes;
-          const bytes = await this.#decoded(slot.place);
+          const start = at - slotIndex * chunkBytes;
+          const bytes = await decoded(slot.place);
           out.set(bytes.subarray(start, Math.min(bytes.length, start + end - at)), done);
         }
-        for (const bad of this.#filled)
+        for (const bad of filled)
           for (let i = Math.max(at, bad.from); i < Math.min(end, bad.to); i++)
             out[done + i - at] = fill[i % fill.length] as number;
         done += end - at;
         at = end;
       }
     }
-    const chunk = await encode(out, this.#column.encoding);
-    const digest = await loadDigest(this.#column.checksum);
+    const chunk = await encode(out, column.encoding);
+    const digest = await loadDigest(checksum);
     return joinBytes([chunk, digest(chunk)]);
   }
 
-  async #decoded({ key, offset, available, nbytes }: PlacedChunk): Promise<Uint8Array> {
+  async function decoded({ key, offset, available, nbytes }: PlacedChunk): Promise<Uint8Array> {
     const length = Math.min(available, nbytes + 16);
-    const bytes = await this.#source.getRange(key, { offset, length });
+    const bytes = await source.getRange(key, { offset, length });
     if (bytes !== undefined) return decode(bytes, { maxNbytes: nbytes });
     throw new SuperchunkError("STALE", "the file went while it was read; try again", {
-      path: this.#source.describe(key),
+      path: source.describe(key),
     });
   }
+
+  return {
+    store: withMade(source, prefix, chunkAt),
+    nbytes: total,
+    chunkBytes,
+    nchunks: chunkBytes === 0 ? 0 : Math.ceil(total / chunkBytes),
+    hasChecksums: true,
+    placeNow,
+    places: async (first, end) => Array.from({ length: end - first }, (_, i) => placeNow(first + i)),
+    async *keys() {
+      yield* new Set(slots.flatMap(({ place }) => (place === undefined ? [] : [place.key])));
+    },
+    leftovers: async () => [],
+  };
 }
 
 /** A store that also serves the chunks that a sequence makes. Supports only what reading an archive needs. */
 function withMade(
   store: ReadableStore,
-  sequence: Pick<SalvagedSequence, "keyOf">,
+  prefix: string,
   chunk: (index: number) => Promise<Uint8Array>,
 ): ReadableStore {
-  const prefix = sequence.keyOf(0).slice(0, -1);
   const made = (key: string): Promise<Uint8Array> | undefined =>
     key.startsWith(prefix) ? chunk(Number(key.slice(prefix.length))) : undefined;
   return {

@@ -19,6 +19,7 @@ import { fieldSize } from "../../values/values.ts";
 import { type ArrayFace, type ArrayFolder, nestedArray, plainArray } from "../kinds/array-folder.ts";
 import type { Archive, ArrayArchive, LongOptions, OpenOptions } from "../kinds/types.ts";
 import { arrayJournalKey, readArrayJournal, withWrites } from "../places/journal.ts";
+import type { ChunkSequence } from "../places/sequence.ts";
 import { isFlaw, readHeaderAt } from "./chunk-check.ts";
 import { type FoundColumn, findCarrayChunks, findSuperchunkChunks } from "./columns.ts";
 import {
@@ -29,7 +30,7 @@ import {
   listHoles,
   mapSpans,
   type SalvagedColumn,
-  SalvagedSequence,
+  salvagedSequence,
 } from "./holes.ts";
 import { examineFolder, type GivenFacts, type KnownArray } from "./known.ts";
 
@@ -266,10 +267,10 @@ export function showArray(
   kept: readonly RowSpan[],
   options: SurveyOptions,
 ): ArrayArchive {
-  const sequences = new Map<string, SalvagedSequence>();
+  const sequences = new Map<string, ChunkSequence>();
   let shown = store;
   for (const column of columns) {
-    const sequence = new SalvagedSequence(shown, column, kept);
+    const sequence = salvagedSequence(shown, column, kept);
     sequences.set(column.key, sequence);
     shown = sequence.store;
   }

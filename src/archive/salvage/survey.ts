@@ -26,7 +26,7 @@ import {
   listHoles,
   mapSpans,
   type SalvagedColumn,
-  SalvagedSequence,
+  salvagedSequence,
 } from "./holes.ts";
 import type { GivenFacts } from "./known.ts";
 import {
@@ -286,7 +286,7 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
     kept,
     open: (policy) => {
       const spans = kept(policy);
-      const sequence = new SalvagedSequence(store, column, spans);
+      const sequence = salvagedSequence(store, column, spans);
       const now =
         order === "F" || dimensions.length === 0 ? dimensions : [lengthOf(spans), ...dimensions.slice(1)];
       const filled = mapSpans(mergeSpans(policy === "fill" ? holes : []), spans);

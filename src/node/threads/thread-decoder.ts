@@ -59,44 +59,31 @@ interface Slot {
   readonly reply: Promise<Reply>;
 }
 
-export class ThreadDecoder implements ChunkDecoder {
-  readonly #pool: WorkerPool;
-  readonly #blosc: BloscChoice;
-  readonly #inputs = new BufferShelf();
-  readonly #outputs = new BufferShelf();
-  readonly #alone: ChunkDecoder;
-  readonly #tuning: ThreadTuning;
-  readonly prepareResult: PrepareMemory | undefined;
-  #underWay = 0;
+/** `alone` decodes what is too small for a thread; `prepareResult` prepares the memory of large results. */
+export function threadDecoder(
+  pool: WorkerPool,
+  blosc: BloscChoice = "wasm",
+  alone: ChunkDecoder = decodeInThread(),
+  tuning: ThreadTuning = TUNING,
+  prepareResult?: PrepareMemory,
+): ChunkDecoder {
+  const inputs = new BufferShelf();
+  const outputs = new BufferShelf();
+  let underWay = 0;
 
-  /** `alone` decodes what is too small for a thread; `prepareResult` prepares the memory of large results. */
-  constructor(
-    pool: WorkerPool,
-    blosc: BloscChoice = "wasm",
-    alone: ChunkDecoder = decodeInThread(),
-    tuning: ThreadTuning = TUNING,
-    prepareResult?: PrepareMemory,
-  ) {
-    this.prepareResult = prepareResult;
-    this.#pool = pool;
-    this.#blosc = blosc;
-    this.#alone = alone;
-    this.#tuning = tuning;
-  }
-
-  async *decodeChunks(
+  async function* decodeChunks(
     store: ReadableStore,
     batches: AsyncIterable<readonly PlacedChunk[]>,
     run: DecodeRun,
   ): AsyncGenerator<DecodedChunk> {
-    const { worthUsing, worthStarting } = this.#tuning;
-    const worth = this.#pool.isRunning ? worthUsing : worthStarting;
-    if (run.chunks < 2 || run.nbytes < worth || !(await this.#pool.start())) {
-      yield* this.#alone.decodeChunks(store, batches, run);
+    const { worthUsing, worthStarting } = tuning;
+    const worth = pool.isRunning ? worthUsing : worthStarting;
+    if (run.chunks < 2 || run.nbytes < worth || !(await pool.start())) {
+      yield* alone.decodeChunks(store, batches, run);
       return;
     }
     const slots: Slot[] = [];
-    const source = this.#prepare(store, batches, run)[Symbol.asyncIterator]();
+    const source = prepare(store, batches, run)[Symbol.asyncIterator]();
     let feeding: Promise<void> | undefined;
     let failure: { readonly error: unknown } | undefined;
     let exhausted = false;
@@ -104,7 +91,7 @@ export class ThreadDecoder implements ChunkDecoder {
       try {
         const next = await source.next();
         if (next.done === true) exhausted = true;
-        else slots.push(this.#submit(store, next.value, run));
+        else slots.push(submit(store, next.value, run));
       } catch (error) {
         // The chunks before it are yielded first.
         failure = { error };
@@ -123,7 +110,7 @@ export class ThreadDecoder implements ChunkDecoder {
     try {
       for (;;) {
         run.signal?.throwIfAborted();
-        while (!exhausted && this.#hasRoom(slots)) {
+        while (!exhausted && hasRoom(slots)) {
           feeding ??= feed();
           const [first] = slots;
           await orAbort(first === undefined ? feeding : Promise.race([feeding, first.reply]));
@@ -131,7 +118,7 @@ export class ThreadDecoder implements ChunkDecoder {
         }
         const slot = slots.shift();
         if (slot === undefined) break;
-        yield* this.#deliver(await orAbort(slot.reply), slot, store, run);
+        yield* deliver(await orAbort(slot.reply), slot, store, run);
       }
       if (failure !== undefined) throw failure.error;
     } finally {
@@ -141,26 +128,26 @@ export class ThreadDecoder implements ChunkDecoder {
     }
   }
 
-  #hasRoom(slots: readonly Slot[]): boolean {
+  function hasRoom(slots: readonly Slot[]): boolean {
     if (slots.length < 2) return true;
-    return slots.length < 2 * this.#pool.size + 1 && this.#underWay < MAX_UNDER_WAY;
+    return slots.length < 2 * pool.size + 1 && underWay < MAX_UNDER_WAY;
   }
 
-  #submit(store: ReadableStore, batch: Batch, run: DecodeRun): Slot {
+  function submit(store: ReadableStore, batch: Batch, run: DecodeRun): Slot {
     const { fetched, places, nbytes } = batch;
     const own = run.hold === "keep";
-    const direct = this.#blosc === "wasm" ? directTargets(places, run) : undefined;
+    const direct = blosc === "wasm" ? directTargets(places, run) : undefined;
     const targets = direct?.targets;
-    const output = own || targets !== undefined ? undefined : this.#outputs.take(nbytes);
-    const common = { blosc: this.#blosc, own, output, targets };
+    const output = own || targets !== undefined ? undefined : outputs.take(nbytes);
+    const common = { blosc, own, output, targets };
     const transfer = output === undefined ? [] : [output];
-    this.#underWay += nbytes;
+    underWay += nbytes;
     const reply =
       fetched === undefined
-        ? this.#pool.run({ ...common, ...placesJob(store as FolderReader, places, run.verify) }, transfer)
-        : this.#pool.run({ ...common, kind: "bytes", ...fetched }, [...transfer, fetched.input]);
+        ? pool.run({ ...common, ...placesJob(store as FolderReader, places, run.verify) }, transfer)
+        : pool.run({ ...common, kind: "bytes", ...fetched }, [...transfer, fetched.input]);
     const counted = reply.finally(() => {
-      this.#underWay -= nbytes;
+      underWay -= nbytes;
     });
     counted.catch(() => undefined); // thrown when its turn comes
     if (direct !== undefined) keepUntil(reply, direct.buffer);
@@ -168,9 +155,14 @@ export class ThreadDecoder implements ChunkDecoder {
   }
 
   /** Yields a job's chunks; its buffer is reused after the last of them. */
-  *#deliver(reply: Reply, { batch }: Slot, store: ReadableStore, run: DecodeRun): Generator<DecodedChunk> {
+  function* deliver(
+    reply: Reply,
+    { batch }: Slot,
+    store: ReadableStore,
+    run: DecodeRun,
+  ): Generator<DecodedChunk> {
     const { buffers, facts, input, error } = reply;
-    if (input !== undefined) this.#inputs.put(input);
+    if (input !== undefined) inputs.put(input);
     let at = 0;
     const count = facts.length / FACTS;
     for (let i = 0; i < count; i++) {
@@ -193,35 +185,37 @@ export class ThreadDecoder implements ChunkDecoder {
       target?.set(decoded);
       yield { place, bytes: target ?? decoded, ctbytes, typesize, trailing };
     }
-    if (run.hold !== "keep") for (const buffer of buffers) this.#outputs.put(buffer);
+    if (run.hold !== "keep") for (const buffer of buffers) outputs.put(buffer);
     if (error === undefined) return;
     throw locateError(unpackError(error), store, batch.places[count]);
   }
 
   /** Decoded bytes of a job: every thread should have work, and none should keep the others waiting at the end. */
-  #jobBytes(places: readonly PlacedChunk[], run: DecodeRun): number {
-    const { minJobBytes, jobBytes, directJobBytes } = this.#tuning;
-    const share = run.nbytes / this.#pool.size;
-    const isDirect = this.#blosc === "wasm" && directTargets(places.slice(0, 1), run) !== undefined;
+  function mostBytes(places: readonly PlacedChunk[], run: DecodeRun): number {
+    const { minJobBytes, jobBytes, directJobBytes } = tuning;
+    const share = run.nbytes / pool.size;
+    const isDirect = blosc === "wasm" && directTargets(places.slice(0, 1), run) !== undefined;
     const most = isDirect ? Math.max(jobBytes, Math.min(directJobBytes, share / 8)) : jobBytes;
     return Math.max(minJobBytes, Math.min(most, Math.floor(share / 2)));
   }
 
   /** Cuts the chunks into batches, fetching those that a thread cannot read. */
-  async *#prepare(
+  async function* prepare(
     store: ReadableStore,
     batches: AsyncIterable<readonly PlacedChunk[]>,
     run: DecodeRun,
   ): AsyncGenerator<Batch> {
     const reopens = isOwnFolder(store);
     for await (const places of batches) {
-      const jobBytes = this.#jobBytes(places, run);
+      const jobBytes = mostBytes(places, run);
       if (reopens) {
         for (const group of groupPlaces(places, jobBytes))
           yield { places: group, nbytes: bytesOf(group), fetched: undefined };
-      } else yield* fetchBatches(store, places, jobBytes, run, this.#inputs);
+      } else yield* fetchBatches(store, places, jobBytes, run, inputs);
     }
   }
+
+  return { prepareResult, decodeChunks };
 }
 
 /** Only for this library's own stores, and not for wrappers or subclasses, does another thread read the same bytes. */

@@ -41,79 +41,66 @@ interface SharedItems {
   readonly offset: number;
 }
 
-/** Passes whole shards of arrays in folders to the threads of a pool if that is faster. */
-export class ThreadShardWriter implements ShardWriter {
-  readonly parallel: number;
-  readonly #pool: WorkerPool;
-  readonly #threads: number;
-  readonly #blosc: BloscChoice;
-  readonly #worth: number;
-  readonly #worthStarting: number;
+/**
+ * Passes whole shards of arrays in folders to the threads of a pool if that is faster.
+ * @param worth bytes of items from which on a shard is passed on
+ * @param worthStarting bytes of items after which threads are started
+ */
+export function threadShardWriter(
+  pool: WorkerPool,
+  blosc: BloscChoice,
+  worth: number = WORTH,
+  worthStarting: number = WORTH_STARTING,
+): ShardWriter {
   /**
    * Free memory for items. Allocating takes about as long as encoding the items, and engines are slow to free shared memory,
    * because the threads hold it as well. Keeping it avoids that it piles up.
    */
-  readonly #idle = new BufferShelf<SharedArrayBuffer>(MAX_IDLE);
+  const idle = new BufferShelf<SharedArrayBuffer>(MAX_IDLE);
   /** Bytes of items offered so far. */
-  #offered = 0;
-  #shards = 0;
-  #bytes = 0;
+  let offered = 0;
+  let shards = 0;
+  let bytes = 0;
+  // The calling thread encodes as well.
+  const threads = Math.max(1, pool.size - 1);
+  const parallel = Math.min(OF_A_THREAD * threads, MOST);
 
-  /**
-   * @param worth bytes of items from which on a shard is passed on
-   * @param worthStarting bytes of items after which threads are started
-   */
-  constructor(
-    pool: WorkerPool,
-    blosc: BloscChoice,
-    worth: number = WORTH,
-    worthStarting: number = WORTH_STARTING,
-  ) {
-    this.#pool = pool;
-    // The calling thread encodes as well.
-    this.#threads = Math.max(1, pool.size - 1);
-    this.parallel = Math.min(OF_A_THREAD * this.#threads, MOST);
-    this.#blosc = blosc;
-    this.#worth = worth;
-    this.#worthStarting = worthStarting;
-  }
-
-  async write(store: WritableStore, shard: WholeShard): Promise<boolean> {
+  async function write(store: WritableStore, shard: WholeShard): Promise<boolean> {
     const length = elementsOf(shard.counts) * shard.model.dtype.itemSize;
-    const hasRoom = this.#shards < this.parallel && this.#bytes + length <= MAX_ITEMS_UNDER_WAY;
-    if (!hasRoom || length < this.#worth || !isFolder(store) || !isSuited(shard.model)) return false;
-    this.#offered += length;
-    if (!this.#pool.isRunning && this.#offered <= this.#worthStarting) return false;
-    this.#shards++;
-    this.#bytes += length;
+    const hasRoom = shards < parallel && bytes + length <= MAX_ITEMS_UNDER_WAY;
+    if (!hasRoom || length < worth || !isFolder(store) || !isSuited(shard.model)) return false;
+    offered += length;
+    if (!pool.isRunning && offered <= worthStarting) return false;
+    shards++;
+    bytes += length;
     try {
-      if (!(await this.#pool.start(this.#threads))) return false;
+      if (!(await pool.start(threads))) return false;
       // The thread replaces the file, which Windows refuses while it is open here.
       await store.closeFile(shard.key);
       shard.signal?.throwIfAborted();
-      await this.#hand(store, shard, length);
+      await hand(store, shard, length);
       return true;
     } finally {
-      this.#shards--;
-      this.#bytes -= length;
+      shards--;
+      bytes -= length;
     }
   }
 
-  async #hand(store: FileStore, shard: WholeShard, length: number): Promise<void> {
+  async function hand(store: FileStore, shard: WholeShard, length: number): Promise<void> {
     const { model, key, start, counts, chunkOrder, writeEmptyChunks, signal } = shard;
     const given = findShared(shard);
-    const { buffer, offset } = given ?? { buffer: this.#copy(shard, length), offset: 0 };
+    const { buffer, offset } = given ?? { buffer: copy(shard, length), offset: 0 };
     const { durability } = store.folders;
     durability.assert(); // the thread does not know of failures here
     const mark = newMark();
-    const done = this.#pool.run(
+    const done = pool.run(
       {
-        ...{ kind: "shard", blosc: this.#blosc, root: store.root, directWrites: store.directWrites, mark },
+        ...{ kind: "shard", blosc, root: store.root, directWrites: store.directWrites, mark },
         ...{ path: model.path, document: stringifyJson(model.document), chunkOrder, writeEmptyChunks },
         ...{ start, counts, items: buffer, offset, length },
       },
       [],
-      { most: this.#threads, signal },
+      { most: threads, signal },
     );
     const path = store.describe(key);
     const reply = await done.catch(async (error: unknown) => {
@@ -121,7 +108,7 @@ export class ThreadShardWriter implements ShardWriter {
       await store.removeTemporary(key, mark).catch(() => undefined);
       throw isSuperchunkError(error) ? error.at({ path }) : error;
     });
-    if (given === undefined) this.#idle.put(buffer);
+    if (given === undefined) idle.put(buffer);
     if (reply.error === undefined) return durability.assert();
     const error = unpackError(reply.error);
     durability.note(error);
@@ -130,12 +117,13 @@ export class ThreadShardWriter implements ShardWriter {
   }
 
   /** Copies the items to consecutive memory that threads share. Moving memory from thread to thread takes longer. */
-  #copy({ model, items, counts }: WholeShard, length: number): SharedArrayBuffer {
-    const buffer = this.#idle.take(length) ?? new SharedArrayBuffer(length);
+  function copy({ model, items, counts }: WholeShard, length: number): SharedArrayBuffer {
+    const buffer = idle.take(length) ?? new SharedArrayBuffer(length);
     const bytes = new Uint8Array(buffer);
     copyItems(items, { bytes, offset: 0, strides: stridesOf(counts) }, counts, model.dtype.itemSize);
     return buffer;
   }
+  return { parallel, write };
 }
 
 /** The items in place, if threads can read them there. */

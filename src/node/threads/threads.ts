@@ -7,8 +7,8 @@ import { badArgument, SuperchunkError } from "../../errors.ts";
 import type { ShardWriter } from "../../zarr/write/write-settings.ts";
 import { loadNativeBlosc } from "./native-blosc.ts";
 import { resultMemory } from "./result-memory.ts";
-import { ThreadDecoder } from "./thread-decoder.ts";
-import { ThreadEncoder, ThreadShardWriter, worthAsked, worthUnasked } from "./thread-encoder.ts";
+import { threadDecoder } from "./thread-decoder.ts";
+import { ThreadEncoder, threadShardWriter, worthAsked, worthUnasked } from "./thread-encoder.ts";
 import type { BloscChoice } from "./thread-messages.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
@@ -93,7 +93,7 @@ export function decoderOf(options: ThreadOptions = {}): ChunkDecoder {
     const prepareResult = resultMemory({ lends });
     return pool === undefined
       ? { ...alone, prepareResult }
-      : new ThreadDecoder(pool, blosc, alone, undefined, prepareResult);
+      : threadDecoder(pool, blosc, alone, undefined, prepareResult);
   });
 }
 
@@ -117,7 +117,7 @@ export function shardWriterOf(options: ThreadOptions = {}): ShardWriter | undefi
   const blosc = bloscOf(options);
   const pool = poolOf(options);
   if (pool === undefined) return undefined;
-  return remember(shardWriters, `${pool.name} ${blosc}`, () => new ThreadShardWriter(pool, blosc));
+  return remember(shardWriters, `${pool.name} ${blosc}`, () => threadShardWriter(pool, blosc));
 }
 
 const nativeDecoder: ChunkDecoder = {

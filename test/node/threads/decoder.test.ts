@@ -11,7 +11,7 @@ import { type ChunkDecoder, callingThread } from "../../../src/archive/read/chun
 import { isSuperchunkError, type SuperchunkError } from "../../../src/errors.ts";
 import { FileStore } from "../../../src/node/fs/fs-store.ts";
 import { locate } from "../../../src/node/locate.ts";
-import { ThreadDecoder } from "../../../src/node/threads/thread-decoder.ts";
+import { threadDecoder } from "../../../src/node/threads/thread-decoder.ts";
 import { WorkerPool } from "../../../src/node/threads/worker-pool.ts";
 import { loadFolder } from "../../archive/memory-archive.ts";
 import { loadArchives } from "../../fixtures/manifest.ts";
@@ -31,7 +31,7 @@ let larger: string;
 beforeAll(async () => {
   bundles = await bundle();
   pool = new WorkerPool(2, bundles.worker);
-  threads = new ThreadDecoder(pool, "wasm", callingThread, EAGER);
+  threads = threadDecoder(pool, "wasm", callingThread, EAGER);
   folder = temporaryFolder();
   small = await writeRamp(join(folder, "small"), SHAPE);
   larger = await writeRamp(join(folder, "larger"), LARGER);
@@ -264,7 +264,7 @@ describe("how a read ends", () => {
 
   it("a thread that dies is an IO error, not a hang; the next call starts another", async () => {
     const own = new WorkerPool(2, bundles.worker);
-    const archive = await openRamp(small, new ThreadDecoder(own, "wasm", callingThread, EAGER));
+    const archive = await openRamp(small, threadDecoder(own, "wasm", callingThread, EAGER));
     const reading = (async () => {
       let pieces = 0;
       for await (const _ of archive.streamBytes()) if (++pieces === 5) await own.end();
@@ -279,7 +279,7 @@ describe("how a read ends", () => {
     const note = (warning: Error): unknown => warnings.push(warning.message);
     process.on("warning", note);
     const none = new WorkerPool(2, new URL("missing.js", bundles.worker));
-    const archive = await openRamp(small, new ThreadDecoder(none, "wasm", callingThread, EAGER));
+    const archive = await openRamp(small, threadDecoder(none, "wasm", callingThread, EAGER));
     expect((await archive.verify()).chunks).toBe(SHAPE.nchunks);
     expect((await archive.verify()).chunks).toBe(SHAPE.nchunks);
     // Node delivers a warning in the next turn of the loop, and a small archive is read within one.
@@ -292,7 +292,7 @@ describe("how a read ends", () => {
     const file = join(bundles.folder, "broken.js");
     await writeFile(file, "throw new Error('broken');");
     const broken = new WorkerPool(2, pathToFileURL(file));
-    const archive = await openRamp(small, new ThreadDecoder(broken, "wasm", callingThread, EAGER));
+    const archive = await openRamp(small, threadDecoder(broken, "wasm", callingThread, EAGER));
     expect((await archive.verify()).chunks).toBe(SHAPE.nchunks);
     expect(broken.isRunning).toBe(false);
   });

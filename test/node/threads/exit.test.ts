@@ -13,11 +13,11 @@ const PREAMBLE = `
   import { open } from "../archive/open/open.ts";
   import { callingThread } from "../archive/read/chunk-fetch.ts";
   import { FileStore } from "./fs/fs-store.ts";
-  import { ThreadDecoder } from "./threads/thread-decoder.ts";
+  import { threadDecoder } from "./threads/thread-decoder.ts";
   import { WorkerPool } from "./threads/worker-pool.ts";
   const pool = new WorkerPool(2, new URL("./chunk-worker.js", import.meta.url));
   const tuning = { worthStarting: 0, worthUsing: 0, jobBytes: 100000, directJobBytes: 100000, minJobBytes: 0 };
-  const decoder = new ThreadDecoder(pool, "wasm", callingThread, tuning);
+  const decoder = threadDecoder(pool, "wasm", callingThread, tuning);
   const archive = await open(new FileStore(process.argv[2] ?? ""), "", { decoder });
 `;
 

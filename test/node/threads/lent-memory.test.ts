@@ -41,10 +41,10 @@ const PREAMBLE = `
   import { callingThread } from "../archive/read/chunk-fetch.ts";
   import { FileStore } from "./fs/fs-store.ts";
   import { resultMemory } from "./threads/result-memory.ts";
-  import { ThreadDecoder } from "./threads/thread-decoder.ts";
+  import { threadDecoder } from "./threads/thread-decoder.ts";
   import { WorkerPool } from "./threads/worker-pool.ts";
   const pool = new WorkerPool(2, new URL("./chunk-worker.js", import.meta.url));
-  const decoder = new ThreadDecoder(pool, "wasm", callingThread, ${JSON.stringify(TUNING)}, resultMemory({ lends: true }));
+  const decoder = threadDecoder(pool, "wasm", callingThread, ${JSON.stringify(TUNING)}, resultMemory({ lends: true }));
   const archive = await open(new FileStore(process.argv[2] ?? ""), "", { decoder });
   const turn = () => new Promise((resolve) => setImmediate(resolve));
 `;
@@ -116,11 +116,11 @@ afterAll(async () => {
 
 async function decoderWith({ worker }: Bundles, lends = true): Promise<ChunkDecoder> {
   const { resultMemory } = await import("../../../src/node/threads/result-memory.ts");
-  const { ThreadDecoder } = await import("../../../src/node/threads/thread-decoder.ts");
+  const { threadDecoder } = await import("../../../src/node/threads/thread-decoder.ts");
   const { WorkerPool } = await import("../../../src/node/threads/worker-pool.ts");
   pool = new WorkerPool(2, worker);
   run = vi.spyOn(pool, "run");
-  return new ThreadDecoder(pool, "wasm", undefined, TUNING, resultMemory({ lends }));
+  return threadDecoder(pool, "wasm", undefined, TUNING, resultMemory({ lends }));
 }
 
 async function readAll(path: string, bundles: Bundles, lends = true): Promise<BigInt64Array> {

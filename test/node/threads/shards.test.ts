@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { ArraySlice } from "../../../src/archive/kinds/types.ts";
 import { create, FileStore } from "../../../src/node/index.ts";
-import { ThreadShardWriter } from "../../../src/node/threads/thread-encoder.ts";
+import { threadShardWriter } from "../../../src/node/threads/thread-encoder.ts";
 import { WorkerPool } from "../../../src/node/threads/worker-pool.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import type { WritableStore } from "../../../src/store/types.ts";
@@ -31,7 +31,7 @@ afterAll(async () => {
 
 /** A writer that counts the shards that it accepts, however small, and how many at a time. */
 class Counting implements ShardWriter {
-  readonly #inner: ThreadShardWriter;
+  readonly #inner: ShardWriter;
   readonly parallel: number;
   offered = 0;
   taken = 0;
@@ -39,7 +39,7 @@ class Counting implements ShardWriter {
   underWay = 0;
 
   constructor(worth = 0, blosc: "wasm" | "native" = "wasm") {
-    this.#inner = new ThreadShardWriter(pool, blosc, worth, 0);
+    this.#inner = threadShardWriter(pool, blosc, worth, 0);
     this.parallel = this.#inner.parallel;
   }
 
@@ -184,7 +184,7 @@ it.each<[string, Partial<ZarrSpecification>, number]>([
 
 it("threads are started only after enough work was offered", async () => {
   const own = new WorkerPool(2, bundles.worker);
-  const shardWriter = new ThreadShardWriter(own, "wasm", 0, 17 * 800);
+  const shardWriter = threadShardWriter(own, "wasm", 0, 17 * 800);
   const array = await createZarr(new FileStore(await makeFolder()), "a", SPEC, { shardWriter });
   const part = [{ start: 0, stop: 1900, step: 1 }];
   await array.set(part, values.subarray(0, 1900));
@@ -248,7 +248,7 @@ it("a set that is aborted throws the reason once nothing is being written, and l
 it("a signal that aborts before a shard is sent sends none", async () => {
   const folder = await makeFolder();
   const store = new FileStore(folder);
-  const inner = new ThreadShardWriter(pool, "wasm", 0, 0);
+  const inner = threadShardWriter(pool, "wasm", 0, 0);
   const reason = new Error("too late");
   const shardWriter: ShardWriter = {
     parallel: inner.parallel,
@@ -269,7 +269,7 @@ it("a thread that dies during a shard is an error with the shard's path", async 
      parentPort.postMessage({ ready: true });`,
   );
   const own = new WorkerPool(2, pathToFileURL(file));
-  const shardWriter = new ThreadShardWriter(own, "wasm", 0, 0);
+  const shardWriter = threadShardWriter(own, "wasm", 0, 0);
   const array = await createZarr(new FileStore(folder), "a", SPEC, { shardWriter });
   // The thread had two of them, and chance decides whose leftovers are removed first.
   await expect(array.set(null, values)).rejects.toMatchObject({
@@ -290,7 +290,7 @@ it.each([
     const spec = { ...SPEC, shape: [3 * length], chunkShape: [2 ** 7], shardShape: [length] };
     const limits = end === undefined ? { maxOldGenerationSizeMb: 8 } : undefined;
     const own = new WorkerPool(2, await (end === undefined ? hungryWorker : stuckWorker)(folder), limits);
-    const shardWriter = new ThreadShardWriter(own, "wasm", 0, 0);
+    const shardWriter = threadShardWriter(own, "wasm", 0, 0);
     const store = new FileStore(folder);
     const array = await createZarr(store, "a", spec, { shardWriter });
     const noise = Float64Array.from({ length }, (_, i) => Math.sin(i * i));
@@ -435,7 +435,7 @@ const unsyncedWorker = (folder: string): Promise<URL> =>
 it.runIf(process.platform === "linux")("a failed sync in a thread is known to the store", async () => {
   const folder = await makeFolder();
   const own = new WorkerPool(2, await unsyncedWorker(folder));
-  const shardWriter = new ThreadShardWriter(own, "wasm", 0, 0);
+  const shardWriter = threadShardWriter(own, "wasm", 0, 0);
   const store = new FileStore(folder);
   const spec = { ...SPEC, shape: [20], chunkShape: [2], shardShape: [10] };
   const array = await createZarr(store, "a", spec, { shardWriter });
