@@ -13,6 +13,15 @@ const MAX_DIMENSIONS = 16;
 /** Most bytes of an item. */
 const MAX_ITEM = 1 << 20;
 
+/** Metalayers of frames of python-blosc2 whose chunks are not the values of an array. [BF-10] */
+const NOT_VALUES: Readonly<Record<string, string>> = {
+  b2o: "an expression or a reference, whose values are computed or elsewhere",
+  "proxy-source": "a proxy: the values that were not fetched are elsewhere",
+  batcharray: "a list of Python objects",
+  listarray: "a list of Python objects",
+  vlarray: "a list of Python objects",
+};
+
 /** Shapes of the array, its chunks and its blocks, in items. */
 export interface Cut {
   readonly dtype: DType;
@@ -25,6 +34,14 @@ export interface Cut {
 export function cutOf(frame: Frame): Cut {
   const { path, typesize, nbytes, chunkBytes, blockBytes, metalayers } = frame;
   const stored = metalayers.get("b2nd") ?? metalayers.get("caterva");
+  const isUneven = chunkBytes === 0 && nbytes > 0;
+  const name = Object.keys(NOT_VALUES).find((each) => metalayers.has(each));
+  if (name !== undefined || isUneven)
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      `it is ${NOT_VALUES[name ?? ""] ?? "a frame whose chunks have different lengths"}; read it with python-blosc2, and write the values as an array`,
+      { path, field: name ?? "chunk_size", found: name ?? 0 },
+    );
   if (typesize > MAX_ITEM)
     throw new SuperchunkError("LIMIT", `items of ${typesize} bytes; at most ${MAX_ITEM} are read`, {
       path,
@@ -54,7 +71,7 @@ export function cutOf(frame: Frame): Cut {
   } catch {
     throw bad("msgpack", stored.length);
   }
-  const [, dimensions, shape, chunks, blocks, , name = `|V${typesize}`] = (
+  const [, dimensions, shape, chunks, blocks, , format = `|V${typesize}`] = (
     Array.isArray(list) ? list : []
   ) as readonly unknown[];
   const isList = (each: unknown, least: number): each is number[] =>
@@ -65,8 +82,8 @@ export function cutOf(frame: Frame): Cut {
   if (!isList(shape, 0)) throw bad("shape", shape);
   if (!isList(chunks, 0)) throw bad("chunkshape", chunks);
   if (!isList(blocks, 0)) throw bad("blockshape", blocks);
-  const dtype = parseDType(typeof name === "string" ? name : null, path);
-  if (dtype.itemSize !== typesize) throw bad("dtype", name);
+  const dtype = parseDType(typeof format === "string" ? format : null, path);
+  if (dtype.itemSize !== typesize) throw bad("dtype", format);
   const cut = {
     dtype,
     shape,

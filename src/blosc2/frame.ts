@@ -27,6 +27,8 @@ const OF_PLUGIN = 6;
 const CODEC_AT = 77;
 /** Offset of the trailer's length, from the end of a frame. */
 const TRAILER_LENGTH_AT = 22;
+/** First element of a list that was a tuple of Python. */
+const TUPLE = "__tuple__";
 /** Most bytes of a header, an index or a metalayer. */
 const MAX_PART = 256 << 20;
 
@@ -55,6 +57,8 @@ export interface Frame {
   readonly metalayers: ReadonlyMap<string, Uint8Array>;
   /** Metalayers as far as JSON can hold them, without those that hold the shape. */
   readonly attrs: JsonObject;
+  /** Names of the metalayers that JSON cannot hold. */
+  readonly attrsLeft: readonly string[];
 }
 
 /**
@@ -104,7 +108,7 @@ export async function readFrame(
     throw read.bad("trailer_len", `at most ${tail.length}`, trailerSize);
   const index = tail.subarray(0, tail.length - trailerSize);
   const trailer = unpackPart(read, tail.subarray(tail.length - trailerSize), "trailer");
-  const attrs = await attributesOf(metalayers, metalayersOf(read, trailer[1]));
+  const attributes = await attributesOf(metalayers, metalayersOf(read, trailer[1]));
   const chunks =
     nbytes === 0
       ? []
@@ -123,7 +127,7 @@ export async function readFrame(
     filters: [...head.subarray(71, 71 + Math.min(6, filterCount))].filter((id) => id !== 0),
     chunks,
     metalayers,
-    attrs,
+    ...attributes,
   };
 }
 
@@ -235,27 +239,30 @@ function metalayersOf(file: FrameFile, stored: unknown): Map<string, Uint8Array>
 async function attributesOf(
   layers: ReadonlyMap<string, Uint8Array>,
   variable: ReadonlyMap<string, Uint8Array>,
-): Promise<JsonObject> {
+): Promise<Pick<Frame, "attrs" | "attrsLeft">> {
   const attrs: Record<string, JsonValue> = {};
+  const attrsLeft: string[] = [];
   const own = [...layers].filter(([name]) => !DIMENSIONS.has(name) && !variable.has(name));
   for (const [name, stored] of [...own, ...variable]) {
     const bytes = variable.has(name) ? await decodeBlosc2(stored, { maxNbytes: MAX_PART }) : stored;
+    let value: JsonValue | undefined;
     try {
-      const value = asJson(unpack(bytes));
-      if (value !== undefined) attrs[name] = value;
+      value = asJson(unpack(bytes, { useBigInt64: true }));
     } catch {
-      // Python's own msgpack extensions.
+      // Bytes that are not msgpack.
     }
+    if (value === undefined) attrsLeft.push(name);
+    else attrs[name] = value;
   }
-  return attrs;
+  return { attrs, attrsLeft };
 }
 
 function asJson(value: unknown): JsonValue | undefined {
   if (value === null || typeof value === "boolean" || typeof value === "number" || typeof value === "string")
     return value;
-  if (typeof value === "bigint") return value;
+  if (typeof value === "bigint") return Number.isSafeInteger(Number(value)) ? Number(value) : value;
   if (Array.isArray(value)) {
-    const list = value.map(asJson);
+    const list = (value[0] === TUPLE ? value.slice(1) : value).map(asJson);
     return list.includes(undefined) ? undefined : (list as readonly JsonValue[]);
   }
   if (typeof value !== "object" || value.constructor !== Object) return undefined;

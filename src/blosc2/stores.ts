@@ -24,7 +24,7 @@ import { ZipStore } from "./zip.ts";
 /** The file of a folder's or an archive's store that holds small arrays; it is always there. */
 export const EMBEDDED = "embed.b2e";
 const ATTRIBUTES = "__vlmeta__";
-const MEMBER = /\.(?:b2nd|b2f|b2frame)$/;
+const MEMBER = /\.(?:b2nd|b2f|b2frame|b2b)$/;
 /** Most bytes of all small arrays together, and most nested folders. */
 const MAX_EMBEDDED = 256 << 20;
 const MAX_DEPTH = 64;
@@ -223,6 +223,12 @@ class TreeStore implements ReadableStore {
   async storedBytes(folder: string): Promise<number> {
     const found = await this.#find(folder);
     return found?.store.storedBytes() ?? 0;
+  }
+
+  async attributesLeft(folder: string): Promise<readonly string[]> {
+    const member = this.#attributes.get(folder);
+    if (member !== undefined) return (await readFrame(member.store, member.key))?.attrsLeft ?? [];
+    return (await this.#find(folder))?.store.attributesLeft() ?? [];
   }
 
   async *list(folder: string): AsyncGenerator<ListEntry> {

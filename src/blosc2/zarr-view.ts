@@ -181,6 +181,10 @@ export class Blosc2Store implements ReadableStore {
     return bytes && whyEncoded(readBlosc2Header(bytes, MAX_CHUNK));
   }
 
+  async attributesLeft(): Promise<readonly string[]> {
+    return this.#frame.attrsLeft;
+  }
+
   async close(): Promise<void> {
     await this.#store.close?.();
   }

@@ -3,6 +3,7 @@ import { elementsOf } from "../bytes/arrays.ts";
 import { isSuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { decodeText, type Fields, type Hdf5File } from "./file.ts";
+import { halfJson } from "./fill.ts";
 import { readGlobal } from "./heaps.ts";
 
 export interface Hdf5Type {
@@ -49,7 +50,12 @@ export function readDatatype(fields: Fields, depth = 0): Hdf5Type {
     case 0: {
       const isWhole = isPlain(fields, size);
       const letter = (bits & 8) === 8 ? "i" : "u";
-      return { size, name: "an integer", numpy: isWhole ? named(letter, [1, 2, 4, 8]) : undefined };
+      const numpy = isWhole ? named(letter, [1, 2, 4, 8]) : undefined;
+      return {
+        size,
+        name: numpy === undefined ? "integers that do not fill their bytes" : "integers",
+        numpy,
+      };
     }
     case 1: {
       const isWhole = isPlain(fields, size);
@@ -60,7 +66,9 @@ export function readDatatype(fields: Fields, depth = 0): Hdf5Type {
       const isIeee = isWhole && (bits & 0x70) === 0x20 && found === IEEE[size];
       return {
         size,
-        name: isIeee ? "a float" : "a float of an unusual layout",
+        name: isIeee
+          ? "floats"
+          : `floats of ${size} bytes in another form than IEEE's of 2, 4 and 8 (long double?)`,
         numpy: isIeee ? named("f", [2, 4, 8]) : undefined,
       };
     }
@@ -178,8 +186,8 @@ export interface AttributeValue {
 }
 
 /**
- * Converts an attribute to JSON: numbers, text, lists of these, and objects for compounds. Undefined for what JSON lacks:
- * references, opaque bytes (including pickles, which are never decoded), infinities.
+ * Converts an attribute to JSON: numbers, text, and lists of these. Undefined for other types: compounds, complex numbers, references,
+ * opaque bytes (including pickles, which are never decoded).
  */
 export async function attributeJson(
   file: Hdf5File,
@@ -244,6 +252,8 @@ function numberJson(numpy: JsonValue | undefined, bytes: Uint8Array): JsonValue 
       const value = numpy[1] === "i" ? view.getBigInt64(0, little) : view.getBigUint64(0, little);
       return Number.isSafeInteger(Number(value)) ? Number(value) : value;
     }
+    case "f2":
+      return halfJson(view.getUint16(0, little));
     case "f4":
     case "f8": {
       const value = bytes.length === 4 ? view.getFloat32(0, little) : view.getFloat64(0, little);
@@ -254,10 +264,12 @@ function numberJson(numpy: JsonValue | undefined, bytes: Uint8Array): JsonValue 
   }
 }
 
-export function readAttribute(
+/** Reads the parts of an attribute. `typeOf` reads a datatype that other objects share. */
+export async function readAttribute(
   fields: Fields,
   dims: (part: Fields) => readonly number[] | undefined,
-): { readonly name: string; readonly value: AttributeValue } | undefined {
+  typeOf: (shared: Fields) => Promise<Fields>,
+): Promise<{ readonly name: string; readonly value: AttributeValue }> {
   const version = fields.uint8("version of an attribute");
   const flags = fields.uint8("flags of an attribute");
   const [nameSize, typeSize, spaceSize] = ["name", "datatype", "dataspace"].map((what) =>
@@ -270,9 +282,7 @@ export function readAttribute(
   ).replace(/\0.*$/s, "");
   const typePart = fields.part(padded(typeSize), "datatype of an attribute");
   const space = fields.part(padded(spaceSize), "dataspace of an attribute");
-  // A datatype that is shared with other objects is not looked up for an attribute.
-  if (version > 1 && (flags & 1) === 1) return undefined;
-  const type = readDatatype(typePart);
+  const type = readDatatype(version > 1 && (flags & 1) === 1 ? await typeOf(typePart) : typePart);
   return {
     name,
     value: { type, dims: dims(space), data: fields.part(fields.left, "value of an attribute") },

@@ -26,7 +26,7 @@ export function fillJson(numpy: JsonValue, fill: Uint8Array): JsonValue {
 }
 
 /** A 2-byte float. */
-function halfJson(bits: number): JsonValue {
+export function halfJson(bits: number): JsonValue {
   const sign = bits >> 15 === 1 ? -1 : 1;
   const exponent = (bits >> 10) & 31;
   const fraction = bits & 1023;

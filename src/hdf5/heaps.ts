@@ -72,6 +72,10 @@ interface TableFacts {
   readonly lengthBytes: number;
   readonly root: number;
   readonly rows: number;
+  /** Tree of the objects that are too long for blocks. */
+  readonly huge: number | undefined;
+  /** Bytes of an id, without its flags. */
+  readonly idBytes: number;
 }
 
 /** A fractal heap, which holds the links and attributes of groups with many of them. */
@@ -88,7 +92,7 @@ export class FractalHeap {
     const fields = await file.upTo(address, 256, "a fractal heap");
     fields.expect("FRHP");
     fields.skip(1);
-    fields.uint16("length of an id");
+    const idBytes = fields.uint16("length of an id") - 1;
     const filters = fields.uint16("length of the filters");
     if (filters > 0)
       throw fields.unsupported("a group whose links or attributes are compressed", {
@@ -97,10 +101,10 @@ export class FractalHeap {
       });
     fields.skip(1);
     const maxManaged = fields.uint32("length of an object");
-    for (let i = 0; i < 2; i++) {
-      fields.size("huge objects");
-      fields.address("huge objects");
-    }
+    fields.size("huge objects");
+    const huge = fields.address("huge objects");
+    fields.size("free space");
+    fields.address("free space");
     for (let i = 0; i < 8; i++) fields.size("counts of the heap");
     const width = fields.uint16("width of the table");
     const start = fields.size("length of the first block");
@@ -120,6 +124,8 @@ export class FractalHeap {
       lengthBytes: bytesFor(Math.min(maxDirect, maxManaged)),
       root,
       rows,
+      huge,
+      idBytes,
     });
   }
 
@@ -129,14 +135,33 @@ export class FractalHeap {
     const flags = id.uint8("id of an object");
     const type = (flags >> 4) & 3;
     if (type === 2) return id.part((flags & 15) + 1, "a tiny object");
-    if (type !== 0)
-      throw id.unsupported("a link or an attribute beyond 64 KiB", { field: "id", found: type });
+    if (type === 1) return this.#readHuge(id);
+    if (type !== 0) throw id.bad("type of an object in a heap", "0 to 2", type);
     const offset = id.uint(offsetBytes, "offset in the heap");
     const length = id.uint(lengthBytes, "length of an object");
     const address = rows === 0 ? root + offset : await this.#find(offset, root, { rows, first: 0 }, 0);
     if (rows === 0 && offset + length > start)
       throw id.bad("length of an object", `at most ${start - offset}`, length);
     return this.#file.fields(address, length, "an object of a heap");
+  }
+
+  /** The id of an object outside of the blocks holds its place, if that fits, or the number of its record in a tree. */
+  async #readHuge(id: Fields): Promise<Fields> {
+    const { huge, idBytes } = this.#facts;
+    const { offsetSize, lengthSize } = this.#file;
+    const what = "a long object of a heap";
+    const read = (fields: Fields): Promise<Fields> =>
+      this.#file.fields(fields.someAddress(what), fields.size(`length of ${what}`), what);
+    if (idBytes >= offsetSize + lengthSize) return read(id);
+    const wanted = id.uint(Math.min(8, idBytes), `number of ${what}`);
+    if (huge !== undefined)
+      for await (const record of recordsOf(this.#file, huge)) {
+        record.skip(offsetSize + lengthSize);
+        const isWanted = record.size(`number of ${what}`) === wanted;
+        record.at = 0;
+        if (isWanted) return read(record);
+      }
+    throw id.bad(`number of ${what}`, "one in the tree of the heap", wanted);
   }
 
   /** The address of an offset. `block` is an indirect block whose first byte is `first` in the heap. */

@@ -347,12 +347,13 @@ type Attribute = { readonly name: string; readonly value: AttributeValue };
 
 async function readAttributes(file: Hdf5File, messages: readonly Message[]): Promise<Attribute[]> {
   const found: Attribute[] = [];
-  const add = (fields: Fields): void => {
-    const attribute = readAttribute(fields, (part) => readDataspace(part).dims);
-    if (attribute !== undefined) found.push(attribute);
+  const typeOf = async (shared: Fields): Promise<Fields> =>
+    (await unshare(file, { type: DATATYPE, isShared: true, fields: shared }, DATATYPE)).fields;
+  const add = async (fields: Fields): Promise<void> => {
+    found.push(await readAttribute(fields, (part) => readDataspace(part).dims, typeOf));
   };
   for (const { type, isShared, fields } of messages) {
-    if (type === ATTRIBUTE && !isShared) add(fields);
+    if (type === ATTRIBUTE && !isShared) await add(fields);
     if (type !== ATTRIBUTE_INFO) continue;
     fields.skip(1);
     const flags = fields.uint8("flags of the attributes");
@@ -362,7 +363,7 @@ async function readAttributes(file: Hdf5File, messages: readonly Message[]): Pro
     if (heap === undefined || tree === undefined) continue;
     const opened = await FractalHeap.open(file, heap);
     for await (const record of recordsOf(file, tree))
-      add(await opened.read(record.part(8, "id of an attribute")));
+      await add(await opened.read(record.part(8, "id of an attribute")));
   }
   return found;
 }

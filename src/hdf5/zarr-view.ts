@@ -27,6 +27,8 @@ import { type Hdf5Dataset, type Hdf5Group, readObject } from "./objects.ts";
 const PIECE = 1 << 20;
 /** Most bytes of an item: a fill value has as many, in memory and in a document. */
 const MAX_ITEM = 16 << 20;
+/** Attributes with which HDF5's dimension scales refer to one another. */
+const OF_DIMENSIONS: ReadonlySet<string> = new Set(["DIMENSION_LIST", "REFERENCE_LIST"]);
 /** Most nested groups. */
 const MAX_DEPTH = 64;
 /** Most soft links in a row. */
@@ -133,6 +135,11 @@ export class Hdf5Store implements ReadableStore {
     return (await (await this.#node(folder))?.array)?.why?.(name, read);
   }
 
+  async attributesLeft(path: string): Promise<readonly string[]> {
+    const left = (await this.#node(path))?.object.attrsLeft ?? [];
+    return left.filter((name) => !OF_DIMENSIONS.has(name));
+  }
+
   async close(): Promise<void> {
     await this.#file.store.close?.();
   }
@@ -220,7 +227,10 @@ export class Hdf5Store implements ReadableStore {
       if (target !== undefined) return { ...target, above: new Set([...above, target.address]) };
     }
     if (address === undefined) return undefined;
-    const object = await readObject(this.#file, address);
+    const object = await readObject(this.#file, address).catch((error: unknown) => {
+      if (!isSuperchunkError(error)) throw error;
+      throw new SuperchunkError(error.code, error.summary, { ...error.details, path: this.describe(path) });
+    });
     above.add(address);
     if (object.kind === "group") return { object, above, address };
     const array = showDataset(this.#file, object, this.describe(path));
@@ -253,7 +263,7 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
   if (type.numpy === undefined)
     throw new SuperchunkError(
       "UNSUPPORTED",
-      `its items are ${type.name}, which no array here can hold. Read it with h5py, and write it with a dtype of fixed length`,
+      `its items are ${type.name}, which no array here can hold. Read it with h5py, and write it with another dtype of fixed length`,
       { path, field: "dtype", found: type.name },
     );
   if (type.size > MAX_ITEM)

@@ -130,12 +130,20 @@ export interface GeneratingStore extends ReadableStore {
   ): Promise<readonly (Uint8Array | undefined)[] | undefined>;
   /** Says why it encodes some of an array's chunks, or the chunk at a key; undefined if it copies their streams. */
   whyEncoded(key: string, options?: StoreOptions): Promise<string | undefined>;
+  /** Names of attributes that a node has in its file and not here, because JSON has no form for them. */
+  attributesLeft?(folder: string): Promise<readonly string[]>;
   /** Bytes of the data that an array's objects are generated from, without generating them. */
   storedBytes(folder: string): Promise<number>;
 }
 
 export function isGenerating(store: ReadableStore): store is GeneratingStore {
   return "getInner" in store;
+}
+
+/** Names of attributes that a node has in its file, but not in the store, because JSON has no form for them. */
+export async function attributesLeft(store: ReadableStore, folder: string): Promise<readonly string[]> {
+  const { attributesLeft: read }: Pick<GeneratingStore, "attributesLeft"> = store as GeneratingStore;
+  return (await read?.call(store, folder)) ?? [];
 }
 
 /** True for a store that says which chunks it encodes. */

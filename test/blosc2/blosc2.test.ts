@@ -43,7 +43,32 @@ test.each(names)("%s has the values that were written", async (name) => {
 
 test("metalayers become attributes, and variable-length ones take precedence", async () => {
   expect((await open(store, "lz4.b2nd")).attrs).toEqual({ units: "USD", more: { a: 1 } });
-  expect((await open(store, "layers.b2nd")).attrs).toEqual({ spacing: [0.5, 2], units: "mm" });
+  expect((await open(store, "layers.b2nd")).attrs).toEqual({
+    spacing: [0.5, 2],
+    units: "mm",
+    most: 2n ** 64n - 1n,
+    least: -(2n ** 63n),
+    pair: [1, [2, "x"]],
+  });
+  const report = await convert(
+    await open(store, "layers.b2nd"),
+    { store: new MemoryStore(), path: "" },
+    { to: "zarr" },
+  );
+  expect(report.notes).toEqual(["attributes without a form in JSON are left out: raw, numbers"]);
+});
+
+test.each([
+  ["expression.b2nd", "an expression or a reference"],
+  ["proxy.b2nd", "a proxy"],
+  ["objects.b2frame", "a list of Python objects"],
+  ["batches.b2frame", "a list of Python objects"],
+  ["lengths.b2frame", "a frame whose chunks have different lengths"],
+])("%s is refused: its chunks are not the values of an array", async (name, what) => {
+  await expect(open(store, name)).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    message: expect.stringContaining(what) as unknown,
+  });
 });
 
 test.each([

@@ -47,6 +47,21 @@ test("attributes are numbers, text and lists, also in a heap if there are many",
   }
 });
 
+test("attributes of all lengths are read, and a conversion names those that it leaves out", async () => {
+  const array = await open(store, "attributes.h5/x");
+  const small = Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`k${i}`, i]));
+  const long = Array.from({ length: 1000 }, (_, i) => i);
+  expect(array.attrs).toEqual({ ...small, long, half: 0.5, shared: [1, 2.5] });
+  const target = new MemoryStore();
+  // zarr-python has no snappy.
+  const report = await convert(array, { store: target, path: "" }, { to: "zarr", verify: true });
+  expect(report).toMatchObject({ chunksCopied: 0, chunksRecoded: 5, verified: true });
+  expect(report.notes).toEqual([
+    expect.stringMatching(/^attributes without a form in JSON are left out: (?:z, raw|raw, z)$/),
+  ]);
+  expect(JSON.stringify((await openZarrArray(target, "")).metadata)).toContain('"cname":"zstd"');
+});
+
 test("chunks that lack only Blosc are stored as they lie, and count as copied", async () => {
   const array = await open(store, "mixed.h5/x");
   const target = { store: new MemoryStore(), path: "" };

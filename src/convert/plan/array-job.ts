@@ -176,6 +176,8 @@ export function bytesOfCell({ type }: ArrayJob, layout: JobLayout, cell: number)
   return layout.unequal ? cellItems(layout.cells, cell) * type.itemSize : layout.cellBytes;
 }
 
+/** The Blosc of numcodecs, which zarr-python uses, is built without snappy. */
+export const SNAPPY = "zarr-python cannot decode Blosc chunks with snappy";
 /** Which programs read unequal chunks. */
 export const RECTILINEAR_READERS =
   "zarr-python reads it with array.rectilinear_chunks set, and zarrs; tensorstore and zarrita do not";
@@ -246,8 +248,7 @@ function whyRecode(
   if (matched === undefined)
     return `chunks of ${archive.chunkBytes} bytes do not end on rows of the shape [${shape}]`;
   if (summary.cname !== "snappy") return undefined;
-  // The Blosc of numcodecs, which zarr-python uses, is built without snappy.
-  if (options.recode !== false) return "zarr-python cannot decode Blosc chunks with snappy";
+  if (options.recode !== false) return SNAPPY;
   notes.push("chunks with snappy are copied as they are; zarr-python cannot decode them");
   return undefined;
 }

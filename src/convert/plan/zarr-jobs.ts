@@ -9,6 +9,7 @@ import { at, elementsOf, isEqual } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
+import { attributesLeft } from "../../store/types.ts";
 import { type ItemTransform, repeatItem } from "../../values/copy-items.ts";
 import { leafOf } from "../../zarr/codecs/chain.ts";
 import type { Stage } from "../../zarr/codecs/stage.ts";
@@ -33,7 +34,7 @@ import {
   PYTABLES_INDEX,
   storedNames,
 } from "../sources/source-array.ts";
-import { RECTILINEAR_READERS } from "./array-job.ts";
+import { RECTILINEAR_READERS, SNAPPY } from "./array-job.ts";
 import { addGroup, hasSubArrays, type JobOptions, loadFields, type MadeGroups } from "./conversion-jobs.ts";
 
 type ZarrPlanOptions = Pick<ConvertOptions, "recode" | "signal"> &
@@ -130,7 +131,11 @@ export async function planZarrJobs(root: ZarrArray | ZarrGroup, options: ZarrPla
   for await (const { path, source, node, error } of nodesOf("", root)) {
     if (error === PYTABLES_INDEX) made.notes.push(noteOn(path, error));
     else if (node === undefined) refuse(path, source, error);
-    else if (node.kind === "array") await add(path, source, node);
+    if (node === undefined) continue;
+    const left = await attributesLeft(node.store, node.path);
+    if (left.length > 0)
+      made.notes.push(noteOn(path, `attributes without a form in JSON are left out: ${left.join(", ")}`));
+    if (node.kind === "array") await add(path, source, node);
     else {
       made.groups.set(path, groupDocument(node.attrs));
       made.notes.push(...notesOnAttributes(node.attrs).map((note) => noteOn(path, note)));
@@ -284,7 +289,8 @@ function planV3(
   const { itemShape } = type;
   const leaf = leafOf(model.chain);
   const codecs = codecsOf?.(array);
-  const nameless = codecs === undefined ? leaf.stages.find((stage) => stage.v3 === undefined) : undefined;
+  const isNamed = (stage: Stage): boolean => stage.v3 !== undefined && !(recode && isSnappy(stage));
+  const nameless = codecs === undefined ? leaf.stages.find((stage) => !isNamed(stage)) : undefined;
   const recoding = whyRecoded(type, nameless);
   if (recoding !== undefined && !recode) {
     throw notCopied(
@@ -328,6 +334,10 @@ function planV3(
   return { document, recoding, itemShape, nbytes: (array.nbytes / array.dtype.itemSize) * type.itemSize };
 }
 
+function isSnappy({ v3 }: Stage): boolean {
+  return (v3?.["configuration"] as JsonObject | undefined)?.["cname"] === "snappy";
+}
+
 function notCopied({ store, path }: ZarrArray, reason: string, details: object): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
@@ -338,7 +348,9 @@ function notCopied({ store, path }: ZarrArray, reason: string, details: object):
 
 function whyRecoded({ transform }: ZarrType, nameless: Stage | undefined): Recoding | undefined {
   const reasons = [
-    ...(nameless === undefined ? [] : [`the codec "${nameless.name}" has no name in Zarr v3`]),
+    ...(nameless === undefined
+      ? []
+      : [isSnappy(nameless) ? SNAPPY : `the codec "${nameless.name}" has no name in Zarr v3`]),
     ...(transform === undefined ? [] : [transform.reason]),
   ];
   return reasons.length === 0 ? undefined : { reason: reasons.join("; "), transform };
