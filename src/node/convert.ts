@@ -12,7 +12,7 @@ import { assertApart } from "../convert/run/destination.ts";
 import { isArchive } from "../convert/sources/items.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checkOptions } from "../store/check-options.ts";
-import { type Mount, MountedStore } from "../store/mounted.ts";
+import { type Mount, mountedStore } from "../store/mounted.ts";
 import { statIfThere } from "./fs/fs-handles.ts";
 import {
   closing,
@@ -173,7 +173,7 @@ export async function locateSources(paths: readonly string[]): Promise<Location>
     }
     mounts.set(name, await locate(path));
   }
-  return { store: new MountedStore(mounts), path: "" };
+  return { store: mountedStore(mounts), path: "" };
 }
 
 function nameOf(path: string): string {
@@ -187,7 +187,7 @@ async function openInOrder(paths: readonly string[], options: ConvertPathOptions
   const mounts = new Map<string, Mount>();
   // Names may repeat: archives with the same name, in a folder for each year.
   for (const [i, path] of paths.entries()) mounts.set(`${i}`, await locate(path));
-  const store = new MountedStore(mounts);
+  const store = mountedStore(mounts);
   try {
     const archives: Archive[] = [];
     for (const name of mounts.keys()) {
@@ -213,9 +213,9 @@ async function openInOrder(paths: readonly string[], options: ConvertPathOptions
           }),
         );
     }
-    return { source: archives, close: () => store.close() };
+    return { source: archives, close: async () => store.close?.() };
   } catch (error) {
-    await store.close();
+    await store.close?.();
     throw error;
   }
 }

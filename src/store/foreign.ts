@@ -5,7 +5,7 @@
  */
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checkFolder, checkKey, checkRange, resolveRange } from "./key.ts";
-import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
+import type { ByteRange, ListEntry, ReadableStore, StoreOptions } from "./types.ts";
 
 /** A zarrita store: keys begin with `/`, a missing object is undefined. A `Map` from keys to bytes works too. */
 export interface ForeignStore {
@@ -52,131 +52,105 @@ export function asReadable(store: ReadableStore | ForeignStore): ReadableStore {
  * without `getRange` is read whole each time.
  */
 export function fromZarrita(store: ForeignStore): ReadableStore {
-  return new ForeignReader(store);
-}
-
-class ForeignReader implements ReadableStore {
-  readonly readsToStat = true;
-  readonly #store: ForeignStore;
   /** True if ranges end at the object's end; undefined until this was tried. */
-  #isHonest: Promise<boolean> | undefined;
-  readonly #sizes = new Map<string, number>();
+  let isHonest: Promise<boolean> | undefined;
+  const sizes = new Map<string, number>();
+  const describe = (key: string): string => `/${key}`;
 
-  constructor(store: ForeignStore) {
-    this.#store = store;
-  }
-
-  describe(key: string): string {
-    return `/${key}`;
-  }
-
-  async get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
+  async function get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
     checkKey(key);
     options?.signal?.throwIfAborted();
-    const bytes = await this.#ask(key, () => this.#store.get(`/${key}`, passSignal(options)));
+    const bytes = await ask(key, () => store.get(`/${key}`, passSignal(options)));
     if (bytes === undefined) return undefined;
-    this.#remember(key, bytes.length);
+    if (sizes.size >= MAX_SIZES) sizes.clear();
+    sizes.set(key, bytes.length);
     return new Uint8Array(bytes); // a Map returns its own bytes, Node stores a Buffer
   }
 
-  async getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
-    checkKey(key);
-    checkRange(range, this.describe(key));
-    options?.signal?.throwIfAborted();
-    const asked = "suffixLength" in range ? range.suffixLength : range.length;
-    if (this.#store.getRange === undefined || asked === 0) return this.#cut(key, range, options);
-    this.#isHonest ??= this.#tryHonesty(key);
-    if (await this.#isHonest) {
-      try {
-        return await this.#getPart(key, range, options);
-      } catch (error) {
-        // zarrita's FetchStore throws for a range that begins after the end; the object's size shows if that is the cause.
-        if (!isRangeRefusal(error)) throw error;
-        return this.#cut(key, range, options);
-      }
-    }
-    const size = this.#sizes.get(key);
-    if (size === undefined) return this.#cut(key, range, options);
-    const part = resolveRange(range, size, this.describe(key));
-    return part.length === 0 ? new Uint8Array(0) : this.#getPart(key, part, options);
-  }
-
-  async stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
-    const bytes = await this.get(key, options);
-    return bytes && { size: bytes.length, version: `${bytes.length}-${hashBytes(bytes)}` };
-  }
-
-  async *list(folder: string): AsyncIterable<ListEntry> {
-    checkFolder(folder);
-    if (this.#store.list !== undefined) return yield* this.#store.list(folder);
-    throw new SuperchunkError(
-      "UNSUPPORTED",
-      "a store made for zarrita cannot list folders; open the archive itself",
-      {
-        path: this.describe(folder),
-      },
-    );
-  }
-
-  async close(): Promise<void> {
-    await this.#store.close?.();
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
-  }
-
-  async #cut(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
-    const whole = await this.get(key, options);
+  async function cut(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    const whole = await get(key, options);
     if (whole === undefined) return undefined;
-    const { offset, length } = resolveRange(range, whole.length, this.describe(key));
+    const { offset, length } = resolveRange(range, whole.length, describe(key));
     return whole.slice(offset, offset + length);
   }
 
-  async #getPart(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
-    const bytes = await this.#ask(key, () => this.#store.getRange?.(`/${key}`, range, passSignal(options)));
+  async function getPart(
+    key: string,
+    range: ByteRange,
+    options?: StoreOptions,
+  ): Promise<Uint8Array | undefined> {
+    const bytes = await ask(key, () => store.getRange?.(`/${key}`, range, passSignal(options)));
     const asked = "suffixLength" in range ? range.suffixLength : range.length;
     if (bytes === undefined || bytes.length <= asked) return bytes && new Uint8Array(bytes);
     throw new SuperchunkError("IO", `the store answered a range of ${asked} bytes with ${bytes.length}`, {
-      path: this.describe(key),
+      path: describe(key),
       expected: asked,
       found: bytes.length,
     });
   }
 
   /** Does not use the caller's signal, because other callers wait for the outcome too. */
-  async #tryHonesty(key: string): Promise<boolean> {
+  async function tryHonesty(key: string): Promise<boolean> {
     try {
-      const bytes = await this.#ask(key, () =>
-        this.#store.getRange?.(`/${key}`, { offset: BEYOND, length: 1 }),
-      );
-      if (bytes === undefined) this.#isHonest = undefined; // no such object: the next key is tried
+      const bytes = await ask(key, () => store.getRange?.(`/${key}`, { offset: BEYOND, length: 1 }));
+      if (bytes === undefined) isHonest = undefined; // no such object: the next key is tried
       return bytes === undefined || bytes.length === 0;
     } catch (error) {
       if (isRangeRefusal(error)) return true; // nothing made up
-      this.#isHonest = undefined;
+      isHonest = undefined;
       throw error;
     }
   }
 
-  #remember(key: string, size: number): void {
-    if (this.#sizes.size >= MAX_SIZES) this.#sizes.clear();
-    this.#sizes.set(key, size);
-  }
-
-  async #ask<T>(key: string, act: () => T | Promise<T>): Promise<T | undefined> {
+  async function ask<T>(key: string, act: () => T | Promise<T>): Promise<T | undefined> {
     try {
       return await act();
     } catch (error) {
       if (isSuperchunkError(error) || (error instanceof Error && error.name === "AbortError")) throw error;
       if (isAbsence(error)) return undefined;
       const reason = error instanceof Error ? error.message : String(error);
-      throw new SuperchunkError("IO", `the store failed (${reason})`, {
-        path: this.describe(key),
-        cause: error,
-      });
+      throw new SuperchunkError("IO", `the store failed (${reason})`, { path: describe(key), cause: error });
     }
   }
+
+  const close = async (): Promise<void> => store.close?.();
+  return {
+    ...{ readsToStat: true, describe, get, close, [Symbol.asyncDispose]: close },
+    async getRange(key, range, options) {
+      checkKey(key);
+      checkRange(range, describe(key));
+      options?.signal?.throwIfAborted();
+      const asked = "suffixLength" in range ? range.suffixLength : range.length;
+      if (store.getRange === undefined || asked === 0) return cut(key, range, options);
+      isHonest ??= tryHonesty(key);
+      if (await isHonest) {
+        try {
+          return await getPart(key, range, options);
+        } catch (error) {
+          // zarrita's FetchStore throws for a range that begins after the end; the object's size shows if that is the cause.
+          if (!isRangeRefusal(error)) throw error;
+          return cut(key, range, options);
+        }
+      }
+      const size = sizes.get(key);
+      if (size === undefined) return cut(key, range, options);
+      const part = resolveRange(range, size, describe(key));
+      return part.length === 0 ? new Uint8Array(0) : getPart(key, part, options);
+    },
+    async stat(key, options) {
+      const bytes = await get(key, options);
+      return bytes && { size: bytes.length, version: `${bytes.length}-${hashBytes(bytes)}` };
+    },
+    async *list(folder) {
+      checkFolder(folder);
+      if (store.list !== undefined) return yield* store.list(folder);
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        "a store made for zarrita cannot list folders; open the archive itself",
+        { path: describe(folder) },
+      );
+    },
+  };
 }
 
 function isReadable(store: ReadableStore | ForeignStore): store is ReadableStore {

@@ -18,7 +18,7 @@ import type { ArraySlice, Selected, Selection } from "../../values/selection.ts"
 import {
   type Generation,
   isViewBehind,
-  LayoutSequence,
+  layoutSequence,
   OpenedFiles,
   readGeneration,
 } from "../places/layout-files.ts";
@@ -466,7 +466,7 @@ export function showGeneration(generation: Generation, attrs: JsonObject, files?
     attrs,
     metadataKeys: [key("sizes"), key("storage"), key("attributes")],
     sequence: (dataFolder, rowBytes) =>
-      new LayoutSequence(store, {
+      layoutSequence(store, {
         folder: dataFolder,
         layout,
         heldRows: folder.heldRows,

@@ -26,7 +26,7 @@ import {
 import { ColumnTable, noColumn } from "../kinds/column-archives.ts";
 import type { ArrayArchive, OpenOptions, TableArchive } from "../kinds/types.ts";
 import { SuperchunkSequence } from "../places/blpk-sequence.ts";
-import { CarraySequence, PickleSequence } from "../places/sequence.ts";
+import { carraySequence, pickleSequence } from "../places/sequence.ts";
 
 interface ColumnOptions {
   /** Shows only this many of its rows: the table's length (default: all). */
@@ -56,15 +56,15 @@ export async function openArrayFolder(
       const chunkBytes = folder.chunklen * rowBytes;
       const counted = folder.heldRows * rowBytes;
       return layout === "carray"
-        ? new CarraySequence(store, path, { nbytes, counted, chunkBytes, rowBytes })
+        ? carraySequence(store, path, { nbytes, counted, chunkBytes, rowBytes })
         : new SuperchunkSequence(store, dataFolder, nbytes, chunkBytes);
     },
     // bcolz stores one object per chunk and file. Superchunks store a pickle of `chunklen` rows per chunk.
     pickles: (dataFolder) => {
       const nbytes = at(folder.shape, 0);
-      return new PickleSequence(
+      return pickleSequence(
         layout === "carray"
-          ? new CarraySequence(store, path, { nbytes, counted: folder.heldRows, chunkBytes: 1, rowBytes: 1 })
+          ? carraySequence(store, path, { nbytes, counted: folder.heldRows, chunkBytes: 1, rowBytes: 1 })
           : new SuperchunkSequence(store, dataFolder, nbytes, folder.chunklen, { isUnsized: true }),
       );
     },

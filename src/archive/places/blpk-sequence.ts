@@ -11,13 +11,7 @@ import { joinKey, showListed, statFile } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
 import { type BlpkFile, openSuperchunk, readChunkNbytes } from "./blpk-file.ts";
-import {
-  type ChunkSequence,
-  nbytesOfChunk,
-  type PlacedChunk,
-  placeInFile,
-  startOfChunk,
-} from "./sequence.ts";
+import { type ChunkSequence, nbytesOfChunk, type PlacedChunk, placeInFile } from "./sequence.ts";
 
 /** Limit of the cached offset tables, in chunks. */
 const KEPT_CHUNKS = 1 << 20;
@@ -217,7 +211,7 @@ export async function bloscpackSequence(
 ): Promise<ChunkSequence> {
   const nchunks = file.starts.length;
   const starts = await unequalStarts(store, file, signal);
-  if (starts !== undefined) return new BloscpackSequence(store, file, starts);
+  if (starts !== undefined) return sequenceOf(store, file, starts);
   const { chunkBytes, lastBytes } = await chunkSizes(store, file, nchunks, signal);
   const nbytes = nchunks === 0 ? 0 : (nchunks - 1) * chunkBytes + lastBytes;
   if (!Number.isSafeInteger(nbytes)) {
@@ -227,7 +221,7 @@ export async function bloscpackSequence(
       { path: file.path, offset: 8, field: "chunk-size", found: chunkBytes },
     );
   }
-  return new BloscpackSequence(store, file, { nbytes, chunkBytes });
+  return sequenceOf(store, file, { nbytes, chunkBytes });
 }
 
 /** Headers read at a time, if only they give the chunks' lengths. */
@@ -292,49 +286,29 @@ async function chunkSizes(
   return { chunkBytes, lastBytes };
 }
 
-class BloscpackSequence implements ChunkSequence {
-  readonly store: ReadableStore;
-  readonly nbytes: number;
-  readonly chunkBytes: number;
-  readonly nchunks: number;
-  readonly hasChecksums: boolean;
-  readonly starts: Float64Array | undefined;
-  readonly #file: BlpkFile;
-
-  /** `cut` is the size of equal chunks (the last may be shorter), or where unequal ones start. */
-  constructor(
-    store: ReadableStore,
-    file: BlpkFile,
-    cut: { readonly nbytes: number; readonly chunkBytes: number } | Float64Array,
-  ) {
-    this.store = store;
-    this.starts = cut instanceof Float64Array ? cut : undefined;
-    this.nbytes = cut instanceof Float64Array ? (cut.at(-1) ?? 0) : cut.nbytes;
-    this.chunkBytes = cut instanceof Float64Array ? longestOf(cut) : cut.chunkBytes;
-    this.nchunks = file.starts.length;
-    this.hasChecksums = file.header.version > 1;
-    this.#file = file;
-  }
-
-  placeNow(index: number): PlacedChunk {
-    const nbytes =
-      this.starts === undefined
-        ? nbytesOfChunk(index, this.nbytes, this.chunkBytes)
-        : startOfChunk(this, index + 1) - startOfChunk(this, index);
-    return placeInFile(this.#file, index, index, nbytes);
-  }
-
-  async places(first: number, end: number): Promise<readonly PlacedChunk[]> {
-    return Array.from({ length: end - first }, (_, i) => this.placeNow(first + i));
-  }
-
-  async *keys(): AsyncIterable<string> {
-    yield this.#file.key;
-  }
-
-  async leftovers(): Promise<readonly string[]> {
-    return [];
-  }
+/** `cut` is the size of equal chunks (the last may be shorter), or where unequal ones start. */
+function sequenceOf(
+  store: ReadableStore,
+  file: BlpkFile,
+  cut: { readonly nbytes: number; readonly chunkBytes: number } | Float64Array,
+): ChunkSequence {
+  const starts = cut instanceof Float64Array ? cut : undefined;
+  const nbytes = cut instanceof Float64Array ? (cut.at(-1) ?? 0) : cut.nbytes;
+  const chunkBytes = cut instanceof Float64Array ? longestOf(cut) : cut.chunkBytes;
+  const lengthOf = (index: number): number =>
+    starts === undefined
+      ? nbytesOfChunk(index, nbytes, chunkBytes)
+      : at(starts, index + 1) - at(starts, index);
+  const placeNow = (index: number): PlacedChunk => placeInFile(file, index, index, lengthOf(index));
+  return {
+    ...{ store, nbytes, chunkBytes, starts, nchunks: file.starts.length, placeNow },
+    hasChecksums: file.header.version > 1,
+    places: async (first, end) => Array.from({ length: end - first }, (_, i) => placeNow(first + i)),
+    async *keys() {
+      yield file.key;
+    },
+    leftovers: async () => [],
+  };
 }
 
 function longestOf(starts: Float64Array): number {

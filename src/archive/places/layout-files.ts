@@ -228,77 +228,47 @@ interface LayoutFacts {
   readonly opened?: OpenedFiles | undefined;
 }
 
-export class LayoutSequence implements ChunkSequence {
-  readonly store: ReadableStore;
-  readonly nbytes: number;
-  readonly chunkBytes: number;
-  readonly nchunks: number;
-  readonly hasChecksums: boolean = true;
-  readonly isConfirmed: boolean = true;
-  readonly #heldBytes: number;
-  readonly #files: LayoutFiles;
-  readonly #index: LayoutIndex;
-
-  /** Throws `BAD_FIELD` if the layout counts another number of chunks than the rows need. [FG-02] */
-  constructor(store: ReadableStore, facts: LayoutFacts) {
-    const { rows, heldRows, rowBytes, chunklen } = facts;
-    this.store = store;
-    this.chunkBytes = chunklen * rowBytes;
-    this.nbytes = rows * rowBytes;
-    this.nchunks = rowBytes === 0 ? 0 : Math.ceil(rows / chunklen);
-    this.#heldBytes = heldRows * rowBytes;
-    this.#files = new LayoutFiles(store, facts.folder, this.chunkBytes, facts.opened);
-    this.#index = new LayoutIndex(facts.layout);
-    const needed = rowBytes === 0 ? 0 : Math.ceil(heldRows / chunklen);
-    if (rowBytes > 0 && this.#index.nchunks !== needed) {
-      throw new SuperchunkError(
-        "BAD_FIELD",
-        `layout.superchunks counts ${this.#index.nchunks} chunks, but shape and chunklen make ${needed}. The metadata are damaged; run "superchunk repair", or look for another copy`,
-        { path: facts.sizesPath, field: "layout.superchunks", expected: needed, found: this.#index.nchunks },
-      );
-    }
+/** Throws `BAD_FIELD` if the layout counts another number of chunks than the rows need. [FG-02] */
+export function layoutSequence(store: ReadableStore, facts: LayoutFacts): ChunkSequence {
+  const { rows, heldRows, rowBytes, chunklen } = facts;
+  const chunkBytes = chunklen * rowBytes;
+  const files = new LayoutFiles(store, facts.folder, chunkBytes, facts.opened);
+  const layout = new LayoutIndex(facts.layout);
+  const needed = rowBytes === 0 ? 0 : Math.ceil(heldRows / chunklen);
+  if (rowBytes > 0 && layout.nchunks !== needed) {
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `layout.superchunks counts ${layout.nchunks} chunks, but shape and chunklen make ${needed}. The metadata are damaged; run "superchunk repair", or look for another copy`,
+      { path: facts.sizesPath, field: "layout.superchunks", expected: needed, found: layout.nchunks },
+    );
   }
-
-  placeNow(index: number): PlacedChunk | undefined {
-    return this.#files.placeNow(this.#index.find(index), index, this.#nbytesOf(index));
-  }
-
-  async places(first: number, end: number, signal?: AbortSignal): Promise<readonly PlacedChunk[]> {
-    const placeSoon = (index: number, call: AbortSignal | undefined): Promise<PlacedChunk> =>
-      this.#files.place(this.#index.find(index), index, this.#nbytesOf(index), call);
-    // A store with latency is asked for several superchunks concurrently.
-    if (end - first > 1 && this.store.getHead !== undefined) {
-      const unknown: number[] = [];
+  // A chunk holds more bytes than are shown if the shown rows end inside it.
+  const heldOf = (index: number): number => nbytesOfChunk(index, heldRows * rowBytes, chunkBytes);
+  const placeNow = (index: number): PlacedChunk | undefined =>
+    files.placeNow(layout.find(index), index, heldOf(index));
+  const placeSoon = (index: number, signal: AbortSignal | undefined): Promise<PlacedChunk> =>
+    files.place(layout.find(index), index, heldOf(index), signal);
+  return {
+    ...{ store, chunkBytes, nbytes: rows * rowBytes, hasChecksums: true, isConfirmed: true, placeNow },
+    nchunks: rowBytes === 0 ? 0 : Math.ceil(rows / chunklen),
+    async places(first, end, signal) {
+      // A store with latency is asked for several superchunks concurrently.
+      if (end - first > 1 && store.getHead !== undefined) {
+        const unknown: number[] = [];
+        for (let index = first; index < end; index++) if (placeNow(index) === undefined) unknown.push(index);
+        await runPooled(unknown, AT_ONCE, async (index, call) => void (await placeSoon(index, call)), signal);
+      }
+      const places: PlacedChunk[] = [];
       for (let index = first; index < end; index++)
-        if (this.placeNow(index) === undefined) unknown.push(index);
-      await runPooled(
-        unknown,
-        AT_ONCE,
-        async (index, call) => {
-          await placeSoon(index, call);
-        },
-        signal,
-      );
-    }
-    const places: PlacedChunk[] = [];
-    for (let index = first; index < end; index++)
-      places.push(this.placeNow(index) ?? (await placeSoon(index, signal)));
-    return places;
-  }
-
-  async *keys(): AsyncIterable<string> {
-    for (const number of this.#index.numbers()) yield this.#files.key(number);
-  }
-
-  /** Other files beside these belong to a writer at work, or are left from one: the next writer removes them. */
-  async leftovers(): Promise<readonly string[]> {
-    return [];
-  }
-
-  /** Decoded bytes of a chunk as stored: more than are shown if the shown rows end inside it. */
-  #nbytesOf(index: number): number {
-    return nbytesOfChunk(index, this.#heldBytes, this.chunkBytes);
-  }
+        places.push(placeNow(index) ?? (await placeSoon(index, signal)));
+      return places;
+    },
+    async *keys() {
+      for (const number of layout.numbers()) yield files.key(number);
+    },
+    // Other files beside these belong to a writer at work, or are left from one: the next writer removes them.
+    leftovers: async () => [],
+  };
 }
 
 // One generation of an array of superchunks with a layout: `meta/sizes` and the matching `meta/storage`, read consistently.

@@ -73,49 +73,27 @@ export interface ChunkSequence {
 
 /**
  * Chunks whose decoded sizes only their own headers give: Python objects, one pickle per chunk. They are checked and
- * listed, never read. [FD-05]
+ * listed, never read. `located` gives their places; its decoded sizes are ignored. [FD-05]
  */
-export class PickleSequence implements ChunkSequence {
-  readonly store: ReadableStore;
-  readonly nbytes: number;
-  readonly chunkBytes: number;
-  readonly nchunks: number;
-  readonly hasChecksums: boolean;
-  readonly #places: ChunkSequence;
-
-  /** `places` locates the chunks; the decoded sizes that it gives are ignored. */
-  constructor(places: ChunkSequence) {
-    this.store = places.store;
-    this.nbytes = places.nbytes;
-    this.chunkBytes = places.chunkBytes;
-    this.nchunks = places.nchunks;
-    this.hasChecksums = places.hasChecksums;
-    this.#places = places;
-  }
-
-  async places(first: number, end: number, signal?: AbortSignal): Promise<readonly PlacedChunk[]> {
-    const found: PlacedChunk[] = [];
-    for (const place of await this.#places.places(first, end, signal)) {
-      const { key, offset } = place;
-      const head = await this.store.getRange(key, { offset, length: 16 }, { signal });
-      // Reading the chunk reports what is missing or cut off.
-      const view = head?.length === 16 ? new DataView(head.buffer, head.byteOffset, 16) : undefined;
-      found.push(view === undefined ? place : { ...place, nbytes: view.getUint32(4, true) });
-    }
-    return found;
-  }
-
-  placeNow(): undefined {
-    return undefined;
-  }
-
-  keys(signal?: AbortSignal): AsyncIterable<string> {
-    return this.#places.keys(signal);
-  }
-
-  leftovers(signal?: AbortSignal): Promise<readonly string[]> {
-    return this.#places.leftovers(signal);
-  }
+export function pickleSequence(located: ChunkSequence): ChunkSequence {
+  const { store, nbytes, chunkBytes, nchunks, hasChecksums } = located;
+  return {
+    ...{ store, nbytes, chunkBytes, nchunks, hasChecksums },
+    async places(first, end, signal) {
+      const found: PlacedChunk[] = [];
+      for (const place of await located.places(first, end, signal)) {
+        const { key, offset } = place;
+        const head = await store.getRange(key, { offset, length: 16 }, { signal });
+        // Reading the chunk reports what is missing or cut off.
+        const view = head?.length === 16 ? new DataView(head.buffer, head.byteOffset, 16) : undefined;
+        found.push(view === undefined ? place : { ...place, nbytes: view.getUint32(4, true) });
+      }
+      return found;
+    },
+    placeNow: () => undefined,
+    keys: (signal) => located.keys(signal),
+    leftovers: (signal) => located.leftovers(signal),
+  };
 }
 
 /** Decoded bytes of chunk `index` in a run of `nbytes` bytes cut every `chunkBytes`. */
@@ -160,89 +138,65 @@ interface CarrayBytes {
   readonly rowBytes: number;
 }
 
-export class CarraySequence implements ChunkSequence {
-  readonly store: ReadableStore;
-  readonly nbytes: number;
-  readonly chunkBytes: number;
-  readonly nchunks: number;
-  readonly hasChecksums: boolean = false;
-  readonly hasObjectForEach: boolean = true;
-  readonly #folder: string;
-  readonly #bytes: CarrayBytes;
+/** The chunks under the folder `path`. */
+export function carraySequence(store: ReadableStore, path: string, bytes: CarrayBytes): ChunkSequence {
+  const { nbytes, counted, chunkBytes, rowBytes } = bytes;
+  const nchunks = chunkBytes === 0 ? 0 : Math.ceil(nbytes / chunkBytes);
+  const folder = joinKey(path, "data");
   /** Decoded bytes of the last counted chunk, once known: the file can hold more rows. [FA-10] */
-  #lastBytes: number | undefined;
+  let lastBytes = chunkBytes === 0 || counted % chunkBytes === 0 ? chunkBytes : undefined;
 
-  /** The chunks under the folder `path`. */
-  constructor(store: ReadableStore, path: string, bytes: CarrayBytes) {
-    const { nbytes, counted, chunkBytes } = bytes;
-    this.store = store;
-    this.nbytes = nbytes;
-    this.chunkBytes = chunkBytes;
-    this.nchunks = chunkBytes === 0 ? 0 : Math.ceil(nbytes / chunkBytes);
-    this.#folder = joinKey(path, "data");
-    this.#bytes = bytes;
-    if (chunkBytes === 0 || counted % chunkBytes === 0) this.#lastBytes = chunkBytes;
-  }
+  const keyOf = (index: number): string => joinKey(folder, carrayChunkName(index));
+  const placeOf = (index: number, length: number): PlacedChunk => ({
+    index,
+    key: keyOf(index),
+    offset: PROLOGUE,
+    nbytes: length,
+    ctbytes: undefined,
+    available: Number.POSITIVE_INFINITY,
+    checksum: "None",
+    prologue: PROLOGUE,
+  });
 
-  placeNow(index: number): PlacedChunk | undefined {
-    const { counted, chunkBytes } = this.#bytes;
-    const isLast = (index + 1) * chunkBytes > counted;
-    const nbytes = isLast ? this.#lastBytes : chunkBytes;
-    return nbytes === undefined ? undefined : this.#placeOf(index, nbytes);
-  }
-
-  async places(first: number, end: number, signal?: AbortSignal): Promise<readonly PlacedChunk[]> {
-    const places: PlacedChunk[] = [];
-    for (let index = first; index < end; index++)
-      places.push(this.placeNow(index) ?? this.#placeOf(index, await this.#measureLast(index, signal)));
-    return places;
-  }
-
-  async *keys(): AsyncIterable<string> {
-    for (let i = 0; i < this.nchunks; i++) yield this.#key(i);
-  }
-
-  async leftovers(signal?: AbortSignal): Promise<readonly string[]> {
-    const stale: string[] = [];
-    for await (const entry of this.store.list(this.#folder, { signal })) {
-      const index = parseCarrayChunkName(entry.name);
-      if (index === undefined || index >= this.nchunks) stale.push(showListed(this.#folder, entry.name));
-    }
-    return stale.sort();
-  }
-
-  #key(index: number): string {
-    return joinKey(this.#folder, carrayChunkName(index));
-  }
-
-  #placeOf(index: number, nbytes: number): PlacedChunk {
-    return {
-      index,
-      key: this.#key(index),
-      offset: PROLOGUE,
-      nbytes,
-      ctbytes: undefined,
-      available: Number.POSITIVE_INFINITY,
-      checksum: "None",
-      prologue: PROLOGUE,
-    };
+  function placeNow(index: number): PlacedChunk | undefined {
+    const length = (index + 1) * chunkBytes > counted ? lastBytes : chunkBytes;
+    return length === undefined ? undefined : placeOf(index, length);
   }
 
   /**
    * Decoded bytes of the last counted chunk according to its header. It can hold more rows than are counted, if an
    * append or a trim was interrupted between the file and `meta/sizes`, or is under way. [FA-10]
    */
-  async #measureLast(index: number, signal: AbortSignal | undefined): Promise<number> {
-    const { counted, chunkBytes, rowBytes } = this.#bytes;
+  async function measureLast(index: number, signal: AbortSignal | undefined): Promise<number> {
     const length = counted - index * chunkBytes;
-    const head = await this.store.getRange(this.#key(index), { offset: 0, length: PROLOGUE + 8 }, { signal });
+    const head = await store.getRange(keyOf(index), { offset: 0, length: PROLOGUE + 8 }, { signal });
     if (head === undefined || head.length < PROLOGUE + 8) return length; // reading the chunk reports it
     const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
     const found = view.getUint32(PROLOGUE + 4, true);
-    const isLonger = found > length && found <= chunkBytes && found % rowBytes === 0;
-    this.#lastBytes = isLonger ? found : length;
-    return this.#lastBytes;
+    lastBytes = found > length && found <= chunkBytes && found % rowBytes === 0 ? found : length;
+    return lastBytes;
   }
+
+  return {
+    ...{ store, nbytes, chunkBytes, nchunks, hasChecksums: false, hasObjectForEach: true, placeNow },
+    async places(first, end, signal) {
+      const places: PlacedChunk[] = [];
+      for (let index = first; index < end; index++)
+        places.push(placeNow(index) ?? placeOf(index, await measureLast(index, signal)));
+      return places;
+    },
+    async *keys() {
+      for (let i = 0; i < nchunks; i++) yield keyOf(i);
+    },
+    async leftovers(signal) {
+      const stale: string[] = [];
+      for await (const entry of store.list(folder, { signal })) {
+        const index = parseCarrayChunkName(entry.name);
+        if (index === undefined || index >= nchunks) stale.push(showListed(folder, entry.name));
+      }
+      return stale.sort();
+    },
+  };
 }
 
 /** What the places of a file's chunks depend on. */

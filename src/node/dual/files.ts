@@ -8,14 +8,7 @@
 import * as fs from "node:fs";
 import { dirname, relative } from "node:path";
 import { promisify } from "node:util";
-import type {
-  DualFiles,
-  FileFacts,
-  FilePlace,
-  FileRange,
-  LinkKind,
-  ShardReplacement,
-} from "../../dual/types.ts";
+import type { DualFiles, FilePlace, FileRange } from "../../dual/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { checkRange, splitKey } from "../../store/key.ts";
 import type { ByteRange, ObjectInfo, StoreOptions } from "../../store/types.ts";
@@ -47,179 +40,35 @@ const READ_ONLY_MODE = 0o444;
  */
 export function dualFiles(dataRoot: string, zarrRoot: string = dataRoot, opened?: SteadyStore): DualFiles {
   const data = new Folders(dataRoot);
-  return new FolderFiles(data, zarrRoot === dataRoot ? data : new Folders(zarrRoot), opened);
+  return folderFiles(data, zarrRoot === dataRoot ? data : new Folders(zarrRoot), opened);
 }
 
 /** The files below a store's folder, which shares the store's record of what is durable. */
 export function dualFilesOf({ folders }: FolderReader): DualFiles {
-  return new FolderFiles(folders, folders, undefined);
+  return folderFiles(folders, folders, undefined);
 }
 
-class FolderFiles implements DualFiles {
-  readonly #data: Folders;
-  readonly #zarr: Folders;
-  readonly #opened: SteadyStore | undefined;
-
-  constructor(data: Folders, zarr: Folders, opened: SteadyStore | undefined) {
-    this.#data = data;
-    this.#zarr = zarr;
-    this.#opened = opened;
+function folderFiles(data: Folders, zarr: Folders, opened: SteadyStore | undefined): DualFiles {
+  function describe({ side, key }: FilePlace): string {
+    return sideOf(side).describe(key);
   }
 
-  describe({ side, key }: FilePlace): string {
-    return this.#side(side).describe(key);
+  function sideOf(side: FilePlace["side"]): Folders {
+    return side === "data" ? data : zarr;
   }
 
-  async inspect(at: FilePlace): Promise<FileFacts | undefined> {
-    return this.#explain(at, "looking at it", false, async () => {
-      const path = this.#locate(at);
-      const info = path === undefined ? undefined : lookUp(path);
-      if (info === undefined) return undefined;
-      const kind = info.isFile()
-        ? "file"
-        : info.isDirectory()
-          ? "folder"
-          : info.isSymbolicLink()
-            ? "link"
-            : "other";
-      return {
-        kind,
-        size: Number(info.size),
-        mode: Number(info.mode) & 0o7777,
-        links: Number(info.nlink),
-        identity: `${info.dev}:${info.ino}`,
-      };
-    });
-  }
-
-  async readEach(key: string, offsets: readonly number[], length: number): Promise<Uint8Array | undefined> {
-    const opened = this.#opened ?? new SteadyStore(this.#data.root);
-    try {
-      const bytes = opened.readEach(key, offsets, length);
-      await nextTurn(); // lets other work waiting for the disk continue
-      return bytes;
-    } finally {
-      if (opened !== this.#opened) await opened.close();
-    }
-  }
-
-  async writeTail(at: FilePlace, offset: number, pieces: readonly Uint8Array[], mode: number): Promise<void> {
-    await this.#change(at, "writing after its chunks", (file) => {
-      let end = offset;
-      for (const piece of pieces) {
-        writeFullySync(file, piece, end);
-        end += piece.length;
-      }
-      // A longer old tail is cut off only after the new one is written.
-      if (fs.fstatSync(file).size !== end) fs.ftruncateSync(file, end);
-      fs.fchmodSync(file, mode);
-    });
-  }
-
-  async truncate(at: FilePlace, size: number): Promise<void> {
-    await this.#change(at, "cutting off what linking added", (file) => fs.ftruncateSync(file, size));
-  }
-
-  async setMode(at: FilePlace, mode: number): Promise<void> {
-    await this.#explain(at, "changing its permissions", true, () => fs.chmodSync(this.#existing(at), mode));
-  }
-
-  async link(from: FilePlace, to: FilePlace, kind: LinkKind): Promise<void> {
-    await this.#explain(to, `linking it to ${this.describe(from)}`, true, async () => {
-      const source = this.#existing(from);
-      const { folder, name } = splitKey(to.key);
-      const parent = await this.#side(to.side).make(folder, false);
-      const target = joinPath(parent, name);
-      if (kind === "hard") this.#hardLink(source, target, from);
-      else if (kind === "symbolic") fs.symlinkSync(relative(parent, source), target);
-      else await copyPlain(source, target, fs.constants.COPYFILE_EXCL | fs.constants.COPYFILE_FICLONE);
-    });
-  }
-
-  async leadsTo(to: FilePlace, from: FilePlace): Promise<boolean> {
-    return this.#explain(to, "reading the link", false, async () => {
-      const path = this.#locate(to);
-      const source = this.#locate(from);
-      if (path === undefined || source === undefined || lookUp(path)?.isSymbolicLink() !== true) return false;
-      return fs.readlinkSync(path) === relative(dirname(path), source);
-    });
-  }
-
-  async remove(at: FilePlace): Promise<void> {
-    await this.#explain(at, "removing it", true, async () => {
-      const path = this.#locate(at);
-      const info = path === undefined ? undefined : lookUp(path);
-      if (path === undefined || info === undefined) return;
-      if (!info.isDirectory()) return fs.rmSync(path, { force: true });
-      try {
-        fs.rmdirSync(path);
-      } catch (error) {
-        const code = systemCode(error);
-        if (code !== "ENOTEMPTY" && code !== "EEXIST" && code !== "ENOENT") throw error; // EEXIST: Solaris
-      }
-      this.#side(at.side).forget();
-    });
-  }
-
-  async sync(places: readonly FilePlace[]): Promise<void> {
-    const parents = new Map<string, Folders>();
-    for (const { side, key } of places) {
-      const folders = this.#side(side);
-      const folder = folders.find(splitKey(key).folder);
-      if (folder !== undefined) parents.set(folder, folders);
-    }
-    const syncs = [...parents].map(([folder, folders]) => folders.sync(folder));
-    const sides = new Set([this.#data, this.#zarr]);
-    await Promise.all([...syncs, ...[...sides].map((side) => side.syncPending())]);
-  }
-
-  async replace({ key, kept, writes, size }: ShardReplacement): Promise<number> {
-    const folders = this.#zarr;
-    const { folder, name } = splitKey(key);
-    let written = 0;
-    await this.#explain({ side: "zarr", key }, "writing it again", true, async () => {
-      const parent = await folders.make(folder, true);
-      await publishFile({
-        folder: parent,
-        name,
-        shown: folders.describe(key),
-        durableIn: folders,
-        ifAbsent: false,
-        ifVersion: undefined,
-        signal: undefined,
-        findVersion: () => undefined,
-        beforeReplace: () => undefined,
-        freeHandles: () => undefined,
-        write: async (file, temporary) => {
-          if (kept.length > 0) written += await keepBytes(joinPath(parent, name), temporary, file, kept);
-          for (const { offset, bytes } of writes) {
-            await writeFully(file, bytes, offset);
-            written += bytes.length;
-          }
-          fs.ftruncateSync(file, size);
-          fs.fchmodSync(file, READ_ONLY_MODE);
-        },
-      });
-    });
-    return written;
-  }
-
-  #side(side: FilePlace["side"]): Folders {
-    return side === "data" ? this.#data : this.#zarr;
-  }
-
-  #locate({ side, key }: FilePlace): string | undefined {
-    const folders = this.#side(side);
+  function locate({ side, key }: FilePlace): string | undefined {
+    const folders = sideOf(side);
     return key === "" ? folders.find("") : folders.locate(key);
   }
 
-  #existing(at: FilePlace): string {
-    const path = this.#locate(at);
+  function existing(at: FilePlace): string {
+    const path = locate(at);
     if (path !== undefined) return path;
-    throw new SuperchunkError("NOT_FOUND", "no such file", { path: this.describe(at) });
+    throw new SuperchunkError("NOT_FOUND", "no such file", { path: describe(at) });
   }
 
-  #hardLink(source: string, target: string, from: FilePlace): void {
+  function hardLink(source: string, target: string, from: FilePlace): void {
     try {
       fs.linkSync(source, target);
     } catch (error) {
@@ -230,17 +79,17 @@ class FolderFiles implements DualFiles {
         code === "EXDEV"
           ? "hard links cannot lead to another file system; link on the archive's own, or use --link symbolic or --link copy"
           : `this file system makes no hard links (${code}); use --link symbolic or --link copy`,
-        { path: this.describe(from), found: code, cause: error },
+        { path: describe(from), found: code, cause: error },
       );
     }
   }
 
   /** Opens a file that is not a link, changes it, and makes the change durable. Several calls at a time share the disk's work. */
-  async #change(at: FilePlace, doing: string, change: (file: number) => void): Promise<void> {
-    await this.#explain(at, doing, true, async () => {
-      const { durability } = this.#side(at.side);
+  async function changeFile(at: FilePlace, doing: string, change: (file: number) => void): Promise<void> {
+    await explain(at, doing, true, async () => {
+      const { durability } = sideOf(at.side);
       durability.assert();
-      const path = this.#existing(at);
+      const path = existing(at);
       const file = openPlain(path, { access: fs.constants.O_RDWR });
       try {
         change(file);
@@ -251,13 +100,146 @@ class FolderFiles implements DualFiles {
     });
   }
 
-  async #explain<T>(at: FilePlace, doing: string, writing: boolean, work: () => T | Promise<T>): Promise<T> {
+  async function explain<T>(
+    at: FilePlace,
+    doing: string,
+    writing: boolean,
+    work: () => T | Promise<T>,
+  ): Promise<T> {
     try {
       return await work();
     } catch (error) {
-      throw explainError(error, this.describe(at), doing, writing);
+      throw explainError(error, describe(at), doing, writing);
     }
   }
+  return {
+    describe,
+    async inspect(at) {
+      return explain(at, "looking at it", false, async () => {
+        const path = locate(at);
+        const info = path === undefined ? undefined : lookUp(path);
+        if (info === undefined) return undefined;
+        const kind = info.isFile()
+          ? "file"
+          : info.isDirectory()
+            ? "folder"
+            : info.isSymbolicLink()
+              ? "link"
+              : "other";
+        return {
+          kind,
+          size: Number(info.size),
+          mode: Number(info.mode) & 0o7777,
+          links: Number(info.nlink),
+          identity: `${info.dev}:${info.ino}`,
+        };
+      });
+    },
+    async readEach(key, offsets, length) {
+      const store = opened ?? new SteadyStore(data.root);
+      try {
+        const bytes = store.readEach(key, offsets, length);
+        await nextTurn(); // lets other work waiting for the disk continue
+        return bytes;
+      } finally {
+        if (store !== opened) await store.close();
+      }
+    },
+    async writeTail(at, offset, pieces, mode) {
+      await changeFile(at, "writing after its chunks", (file) => {
+        let end = offset;
+        for (const piece of pieces) {
+          writeFullySync(file, piece, end);
+          end += piece.length;
+        }
+        // A longer old tail is cut off only after the new one is written.
+        if (fs.fstatSync(file).size !== end) fs.ftruncateSync(file, end);
+        fs.fchmodSync(file, mode);
+      });
+    },
+    async truncate(at, size) {
+      await changeFile(at, "cutting off what linking added", (file) => fs.ftruncateSync(file, size));
+    },
+    async setMode(at, mode) {
+      await explain(at, "changing its permissions", true, () => fs.chmodSync(existing(at), mode));
+    },
+    async link(from, to, kind) {
+      await explain(to, `linking it to ${describe(from)}`, true, async () => {
+        const source = existing(from);
+        const { folder, name } = splitKey(to.key);
+        const parent = await sideOf(to.side).make(folder, false);
+        const target = joinPath(parent, name);
+        if (kind === "hard") hardLink(source, target, from);
+        else if (kind === "symbolic") fs.symlinkSync(relative(parent, source), target);
+        else await copyPlain(source, target, fs.constants.COPYFILE_EXCL | fs.constants.COPYFILE_FICLONE);
+      });
+    },
+    async leadsTo(to, from) {
+      return explain(to, "reading the link", false, async () => {
+        const path = locate(to);
+        const source = locate(from);
+        if (path === undefined || source === undefined || lookUp(path)?.isSymbolicLink() !== true)
+          return false;
+        return fs.readlinkSync(path) === relative(dirname(path), source);
+      });
+    },
+    async remove(at) {
+      await explain(at, "removing it", true, async () => {
+        const path = locate(at);
+        const info = path === undefined ? undefined : lookUp(path);
+        if (path === undefined || info === undefined) return;
+        if (!info.isDirectory()) return fs.rmSync(path, { force: true });
+        try {
+          fs.rmdirSync(path);
+        } catch (error) {
+          const code = systemCode(error);
+          if (code !== "ENOTEMPTY" && code !== "EEXIST" && code !== "ENOENT") throw error; // EEXIST: Solaris
+        }
+        sideOf(at.side).forget();
+      });
+    },
+    async sync(places) {
+      const parents = new Map<string, Folders>();
+      for (const { side, key } of places) {
+        const folders = sideOf(side);
+        const folder = folders.find(splitKey(key).folder);
+        if (folder !== undefined) parents.set(folder, folders);
+      }
+      const syncs = [...parents].map(([folder, folders]) => folders.sync(folder));
+      const sides = new Set([data, zarr]);
+      await Promise.all([...syncs, ...[...sides].map((side) => side.syncPending())]);
+    },
+    async replace({ key, kept, writes, size }) {
+      const folders = zarr;
+      const { folder, name } = splitKey(key);
+      let written = 0;
+      await explain({ side: "zarr", key }, "writing it again", true, async () => {
+        const parent = await folders.make(folder, true);
+        await publishFile({
+          folder: parent,
+          name,
+          shown: folders.describe(key),
+          durableIn: folders,
+          ifAbsent: false,
+          ifVersion: undefined,
+          signal: undefined,
+          findVersion: () => undefined,
+          beforeReplace: () => undefined,
+          freeHandles: () => undefined,
+          write: async (file, temporary) => {
+            if (kept.length > 0) written += await keepBytes(joinPath(parent, name), temporary, file, kept);
+            for (const { offset, bytes } of writes) {
+              await writeFully(file, bytes, offset);
+              written += bytes.length;
+            }
+            fs.ftruncateSync(file, size);
+            fs.fchmodSync(file, READ_ONLY_MODE);
+          },
+        });
+      });
+      return written;
+    },
+  };
 }
 
 /** Uses bigints, which take twice as long, only if the inode number needs them. */

@@ -1,6 +1,6 @@
 /** Reads checked chunks of a committed layout, encoded or decoded, for merging, changing and compacting. */
-import { LayoutSequence } from "../../archive/places/layout-files.ts";
-import type { PlacedChunk } from "../../archive/places/sequence.ts";
+import { layoutSequence } from "../../archive/places/layout-files.ts";
+import type { ChunkSequence, PlacedChunk } from "../../archive/places/sequence.ts";
 import { decodeFetched, type FetchedChunk, fetchChunks } from "../../archive/read/chunk-fetch.ts";
 import type { Patch, StoredLayout } from "../../format/layout.ts";
 import { joinKey } from "../../store/key.ts";
@@ -25,7 +25,7 @@ interface SourceFacts {
 export class ChunkSource {
   readonly #store: ReadableStore;
   readonly #columns: readonly ColumnLayout[];
-  readonly #sequences: readonly LayoutSequence[];
+  readonly #sequences: readonly ChunkSequence[];
   readonly #buffers: Uint8Array[];
 
   constructor(store: ReadableStore, path: string, layout: StoredLayout, facts: SourceFacts) {
@@ -33,17 +33,16 @@ export class ChunkSource {
     this.#buffers = facts.buffers ?? [];
     this.#store = store;
     this.#columns = columns;
-    this.#sequences = columns.map(
-      ({ folder, rowBytes }) =>
-        new LayoutSequence(store, {
-          folder,
-          layout,
-          heldRows: rows,
-          rows,
-          rowBytes,
-          chunklen,
-          sizesPath: store.describe(joinKey(path, "meta/sizes")),
-        }),
+    this.#sequences = columns.map(({ folder, rowBytes }) =>
+      layoutSequence(store, {
+        folder,
+        layout,
+        heldRows: rows,
+        rows,
+        rowBytes,
+        chunklen,
+        sizesPath: store.describe(joinKey(path, "meta/sizes")),
+      }),
     );
   }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { SuperchunkError } from "../../../src/errors.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
-import { MountedStore } from "../../../src/store/mounted.ts";
+import { mountedStore } from "../../../src/store/mounted.ts";
 import type { ReadableStore } from "../../../src/store/types.ts";
 
 const text = (value: string): Uint8Array => new TextEncoder().encode(value);
@@ -18,7 +18,7 @@ describe("mounted stores", () => {
     ["a/b/y", text("22")],
     ["z", text("333")],
   ]);
-  const store = new MountedStore(
+  const store = mountedStore(
     new Map([
       ["whole", { store: left, path: "" }],
       ["part", { store: left, path: "a" }],
@@ -47,6 +47,6 @@ describe("mounted stores", () => {
 
   it("refuse keys and names that lead elsewhere", async () => {
     await expect(store.get("part/../z")).rejects.toMatchObject({ code: "UNSAFE_PATH" });
-    expect(() => new MountedStore(new Map([["a/b", { store: left, path: "" }]]))).toThrow(SuperchunkError);
+    expect(() => mountedStore(new Map([["a/b", { store: left, path: "" }]]))).toThrow(SuperchunkError);
   });
 });
