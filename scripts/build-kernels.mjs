@@ -1,5 +1,5 @@
 /**
- * Compiles src/kernels/assembly/{adler32,decode,encode}.ts to WebAssembly: to src/kernels/generated/NAME.wasm, and inlined in NAME-kernels.ts there.
+ * Compiles src/kernels/assembly/{adler32,bounds,decode,encode}.ts to WebAssembly: to src/kernels/generated/NAME.wasm, and inlined in NAME-kernels.ts there.
  * Does nothing where the sources, this script and the compiler are the ones of the last build.
  */
 import { createHash } from "node:crypto";
@@ -9,13 +9,15 @@ import { fileURLToPath } from "node:url";
 import asc from "assemblyscript/asc";
 import { inlineZstd } from "./inline-zstd.mjs";
 
-const ENTRIES = ["adler32", "decode", "encode"];
+const ENTRIES = ["adler32", "bounds", "decode", "encode"];
 const ASSEMBLY = new URL("../src/kernels/assembly/", import.meta.url);
 const GENERATED = new URL("../src/kernels/generated/", import.meta.url);
 
 // stub runtime: kernels allocate nothing. noAssert and no bounds checks: they check lengths themselves.
 const FLAGS = ["--runtime", "stub", "--enable", "simd", "--enable", "bulk-memory", "-O3", "--noAssert"];
 const LAYOUT = ["--stackSize", "0"];
+/** Entries that work in the memory of another module. */
+const GUESTS = { bounds: ["--importMemory", "--noExportMemory"] };
 
 const sources = await readSources();
 await mkdir(GENERATED, { recursive: true });
@@ -70,7 +72,7 @@ function reachable(entry) {
 async function compile(entry) {
   const files = new Map();
   const { error, stderr } = await asc.main(
-    [`${entry}.ts`, "--outFile", `${entry}.wasm`, ...FLAGS, ...LAYOUT],
+    [`${entry}.ts`, "--outFile", `${entry}.wasm`, ...FLAGS, ...LAYOUT, ...(GUESTS[entry] ?? [])],
     {
       readFile: (name) => sources.get(name) ?? null,
       writeFile: (name, contents) => void files.set(name, contents),

@@ -88,15 +88,16 @@ export function* pagesOfChunk(
   }
 }
 
-/** The body of a page: the uncompressed prefix of the values, and the streams. In memory from `take`, by default new. */
+/** The body of a page: the uncompressed prefix of the values, and the streams. @see joinStreams */
 export function joinPage(
   codec: JoinableCodec,
   prefix: Uint8Array,
   pieces: readonly StreamPiece[],
   take?: TakeRoom,
+  lastSequences?: Iterator<number>,
 ): Uint8Array {
-  if (prefix.length === 0) return joinStreams(codec, pieces, take);
-  return joinStreams(codec, [{ bytes: prefix, stored: true, length: prefix.length }, ...pieces], take);
+  const levels = prefix.length === 0 ? [] : [{ bytes: prefix, stored: true, length: prefix.length }];
+  return joinStreams(codec, [...levels, ...pieces], take, lastSequences);
 }
 
 /** The encoding and the body of a page of values: they become a Blosc chunk of one block, whose streams are used. */

@@ -30,34 +30,35 @@ export const takeNew: TakeRoom = (length) => new Uint8Array(length);
  * Returns one stream with the data of all pieces, in order.
  *
  * @param take returns memory for the stream; default: new memory
+ * @param lastSequences where the last sequence of each lz4 stream begins; default: they are looked for
  * @throws BAD_CHUNK if a stream's own lengths contradict one another. Distances of matches are not checked.
  */
 export function joinStreams(
   codec: JoinableCodec,
   pieces: readonly StreamPiece[],
   take: TakeRoom = takeNew,
+  lastSequences?: Iterator<number>,
 ): Uint8Array {
   const [first] = pieces;
   if (first !== undefined && pieces.length === 1 && !first.stored) return joinBytes([first.bytes], take);
-  if (codec === "lz4") return joinLz4(pieces, take);
+  if (codec === "lz4") return joinLz4(pieces, take, lastSequences);
   return joinBytes(codec === "zstd" ? pieces.map(zstdFrame) : snappyParts(pieces), take);
 }
 
-/** Where the literals and matches of an lz4 stream begin and end. */
-interface Lz4Outline {
-  /** Literals of the first sequence. */
-  readonly first: number;
-  readonly firstLength: number;
-  /** Token of the last sequence, which has only literals, and the start of these. */
-  readonly lastToken: number;
-  readonly last: number;
+/** Where the literals of the sequence at `token` begin, and their number. */
+function literalsAt(bytes: Uint8Array, token: number): readonly [from: number, length: number] {
+  let from = token + 1;
+  let length = at(bytes, token) >> 4;
+  for (let more = length === 15 ? 255 : 0; more === 255; length += more) more = at(bytes, from++);
+  return [from, length];
 }
 
-function outlineLz4(bytes: Uint8Array, length: number): Lz4Outline {
+/** Where the last sequence of an lz4 stream begins, which has only literals. */
+function findLastSequence(bytes: Uint8Array, length: number): number {
   const end = bytes.length;
-  let [from, decoded, first, firstLength] = [0, 0, 0, 0];
+  let [from, decoded] = [0, 0];
   while (from < end) {
-    const lastToken = from;
+    const start = from;
     const token = bytes[from++] as number;
     let literals = token >> 4;
     if (literals === 15) {
@@ -68,15 +69,10 @@ function outlineLz4(bytes: Uint8Array, length: number): Lz4Outline {
         literals += more;
       }
     }
-    if (lastToken === 0) {
-      first = from;
-      firstLength = literals;
-    }
-    const last = from;
     from += literals;
     decoded += literals;
     if (from >= end) {
-      if (from === end && decoded === length) return { first, firstLength, lastToken, last };
+      if (from === end && decoded === length) return start;
       break;
     }
     from += 2;
@@ -96,7 +92,7 @@ function outlineLz4(bytes: Uint8Array, length: number): Lz4Outline {
   );
 }
 
-function joinLz4(pieces: readonly StreamPiece[], take: TakeRoom): Uint8Array {
+function joinLz4(pieces: readonly StreamPiece[], take: TakeRoom, lasts?: Iterator<number>): Uint8Array {
   const total = pieces.reduce((sum, { bytes }) => sum + bytes.length, 0);
   // Each seam adds a token and a length byte; the further length bytes add at most 1/255 of the literals.
   const out = take(total + Math.ceil(total / 255) + 8 * pieces.length + 8);
@@ -122,13 +118,14 @@ function joinLz4(pieces: readonly StreamPiece[], take: TakeRoom): Uint8Array {
       pending.push(bytes);
       continue;
     }
-    const { first, firstLength, lastToken, last } = outlineLz4(bytes, length);
-    if (lastToken > 0) {
+    const last: number = lasts?.next().value ?? findLastSequence(bytes, length);
+    if (last > 0) {
+      const [first, firstLength] = literalsAt(bytes, 0);
       begin(bytes.subarray(first, first + firstLength), at(bytes, 0) & 15);
-      out.set(bytes.subarray(first + firstLength, lastToken), to);
-      to += lastToken - first - firstLength;
+      out.set(bytes.subarray(first + firstLength, last), to);
+      to += last - first - firstLength;
     }
-    pending.push(bytes.subarray(last));
+    pending.push(bytes.subarray(literalsAt(bytes, last)[0]));
   }
   begin(new Uint8Array(0), 0);
   return out.subarray(0, to);

@@ -4,9 +4,10 @@
  * NaN is ignored, and zeros count as -0 for the least and +0 for the greatest value, as the specification says. Strings
  * longer than 64 bytes have no statistics. Knows values; must not know pages. @see docs/parquet-format.md [PX]
  */
-import { at } from "../bytes/arrays.ts";
-import { withEncodeKernel } from "../codec/encode/encode-kernel.ts";
-import { HOST_BASE, SLACK } from "../codec/kernel-module.ts";
+import { at, fromHex } from "../bytes/arrays.ts";
+import type { DecodeKernel } from "../codec/decode/decode-kernel.ts";
+import { withBytes } from "../codec/decode/lease.ts";
+import { hex } from "../kernels/generated/bounds-kernels.ts";
 import type { Leaf, ValueKind } from "./schema.ts";
 import { bytesOf, elementsOf, type LeafValues } from "./values.ts";
 
@@ -68,25 +69,26 @@ const NUMBERS = {
 type NumberKind = keyof typeof NUMBERS;
 const KINDS = Object.keys(NUMBERS);
 
-/** Bytes of numbers that are copied to the kernel at a time; they stay in the processor's cache. */
-const PIECE = 32_768;
-const [OUT, START] = [HOST_BASE, HOST_BASE + SLACK];
+/** The exports of the WebAssembly module. @see src/kernels/assembly/bounds.ts */
+type BoundsKernel = { bounds(kind: number, src: number, length: number, out: number): number };
+
+let boundsModule: WebAssembly.Module | undefined;
+/** The kernels that compare numbers in the memory of decoding kernels. */
+const guests = new WeakMap<DecodeKernel, BoundsKernel>();
 
 function boundsOfNumbers(kind: NumberKind, values: Uint8Array): Bounds {
-  const numbers = NUMBERS[kind];
-  const { BYTES_PER_ELEMENT: width } = numbers;
-  return withEncodeKernel(({ calls, memory }) => {
-    memory.reserve(START + width + PIECE + SLACK);
-    let isAscending = true;
-    for (let from = 0; from < values.length; from += PIECE) {
-      // A piece repeats the last number of the one before it, to compare these two as well.
-      const piece = values.subarray(Math.max(0, from - width), from + PIECE);
-      memory.bytes.set(piece, START);
-      if (!calls.bounds(KINDS.indexOf(kind), START, piece.length, OUT, from > 0)) isAscending = false;
-    }
-    const lanes = 16 / width;
+  return withBytes(values, (kernel, address) => {
+    boundsModule ??= new WebAssembly.Module(fromHex(hex));
+    const env = { memory: kernel.calls.memory };
+    const guest =
+      guests.get(kernel) ??
+      (new WebAssembly.Instance(boundsModule, { env }).exports as unknown as BoundsKernel);
+    guests.set(kernel, guest);
+    const out = kernel.streams; // Unused between two calls.
+    const isAscending = guest.bounds(KINDS.indexOf(kind), address, values.length, out) !== 0;
+    const found = new NUMBERS[kind](kernel.memory.bytes.slice(out, out + 32).buffer);
+    const lanes = found.length / 2;
     const isFloat = kind === "float" || kind === "double";
-    const found = new numbers(memory.bytes.slice(OUT, OUT + 32).buffer);
     const least = at<number | bigint>([...found.subarray(0, lanes).sort()], 0);
     const greatest = at<number | bigint>([...found.subarray(lanes).sort()], lanes - 1);
     // There is nothing but NaN, perhaps a single one, which is not compared with any other.

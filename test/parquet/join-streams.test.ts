@@ -2,8 +2,8 @@
 
 import { snappyUncompress } from "hyparquet";
 import { expect, test } from "vitest";
-import { decodeHeader, decodeStream, encode } from "../../src/codec/index.ts";
-import { joinPage, pagesOfChunk } from "../../src/parquet/blosc-pages.ts";
+import { decodeHeader, decodeStream, encode, leaseDecoder, prepareEncode } from "../../src/codec/index.ts";
+import { type BloscPage, joinPage, pagesOfChunk } from "../../src/parquet/blosc-pages.ts";
 import { type JoinableCodec, joinStreams, type StreamPiece } from "../../src/parquet/join-streams.ts";
 import { withoutPrefix } from "../../src/parquet/without-prefix.ts";
 
@@ -23,6 +23,39 @@ function sample(length: number, kind: "text" | "noise"): Uint8Array {
   });
 }
 
+function pagesOf(chunk: Uint8Array): BloscPage[] {
+  return [...pagesOfChunk(chunk, decodeHeader(chunk), 1)];
+}
+
+test.each([
+  ["lz4", "shuffle", 4],
+  ["lz4", "noshuffle", 4],
+  ["lz4hc", "shuffle", 8],
+  ["blosclz", "shuffle", 4],
+] as const)(
+  "seams of %s (%s, %d bytes) that the decoder found are those of a search",
+  async (cname, shuffle, typesize) => {
+    // Noise in between, so that some streams are stored.
+    const values = Buffer.concat([sample(90_000, "text"), sample(90_000, "noise"), sample(90_004, "text")]);
+    await prepareEncode();
+    const chunk = await encode(values, { cname, shuffle, typesize, blocksize: 32_768 });
+    const lease = leaseDecoder(chunk.length);
+    lease.input.set(chunk);
+    for (const { start, length, pieces } of pagesOf(chunk)) {
+      const rows = lease.decodeRange(start, length);
+      expect(values.subarray(start, start + length).equals(rows)).toBe(true);
+      // Streams of blosclz have none: here they are already lz4.
+      expect(lease.lastSequences.length).toBe(
+        cname === "blosclz" ? 0 : pieces.filter(({ stored }) => !stored).length,
+      );
+      const levels = Uint8Array.of(1, 2, 3);
+      const body = joinPage("lz4", levels, pieces, undefined, lease.lastSequences.values());
+      expect(Buffer.from(joinPage("lz4", levels, pieces)).equals(body)).toBe(true);
+    }
+    lease.release();
+  },
+);
+
 test.each(["lz4", "zstd", "snappy"] as const)(
   "%s streams, stored ones among them, become one",
   async (codec) => {
@@ -36,8 +69,7 @@ test.each(["lz4", "zstd", "snappy"] as const)(
     const pieces: StreamPiece[] = [];
     for (const [i, bytes] of texts.entries()) {
       const chunk = await encode(bytes, { cname: codec, shuffle: "noshuffle", clevel: 5 });
-      const header = decodeHeader(chunk);
-      const [page] = pagesOfChunk(chunk, header, 1);
+      const [page] = pagesOf(chunk);
       pieces.push(
         ...(i === 1 || page === undefined ? [{ bytes, stored: true, length: bytes.length }] : page.pieces),
       );
@@ -56,7 +88,7 @@ test.each(["lz4", "zstd", "snappy"] as const)(
 test.each(["lz4", "zstd", "snappy"] as const)("a page of %s begins with its levels", async (codec) => {
   const values = sample(4096, "text");
   const chunk = await encode(values, { cname: codec, shuffle: "noshuffle" });
-  const [page] = pagesOfChunk(chunk, decodeHeader(chunk), 1);
+  const [page] = pagesOf(chunk);
   const levels = Uint8Array.of(2, 0, 0, 0, 16, 1);
   const body = joinPage(codec, levels, page?.pieces ?? []);
   expect(Buffer.concat([levels, values]).equals(await decoded(codec, body, 6 + 4096))).toBe(true);
@@ -66,7 +98,7 @@ test.each(["lz4", "zstd", "snappy"] as const)("levels are removed from a page of
   const levels = Uint8Array.of(2, 0, 0, 0, 16, 1);
   for (const values of [sample(4096, "text"), sample(4096, "noise"), sample(3, "noise")]) {
     const chunk = await encode(values, { cname: codec, shuffle: "noshuffle" });
-    const [page] = pagesOfChunk(chunk, decodeHeader(chunk), 1);
+    const [page] = pagesOf(chunk);
     const body = joinPage(codec, levels, page?.pieces ?? []);
     const stream = withoutPrefix(codec, body, levels);
     expect(Buffer.from(await decoded(codec, stream ?? body, values.length)).equals(values)).toBe(true);

@@ -1,5 +1,6 @@
 /** Minimum and maximum of values, and whether they are sorted, match what sorting gives. */
 import { expect, test } from "vitest";
+import { encode, leaseDecoder } from "../../src/codec/index.ts";
 import type { Leaf, ValueKind } from "../../src/parquet/schema.ts";
 import { statisticsOf } from "../../src/parquet/statistics.ts";
 import { bytesOf } from "../../src/parquet/values.ts";
@@ -86,4 +87,20 @@ test.each([Float32Array, Float64Array])("NaN does not count in %o", (array) => {
   expect(boundsOf([1, Number.NaN, 2])).toEqual([1, 2, false]);
   expect(boundsOf([Number.NaN, 4])).toEqual([4, 4, false]);
   expect(boundsOf([Number.NaN])).toEqual([undefined, undefined, false]);
+});
+
+test("numbers in memory that a decoder lends have the same bounds", async () => {
+  const values = Float64Array.from({ length: 20_000 }, (_, i) => (i * 7919) % 10_007);
+  const chunk = await encode(bytesOf(values), { cname: "lz4", typesize: 8, blocksize: 65_536 });
+  const lease = leaseDecoder(chunk.length);
+  lease.input.set(chunk);
+  const leaf = { kind: "double" satisfies ValueKind, width: 8 } as Leaf;
+  for (let start = 0; start < values.byteLength; start += 65_536) {
+    const bytes = lease.decodeRange(start, Math.min(65_536, values.byteLength - start));
+    const [lent, own] = [bytes, bytes.slice()].map((each) =>
+      statisticsOf(leaf, { bytes: each, count: each.length / 8, present: undefined }, each),
+    );
+    expect(lent).toEqual(own);
+  }
+  lease.release();
 });

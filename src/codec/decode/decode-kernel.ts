@@ -31,6 +31,8 @@ interface DecodeKernels {
   readonly memory: WebAssembly.Memory;
   readonly decodeBlosclz: StreamKernel;
   readonly decodeLz4: StreamKernel;
+  /** Address of the token of the last sequence of the stream that `decodeLz4` decoded to its end. */
+  readonly lastToken: () => number;
   readonly decodeSnappy: StreamKernel;
   readonly decodeZlib: StreamKernel;
   readonly decodeZstd: StreamKernel;
@@ -160,10 +162,17 @@ export interface BlockDecoder {
   /** Address where streams of filtered blocks are decoded to. Has room for a block and the slack. */
   readonly scratch: number;
   readonly decodeStream: StreamKernel;
+  /** If set, gets where the last sequence of each lz4 stream that is not stored begins, from the stream's start. */
+  readonly lastSequences?: number[] | undefined;
 }
 
-export function makeBlockDecoder(kernel: DecodeKernel, header: ChunkHeader, scratch: number): BlockDecoder {
-  return { kernel, header, scratch, decodeStream: streamKernelOf(kernel, header.compressor) };
+export function makeBlockDecoder(
+  kernel: DecodeKernel,
+  header: ChunkHeader,
+  scratch: number,
+  lastSequences?: number[],
+): BlockDecoder {
+  return { kernel, header, scratch, decodeStream: streamKernelOf(kernel, header.compressor), lastSequences };
 }
 
 /** A block in the kernel's memory. */
@@ -232,6 +241,7 @@ function decodeStreams(
       const written = decodeStream(at, compressed, to, streamLength, NEED_ALL);
       if (written !== streamLength)
         throw badStream(header, { block, stream: i, offset: offset + at - src }, streamLength, written);
+      decoder.lastSequences?.push(kernel.calls.lastToken() - at);
     } else if (filter === undefined) {
       memory.bytes.copyWithin(to, at, at + compressed);
     } else {

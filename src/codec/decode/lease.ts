@@ -64,6 +64,8 @@ export interface DecodeLease {
     length: number,
     options?: Omit<DecodeOptions, "out">,
   ): Uint8Array<ArrayBuffer>;
+  /** Where the last sequence of each lz4 stream begins that the last call decoded (all but stored ones), from the stream's start. */
+  readonly lastSequences: readonly number[];
   /** Gives the memory back. Neither `input` nor any view may be used after that. A second call does nothing. */
   release(): void;
 }
@@ -85,6 +87,7 @@ export function leaseDecoder(inputLength: number): DecodeLease {
 
 class KernelLease implements DecodeLease {
   readonly input: Uint8Array<ArrayBuffer>;
+  lastSequences: number[] = [];
   readonly #inputLength: number;
   #kernel: DecodeKernel | undefined;
 
@@ -188,6 +191,7 @@ class KernelLease implements DecodeLease {
     length: number,
   ): Uint8Array<ArrayBuffer> {
     const kernel = this.#owned();
+    this.lastSequences = [];
     if (header.memcpyed) {
       const at = kernel.base + HEADER_LENGTH + start - base;
       return kernel.memory.bytes.subarray(at, at + length);
@@ -196,9 +200,14 @@ class KernelLease implements DecodeLease {
     const [first, end] = blocksOf(header, start, length);
     checkExpansion(header, table, first, end);
     const { scratch, target } = this.#layOut(kernel, header, end - first);
-    decodeBlockRow(kernel, header, table, [first, end], { input: kernel.base - base, scratch, target });
+    const isLz4 = header.compressor === "lz4";
+    const decoder = makeBlockDecoder(kernel, header, scratch, isLz4 ? this.lastSequences : undefined);
+    for (let i = first; i < end; i++)
+      decodeBlock(decoder, placeBlock(table, i, kernel.base - base), target + (i - first) * header.blocksize);
     const from = target + start - first * header.blocksize;
-    return kernel.memory.bytes.subarray(from, from + length);
+    const { bytes } = kernel.memory;
+    lenders.set(bytes.buffer, kernel);
+    return bytes.subarray(from, from + length);
   }
 
   /** Makes room after the input: scratch for one block, and a target for `nblocks` decoded blocks. */
@@ -214,17 +223,21 @@ class KernelLease implements DecodeLease {
   }
 }
 
-/** Decodes consecutive blocks; `input` is the address of the chunk's byte 0, whether or not that byte is in memory. */
-function decodeBlockRow(
-  kernel: DecodeKernel,
-  header: ChunkHeader,
-  table: BlockTable,
-  [first, end]: readonly [number, number],
-  at: { readonly input: number; readonly scratch: number; readonly target: number },
-): void {
-  const decoder = makeBlockDecoder(kernel, header, at.scratch);
-  for (let i = first; i < end; i++) {
-    decodeBlock(decoder, placeBlock(table, i, at.input), at.target + (i - first) * header.blocksize);
+/** The kernels whose memory was lent. */
+const lenders = new WeakMap<ArrayBuffer, DecodeKernel>();
+
+/** Calls `use` with a kernel that has the bytes in its memory, and their address there. Those of a lease are not copied. */
+export function withBytes<T>(bytes: Uint8Array, use: (kernel: DecodeKernel, address: number) => T): T {
+  const lender = lenders.get(bytes.buffer as ArrayBuffer);
+  if (lender !== undefined) return use(lender, bytes.byteOffset);
+  const kernel = takeKernel();
+  try {
+    const { base, memory } = kernel;
+    memory.reserve(base + bytes.length + SLACK);
+    memory.bytes.set(bytes, base);
+    return use(kernel, base);
+  } finally {
+    giveBackKernel(kernel);
   }
 }
 

@@ -49,8 +49,6 @@ interface EncodeKernels {
   readonly shuffle: FilterKernel;
   readonly spreadElements: SpreadKernel;
   readonly bitshuffle: FilterKernel;
-  /** Bounds of numbers: a vector of the least and one of the greatest are written to `out`. @see src/kernels/assembly/encode.ts */
-  readonly bounds: (kind: number, src: number, length: number, out: number, goesOn: boolean) => number;
 }
 
 /** Room for the tables of encoders that need more than the kernel's own part of the memory. Bytes. */

@@ -6,7 +6,8 @@
  */
 
 import { at, Room } from "../../bytes/arrays.ts";
-import { decodeHeader, decodeSync, prepare, prepareEncode } from "../../codec/index.ts";
+import type { DecodeLease } from "../../codec/decode/lease.ts";
+import { decodeHeader, decodeSync, leaseDecoder, prepare, prepareEncode } from "../../codec/index.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { placedError } from "../../errors.ts";
 import {
@@ -82,7 +83,6 @@ export async function* pagesOf(
   context: PageContext,
 ): AsyncGenerator<LeafPage> {
   if (first >= end) return;
-  if (file.hasStatistics) await prepareEncode();
   if (file.stored === undefined) {
     for (const [from, to] of readingSteps(file, first, end)) {
       yield* encodedPages(file, await file.column.rows(from, to, context.signal), context);
@@ -94,7 +94,7 @@ export async function* pagesOf(
   const { skip = 0 } = column;
   const range = [first + skip, end + skip] as const;
   const [firstChunk, endChunk] = chunksOfRows(stored, range[0] * rowBytes, range[1] * rowBytes);
-  const { chunks, items: decoded } = context.memory ?? new PageMemory();
+  const { chunks } = context.memory ?? new PageMemory();
   for await (const { place, bytes } of stored.encodedChunks(firstChunk, endChunk, {
     signal: context.signal,
     buffers: chunks,
@@ -102,33 +102,21 @@ export async function* pagesOf(
     const start = startOf(stored, place.index) / rowBytes;
     try {
       const header = decodeHeader(bytes);
-      const isNeeded = needsValues(file, header);
-      if (isNeeded) await prepare(header.compressor);
+      await prepare(header.compressor);
       if (header.compressor === "blosclz") await prepareEncode();
-      const items = isNeeded ? decodeSync(bytes, { out: decoded.take(header.nbytes) }) : undefined;
       // One by one, because each page uses the memory of the one before.
-      yield* chunkPages(file, { chunk: bytes, header, start, items }, range, context);
+      yield* chunkPages(file, { chunk: bytes, header, start }, range, context);
     } catch (error) {
       throw placedError(error, stored.store.describe(place.key), place);
     }
   }
 }
 
-/** A chunk, its first row, and its values if needed. */
+/** A chunk and its first row. */
 interface StoredChunk {
   readonly chunk: Uint8Array;
   readonly header: ChunkHeader;
   readonly start: number;
-  readonly items: Uint8Array | undefined;
-}
-
-function needsValues(file: FileColumn, header: ChunkHeader): boolean {
-  const { hasStatistics, schema, codec } = file;
-  return (
-    hasStatistics ||
-    schema.leaves.some(({ nullable }) => nullable) ||
-    whyNotRestream(file, header, codec) !== undefined
-  );
 }
 
 /** Why a column is recoded whose bytes are shuffled. */
@@ -155,14 +143,17 @@ function* chunkPages(
   [first, end]: readonly [number, number],
   context: PageContext,
 ): Generator<LeafPage> {
-  const { chunk, header, start, items } = stored;
-  const { rowBytes, codec } = file;
+  const { chunk, header, start } = stored;
+  const { rowBytes, codec, schema, hasStatistics } = file;
   const from = Math.max(first, start);
   const to = Math.min(end, start + Math.floor(header.nbytes / rowBytes));
   if (to <= from) return;
   context.advance((to - from) * rowBytes);
-  const rowsAt = (a: number, b: number): Uint8Array =>
-    (items ?? decodeSync(chunk)).subarray((a - start) * rowBytes, (b - start) * rowBytes);
+  let items: Uint8Array | undefined;
+  const rowsAt = (a: number, b: number): Uint8Array => {
+    items ??= decodeSync(chunk, { out: context.memory?.items.take(header.nbytes) });
+    return items.subarray((a - start) * rowBytes, (b - start) * rowBytes);
+  };
   if (whyNotRestream(file, header, codec) !== undefined) {
     context.counts.recoded++;
     yield* encodedPages(file, rowsAt(from, to), context, false);
@@ -171,23 +162,23 @@ function* chunkPages(
   if (from === start || first === from) context.counts.restreamed = (context.counts.restreamed ?? 0) + 1;
   // Blocks that do not end on rows are collected with the following ones, and encoded again.
   let waiting = from;
-  for (const block of pagesOfChunk(chunk, header, rowBytes, context.memory?.streams.take)) {
-    const blockStart = start + block.start / rowBytes;
-    const blockEnd = blockStart + block.length / rowBytes;
-    const isWhole =
-      Number.isInteger(blockStart) && Number.isInteger(blockEnd) && blockStart >= from && blockEnd <= to;
-    const page = isWhole
-      ? restreamedPage(
-          file,
-          block,
-          items === undefined ? undefined : rowsAt(blockStart, blockEnd),
-          context.memory,
-        )
-      : undefined;
-    if (page === undefined) continue;
-    if (waiting < blockStart) yield* encodedPages(file, rowsAt(waiting, blockStart), context, false);
-    yield { leaf: 0, page };
-    waiting = blockEnd;
+  const isDecoded = hasStatistics || schema.leaves.some(({ nullable }) => nullable);
+  const lease = isDecoded ? leaseDecoder(chunk.length) : undefined;
+  try {
+    lease?.input.set(chunk);
+    for (const block of pagesOfChunk(chunk, header, rowBytes, context.memory?.streams.take)) {
+      const blockStart = start + block.start / rowBytes;
+      const blockEnd = blockStart + block.length / rowBytes;
+      const isWhole =
+        Number.isInteger(blockStart) && Number.isInteger(blockEnd) && blockStart >= from && blockEnd <= to;
+      const page = isWhole ? restreamedPage(file, block, lease, context.memory) : undefined;
+      if (page === undefined) continue;
+      if (waiting < blockStart) yield* encodedPages(file, rowsAt(waiting, blockStart), context, false);
+      yield { leaf: 0, page };
+      waiting = blockEnd;
+    }
+  } finally {
+    lease?.release();
   }
   if (waiting < to) yield* encodedPages(file, rowsAt(waiting, to), context, false);
 }
@@ -196,11 +187,12 @@ function* chunkPages(
 function restreamedPage(
   { schema: { leaves }, rowBytes, codec, hasStatistics }: FileColumn,
   block: BloscPage,
-  rows: Uint8Array | undefined,
+  lease: DecodeLease | undefined,
   memory: PageMemory | undefined,
 ): Page | undefined {
   const [leaf] = leaves;
   if (leaf === undefined) return undefined;
+  const rows = lease?.decodeRange(block.start, block.length);
   const known = rows === undefined ? undefined : leafValues(leaf, rows, rowBytes);
   if (known?.present !== undefined) return undefined;
   const values = block.length / leaf.itemSize;
@@ -210,7 +202,7 @@ function restreamedPage(
     rows: block.length / rowBytes,
     encoding: block.encoding,
     length: levels.length + block.length,
-    body: joinPage(codec, levels, block.pieces, memory?.body.take),
+    body: joinPage(codec, levels, block.pieces, memory?.body.take, lease?.lastSequences.values()),
     statistics:
       hasStatistics && known !== undefined && rows !== undefined
         ? statisticsOf(leaf, known, rows)

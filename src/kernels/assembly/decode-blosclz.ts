@@ -1,5 +1,5 @@
 // BloscLZ, a FastLZ descendant. One stream format since Blosc 1.0.
-import { copyMatch } from "./copy";
+import { copyMatch } from "./matches";
 
 const ENDS_EARLY: i32 = -1;
 const TOO_LONG: i32 = -2;

@@ -1,5 +1,5 @@
 // LZ4 block format. @see https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
-import { copyLong, copyLongMatch, copyShortMatch } from "./copy";
+import { copyLong, copyLongMatch, copyShortMatch } from "./matches";
 
 const ENDS_EARLY: i32 = -1;
 const TOO_LONG: i32 = -2;
@@ -15,6 +15,13 @@ const BARE_TOKEN: usize = 12;
 const BARE_RUN: usize = 96;
 /** … up to this many bytes. */
 const BARE_WAIT: usize = 8192;
+
+let last: usize = 0;
+
+/** Address of the token of the last sequence, which has only literals, of the last stream that was decoded to its end. */
+export function lastToken(): usize {
+  return last;
+}
 
 /** Decodes one LZ4 block. Returns the bytes written, or an error listed in the README. Stops after `need` bytes. */
 export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: usize, need: usize): i32 {
@@ -84,6 +91,7 @@ export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
     ip += 2;
     if (op - dst >= need) return <i32>(op - dst);
     if (ip >= ipEnd) break;
+    const tokenAt = ip;
     const token = <usize>load<u8>(ip);
     ip += 1;
     let literals = token >> 4;
@@ -105,7 +113,10 @@ export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
       ip += literals;
       op += literals;
     }
-    if (ip == ipEnd) return <i32>(op - dst);
+    if (ip == ipEnd) {
+      last = tokenAt;
+      return <i32>(op - dst);
+    }
     if (ipEnd - ip < 2) return ENDS_EARLY;
     const distance = <usize>load<u16>(ip);
     ip += 2;

@@ -1,5 +1,5 @@
 // Snappy block format. @see https://github.com/google/snappy/blob/main/format_description.txt
-import { copyMatch, copyWild } from "./copy";
+import { copyMatch, copyWild } from "./matches";
 
 const ENDS_EARLY: i32 = -1;
 const TOO_LONG: i32 = -2;

@@ -1,6 +1,6 @@
 // zlib streams. @see RFC 1950 (the wrapper) and RFC 1951 (deflate)
 import { adler32 } from "./adler32";
-import { copyMatch } from "./copy";
+import { copyMatch } from "./matches";
 
 // Tables of deflate's Huffman codes. @see RFC 1951, 3.2
 //

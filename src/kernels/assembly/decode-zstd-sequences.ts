@@ -1,5 +1,5 @@
 // The sequences of a zstd block: runs of literals and matches. @see RFC 8878, 3.1.1.3.2
-import { copyMatch, copyWild } from "./copy";
+import { copyMatch, copyWild } from "./matches";
 import { bitLength, peek } from "./decode-fse";
 import { countsLog, fillSingle, fillTable, readCounts, setCounts } from "./decode-fse";
 

@@ -1,7 +1,7 @@
 // The decoding kernels, one WebAssembly module. Conventions: ../README.md
 export { bitunshuffle, bitunshuffleStreams } from "./decode-shuffle";
 export { decodeBlosclz } from "./decode-blosclz";
-export { decodeLz4 } from "./decode-lz4";
+export { decodeLz4, lastToken } from "./decode-lz4";
 export { decodeSnappy } from "./decode-snappy";
 export { decodeDeflate, decodeZlib, deflateEnd } from "./decode-zlib";
 export { decodeZstd } from "./decode-zstd";

@@ -1,6 +1,6 @@
 // BloscLZ, with the choices of c-blosc 1.21 (entropy probe, lengths, distances, table sizes by level), so that sizes
 // agree. Readers of all versions read the streams.
-import { copyLiterals, matchLength } from "./encode-match";
+import { copyWild, matchLength } from "./matches";
 
 /** Literals come in runs of 1 to 32. */
 const MAX_RUN: usize = 32;
@@ -101,7 +101,7 @@ function putLiterals(to: usize, literals: usize, length: usize): usize {
   }
   if (length == 0) return to;
   store<u8>(to, <u8>(length - 1));
-  copyLiterals(literals, to + 1, length);
+  copyWild(literals, to + 1, length);
   return to + 1 + length;
 }
 

@@ -1,7 +1,5 @@
 // LZ4, the fast encoder: one probe of a hash table at each position, larger steps while nothing is found.
-import { copyMatch } from "./copy";
-import { copyLiterals, longMatchLength, matchLength } from "./encode-match";
-
+import { copyMatch, copyWild, longMatchLength, matchLength } from "./matches";
 
 // Writes LZ4 sequences: token, lengths, literals, distance. https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
 
@@ -50,7 +48,7 @@ export function putSequence(
   } else {
     store<u8>(token, <u8>(0xf0 | min<usize>(code, 15)));
     to = putLength(to, literalLength - 15);
-    copyLiterals(literals, to, literalLength);
+    copyWild(literals, to, literalLength);
   }
   to += literalLength;
   store<u16>(to, <u16>distance);

@@ -1,5 +1,5 @@
 // Snappy, without framing. https://github.com/google/snappy/blob/main/format_description.txt
-import { copyLiterals, matchLength } from "./encode-match";
+import { copyWild, matchLength } from "./matches";
 
 /** Matches do not reach out of pieces of this length, so that a position fits in 16 bits. */
 const PIECE: usize = 65536;
@@ -107,7 +107,7 @@ function putLiterals(to: usize, limit: usize, literals: usize, length: usize): u
     store<u16>(to, <u16>code, 1);
     to += 3;
   }
-  copyLiterals(literals, to, length);
+  copyWild(literals, to, length);
   return to + length;
 }
 

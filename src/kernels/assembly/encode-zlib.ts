@@ -3,7 +3,7 @@ import { adler32 } from "./adler32";
 import {
   DISTANCE_FREQUENCIES, distanceSymbol, finishBits, lengthSymbol, LITERAL_FREQUENCIES, putBlock, startBits,
 } from "./encode-deflate-block";
-import { matchLength } from "./encode-match";
+import { matchLength } from "./matches";
 
 const MIN_MATCH: usize = 3;
 const MAX_MATCH: usize = 258;

@@ -1,4 +1,4 @@
-// Copies that may write up to 16 bytes past their end, as the README allows. Used by every LZ decoder.
+// What LZ formats need: copies, which may write up to 16 bytes past their end, and lengths of matches, which may read as far.
 
 /** Row d holds the indices 0 to 15 modulo d: a run of d bytes repeated over a vector (row 0 is not used). */
 // prettier-ignore
@@ -98,4 +98,31 @@ function copyPattern(to: usize, distance: usize, length: usize): void {
     v128.store(to + step, pattern);
     to += step << 1;
   } while (to < end);
+}
+
+/** Number of equal bytes at `a` and at the later `b`. Bytes from `end` on do not count. */
+// @ts-ignore: decorator
+@inline
+export function matchLength(a: usize, b: usize, end: usize): usize {
+  // Most matches end within eight bytes.
+  const first = load<u64>(a) ^ load<u64>(b);
+  if (first != 0) return min(<usize>(ctz(first) >> 3), end - b);
+  return longMatchLength(a, b, end);
+}
+
+/** The same if the first eight are equal. */
+// @ts-ignore: decorator
+@inline
+export function longMatchLength(a: usize, b: usize, end: usize): usize {
+  const distance = b - a;
+  let at = b + 8;
+  while (at < end) {
+    const equal = i8x16.bitmask(i8x16.eq(v128.load(at - distance), v128.load(at)));
+    if (equal != 0xffff) {
+      at += ctz(~equal);
+      break;
+    }
+    at += 16;
+  }
+  return min(at, end) - b;
 }
