@@ -40,6 +40,7 @@ import {
   type WrittenSlot,
   writeReserved,
 } from "../zarr/write/reserve.ts";
+import { withClaim } from "../zarr/write/shard-apply.ts";
 import { WritableZarrArray } from "../zarr/write/writable-array.ts";
 import type { SetOptions, WriteSettings } from "../zarr/write/write-settings.ts";
 
@@ -149,7 +150,7 @@ export class ZarrEdit extends QueuedEditor {
       const items = itemsOf(values, facts);
       if (items === undefined && !Array.isArray(values)) {
         await this.#commitRows(options);
-        await this.#reshaping(() => this.#appendAll(readRows(values, facts), options));
+        await this.#reshaping(options, (own) => this.#appendAll(readRows(values, facts), own));
         return;
       }
       let areMany = false;
@@ -182,9 +183,9 @@ export class ZarrEdit extends QueuedEditor {
       const before = this.#array.shape;
       const shape = shapeOf(given, before);
       const cut = shape.map((length, d) => Math.min(length, at(before, d)));
-      await this.#reshaping(async () => {
-        if (cut.join() !== before.join()) await this.#cut(cut, options);
-        if (shape.join() !== cut.join()) await this.#grow(shape, options);
+      await this.#reshaping(options, async (own) => {
+        if (cut.join() !== before.join()) await this.#cut(cut, own);
+        if (shape.join() !== cut.join()) await this.#grow(shape, own);
       });
     });
   }
@@ -304,15 +305,18 @@ export class ZarrEdit extends QueuedEditor {
   }
 
   #commitRows(options: LongOptions): Promise<void> {
-    return this.#waiting.commit((pieces) => this.#reshaping(() => this.#appendAll(pieces, options)));
+    return this.#waiting.commit((pieces) => this.#reshaping(options, (own) => this.#appendAll(pieces, own)));
   }
 
   /**
    * Changes the shape while no other process does: rows of two writers would go to the same place, before the document of the slower one is
-   * refused. Buckets have no claims.
+   * refused.
    */
-  #reshaping<T>(work: () => Promise<T>): Promise<T> {
-    return this.store.claim?.(joinKey(this.path, "shape"), work) ?? work();
+  #reshaping<T>(options: LongOptions, work: (options: LongOptions) => Promise<T>): Promise<T> {
+    return withClaim(this.store, joinKey(this.path, "shape"), (held) => {
+      const signals = [held, options.signal].filter((signal) => signal !== undefined);
+      return work({ ...options, signal: AbortSignal.any(signals) });
+    });
   }
 
   /** Writes rows after the last one, and then the shape that counts them. */

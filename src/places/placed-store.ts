@@ -10,6 +10,7 @@ import { checkStoredName, parseSuperchunkName } from "../format/naming.ts";
 import { joinKey } from "../store/key.ts";
 import {
   type ByteRange,
+  type DeleteOptions,
   isWritable,
   type ListEntry,
   type ListOptions,
@@ -229,7 +230,7 @@ export class PlacedStore implements WritableStore {
     return info;
   }
 
-  async delete(key: string, options?: StoreOptions): Promise<void> {
+  async delete(key: string, options?: DeleteOptions): Promise<void> {
     const found = this.#writable(key);
     await found.store.delete(found.key, options);
   }

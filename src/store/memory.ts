@@ -9,6 +9,7 @@ import { checkCount, checkFolder, checkKey, listKeys, resolveRange } from "./key
 import { collectSource } from "./source.ts";
 import type {
   ByteRange,
+  DeleteOptions,
   ListEntry,
   ObjectInfo,
   PutOptions,
@@ -112,9 +113,10 @@ export class MemoryStore implements WritableStore {
     return describeBody(this.#set(key, bytes));
   }
 
-  async delete(key: string, options?: StoreOptions): Promise<void> {
+  async delete(key: string, options: DeleteOptions = {}): Promise<void> {
     checkKey(key);
-    options?.signal?.throwIfAborted();
+    options.signal?.throwIfAborted();
+    this.#checkCondition(key, options);
     this.#entries.delete(key);
   }
 

@@ -153,12 +153,16 @@ export function saysEncoded(
   return "whyEncoded" in store;
 }
 
+/** Options of a deletion. */
+export interface DeleteOptions extends StoreOptions {
+  /** Fails with `CONFLICT` unless the object has this version. */
+  readonly ifVersion?: string | undefined;
+}
+
 /** Options of a put. */
-export interface PutOptions extends StoreOptions {
+export interface PutOptions extends DeleteOptions {
   /** Fails with `CONFLICT` if the object exists. */
   readonly ifAbsent?: boolean;
-  /** Fails with `CONFLICT` unless the object has this version. */
-  readonly ifVersion?: string;
   /** Durable when resolved (default true, if the store supports it). */
   readonly durable?: boolean;
 }
@@ -179,7 +183,7 @@ export interface WritableStore extends ReadableStore {
   /** Writes an object atomically: a reader sees the old object or the new one, also after a crash. */
   put(key: string, source: PutSource, options?: PutOptions): Promise<ObjectInfo>;
   /** Deletes an object or an empty folder. A missing one is not an error; a folder with entries stays. */
-  delete(key: string, options?: StoreOptions): Promise<void>;
+  delete(key: string, options?: DeleteOptions): Promise<void>;
   /** Renames an object or a folder atomically. Replaces the target, unless that is a folder with entries (`CONFLICT`). */
   rename?(from: string, to: string, options?: StoreOptions): Promise<void>;
   /**

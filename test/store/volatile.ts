@@ -113,6 +113,11 @@ export class VolatileStore implements WritableStore {
     return info;
   }
 
+  /** There are no other processes. */
+  claim<T>(_key: string, work: () => Promise<T>): Promise<T> {
+    return work();
+  }
+
   async delete(key: string, options?: StoreOptions): Promise<void> {
     this.#step(key);
     await this.#visible.delete(key, options);

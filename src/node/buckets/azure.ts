@@ -60,7 +60,7 @@ interface Blob {
   upload(bytes: Uint8Array, length: number, options: object): Promise<Properties>;
   stageBlock(id: string, bytes: Uint8Array, length: number, options: object): Promise<unknown>;
   commitBlockList(ids: readonly string[], options: object): Promise<Properties>;
-  deleteIfExists(options: object): Promise<unknown>;
+  delete(options: object): Promise<unknown>;
 }
 
 const PACKAGE = "@azure/storage-blob";
@@ -204,8 +204,8 @@ function verbs(container: ContainerClient): BucketClient {
         abort: async () => {},
       };
     },
-    async delete(key, call) {
-      await blobAt(key).deleteIfExists(call);
+    async delete(key, ifMatch, call) {
+      await blobAt(key).delete({ ...call, conditions: { ifMatch } });
     },
     close: () => {},
   };

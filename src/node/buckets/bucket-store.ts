@@ -11,6 +11,7 @@ import { checkFolder, checkKey, checkRange } from "../../store/key.ts";
 import { readPieces } from "../../store/source.ts";
 import type {
   ByteRange,
+  DeleteOptions,
   ListEntry,
   ObjectHead,
   ObjectInfo,
@@ -46,11 +47,8 @@ export interface BucketPlace {
 export interface S3StoreOptions extends S3ClientOptions, BucketPlace {}
 
 /** Result of a read. */
-interface ReadObject {
-  readonly bytes: Uint8Array;
+interface ReadObject extends ObjectHead {
   readonly version: string | undefined;
-  /** Facts of the whole object, if the answer has its size. */
-  readonly info: ObjectInfo | undefined;
 }
 
 /**
@@ -106,24 +104,11 @@ export class BucketStore implements WritableStore {
   }
 
   async getRange(key: string, range: ByteRange, options: StoreOptions = {}): Promise<Uint8Array | undefined> {
-    checkKey(key);
-    checkRange(range, this.describe(key));
-    if (lengthOf(range) === 0) return (await this.stat(key, options)) && new Uint8Array(0);
-    const found = await this.#read(key, range, options);
-    if (found === undefined) return undefined;
-    this.#checkPart(key, range, found);
-    return found.bytes;
+    return (await this.#readPart(key, range, options))?.bytes;
   }
 
-  async getHead(key: string, length: number, options: StoreOptions = {}): Promise<ObjectHead | undefined> {
-    checkKey(key);
-    const range = { offset: 0, length };
-    checkRange(range, this.describe(key));
-    if (length === 0) return { bytes: new Uint8Array(0), info: await this.stat(key, options) };
-    const found = await this.#read(key, range, options);
-    if (found === undefined) return undefined;
-    this.#checkPart(key, range, found);
-    return { bytes: found.bytes, info: found.info };
+  getHead(key: string, length: number, options: StoreOptions = {}): Promise<ObjectHead | undefined> {
+    return this.#readPart(key, { offset: 0, length }, options);
   }
 
   async stat(key: string, options: StoreOptions = {}): Promise<ObjectInfo | undefined> {
@@ -181,10 +166,13 @@ export class BucketStore implements WritableStore {
     return info;
   }
 
-  async delete(key: string, options: StoreOptions = {}): Promise<void> {
+  async delete(key: string, options: DeleteOptions = {}): Promise<void> {
     checkKey(key);
     this.#hasWritten = true;
-    await this.#request(key, options, (client, call) => client.delete(this.#keyOf(key), call));
+    const { ifVersion } = options;
+    const send = (client: BucketClient, call: Call) => client.delete(this.#keyOf(key), ifVersion, call);
+    if (ifVersion === undefined) await this.#request(key, options, send);
+    else await this.#commit(key, options, { mark: crypto.randomUUID(), ifVersion }, 0, send);
     this.#versions.delete(key);
   }
 
@@ -237,6 +225,18 @@ export class BucketStore implements WritableStore {
       if (status === 404 && isNoBucket !== true) return undefined;
       throw this.#explain(key, error);
     }
+  }
+
+  async #readPart(key: string, range: ByteRange, options: StoreOptions): Promise<ObjectHead | undefined> {
+    checkKey(key);
+    checkRange(range, this.describe(key));
+    if (lengthOf(range) === 0) {
+      const info = await this.stat(key, options);
+      return info && { bytes: new Uint8Array(0), info };
+    }
+    const found = await this.#read(key, range, options);
+    if (found !== undefined) this.#checkPart(key, range, found);
+    return found;
   }
 
   /** The bytes of an object or of a range; undefined if the object does not exist. */
@@ -311,10 +311,10 @@ export class BucketStore implements WritableStore {
     options: PutOptions,
     { mark, ifAbsent, ifVersion }: Putting,
     size: number,
-    work: (client: BucketClient, call: Call) => Promise<string | undefined>,
+    work: (client: BucketClient, call: Call) => Promise<unknown>,
   ): Promise<ObjectInfo> {
     try {
-      return { size, version: (await this.#send(options, work)) ?? String(size) };
+      return { size, version: String((await this.#send(options, work)) ?? size) };
     } catch (error) {
       if (options.signal?.aborted === true || error instanceof SuperchunkError) throw error;
       const { status, isNoBucket } = this.#provider.failureOf(error);

@@ -70,7 +70,8 @@ export interface BucketClient {
   /** Resolves with the version. */
   put(key: string, bytes: Uint8Array, putting: Putting, call: Call): Promise<string | undefined>;
   upload(key: string, putting: Putting, call: Call): Promise<Upload>;
-  delete(key: string, call: Call): Promise<void>;
+  /** Deletes an object, with `version` only if it is this one. */
+  delete(key: string, version: string | undefined, call: Call): Promise<void>;
   close(): void;
 }
 

@@ -145,8 +145,9 @@ function verbs(bucket: Bucket): BucketClient {
       return versionOf(file.metadata);
     },
     upload: async (key, putting, call) => uploadTo(bucket.file(key), putting, call),
-    async delete(key, { abortSignal }) {
-      await orAbort(bucket.file(key).delete({ ignoreNotFound: true }), abortSignal);
+    async delete(key, version, { abortSignal }) {
+      const condition = version === undefined ? {} : { ifGenerationMatch: version };
+      await orAbort(bucket.file(key).delete(condition), abortSignal);
     },
     close: () => {},
   };

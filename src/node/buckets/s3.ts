@@ -160,8 +160,8 @@ function verbs(sdk: S3Module, client: S3Client, Bucket: string): BucketClient {
       const { UploadId } = await client.send(new sdk.CreateMultipartUploadCommand(begun), call);
       return upload({ sdk, client, place: { Bucket, Key, UploadId }, putting, call });
     },
-    async delete(Key, call) {
-      await client.send(new sdk.DeleteObjectCommand({ Bucket, Key }), call);
+    async delete(Key, ifVersion, call) {
+      await client.send(new sdk.DeleteObjectCommand({ Bucket, Key, ...conditions({ ifVersion }) }), call);
     },
     close: () => client.destroy(),
   };
@@ -199,7 +199,10 @@ function upload({
   };
 }
 
-function conditions({ ifAbsent, ifVersion }: Putting): { IfNoneMatch?: string; IfMatch?: string } {
+function conditions({ ifAbsent, ifVersion }: Omit<Putting, "mark">): {
+  IfNoneMatch?: string;
+  IfMatch?: string;
+} {
   if (ifVersion !== undefined) return { IfMatch: ifVersion };
   return ifAbsent === true ? { IfNoneMatch: "*" } : {};
 }

@@ -10,6 +10,7 @@ import { checkCount, splitKey } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import { eachPiece, offerRooms, type PieceRooms } from "../../store/source.ts";
 import type {
+  DeleteOptions,
   Draft,
   ObjectInfo,
   PutOptions,
@@ -21,6 +22,7 @@ import { joinPath, SYNC_WIDTH, syncBytes } from "./fs-folders.ts";
 import { copyPlain, isAbsence, isHandleShortage, lstat, openPlain, systemCode } from "./fs-handles.ts";
 import { type FileStoreOptions, FolderReader } from "./fs-reader.ts";
 import {
+  assertVersion,
   DirectAccess,
   DirectWriter,
   draftFile,
@@ -102,9 +104,17 @@ export class FileStore extends FolderReader implements WritableStore {
     });
   }
 
-  async delete(key: string, options?: StoreOptions): Promise<void> {
+  async delete(key: string, { ifVersion, signal }: DeleteOptions = {}): Promise<void> {
     this.checkKey(key);
-    options?.signal?.throwIfAborted();
+    signal?.throwIfAborted();
+    if (ifVersion === undefined) return this.#delete(key);
+    await this.claim(key, async () => {
+      assertVersion(this.describe(key), ifVersion, this.describeObject(key)?.version);
+      await this.#delete(key);
+    });
+  }
+
+  async #delete(key: string): Promise<void> {
     await this.explain(key, "deleting", true, async () => {
       const path = this.folders.locate(key);
       const info = path === undefined ? undefined : lstat(path);

@@ -455,15 +455,13 @@ function checkTarget(publication: Publication, target: string): void {
   if (ifAbsent && info !== undefined) {
     throw new SuperchunkError("CONFLICT", "the object exists already", { path: shown });
   }
-  if (ifVersion === undefined) return;
-  const found = publication.findVersion();
-  if (found !== ifVersion) {
-    throw new SuperchunkError("CONFLICT", "another writer changed the object", {
-      path: shown,
-      expected: ifVersion,
-      found,
-    });
-  }
+  if (ifVersion !== undefined) assertVersion(shown, ifVersion, publication.findVersion());
+}
+
+/** Throws `CONFLICT` if the versions differ. */
+export function assertVersion(path: string, expected: string, found: string | undefined): void {
+  if (found !== expected)
+    throw new SuperchunkError("CONFLICT", "another writer changed the object", { path, expected, found });
 }
 
 async function linkNew(temporary: string, target: string, shown: string): Promise<void> {

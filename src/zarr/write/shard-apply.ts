@@ -7,7 +7,7 @@
  */
 import { at, countLeading, elementsOf } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import type { ObjectInfo, WritableStore } from "../../store/types.ts";
+import type { ObjectInfo, PutOptions, WritableStore } from "../../store/types.ts";
 import {
   encodeShardIndex,
   type ShardEntries,
@@ -39,12 +39,8 @@ export async function applyPlan(
   target: ShardTarget,
   plan: ShardPlan,
 ): Promise<"written" | "patched"> {
-  const claimed = <T>(work: () => Promise<T>): Promise<T> => store.claim?.(target.key, work) ?? work();
   if (plan.kind === "delete") {
-    await claimed(async () => {
-      await checkVersion(store, target);
-      await removeObject(store, target);
-    });
+    await removeObject(store, target);
     return "written";
   }
   if (plan.kind === "rewrite") {
@@ -55,7 +51,7 @@ export async function applyPlan(
   const index = await encodeShardIndex(plan.entries, target.grid, target.layout);
   const writes = joinWrites([...plan.writes, { offset: plan.indexAt, bytes: index }]);
   const { writeRange } = store;
-  const isPatched = await claimed(async () => {
+  const patch = async (): Promise<boolean> => {
     const { size = 0, links = 1, isLink = false } = (await checkVersion(store, target)) ?? {};
     // Other names of the object may belong to a backup, or to an archive's data file.
     if (writeRange === undefined || links > 1 || isLink) return false;
@@ -69,18 +65,21 @@ export async function applyPlan(
       await writeRange.call(store, target.key, offset, bytes, { signal: target.signal });
     }
     return true;
-  });
-  if (isPatched) return "patched";
+  };
+  if (await (store.claim?.(target.key, patch) ?? patch())) return "patched";
   await patchCopy(store, target, writes);
   return "written";
 }
 
-/** Deletes an object durably: a power loss does not bring it back. */
+/**
+ * Deletes an object durably: a power loss does not bring it back. With a version, throws `CONFLICT` if the object is not the one that was
+ * read.
+ */
 export async function removeObject(
   store: WritableStore,
-  { key, signal }: Pick<ShardTarget, "key" | "signal">,
+  { key, version, signal }: Pick<ShardTarget, "key" | "signal"> & Partial<Pick<ShardTarget, "version">>,
 ): Promise<void> {
-  await store.delete(key, { signal });
+  await store.delete(key, { ifVersion: version, signal });
   await store.sync?.([], { signal });
 }
 
@@ -249,6 +248,63 @@ export async function withObjectLock<T>(
     return await mine;
   } finally {
     if (held.get(key) === settled) held.delete(key);
+  }
+}
+
+/** A claim is renewed this often, in milliseconds. */
+const RENEW_MS = 20_000;
+/**
+ * A writer that could not renew its claim for this long gives it up. Others take it over after three times as long, because requests may be
+ * under way, and clocks may differ.
+ */
+const LEASE_MS = 60_000;
+
+/**
+ * Runs `work` while no other writer, in any process, has claimed the key: by the store's own means, or by an object next to it that is put if
+ * absent. `work` gets a signal that aborts if the claim is lost. Throws `CONFLICT` if another writer has claimed it.
+ */
+export async function withClaim<T>(
+  store: WritableStore,
+  key: string,
+  work: (held?: AbortSignal) => Promise<T>,
+): Promise<T> {
+  if (store.claim !== undefined) return store.claim(key, () => work());
+  const mark = `${key}.claim`;
+  const take = async (condition: PutOptions): Promise<{ since: number; version: string }> => {
+    const since = Date.now();
+    const text = `${new Date(since).toISOString()} ${crypto.randomUUID()}`;
+    return { since, version: (await store.put(mark, new TextEncoder().encode(text), condition)).version };
+  };
+  let own = await take({ ifAbsent: true }).catch(async (error: unknown) => {
+    if (!isSuperchunkError(error, "CONFLICT")) throw error;
+    const info = await store.stat(mark);
+    const [since = ""] = new TextDecoder().decode(await store.get(mark)).split(" ");
+    if (info !== undefined && Date.parse(since) + 3 * LEASE_MS < Date.now())
+      return take({ ifVersion: info.version });
+    throw new SuperchunkError(
+      "CONFLICT",
+      `another writer has been changing it since ${since}; try again. If that writer was killed, this works ${(3 * LEASE_MS) / 60_000} minutes later`,
+      { path: store.describe(mark), cause: error },
+    );
+  });
+  const lost = new AbortController();
+  let renewal: Promise<void> | undefined;
+  const renew = async (): Promise<void> => {
+    try {
+      own = await take({ ifVersion: own.version });
+    } catch (error) {
+      if (isSuperchunkError(error, "CONFLICT") || own.since + LEASE_MS < Date.now()) lost.abort(error);
+    }
+  };
+  const timer = setInterval(() => {
+    renewal = renew();
+  }, RENEW_MS);
+  try {
+    return await work(lost.signal);
+  } finally {
+    clearInterval(timer);
+    await renewal;
+    await store.delete(mark, { ifVersion: own.version }).catch(() => undefined); // it lapses
   }
 }
 

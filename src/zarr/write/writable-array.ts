@@ -17,7 +17,6 @@ import type { ReadSettings } from "../read/leaf.ts";
 import { type EncodeSettings, encodeChunk } from "./encode-chunk.ts";
 import {
   applyPlan,
-  checkVersion,
   conditionOf,
   planShardWrite,
   removeObject,
@@ -209,10 +208,7 @@ export class WritableZarrArray extends ZarrArray {
       const bytes = await encodeChunk(chain, items, region.shape, this.encodeSettings(options));
       const target = { key, version, signal: options.signal };
       if (bytes !== undefined) await this.store.put(key, bytes, conditionOf(target));
-      else if (version !== undefined) {
-        await checkVersion(this.store, target);
-        await removeObject(this.store, target);
-      }
+      else if (version !== undefined) await removeObject(this.store, target);
     });
   }
 

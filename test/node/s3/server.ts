@@ -85,7 +85,7 @@ export async function startS3(): Promise<TestS3> {
     );
     if (running.intercept(asked, response)) return;
     const key = (asked.url ?? "").replace(/\?.*$/, "");
-    const isWrite = asked.method === "PUT" || asked.method === "POST";
+    const isWrite = asked.method !== "GET" && asked.method !== "HEAD";
     // s3rver shows half-written objects: reads wait for writes of the key, and writes for its reads.
     const before = [writes.get(key), isWrite ? reads.get(key) : undefined];
     const turn = Promise.allSettled(before).then(async () => {
