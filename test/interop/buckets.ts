@@ -7,6 +7,7 @@ import { existsSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { edit } from "../../src/node/index.ts";
 import { findFixture } from "../fixtures/manifest.ts";
 import { runCommands } from "./commands.ts";
 import { type Absent, cacheFolder, type Environment, prepareEnvironment } from "./environments.ts";
@@ -120,6 +121,7 @@ async function check(
   );
   checks.equal(`${scheme}: the values of the copy`, read?.out, wanted?.out);
   checks.equal(`${scheme}: the values of the references`, referred?.out, wanted?.out);
+  await checkTwoAppends(checks, `${root}/daily.zarr/close`);
   if (python === undefined || web === undefined) return;
   const lines = wanted?.out.trim().split("\n").slice(1).map(Number) ?? [];
   const total = lines.reduce((all, each) => all + each, 0);
@@ -130,6 +132,33 @@ async function check(
     summed.code === 0 ? Number(summed.stdout) : lastLines(summed),
     total,
   );
+}
+
+/** Two writers append to a Zarr array at the same time: the rows of one are there, the other gets a conflict, and no claim is left. */
+async function checkTwoAppends(checks: SuiteContext["checks"], path: string): Promise<void> {
+  const writers = await Promise.all([1, 2].map(() => edit(path)));
+  const outcomes = await Promise.allSettled(
+    writers.map(async (writer, i) => {
+      await writer.append(new Uint32Array(50).fill(i + 1));
+      await writer.close();
+    }),
+  );
+  const winner = outcomes.findIndex(({ status }) => status === "fulfilled");
+  const refused = outcomes.find(({ status }) => status === "rejected") as PromiseRejectedResult | undefined;
+  checks.equal(`${path}: one of two appends gets a conflict`, refused?.reason.code ?? refused, "CONFLICT");
+  const again = await edit(path);
+  const rows = (await again.getBytes([{ start: -51, stop: null, step: 1 }])).slice();
+  const last = [...new Uint32Array(rows.buffer)];
+  checks.equal(
+    `${path}: the rows of the other are there, once`,
+    last.slice(1).join(),
+    Array(50)
+      .fill(winner + 1)
+      .join(),
+  );
+  checks.equal(`${path}: nothing is before them`, last[0] !== 1 && last[0] !== 2, true);
+  await again.append(new Uint32Array(1));
+  await again.close();
 }
 
 /** Builds fake-gcs-server where Go is installed, and starts it with a bucket. */
