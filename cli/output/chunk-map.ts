@@ -60,16 +60,16 @@ export class ShadeMap {
       rows.push(shades.slice(at, at + this.#width).join(""));
     const seen = new Set(shades);
     const meanings: readonly (readonly [string, string])[] = [
-      ["█", "75 % and more of the bytes are left"],
-      ["▓", "50 %"],
-      ["▒", "25 %"],
-      ["░", "less"],
+      ["█", "75 % or more"],
+      ["▓", "50 % to 75 %"],
+      ["▒", "25 % to 50 %"],
+      ["░", "under 25 %"],
       [MISSING, "not stored"],
       [DAMAGED, "damaged"],
     ];
     const legend = meanings.filter(([shade]) => seen.has(shade)).map(([shade, text]) => `${shade} ${text}`);
     if (this.#per > 1) legend.push(`${this.#per} chunks to a character`);
-    return [...rows, legend.join("   ")];
+    return [...rows, `stored size: ${legend.join("   ")}`];
   }
 
   #shadeOf(cell: number): string {

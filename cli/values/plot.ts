@@ -101,12 +101,15 @@ export class Envelope {
   }
 }
 
+/** Level of dots of a single value. */
+const middleOf = (height: number): number => Math.floor((4 * height - 1) / 2);
+
 /** Lines of Braille: the range of each column of dots, joined from column to column. */
 export function drawEnvelope(envelope: Envelope, width: number, height: number): string[] {
   const [least, greatest] = [Number(envelope.least), Number(envelope.greatest)];
   const top = 4 * height - 1;
   const levelOf = (value: number): number =>
-    greatest > least ? Math.round((top * (value - least)) / (greatest - least)) : Math.floor(top / 2);
+    greatest > least ? Math.round((top * (value - least)) / (greatest - least)) : middleOf(height);
   const cells = Array.from({ length: height }, () => new Uint8Array(width));
   let before: readonly [number, number] | undefined;
   for (const [x, range] of envelope.columns(2 * width).entries()) {
@@ -168,7 +171,7 @@ export async function printPlots(
   const width = Math.max(24, Math.min(MOST_WIDTH, out.columns ?? USUAL_WIDTH)) - margin - 2;
   for (const plot of plots) for (const line of plot.lines(margin, width, height)) await out.line(line);
   const [{ count } = { count: 0 }] = envelopes;
-  if (count > 0)
+  if (plots.some((plot) => plot.margin > 0))
     for (const line of axisLines(count, sources[0]?.origin, width))
       await out.line(`${" ".repeat(margin)} ${line}`);
 }
@@ -179,14 +182,17 @@ function plotOf({ name, dtype }: ValueSource, envelope: Envelope) {
   const { count, missing, least, greatest } = envelope;
   if (least !== undefined && greatest !== undefined)
     [top, bottom] = [scaleText(greatest, dtype), least === greatest ? "" : scaleText(least, dtype)];
-  const gaps = missing > 0 ? `${formatCount(missing)} of ${formatPlural(count, "row")} without a number` : "";
+  const gaps =
+    missing > 0 ? `${formatCount(missing)} of ${formatPlural(count, "row")} without a finite value` : "";
   const head = [printable(name), count === 0 ? "no rows" : gaps].filter((part) => part !== "").join("  ");
 
   function lines(margin: number, width: number, height: number): string[] {
     const heads = head === "" ? [] : [head];
     if (top === "") return heads;
+    // A single value is a line half-way up.
+    const topAt = bottom === "" ? height - 1 - Math.floor(middleOf(height) / 4) : 0;
     const rows = drawEnvelope(envelope, width, height).map((line, i) => {
-      const label = i === 0 ? top : i === height - 1 ? bottom : "";
+      const label = i === topAt ? top : i === height - 1 ? bottom : "";
       return `${padStart(label, margin)} ${label === "" ? "│" : "┤"}${line}`.trimEnd();
     });
     return [...heads, ...rows];

@@ -7,7 +7,7 @@ import { Now, type State } from "./state.ts";
 import { formatBytes, formatGain, formatPlural, formatShape } from "./text.ts";
 import { Tree } from "./tree.ts";
 import { overview } from "./views/overview.ts";
-import { canPicture, canPlot, sentenceOf, type View } from "./views/view.ts";
+import { canPicture, canPlot, isTable, sentenceOf, type View } from "./views/view.ts";
 
 const hasColumns = ({ columns }: NodeFacts): boolean => columns.length > 0;
 
@@ -140,7 +140,7 @@ class Page {
     } catch (error) {
       this.#tree.end();
       this.#main.replaceChildren(
-        h("p", { class: "bad-note", role: "alert" }, sentenceOf(error) ?? "It was broken off."),
+        h("p", { class: "bad-note", role: "alert" }, sentenceOf(error) ?? "Listing was interrupted."),
       );
     }
   }
@@ -330,7 +330,7 @@ function factLine(node: NodeFacts, column: ColumnFacts | undefined): HTMLElement
         ? fact(formatPlural(column.shape.at(0) ?? 0, "value"), "")
         : fact(formatShape(column.shape), ""),
     );
-  else if (node.kind === "table")
+  else if (isTable(node))
     facts.push(
       fact(formatPlural(node.length, "row"), ""),
       fact(formatPlural(node.columns.length, "column"), ""),

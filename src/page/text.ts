@@ -37,13 +37,15 @@ export function formatRatio(nbytes: number, cbytes: number): string {
   return `${ratio >= 100 ? formatCount(Math.round(ratio)) : ratio.toPrecision(ratio >= 10 ? 3 : 2)}×`;
 }
 
-/** A number for an axis or a fact, with at most six digits. */
-export function formatNumber(value: number): string {
+/** A number for an axis or a fact, with at most six digits, or more if asked for. */
+export function formatNumber(value: number, digits = 6): string {
   if (!Number.isFinite(value)) return String(value);
   if (Number.isInteger(value) && Math.abs(value) < 1e15) return formatCount(value + 0); // removes the sign of a negative zero
-  const short = Number(value.toPrecision(6));
+  const short = Number(value.toPrecision(digits));
   const isPlain = Math.abs(short) >= 1e-6 && Math.abs(short) < 1e15;
-  return isPlain ? short.toLocaleString("en-US", { maximumFractionDigits: 12 }) : String(short);
+  return isPlain
+    ? short.toLocaleString("en-US", { maximumFractionDigits: 12 })
+    : short.toExponential().replace("e+", "e");
 }
 
 /** How much smaller or larger the stored size is: `3.2× smaller`; empty if nothing is stored, or the sizes are about the same. */

@@ -3,6 +3,7 @@ import { byId, h, onceAFrame } from "./dom.ts";
 import type { Engine, Entry, NodeFacts } from "./engine/protocol.ts";
 import { type Now, writeState } from "./state.ts";
 import { byName, formatBytes, formatPlural, formatShape } from "./text.ts";
+import { isTable } from "./views/view.ts";
 
 /** Entries in the document at first, and added with each "more". */
 const SHOWN = 300;
@@ -228,11 +229,12 @@ function nameOf(path: string): HTMLElement {
   );
 }
 
-function describeNode({ kind, columns, nbytes, length }: NodeFacts): string {
+function describeNode(node: NodeFacts): string {
+  const { kind, columns, nbytes, length } = node;
   const [only] = columns;
   if (kind === "group") return "group";
   if (kind === "bytes") return formatBytes(nbytes);
-  if (kind === "table" || only === undefined) return formatPlural(length, "row");
+  if (isTable(node) || only === undefined) return formatPlural(length, "row");
   const { dtype, typeName, shape } = only;
   return `${dtype.kind === "struct" ? "struct" : typeName} ${formatShape(shape)}`;
 }

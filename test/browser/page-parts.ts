@@ -267,8 +267,8 @@ export async function checkStatistics(
     const expected = [
       `${finite.length} values `,
       ...(finite.length < data.length ? [`${data.length - finite.length} not finite`] : []),
-      `${text(Math.min(...finite) + 0)} least`,
-      `${text(Math.max(...finite))} greatest`,
+      `${text(Math.min(...finite) + 0)} min`,
+      `${text(Math.max(...finite))} max`,
     ];
     const { page, troubles } = await newPage(browser);
     await page.goto(`${url}#archive=${archive}&column=${column}&view=values`);

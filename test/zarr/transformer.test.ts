@@ -404,6 +404,7 @@ test("[FK-02] [FK-05] an array without dimensions, and one with filters, are rea
     await store.put(key, new Uint8Array(Buffer.from(text, "base64")));
   const scalar = await openZarrArray(store, "scalar");
   expect(new Float64Array((await scalar.getBytes()).slice().buffer)).toEqual(Float64Array.of(2.5));
+  expect([scalar.nchunks, scalar.chunkBytes, scalar.chunkLength]).toEqual([1, 8, undefined]);
   const delta = await openZarrArray(store, "delta");
   expect(delta.attrs).toEqual({});
   const values = new Int32Array((await delta.getBytes()).slice().buffer);

@@ -115,7 +115,7 @@ class Buckets implements Envelope {
     const { min, max, first: begin, last } = this;
     for (let i = 0; i < values.length; i++) {
       const value = values[i] as number;
-      if (Number.isNaN(value)) continue;
+      if (!Number.isFinite(value)) continue;
       const bucket = Math.min(min.length - 1, Math.floor((at + i - first) / width));
       if (Number.isNaN(min[bucket] as number)) {
         min[bucket] = max[bucket] = begin[bucket] = value;

@@ -178,7 +178,7 @@ export interface PlaneRequest {
   readonly fixed: readonly number[];
 }
 
-/** Least, greatest, first and last values of runs of rows. NaN if a run has no number. */
+/** Least, greatest, first and last values of runs of rows. NaN if a run has no finite number. */
 export interface Envelope {
   readonly name: string;
   readonly min: Float64Array;

@@ -119,6 +119,8 @@ export function snippets(shown: Pick<Shown, "source" | "node" | "column">): [lab
     .filter((part) => part !== "")
     .map(encodeURIComponent)
     .join("/")}`;
+  // One value without dimensions.
+  const isScalar = node.kind === "array" && (column ?? node.columns[0])?.shape.length === 0;
   const isReadable = !(column === undefined ? node.columns : [column]).some(isForeignToZarr);
   const isZarr = node.dialect === "zarr3" || node.dialect === "zarr2";
   const isServed = served !== undefined && !node.dialect.startsWith("zarr") && node.kind !== "bytes";
@@ -127,7 +129,7 @@ export function snippets(shown: Pick<Shown, "source" | "node" | "column">): [lab
     const isArray = chosen !== undefined || (node.kind === "array" && column !== undefined);
     parts.push([
       isZarr ? "Python" : "Python, while this server runs",
-      `import zarr\n${isArray ? "array" : "group"} = zarr.open(${isZarr ? stored : JSON.stringify(address)}, mode="r")${isArray ? "\narray[:10]" : ""}`,
+      `import zarr\n${isArray ? "array" : "group"} = zarr.open(${isZarr ? stored : JSON.stringify(address)}, mode="r")${isArray ? `\narray[${isScalar ? "()" : ":10"}]` : ""}`,
     ]);
   }
   const allow = placesIn(node.metadata);
@@ -142,9 +144,9 @@ export function snippets(shown: Pick<Shown, "source" | "node" | "column">): [lab
       ? `import { openTable } from ${NODE};\nconst table = await openTable(${place});`
       : node.kind === "bytes" || node.kind === "group"
         ? `import { open } from ${NODE};\nconst archive = await open(${place});`
-        : `import { openArray, slice } from ${NODE};\nconst array = await openArray(${place}${option});\nconst { data } = await array.get([slice(0, 10)]);`,
+        : `import { openArray${isScalar ? "" : ", slice"} } from ${NODE};\nconst array = await openArray(${place}${option});\nconst { data } = await array.get(${isScalar ? "" : "[slice(0, 10)]"});`,
   ]);
-  if (node.kind !== "bytes" && node.kind !== "group")
+  if (node.kind !== "bytes" && node.kind !== "group" && !isScalar)
     parts.push([
       "DuckDB",
       `superchunk convert ${path} values.parquet${allow.map((place) => ` --allow ${quote(place)}`).join("")}\nduckdb -c "SELECT * FROM 'values.parquet' LIMIT 10"`,

@@ -2,7 +2,7 @@
 import { RAMP_CSS, RAMP_PIXELS } from "../colours.ts";
 import { h, saveBlob } from "../dom.ts";
 import type { Picture } from "../engine/protocol.ts";
-import { formatCount, formatNumber } from "../text.ts";
+import { formatCount, formatNumber, formatPlural } from "../text.ts";
 import { planeChoice, type Shown, sentenceOf } from "./view.ts";
 
 export function view(shown: Shown): HTMLElement {
@@ -13,6 +13,8 @@ export function view(shown: Shown): HTMLElement {
   const note = h("p", { class: "note", role: "status" }, "Reading…");
   const under = h("p", { class: "note" }, "\u00a0");
   const [low, high] = [h("span"), h("span")];
+  const ramp = h("span", { class: "ramp", style: `background:${RAMP_CSS}` });
+  const legend = h("span", { class: "legend" }, low, ramp, high);
   let found: Picture | undefined;
   let reading = new AbortController();
 
@@ -29,9 +31,11 @@ export function view(shown: Shown): HTMLElement {
       [low.textContent, high.textContent] = [formatNumber(found.min), formatNumber(found.max)];
       const thin =
         found.stepX * found.stepY > 1
-          ? `; each ${formatCount(found.stepY)}th row and ${formatCount(found.stepX)}th column`
+          ? `; ${stepText(found.stepY, "row")} and ${stepText(found.stepX, "column")} is drawn`
           : "";
-      note.textContent = `${formatCount(shape.at(-2) ?? 0)} rows and ${formatCount(shape.at(-1) ?? 0)} columns${thin}`;
+      const isEmpty = found.min > found.max;
+      legend.hidden = isEmpty;
+      note.textContent = `${formatPlural(shape.at(-2) ?? 0, "row")} and ${formatPlural(shape.at(-1) ?? 0, "column")}${thin}${isEmpty ? "; no value is finite" : ""}`;
       view.dataset["drawn"] = fixed().join(",");
     } catch (error) {
       if (!own.aborted) note.replaceChildren(h("span", { class: "bad" }, sentenceOf(error) ?? ""));
@@ -55,13 +59,7 @@ export function view(shown: Shown): HTMLElement {
       "div",
       { class: "bar" },
       ...choice,
-      h(
-        "span",
-        { class: "legend" },
-        low,
-        h("span", { class: "ramp", style: `background:${RAMP_CSS}` }),
-        high,
-      ),
+      legend,
       h("span", { class: "grow" }),
       h("button", { onclick: save }, "PNG"),
     ),
@@ -72,6 +70,9 @@ export function view(shown: Shown): HTMLElement {
   void read();
   return view;
 }
+
+const stepText = (step: number, what: string): string =>
+  step === 1 ? `every ${what}` : `one ${what} in ${formatCount(step)}`;
 
 /** NaN has no colour. */
 function draw(canvas: HTMLCanvasElement, { width, height, values, min, max }: Picture): void {

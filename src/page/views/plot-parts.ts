@@ -68,7 +68,7 @@ export function svgOf(
   );
   const [first, last] = [x.at(0) ?? 0, x.at(-1) ?? 1];
   const yTicks = areDates ? timeTicks(low, high, 8) : ticks(low, high, 8);
-  const yTexts = yTicks.map(areDates ? dateText : formatNumber);
+  const yTexts = yTicks.map((tick) => (areDates ? dateText : formatNumber)(tick));
   const left = 16 + LETTER * Math.max(0, ...yTexts.map((text) => text.length));
   const [width, top] = [WIDTH - left - 20, 30];
   const px = (value: number): string => (left + ((value - first) / (last - first || 1)) * width).toFixed(1);
@@ -111,8 +111,8 @@ function escapeText(text: string): string {
 }
 
 /** Round numbers between two bounds, about as many as wanted. */
-function ticks(low: number, high: number, wanted: number): number[] {
-  const rough = (high - low) / wanted;
+export function ticks(low: number, high: number, wanted: number): number[] {
+  const rough = high / wanted - low / wanted;
   if (!(rough > 0)) return [low].filter(Number.isFinite);
   const power = 10 ** Math.floor(Math.log10(rough));
   return multiples(low, high, ([1, 2, 5].find((each) => each * power >= rough) ?? 10) * power);
@@ -121,7 +121,11 @@ function ticks(low: number, high: number, wanted: number): number[] {
 function multiples(low: number, high: number, step: number): number[] {
   const first = Math.ceil(low / step - 1e-9);
   const count = Math.floor(high / step + 1e-9) - first + 1;
-  return Array.from({ length: Math.max(0, count) }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+  return Array.from({ length: Math.max(0, count) }, (_, i) => {
+    const tick = (first + i) * step;
+    // Multiples of a fraction end in digits that are rounding errors.
+    return step < 1 ? Number(tick.toPrecision(15)) : tick;
+  });
 }
 
 const DAY = 86_400;
@@ -129,7 +133,7 @@ const SECONDS = [1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10_800, 21_600, 43_200,
 const MONTHS = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200];
 
 /** Times between two bounds, in seconds since 1970: full minutes, hours and days, or the beginnings of months and years. */
-function timeTicks(low: number, high: number, wanted: number): number[] {
+export function timeTicks(low: number, high: number, wanted: number): number[] {
   const rough = (high - low) / wanted;
   if (rough < 1) return ticks(low, high, wanted);
   const step = SECONDS.find((each) => each >= rough);

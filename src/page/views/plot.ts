@@ -4,7 +4,7 @@ import { cssOf, NAMED } from "../colours.ts";
 import { h, saveBlob } from "../dom.ts";
 import type { ColumnFacts, PlotData } from "../engine/protocol.ts";
 import { formatCount, formatNumber, withoutServer } from "../text.ts";
-import { drawCandles, svgOf, TIME_LABELS } from "./plot-parts.ts";
+import { drawCandles, svgOf, TIME_LABELS, ticks, timeTicks } from "./plot-parts.ts";
 import { dateText, statistics } from "./statistics.ts";
 import { canPlot, type Shown, sentenceOf } from "./view.ts";
 
@@ -175,7 +175,7 @@ class PlotView {
     }
     const [first, end] = this.#range;
     const room = Math.max(200, this.#place.clientWidth || 800);
-    const buckets = this.#isCandles ? Math.max(40, Math.floor(room / 7)) : Math.min(1600, Math.floor(room));
+    const buckets = this.#isCandles ? Math.max(40, Math.floor(room / 3.5)) : Math.min(1600, Math.floor(room));
     const take = (data: PlotData): void => {
       if (signal.aborted) return;
       this.#data = data;
@@ -197,7 +197,7 @@ class PlotView {
     }
   }
 
-  #tell({ isExact, every, done, total, xNote, lost }: PlotData): void {
+  #tell({ isExact, every, done, total, xNote, lost, series }: PlotData): void {
     const [first, end] = this.#range;
     const rows = `Rows ${formatCount(first)} to ${formatCount(end - 1)}`;
     const per = this.#isCandles ? "candle" : "point";
@@ -205,11 +205,12 @@ class PlotView {
       rows,
       isExact
         ? `each row is a ${per}`
-        : `each ${per} stands for about ${formatCount(Math.max(2, Math.round((end - first) / Math.max(1, this.#data?.x.length ?? 1))))} rows${this.#isCandles ? "" : ": from the least to the greatest"}`,
+        : `each ${per} covers about ${formatCount(Math.max(2, Math.round((end - first) / Math.max(1, this.#data?.x.length ?? 1))))} rows${this.#isCandles ? "" : ", from their least to their greatest value"}`,
       every > 1 ? `one in ${every} parts was read; show fewer rows for all of them` : "",
       xNote ?? "",
       done < total ? `${Math.round((100 * done) / total)} % read` : "",
-      "drag over a part to look at it",
+      done === total && series.every(({ max }) => max.every(Number.isNaN)) ? "no value is finite" : "",
+      "drag over a part to enlarge it",
     ]
       .filter((part) => part !== "")
       .join(" · ");
@@ -249,7 +250,9 @@ class PlotView {
       ticks: { stroke: line ?? "", width: 1 },
     };
     const areDates = this.#areDates(data);
-    const text = areDates ? dateText : formatNumber;
+    // Enough digits to tell the values in sight apart, however close they are.
+    let digits = 6;
+    const text = areDates ? dateText : (value: number): string => formatNumber(value, digits);
     const format = (_: UPlot, value: number | null): string => (value === null ? "–" : text(value));
     const number = (_: UPlot, value: number | null): string => (value === null ? "–" : formatNumber(value));
     const isPair = !data.isExact && !this.#isCandles;
@@ -265,8 +268,8 @@ class PlotView {
       };
       return isPair
         ? [
-            { ...one, label: `${label} least` },
-            { ...one, label: `${label} greatest` },
+            { ...one, label: `${label} min` },
+            { ...one, label: `${label} max` },
           ]
         : [{ ...one, label }];
     });
@@ -281,13 +284,33 @@ class PlotView {
     return {
       width: Math.max(200, this.#place.clientWidth),
       height: heightOf(this.#place),
-      scales: { x: { time: data.xKind === "time" } },
+      scales: {
+        x: {
+          time: data.xKind === "time",
+          range: (_, low, high) => (low === high ? [low - 1, high + 1] : [low, high]),
+        },
+        y: {
+          range: (_, low, high) => {
+            if (low === null || high === null) return [0, 1];
+            const [span, most] = [high - low, Math.max(Math.abs(low), Math.abs(high))];
+            if (span > 0) digits = Math.min(17, Math.max(6, Math.ceil(Math.log10(most / span)) + 4));
+            const margin = 0.06 * (span || most || 1);
+            return [low - margin, high + margin];
+          },
+        },
+      },
       axes: [
         data.xKind === "time"
           ? { ...axis, values: TIME_LABELS }
           : { ...axis, values: (_, ticks) => ticks.map((tick) => formatNumber(tick)) },
         {
           ...axis,
+          // uPlot's own steps fail for values that differ very much, or hardly at all. It takes any step of five or more.
+          incrs: (_, _axis, low, high) => [Math.max(5, high - low)],
+          splits: (chart, _, low, high) => {
+            const wanted = Math.max(2, Math.floor(chart.height / 44));
+            return areDates ? timeTicks(low, high, wanted) : ticks(low, high, wanted);
+          },
           // As wide as the longest label, at about seven pixels a character.
           size: (_, labels) =>
             Math.max(76, 24 + 7 * Math.max(0, ...(labels ?? []).map((label) => label.length))),

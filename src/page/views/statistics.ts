@@ -56,7 +56,7 @@ function describe(column: ColumnFacts, found: Statistics): HTMLElement[] {
   if (lost !== undefined) facts.push([formatPlural(lostRows, "row"), "cannot be read"]);
   const why = lost === undefined ? [] : [h("p", { class: "bad-note" }, withoutServer(lost))];
   if (count === 0) return [title(column), factsOf(facts), ...why];
-  facts.push([text(min), "least"], [text(max), "greatest"], [text(found.mean), "mean"]);
+  facts.push([text(min), "min"], [text(max), "max"], [text(found.mean), "mean"]);
   if (!isTime) facts.push([formatNumber(found.deviation), "standard deviation"]);
   const most = Math.max(1, ...histogram);
   const all = Math.max(

@@ -4,7 +4,7 @@ import type { ColumnFacts, RowsRequest } from "../engine/protocol.ts";
 import { formatCount, withoutServer } from "../text.ts";
 import { type TableColumn, VirtualTable } from "../virtual-table.ts";
 import { copyText } from "./overview.ts";
-import { hasNumbers, planeChoice, type Shown, sentenceOf } from "./view.ts";
+import { hasNumbers, isTable, planeChoice, type Shown, sentenceOf } from "./view.ts";
 
 /** Columns of a plane to show at a time. */
 const ACROSS = 64;
@@ -14,7 +14,7 @@ const MOST_COPIED = 10_000;
 export function view(shown: Shown): HTMLElement {
   const { node, column, now, signal, engine } = shown;
   const [only] = node.columns;
-  const one = column ?? (node.kind === "table" ? undefined : only);
+  const one = column ?? (isTable(node) ? undefined : only);
   const shape = one?.shape ?? [];
   const isPlane = shape.length >= 2;
   const width = isPlane ? (shape.at(-1) ?? 0) : 1;
@@ -24,16 +24,16 @@ export function view(shown: Shown): HTMLElement {
   let table: VirtualTable | undefined;
 
   const flat = one === undefined ? node.columns.filter(({ shape: of }) => of.length === 1) : [one];
+  const wide =
+    one === undefined ? node.columns.filter((each) => !flat.includes(each)).map(({ name }) => name) : [];
   const rows =
     node.kind === "bytes"
       ? Math.ceil(node.nbytes / 16)
       : isPlane
         ? (shape.at(-2) ?? 0)
-        : shape.length === 0 && one !== undefined
-          ? 1
-          : node.kind === "table" && one === undefined
-            ? node.length
-            : (shape.at(0) ?? 0);
+        : one === undefined
+          ? node.length
+          : (shape.at(0) ?? 1);
 
   const request = (first: number, end: number): RowsRequest => ({
     archive: node.name,
@@ -137,10 +137,17 @@ export function view(shown: Shown): HTMLElement {
       h("span", { class: "group" }, csvButton, jsonButton),
     ),
     place,
+    wide.length > 0
+      ? h(
+          "p",
+          { class: "note" },
+          `Columns with several values in each row are shown alone: choose ${wide.join(", ")} in the list.`,
+        )
+      : "",
     h(
       "p",
       { class: "note hint" },
-      "Rows in sight are copied, or those chosen by their numbers (with Shift: several).",
+      "Copies the rows in sight, or the chosen ones: click a row number, and Shift-click another for all between them.",
     ),
     rows > 0 ? counted(shown, flat.filter(hasNumbers)) : "",
   );

@@ -78,6 +78,11 @@ export function planeChoice(
   return { fixed: () => fixed, choice };
 }
 
+/** True for what has rows of several columns: a table, or an array of structs with a folder for each field. */
+export function isTable({ kind, columns }: NodeFacts): boolean {
+  return kind === "table" || (columns[0]?.name ?? "") !== "";
+}
+
 const KINDS = new Set(["int", "uint", "float", "bool", "datetime", "timedelta"]);
 
 /** True if a column's values are numbers or dates. */

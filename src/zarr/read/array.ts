@@ -220,7 +220,7 @@ export class ZarrArray implements ReadableArray {
 
   /** Uncompressed bytes of as many rows as a chunk has. */
   get chunkBytes(): number {
-    return elementsOf([at(this.chunkShape, 0), ...this.shape.slice(1)]) * this.dtype.itemSize;
+    return elementsOf([...this.chunkShape.slice(0, 1), ...this.shape.slice(1)]) * this.dtype.itemSize;
   }
 
   column(name: string): ZarrArray {
