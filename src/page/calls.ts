@@ -96,34 +96,22 @@ export function callerOf<T extends object>(port: Port): T {
     if ("error" in data) call.reject(new CallError(data.error));
     else call.resolve(data.value);
   });
-  const call = (method: string, argument: unknown, watch: Watched = {}): Promise<unknown> =>
-    new Promise((resolve, reject) => {
-      const id = ++last;
-      const { signal } = watch;
-      if (signal?.aborted) {
-        reject(signal.reason);
-        return;
-      }
-      const abort = (): void => {
+  const call = (method: string, argument: unknown, watch: Watched = {}): Promise<unknown> => {
+    const id = ++last;
+    const { signal } = watch;
+    let abort = (): void => {};
+    return new Promise((resolve, reject) => {
+      signal?.throwIfAborted();
+      abort = () => {
         if (!waiting.delete(id)) return;
         port.postMessage({ id, abort: true } satisfies Request);
         reject(signal?.reason);
       };
-      signal?.addEventListener("abort", abort, { once: true });
-      const over = (): void => signal?.removeEventListener("abort", abort);
-      waiting.set(id, {
-        watch,
-        resolve: (value) => {
-          over();
-          resolve(value);
-        },
-        reject: (error) => {
-          over();
-          reject(error);
-        },
-      });
+      signal?.addEventListener("abort", abort);
+      waiting.set(id, { watch, resolve, reject });
       port.postMessage({ id, method, argument } satisfies Request);
-    });
+    }).finally(() => signal?.removeEventListener("abort", abort));
+  };
   return new Proxy({} as T, {
     get: (_, method) => (argument: unknown, watch?: Watched) => call(String(method), argument, watch),
   });

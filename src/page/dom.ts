@@ -21,6 +21,11 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+/** A value, and what it is. */
+export function fact(value: string, what: string): HTMLElement {
+  return h("span", {}, h("b", {}, value), ` ${what}`);
+}
+
 /** The element with an id in the page's markup. */
 export function byId<T extends HTMLElement = HTMLElement>(id: string): T {
   const found = document.getElementById(id);

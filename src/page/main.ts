@@ -1,6 +1,6 @@
 /** The page: finds the source of archives, and shows the archive in its address. */
 import { callerOf } from "./calls.ts";
-import { byId, h } from "./dom.ts";
+import { byId, fact, h } from "./dom.ts";
 import { chosenFiles, droppedFiles } from "./drop.ts";
 import type { ColumnFacts, Engine, NodeFacts, Source } from "./engine/protocol.ts";
 import { Now, type State } from "./state.ts";
@@ -317,10 +317,6 @@ function title({ archive, column }: State): HTMLElement {
     : h("h1", {}, h("span", { class: "of" }, `${archive} / `), column);
 }
 
-function fact(value: string, what: string): HTMLElement {
-  return h("span", {}, h("b", {}, value), ` ${what}`);
-}
-
 function factLine(node: NodeFacts, column: ColumnFacts | undefined): HTMLElement[] {
   const facts = [h("span", {}, node.dialect)];
   if (column !== undefined && node.kind !== "bytes")
@@ -349,29 +345,26 @@ function describeSource(source: Source): string {
 function connectTheme(): void {
   const { documentElement } = document;
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  let chosen = stored();
+  let chosen = storedTheme();
   const apply = (): void => {
     documentElement.dataset["theme"] = chosen ?? (dark.matches ? "dark" : "light");
     dispatchEvent(new Event("themechange"));
   };
   dark.addEventListener("change", apply);
   byId("theme").addEventListener("click", () => {
-    chosen = documentElement.dataset["theme"] === "dark" ? "light" : "dark";
-    try {
-      localStorage.setItem("superchunk-theme", chosen);
-    } catch {
-      // If storage is blocked, the choice lasts until the page is closed.
-    }
+    chosen = storedTheme(documentElement.dataset["theme"] === "dark" ? "light" : "dark");
     apply();
   });
   apply();
 }
 
-function stored(): string | undefined {
+/** The stored choice, after storing another. If storage is blocked, a choice lasts until the page is closed. */
+function storedTheme(chosen?: string): string | undefined {
   try {
+    if (chosen !== undefined) localStorage.setItem("superchunk-theme", chosen);
     return localStorage.getItem("superchunk-theme") ?? undefined;
   } catch {
-    return undefined;
+    return chosen;
   }
 }
 

@@ -8,8 +8,6 @@ export interface State {
   readonly more: Readonly<Record<string, string>>;
 }
 
-const NONE: State = { archive: "", column: "", view: "", more: {} };
-
 export function readState(hash: string): State {
   const {
     archive = "",
@@ -28,11 +26,10 @@ export function writeState({ archive, column, view, more }: State): string {
 
 /** The current state of the page, and its listeners. */
 export class Now {
-  #state: State = NONE;
-  readonly #listeners: ((state: State, before: State) => void)[] = [];
+  #state: State = readState(location.hash);
+  readonly #listeners: (() => void)[] = [];
 
   constructor() {
-    this.#state = readState(location.hash);
     addEventListener("hashchange", () => this.#take(readState(location.hash)));
   }
 
@@ -40,7 +37,7 @@ export class Now {
     return this.#state;
   }
 
-  onChange(listener: (state: State, before: State) => void): void {
+  onChange(listener: () => void): void {
     this.#listeners.push(listener);
   }
 
@@ -60,8 +57,7 @@ export class Now {
   }
 
   #take(state: State): void {
-    const before = this.#state;
     this.#state = state;
-    for (const listener of this.#listeners) listener(state, before);
+    for (const listener of this.#listeners) listener();
   }
 }

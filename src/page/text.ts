@@ -60,3 +60,10 @@ export function formatGain(nbytes: number, cbytes: number): string {
 export function withoutServer(message: string): string {
   return message.replaceAll(/https?:\/\/[^\s/]+\/__superchunk__\/files\/\d+\//g, "");
 }
+
+/** Seconds since 1970 as a date. */
+export function dateText(seconds: number): string {
+  if (!Number.isFinite(seconds) || Math.abs(seconds) > 8.64e12) return "";
+  const iso = new Date(1000 * seconds).toISOString();
+  return iso.endsWith("T00:00:00.000Z") ? iso.slice(0, 10) : iso.slice(0, 19).replace("T", " ");
+}

@@ -37,7 +37,6 @@ export class VirtualTable {
   readonly element: HTMLElement;
   readonly #source: TableSource;
   readonly #body: HTMLElement = h("tbody");
-  readonly #table: HTMLElement;
   readonly #blocks = new Map<number, Block>();
   readonly #fetching = new Map<number, AbortController>();
   readonly #draw: () => void = onceAFrame(() => this.#drawNow());
@@ -63,14 +62,14 @@ export class VirtualTable {
         ),
       ),
     );
-    this.#table = h(
+    const table = h(
       "table",
       { class: "cells", "aria-label": source.label, "aria-rowcount": source.rows + 1 },
       h("thead", {}, h("tr", { "aria-rowindex": 1 }, h("th", { class: "n", scope: "col" }, "#"), ...heads)),
       this.#body,
     );
     const height = Math.min(MOST_HEIGHT, (source.rows + 2) * ROW);
-    const space = h("div", { class: "space", style: `height:${height}px` }, this.#table);
+    const space = h("div", { class: "space", style: `height:${height}px` }, table);
     this.element = h(
       "div",
       // A few rows take only the height that they need.
@@ -172,7 +171,7 @@ export class VirtualTable {
 
   #drawNow(): void {
     if (!this.element.isConnected) return;
-    const { columns, rows, rowLabel } = this.#source;
+    const { columns, rowLabel } = this.#source;
     const [first, end] = this.inSight;
     this.#fetch(first, end);
     const [from, to] = this.#chosen === undefined ? [-1, -1] : this.chosen;
@@ -209,7 +208,6 @@ export class VirtualTable {
       );
     });
     this.#body.replaceChildren(...lines);
-    this.#table.setAttribute("aria-rowcount", String(rows + 1));
   }
 
   #inOrder(

@@ -3,6 +3,7 @@ import type { BytesArchive, ReadableArray } from "../../archive/kinds/types.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import { type Selection, slice } from "../../values/selection.ts";
+import { dateText } from "../text.ts";
 import { cellJson, cellText, isSecond, isTimeName } from "./cells.ts";
 import type { RowCells, RowsRequest } from "./protocol.ts";
 
@@ -95,12 +96,5 @@ function holdsSeconds(name: string, { kind, itemSize }: DType): boolean {
 function asDates(texts: readonly string[]): readonly string[] {
   const seconds = texts.map(Number);
   if (!seconds.every((each) => each === 0 || isSecond(each))) return texts;
-  return seconds.map((each) => {
-    const iso = new Date(1000 * each).toISOString();
-    return each === 0
-      ? "0"
-      : each % 86_400 === 0
-        ? iso.slice(0, 10)
-        : `${iso.slice(0, 10)} ${iso.slice(11, 19)}`;
-  });
+  return seconds.map((each) => (each === 0 ? "0" : dateText(each)));
 }

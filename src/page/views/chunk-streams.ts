@@ -1,9 +1,10 @@
 /** The inside of a chunk: its blocks and streams, as a drawing and as a table. Knows the facts of blocks; must not know archives. */
-import { RAMP_CSS, RAMP_PIXELS } from "../colours.ts";
+import { RAMP_PIXELS } from "../colours.ts";
 import { h } from "../dom.ts";
 import type { BlockFacts } from "../engine/protocol.ts";
 import { formatBytes, formatCount, formatGain, formatPlural, formatRatio } from "../text.ts";
 import { VirtualTable } from "../virtual-table.ts";
+import { ramp } from "./view.ts";
 
 /** Approximate width of the drawing in pixels, the limits for one block, and the height of a stream. */
 const WIDTH = 640;
@@ -47,13 +48,7 @@ export function streamMap(blocks: readonly BlockFacts[], nblocks: number, signal
   canvas.addEventListener("pointerleave", () => {
     said.textContent = describe(blocks.length, nblocks, rows);
   });
-  const legend = h(
-    "span",
-    { class: "legend" },
-    h("span", {}, "1×"),
-    h("span", { class: "ramp", style: `background:${RAMP_CSS}` }),
-    h("span", {}, formatRatio(most, 1)),
-  );
+  const legend = h("span", { class: "legend" }, ...ramp("1×", formatRatio(most, 1)));
   return h(
     "div",
     { class: "streams" },

@@ -1,15 +1,23 @@
 /** The view of chunks: the map, the chunk under the pointer, its damage, and the same as a table. */
-import { cssOf, NAMED, RAMP_CSS } from "../colours.ts";
+import { cssOf, NAMED } from "../colours.ts";
 import { h } from "../dom.ts";
 import { type ChunkDetail, MOST_CHUNKS, STATE, type VerifyOutcome } from "../engine/protocol.ts";
 import { writeState } from "../state.ts";
-import { formatBytes, formatCount, formatGain, formatPlural, formatRatio, withoutServer } from "../text.ts";
+import {
+  dateText,
+  formatBytes,
+  formatCount,
+  formatGain,
+  formatPlural,
+  formatRatio,
+  withoutServer,
+} from "../text.ts";
 import { ChunkData } from "./chunk-data.ts";
 import { describeOutcome } from "./chunk-health.ts";
 import { ChunkMap, type Colouring, HEALTH } from "./chunk-map.ts";
 import { streamMap } from "./chunk-streams.ts";
 import { chunkTable, placeText, STATES } from "./chunk-table.ts";
-import { columnChoice, commandPath, type Shown, sentenceOf } from "./view.ts";
+import { columnChoice, commandPath, ramp, type Shown, sentenceOf } from "./view.ts";
 
 /** Up to this many bytes, values are checked without a click if reading is cheap. */
 const CHECKED_UNASKED = 256 << 20;
@@ -296,17 +304,12 @@ class ChunkView {
       ...[...of].slice(0, 5).map((i) => chip(words[i] ?? "", cssOf(NAMED[i % NAMED.length] ?? [0, 0, 0]))),
       ...(of.size > 5 ? [h("span", {}, `and ${formatCount(of.size - 5)} more`)] : []),
     ];
-    const ramp = (low: string, high: string): HTMLElement[] => [
-      h("span", {}, low),
-      h("span", { class: "ramp", style: `background:${RAMP_CSS}` }),
-      h("span", {}, high),
-    ];
     const made: Readonly<Record<Colouring, () => HTMLElement[]>> = {
       ratio: () =>
         this.#data.stored === 0
           ? []
           : ramp(leastRatio === 1 ? "1×" : formatRatio(leastRatio, 1), formatRatio(mostRatio, 1)),
-      age: () => (newest < oldest ? [] : ramp(dayText(oldest), dayText(newest))),
+      age: () => (newest < oldest ? [] : ramp(dateText(oldest / 1000), dateText(newest / 1000))),
       size: () => ramp(formatBytes(Math.min(leastBytes, mostBytes)), formatBytes(mostBytes)),
       codec: () => named(codecs),
       file: () => named(files),
@@ -483,9 +486,4 @@ function sizesText(stored: number, decoded: number): string {
 
 function chip(name: string, css: string): HTMLElement {
   return h("span", { class: "chip" }, h("i", { style: `background:${css}` }), name);
-}
-
-/** A time in UTC, to the minute. */
-function dayText(at: number): string {
-  return new Date(at).toISOString().slice(0, 16).replace("T", " ");
 }

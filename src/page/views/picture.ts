@@ -1,9 +1,9 @@
 /** The view of a plane of an array as a picture, with a colour bar. */
-import { RAMP_CSS, RAMP_PIXELS } from "../colours.ts";
+import { RAMP_PIXELS } from "../colours.ts";
 import { h, saveBlob } from "../dom.ts";
 import type { Picture } from "../engine/protocol.ts";
 import { formatCount, formatNumber, formatPlural } from "../text.ts";
-import { planeChoice, type Shown, sentenceOf } from "./view.ts";
+import { planeChoice, ramp, type Shown, sentenceOf } from "./view.ts";
 
 export function view(shown: Shown): HTMLElement {
   const { node, signal, engine } = shown;
@@ -12,9 +12,7 @@ export function view(shown: Shown): HTMLElement {
   const canvas = h("canvas", { class: "picture", role: "img", "aria-label": "Picture of the values" });
   const note = h("p", { class: "note", role: "status" }, "Reading…");
   const under = h("p", { class: "note" }, "\u00a0");
-  const [low, high] = [h("span"), h("span")];
-  const ramp = h("span", { class: "ramp", style: `background:${RAMP_CSS}` });
-  const legend = h("span", { class: "legend" }, low, ramp, high);
+  const legend = h("span", { class: "legend" });
   let found: Picture | undefined;
   let reading = new AbortController();
 
@@ -28,7 +26,7 @@ export function view(shown: Shown): HTMLElement {
         { signal: own },
       );
       draw(canvas, found);
-      [low.textContent, high.textContent] = [formatNumber(found.min), formatNumber(found.max)];
+      legend.replaceChildren(...ramp(formatNumber(found.min), formatNumber(found.max)));
       const thin =
         found.stepX * found.stepY > 1
           ? `; ${stepText(found.stepY, "row")} and ${stepText(found.stepX, "column")} is drawn`

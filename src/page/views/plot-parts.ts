@@ -2,8 +2,7 @@
 import type UPlot from "uplot";
 import { cssOf, NAMED } from "../colours.ts";
 import type { PlotData } from "../engine/protocol.ts";
-import { formatNumber } from "../text.ts";
-import { dateText } from "./statistics.ts";
+import { dateText, formatNumber } from "../text.ts";
 
 const DATE = "\n{YYYY}-{MM}-{DD}";
 /** Labels of a time axis by the seconds from one to the next, and what goes below them where it changes. */

@@ -3,9 +3,9 @@ import UPlot from "uplot";
 import { cssOf, NAMED } from "../colours.ts";
 import { h, saveBlob } from "../dom.ts";
 import type { ColumnFacts, PlotData } from "../engine/protocol.ts";
-import { formatCount, formatNumber, withoutServer } from "../text.ts";
+import { dateText, formatCount, formatNumber, withoutServer } from "../text.ts";
 import { drawCandles, svgOf, TIME_LABELS, ticks, timeTicks } from "./plot-parts.ts";
-import { dateText, statistics } from "./statistics.ts";
+import { statistics } from "./statistics.ts";
 import { canPlot, type Shown, sentenceOf } from "./view.ts";
 
 /** Columns that make a candle together. */
@@ -22,7 +22,7 @@ class PlotView {
   readonly #note: HTMLElement = h("p", { class: "note", role: "status" });
   readonly #facts: HTMLElement = h("div");
   readonly #rows: number;
-  readonly #assets: AssetChoice | undefined;
+  readonly #assets: ReturnType<typeof assetChoice>;
   /** The rows to show if the address names none: of many assets, those of the first. */
   readonly #usual: readonly [first: number, end: number];
   #chosen: string[];
@@ -422,20 +422,8 @@ function linesOf({ x, series, isExact }: PlotData, isCandles: boolean): UPlot.Al
   return [Array.from(x), ...lines];
 }
 
-/** The selection of an asset, and the rows of the first one. */
-interface AssetChoice {
-  readonly select: HTMLSelectElement;
-  readonly usual: readonly [first: number, end: number];
-  /** Shows which asset's rows are displayed. */
-  mark(first: number, end: number): void;
-}
-
 /** A selection among the assets of daily bars, which are stored one after the other, if the attributes say where each begins. */
-function assetChoice(
-  { attrs }: Shown["node"],
-  rows: number,
-  show: (first: number, end: number) => void,
-): AssetChoice | undefined {
+function assetChoice({ attrs }: Shown["node"], rows: number, show: (first: number, end: number) => void) {
   const { first_row: firsts, last_row: lasts } = attrs;
   const isMap = (value: unknown): value is Record<string, unknown> =>
     typeof value === "object" && value !== null;
@@ -461,8 +449,9 @@ function assetChoice(
   );
   return {
     select,
-    usual: [usual.first, usual.end],
-    mark(first, end) {
+    usual: [usual.first, usual.end] as const,
+    /** Shows which asset's rows are displayed. */
+    mark(first: number, end: number): void {
       const at = choices.findIndex((each) => each.first === first && each.end === end);
       select.value = at < 0 ? "" : String(at);
     },

@@ -1,7 +1,7 @@
 /** Statistics of columns: bounds, mean, deviation and a histogram. Loaded when they are opened. */
-import { h } from "../dom.ts";
+import { fact, h } from "../dom.ts";
 import type { ColumnFacts, Statistics } from "../engine/protocol.ts";
-import { formatCount, formatNumber, formatPlural, withoutServer } from "../text.ts";
+import { dateText, formatCount, formatNumber, formatPlural, withoutServer } from "../text.ts";
 import { type Shown, sentenceOf } from "./view.ts";
 
 /** Up to this many bytes of values, statistics are computed without a click. */
@@ -80,16 +80,5 @@ function describe(column: ColumnFacts, found: Statistics): HTMLElement[] {
 }
 
 function factsOf(facts: readonly (readonly [value: string, what: string])[]): HTMLElement {
-  return h(
-    "p",
-    { class: "facts" },
-    ...facts.map(([value, what]) => h("span", {}, h("b", {}, value), ` ${what}`)),
-  );
-}
-
-/** Seconds since 1970 as a date. */
-export function dateText(seconds: number): string {
-  if (!Number.isFinite(seconds) || Math.abs(seconds) > 8.64e12) return "";
-  const iso = new Date(1000 * seconds).toISOString();
-  return iso.endsWith("T00:00:00.000Z") ? iso.slice(0, 10) : iso.slice(0, 19).replace("T", " ");
+  return h("p", { class: "facts" }, ...facts.map((each) => fact(...each)));
 }

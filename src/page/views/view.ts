@@ -1,5 +1,5 @@
 /** A view: a part of the page that shows an archive or a column in one way. */
-
+import { RAMP_CSS } from "../colours.ts";
 import { h } from "../dom.ts";
 import type { ColumnFacts, Engine, NodeFacts, Source } from "../engine/protocol.ts";
 import type { Now } from "../state.ts";
@@ -76,6 +76,12 @@ export function planeChoice(
     return h("label", {}, `Dimension ${d}`, slider, shownAt);
   });
   return { fixed: () => fixed, choice };
+}
+
+/** The ramp of colours between what its ends stand for. */
+export function ramp(low: string, high: string): HTMLElement[] {
+  const colours = h("span", { class: "ramp", style: `background:${RAMP_CSS}` });
+  return [h("span", {}, low), colours, h("span", {}, high)];
 }
 
 /** True for what has rows of several columns: a table, or an array of structs with a folder for each field. */
