@@ -119,7 +119,9 @@ export function checkConversion(paths: readonly string[], flags: ConvertFlags): 
     refuseAll(flags, NOT_TRANSFORMER, (option) => `${option} is not for --to zarr3-transformer`);
     return;
   }
-  refuseAll(flags, ZARR_ONLY, (option) => `${option} is for --to zarr, not for --to ${to}`);
+  // Parts of rows are sized like shards.
+  const own = flags.partition === "rows" ? ZARR_ONLY.filter((name) => name !== "shardSize") : ZARR_ONLY;
+  refuseAll(flags, own, (option) => `${option} is for --to zarr, not for --to ${to}`);
 }
 
 function refuseAll(

@@ -37,7 +37,7 @@ export function addConversionOptions(command: Command): Command {
     )
     .option(
       "--shard-size <size>",
-      "uncompressed bytes per shard, in whole chunks (default: 128MiB)",
+      "uncompressed bytes per shard, in whole chunks (default: 128MiB), or per file of --partition rows (512MiB)",
       parseSize,
     )
     .addOption(
@@ -85,8 +85,8 @@ export function addConversionOptions(command: Command): Command {
     .addOption(
       new Option(
         "--partition <by>",
-        "for Parquet: zipline daily bars as a folder with one file per asset (id=24) or year (year=2014)",
-      ).choices(["symbol", "year"]),
+        "for Parquet: a folder of files with so many rows each (--shard-size); zipline daily bars also one per asset (id=24) or year (year=2014)",
+      ).choices(["rows", "symbol", "year"]),
     )
     .addOption(damagedOption())
     .option("--concat", "join the archives along the first dimension into one array, or one group of arrays")

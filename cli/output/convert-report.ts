@@ -47,7 +47,7 @@ export interface ConvertFlags {
   /** False for `--no-zipline`. */
   readonly zipline?: boolean;
   readonly prices?: "raw" | "decimal" | "double";
-  readonly partition?: "symbol" | "year";
+  readonly partition?: "rows" | "symbol" | "year";
   readonly damaged?: Damaged;
   /** Opening options for `--damaged`, and the lost data found. */
   readonly reading: Pick<OpenAnyOptions, "damaged" | "onDamage" | "allow">;

@@ -71,10 +71,11 @@ export interface ParquetOptions {
   /** How zipline's prices are written: thousandths as stored (`raw`, default), decimals with three places, or doubles. */
   readonly prices?: "raw" | "decimal" | "double" | undefined;
   /**
-   * Writes zipline's daily bars as a folder of files: one for each asset (`id=24/data.parquet`) or each year
-   * (`year=2014/data.parquet`). Parquet only.
+   * Writes a folder of files instead of one file. `rows`: `part-00000.parquet` and so on, whole row groups with about 512 MiB of values
+   * each. For zipline's daily bars also one for each asset (`symbol`: `id=24/data.parquet`) or each year (`year=2014/data.parquet`).
+   * Parquet only.
    */
-  readonly partition?: "symbol" | "year" | undefined;
+  readonly partition?: "rows" | "symbol" | "year" | undefined;
 }
 
 /** Options of a conversion. */

@@ -14,7 +14,13 @@ import {
 } from "../convert/pipeline.ts";
 import { publishDirectly } from "../convert/run/conversion-store.ts";
 import { deleteTree } from "../convert/run/destination.ts";
-import { failuresOf, folderDocuments, runSource, sumResults } from "../convert/run/run-source.ts";
+import {
+  failuresOf,
+  folderDocuments,
+  restreamedIn,
+  runSource,
+  sumResults,
+} from "../convert/run/run-source.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
@@ -41,6 +47,8 @@ import { parseOwn, readReceipts, type UnitReceipt, type WorkerState } from "./re
 const STATS_AT_ONCE = 64;
 /** From this many objects on, a folder is listed instead of requesting each. */
 const LISTED_FROM = 4;
+/** Tries of a `finish` whose files others remove. */
+const TRIES = 5;
 /** Missing units that an error names. */
 const NAMED = 5;
 
@@ -144,6 +152,20 @@ export async function finishShared(
   shared: SharedJob,
   options: Pick<ConvertOptions, "signal" | "onProgress" | "encoder"> = {},
 ): Promise<SharedResult | undefined> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await finishOnce(shared, options);
+    } catch (error) {
+      // Another run of `finish` removes files that this one has half written.
+      if (!isSuperchunkError(error, "NOT_FOUND") || tries === TRIES) throw error;
+    }
+  }
+}
+
+async function finishOnce(
+  shared: SharedJob,
+  options: Pick<ConvertOptions, "signal" | "onProgress" | "encoder">,
+): Promise<SharedResult | undefined> {
   const started = performance.now();
   const job = openJob(shared, options);
   if (await isFinished(job)) {
@@ -179,6 +201,7 @@ export interface SharedResult extends ConvertResult {
 }
 
 interface TaskSums extends ChunkCounts {
+  restreamed: number;
   bytes: number;
   readonly notes: string[];
 }
@@ -191,7 +214,8 @@ class Finish {
   readonly #whole = new Map<number, UnitReceipt>();
   readonly #sums = new Map<number, TaskSums>();
   readonly #failed = new Map<number, Failure>();
-  readonly #objects: Receipt[] = [];
+  /** Objects of each source. */
+  readonly #objects = new Map<number, Receipt[]>();
   readonly #entries: ConvertEntry[] = [];
   readonly #failures: NodeFailure[] = [];
   readonly #documents = new Map<string, JsonObject>();
@@ -230,7 +254,9 @@ class Finish {
       this.#failed.set(source, receipt.failure);
       return;
     }
-    for (const object of receipt.objects ?? []) this.#objects.push(object);
+    const known = this.#objects.get(source);
+    if (known === undefined) this.#objects.set(source, [...(receipt.objects ?? [])]);
+    else for (const object of receipt.objects ?? []) known.push(object);
     if (at(this.#job.plan.sources, source).tasks === undefined) {
       this.#whole.set(source, receipt);
       return;
@@ -242,17 +268,22 @@ class Finish {
     sums.notes.push(...notes);
     if (counts === undefined) return;
     for (const name of ["copied", "padded", "recoded", "oddTypesize"] as const) sums[name] += counts[name];
+    sums.restreamed += counts.restreamed ?? 0;
   }
 
   /** Throws `INCOMPLETE` for an object that differs from its receipt or is missing. */
   async checkObjects(): Promise<void> {
     const { store } = this.#job;
     const folders = new Map<string, Receipt[]>();
-    for (const object of this.#objects) {
-      const { folder } = splitKey(object.key);
-      const known = folders.get(folder);
-      if (known === undefined) folders.set(folder, [object]);
-      else known.push(object);
+    for (const [source, objects] of this.#objects) {
+      // A killed run of `finish` may have removed them.
+      if (this.#failed.has(source)) continue;
+      for (const object of objects) {
+        const { folder } = splitKey(object.key);
+        const known = folders.get(folder);
+        if (known === undefined) folders.set(folder, [object]);
+        else known.push(object);
+      }
     }
     await runPooled(
       folders,
@@ -276,13 +307,14 @@ class Finish {
   async removeLeftovers(): Promise<void> {
     const { store, path, plan, target } = this.#job;
     if (store.removeLeftovers === undefined || [...this.#ended.values()].every((ended) => ended)) return;
-    const ownsFolder = target.isHierarchy || plan.isTree;
+    const ownsFolder = target.isHierarchy || plan.isTree || plan.sources[0]?.tasks !== undefined;
     const folders = new Set<string>(ownsFolder ? [path] : []);
-    for (const { key } of ownsFolder ? this.#objects : []) {
-      let folder = key;
-      do folder = folder.slice(0, Math.max(0, folder.lastIndexOf("/")));
-      while (!folders.has(folder) && folder.length > path.length && folders.add(folder));
-    }
+    for (const objects of ownsFolder ? this.#objects.values() : [])
+      for (const { key } of objects) {
+        let folder = key;
+        do folder = folder.slice(0, Math.max(0, folder.lastIndexOf("/")));
+        while (!folders.has(folder) && folder.length > path.length && folders.add(folder));
+      }
     await runPooled(folders, STATS_AT_ONCE, async (folder) => store.removeLeftovers?.(folder), this.#signal);
   }
 
@@ -292,7 +324,7 @@ class Finish {
     const { path, node, tasks, failure } = at(plan.sources, index);
     const failed = failure ?? this.#failed.get(index);
     if (failed !== undefined) {
-      if (tasks !== undefined) await deleteTree(store, joinKey(destination, node), new Set());
+      if (tasks !== undefined) await this.#removeSource(index);
       this.#entries.push({ path, node, status: "failed", ...failed });
       return;
     }
@@ -309,9 +341,12 @@ class Finish {
       const run = await this.#job.planOf(index);
       this.damage.push(...this.#job.damageOf(index));
       const { options } = this.#job;
-      const context = { target, store, options, publisher: publishDirectly(store) };
+      // Files were compared by their tasks.
+      const verify = options.verify === true && target.isHierarchy;
+      const context = { target, store, options: { ...options, verify }, publisher: publishDirectly(store) };
       const outcome = await runSource(run, context, {
         keep: "receipts",
+        undoes: async () => false,
         discard: (below) => deleteTree(store, joinKey(destination, node, below), new Set()),
         signal: this.#signal,
         onProgress: (done, total, label) => options.onProgress?.({ done, total, label }),
@@ -322,7 +357,9 @@ class Finish {
         chunksCopied: sums.copied,
         chunksPadded: sums.padded,
         chunksRecoded: sums.recoded,
+        ...restreamedIn(sums.restreamed),
         shardsKept: 0,
+        verified: options.verify === true,
         bytesWritten: outcome.result.bytesWritten + sums.bytes,
         notes: [...outcome.result.notes, ...sums.notes],
       };
@@ -335,9 +372,19 @@ class Finish {
       this.#signal?.throwIfAborted();
       if (!plan.isTree || (isSuperchunkError(error) && MAY_PASS.has(error.code))) throw error;
       const entry = failureOf(error, path);
-      await deleteTree(store, joinKey(destination, node), new Set());
+      await this.#removeSource(index);
       this.#entries.push({ path, node, status: "failed", ...entry });
     }
+  }
+
+  /** Removes what tasks of a source made. */
+  async #removeSource(index: number): Promise<void> {
+    const { plan, target, store, path } = this.#job;
+    if (target.isHierarchy) return deleteTree(store, joinKey(path, at(plan.sources, index).node), new Set());
+    const keys = (this.#objects.get(index) ?? []).map(({ key }) => key);
+    for (const key of keys) await store.delete(key);
+    if (store.isFolder === undefined) return;
+    for (const folder of new Set(keys.map((key) => splitKey(key).folder))) await store.delete(folder);
   }
 
   #leave(left: readonly NodeFailure[], node: string): void {
@@ -464,5 +511,9 @@ function otherObject(path: string, expected: number, found: number | undefined):
 }
 
 function noSums(): TaskSums {
-  return { copied: 0, padded: 0, recoded: 0, oddTypesize: 0, bytes: 0, notes: [] };
+  return {
+    ...{ copied: 0, padded: 0, recoded: 0, restreamed: 0, oddTypesize: 0 },
+    bytes: 0,
+    notes: [],
+  };
 }

@@ -80,7 +80,7 @@ export async function planShared(
       const peeked = isTree && "store" in source ? await peekSmall(source.store, item, options) : undefined;
       if (peeked !== undefined) return { ...where, ...peeked };
       const planned = await planItem(item, placeAt(destination, node, items.length), target, own);
-      return { ...where, ...(await describeSource(planned, isTree, options.signal)) };
+      return { ...where, ...(await describeSource(planned, isTree, target, options.signal)) };
     } catch (error) {
       options.signal?.throwIfAborted();
       if (!isTree) throw error;
@@ -146,13 +146,17 @@ async function peekSmall(
 async function describeSource(
   { run, fingerprint }: PlannedSource,
   isTree: boolean,
+  { ending }: Target,
   signal: AbortSignal | undefined,
 ): Promise<Pick<SharedSource, "fingerprint" | "nbytes" | "tasks">> {
   const { nbytes } = run.plan;
-  const isCut = run.arrays.every(({ keepsTasks }) => keepsTasks) && (!isTree || nbytes >= WHOLE_BYTES);
+  const { arrays } = run;
+  const hasParts =
+    arrays.every(({ keepsTasks }) => keepsTasks) || (ending !== undefined && arrays.length > 1);
+  const isCut = hasParts && (!isTree || nbytes >= WHOLE_BYTES);
   if (!isCut) return { fingerprint, nbytes };
   const tasks: SharedSource["tasks"] = await Promise.all(
-    run.arrays.map(async (array) => packTasks(await orderedTasks(array, signal))),
+    arrays.map(async (array) => packTasks(await orderedTasks(array, signal))),
   );
   return { fingerprint, nbytes, tasks };
 }

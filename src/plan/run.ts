@@ -365,17 +365,24 @@ class Share {
     const objects: Receipt[] = [];
     const notes: string[] = [];
     const counts: ChunkCounts = { copied: 0, padded: 0, recoded: 0, oddTypesize: 0 };
+    // A file is a whole array or table, and is compared before it gets its name; a shard only with the rest of its array.
+    const hidesFiles = options.verify === true && !target.isHierarchy;
     const held = holdDocuments(store, {
-      isDocument: target.isDocument,
-      hidesFiles: false,
-      publisher: this.#publisher,
+      ...{ isDocument: target.isDocument, hidesFiles, publisher: this.#publisher },
       onReceipt: (receipt) => void objects.push(receipt),
     });
-    await at(run.arrays, array).run(task, {
-      ...{ store: held.store, encoder: options.encoder ?? encodeHere, signal, counts },
-      advance: () => undefined,
-      note: (text) => void notes.push(text),
-    });
+    const own = at(run.arrays, array);
+    try {
+      await own.run(task, {
+        ...{ store: held.store, encoder: options.encoder ?? encodeHere, signal, counts },
+        advance: () => undefined,
+        note: (text) => void notes.push(text),
+      });
+      if (hidesFiles) await own.compare(held.store, signal);
+    } catch (error) {
+      await held.discard().catch(() => undefined); // only the first error is thrown
+      throw error;
+    }
     await held.publish(signal);
     return { objects, counts, ...(notes.length === 0 ? {} : { notes }) };
   }

@@ -73,6 +73,8 @@ async function planOf(
 }
 
 const ARRAY_OPTIONS: ConvertOptions = { chunksPerShard: 4 };
+/** 80 rows a file. */
+const PARTS: ConvertOptions = { to: "parquet", parquet: { partition: "rows" }, shardSize: 640 };
 
 describe.each([
   ["a folder of archives", makeTree, {}],
@@ -81,6 +83,8 @@ describe.each([
   ["a folder of archives, each a folder of bcolz", makeTree, { to: "bcolz" }],
   ["one array in tasks", makeArray, ARRAY_OPTIONS],
   ["one array in tasks, compared", makeArray, { ...ARRAY_OPTIONS, verify: true }],
+  ["one array in files of Parquet", makeArray, PARTS],
+  ["one array in files of Parquet, compared", makeArray, { ...PARTS, verify: true }],
 ] as const)("%s", (_, make, options) => {
   it("in seven shares makes what one conversion makes", async () => {
     const source = await make();

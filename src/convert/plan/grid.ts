@@ -146,7 +146,7 @@ export function chooseCells(shape: readonly number[], itemSize: number, target: 
 }
 
 export interface ShardSizing {
-  /** Most uncompressed bytes of a shard, always whole chunks (default {@link DEFAULT_SHARD_SIZE}). */
+  /** Most uncompressed bytes of a shard, always whole chunks (default {@link DEFAULT_SHARD_SIZE}); of a Parquet file with `partition: "rows"` (default 512 MiB). */
   readonly shardSize?: number | undefined;
   /** Most chunks in a shard; overrides `shardSize`. */
   readonly chunksPerShard?: number | undefined;
@@ -227,7 +227,8 @@ export function cellCounts(cells: CellGrid): number[] {
   return cells.shape.map((n, i) => (i < cells.axis ? n : i === cells.axis ? cells.along : 1));
 }
 
-function wantedChunks(cellBytes: number, { chunksPerShard, shardSize }: ShardSizing): number {
+/** Chunks of a shard. Throws `BAD_ARGUMENT` for sizes that are not positive integers, `LIMIT` for too many chunks. */
+export function wantedChunks(cellBytes: number, { chunksPerShard, shardSize }: ShardSizing): number {
   for (const [field, value] of [
     ["chunksPerShard", chunksPerShard] as const,
     ["shardSize", shardSize] as const,

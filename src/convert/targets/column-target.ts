@@ -28,7 +28,7 @@ import type {
   TaskContext,
 } from "../pipeline.ts";
 import { compareStreams, compareValues } from "../run/compare.ts";
-import { deleteTree } from "../run/destination.ts";
+import { deleteTree, walkKeys } from "../run/destination.ts";
 import { type Column, describeBytes, describeColumn } from "../sources/columns.ts";
 import { CopyingEncoder } from "../sources/offered-chunks.ts";
 
@@ -80,6 +80,8 @@ export interface ColumnFormat {
     piece: Piece,
     options: ConvertOptions,
   ): { readonly action: "restream" | "recode"; readonly reason?: string };
+  /** True for a path, in its folder, of a file that holds a part of a table or an array. */
+  isPart?(path: string): boolean;
   /** True for documents of its folders. */
   isDocument?(key: string): boolean;
   /** Why it cannot hold a piece. Arrays of Python objects are refused for all formats. */
@@ -126,6 +128,7 @@ async function planPieces(
   const refused = pieces.map((piece) => refusalOf(format, piece, options));
   const arrays = pieces.flatMap((piece, i) => describePiece(format, piece, refused[i], options));
   const path = "store" in source ? source.store.describe(source.path) : "";
+  const counted = new Set<string>();
   return {
     plan: {
       source: path,
@@ -135,7 +138,7 @@ async function planPieces(
       renamed: [],
       nbytes: arrays.reduce((sum, { nbytes }) => sum + nbytes, 0),
     },
-    arrays: pieces.map((piece) => pieceRun(format, piece, options)),
+    arrays: pieces.map((piece) => pieceRun(format, piece, countNew(piece.columns, counted), options)),
     refusal: refused.find((error) => error !== undefined),
     failed: [],
     notes: [],
@@ -310,15 +313,28 @@ function describePiece(
  * Empties the place of a folder format if that is allowed, else throws `CONFLICT`. Returns a folder of files that does not exist yet.
  */
 async function claim(
-  { ending }: ColumnFormat,
+  { ending, isPart }: ColumnFormat,
   pieces: readonly Piece[],
   key: string,
   store: WritableStore,
   { overwrite }: ConvertOptions,
 ): Promise<readonly string[]> {
   if (ending !== undefined) {
-    const isFolder = pieces.some((piece) => piece.key !== key && piece.key.startsWith(`${key}/`));
-    return isFolder && !(await isTaken(store, key)) ? [key] : [];
+    const folder = folderOf(pieces, key, ending);
+    if (folder === undefined) return [];
+    if (!(await isTaken(store, folder))) return [folder];
+    // Readers would take parts of an earlier result for parts of this one.
+    const isOld = (path: string): boolean => isPart?.(path.slice(folder.length + 1)) === true;
+    const old: string[] = [];
+    for await (const path of walkKeys(store, folder, undefined)) if (isOld(path)) old.push(path);
+    if (overwrite === true) for (const path of old) await store.delete(path);
+    else if (old[0] !== undefined)
+      throw new SuperchunkError(
+        "CONFLICT",
+        "the folder has files of an earlier conversion; replace them with {overwrite: true}, or choose another",
+        { path: store.describe(old[0]) },
+      );
+    return [];
   }
   const names: string[] = [];
   for await (const { name } of store.list(key)) names.push(name);
@@ -337,13 +353,25 @@ async function claim(
   return [];
 }
 
-function pieceRun(format: ColumnFormat, piece: Piece, options: ConvertOptions): ArrayRun {
+/** The folder of a source's files. */
+function folderOf(pieces: readonly Piece[], key: string, ending: string): string | undefined {
+  return [key, `${key}${ending}`].find((folder) => pieces.some((each) => each.key.startsWith(`${folder}/`)));
+}
+
+/** Counts columns once, however many pieces they are cut into. */
+function countNew(columns: readonly Column[], counted: Set<string>): number {
+  const before = counted.size;
+  for (const { path } of columns) counted.add(path);
+  return counted.size - before;
+}
+
+function pieceRun(format: ColumnFormat, piece: Piece, arrays: number, options: ConvertOptions): ArrayRun {
   const { key, columns, table } = piece;
   const nbytes = columns.reduce((sum, column) => sum + column.nbytes, 0);
   return {
     node: "",
     path: columns[0]?.path ?? "",
-    arrays: columns.length,
+    arrays,
     nbytes,
     notes: [],
     root: key,

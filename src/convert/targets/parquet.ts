@@ -21,7 +21,7 @@ import {
   rowCount,
   WHY_NOT_SPLIT,
 } from "./parquet-pages.ts";
-import { partitionsOf } from "./partitions.ts";
+import { PARTS, partitionsOf, rowPartsOf } from "./partitions.ts";
 import { metadataOf, pandasMetadata, tableColumn, typeSettings, withMinutes } from "./table-columns.ts";
 
 /** Rows of a group, as far as chunks allow. */
@@ -38,13 +38,19 @@ export const PARQUET: ColumnFormat = {
     statistics: options.parquet?.statistics ?? true,
     compatible: options.parquet?.compatible ?? false,
     ...(options.parquet?.partition === undefined ? {} : { partition: options.parquet.partition }),
+    ...(options.parquet?.partition === "rows" ? { shardSize: options.shardSize ?? null } : {}),
     ...typeSettings(options),
   }),
   whyRecoded: () => undefined,
   async arrange(piece, options) {
     const whole = await withMinutes(piece, options);
-    return options.parquet?.partition === undefined ? [whole] : partitionsOf(whole, options);
+    const { partition } = options.parquet ?? {};
+    if (partition === undefined) return [whole];
+    if (partition !== "rows") return partitionsOf(whole, options);
+    const columns = fileColumns(whole, options);
+    return rowPartsOf(whole, { rows: rowCount(columns), ...groupSizes(columns) }, options);
   },
+  isPart: (path) => PARTS.test(path),
   describe: describePlan,
 
   async write(piece, context) {
@@ -242,9 +248,23 @@ export function* rowGroups(
   columns: readonly FileColumn[],
   rows: number,
 ): Generator<readonly [number, number]> {
-  const longest = Math.max(1, ...columns.map(({ column }) => column.chunks?.chunkLength ?? 1));
-  const step = Math.max(1, Math.round(GROUP_ROWS / longest)) * longest;
+  const { groupRows: step } = groupSizes(columns);
   for (let first = 0; first < rows; first += step) yield [first, Math.min(rows, first + step)];
+}
+
+/** Rows of the longest chunks and of row groups, which are whole such chunks. */
+function groupSizes(columns: readonly FileColumn[]): Readonly<Record<"chunkRows" | "groupRows", number>> {
+  const longest = Math.max(1, ...columns.map(rowsOfChunk));
+  return { chunkRows: longest, groupRows: Math.max(1, Math.round(GROUP_ROWS / longest)) * longest };
+}
+
+/** Rows of a chunk; 1 if chunks do not begin with the rows. */
+function rowsOfChunk({ column, stored, rowBytes }: FileColumn): number {
+  const { chunks, skip } = column;
+  if (skip === undefined) return chunks?.chunkLength ?? 1;
+  if (stored === undefined || stored.chunkStarts !== undefined) return 1;
+  const rows = stored.chunkBytes / rowBytes;
+  return skip % rows === 0 ? rows : 1;
 }
 
 /** Joins small pieces, in reused memory. */

@@ -1,5 +1,6 @@
 /**
- * Partitions zipline's tables: a file for each asset, or for each year, in folders that DuckDB, Polars and Spark read as a column.
+ * Partitions tables: a file for each run of rows; of zipline's also for each asset, or for each year, in folders that DuckDB, Polars and
+ * Spark read as a column.
  *
  * Knows which rows belong together; must not know files. The asset is `id` (zipline's sid), because the table has no symbols.
  */
@@ -8,17 +9,38 @@ import { SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import { toValues } from "../../values/values.ts";
 import type { ConvertOptions } from "../pipeline.ts";
+import { wantedChunks } from "../plan/grid.ts";
 import { type Column, describeColumn } from "../sources/columns.ts";
 import type { Piece } from "./column-target.ts";
 
 /** Approximate bytes of the spans that rows are gathered from. */
 const SPAN_BYTES = 8 << 20;
 const FILE = "data.parquet";
+/** Default for the bytes of values in a file of rows. */
+const PART_BYTES = 512 << 20;
+/** Paths of parts in their folder. */
+export const PARTS: RegExp = /^(?:(?:id|year)=\d+\/data|data|part-\d{5,})\.parquet$/;
 
 /** Rows of a table that belong together: runs `[starts[i], ends[i])`, in order. */
 interface Runs {
   readonly starts: number[];
   readonly ends: number[];
+}
+
+/** The pieces of an array or a table: whole row groups, or, if its rows are long, a part of one, in whole chunks. */
+export function rowPartsOf(
+  piece: Piece,
+  { rows, chunkRows, groupRows }: Readonly<Record<"rows" | "chunkRows" | "groupRows", number>>,
+  { shardSize = PART_BYTES }: ConvertOptions,
+): Piece[] {
+  const nbytes = piece.columns.reduce((sum, column) => sum + column.nbytes, 0);
+  const most = wantedChunks((chunkRows * nbytes) / Math.max(1, rows), { shardSize }) * chunkRows;
+  const step = most < groupRows ? most : Math.floor(most / groupRows) * groupRows;
+  return Array.from({ length: Math.max(1, Math.ceil(rows / step)) }, (_, part) => {
+    const runs = { starts: [part * step], ends: [Math.min(rows, (part + 1) * step)] };
+    const key = joinKey(piece.key, `part-${String(part).padStart(5, "0")}.parquet`);
+    return { ...piece, key, columns: piece.columns.map((column) => columnOf(column, runs)) };
+  });
 }
 
 /** The pieces of a zipline table: one for each asset or year, in ascending order. */
@@ -28,7 +50,7 @@ export async function partitionsOf(piece: Piece, { parquet, signal }: ConvertOpt
   if (key?.shape.length !== 1 || key.dtype.kind !== "uint" || key.dtype.itemSize !== 4)
     throw new SuperchunkError(
       "UNSUPPORTED",
-      "only daily bars of zipline, with their columns day and id, are cut into parts; convert it as one file",
+      "only daily bars of zipline, with their columns day and id, are cut by asset or year; cut it by rows",
       { path: piece.columns[0]?.path ?? piece.key, field: "partition" },
     );
   const found = await runsOf(key, by === "day" ? yearOf() : (id) => id, signal);

@@ -102,9 +102,40 @@ test("parts are planned, resumed, and refused for tables without assets and days
 
 test("a table without rows is one file", async () => {
   const store = await makeDaily([]);
-  const options = { to: "parquet", parquet: { partition: "year" }, verify: true } as const;
-  await convert({ store, path: "d.bcolz" }, { store, path: "out" }, options);
-  expect(await keysOf(store, "out")).toEqual(["out/data.parquet"]);
+  for (const [partition, file] of [
+    ["year", "data"],
+    ["rows", "part-00000"],
+  ] as const) {
+    const options = { to: "parquet", parquet: { partition }, verify: true } as const;
+    await convert({ store, path: "d.bcolz" }, { store, path: partition }, options);
+    expect(await keysOf(store, partition)).toEqual([`${partition}/${file}.parquet`]);
+  }
+});
+
+test("files of rows copy the streams of whole chunks, and replace those of an earlier conversion", async () => {
+  const store = await makeDaily();
+  const [from, to] = [
+    { store, path: "d.bcolz" },
+    { store, path: "out" },
+  ];
+  const sized = (chunks: number) =>
+    ({ to: "parquet", parquet: { partition: "rows", prices: "raw" }, shardSize: 256 * 12 * chunks }) as const;
+  const result = await convert(from, to, { ...sized(3), verify: true });
+  // Days become dates, which are encoded again.
+  expect(result).toMatchObject({ chunksRestreamed: 2 * Math.ceil(BARS.length / 256), verified: true });
+  const keys = (await keysOf(store, "out")).sort();
+  expect(keys).toEqual([0, 1, 2, 3].map((part) => `out/part-0000${part}.parquet`));
+  const closes: number[] = [];
+  for (const key of keys) closes.push(...(await columnOf(store, key, "close")));
+  expect(closes).toEqual(BARS.map(({ close }) => close));
+  await expect(convert(from, to, sized(6))).rejects.toMatchObject({ code: "CONFLICT" });
+  await store.put("out/notes.txt", Uint8Array.of(1));
+  await convert(from, to, { ...sized(6), overwrite: true });
+  expect((await keysOf(store, "out")).sort()).toEqual([
+    "out/notes.txt",
+    "out/part-00000.parquet",
+    "out/part-00001.parquet",
+  ]);
 });
 
 test("minute bars have their minutes, and state their scale", async () => {
