@@ -170,7 +170,7 @@ const LATER: Readonly<Record<string, number>> = {
   codec2: 1_687,
   pool: 533,
   scan: 2_150,
-  plan: 2_384,
+  plan: 2_447,
   queue: 571,
   page: 5_448,
   places: 884,

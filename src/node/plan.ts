@@ -5,14 +5,7 @@ import type { DamageReport, HolePolicy } from "../archive/kinds/types.ts";
 import { at } from "../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
-import {
-  finishShared,
-  finishWork,
-  NOTHING_CONVERTED,
-  type SharedResult,
-  type SharedStatus,
-  statusOf,
-} from "../plan/finish.ts";
+import { finishShared, finishWork, NOTHING_CONVERTED, type SharedResult } from "../plan/finish.ts";
 import { checkPlan, planShared, type SharedJob, type SharedWork } from "../plan/job.ts";
 import { type PlaceWork, planPlaces } from "../plan/places.ts";
 import {
@@ -30,8 +23,8 @@ import {
   type ShareFailure,
   type ShareOptions,
   type ShareResult,
-  unitsLeft,
 } from "../plan/run.ts";
+import { type SharedStatus, statusOf, unitsLeft } from "../plan/status.ts";
 import { repairSource, verifySource } from "../plan/verify.ts";
 import { type ListSettings, listSource, readLists } from "../plan/virtualize.ts";
 import { isTaken, joinKey } from "../store/key.ts";

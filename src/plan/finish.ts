@@ -1,4 +1,4 @@
-/** The end of a plan: its progress according to the receipts, and publishing once all of them exist. */
+/** The end of a plan: publishing, once all receipts exist. */
 
 import type { DamageReport } from "../archive/kinds/types.ts";
 import { at } from "../bytes/arrays.ts";
@@ -29,7 +29,6 @@ import { runPooled } from "../store/pool.ts";
 import { encodeDocument, MOST_CONSOLIDATED } from "../zarr/document/make-v3.ts";
 import {
   DONE,
-  FAILED,
   isFinished,
   MAY_PASS,
   type Opened,
@@ -41,7 +40,7 @@ import {
   takeDestination,
 } from "./job.ts";
 import type { SharedPlan } from "./plan.ts";
-import { parseOwn, readReceipts, type UnitReceipt, type WorkerState } from "./receipts.ts";
+import { parseOwn, readReceipts, type UnitReceipt } from "./receipts.ts";
 
 /** Folders that `finish` inspects at a time. */
 const STATS_AT_ONCE = 64;
@@ -51,95 +50,6 @@ const LISTED_FROM = 4;
 const TRIES = 5;
 /** Missing units that an error names. */
 const NAMED = 5;
-
-/** Progress of a plan. */
-export interface SharedStatus {
-  readonly plan: string;
-  /** `running` even if no process runs at the moment. */
-  readonly stage: "planned" | "running" | "finished";
-  readonly units: number;
-  readonly done: number;
-  readonly failed: number;
-  /** Units without a receipt that processes say they work on. */
-  readonly running: number;
-  /** Uncompressed bytes of all units, and of those that are done. */
-  readonly nbytes: number;
-  readonly nbytesDone: number;
-  /** Uncompressed bytes per second since the first process began; 0 before anything is done. */
-  readonly rate: number;
-  /** Seconds left at that rate; absent before anything is done. */
-  readonly secondsLeft?: number;
-  readonly workers: readonly WorkerStatus[];
-  /** Sources that fail in every run, or failed and were not done since; and why. */
-  readonly failures: readonly ({ readonly path: string } & Failure)[];
-}
-
-/** Progress of one process. */
-export interface WorkerStatus {
-  readonly worker: string;
-  readonly running: number;
-  readonly ended: boolean;
-  /** Milliseconds since 1970. */
-  readonly started: number;
-  readonly updated: number;
-}
-
-/** The progress of a plan, according to its receipts. */
-export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
-  const job = openJob(shared, {});
-  const { plan, units } = job;
-  const nbytes = units.sizes.reduce((sum, size) => sum + size, 0);
-  const failures = new Map<string, { readonly path: string } & Failure>();
-  for (const { path, failure } of plan.sources)
-    if (failure !== undefined) failures.set(path, { path, ...failure });
-  const base = { plan: plan.id, units: units.count, nbytes };
-  if (await isFinished(job))
-    return {
-      ...base,
-      ...{ stage: "finished", done: units.count, failed: 0, running: 0, nbytesDone: nbytes, rate: 0 },
-      ...{ workers: [], failures: [...failures.values()] },
-    };
-  const states = new Uint8Array(units.count);
-  const workers = new Map<string, WorkerState>();
-  let nbytesDone = 0;
-  const fail = (unit: number, failure: Failure): void => {
-    const { path } = at(plan.sources, units.place(unit).source);
-    failures.set(path, { path, ...failure });
-  };
-  const failing = await readReceipts(job, {
-    onReceipt({ unit, failure }) {
-      states[unit] = failure === undefined ? DONE : FAILED;
-      if (failure === undefined) nbytesDone += at(units.sizes, unit);
-      else fail(unit, failure);
-    },
-    onWorker(state) {
-      const known = workers.get(state.worker);
-      if (known === undefined || known.updated <= state.updated) workers.set(state.worker, state);
-    },
-  });
-  for (const [unit, failure] of failing) fail(unit, failure);
-  const all = [...workers.values()];
-  const running = all.map(({ ended, running: own }) =>
-    ended ? [] : own.filter((unit) => states[unit] === 0),
-  );
-  const seconds =
-    (all.reduce((last, { updated }) => Math.max(last, updated), 0) -
-      all.reduce((first, { started }) => Math.min(first, started), Number.POSITIVE_INFINITY)) /
-    1000;
-  const rate = seconds > 0 ? nbytesDone / seconds : 0;
-  return {
-    ...base,
-    stage: all.length === 0 ? "planned" : "running",
-    done: states.reduce((sum, state) => sum + Number(state === DONE), 0),
-    failed: states.reduce((sum, state) => sum + Number(state === FAILED), 0),
-    running: new Set(running.flat()).size,
-    ...{ nbytesDone, rate, ...(rate > 0 ? { secondsLeft: (nbytes - nbytesDone) / rate } : {}) },
-    workers: all.map(({ worker, ended, started, updated }, i) => {
-      return { worker, running: at(running, i).length, ended, started, updated };
-    }),
-    failures: [...failures.values()],
-  };
-}
 
 /**
  * Ends a plan: checks that every unit has its receipt and every object its size, compares values if the plan asks for it, and
@@ -152,14 +62,14 @@ export async function finishShared(
   shared: SharedJob,
   options: Pick<ConvertOptions, "signal" | "onProgress" | "encoder"> = {},
 ): Promise<SharedResult | undefined> {
-  for (let tries = 1; ; tries++) {
+  for (let tries = 1; tries < TRIES; tries++)
     try {
       return await finishOnce(shared, options);
     } catch (error) {
       // Another run of `finish` removes files that this one has half written.
-      if (!isSuperchunkError(error, "NOT_FOUND") || tries === TRIES) throw error;
+      if (!isSuperchunkError(error, "NOT_FOUND")) throw error;
     }
-  }
+  return finishOnce(shared, options);
 }
 
 async function finishOnce(
@@ -188,9 +98,8 @@ async function finishOnce(
 }
 
 async function cleanUp(job: Opened): Promise<void> {
-  const { store, record } = job;
   // A process that writes receipts looks for the record afterwards, so one of the two removes them.
-  await store.delete(record);
+  await job.store.delete(job.record);
   await removeReceipts(job);
 }
 
@@ -214,8 +123,8 @@ class Finish {
   readonly #whole = new Map<number, UnitReceipt>();
   readonly #sums = new Map<number, TaskSums>();
   readonly #failed = new Map<number, Failure>();
-  /** Objects of each source. */
-  readonly #objects = new Map<number, Receipt[]>();
+  /** Objects, each with the number of its source. */
+  readonly #objects: (readonly [source: number, object: Receipt])[] = [];
   readonly #entries: ConvertEntry[] = [];
   readonly #failures: NodeFailure[] = [];
   readonly #documents = new Map<string, JsonObject>();
@@ -254,9 +163,7 @@ class Finish {
       this.#failed.set(source, receipt.failure);
       return;
     }
-    const known = this.#objects.get(source);
-    if (known === undefined) this.#objects.set(source, [...(receipt.objects ?? [])]);
-    else for (const object of receipt.objects ?? []) known.push(object);
+    for (const object of receipt.objects ?? []) this.#objects.push([source, object]);
     if (at(this.#job.plan.sources, source).tasks === undefined) {
       this.#whole.set(source, receipt);
       return;
@@ -275,15 +182,12 @@ class Finish {
   async checkObjects(): Promise<void> {
     const { store } = this.#job;
     const folders = new Map<string, Receipt[]>();
-    for (const [source, objects] of this.#objects) {
-      // A killed run of `finish` may have removed them.
-      if (this.#failed.has(source)) continue;
-      for (const object of objects) {
-        const { folder } = splitKey(object.key);
-        const known = folders.get(folder);
-        if (known === undefined) folders.set(folder, [object]);
-        else known.push(object);
-      }
+    for (const [source, object] of this.#objects) {
+      if (this.#failed.has(source)) continue; // an earlier `finish` may have removed it
+      const { folder } = splitKey(object.key);
+      const known = folders.get(folder);
+      if (known === undefined) folders.set(folder, [object]);
+      else known.push(object);
     }
     await runPooled(
       folders,
@@ -309,12 +213,11 @@ class Finish {
     if (store.removeLeftovers === undefined || [...this.#ended.values()].every((ended) => ended)) return;
     const ownsFolder = target.isHierarchy || plan.isTree || plan.sources[0]?.tasks !== undefined;
     const folders = new Set<string>(ownsFolder ? [path] : []);
-    for (const objects of ownsFolder ? this.#objects.values() : [])
-      for (const { key } of objects) {
-        let folder = key;
-        do folder = folder.slice(0, Math.max(0, folder.lastIndexOf("/")));
-        while (!folders.has(folder) && folder.length > path.length && folders.add(folder));
-      }
+    for (const [, { key }] of ownsFolder ? this.#objects : []) {
+      let folder = key;
+      do folder = folder.slice(0, Math.max(0, folder.lastIndexOf("/")));
+      while (!folders.has(folder) && folder.length > path.length && folders.add(folder));
+    }
     await runPooled(folders, STATS_AT_ONCE, async (folder) => store.removeLeftovers?.(folder), this.#signal);
   }
 
@@ -381,10 +284,13 @@ class Finish {
   async #removeSource(index: number): Promise<void> {
     const { plan, target, store, path } = this.#job;
     if (target.isHierarchy) return deleteTree(store, joinKey(path, at(plan.sources, index).node), new Set());
-    const keys = (this.#objects.get(index) ?? []).map(({ key }) => key);
-    for (const key of keys) await store.delete(key);
-    if (store.isFolder === undefined) return;
-    for (const folder of new Set(keys.map((key) => splitKey(key).folder))) await store.delete(folder);
+    const folders = new Set<string>();
+    for (const [source, { key }] of this.#objects) {
+      if (source !== index) continue;
+      await store.delete(key);
+      folders.add(splitKey(key).folder);
+    }
+    if (store.isFolder !== undefined) for (const folder of folders) await store.delete(folder);
   }
 
   #leave(left: readonly NodeFailure[], node: string): void {

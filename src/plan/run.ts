@@ -494,12 +494,3 @@ export async function openRunner(job: SharedJob, options: ShareOptions): Promise
   await share?.begin();
   return share && { run: (unit, own) => share.runOne(unit, own), end: () => share.end() };
 }
-
-/** The units without a receipt, in order. */
-export async function unitsLeft(job: SharedJob, retryFailed: boolean): Promise<Uint32Array> {
-  const opened = openJob(job, {});
-  if (await isFinished(opened)) return new Uint32Array();
-  const known = await readStates(opened);
-  const all = Uint32Array.from({ length: opened.units.count }, (_, unit) => unit);
-  return all.filter((unit) => known[unit] === 0 || (known[unit] === FAILED && retryFailed));
-}

@@ -1,0 +1,104 @@
+/** The progress of a plan according to its receipts, and what is left of it. */
+
+import { at } from "../bytes/arrays.ts";
+import type { Failure } from "../convert/pipeline.ts";
+import { DONE, FAILED, isFinished, openJob, readStates, type SharedJob } from "./job.ts";
+import { readReceipts, type WorkerState } from "./receipts.ts";
+
+/** Progress of a plan. */
+export interface SharedStatus {
+  readonly plan: string;
+  /** `running` even if no process runs at the moment. */
+  readonly stage: "planned" | "running" | "finished";
+  readonly units: number;
+  readonly done: number;
+  readonly failed: number;
+  /** Units without a receipt that processes say they work on. */
+  readonly running: number;
+  /** Uncompressed bytes of all units, and of those that are done. */
+  readonly nbytes: number;
+  readonly nbytesDone: number;
+  /** Uncompressed bytes per second since the first process began; 0 before anything is done. */
+  readonly rate: number;
+  /** Seconds left at that rate; absent before anything is done. */
+  readonly secondsLeft?: number;
+  readonly workers: readonly WorkerStatus[];
+  /** Sources that fail in every run, or failed and were not done since; and why. */
+  readonly failures: readonly ({ readonly path: string } & Failure)[];
+}
+
+/** Progress of one process. */
+export interface WorkerStatus {
+  readonly worker: string;
+  readonly running: number;
+  readonly ended: boolean;
+  /** Milliseconds since 1970. */
+  readonly started: number;
+  readonly updated: number;
+}
+
+/** The progress of a plan, according to its receipts. */
+export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
+  const job = openJob(shared, {});
+  const { plan, units } = job;
+  const nbytes = units.sizes.reduce((sum, size) => sum + size, 0);
+  const failures = new Map<string, { readonly path: string } & Failure>();
+  for (const { path, failure } of plan.sources)
+    if (failure !== undefined) failures.set(path, { path, ...failure });
+  const base = { plan: plan.id, units: units.count, nbytes };
+  if (await isFinished(job))
+    return {
+      ...base,
+      ...{ stage: "finished", done: units.count, failed: 0, running: 0, nbytesDone: nbytes, rate: 0 },
+      ...{ workers: [], failures: [...failures.values()] },
+    };
+  const states = new Uint8Array(units.count);
+  const workers = new Map<string, WorkerState>();
+  let nbytesDone = 0;
+  const fail = (unit: number, failure: Failure): void => {
+    const { path } = at(plan.sources, units.place(unit).source);
+    failures.set(path, { path, ...failure });
+  };
+  const failing = await readReceipts(job, {
+    onReceipt({ unit, failure }) {
+      states[unit] = failure === undefined ? DONE : FAILED;
+      if (failure === undefined) nbytesDone += at(units.sizes, unit);
+      else fail(unit, failure);
+    },
+    onWorker(state) {
+      const known = workers.get(state.worker);
+      if (known === undefined || known.updated <= state.updated) workers.set(state.worker, state);
+    },
+  });
+  for (const [unit, failure] of failing) fail(unit, failure);
+  const all = [...workers.values()];
+  const running = all.map(({ ended, running: own }) =>
+    ended ? [] : own.filter((unit) => states[unit] === 0),
+  );
+  const seconds =
+    (all.reduce((last, { updated }) => Math.max(last, updated), 0) -
+      all.reduce((first, { started }) => Math.min(first, started), Number.POSITIVE_INFINITY)) /
+    1000;
+  const rate = seconds > 0 ? nbytesDone / seconds : 0;
+  return {
+    ...base,
+    stage: all.length === 0 ? "planned" : "running",
+    done: states.reduce((sum, state) => sum + Number(state === DONE), 0),
+    failed: states.reduce((sum, state) => sum + Number(state === FAILED), 0),
+    running: new Set(running.flat()).size,
+    ...{ nbytesDone, rate, ...(rate > 0 ? { secondsLeft: (nbytes - nbytesDone) / rate } : {}) },
+    workers: all.map(({ worker, ended, started, updated }, i) => {
+      return { worker, running: at(running, i).length, ended, started, updated };
+    }),
+    failures: [...failures.values()],
+  };
+}
+
+/** The units without a receipt, in order. */
+export async function unitsLeft(job: SharedJob, retryFailed: boolean): Promise<Uint32Array> {
+  const opened = openJob(job, {});
+  if (await isFinished(opened)) return new Uint32Array();
+  const known = await readStates(opened);
+  const all = Uint32Array.from({ length: opened.units.count }, (_, unit) => unit);
+  return all.filter((unit) => known[unit] === 0 || (known[unit] === FAILED && retryFailed));
+}
