@@ -274,6 +274,8 @@ export function encodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
     const lastStart = end - LAST_START;
     const matchEnd = end - LAST_LITERALS;
     const multiplier = MULTIPLIER << (srcLength > SHORT_INPUT ? 24 : 32);
+    // So many probes, as a power of two, before a step grows by one. With 6 at all levels, as in LZ4, noise takes up to three times as long.
+    const patience = max<i32>(7 - <i32>acceleration, 3);
     memory.fill(TABLE, 0, 4 << TABLE_BITS);
     store<u32>(entryOf(load<u64>(src), multiplier), src, TABLE);
     let at = src + 1;
@@ -301,7 +303,7 @@ export function encodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
         } else {
           at += 1;
           let step: usize = acceleration;
-          let attempts = (acceleration << 6) + 1;
+          let attempts = (acceleration << patience) + 1;
           while (at <= lastStart) {
             const bytes = load<u64>(at);
             entry = entryOf(bytes, multiplier);
@@ -310,7 +312,7 @@ export function encodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
             differs = load<u64>(from) ^ bytes;
             if (isMatch(differs, at - from)) break;
             at += step;
-            step = attempts++ >> 6;
+            step = attempts++ >> patience;
           }
           if (at > lastStart) break;
           next = endOf(differs, from, at, matchEnd);
