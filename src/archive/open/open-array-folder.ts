@@ -25,7 +25,7 @@ import {
 } from "../kinds/array-folder.ts";
 import { ColumnTable, noColumn } from "../kinds/column-archives.ts";
 import type { ArrayArchive, OpenOptions, TableArchive } from "../kinds/types.ts";
-import { SuperchunkSequence } from "../places/blpk-sequence.ts";
+import { superchunkSequence } from "../places/blpk-sequence.ts";
 import { carraySequence, pickleSequence } from "../places/sequence.ts";
 
 interface ColumnOptions {
@@ -57,7 +57,7 @@ export async function openArrayFolder(
       const counted = folder.heldRows * rowBytes;
       return layout === "carray"
         ? carraySequence(store, path, { nbytes, counted, chunkBytes, rowBytes })
-        : new SuperchunkSequence(store, dataFolder, nbytes, chunkBytes);
+        : superchunkSequence(store, dataFolder, nbytes, chunkBytes);
     },
     // bcolz stores one object per chunk and file. Superchunks store a pickle of `chunklen` rows per chunk.
     pickles: (dataFolder) => {
@@ -65,7 +65,7 @@ export async function openArrayFolder(
       return pickleSequence(
         layout === "carray"
           ? carraySequence(store, path, { nbytes, counted: folder.heldRows, chunkBytes: 1, rowBytes: 1 })
-          : new SuperchunkSequence(store, dataFolder, nbytes, folder.chunklen, { isUnsized: true }),
+          : superchunkSequence(store, dataFolder, nbytes, folder.chunklen, { isUnsized: true }),
       );
     },
   };

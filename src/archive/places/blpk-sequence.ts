@@ -18,82 +18,49 @@ const KEPT_CHUNKS = 1 << 20;
 /** Superchunks whose first bytes are requested at a time. */
 const AHEAD = 16;
 
-export class SuperchunkSequence implements ChunkSequence {
-  readonly store: ReadableStore;
-  readonly nbytes: number;
-  readonly chunkBytes: number;
-  readonly nchunks: number;
-  readonly hasChecksums: boolean = true;
-  readonly #folder: string;
+/** `isUnsized`: the metadata do not give the chunks' sizes, so `nbytes` and `chunkBytes` only count chunks. */
+export function superchunkSequence(
+  store: ReadableStore,
+  folder: string,
+  nbytes: number,
+  chunkBytes: number,
+  { isUnsized = false }: { readonly isUnsized?: boolean } = {},
+): ChunkSequence {
   /** Index of the first chunk of each superchunk whose header has been read, and one more entry for the end. */
-  readonly #firsts: number[] = [0];
-  readonly #open = new Map<number, BlpkFile>();
-  #keptChunks = 0;
-  #scan: Promise<unknown> = Promise.resolve();
+  const firsts = [0];
+  const files = new Map<number, BlpkFile>();
+  let keptChunks = 0;
+  let scan: Promise<unknown> = Promise.resolve();
+  const nchunks = chunkBytes === 0 ? 0 : Math.ceil(nbytes / chunkBytes);
 
-  readonly #isUnsized: boolean;
-
-  /** `isUnsized`: the metadata do not give the chunks' sizes, so `nbytes` and `chunkBytes` only count chunks. */
-  constructor(
-    store: ReadableStore,
-    folder: string,
-    nbytes: number,
-    chunkBytes: number,
-    { isUnsized = false }: { readonly isUnsized?: boolean } = {},
-  ) {
-    this.#isUnsized = isUnsized;
-    this.store = store;
-    this.nbytes = nbytes;
-    this.chunkBytes = chunkBytes;
-    this.nchunks = chunkBytes === 0 ? 0 : Math.ceil(nbytes / chunkBytes);
-    this.#folder = folder;
-  }
-
-  placeNow(index: number): PlacedChunk | undefined {
-    const superchunk = this.#superchunkOf(index);
-    const file = superchunk === undefined ? undefined : this.#open.get(superchunk);
+  function placeNow(index: number): PlacedChunk | undefined {
+    const superchunk = superchunkOf(index);
+    const file = superchunk === undefined ? undefined : files.get(superchunk);
     if (superchunk === undefined || file === undefined) return undefined;
-    const inFile = index - at(this.#firsts, superchunk);
-    return placeInFile(file, inFile, index, nbytesOfChunk(index, this.nbytes, this.chunkBytes));
+    const inFile = index - at(firsts, superchunk);
+    return placeInFile(file, inFile, index, nbytesOfChunk(index, nbytes, chunkBytes));
   }
 
-  async places(first: number, end: number, signal?: AbortSignal): Promise<readonly PlacedChunk[]> {
+  async function places(first: number, end: number, signal?: AbortSignal): Promise<readonly PlacedChunk[]> {
     const places: PlacedChunk[] = [];
     for (let index = first; index < end; index++) {
-      let place = this.placeNow(index);
+      let place = placeNow(index);
       if (place === undefined) {
-        await this.#load(index, signal);
-        place = this.placeNow(index);
+        await load(index, signal);
+        place = placeNow(index);
       }
-      if (place === undefined)
-        throw missing(this.store, this.#key(this.#firsts.length - 1), index, this.nchunks);
+      if (place === undefined) throw missing(store, keyOf(firsts.length - 1), index, nchunks);
       places.push(place);
     }
     return places;
   }
 
-  async *keys(signal?: AbortSignal): AsyncIterable<string> {
-    if (this.nchunks > 0) await this.places(this.nchunks - 1, this.nchunks, signal);
-    for (let i = 0; i < this.#firsts.length - 1; i++) yield this.#key(i);
-  }
-
-  async leftovers(signal?: AbortSignal): Promise<readonly string[]> {
-    const stale: string[] = [];
-    for await (const entry of this.store.list(this.#folder, { signal })) {
-      const number = parseSuperchunkName(entry.name);
-      if (number === undefined || number > this.#firsts.length - 1)
-        stale.push(showListed(this.#folder, entry.name));
-    }
-    return stale.sort();
-  }
-
-  #key(superchunk: number): string {
-    return joinKey(this.#folder, superchunkName(superchunk + 1));
+  function keyOf(superchunk: number): string {
+    return joinKey(folder, superchunkName(superchunk + 1));
   }
 
   /** Position of the superchunk that holds a chunk, as far as headers have been read. */
-  #superchunkOf(index: number): number | undefined {
-    const firsts = this.#firsts;
+  function superchunkOf(index: number): number | undefined {
     if (index < 0 || index >= at(firsts, firsts.length - 1)) return undefined;
     let low = 0;
     let high = firsts.length - 1;
@@ -106,24 +73,24 @@ export class SuperchunkSequence implements ChunkSequence {
   }
 
   /** Opens superchunks until it reaches the one with chunk `index`. One scan runs at a time. */
-  async #load(index: number, signal: AbortSignal | undefined): Promise<void> {
-    const turn = this.#scan.then(async () => {
-      const known = this.#superchunkOf(index);
+  async function load(index: number, signal: AbortSignal | undefined): Promise<void> {
+    const turn = scan.then(async () => {
+      const known = superchunkOf(index);
       if (known !== undefined) {
-        if (!this.#open.has(known)) this.#keep(known, await this.#openFile(known, signal));
+        if (!files.has(known)) keep(known, await openFile(known, signal));
         return;
       }
       const asked = new Map<number, Promise<ObjectInfo | undefined>>();
-      while (this.#superchunkOf(index) === undefined) {
+      while (superchunkOf(index) === undefined) {
         signal?.throwIfAborted();
-        const superchunk = this.#firsts.length - 1;
-        this.#askAhead(asked, index, signal);
-        const file = await this.#openFile(superchunk, signal, asked.get(superchunk));
-        this.#keep(superchunk, file);
-        this.#firsts.push(at(this.#firsts, superchunk) + file.starts.length);
+        const superchunk = firsts.length - 1;
+        askAhead(asked, index, signal);
+        const file = await openFile(superchunk, signal, asked.get(superchunk));
+        keep(superchunk, file);
+        firsts.push(at(firsts, superchunk) + file.starts.length);
       }
     });
-    this.#scan = turn.catch(() => undefined);
+    scan = turn.catch(() => undefined);
     await turn;
   }
 
@@ -131,50 +98,50 @@ export class SuperchunkSequence implements ChunkSequence {
    * Over a network, requests the first bytes of the next superchunks concurrently: those that should come up to chunk
    * `index` if they are as long as the last one.
    */
-  #askAhead(
+  function askAhead(
     asked: Map<number, Promise<ObjectInfo | undefined>>,
     index: number,
     signal: AbortSignal | undefined,
   ): void {
-    const next = this.#firsts.length - 1;
-    const read = at(this.#firsts, next);
-    const length = read - (this.#firsts[next - 1] ?? read);
-    if (this.store.getHead === undefined || length === 0) return;
+    const next = firsts.length - 1;
+    const read = at(firsts, next);
+    const length = read - (firsts[next - 1] ?? read);
+    if (store.getHead === undefined || length === 0) return;
     const count = Math.min(AHEAD, Math.floor((index - read) / length) + 1);
     for (let superchunk = next; superchunk < next + count; superchunk++) {
       if (asked.has(superchunk)) continue;
-      const info = statFile(this.store, this.#key(superchunk), { signal });
+      const info = statFile(store, keyOf(superchunk), { signal });
       info.catch(() => undefined); // reported when its turn comes
       asked.set(superchunk, info);
     }
   }
 
-  #keep(superchunk: number, file: BlpkFile): void {
-    this.#open.set(superchunk, file);
-    this.#keptChunks += file.starts.length;
-    for (const [oldest, other] of this.#open) {
-      if (this.#keptChunks <= KEPT_CHUNKS || oldest === superchunk) break;
-      this.#open.delete(oldest);
-      this.#keptChunks -= other.starts.length;
+  function keep(superchunk: number, file: BlpkFile): void {
+    files.set(superchunk, file);
+    keptChunks += file.starts.length;
+    for (const [oldest, other] of files) {
+      if (keptChunks <= KEPT_CHUNKS || oldest === superchunk) break;
+      files.delete(oldest);
+      keptChunks -= other.starts.length;
     }
   }
 
-  async #openFile(
+  async function openFile(
     superchunk: number,
     signal: AbortSignal | undefined,
     asked?: Promise<ObjectInfo | undefined>,
   ): Promise<BlpkFile> {
-    const key = this.#key(superchunk);
-    const first = at(this.#firsts, superchunk);
-    const info = await (asked ?? statFile(this.store, key, { signal }));
-    if (info === undefined) throw missing(this.store, key, first, this.nchunks);
-    const file = await openSuperchunk(this.store, key, info.size, this.nchunks - first, signal);
-    this.#check(file, first);
+    const key = keyOf(superchunk);
+    const first = at(firsts, superchunk);
+    const info = await (asked ?? statFile(store, key, { signal }));
+    if (info === undefined) throw missing(store, key, first, nchunks);
+    const file = await openSuperchunk(store, key, info.size, nchunks - first, signal);
+    check(file, first);
     return file;
   }
 
   /** The header's sizes must match the array's metadata. */
-  #check(file: BlpkFile, first: number): void {
+  function check(file: BlpkFile, first: number): void {
     const { header, path, starts } = file;
     const count = starts.length;
     const fail = (field: string, offset: number, expected: unknown, found: unknown): never => {
@@ -185,14 +152,35 @@ export class SuperchunkSequence implements ChunkSequence {
       );
     };
     if (count === 0) fail("nchunks", 16, "at least 1", 0);
-    if (first + count > this.nchunks) fail("nchunks", 16, `at most ${this.nchunks - first}`, count);
-    if (this.#isUnsized) return;
-    const last = nbytesOfChunk(first + count - 1, this.nbytes, this.chunkBytes);
+    if (first + count > nchunks) fail("nchunks", 16, `at most ${nchunks - first}`, count);
+    if (isUnsized) return;
+    const last = nbytesOfChunk(first + count - 1, nbytes, chunkBytes);
     if (header.lastChunk >= 0 && header.lastChunk !== last) fail("last-chunk", 12, last, header.lastChunk);
     // A superchunk of one short chunk may give that chunk's size as its chunk-size.
-    const chunkSizeFits = header.chunkSize === this.chunkBytes || (count === 1 && header.chunkSize === last);
-    if (header.chunkSize >= 0 && !chunkSizeFits) fail("chunk-size", 8, this.chunkBytes, header.chunkSize);
+    const chunkSizeFits = header.chunkSize === chunkBytes || (count === 1 && header.chunkSize === last);
+    if (header.chunkSize >= 0 && !chunkSizeFits) fail("chunk-size", 8, chunkBytes, header.chunkSize);
   }
+  return {
+    hasChecksums: true,
+    nchunks,
+    chunkBytes,
+    nbytes,
+    store,
+    placeNow,
+    places,
+    async *keys(signal) {
+      if (nchunks > 0) await places(nchunks - 1, nchunks, signal);
+      for (let i = 0; i < firsts.length - 1; i++) yield keyOf(i);
+    },
+    async leftovers(signal) {
+      const stale: string[] = [];
+      for await (const entry of store.list(folder, { signal })) {
+        const number = parseSuperchunkName(entry.name);
+        if (number === undefined || number > firsts.length - 1) stale.push(showListed(folder, entry.name));
+      }
+      return stale.sort();
+    },
+  };
 }
 
 function missing(store: ReadableStore, key: string, chunk: number, nchunks: number): SuperchunkError {

@@ -4,7 +4,8 @@
  */
 
 import { openArrayFolder } from "../../archive/open/open-array-folder.ts";
-import { SuperchunkSequence } from "../../archive/places/blpk-sequence.ts";
+import { superchunkSequence } from "../../archive/places/blpk-sequence.ts";
+import type { ChunkSequence } from "../../archive/places/sequence.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { parseStorage } from "../../format/folder.ts";
 import { FIRST_LOOSE } from "../../format/layout.ts";
@@ -81,7 +82,7 @@ export async function planAdoption(
   const columns = layOutColumns(path, { dtype, rowShape, hasColumns });
   const cuts: Cut[] = [];
   for (const { folder, rowBytes } of columns) {
-    const sequence = new SuperchunkSequence(store, folder, rows * rowBytes, storage.chunklen * rowBytes);
+    const sequence = superchunkSequence(store, folder, rows * rowBytes, storage.chunklen * rowBytes);
     cuts.push(await readCut(store, path, sequence, options));
   }
   const { counts, checksum } = agree(store, path, cuts);
@@ -113,7 +114,7 @@ export async function planAdoption(
 async function readCut(
   store: ReadableStore,
   path: string,
-  sequence: SuperchunkSequence,
+  sequence: ChunkSequence,
   { signal }: StoreOptions,
 ): Promise<Cut> {
   const counts = new Map<string, number>();
