@@ -1,13 +1,12 @@
 /** Finds the archives, Zarr arrays and groups below a folder. */
 
 import type { OpenOptions } from "../archive/kinds/types.ts";
-import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { isSuperchunkError } from "../errors.ts";
 import { joinKey, refuseListed, showListed } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
-import { openZarr } from "../zarr/read/open.ts";
-import { openInFile } from "./open-node.ts";
+import { openFound } from "./open-node.ts";
 
 /** An archive, a Zarr array or a group that was found. */
 export interface FoundReadable {
@@ -36,25 +35,8 @@ export async function* findReadables(
   for await (const found of findArchives(store, path, { ...options, isOther: isZarrFolder })) {
     if (found.error !== undefined) yield { path: found.path, error: found.error };
     else if (found.kind !== "other") yield { path: found.path };
-    else yield* walkNodes(found.path, () => openOther(store, found.path, options));
+    else yield* walkNodes(found.path, () => openFound(store, found.path, { signal: options.signal }));
   }
-}
-
-/** Opens a Zarr folder, an HDF5 file, or a Blosc2 frame. */
-async function openOther(
-  store: ReadableStore,
-  path: string,
-  { signal }: OpenOptions,
-): Promise<ZarrArray | ZarrGroup> {
-  const held = await openInFile(store, path, { signal });
-  if (held !== undefined) return held;
-  if (path === "" || (await store.stat(path, { signal })) === undefined)
-    return openZarr(store, path, { signal });
-  throw new SuperchunkError(
-    "BAD_MAGIC",
-    "it has the name of an HDF5 or Blosc2 file, but does not begin like one: it is damaged, or something else; look for another copy",
-    { path: store.describe(path) },
-  );
 }
 
 /** A node and everything below it, groups first; what cannot be opened does not hide the rest. */

@@ -3,7 +3,7 @@
  * reader is imported on demand, and none needs the code of archives.
  */
 import type { OpenOptions } from "../archive/kinds/types.ts";
-import { isSuperchunkError } from "../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { HDF5_NAMES, HELD_NAMES } from "../format/naming.ts";
 import type { OpenReferencesOptions } from "../references/kerchunk/open-references.ts";
 import { asReadable } from "../store/foreign.ts";
@@ -45,9 +45,42 @@ export async function openInFile(
   path: string,
   options: OpenAnyOptions = {},
 ): Promise<ZarrArray | ZarrGroup | undefined> {
-  const isFile = path !== "" && (await store.stat(path, options)) !== undefined;
-  const head = isFile ? await store.getRange(path, { offset: 0, length: 4 }, options) : undefined;
-  return openInside(store, path, head, options);
+  const isFile = path !== "" && (await isObject(store, path, options));
+  return openInside(store, path, isFile ? await headOf(store, path, options) : undefined, options);
+}
+
+function headOf(
+  store: ReadableStore,
+  path: string,
+  options: OpenAnyOptions,
+): Promise<Uint8Array | undefined> {
+  return store.getRange(path, { offset: 0, length: 4 }, options);
+}
+
+/** Opens a Zarr folder that was found, or what is shown as one: an HDF5 file, a Blosc2 frame or store. */
+export async function openFound(
+  store: ReadableStore,
+  path: string,
+  options: OpenAnyOptions,
+): Promise<ZarrArray | ZarrGroup> {
+  const { openZarr } = await import("../zarr/read/open.ts");
+  const isFile = path !== "" && (await isObject(store, path, options));
+  try {
+    if (!isFile) return await openZarr(store, path, options);
+  } catch (error) {
+    if (!isSuperchunkError(error, "NOT_FOUND")) throw error;
+    // Stores of Blosc2 can be folders.
+    const held = await openInside(store, path, undefined, options);
+    if (held === undefined) throw error;
+    return held;
+  }
+  const held = await openInside(store, path, await headOf(store, path, options), options);
+  if (held !== undefined) return held;
+  throw new SuperchunkError(
+    "BAD_MAGIC",
+    "it has the name of an HDF5 or Blosc2 file, but does not begin like one: it is damaged, or something else; look for another copy",
+    { path: store.describe(path) },
+  );
 }
 
 /**

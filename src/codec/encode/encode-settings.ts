@@ -30,14 +30,14 @@ export function splitsBlocks(cname: CompressorName, typesize: number, blocksize:
   return cname !== "zstd" && typesize <= MAX_SPLITS && Math.floor(blocksize / typesize) >= MIN_SPLIT_LENGTH;
 }
 
-/** What {@link chooseBlocksize} depends on. */
+/** What {@link chooseBlocksize} depends on; sizes in bytes. */
 export interface BlocksizeRequest {
   readonly cname: CompressorName;
   readonly clevel: number;
   readonly typesize: number;
-  /** Length of the buffer, bytes. */
+  /** Length of the buffer. */
   readonly nbytes: number;
-  /** The caller's choice, limited and adjusted as c-blosc does; 0: automatic. */
+  /** In a request the caller's choice, limited and adjusted as c-blosc does; 0: automatic. */
   readonly blocksize: number;
 }
 
@@ -69,13 +69,8 @@ function clamp(value: number, low: number, high: number): number {
 const MAX_TYPESIZE = 255;
 
 /** All choices of an encode call, made. Sizes in bytes. */
-export interface EncodeSettings {
-  readonly cname: CompressorName;
-  readonly clevel: number;
+export interface EncodeSettings extends BlocksizeRequest {
   readonly shuffle: Shuffle;
-  readonly typesize: number;
-  readonly nbytes: number;
-  readonly blocksize: number;
   readonly nblocks: number;
   /** Whole blocks are cut into `typesize` streams. */
   readonly split: boolean;

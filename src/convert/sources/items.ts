@@ -8,12 +8,12 @@ import { stringifyJson } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import { HELD_ENDS } from "../../format/naming.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
+import { openFound } from "../../open/open-node.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import { namePaths } from "../../zarr/document/node-names.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
 import { COLUMN_ORDER, orderNames, type ZarrGroup } from "../../zarr/read/group.ts";
-import { openZarr } from "../../zarr/read/open.ts";
 import {
   assertSkippable,
   type ColumnArray,
@@ -72,26 +72,9 @@ export async function* findNodes(
       ...(error === undefined ? { found: { key, isZarr: kind === "other" } } : {}),
       open(signal) {
         if (error !== undefined) return Promise.reject(error);
-        return kind === "other" ? openNode(store, key, own(signal)) : open(store, key, own(signal));
+        return kind === "other" ? openFound(store, key, own(signal)) : open(store, key, own(signal));
       },
     };
-  }
-}
-
-/** The Zarr node at a key, or what is shown as one: a Blosc2 frame or store, an HDF5 file. */
-async function openNode(
-  store: ReadableStore,
-  key: string,
-  options: OpenOptions,
-): Promise<ZarrArray | ZarrGroup> {
-  try {
-    return await openZarr(store, key, options);
-  } catch (error) {
-    if (!isSuperchunkError(error, "NOT_FOUND")) throw error;
-    const { openInFile } = await import("../../open/open-node.ts");
-    const held = await openInFile(store, key, options);
-    if (held === undefined) throw error;
-    return held;
   }
 }
 
@@ -113,7 +96,7 @@ export async function* findColumns(
   for await (const found of findArchives(store, path, { ...options, isOther: isZarrFolder })) {
     const node = below(found.path, path);
     if (found.kind === "other")
-      yield* zarrItems({ store, path: found.path, node }, () => openNode(store, found.path, options));
+      yield* zarrItems({ store, path: found.path, node }, () => openFound(store, found.path, options));
     else if (found.error === undefined)
       yield archiveItem(store, found.path, node, () => open(store, found.path, options));
     else yield failedItem(store.describe(found.path), nodeOf(node, found.error), found.error);
@@ -192,7 +175,7 @@ export function itemAt(
   { asColumns, ...options }: OpenOptions & { readonly asColumns: boolean },
 ): SourceItem {
   const openOwn = (signal?: AbortSignal): Promise<ZarrArray | ZarrGroup> =>
-    openNode(store, key, { ...options, signal });
+    openFound(store, key, { ...options, signal });
   if (!isZarr) return { ...archiveItem(store, key, node, () => open(store, key, options)), node };
   return {
     path: store.describe(key),

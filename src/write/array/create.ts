@@ -31,7 +31,7 @@ import { type OpenPlace, PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
 import { shapeOf } from "../editable.ts";
-import { planAdoption } from "../layout/adopt.ts";
+import { type Adoption, planAdoption } from "../layout/adopt.ts";
 import { clearPlace } from "../layout/clear-place.ts";
 import { assertApart, layOutColumns } from "../layout/columns.ts";
 import { liveReservations } from "../layout/runs.ts";
@@ -46,7 +46,7 @@ import {
 } from "../layout/settings.ts";
 import { ArrayWriter, type MirrorMaker } from "./array-writer.ts";
 import { commitStorage, grow, refuseZarrPlaces } from "./changes.ts";
-import { ArrayRoot, type Committed, newArrayId } from "./root.ts";
+import { ArrayRoot, newArrayId } from "./root.ts";
 import { WritableArray } from "./writable-array.ts";
 
 /** Held while an array is open for writing. */
@@ -217,11 +217,7 @@ export async function openWritable(
 }
 
 /** An array as its next writer finds it. */
-interface WritableState {
-  readonly settings: ArraySettings;
-  readonly committed: Committed;
-  /** `meta/sizes` as it was read. */
-  readonly sizes: Uint8Array;
+interface WritableState extends Adoption {
   /** True if {@link planAdoption} made the state from another program's array; it is not committed. */
   readonly isForeign: boolean;
 }

@@ -3,7 +3,7 @@
  * @see FORMAT.md [FA-08]
  */
 
-import { at, elementsOf } from "../../bytes/arrays.ts";
+import { elementsOf } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { MAX_COLUMNS, parseRootdirs, tooManyColumns } from "../../format/folder.ts";
 import { joinMembers, memberText, splitMembers } from "../../format/json.ts";
@@ -13,8 +13,8 @@ import type { DType, JsonObjectInput, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { PutSource, StoreOptions, WritableStore } from "../../store/types.ts";
 import { checkCount } from "../bloscpack/bloscpack-options.ts";
+import type { CompressionOptions } from "../layout/settings.ts";
 import {
-  type CarrayCompression,
   type CarraySettings,
   checkCarrayDType,
   checkChunklen,
@@ -28,7 +28,7 @@ import { type CarrayWriteOptions, checkLengths, sizesBytes, stageRows, utf8 } fr
 
 /** Options of {@link createCarray}. */
 export interface CarrayOptions extends CarrayWriteOptions {
-  readonly cparams?: CarrayCompression | undefined;
+  readonly cparams?: CompressionOptions | undefined;
   /** Rows of a chunk; default: as bcolz chooses, by `expectedlen`. */
   readonly chunklen?: number | undefined;
   /** Approximate number of rows; needed for a good chunk length if `data` is a stream. */
@@ -49,13 +49,8 @@ interface CarraySource {
   readonly data: PutSource;
 }
 
-interface CarrayResult {
-  readonly rows: number;
-  readonly rowsAppended: number;
-}
-
 /**
- * Creates a carray in a folder that has none.
+ * Creates a carray in a folder that has none, and resolves with the number of its rows.
  * @throws CONFLICT if there is an array; BAD_ARGUMENT, LIMIT, UNSUPPORTED
  */
 export async function createCarray(
@@ -63,7 +58,7 @@ export async function createCarray(
   path: string,
   source: CarraySource,
   options: CarrayOptions = {},
-): Promise<CarrayResult> {
+): Promise<number> {
   const sizesKey = joinKey(path, "meta/sizes");
   for (const name of ["meta/sizes", "__rootdirs__"]) {
     if ((await store.stat(joinKey(path, name), options)) === undefined) continue;
@@ -107,7 +102,7 @@ export async function createCarray(
   await store.put(sizesKey, sizesBytes(encodeFilled(options.filled), settings, staged.rows, cbytes), {
     ifAbsent: true,
   });
-  return { rows: staged.rows, rowsAppended: staged.rows };
+  return staged.rows;
 }
 
 // What a writer must know of an existing table. Knows the folder; must not know how it is changed.
@@ -188,11 +183,6 @@ export interface NewTableColumn extends CarraySource {
     | undefined;
 }
 
-interface TableResult {
-  readonly rows: number;
-  readonly rowsAppended: number;
-}
-
 /**
  * Creates a table in a folder that has none. It exists once `__rootdirs__` does.
  * @throws CONFLICT if there is something; BAD_ARGUMENT for columns of different lengths; LIMIT, UNSUPPORTED
@@ -202,7 +192,7 @@ export async function createTable(
   path: string,
   columns: readonly NewTableColumn[],
   options: CarrayOptions = {},
-): Promise<TableResult> {
+): Promise<void> {
   const rootdirs = joinKey(path, "__rootdirs__");
   for (const key of [rootdirs, joinKey(path, "meta/sizes")]) {
     if ((await store.stat(key, options)) === undefined) continue;
@@ -213,10 +203,8 @@ export async function createTable(
   checkNames(columns.map(({ name }) => name));
   const { attrs, ...settings } = options;
   const lengths: number[] = [];
-  for (const { name, options: own, ...source } of columns) {
-    const { rows } = await createCarray(store, joinKey(path, name), source, { ...settings, ...own });
-    lengths.push(rows);
-  }
+  for (const { name, options: own, ...source } of columns)
+    lengths.push(await createCarray(store, joinKey(path, name), source, { ...settings, ...own }));
   checkLengths(
     columns.map(({ name }) => name),
     lengths,
@@ -225,8 +213,6 @@ export async function createTable(
   await store.put(rootdirs, utf8(`${memberText({ names: columns.map(({ name }) => name) })}\n`), {
     ifAbsent: true,
   });
-  const rows = at(lengths, 0);
-  return { rows, rowsAppended: rows };
 }
 
 /** Throws `BAD_ARGUMENT` for names that bcolz does not accept: they must be Python identifiers without a leading underscore. */

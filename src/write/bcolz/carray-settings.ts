@@ -1,22 +1,12 @@
 /** How bcolz describes an array: `meta/storage`, names of dtypes, chunk lengths. @see FORMAT.md [FA-08] */
 import { elementsOf } from "../../bytes/arrays.ts";
-import type { CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";
+import type { EncodeOptions, Shuffle } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { memberText } from "../../format/json.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
 import { putRow } from "../../values/item-bytes.ts";
 import { checkCount } from "../bloscpack/bloscpack-options.ts";
-
-/** How the chunks of a carray are compressed; the defaults are those of bcolz, with lz4. */
-export interface CarrayCompression {
-  /** Default lz4. */
-  readonly cname?: CompressorName | undefined;
-  /** 0 to 9, default 5. */
-  readonly clevel?: number | undefined;
-  /** Default `shuffle`. */
-  readonly shuffle?: Shuffle | undefined;
-}
 
 /** Complete settings. */
 export interface CarraySettings {

@@ -50,7 +50,7 @@ export async function addColumn(
   const expected = first === undefined ? undefined : (await readCarray(store, first.folder, options)).rows;
   const folder = joinKey(path, name);
   const { position = state.columns.length, ...settings } = options;
-  const { rows } = await createCarray(store, folder, source, {
+  const rows = await createCarray(store, folder, source, {
     ...settings,
     ...own,
     expectedlen: own?.expectedlen ?? settings.expectedlen ?? expected,

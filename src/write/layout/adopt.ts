@@ -17,12 +17,12 @@ import { layOutColumns } from "./columns.ts";
 import { appendRun } from "./runs.ts";
 import { type ArraySettings, settleStored, storageOf, storedOptions } from "./settings.ts";
 
-/** Another program's array in the form in which a writer of this library takes it over. */
+/** An array in the form in which a writer of this library takes it over. */
 export interface Adoption {
   readonly settings: ArraySettings;
-  /** Generation 0, with the new `meta/storage` in its layout. */
+  /** For another program's array generation 0, with the new `meta/storage` in its layout. */
   readonly committed: Committed;
-  /** `meta/sizes` as it was read: the first commit replaces it. */
+  /** `meta/sizes` as it was read: the next commit replaces it. */
   readonly sizes: Uint8Array;
 }
 

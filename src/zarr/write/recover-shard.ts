@@ -11,13 +11,8 @@ import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import { innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
 import { shapeAt } from "../document/chunk-grid.ts";
 import { checkLength } from "../read/shard-cache.ts";
-import {
-  decodeShardIndex,
-  type ShardEntries,
-  type ShardIndexLayout,
-  shardIndexLength,
-} from "../read/shard-index.ts";
-import { applyPlan, planShardWrite, withObjectLock } from "./shard-apply.ts";
+import { decodeShardIndex, type ShardIndexLayout, shardIndexLength } from "../read/shard-index.ts";
+import { applyPlan, planShardWrite, type ShardState, withObjectLock } from "./shard-apply.ts";
 import type { WritableZarrArray } from "./writable-array.ts";
 
 /** Findings of {@link recoverShard}. */
@@ -28,11 +23,6 @@ export interface ShardRecovery {
   readonly dropped: number;
   /** Chunks that the index names. */
   readonly chunks: number;
-}
-
-interface EarlierShard {
-  readonly size: number;
-  readonly entries: ShardEntries;
 }
 
 /**
@@ -112,7 +102,7 @@ export async function findEarlierShard(
   size: number,
   { grid, serializer }: { readonly grid: readonly number[]; readonly serializer: ShardingSerializer },
   signal?: AbortSignal,
-): Promise<EarlierShard> {
+): Promise<ShardState> {
   const path = store.describe(key);
   refuseTwins(serializer, grid, path);
   const layout = serializer.index;

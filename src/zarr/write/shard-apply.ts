@@ -308,7 +308,8 @@ export async function withClaim<T>(
   }
 }
 
-interface ShardState {
+/** Bytes of a shard up to the end of its index, and the entries of that. */
+export interface ShardState {
   readonly size: number;
   readonly entries: ShardEntries;
 }
