@@ -344,7 +344,7 @@ describe("what the caller expects", () => {
     lease.input.set(chunk);
     lease.release();
     lease.release();
-    expect(errorOf(() => lease.decode())).toMatchObject({ code: "BAD_ARGUMENT" });
+    expect(errorOf(() => lease.decodeRange(0, 1))).toMatchObject({ code: "BAD_ARGUMENT" });
   });
 });
 

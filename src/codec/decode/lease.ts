@@ -9,15 +9,14 @@ import {
   blockLength,
   blocksOf,
   checkExpansion,
-  checkExpectations,
   checkRange,
   decodeHeader,
   HEADER_LENGTH,
   readBlockTable,
 } from "../header.ts";
 import { align, SLACK } from "../kernel-module.ts";
-import type { BlockRange, ChunkHeader, DecodeOptions } from "../types.ts";
-import { checkGiven, outputOf } from "./decode.ts";
+import type { ChunkHeader } from "../types.ts";
+import { outputOf } from "./decode.ts";
 import {
   type DecodeKernel,
   decodeBlock,
@@ -30,40 +29,22 @@ import {
 
 /** A kernel's memory, the caller's until {@link DecodeLease.release}. */
 export interface DecodeLease {
-  /** Memory for the chunk, or for the part of it. Must not be used after a decode call: the memory may have grown. */
+  /** Memory for the chunk. Must not be used after a decode call: the memory may have grown. */
   readonly input: Uint8Array<ArrayBuffer>;
   /**
-   * Decodes the chunk in the first `available` bytes of the input.
-   *
-   * @returns a view of the decoded bytes, valid until the next call of this lease
-   * @throws as `decodeSync`
-   */
-  decode(available?: number, options?: Omit<DecodeOptions, "out">): Uint8Array<ArrayBuffer>;
-  /**
    * Decodes the chunk in the first `available` bytes of the input to the beginning of `out`. Faster than
-   * copying the view of `decode`: the bytes are copied while they are in the processor's cache.
+   * copying a view: the bytes are copied while they are in the processor's cache.
    *
    * @throws as `decodeSync`; `out` may then hold some of the bytes
    */
-  decodeInto(out: Uint8Array, available?: number, options?: Omit<DecodeOptions, "out">): void;
+  decodeInto(out: Uint8Array, available?: number): void;
   /**
    * Decodes `length` bytes of the chunk in the input from byte `start` of the decoded chunk on.
    *
+   * @returns a view of the decoded bytes, valid until the next call of this lease
    * @throws as `decodeRangeSync`
    */
-  decodeRange(start: number, length: number, options?: Omit<DecodeOptions, "out">): Uint8Array<ArrayBuffer>;
-  /**
-   * The same if the input holds only the part of the chunk that `blockRanges` named.
-   *
-   * @throws as `decodeBlocks`
-   */
-  decodeBlocks(
-    head: Uint8Array,
-    range: Pick<BlockRange, "offset">,
-    start: number,
-    length: number,
-    options?: Omit<DecodeOptions, "out">,
-  ): Uint8Array<ArrayBuffer>;
+  decodeRange(start: number, length: number): Uint8Array<ArrayBuffer>;
   /** Where the last sequence of each lz4 stream begins that the last call decoded (all but stored ones), from the stream's start. */
   readonly lastSequences: readonly number[];
   /** Gives the memory back. Neither `input` nor any view may be used after that. A second call does nothing. */
@@ -71,7 +52,7 @@ export interface DecodeLease {
 }
 
 /**
- * Leases memory for a chunk, or a part of one, of at most `inputLength` bytes.
+ * Leases memory for a chunk of at most `inputLength` bytes.
  *
  * @throws LIMIT if the engine cannot allocate it; BAD_ARGUMENT
  */
@@ -82,128 +63,52 @@ export function leaseDecoder(inputLength: number): DecodeLease {
       found: inputLength,
     });
   }
-  return new KernelLease(takeKernel(), inputLength);
-}
+  let leased: DecodeKernel | undefined = takeKernel();
+  let lastSequences: number[] = [];
+  const { base } = leased;
+  leased.memory.reserve(base + inputLength + SLACK);
 
-class KernelLease implements DecodeLease {
-  readonly input: Uint8Array<ArrayBuffer>;
-  lastSequences: number[] = [];
-  readonly #inputLength: number;
-  #kernel: DecodeKernel | undefined;
-
-  constructor(kernel: DecodeKernel, inputLength: number) {
-    const { base, memory } = kernel;
-    memory.reserve(base + inputLength + SLACK);
-    this.#kernel = kernel;
-    this.#inputLength = inputLength;
-    this.input = memory.bytes.subarray(base, base + inputLength);
+  function owned(): DecodeKernel {
+    if (leased === undefined) throw new SuperchunkError("BAD_ARGUMENT", "the lease was released");
+    return leased;
   }
 
-  decode(
-    available: number = this.#inputLength,
-    options: Omit<DecodeOptions, "out"> = {},
-  ): Uint8Array<ArrayBuffer> {
-    const chunk = this.#given(available);
-    const header = decodeHeader(chunk);
-    checkExpectations(header, options);
-    return this.#decode(chunk, header, 0, 0, header.nbytes);
-  }
-
-  decodeInto(
-    out: Uint8Array,
-    available: number = this.#inputLength,
-    options: Omit<DecodeOptions, "out"> = {},
-  ): void {
-    const chunk = this.#given(available);
-    const header = decodeHeader(chunk);
-    checkExpectations(header, options);
-    if (header.memcpyed) {
-      outputOf(out, header.nbytes).set(this.#decode(chunk, header, 0, 0, header.nbytes));
-      return;
-    }
-    const table = readBlockTable(chunk, header);
-    checkExpansion(header, table, 0, header.nblocks);
-    const target = outputOf(out, header.nbytes);
-    const kernel = this.#owned();
-    const rooms = this.#layOut(kernel, header, 1);
-    const decoder = makeBlockDecoder(kernel, header, rooms.scratch);
-    for (let i = 0; i < header.nblocks; i++) {
-      const placed = placeBlock(table, i, kernel.base);
-      const at = i * header.blocksize;
-      const all = { from: 0, to: blockLength(header, i) };
-      decodeBlockInto(decoder, placed, rooms.target, all, target.subarray(at));
-    }
-  }
-
-  decodeRange(
-    start: number,
-    length: number,
-    options: Omit<DecodeOptions, "out"> = {},
-  ): Uint8Array<ArrayBuffer> {
-    const chunk = this.#given(this.#inputLength);
-    const header = decodeHeader(chunk);
-    checkExpectations(header, options);
-    checkRange(header, start, length);
-    return this.#decode(chunk, header, 0, start, length);
-  }
-
-  decodeBlocks(
-    head: Uint8Array,
-    range: Pick<BlockRange, "offset">,
-    start: number,
-    length: number,
-    options: Omit<DecodeOptions, "out"> = {},
-  ): Uint8Array<ArrayBuffer> {
-    const header = decodeHeader(head, Number.MAX_SAFE_INTEGER);
-    checkExpectations(header, options);
-    checkGiven(head, header, { offset: range.offset, length: this.#inputLength }, { start, length });
-    return this.#decode(head, header, range.offset, start, length);
-  }
-
-  release(): void {
-    if (this.#kernel !== undefined) giveBackKernel(this.#kernel);
-    this.#kernel = undefined;
-  }
-
-  #given(available: number): Uint8Array<ArrayBuffer> {
-    if (!(available >= 0 && available <= this.#inputLength)) {
+  function given(available: number): { readonly chunk: Uint8Array; readonly header: ChunkHeader } {
+    if (!(available >= 0 && available <= inputLength)) {
       throw new SuperchunkError(
         "BAD_ARGUMENT",
-        `${available} bytes cannot be in an input of ${this.#inputLength}`,
-        { field: "available", expected: this.#inputLength, found: available },
+        `${available} bytes cannot be in an input of ${inputLength}`,
+        { field: "available", expected: inputLength, found: available },
       );
     }
-    const { base, memory } = this.#owned();
-    return memory.bytes.subarray(base, base + available);
+    const chunk = owned().memory.bytes.subarray(base, base + available);
+    return { chunk, header: decodeHeader(chunk) };
   }
 
-  #owned(): DecodeKernel {
-    if (this.#kernel === undefined) throw new SuperchunkError("BAD_ARGUMENT", "the lease was released");
-    return this.#kernel;
-  }
-
-  /** The input starts with byte `base` of the chunk. */
-  #decode(
-    head: Uint8Array,
+  function decodePart(
+    chunk: Uint8Array,
     header: ChunkHeader,
-    base: number,
     start: number,
     length: number,
   ): Uint8Array<ArrayBuffer> {
-    const kernel = this.#owned();
-    this.lastSequences = [];
+    const kernel = owned();
+    lastSequences = [];
     if (header.memcpyed) {
-      const at = kernel.base + HEADER_LENGTH + start - base;
-      return kernel.memory.bytes.subarray(at, at + length);
+      const from = base + HEADER_LENGTH + start;
+      return kernel.memory.bytes.subarray(from, from + length);
     }
-    const table = readBlockTable(head, header);
+    const table = readBlockTable(chunk, header);
     const [first, end] = blocksOf(header, start, length);
     checkExpansion(header, table, first, end);
-    const { scratch, target } = this.#layOut(kernel, header, end - first);
-    const isLz4 = header.compressor === "lz4";
-    const decoder = makeBlockDecoder(kernel, header, scratch, isLz4 ? this.lastSequences : undefined);
+    const { scratch, target } = layOut(header, end - first);
+    const decoder = makeBlockDecoder(
+      kernel,
+      header,
+      scratch,
+      header.compressor === "lz4" ? lastSequences : undefined,
+    );
     for (let i = first; i < end; i++)
-      decodeBlock(decoder, placeBlock(table, i, kernel.base - base), target + (i - first) * header.blocksize);
+      decodeBlock(decoder, placeBlock(table, i, base), target + (i - first) * header.blocksize);
     const from = target + start - first * header.blocksize;
     const { bytes } = kernel.memory;
     lenders.set(bytes.buffer, kernel);
@@ -211,16 +116,45 @@ class KernelLease implements DecodeLease {
   }
 
   /** Makes room after the input: scratch for one block, and a target for `nblocks` decoded blocks. */
-  #layOut(
-    kernel: DecodeKernel,
-    header: ChunkHeader,
+  function layOut(
+    { blocksize }: ChunkHeader,
     nblocks: number,
   ): { readonly scratch: number; readonly target: number } {
-    const scratch = align(kernel.base + this.#inputLength + SLACK);
-    const target = align(scratch + header.blocksize + SLACK);
-    kernel.memory.reserve(target + nblocks * header.blocksize + SLACK);
+    const scratch = align(base + inputLength + SLACK);
+    const target = align(scratch + blocksize + SLACK);
+    owned().memory.reserve(target + nblocks * blocksize + SLACK);
     return { scratch, target };
   }
+
+  return {
+    input: leased.memory.bytes.subarray(base, base + inputLength),
+    get lastSequences() {
+      return lastSequences;
+    },
+    decodeInto(out, available = inputLength) {
+      const { chunk, header } = given(available);
+      const target = outputOf(out, header.nbytes);
+      if (header.memcpyed) return target.set(decodePart(chunk, header, 0, header.nbytes));
+      const table = readBlockTable(chunk, header);
+      checkExpansion(header, table, 0, header.nblocks);
+      const rooms = layOut(header, 1);
+      const decoder = makeBlockDecoder(owned(), header, rooms.scratch);
+      for (let i = 0; i < header.nblocks; i++) {
+        const all = { from: 0, to: blockLength(header, i) };
+        const place = target.subarray(i * header.blocksize);
+        decodeBlockInto(decoder, placeBlock(table, i, base), rooms.target, all, place);
+      }
+    },
+    decodeRange(start, length) {
+      const { chunk, header } = given(inputLength);
+      checkRange(header, start, length);
+      return decodePart(chunk, header, start, length);
+    },
+    release() {
+      if (leased !== undefined) giveBackKernel(leased);
+      leased = undefined;
+    },
+  };
 }
 
 /** The kernels whose memory was lent. */
