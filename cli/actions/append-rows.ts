@@ -64,17 +64,19 @@ interface ColumnInput {
 /**
  * The bytes of every column, from one structured `.npy`, or from inputs given as `NAME=FILE`. Throws `BAD_ARGUMENT` for
  * inputs that do not fit.
+ *
+ * @param table the one input, if it is a table that is open already
  */
 export async function columnInputs(
   inputs: readonly string[],
   columns: ReadonlyMap<string, Pick<ArrayArchive, "dtype" | "shape">>,
   asBytes: boolean,
   context: Context,
-  carrier?: StreamCarrier,
+  table?: Input,
 ): Promise<ColumnInputs> {
   const [only] = inputs;
   const isOne = inputs.length === 1 && only !== undefined && !only.includes("=");
-  const opened = isOne ? await openTableRows(only, structOf(columns), context, carrier) : undefined;
+  const opened = table ?? (isOne ? await openTableRows(only, structOf(columns), context) : undefined);
   const found = isOne
     ? fieldInputs(opened ?? (await openInput(only, false, context)), columns)
     : await fileInputs(inputs, columns, asBytes, context);

@@ -173,15 +173,13 @@ async function create(root: string, flags: CreateFlags, context: Context): Promi
   const isTable = flags.as === "ctable";
   const plan = isTable && flags.column !== undefined ? undefined : await makePlan(flags, context);
   const carrier = await carrierOf(plan, flags);
-  const rows = isTable
-    ? await columnRows(plan, { ...flags, carrier }, context)
-    : await arrayRows(root, plan, flags, context);
+  const rows = isTable ? await columnRows(plan, flags, context) : await arrayRows(root, plan, flags, context);
   const { io, signal } = context;
   const made = await withProgress(io, "create", { name: root }, async (onProgress) => {
     const array = await createAt(root, {
       ...rows.options,
       ...(carrier === undefined ? {} : { encoder: carrier.encoder }),
-      ...optionsOf(flags, carrier?.chunkLength),
+      ...optionsOf(flags, plan?.input?.attrs, carrier?.chunkLength),
       fillValue: flags.dflt,
       publish: flags.publish,
       signal,
@@ -286,11 +284,7 @@ async function* counted(
 }
 
 /** Columns from a structured `.npy`, from one file each, or with default values. */
-async function columnRows(
-  plan: Plan | undefined,
-  flags: CreateFlags & { readonly carrier: StreamCarrier | undefined },
-  context: Context,
-): Promise<NewRows> {
+async function columnRows(plan: Plan | undefined, flags: CreateFlags, context: Context): Promise<NewRows> {
   const dtype = plan === undefined ? await structOf(flags.column ?? [], context) : plan.dtype;
   if (dtype.kind !== "struct" || (plan !== undefined && plan.rowShape.length > 0))
     throw wrongUse(
@@ -302,7 +296,8 @@ async function columnRows(
   const facts = dtype.fields.map(
     ({ name, dtype: own, shape }) => [name, { dtype: own, shape: [0, ...shape] }] as const,
   );
-  const sources = await columnInputs(inputs, new Map(facts), false, context, flags.carrier);
+  const table = plan?.input?.field === undefined ? undefined : plan.input;
+  const sources = await columnInputs(inputs, new Map(facts), false, context, table);
   const options = { dtype, data: sources.data, ...expected(plan?.rows ?? sources.rows()) };
   return { options, finish: sources.finish };
 }
@@ -353,13 +348,17 @@ async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {
   return { dtype: npy.dtype, rowShape, rows, input };
 }
 
-function optionsOf(flags: CreateFlags, chunkLength?: number): Omit<CreatePathOptions, "dtype"> {
+function optionsOf(
+  flags: CreateFlags,
+  attrs: Input["attrs"],
+  chunkLength?: number,
+): Omit<CreatePathOptions, "dtype"> {
   const { superchunkLength, checksum, ...cut } = cutSettings(flags);
   const { reserve, optimize, overwrite, zarr, expectedlen } = flags;
   const common = {
     chunkLength: cut.chunkLength ?? chunkLength,
     compressor: cut.compressor,
-    attrs: Object.fromEntries(flags.attr ?? []),
+    attrs: { ...attrs, ...Object.fromEntries(flags.attr ?? []) },
     overwrite,
     ...(expectedlen === undefined ? {} : { expectedLength: expectedlen }),
   };

@@ -3,7 +3,7 @@
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { Option } from "commander";
-import { type NpyHeader, SuperchunkError } from "../../src/index.ts";
+import { type JsonInput, type NpyHeader, SuperchunkError } from "../../src/index.ts";
 import { type CarryTarget, locate, type NpyFile, openNpy, type StreamCarrier } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { wrongUse } from "../failure.ts";
@@ -18,6 +18,8 @@ export interface Input {
   readonly size: number | undefined;
   /** The bytes of the values. May be called repeatedly for a file. */
   pieces(): AsyncIterable<Uint8Array>;
+  /** User attributes, which only tables that this library wrote have. */
+  readonly attrs?: Readonly<Record<string, JsonInput>>;
   /** For a table with separate columns: the input of one column. */
   field?(name: string): Input;
   /** For a table: takes over its compressed streams for the target that is created or appended to. */

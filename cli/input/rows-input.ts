@@ -38,11 +38,10 @@ export async function openTableRows(
   name: string,
   as: DType | undefined,
   context: Context,
-  carrier?: StreamCarrier,
 ): Promise<Input | undefined> {
   if (!isTableFile(name)) return undefined;
   const { signal } = context;
-  const file = await openTableFile(name, { as, signal, carrier });
+  const file = await openTableFile(name, { as, signal });
   if (as === undefined && file.dtype.kind === "struct") {
     const [rows = 0] = file.shape;
     const columns = file.dtype.fields.map((field) => `${field.name} ${shortDType(field.dtype)}`);
@@ -51,6 +50,7 @@ export async function openTableRows(
   for (const note of file.notes) context.message(`${name}: ${note}`);
   return {
     ...inputOf(file, "C", signal),
+    attrs: file.attrs,
     field: (column) => inputOf(file.field(column), "C", signal),
     carry: (target) => file.carry(target),
   };

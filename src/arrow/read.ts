@@ -1,6 +1,7 @@
 /** Reads Arrow IPC files and streams of any program, batch by batch, with flechette. Knows stores; must not know what values become. */
 import {
   type Batch,
+  type Column,
   CompressionType,
   type DataType,
   setCompressionCodec,
@@ -9,11 +10,11 @@ import {
 } from "@uwdata/flechette";
 import { at } from "../bytes/arrays.ts";
 import { decodeStreamSync, prepare } from "../codec/index.ts";
-import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { SuperchunkError } from "../errors.ts";
 import { joinStreams, type StreamPiece } from "../parquet/join-streams.ts";
 import { fromHalf } from "../parquet/statistics.ts";
 import type { ReadableStore } from "../store/types.ts";
-import { TYPE } from "./schema.ts";
+import { encapsulate, HEADER_SCHEMA, TYPE, VERSION } from "./schema.ts";
 
 const MAGIC = "ARROW1";
 /** Bytes of the magic and its padding. The messages of a file begin after them. */
@@ -72,21 +73,6 @@ export async function* readBatches(
   const isFile = new TextDecoder("latin1").decode(await read(0, Math.min(size, MAGIC.length))) === MAGIC;
   // The schema, and the dictionaries in their order.
   const kept: Uint8Array[] = [];
-  if (isFile && viewOf(await read(START, PREFIX)).getUint32(0, true) !== MARK) {
-    // If the schema is only at the end, the messages cannot be read one by one.
-    const whole = await read(0, size);
-    try {
-      yield parsed([whole]);
-    } catch (cause) {
-      if (!isSuperchunkError(cause, "BAD_FIELD") || !(cause.cause instanceof TypeError)) throw cause;
-      throw new SuperchunkError(
-        "UNSUPPORTED",
-        "the file has its schema at its end alone, as Polars writes it, and dictionaries (Categorical, Enum), which cannot be read so; write a stream (write_ipc_stream), a Parquet file, or strings",
-        { path, cause },
-      );
-    }
-    return;
-  }
   for await (const message of isFile ? ofFile(read, size, path) : ofStream(read, size, path)) {
     signal?.throwIfAborted();
     if (kept.length === 0) {
@@ -95,6 +81,8 @@ export async function* readBatches(
     } else if (message.kind === DICTIONARY) kept.push(message.bytes);
     else yield parsed([...kept, message.bytes]);
   }
+  if (kept.length === 0)
+    throw new SuperchunkError("BAD_FIELD", "this is not Arrow: it has no schema", { path });
 }
 
 type Read = (offset: number, length: number) => Promise<Uint8Array>;
@@ -127,12 +115,13 @@ async function* ofStream(read: Read, size: number, path: string): AsyncGenerator
 
 /** Messages at the places listed in the footer: there may be gaps between them. */
 async function* ofFile(read: Read, size: number, path: string): AsyncGenerator<Message> {
-  const schema = await messageAt(read, START, path);
-  if (schema === undefined) return;
-  yield schema;
   const end = MAGIC.length + 4;
   const length = viewOf(await read(Math.max(0, size - end), Math.min(size, end))).getUint32(0, true);
   const footer = await read(Math.max(0, size - end - length), length);
+  const isAtStart = viewOf(await read(START, PREFIX)).getUint32(0, true) === MARK;
+  const schema = isAtStart ? await messageAt(read, START, path) : schemaOf(footer, path);
+  if (schema === undefined) return;
+  yield schema;
   for (const slot of [8, 10])
     for (const offset of blocksOf(footer, slot, path)) {
       const message = await messageAt(read, offset, path);
@@ -140,9 +129,28 @@ async function* ofFile(read: Read, size: number, path: string): AsyncGenerator<M
     }
 }
 
+/** A message with the schema of the footer, for files of Polars, which have it only there: a table that refers into the footer's bytes. */
+function schemaOf(footer: Uint8Array, path: string): Message {
+  const bytes = new Uint8Array((FOOTER_AT + footer.length + 7) & ~7);
+  bytes.set(footer, FOOTER_AT);
+  const view = viewOf(bytes);
+  const field = inFooter(path, () => fieldOf(viewOf(footer), 6));
+  if (field === undefined) throw wrongFooter(path);
+  const schema = FOOTER_AT + field + viewOf(footer).getUint32(field, true);
+  // Table at byte 16: offset of its list of slots, the schema's offset, version and kind. List at byte 4: its length, the table's, and the slots.
+  for (const [i, value] of [16, 0, 0, 0, 12, schema - 20].entries()) view.setUint32(4 * i, value, true);
+  for (const [i, value] of [10, 12, 8, 10, 4].entries()) view.setUint16(4 + 2 * i, value, true);
+  view.setUint16(24, VERSION, true);
+  view.setUint8(26, HEADER_SCHEMA);
+  return { kind: HEADER_SCHEMA, bytes: encapsulate(bytes) };
+}
+
+/** Where the footer begins in that message. */
+const FOOTER_AT = 32;
+
 /** Offsets of the messages in a list of the footer. */
 function blocksOf(footer: Uint8Array, slot: number, path: string): number[] {
-  try {
+  return inFooter(path, () => {
     const view = viewOf(footer);
     const place = fieldOf(view, slot);
     if (place === undefined) return [];
@@ -150,12 +158,21 @@ function blocksOf(footer: Uint8Array, slot: number, path: string): number[] {
     const count = view.getUint32(list, true);
     if (count * BLOCK > footer.length) throw new RangeError("more blocks than the footer holds");
     return Array.from({ length: count }, (_, i) => Number(view.getBigUint64(list + 4 + BLOCK * i, true)));
+  });
+}
+
+/** What `read` returns. An offset outside of the footer is an error of the file. */
+function inFooter<T>(path: string, read: () => T): T {
+  try {
+    return read();
   } catch (cause) {
-    throw new SuperchunkError("BAD_FIELD", "the end of the file contradicts itself; the file is damaged", {
-      path,
-      cause,
-    });
+    throw wrongFooter(path, cause);
   }
+}
+
+function wrongFooter(path: string, cause?: unknown): SuperchunkError {
+  const summary = "the end of the file contradicts itself; the file is damaged";
+  return new SuperchunkError("BAD_FIELD", summary, { path, cause });
 }
 
 /** Bytes of a block in the footer. */
@@ -246,6 +263,8 @@ export type AnyType = DataType & {
   readonly signed?: boolean;
   readonly unit?: number;
   readonly scale?: number;
+  readonly timezone?: string | null;
+  readonly dictionary?: AnyType;
   readonly children?: readonly { readonly name: string; readonly type: AnyType }[];
 };
 
@@ -270,6 +289,16 @@ export function rawValues(batch: Batch<unknown>): ArrayLike<unknown> {
       return make((i) => ((at(values, i >> 3) >> (i & 7)) & 1) === 1);
     case TYPE.decimal:
       return make((i) => batch.at(i));
+    case TYPE.dictionary: {
+      const { dictionary } = batch as Batch<unknown> & { readonly dictionary: Column<unknown> };
+      const words = dictionary.data.flatMap((each) => Array.from(rawValues(each)));
+      return make((i) => words[Number(values[i])]);
+    }
+    case TYPE.list:
+    case TYPE.largeList: {
+      const [items] = (children ?? []).map(rawValues);
+      return make((i) => Array.prototype.slice.call(items, Number(offsets?.[i]), Number(offsets?.[i + 1])));
+    }
     case TYPE.fixedList: {
       const stride = type.stride ?? 0;
       const [items] = (children ?? []).map(rawValues);
@@ -288,6 +317,7 @@ export function rawValues(batch: Batch<unknown>): ArrayLike<unknown> {
           : values;
     case TYPE.int:
     case TYPE.date:
+    case TYPE.time:
     case TYPE.timestamp:
     case TYPE.duration:
       return hasNulls ? make((i) => values[i]) : values.length === length ? values : make((i) => values[i]);

@@ -20,6 +20,7 @@ import {
 
 /** Numbers of types in Arrow's union. */
 export const TYPE = {
+  dictionary: -1,
   int: 2,
   float: 3,
   binary: 4,
@@ -27,16 +28,19 @@ export const TYPE = {
   bool: 6,
   decimal: 7,
   date: 8,
+  time: 9,
   timestamp: 10,
+  list: 12,
   struct: 13,
   fixedBinary: 15,
   fixedList: 16,
   duration: 18,
+  largeList: 21,
 } as const;
 const UNITS = ["s", "ms", "us", "ns"];
 /** The number for version 5 of the metadata. */
-const VERSION = 4;
-const HEADER_SCHEMA = 1;
+export const VERSION = 4;
+export const HEADER_SCHEMA = 1;
 
 /** A schema table, for messages and for the footer of a file. */
 export function schemaTable(

@@ -2,14 +2,13 @@
 import { createReadStream } from "node:fs";
 import type { ChunkEncoder } from "../codec/types.ts";
 import { CopyingEncoder } from "../convert/sources/offered-chunks.ts";
-import type { DType } from "../format/types.ts";
+import type { DType, JsonInput } from "../format/types.ts";
 import type { StoreOptions } from "../store/types.ts";
+import { type StructType, structOf } from "../tables/column-type.ts";
 import {
   columnNamed,
   offering,
   packedRows,
-  type StructType,
-  structOf,
   type TableFile,
   type TableOptions,
 } from "../tables/table-file.ts";
@@ -53,6 +52,8 @@ export interface NpyTable extends NpyFile {
    * decimals with more digits than float64. A note also names the columns that `as` leaves out.
    */
   readonly notes: readonly string[];
+  /** User attributes that this library stored in the file; none in files of other programs. */
+  readonly attrs: Readonly<Record<string, JsonInput>>;
   /**
    * Makes the rows read from now on come with the file's own streams. Pass the result's `encoder` and `chunkLength` when creating the
    * array, or its `encoder` when appending; an append carries only streams of the array's own codec over. Returns undefined if the file has
@@ -78,7 +79,7 @@ export interface OpenTableOptions extends StoreOptions {
  * NaN, NaT and the empty string stand for nulls.
  *
  * @param as target type of the rows: columns are matched by name, and values that do not fit are refused
- * @throws NOT_FOUND; BAD_FIELD, TRUNCATED for an incomplete file; UNSUPPORTED for groups, maps and lists of several lengths; BAD_ARGUMENT,
+ * @throws NOT_FOUND; BAD_FIELD, TRUNCATED for an incomplete file; UNSUPPORTED for maps and lists of several lengths; BAD_ARGUMENT,
  * when rows are read, for a value that its column cannot hold
  */
 export async function openTableFile(
@@ -115,7 +116,8 @@ export async function openTableFile(
     left.length === 0
       ? []
       : [`left out, as the rows have no such column: ${left.map(({ name }) => name).join(", ")}`];
-  return { ...faceOf(dtype, [], dtype), notes: [...(table.notes ?? []), ...without], field, carry };
+  const notes = [...(table.notes ?? []), ...without];
+  return { ...faceOf(dtype, [], dtype), notes, attrs: table.attrs ?? {}, field, carry };
 }
 
 async function carrierOf(

@@ -1,59 +1,67 @@
-/** Arrow files and streams as tables: columns of values, and lists of fixed size. Reads batch by batch. */
+/** Arrow files and streams as tables: columns of values, lists of one length, and structs of both. Reads batch by batch. */
 import type { Table } from "@uwdata/flechette";
 import { type AnyType, rawValues, readBatches } from "../arrow/read.ts";
 import { TYPE } from "../arrow/schema.ts";
-import type { TimeUnit } from "../format/types.ts";
+import { at } from "../bytes/arrays.ts";
+import { SuperchunkError } from "../errors.ts";
 import {
+  ARROW_UNITS,
   BOOL,
   decimalNotes,
+  describedIn,
+  type Found,
   type FoundType,
-  isWanted,
-  keptLength,
-  knownText,
+  findColumn,
   noCounterpart,
   numberOf,
-  type OpenFile,
-  sizedType,
-  type TableColumn,
-  type TableFile,
-  type TableOptions,
-  type TableRows,
-  textOf,
   timeOf,
-} from "./table-file.ts";
+  zoneNotes,
+} from "./column-type.ts";
+import { isWanted, type OpenFile, type TableFile, type TableOptions, type TableRows } from "./table-file.ts";
 
-const UNITS = ["s", "ms", "us", "ns"] as const satisfies readonly TimeUnit[];
-
-/** @throws UNSUPPORTED for structs, maps and lists of several lengths */
+/** @throws UNSUPPORTED for maps, unions, intervals and lists of several lengths */
 export async function openArrowTable(open: OpenFile, { as, signal }: TableOptions): Promise<TableFile> {
   let [path, rows] = ["", 0];
-  let fields: readonly { readonly name: string; readonly type: AnyType }[] = [];
-  const longest = new Map<string, number>();
+  let attrs: TableFile["attrs"];
+  const notes: string[] = [];
+  const found = new Map<string, Found>();
   for await (const { table, where } of batchesOf(open, signal)) {
-    path = where;
-    fields = table.schema.fields.filter(({ name }) => isWanted(as, name));
+    if (attrs === undefined) {
+      path = where;
+      const described = describedIn(table.schema.metadata ?? new Map(), path);
+      attrs = described.attrs;
+      for (const { name, type } of table.schema.fields) {
+        if (!isWanted(as, name)) continue;
+        notes.push(...notesOf(name, type));
+        const column = { name, type: typeOf(name, type, path) };
+        if (found.has(name)) throw twice(name, path);
+        found.set(name, findColumn(column, described.columns, as, path));
+      }
+    }
     rows += table.numRows;
-    for (const { name, type } of fields)
-      if (typeof dtypeOf(name, type, path) === "string" && knownText(as, name) === undefined)
-        for (const value of valuesOf(table, name, type))
-          longest.set(name, Math.max(longest.get(name) ?? 0, keptLength(value, name, path)));
+    for (const [name, { measure }] of found)
+      if (measure !== undefined) for (const value of valuesOf(table, name)) measure.see(value);
   }
-  const columns = fields.map(({ name, type }): TableColumn => {
-    const [, shape] = listed(type);
-    const found = dtypeOf(name, type, path);
-    const known = typeof found === "string" ? knownText(as, name) : undefined;
-    return { name, dtype: known ?? sizedType(found, longest.get(name) ?? 0), shape };
-  });
+  const results = new Map([...found].map(([name, { result }]) => [name, result()]));
   async function* read(names: readonly string[], call: AbortSignal | undefined): AsyncGenerator<TableRows> {
-    const wanted = names.flatMap((name) => fields.find((field) => field.name === name) ?? []);
-    for await (const { table } of batchesOf(open, call))
-      if (table.numRows > 0)
-        yield { length: table.numRows, columns: wanted.map(({ name, type }) => valuesOf(table, name, type)) };
+    for await (const { table } of batchesOf(open, call)) {
+      const columns = names.map((name) => {
+        const turn = results.get(name)?.turn;
+        const values = valuesOf(table, name);
+        return turn === undefined ? values : values.map(turn);
+      });
+      if (table.numRows > 0) yield { length: table.numRows, columns };
+    }
   }
-  const notes = fields.flatMap(({ name, type }) =>
-    decimalNotes(name, (type.typeId as number) === TYPE.decimal ? type.precision : undefined),
-  );
-  return { path, columns, rows, notes, read };
+  const columns = [...results.values()].map(({ column }) => column);
+  return { path, columns, rows, notes, read, ...(attrs === undefined ? {} : { attrs }) };
+}
+
+function twice(name: string, path: string): SuperchunkError {
+  return new SuperchunkError("UNSUPPORTED", `the file has two columns "${name}"; rename one`, {
+    path,
+    field: name,
+  });
 }
 
 async function* batchesOf(
@@ -68,57 +76,71 @@ async function* batchesOf(
   }
 }
 
-/** The values of a column in one batch; strings as text. */
-function valuesOf(table: Table, name: string, type: AnyType): unknown[] {
-  const isText = (type.typeId as number) === TYPE.utf8;
-  return table
-    .getChild(name)
-    .data.flatMap((batch) => Array.from(rawValues(batch), (value) => (isText ? textOf(value) : value)));
+/** The values of a column in one batch, as stored. */
+function valuesOf(table: Table, name: string): unknown[] {
+  return table.getChild(name).data.flatMap((batch) => Array.from(rawValues(batch)));
 }
 
-/** The item type of lists of fixed size, and the dimensions of a row. */
-function listed(type: AnyType): readonly [item: AnyType, shape: readonly number[]] {
-  const [child] = type.children ?? [];
-  if ((type.typeId as number) !== TYPE.fixedList || child === undefined) return [type, []];
-  const [item, shape] = listed(child.type);
-  return [item, [type.stride ?? 0, ...shape]];
+/** Notes on a column's values that lose something. */
+function notesOf(name: string, type: AnyType): readonly string[] {
+  return [
+    ...decimalNotes(name, (type.typeId as number) === TYPE.decimal ? type.precision : undefined),
+    ...(type.timezone == null ? [] : [zoneNotes(name)]),
+    ...(type.children ?? []).flatMap((child) => notesOf(name, child.type)),
+  ];
 }
 
-function dtypeOf(name: string, given: AnyType, path: string): FoundType {
-  const [type, shape] = listed(given);
-  const ofRow = (found: "text" | "binary", lists: string): FoundType => {
-    if (shape.length > 0) throw noCounterpart(name, lists, path);
-    return found;
-  };
+function typeOf(name: string, type: AnyType, path: string): FoundType {
   switch (type.typeId as number) {
     case TYPE.int:
       return numberOf(type.signed === false ? "uint" : "int", (type.bitWidth ?? 0) / 8);
     case TYPE.float:
       return numberOf("float", [2, 4, 8][type.precision ?? 2] ?? 8);
     case TYPE.decimal:
-      return numberOf("float", 8);
+      return { kind: "decimal", scale: type.scale ?? 0 };
     case TYPE.bool:
       return BOOL;
     case TYPE.date:
       return timeOf("datetime", type.unit === 0 ? "D" : "ms");
     case TYPE.timestamp:
+      return timeOf("datetime", ARROW_UNITS[type.unit ?? 0] ?? "s");
     case TYPE.duration:
-      return timeOf(type.typeId === TYPE.duration ? "timedelta" : "datetime", UNITS[type.unit ?? 0] ?? "s");
+    case TYPE.time:
+      return timeOf("timedelta", ARROW_UNITS[type.unit ?? 0] ?? "s");
     case TYPE.fixedBinary:
       return { kind: "void", itemSize: type.stride ?? 0, byteOrder: "none" };
+    case TYPE.fixedList:
+      return { kind: "list", item: typeOf(name, at(type.children ?? [], 0).type, path), length: type.stride };
+    case TYPE.list:
+    case TYPE.largeList:
+      return { kind: "list", item: typeOf(name, at(type.children ?? [], 0).type, path) };
+    case TYPE.struct: {
+      const parts = (type.children ?? []).map((part) => ({
+        name: part.name,
+        type: typeOf(name, part.type, path),
+      }));
+      return { kind: "group", parts };
+    }
+    case TYPE.dictionary:
+      return typeOf(name, type.dictionary ?? type, path);
     case TYPE.utf8:
     case LARGE_UTF8:
-    case DICTIONARY:
     case UTF8_VIEW:
-      return ofRow("text", "lists of strings");
+      return "text";
     case TYPE.binary:
     case LARGE_BINARY:
     case BINARY_VIEW:
-      return ofRow("binary", "lists of bytes");
+      return "binary";
     default:
-      throw noCounterpart(name, "a struct, a map or a list of several lengths", path);
+      throw noCounterpart(name, OTHERS[type.typeId as number] ?? `of Arrow's type ${type.typeId}`, path);
   }
 }
 
+/** Types that numpy lacks. */
+const OTHERS: Readonly<Record<number, string>> = {
+  ...{ 1: "only nulls", 11: "of intervals", 14: "of a union", 17: "a map", 21: "of intervals" },
+  ...{ 22: "run-end encoded", 25: "a list view", 26: "a list view" },
+};
+
 /** Strings in other layouts, as pandas and Polars write them. */
-const [DICTIONARY, LARGE_BINARY, LARGE_UTF8, BINARY_VIEW, UTF8_VIEW] = [-1, 19, 20, 23, 24];
+const [LARGE_BINARY, LARGE_UTF8, BINARY_VIEW, UTF8_VIEW] = [19, 20, 23, 24];

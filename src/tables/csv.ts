@@ -3,17 +3,8 @@ import Papa from "papaparse";
 import { at } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { DType } from "../format/types.ts";
-import {
-  BOOL,
-  numberOf,
-  sizedType,
-  type TableColumn,
-  type TableFile,
-  type TableOptions,
-  type TableRows,
-  textLength,
-  timeOf,
-} from "./table-file.ts";
+import { BOOL, numberOf, sizedType, type TableColumn, textLength, timeOf } from "./column-type.ts";
+import type { TableFile, TableOptions, TableRows } from "./table-file.ts";
 
 /** Rows that are yielded together. */
 const ROWS = 16_384;

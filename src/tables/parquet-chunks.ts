@@ -4,7 +4,7 @@
  * Works only if pages end where chunks do, and for codecs and encodings that Blosc has. Must not know who writes the chunks.
  * @see docs/parquet-format.md [PR]
  */
-import type { ColumnMetaData, ParquetScan } from "hyparquet";
+import { type ColumnMetaData, type ParquetScan, parquetSchema } from "hyparquet";
 import { deserializeTCompactProtocol } from "hyparquet/src/thrift.js";
 import { at, joinBytes } from "../bytes/arrays.ts";
 import {
@@ -93,15 +93,13 @@ export class PageColumn {
     dtype: DType,
   ): PageColumn | undefined {
     const metadata = scan.metadata;
-    const leaf = metadata.schema.find((element) => element.name === name);
+    const leaf = parquetSchema(metadata).children.find(({ element }) => element.name === name)?.element;
     const isNullable = leaf?.repetition_type === "OPTIONAL";
     const isFlat = isNullable || leaf?.repetition_type === "REQUIRED";
     const width = isFlat ? WIDTHS[leaf.type ?? ""] : undefined;
     const isSame = width === dtype.itemSize && !("byteOrder" in dtype && dtype.byteOrder === "big");
-    const columns = metadata.row_groups[0]?.columns.map(({ meta_data: own }) =>
-      own?.path_in_schema.join("."),
-    );
-    const index = columns?.indexOf(name) ?? -1;
+    const columns = metadata.row_groups[0]?.columns ?? [];
+    const index = columns.findIndex(({ meta_data: own }) => own?.path_in_schema.join("\0") === name);
     if (!isSame || index < 0) return undefined;
     return new PageColumn(scan, file, { column: index, size: width, isNullable });
   }

@@ -1,79 +1,99 @@
-/** Parquet files as tables, read with hyparquet: columns of values, and lists of fixed length. Nested groups are not supported. */
+/** Parquet files as tables, read with hyparquet: columns of values, lists of one length, and groups of both. */
+import { tableFromIPC } from "@uwdata/flechette";
 import { type ParquetScan, parquetSchema, type SchemaElement, type SchemaTree } from "hyparquet";
-import { SuperchunkError } from "../errors.ts";
-import { parseDType } from "../format/dtype.ts";
-import { isObject, parseJson } from "../format/json.ts";
-import type { DType, TimeUnit } from "../format/types.ts";
-import { durationsOf, openParquet } from "../parquet/open.ts";
-import { chunkRowsOf, PageColumn } from "./parquet-chunks.ts";
+import type { AnyType } from "../arrow/read.ts";
+import { TYPE } from "../arrow/schema.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { openParquet } from "../parquet/open.ts";
 import {
+  ARROW_UNITS,
   BOOL,
   decimalNotes,
+  describedIn,
   type FoundType,
-  isWanted,
-  keptLength,
-  knownText,
+  findColumn,
   noCounterpart,
   numberOf,
-  type OpenFile,
-  sizedType,
-  type TableChunks,
   type TableColumn,
+  type Turn,
+  timeOf,
+  zoneNotes,
+} from "./column-type.ts";
+import { chunkRowsOf, PageColumn } from "./parquet-chunks.ts";
+import {
+  isWanted,
+  type OpenFile,
+  type TableChunks,
   type TableFile,
   type TableOptions,
   type TableRows,
-  textOf,
-  timeOf,
 } from "./table-file.ts";
 
-type Turns = Map<string, (value: unknown) => unknown>;
+type Turns = ReadonlyMap<string, Turn | undefined>;
 
 /** Rows that are read at a time. */
 const ROWS = 65_536;
 
-/** A column and its type, without lengths that depend on the values. */
-interface FoundColumn {
-  readonly name: string;
-  readonly dtype: FoundType;
-  readonly isList: boolean;
-}
-
-/** @throws UNSUPPORTED for groups and maps, and for lists of several lengths */
+/** @throws UNSUPPORTED for maps, lists of several lengths, and what hyparquet cannot read */
 export async function openParquetTable(open: OpenFile, { as, signal }: TableOptions): Promise<TableFile> {
   const { store, path: key } = await open();
   try {
     const path = store.describe(key);
     const scan = await openParquet(store, key, signal);
-    const durations = durationsOf(scan.metadata);
-    const found = parquetSchema(scan.metadata)
-      .children.filter(({ element }) => isWanted(as, element.name))
-      .map((node) => columnOf(node, path, durations.get(node.element.name)));
-    const written = describedTypes(scan.metadata.key_value_metadata, path);
-    const notes = scan.metadata.schema.flatMap(({ name, precision }) =>
-      isWanted(as, name) ? decimalNotes(name, precision) : [],
+    const { key_value_metadata: pairs = [] } = scan.metadata;
+    const metadata = new Map(
+      pairs.flatMap(({ key: name, value }) => (value === undefined ? [] : [[name, value]])),
     );
+    const arrow = arrowTypes(metadata.get("ARROW:schema"));
+    const described = describedIn(metadata, path);
     const columns: TableColumn[] = [];
-    // Described strings of bytes stay as they are.
-    const turns: Turns = new Map();
-    for (const column of found) {
-      const { name, dtype } = column;
-      const known = written.get(name);
-      const text = typeof dtype === "string" && !column.isList ? knownText(as, name) : undefined;
-      const isKnown = known !== undefined && isSameKind(known.dtype, column);
-      if (dtype === "text" && (!isKnown || known.dtype.kind === "unicode")) turns.set(name, textOf);
-      else if (isKnown && known.dtype.kind === "unicode") turns.set(name, textOfPoints);
-      if (isKnown) columns.push(known);
-      else if (text !== undefined) columns.push({ name, dtype: text, shape: [] });
-      else columns.push(await measured(column, scan, path, signal));
+    const turns = new Map<string, Turn | undefined>();
+    const notes: string[] = [];
+    for (const node of parquetSchema(scan.metadata).children) {
+      const { name } = node.element;
+      if (!isWanted(as, name)) continue;
+      notes.push(...notesOf(node, name));
+      const type = typeOf(node, name, arrow.get(name), path);
+      const { measure, result } = findColumn({ name, type }, described.columns, as, path);
+      if (measure !== undefined)
+        for (const [rowStart, rowEnd] of steps(scan.ranges)) {
+          signal?.throwIfAborted();
+          const values = await readColumn(scan, { column: name, rowStart, rowEnd }, path);
+          for (let i = 0; i < values.length; i++) measure.see(values[i]);
+        }
+      const { column, turn } = result();
+      columns.push(column);
+      turns.set(name, turn);
     }
     const rows = scan.ranges.reduce((sum, { rowStart, rowEnd }) => sum + rowEnd - rowStart, 0);
     return {
-      ...{ path, columns, rows, notes },
+      ...{ path, columns, rows, notes, attrs: described.attrs },
       read: (names, call) => readRows(open, { names, turns }, call),
       openChunks: (names) => openChunks(open, columns, names),
     };
   } finally {
     await store.close?.();
+  }
+}
+
+/** Reads values of a column as stored. @throws UNSUPPORTED, and BAD_FIELD for damage */
+async function readColumn(
+  scan: ParquetScan,
+  rows: { readonly column: string; readonly rowStart: number; readonly rowEnd: number },
+  path: string,
+): Promise<ArrayLike<unknown>> {
+  try {
+    return await scan.readColumn(rows);
+  } catch (cause) {
+    if (isSuperchunkError(cause) || !(cause instanceof Error) || cause.name === "AbortError") throw cause;
+    const isUnknown = /unsupported|not supported/.test(cause.message);
+    throw new SuperchunkError(
+      isUnknown ? "UNSUPPORTED" : "BAD_FIELD",
+      isUnknown
+        ? `column "${rows.column}" cannot be read: ${cause.message}; write it with a codec of snappy, gzip, lz4, zstd or none`
+        : `column "${rows.column}" is damaged: ${cause.message}; look for another copy of the file`,
+      { path, field: rows.column, cause },
+    );
   }
 }
 
@@ -117,7 +137,7 @@ async function* readRows(
       const columns: ArrayLike<unknown>[] = [];
       for (const column of names) {
         signal?.throwIfAborted();
-        const values = await scan.readColumn({ column, rowStart, rowEnd });
+        const values = await readColumn(scan, { column, rowStart, rowEnd }, store.describe(path));
         const turn = turns.get(column);
         columns.push(turn === undefined ? values : Array.from(values, turn));
       }
@@ -135,55 +155,53 @@ function* steps(
     for (let first = rowStart; first < rowEnd; first += ROWS) yield [first, Math.min(rowEnd, first + ROWS)];
 }
 
-/** Finds lengths from the values: the longest string, or the one length of lists. */
-async function measured(
-  { name, dtype, isList }: FoundColumn,
-  scan: ParquetScan,
-  path: string,
-  signal: AbortSignal | undefined,
-): Promise<TableColumn> {
-  if (typeof dtype !== "string" && !isList) return { name, dtype, shape: [] };
-  let longest = 0;
-  let length: number | undefined;
-  for (const [rowStart, rowEnd] of steps(scan.ranges)) {
-    signal?.throwIfAborted();
-    for (const value of Array.from(await scan.readColumn({ column: name, rowStart, rowEnd }))) {
-      const items = isList ? (value as readonly unknown[] | null) : [value];
-      if (isList) {
-        length ??= items?.length;
-        if (items?.length !== length)
-          throw new SuperchunkError(
-            "UNSUPPORTED",
-            `the lists of column "${name}" are not of one length; leave the column out`,
-            { path, field: name },
-          );
-      }
-      if (typeof dtype === "string")
-        for (const item of items ?? [])
-          longest = Math.max(longest, keptLength(dtype === "text" ? textOf(item) : item, name, path));
-    }
+/** The type of a node. `arrow` is its type in Arrow's schema, which distinguishes durations from integers. */
+function typeOf(node: SchemaTree, name: string, arrow: AnyType | undefined, path: string): FoundType {
+  const { element, children } = node;
+  const { converted_type: converted, logical_type: logical } = element;
+  const [first, ...others] = children;
+  if (converted === "MAP" || converted === "MAP_KEY_VALUE") throw noCounterpart(name, "a map", path);
+  if (logical?.type === "VARIANT") throw noCounterpart(name, "a variant", path);
+  const inner = arrow?.children ?? [];
+  const partOf = (child: SchemaTree): FoundType =>
+    typeOf(child, name, inner.find((each) => each.name === child.element.name)?.type, path);
+  if (first === undefined) {
+    const value = dtypeOf(element, name, arrow, path);
+    return element.repetition_type === "REPEATED" ? { kind: "list", item: value } : value;
   }
-  return { name, dtype: sizedType(dtype, longest), shape: isList ? [length ?? 0] : [] };
+  if (converted === "LIST" && others.length === 0 && first.element.repetition_type === "REPEATED") {
+    const [item, ...more] = first.children;
+    if (item === undefined) return typeOf(first, name, inner[0]?.type, path);
+    if (more.length === 0) return { kind: "list", item: typeOf(item, name, inner[0]?.type, path) };
+  }
+  if (converted === "LIST" || element.repetition_type === "REPEATED")
+    throw noCounterpart(name, "a list in an old form", path);
+  return {
+    kind: "group",
+    parts: children.map((child) => ({ name: child.element.name, type: partOf(child) })),
+  };
 }
 
-function columnOf(node: SchemaTree, path: string, unit: TimeUnit | undefined): FoundColumn {
-  const { name } = node.element;
-  const [list] = node.children;
-  if (list === undefined) return { name, dtype: dtypeOf(node.element, path, unit), isList: false };
-  const [element] = list.children;
-  const isList =
-    node.children.length === 1 && list.element.repetition_type === "REPEATED" && list.children.length === 1;
-  if (isList && element !== undefined && element.children.length === 0)
-    return { name, dtype: dtypeOf(element.element, path, unit), isList };
-  throw noCounterpart(name, "a group or a map", path);
+/** Notes on a column's values that lose something. */
+function notesOf({ element, children }: SchemaTree, name: string): readonly string[] {
+  const { logical_type: logical, precision } = element;
+  return [
+    ...decimalNotes(name, precision),
+    ...(logical?.type === "TIMESTAMP" && logical.isAdjustedToUTC ? [zoneNotes(name)] : []),
+    ...children.flatMap((child) => notesOf(child, name)),
+  ];
 }
 
 const UNITS = { MILLIS: "ms", MICROS: "us", NANOS: "ns" } as const;
 
-function dtypeOf(element: SchemaElement, path: string, unit: TimeUnit | undefined): FoundType {
-  if (unit !== undefined) return timeOf("timedelta", unit);
+function dtypeOf(element: SchemaElement, name: string, arrow: AnyType | undefined, path: string): FoundType {
+  if ((arrow?.typeId as number) === TYPE.duration)
+    return timeOf("timedelta", ARROW_UNITS[arrow?.unit ?? 0] ?? "s");
   const { type, logical_type: logical, converted_type: converted, type_length: length = 0 } = element;
-  if (logical?.type === "DECIMAL" || converted === "DECIMAL") return numberOf("float", 8);
+  if (logical?.type === "DECIMAL" || converted === "DECIMAL")
+    return { kind: "decimal", scale: element.scale ?? 0 };
+  if (converted === "INTERVAL" || converted === "BSON" || logical?.type === "NULL")
+    throw noCounterpart(name, `of type ${logical?.type ?? converted}`, path);
   switch (type) {
     case "BOOLEAN":
       return BOOL;
@@ -211,44 +229,22 @@ function dtypeOf(element: SchemaElement, path: string, unit: TimeUnit | undefine
       if (logical?.type === "FLOAT16") return numberOf("float", 2);
       return { kind: "void", itemSize: length, byteOrder: "none" };
     case "BYTE_ARRAY":
-      return logical?.type === "STRING" || ["UTF8", "ENUM", "JSON"].includes(converted ?? "")
+      return ["STRING", "ENUM", "JSON"].includes(logical?.type ?? "") ||
+        ["UTF8", "ENUM", "JSON"].includes(converted ?? "")
         ? "text"
         : "binary";
     default:
-      throw noCounterpart(element.name, "of a type without values", path);
+      throw noCounterpart(name, "of a type without values", path);
   }
 }
 
-/** The dtypes that this library stores in the files that it writes. */
-function describedTypes(
-  metadata: readonly { readonly key: string; readonly value?: string }[] | undefined,
-  path: string,
-): Map<string, TableColumn> {
-  const text = metadata?.find(({ key }) => key === "superchunk")?.value;
-  const types = new Map<string, TableColumn>();
-  if (text === undefined) return types;
-  const described = parseJson(text, path);
-  const columns = isObject(described) && Array.isArray(described["columns"]) ? described["columns"] : [];
-  for (const each of columns) {
-    if (!isObject(each) || typeof each["name"] !== "string" || !Array.isArray(each["shape"])) continue;
-    const shape = each["shape"].slice(1).map(Number);
-    types.set(each["name"], { name: each["name"], dtype: parseDType(each["dtype"] ?? null, path), shape });
+/** The types of columns in Arrow's schema, which pyarrow, pandas and this library put into the metadata; without it, none. */
+function arrowTypes(text = ""): ReadonlyMap<string, AnyType> {
+  try {
+    const { schema } = tableFromIPC(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)));
+    return new Map(schema.fields.map(({ name, type }) => [name, type as AnyType]));
+  } catch {
+    // Without these metadata, columns are what Parquet says.
+    return new Map();
   }
-  return types;
-}
-
-/** The text of characters of four bytes, which are not UTF-8. */
-function textOfPoints(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(textOfPoints);
-  if (!(value instanceof Uint8Array)) return value;
-  return String.fromCodePoint(...new Uint32Array(value.slice().buffer)).replace(/\0+$/, "");
-}
-
-/** True if the stored dtype matches the column's type. zipline's dates, for example, have another type in Parquet. */
-function isSameKind({ kind }: DType, { dtype }: FoundColumn): boolean {
-  if (dtype === "text") return kind === "bytes" || kind === "unicode";
-  if (dtype === "binary") return kind === "bytes";
-  if (kind === "timedelta") return dtype.kind === "int";
-  if (kind === "datetime") return false;
-  return kind === dtype.kind || (dtype.kind === "void" && (kind === "bytes" || kind === "unicode"));
 }

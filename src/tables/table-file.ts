@@ -2,22 +2,19 @@
  * Tables in files of other formats, as rows of a struct, for `create` and `append`. A format module returns columns and values; this
  * one converts them to bytes. Must not know the formats. @see docs/parquet.md
  */
-import { elementsOf } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
 import type { DType, Field, TimeUnit } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { putRow } from "../values/item-bytes.ts";
-
-export type StructType = DType & { readonly kind: "struct" };
-
-/** A column of a file, with its numpy type. */
-export interface TableColumn {
-  readonly name: string;
-  readonly dtype: DType;
-  /** Dimensions of a row. */
-  readonly shape: readonly number[];
-}
+import {
+  type Attributes,
+  numberOf,
+  type Shaped,
+  type StructType,
+  type TableColumn,
+  type Turn,
+} from "./column-type.ts";
 
 /** Values of some rows, column by column; null or undefined for a missing value. */
 export interface TableRows {
@@ -34,6 +31,8 @@ export interface TableFile {
   readonly rows: number;
   /** Notes on the types that were found. */
   readonly notes?: readonly string[];
+  /** User attributes, which only files of this library have. */
+  readonly attrs?: Attributes;
   /** Blosc chunks built from the file's own streams; undefined if there are none for these columns. */
   openChunks?(names: readonly string[]): Promise<TableChunks | undefined>;
   /** Yields the rows in order, with the named columns in the given order. Only these are decoded. May be called repeatedly. */
@@ -61,17 +60,6 @@ export interface TableOptions {
   /** Types for the columns, if they are known: text is parsed for them, and other columns need no type. */
   readonly as?: StructType | undefined;
   readonly signal?: AbortSignal | undefined;
-}
-
-/** The struct of a table's rows. */
-export function structOf(columns: readonly TableColumn[]): StructType {
-  let offset = 0;
-  const fields = columns.map(({ name, dtype, shape }): Field => {
-    const field = { name, dtype, shape, offset };
-    offset += elementsOf(shape) * dtype.itemSize;
-    return field;
-  });
-  return { kind: "struct", itemSize: offset, byteOrder: "none", fields };
 }
 
 /** Takes chunks, and returns them when encoding of their items is requested. */
@@ -128,9 +116,13 @@ export async function* packedRows(
       const own = values[i] ?? [];
       const turn = turns[i];
       for (let row = 0; row < length; row++) {
-        const value = turn === undefined || own[row] == null ? own[row] : turn(own[row]);
         const where = (): string => (lineOf === undefined ? `row ${first + row}` : `line ${lineOf(row)}`);
-        putValue(view, row * dtype.itemSize + field.offset, field, value, { path, where });
+        putValue(
+          view,
+          row * dtype.itemSize + field.offset,
+          { field, turn, value: own[row] },
+          { path, where },
+        );
       }
     }
     yield bytes;
@@ -164,28 +156,70 @@ const NANOSECONDS: Partial<Record<TimeUnit, bigint>> = {
   ns: 1n,
 };
 
+type Refuse = (reason: string) => SuperchunkError;
+
 /**
- * The conversion of a file's values to a field with another unit; undefined if values are used unchanged.
+ * The conversion of a column's values to a field: the parts of groups in the order of the fields, times in its unit. Undefined if values
+ * are used unchanged.
  *
- * @throws BAD_ARGUMENT if only one of the two is a time, or rows have other dimensions
+ * @throws BAD_ARGUMENT if only one of the two is a time or a struct, or rows have other dimensions
  */
-function turnOf(column: TableColumn, field: Field, path: string): ((value: unknown) => unknown) | undefined {
+function turnOf(column: TableColumn, field: Field, path: string): Turn | undefined {
   const [from, to] = [column.dtype, field.dtype];
-  const refuse = (reason: string): SuperchunkError =>
+  const refuse: Refuse = (reason) =>
     new SuperchunkError("BAD_ARGUMENT", `column "${field.name}" ${reason}`, {
       path,
       field: field.name,
       expected: formatDType(to),
       found: formatDType(from),
     });
-  if (column.shape.join() !== field.shape.join())
+  const isPlain = field.shape.length === 0 && !isNested(to);
+  return isPlain && column.shape.length === 0 && from.kind !== "struct"
+    ? timeTurn(from, to, refuse)
+    : nestedTurn(column, field, refuse);
+}
+
+/** The same for lists and groups. Also replaces nulls in them, and a null in place of one. */
+function nestedTurn(from: Shaped, to: Shaped, refuse: Refuse): Turn {
+  const [length, ...rest] = to.shape;
+  if (from.shape.length !== to.shape.length || from.shape[0] !== length)
     throw refuse(
-      `has rows of [${column.shape.join()}] values in the file, and of [${field.shape.join()}] in the archive`,
+      `has rows of [${from.shape.join()}] values in the file, and of [${to.shape.join()}] in the archive`,
     );
+  if (length !== undefined) {
+    const turn = nestedTurn({ ...from, shape: from.shape.slice(1) }, { ...to, shape: rest }, refuse);
+    return (value) => Array.from((value ?? { length }) as ArrayLike<unknown>, turn);
+  }
+  if (!isNested(to.dtype)) {
+    const turn = timeTurn(from.dtype, to.dtype, refuse);
+    return (value) => {
+      if (value == null) return nothingOf(to.dtype);
+      return turn === undefined ? value : turn(value);
+    };
+  }
+  const half = { dtype: numberOf("float", 8), shape: [] };
+  const wanted =
+    to.dtype.kind === "struct" ? to.dtype.fields : ["real", "imag"].map((name) => ({ ...half, name }));
+  const own = from.dtype.kind === "struct" ? from.dtype.fields : from.dtype.kind === "complex" ? wanted : [];
+  const turns = wanted.map((part) => {
+    const found = own.find(({ name }) => name === part.name);
+    if (found === undefined || own.length !== wanted.length)
+      throw refuse(`is ${from.dtype.kind} in the file, with other fields than in the archive`);
+    return [part.name, nestedTurn(found, part, refuse)] as const;
+  });
+  return (value) =>
+    typeof (value ?? {}) === "object"
+      ? turns.map(([name, turn]) => turn((value as Readonly<Record<string, unknown>> | null)?.[name]))
+      : value;
+}
+
+/** The conversion of times to another unit; undefined if values are used unchanged. */
+function timeTurn(from: DType, to: DType, refuse: Refuse): Turn | undefined {
   const isTime = from.kind === "datetime" || from.kind === "timedelta";
-  if (!isTime && to.kind !== "datetime" && to.kind !== "timedelta") return undefined;
-  if (!isTime || from.kind !== to.kind)
+  const isWrong = from.kind === "struct" || (isTime ? from.kind : to.kind) !== to.kind;
+  if (isWrong || (!isTime && (to.kind === "datetime" || to.kind === "timedelta")))
     throw refuse(`is ${from.kind} in the file, and ${to.kind} in the archive`);
+  if (!isTime || (to.kind !== "datetime" && to.kind !== "timedelta")) return undefined;
   if (from.unit === to.unit && from.scale === to.scale) return undefined;
   const [own, wanted] = [NANOSECONDS[from.unit], NANOSECONDS[to.unit]];
   if (own === undefined || wanted === undefined)
@@ -202,19 +236,16 @@ function turnOf(column: TableColumn, field: Field, path: string): ((value: unkno
 function putValue(
   view: DataView,
   place: number,
-  field: Field,
-  value: unknown,
+  { field, turn, value }: { readonly field: Field; readonly turn: Turn | undefined; readonly value: unknown },
   { path, where }: { readonly path: string; readonly where: () => string },
 ): void {
   try {
-    putRow(view, place, field.dtype, field.shape, value ?? nothingOf(field));
+    const isKept =
+      turn === undefined || (value == null && field.shape.length === 0 && !isNested(field.dtype));
+    putRow(view, place, field.dtype, field.shape, isKept ? (value ?? nothingOf(field.dtype)) : turn(value));
   } catch (error) {
     if (!(error instanceof SuperchunkError)) throw error;
-    const said =
-      value == null
-        ? `the value is missing, and ${field.dtype.kind} has no value for that; fill it, or leave the column out`
-        : error.summary;
-    throw new SuperchunkError(error.code, `${where()}, column "${field.name}": ${said}`, {
+    throw new SuperchunkError(error.code, `${where()}, column "${field.name}": ${error.summary}`, {
       path,
       field: field.name,
       found: value == null || typeof value === "object" ? String(value) : value,
@@ -223,88 +254,21 @@ function putValue(
   }
 }
 
-/** The value for a null: NaN, NaT, the empty string. Other types have none, and nulls are refused. */
-function nothingOf({ dtype, shape }: Field): unknown {
-  if (shape.length > 0) return null;
-  if (dtype.kind === "float") return Number.NaN;
-  if (dtype.kind === "datetime" || dtype.kind === "timedelta") return "NaT";
-  return dtype.kind === "bytes" || dtype.kind === "unicode" ? "" : null;
-}
-
-const TEXT = new TextDecoder();
-
-/** Decodes bytes as text, also in lists; other values are returned unchanged. */
-export function textOf(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(textOf);
-  return value instanceof Uint8Array ? TEXT.decode(value) : value;
-}
-
-/** The type of a file's column: a dtype; or text or bytes, whose length depends on the longest value. */
-export type FoundType = DType | "text" | "binary";
-
-/**
- * The same, of a value of column `name`.
- *
- * @throws UNSUPPORTED for a value that ends in zeros, which strings of numpy drop
- */
-export function keptLength(value: unknown, name: string, path: string): number {
-  const length = textLength(value);
-  const isCut =
-    typeof value === "string" ? value.endsWith("\0") : value instanceof Uint8Array && value.at(-1) === 0;
-  if (!isCut) return length;
+/** The value for a null: NaN, NaT, the empty string. @throws BAD_ARGUMENT for other types, which have none */
+function nothingOf({ kind }: DType): unknown {
+  if (kind === "float") return Number.NaN;
+  if (kind === "datetime" || kind === "timedelta") return "NaT";
+  if (kind === "bytes" || kind === "unicode") return "";
   throw new SuperchunkError(
-    "UNSUPPORTED",
-    typeof value === "string"
-      ? `column "${name}" has a value that ends in a zero character, which numpy strings do not keep; to drop it, give the type: --dtype '[["${name}","<U${length}"]]'`
-      : `column "${name}" has a value that ends in a zero byte, which numpy strings do not keep; give the type: |V keeps it, |S drops it (--dtype '[["${name}","|V${length}"]]')`,
-    { path, field: name, found: value },
+    "BAD_ARGUMENT",
+    `the value is missing, and ${kind} has no value for that; fill it, or leave the column out`,
   );
-}
-
-/** A note on decimals that have more digits than float64; none for others. */
-export function decimalNotes(name: string, precision: number | undefined): readonly string[] {
-  if (precision === undefined || precision <= 15) return [];
-  return [`column "${name}" has decimals of ${precision} digits; float64 keeps 15`];
-}
-
-/** Number of characters or bytes of a value. */
-export function textLength(value: unknown): number {
-  if (typeof value === "string") return [...value].length;
-  return value instanceof Uint8Array ? value.length : 0;
-}
-
-/** The dtype of a column whose longest string has `longest` characters or bytes. */
-export function sizedType(found: FoundType, longest: number): DType {
-  const length = Math.max(1, longest);
-  if (found === "text") return { kind: "unicode", itemSize: 4 * length, byteOrder: "little" };
-  return found === "binary" ? { kind: "bytes", itemSize: length, byteOrder: "none" } : found;
-}
-
-/** The string type that a column will become, if it is known, so that its longest value need not be found. */
-export function knownText(as: TableOptions["as"], name: string): DType | undefined {
-  const field = as?.fields.find((each) => each.name === name);
-  const isText = ["bytes", "unicode", "void"].includes(field?.dtype.kind ?? "");
-  return isText && field?.shape.length === 0 ? field.dtype : undefined;
 }
 
 export function isWanted(as: TableOptions["as"], name: string): boolean {
   return as === undefined || as.fields.some((field) => field.name === name);
 }
 
-export function numberOf(kind: "int" | "uint" | "float", itemSize: number): DType {
-  return { kind, itemSize, byteOrder: itemSize === 1 ? "none" : "little" };
-}
-
-export function timeOf(kind: "datetime" | "timedelta", unit: TimeUnit): DType {
-  return { kind, itemSize: 8, byteOrder: "little", unit, scale: 1 };
-}
-
-export const BOOL: DType = { kind: "bool", itemSize: 1, byteOrder: "none" };
-
-export function noCounterpart(name: string, what: string, path: string): SuperchunkError {
-  return new SuperchunkError(
-    "UNSUPPORTED",
-    `column "${name}" is ${what}, which no column of an archive holds; leave it out of the file`,
-    { path, field: name },
-  );
+function isNested({ kind }: DType): boolean {
+  return kind === "struct" || kind === "complex";
 }

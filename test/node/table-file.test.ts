@@ -330,11 +330,186 @@ test("a column of CSV that cannot be a folder is named, and stays in one folder 
   expect((await runCli(["create", path, "--from", from, "--no-columns"])).code).toBe(0);
 });
 
-test("a dictionary in an Arrow file of Polars is refused, with what to do", async () => {
+test("a dictionary in an Arrow file of Polars, whose schema is only at its end, becomes strings", async () => {
   // pl.DataFrame({"c": pl.Series(["x"], dtype=pl.Enum(["x"]))}).write_ipc(...), with polars 2.1
-  const path = join(FOLDER, "polars-enum.arrow");
-  await expect(openTableFile(path)).rejects.toMatchObject({
-    code: "UNSUPPORTED",
-    message: expect.stringContaining("write_ipc_stream") as string,
-  });
+  const path = join(temporaryFolder(), "a");
+  const { code, err } = await runCli(["create", path, "--from", join(FOLDER, "polars-enum.arrow")]);
+  expect([code, err]).toEqual([0, expect.stringContaining("1 row of c <U1") as string]);
+  expect(await columnOf(path, "c")).toEqual(["x"]);
+});
+
+/** The values of `nested.parquet` and `nested.feather`, which pyarrow wrote. */
+const NESTED: Readonly<Record<string, readonly [dtype: unknown, values: readonly unknown[]]>> = {
+  point: [
+    [
+      ["x", "<i8"],
+      [
+        "at",
+        [
+          ["y", "<f8"],
+          ["tag", "<U3"],
+        ],
+      ],
+    ],
+    [
+      [1, [0.5, "é"]],
+      [-2, ["NaN", "abc"]],
+      [3, ["NaN", ""]],
+    ],
+  ],
+  pairs: [
+    [
+      ["a", "<i8"],
+      ["b", "<f8"],
+    ],
+    [0, 1, 2].map((k) => [
+      [k, k / 2],
+      [0 - k, "NaN"],
+    ]),
+  ],
+  grid: [
+    "<i2",
+    [0, 1, 2].map((k) => [
+      [k, 1],
+      [2, k],
+    ]),
+  ],
+  holes: [
+    "<f8",
+    [
+      [1.5, "NaN"],
+      ["NaN", "NaN"],
+      ["NaN", 2.5],
+    ],
+  ],
+  z: [
+    [
+      ["real", "<f8"],
+      ["imag", "<f8"],
+    ],
+    [0, 1, 2].map((k) => [k / 4, k === 0 ? -0 : -k]),
+  ],
+  uuid: ["|V16", [0, 1, 2].map((k) => Array.from({ length: 16 }, (_, i) => k + i))],
+  json: ["<U7", ['{"a":1}', "[]", "2"]],
+  price: ["<f8", [0.35, -8.2, "NaN"]],
+  clock: ["<m8[us]", ["0", "1", "86399999999"]],
+  zoned: ["<M8[us]", ["0", "1", "NaT"]],
+  kind: ["<i4", [700, 5, 700]],
+};
+
+test.each(["nested.parquet", "nested.feather"])(
+  "groups, lists and other types of %s become structs, sub-arrays and times",
+  async (file) => {
+    const path = join(temporaryFolder(), "a");
+    const { code, err } = await runCli(["create", path, "--from", join(FOLDER, file)]);
+    expect([code, err]).toEqual([
+      0,
+      expect.stringContaining('column "zoned" has times with a time zone') as string,
+    ]);
+    for (const [name, [dtype, values]] of Object.entries(NESTED)) {
+      const array = await openArray(path, { column: name });
+      expect(formatDType(array.dtype), name).toEqual(dtype);
+      await array.close();
+      const { out } = await runCli(["cat", path, "--column", name, "--format", "json"]);
+      expect(JSON.parse(out), name).toEqual(values);
+    }
+    const complex = join(temporaryFolder(), "c");
+    const given = ["--dtype", '[["z","<c16"]]'];
+    expect(
+      (await runCli(["create", complex, "--as", "ctable", "--from", join(FOLDER, file), ...given])).code,
+    ).toBe(0);
+    expect(JSON.parse((await runCli(["cat", complex, "--column", "z", "--format", "json"])).out)).toEqual(
+      NESTED["z"]?.[1],
+    );
+  },
+);
+
+test.each(["parquet", "arrow"])(
+  "structs, complex numbers, big-endian values and attributes come back from a .%s file of this library",
+  async (format) => {
+    const folder = temporaryFolder();
+    const [from, file, back] = ["a", `a.${format}`, "b"].map((name) => join(folder, name)) as [
+      string,
+      string,
+      string,
+    ];
+    const fields =
+      '["p",[["x",">i4"],["t","<M8[us]"],["s","|S4"],["z","<c8"],["in",[["u","<U2"],["l","<f2",[2]]]]]],["c",">c16"],["far","<M8[ps]"]';
+    expect(
+      await runCli(["create", from, "--dtype", `[${fields}]`, "--attr", 'note={"a":[1.5,"é"]}']),
+    ).toMatchObject({ code: 0 });
+    const array = await edit(from);
+    await array.append([
+      [[-5, 7, new TextEncoder().encode("é"), [1, -2], ["日x", [0.5, -1]]], [0.25, 3], 9],
+      [[2 ** 31 - 1, "NaT", "", [0, 0], ["", [1, 2]]], [-1, 1e300], "NaT"],
+    ]);
+    await array.close();
+    expect(await runCli(["convert", from, file])).toMatchObject({ code: 0 });
+    expect(await runCli(["create", back, "--from", file, "--attr", "more=1"])).toMatchObject({ code: 0 });
+    const [before, after] = [await openArray(from), await openArray(back)];
+    expect(formatDType(after.dtype)).toEqual(formatDType(before.dtype));
+    expect(after.attrs).toEqual({ ...before.attrs, more: 1 });
+    await Promise.all([before.close(), after.close()]);
+    const [one, two] = await Promise.all(
+      [from, back].map((path) => runCli(["cat", path, "--format", "json"])),
+    );
+    expect(two?.out).toBe(one?.out);
+    // A field with another name is not guessed.
+    const other = join(folder, "c");
+    expect(await runCli(["create", other, "--dtype", `[${fields.replace('"x"', '"y"')}]`])).toMatchObject({
+      code: 0,
+    });
+    const refused = await runCli(["append", other, file]);
+    expect([refused.code === 0, refused.err]).toEqual([
+      false,
+      expect.stringContaining("with other fields than in the archive") as string,
+    ]);
+  },
+);
+
+test("zipline's bars come back from Parquet as zipline stores them", async () => {
+  const folder = temporaryFolder();
+  const [from, file, back] = ["a.bcolz", "a.parquet", "b.bcolz"].map((name) => join(folder, name)) as [
+    string,
+    string,
+    string,
+  ];
+  const csv = join(folder, "a.csv");
+  writeFileSync(
+    csv,
+    "open,high,low,close,volume,day,id\n1,2,3,4,5,1388707200,24\n6,7,8,9,10,1388966400,24\n",
+  );
+  const dtype = JSON.stringify(
+    ["open", "high", "low", "close", "volume", "day", "id"].map((name) => [name, "<u4"]),
+  );
+  const attrs = ["first_row", "last_row", "calendar_offset"].flatMap((name) => [
+    "--attr",
+    `${name}={"24":0}`,
+  ]);
+  expect(
+    await runCli(["create", from, "--as", "ctable", "--from", csv, "--dtype", dtype, ...attrs]),
+  ).toMatchObject({ code: 0 });
+  expect(await runCli(["convert", from, file])).toMatchObject({ code: 0 });
+  expect(await runCli(["create", back, "--as", "ctable", "--from", file])).toMatchObject({ code: 0 });
+  expect(await columnOf(back, "day")).toEqual([1_388_707_200, 1_388_966_400]);
+  for (const command of [["cat", "--where", "day > 2014-01-04"], ["attrs"]])
+    expect(await runCli([...command, back])).toEqual(await runCli([...command, from]));
+});
+
+test("a file of Parquet in a codec that cannot be read is refused with the codecs that can, and damage is damage", async () => {
+  const folder = temporaryFolder();
+  const bytes = readFileSync(join(FOLDER, "none.parquet"));
+  const path = join(folder, "a.parquet");
+  // The first page's header.
+  writeFileSync(path, bytes.fill(0xff, 4, 40));
+  const damaged = await runCli(["create", join(folder, "a"), "--from", path]);
+  expect([damaged.code, damaged.err]).toEqual([
+    3,
+    expect.stringContaining('column "i8" is damaged') as string,
+  ]);
+  const brotli = await runCli(["create", join(folder, "a"), "--from", join(FOLDER, "brotli.parquet")]);
+  expect([brotli.code, brotli.err]).toEqual([
+    1,
+    expect.stringContaining("BROTLI; write it with a codec of snappy") as string,
+  ]);
 });
