@@ -40,14 +40,15 @@ const ZARR = ["zarr/read/open", "open/find-readables", "zarr/document/zarr-dtype
 /**
  * The parts that pages load, and after them those for writing: the name of each part, and modules in `src`. A part contains everything
  * that these modules load before they run, unless an earlier part contains it; of several lists, what all of them need. A page that
- * decodes chunks loads the first two parts. One that opens a file also loads `values` and `read`, and `more` if it loads the package's
- * files unbundled. `nodes` is what views and Zarr arrays share.
+ * decodes chunks loads the first two parts. One that opens a file also loads `values` and `read`, `archives` unless it holds nodes of
+ * Zarr, HDF5 or Blosc2, and `more` if the page loads the package's files unbundled. `nodes` is what views and Zarr arrays share.
  */
 const PARTS = [
   ["decode", ["codec/decode/decode"]],
   ["fields", ["codec2/fields"]],
   ["values", ["open/open", "store/http"], ["view/view-tree"]],
-  ["read", ["open/open", "store/http"]],
+  ["read", ["open/open", "store/http"], [...ZARR, "blosc2/zarr-view", "page/worker"]],
+  ["archives", ["open/open", "store/http"]],
   ["more", ["index"]],
   ["folders", ["archive/open/open-array-folder"]],
   ["wrappers", ["store/wrappers/coalescing"]],

@@ -123,7 +123,7 @@ function makeField(folder) {
 /** The state that each picture shows, and a selector that is present once it is shown. */
 const PICTURES = [
   ["chunks", "archive=daily_equities.bcolz&column=close&view=chunks", "[data-checked]"],
-  ["plot", "archive=daily_equities.bcolz&view=plot&first=750&end=1000", "[data-plotted]"],
+  ["plot", "archive=daily_equities.bcolz&view=plot&first=750&end=1000", "[data-counted]"],
 ];
 const SIZES = [
   [1280, 800],
