@@ -46,7 +46,7 @@ export async function openPlaces(
   return new PlacedStore(store, array, stores);
 }
 
-interface AllPlacesOptions extends Pick<OpenPlacesOptions, "openPlace" | "named"> {
+export interface AllPlacesOptions extends Pick<OpenPlacesOptions, "openPlace" | "named"> {
   /** True if nothing will be written. */
   readonly readOnly?: boolean | undefined;
 }

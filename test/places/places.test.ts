@@ -210,10 +210,6 @@ describe("reading", () => {
     expect([...((await shown.get()).data as Int32Array)]).toEqual([...ramp(16, 48)]);
 
     await expect(repairArray(store, "", { dryRun: true })).rejects.toMatchObject({ code: "UNSAFE_PATH" });
-    await expect(repairArray(store, "", { openPlace, holes: "fill" })).rejects.toMatchObject({
-      code: "UNSUPPORTED",
-      details: { field: "layout.places" },
-    });
     for (const key of await keysOf(store)) if (key.startsWith("slow/")) await store.delete(key);
     await expect(repairArray(store, "", { openPlace, dryRun: true })).rejects.toMatchObject({
       code: "NOT_FOUND",
@@ -225,6 +221,43 @@ describe("reading", () => {
     });
   });
 });
+
+test.each(["round", "size", "tier"] as const)(
+  "a repair in place, %s, spreads the rows again, and keeps what it replaced",
+  async (placeBy) => {
+    const store = await spread({ placeBy });
+    const openPlace = placesIn(store);
+    const array = await openWritable(store, "", { openPlace });
+    await array.moveSuperchunks("cold", { keepLast: 2 });
+    await array.close();
+    const before = await imageOf(store);
+    const [damaged = ""] = [...before.keys()].filter((key) => /^cold\/.*\.bin$/.test(key));
+    const bytes = (await store.get(damaged))?.slice() ?? new Uint8Array();
+    bytes[84] = (bytes[84] ?? 0) ^ 1;
+    await store.put(damaged, bytes);
+    await expect(repairArray(store, "", { holes: "fill" })).rejects.toMatchObject({ code: "UNSAFE_PATH" });
+    const report = await repairArray(store, "", { openPlace, holes: "drop" });
+    expect(report).toMatchObject({ rows: 76, rowsBefore: 80, whole: 19 });
+    const [hole = { from: 0, to: 0 }] = report.holes;
+    expect(await valuesOf(store)).toEqual(
+      [...ramp(0, 80)].filter((row) => row < hole.from || row >= hole.to),
+    );
+    const after = [...(await imageOf(store)).keys()];
+    const aside = after.filter((key) => key.startsWith("lost+found/") && key.endsWith(".bin"));
+    expect(aside).toHaveLength([...before.keys()].filter((key) => key.endsWith(".bin")).length);
+    const own = after.filter((key) => /^(?:data|cold|slow)\/.*\.bin$/.test(key));
+    expect(own).toHaveLength(5);
+    if (placeBy === "round") expect(own.filter((key) => !key.startsWith("data/")).length).toBeGreaterThan(2);
+    const { declared } = await metaOf(store);
+    expect(declared).toMatchObject({ places: [COLD, SLOW], placeBy });
+    // The next writer finds nothing to clean up, and appends.
+    const again = await openWritable(store, "", { openPlace });
+    await again.append(ramp(80, 4));
+    await again.close();
+    expect((await valuesOf(store)).length).toBe(80);
+    expect(await repairArray(store, "", { openPlace })).toMatchObject({ rows: 80, setAside: undefined });
+  },
+);
 
 describe("writing", () => {
   test("every verb keeps the values, and leaves no unnamed superchunk", async () => {

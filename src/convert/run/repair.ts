@@ -14,10 +14,11 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { mergeSpans, type RowSpan } from "../../format/layout.ts";
 import { HELD_NAMES, ZARR_DOCUMENTS } from "../../format/naming.ts";
 import type { JsonValue } from "../../format/types.ts";
-import type { OpenPlace } from "../../places/placed-store.ts";
+import { type OpenPlace, PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ListEntry, type ReadableStore, type WritableStore } from "../../store/types.ts";
 import type { WriterLock } from "../../write/array/create.ts";
+import { openOwnPlaces } from "../../write/array/root.ts";
 import { type ArraySurvey, repairInPlace, repairInto } from "../../write/repair/rebuild.ts";
 import { surveyZarrArray } from "../../zarr/read/damaged.ts";
 import { openZarr } from "../../zarr/read/open.ts";
@@ -115,12 +116,18 @@ export async function repairArray(
     const rebuild = { policy, signal, onProgress, discard };
     if (options.into === undefined) {
       if (!isSuperchunks(survey)) throw notHere(store.describe(path), survey.dialect);
-      if (survey.known.placing.places.length > 0) throw notWithPlaces(store.describe(path));
       if (!isWritable(store)) throw readOnly(store.describe(path));
-      const isSettled = survey.known.layout?.journal === undefined;
-      if (isSettled && problems.length + lost.length === 0 && (await isReadable(store, path))) return report;
-      const { filled, aside } = await repairInPlace(store, survey, path, rebuild);
-      return { ...report, filled, setAside: aside && store.describe(aside) };
+      const { layout, placing } = survey.known;
+      const placed =
+        layout === undefined ? store : await openOwnPlaces(store, { path, layout }, placing, options);
+      try {
+        const isWhole = layout?.journal === undefined && problems.length + lost.length === 0;
+        if (isWhole && (await isReadable(placed, path))) return report;
+        const { filled, aside } = await repairInPlace(placed, survey, path, rebuild);
+        return { ...report, filled, setAside: aside && store.describe(aside) };
+      } finally {
+        if (placed instanceof PlacedStore) await placed.closePlaces();
+      }
     }
     if (isSuperchunks(survey))
       return {
@@ -290,14 +297,6 @@ function notHere(path: string, found: string): SuperchunkError {
     "UNSUPPORTED",
     `this is a ${found}, and only arrays of superchunks are repaired in place; name a DST, which gets all undamaged rows`,
     { path, field: "dialect", expected: "blz-superchunk", found },
-  );
-}
-
-function notWithPlaces(path: string): SuperchunkError {
-  return new SuperchunkError(
-    "UNSUPPORTED",
-    "superchunks of the array are in several places, so it cannot be repaired in place; name a DST, which gets all undamaged rows in one folder",
-    { path, field: "layout.places" },
   );
 }
 

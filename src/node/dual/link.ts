@@ -167,7 +167,7 @@ async function atPath<T>(
 function refusePlace({ name, prefix }: StoredPlace): never {
   throw new SuperchunkError(
     "UNSUPPORTED",
-    `superchunks of the array are in the place "${name}", and Zarr readers look for all of them in its folder; "superchunk place --move all --to data" brings them there`,
+    `superchunks of the array are in the place "${name}", and Zarr readers look for all of them in its folder; "superchunk place --move all --to data" brings them there; "superchunk serve" and "virtualize" present them as Zarr where they are`,
     { field: "place", found: prefix },
   );
 }

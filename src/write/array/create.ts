@@ -26,7 +26,7 @@ import {
   parsePlaces,
   type StoredPlace,
 } from "../../places/declared.ts";
-import { checkMarks, openAllPlaces, putMark } from "../../places/open-places.ts";
+import { openAllPlaces, putMark } from "../../places/open-places.ts";
 import { type OpenPlace, PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
@@ -46,7 +46,7 @@ import {
 } from "../layout/settings.ts";
 import { ArrayWriter, type MirrorMaker } from "./array-writer.ts";
 import { commitStorage, grow, refuseZarrPlaces } from "./changes.ts";
-import { ArrayRoot, newArrayId } from "./root.ts";
+import { ArrayRoot, newArrayId, openOwnPlaces } from "./root.ts";
 import { WritableArray } from "./writable-array.ts";
 
 /** Held while an array is open for writing. */
@@ -197,10 +197,8 @@ export async function openWritable(
     const { readOnly = false } = options;
     if (!readOnly || options.modify === "in-place") assertMirror(store, path, settings, options);
     const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), options)) ?? {};
-    const array = { path, id: committed.layout.id, spans: committed.layout.places ?? [] };
-    const placed = await openAllPlaces(store, array, settings.placing, options);
-    if (!readOnly && placed instanceof PlacedStore)
-      await checkMarks(placed, settings.placing.places, options.ownPlaces);
+    const { layout } = committed;
+    const placed = await openOwnPlaces(store, { path, layout }, settings.placing, options);
     const root = new ArrayRoot(placed, path, sizes);
     const writer = new ArrayWriter(root, settings, committed, options);
     if (options.modify === "in-place") await refuseInPlace(store, path, settings);

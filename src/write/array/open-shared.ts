@@ -2,13 +2,12 @@
 import { readAttributes } from "../../archive/kinds/array-folder.ts";
 import { elementsOf } from "../../bytes/arrays.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { checkMarks, openAllPlaces } from "../../places/open-places.ts";
-import { PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
 import { type ArraySettings, storageOf } from "../layout/settings.ts";
 import { commitStorage } from "./changes.ts";
 import { openWritable, readWritable } from "./create.ts";
+import { openOwnPlaces } from "./root.ts";
 import { SharedArray, type SharedContext } from "./shared-array.ts";
 import { CLOCK, MAX_PAUSE, readBase } from "./shared-commits.ts";
 
@@ -38,9 +37,8 @@ export async function openShared(
       const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), { signal })) ?? {};
       const base = await readBase(store, joinKey(path, "meta/sizes"), undefined);
       if (base !== undefined && base.layout.revision === settings.revision) {
-        const array = { path, id: base.layout.id, spans: base.layout.places ?? [] };
-        const placed = await openAllPlaces(store, array, settings.placing, { openPlace });
-        if (placed instanceof PlacedStore) await checkMarks(placed, settings.placing.places);
+        const { layout } = base;
+        const placed = await openOwnPlaces(store, { path, layout }, settings.placing, { openPlace });
         return new SharedArray({ store: placed, path }, { settings, base, attrs }, context);
       }
     } else {

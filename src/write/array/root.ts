@@ -5,6 +5,8 @@
 import { isEqual, toHex } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { encodeSizes, type StoredLayout } from "../../format/layout.ts";
+import type { Placing } from "../../places/declared.ts";
+import { type AllPlacesOptions, checkMarks, openAllPlaces } from "../../places/open-places.ts";
 import { PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
@@ -204,4 +206,18 @@ export class CommitLine {
     this.#hasFailed = false;
     this.last = next;
   }
+}
+
+/** The store of an array with all its places, which are there, and are this array's ({@link checkMarks}). */
+export async function openOwnPlaces(
+  store: WritableStore,
+  { path, layout }: { readonly path: string; readonly layout: Pick<StoredLayout, "id" | "places"> },
+  placing: Placing,
+  options: AllPlacesOptions & { readonly ownPlaces?: boolean | undefined },
+): Promise<WritableStore> {
+  const { id, places: spans = [] } = layout;
+  const placed = await openAllPlaces(store, { path, id, spans }, placing, options);
+  if (options.readOnly !== true && placed instanceof PlacedStore)
+    await checkMarks(placed, placing.places, options.ownPlaces);
+  return placed;
 }

@@ -23,6 +23,7 @@ import {
   type StoredLayout,
 } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
+import { PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { ArrayWriter } from "../array/array-writer.ts";
@@ -124,11 +125,15 @@ export async function repairInPlace(
   options: RebuildOptions,
 ): Promise<{ readonly filled: readonly RowSpan[]; readonly aside: string | undefined }> {
   const { known } = survey;
-  const settings = settingsOf(survey, path);
+  const settings = { ...settingsOf(survey, path), placing: known.placing };
   const folders = known.columns.map(({ folder }) => folder);
   const numbers = new Set<number>();
+  const places = [undefined, ...(store instanceof PlacedStore ? store.names : [])];
   for (const folder of folders)
-    for (const number of await superchunkNumbers(store, folder)) numbers.add(number);
+    for (const place of places) {
+      const own = store instanceof PlacedStore ? store.at(place, folder) : { store, key: folder };
+      for (const number of await superchunkNumbers(own.store, own.key)) numbers.add(number);
+    }
   const highest = [...numbers].reduce((most, number) => Math.max(most, number), 0);
   const plain = [...numbers]
     .filter((number) => number < FIRST_LOOSE)
