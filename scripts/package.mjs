@@ -217,6 +217,7 @@ async function bundleCode() {
       // Small files that are loaded for the same work.
       if (/\/commands\/(?:de)?compress\.js$/.test(id)) return "compress";
       if (/\/(?:arrow|parquet|table)-compare\.js$/.test(id)) return "compare";
+      if (/\/blosc2\/(?:hdf5-chunk|rows|stores|tables|zip)\.js$/.test(id)) return "hdf5-chunk";
       if (/\/commands\/|\/(?:cli\/(?:main|version)|node\/index|[a-z]+-worker)\.js$/.test(id)) return;
       const isCommand = id.includes("/build/cli/");
       const isSystem = id.includes("/build/src/node/");

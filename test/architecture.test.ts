@@ -165,7 +165,7 @@ const LATER: Readonly<Record<string, number>> = {
   parquet: 1_909,
   arrow: 838,
   hdf5: 2_322,
-  blosc2: 2_610,
+  blosc2: 3_046,
   tables: 1_553,
   codec2: 1_687,
   pool: 533,

@@ -17,7 +17,8 @@ import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
 import { readFrame } from "./frame.ts";
-import { type Member, showTables } from "./tables.ts";
+import type { Member } from "./rows.ts";
+import { showTables } from "./tables.ts";
 import { type Blosc2Store, frameStore } from "./zarr-view.ts";
 import { ZipStore } from "./zip.ts";
 
@@ -259,16 +260,18 @@ class TreeStore implements ReadableStore {
     return undefined;
   }
 
-  #open(path: string, { store, key, dtype, error }: Member): Promise<Blosc2Store> {
+  #open(path: string, { store, key, dtype, rows, make, error }: Member): Promise<Blosc2Store> {
     if (error !== undefined) return Promise.reject(error);
     const known = this.#opened.get(path);
     if (known !== undefined) return known;
-    const opening = readFrame(store, key).then((frame) => {
-      if (frame !== undefined) return frameStore(store, frame, dtype);
-      throw new SuperchunkError("BAD_MAGIC", "the member is not a frame of Blosc2; the store is damaged", {
-        path: this.describe(path),
+    const frameOf = (): Promise<Blosc2Store> =>
+      readFrame(store, key).then((frame) => {
+        if (frame !== undefined) return frameStore(store, frame, { dtype, rows });
+        throw new SuperchunkError("BAD_MAGIC", "the member is not a frame of Blosc2; the store is damaged", {
+          path: this.describe(path),
+        });
       });
-    });
+    const opening = make?.() ?? frameOf();
     this.#opened.set(path, opening);
     opening.catch(() => this.#opened.delete(path));
     return opening;

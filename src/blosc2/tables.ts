@@ -3,39 +3,38 @@
  *
  * Knows which frames a table has; must not know chunks.
  */
-import { at } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { parseDType } from "../format/dtype.ts";
 import { parseJson } from "../format/json.ts";
-import type { DType, JsonObject, JsonValue } from "../format/types.ts";
+import type { JsonObject, JsonValue } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
 import { COLUMN_ORDER } from "../zarr/read/group.ts";
 import { openZarrArray } from "../zarr/read/open.ts";
 import { readFrame } from "./frame.ts";
+import type { ColumnParts, Member, TableRows } from "./rows.ts";
 import { frameStore } from "./zarr-view.ts";
-
-/** A frame: its store, and its key there. */
-export interface Member {
-  readonly store: ReadableStore;
-  readonly key: string;
-  /** Data type of its items, if the frame does not say. */
-  readonly dtype?: DType;
-  /** Error to throw when it is read. */
-  readonly error?: SuperchunkError;
-}
 
 const META = "_meta";
 /** The other parts of a table, beside its columns. */
 const PARTS = /^(?:_meta|_valid_rows|_vlmeta|_cols\/.*|_indexes\/.*)$/;
-/** Columns whose values are not items of one length in one frame. */
-const VARIABLE = new Set(["vlstring", "vlbytes", "utf8", "dictionary", "list", "struct", "object"]);
+/** Columns of text or bytes of any length, with the suffix of their second frame. */
+const TEXT: Readonly<Record<string, string>> = {
+  vlstring: "",
+  vlbytes: "",
+  utf8: ".utf8",
+  dictionary: "_dict",
+};
+/** Columns whose values are neither items of one length nor text. */
+const OBJECTS = new Set(["list", "struct", "object"]);
+/** The suffix of the frame, and of the column here, that says which values are not null. */
+const NOT_NULL = ".notnull";
 
 /**
  * Replaces the frames of each table by its columns.
  *
  * @returns the attributes of each table: its schema, and the order of its columns
- * @throws UNSUPPORTED for later versions, and if rows were deleted; BAD_FIELD, INCOMPLETE for damage
+ * @throws UNSUPPORTED for later versions; BAD_FIELD, INCOMPLETE for damage
  */
 export async function showTables(
   members: Map<string, Member>,
@@ -60,10 +59,12 @@ export async function showTables(
     const extra = members.get(joinKey(folder, "_vlmeta"));
     const given = extra && (await readFrame(extra.store, extra.key, options));
     const rows = await validRows(members.get(joinKey(folder, "_valid_rows")), where, options);
-    for (const column of facts.columns) {
-      const member = members.get(joinKey(folder, "_cols", column.name));
-      own.set(joinKey(folder, column.name), columnOf(member, column, { store, path: where, rows }));
-    }
+    const order: string[] = [];
+    for (const column of facts.columns)
+      for (const [name, member] of columnsOf(column, { members, folder, store, path: where, rows })) {
+        own.set(joinKey(folder, name), member);
+        order.push(name);
+      }
     for (const name of [...members.keys()])
       if (
         (folder === "" || name.startsWith(`${folder}/`)) &&
@@ -73,7 +74,7 @@ export async function showTables(
     for (const [name, member] of own) members.set(name, member);
     tables.set(folder, {
       ...given?.attrs,
-      [COLUMN_ORDER]: facts.columns.map(({ name }) => name),
+      [COLUMN_ORDER]: order,
       schema: facts.json,
     });
   }
@@ -84,6 +85,7 @@ interface Column {
   readonly name: string;
   readonly kind: string;
   readonly unit: JsonValue | undefined;
+  readonly isNullable: boolean;
 }
 
 interface Schema {
@@ -95,9 +97,9 @@ function schemaOf(text: unknown, path: string): Schema {
   const json = typeof text === "string" ? parseJson(new TextEncoder().encode(text), path) : undefined;
   const { columns } = (json ?? {}) as { readonly columns?: readonly JsonObject[] };
   const list = Array.isArray(columns) ? (columns as readonly JsonObject[]) : [];
-  const found = list.flatMap(({ name, kind, unit }) =>
+  const found = list.flatMap(({ name, kind, unit, nullable }) =>
     typeof name === "string" && typeof kind === "string" && !/^\.*$|[/\0]/.test(name)
-      ? [{ name, kind, unit }]
+      ? [{ name, kind, unit, isNullable: nullable === true }]
       : [],
   );
   if (json !== undefined && list.length > 0 && found.length === list.length)
@@ -109,8 +111,12 @@ function schemaOf(text: unknown, path: string): Schema {
   );
 }
 
-/** Number of rows of a table. @throws UNSUPPORTED if any was deleted */
-async function validRows(member: Member | undefined, path: string, options: StoreOptions): Promise<number> {
+/** Finds the rows of a table: others were deleted, or are room for more. */
+async function validRows(
+  member: Member | undefined,
+  path: string,
+  options: StoreOptions,
+): Promise<TableRows> {
   const frame = member && (await readFrame(member.store, member.key, options));
   if (member === undefined || frame === undefined)
     throw new SuperchunkError(
@@ -119,43 +125,92 @@ async function validRows(member: Member | undefined, path: string, options: Stor
       { path, field: "_valid_rows" },
     );
   const array = await openZarrArray(frameStore(member.store, frame), "", options);
-  let valid = 0;
-  for await (const { data } of array.chunks())
-    for (const value of data as Iterable<unknown>) valid += value ? 1 : 0;
-  const rows = at(array.shape, 0);
-  if (valid === rows) return rows;
-  throw new SuperchunkError(
-    "UNSUPPORTED",
-    `${rows - valid} of ${rows} rows of the table were deleted in place; write it again without them: blosc2.CTable.open(path).save(other)`,
-    { path, field: "_valid_rows", expected: rows, found: valid },
-  );
+  const walk = async (visit: (place: number) => void): Promise<void> => {
+    let place = 0;
+    for await (const { data } of array.chunks())
+      for (const value of data as Iterable<unknown>) {
+        if (value) visit(place);
+        place++;
+      }
+  };
+  let [count, last] = [0, -1];
+  await walk((place) => {
+    count++;
+    last = place;
+  });
+  if (last + 1 === count) return { count };
+  const places = new Uint32Array(count);
+  let next = 0;
+  await walk((place) => {
+    places[next++] = place;
+  });
+  return { count, places };
 }
 
-function columnOf(
-  member: Member | undefined,
-  { name, kind, unit }: Column,
-  { store, path, rows }: { readonly store: ReadableStore; readonly path: string; readonly rows: number },
-): Member {
-  const refused = (error: SuperchunkError): Member => ({
-    ...(member ?? { store, key: "" }),
-    error,
-  });
-  if (VARIABLE.has(kind))
-    return refused(
-      new SuperchunkError(
-        "UNSUPPORTED",
-        `the column "${name}" has values of variable length (${kind}); open the other columns by their paths, or write it as blosc2.string`,
-        { path, field: name, found: kind },
-      ),
+interface Table {
+  readonly members: ReadonlyMap<string, Member>;
+  readonly folder: string;
+  readonly store: ReadableStore;
+  readonly path: string;
+  readonly rows: TableRows;
+}
+
+/** The key of a column's frame: a dot in its name, unless escaped, separates folders; other letters of paths are escaped. */
+function keyOf(name: string): string {
+  const parts = name.match(/(?:\\.|[^.\\])+/gs) ?? [];
+  const stored = (part: string): string =>
+    part
+      .replace(/\\(.)/gs, "$1")
+      .replace(/[%/.\\]/g, (letter) => encodeURIComponent(letter).replace(".", "%2E"));
+  return joinKey("_cols", ...parts.map(stored));
+}
+
+/** A column, and the column that says which of its values are not null. */
+function columnsOf(column: Column, { members, folder, store, path, rows }: Table): [string, Member][] {
+  const { name, kind, unit, isNullable } = column;
+  const find = (suffix: string): Member | undefined => members.get(joinKey(folder, keyOf(name)) + suffix);
+  const main = find("");
+  const refuse = (code: "UNSUPPORTED" | "INCOMPLETE", what: string): [string, Member][] => {
+    const error = new SuperchunkError(code, `the column "${name}" ${what}`, {
+      path,
+      field: name,
+      found: kind,
+    });
+    return [[name, { ...(main ?? { store, key: "" }), error }]];
+  };
+  if (OBJECTS.has(kind))
+    return refuse(
+      "UNSUPPORTED",
+      `has values that are not items of one length (${kind}); open the other columns by their paths, or read it with python-blosc2`,
     );
-  if (member === undefined)
-    return refused(
-      new SuperchunkError(
-        "INCOMPLETE",
-        `the column "${name}" of ${rows} rows is missing; the store is damaged`,
-        { path, field: name },
-      ),
-    );
-  if (kind !== "timestamp") return member;
-  return { ...member, dtype: parseDType(`<M8[${typeof unit === "string" ? unit : "us"}]`, path) };
+  if (main === undefined)
+    return refuse("INCOMPLETE", `of ${rows.count} rows is missing; the store is damaged`);
+  const suffix = TEXT[kind];
+  const typed: Member =
+    kind === "timestamp"
+      ? { ...main, dtype: parseDType(`<M8[${typeof unit === "string" ? unit : "us"}]`, path) }
+      : main;
+  const show = (
+    own: string,
+    member: Member,
+    more: Pick<ColumnParts, "isNotNull" | "kind">,
+  ): [string, Member] => {
+    if (TEXT[more.kind] === undefined && rows.places === undefined)
+      return [own, { ...member, rows: rows.count }];
+    const parts = {
+      name: own,
+      main: member,
+      extra: suffix === undefined ? undefined : find(suffix),
+      rows,
+      path,
+      ...more,
+    };
+    return [own, { ...member, make: async () => (await import("./rows.ts")).columnStore(parts) }];
+  };
+  const mask = find(NOT_NULL);
+  const shown = [show(name, typed, { kind })];
+  if (mask !== undefined) shown.push(show(name + NOT_NULL, mask, { kind: "bool" }));
+  else if (isNullable && suffix !== undefined && kind !== "utf8")
+    shown.push(show(name + NOT_NULL, main, { kind, isNotNull: true }));
+  return shown;
 }

@@ -56,17 +56,33 @@ export async function openBlosc2(
   return openZarr(frameStore(store, frame), "", { ...options, dialect: "blosc2" });
 }
 
-/** The Zarr store for a frame. `dtype` is the type of its items if the frame does not say. Throws as {@link openBlosc2}. */
-export function frameStore(store: ReadableStore, frame: Frame, dtype?: DType): Blosc2Store {
+/**
+ * The Zarr store for a frame: its first `rows` rows, if given. `dtype` is the type of its items if the frame does not say. Throws as
+ * {@link openBlosc2}; INCOMPLETE for fewer rows.
+ */
+export function frameStore(
+  store: ReadableStore,
+  frame: Frame,
+  { dtype, rows }: { readonly dtype?: DType | undefined; readonly rows?: number | undefined } = {},
+): Blosc2Store {
   const cut = cutOf(frame);
+  const { path } = frame;
   if (dtype !== undefined && dtype.itemSize !== cut.dtype.itemSize)
     throw new SuperchunkError("BAD_FIELD", "the frame's items have another length than its table says", {
-      path: frame.path,
+      path,
       field: "dtype",
       expected: dtype.itemSize,
       found: cut.dtype.itemSize,
     });
-  return new Blosc2Store(store, frame, dtype === undefined ? cut : { ...cut, dtype });
+  const [stored = 0, ...rest] = cut.shape;
+  if (rows !== undefined && rows > stored)
+    throw new SuperchunkError("INCOMPLETE", `the frame has ${stored} rows, and its table ${rows}`, {
+      path,
+      expected: rows,
+      found: stored,
+    });
+  const shape = rows === undefined ? cut.shape : [rows, ...rest];
+  return new Blosc2Store(store, frame, { ...cut, shape, dtype: dtype ?? cut.dtype });
 }
 
 /** The bytes of a shard; undefined if it holds only the fill value. */
@@ -91,8 +107,10 @@ export class Blosc2Store implements ReadableStore {
   /** Memory that chunks are read into. */
   readonly #rooms: Uint8Array[] = [];
 
-  constructor(store: ReadableStore, frame: Frame, cut: Cut) {
+  /** `why`: why its chunks are made from other data. */
+  constructor(store: ReadableStore, frame: Frame, cut: Cut, why?: string) {
     const { shape, chunks, blocks } = cut;
+    if (why !== undefined) this.#why = Promise.resolve(why);
     this.#store = store;
     this.#frame = frame;
     this.#some = new SomeBlocks(store, frame);

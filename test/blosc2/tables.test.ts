@@ -1,4 +1,4 @@
-/** C2 tables of python-blosc2: groups of columns, with the values that were written; and which of them are refused. */
+/** C2 tables of python-blosc2: groups of columns, with the values that were written; and which columns are refused. */
 import { createHash } from "node:crypto";
 import { cpSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -63,23 +63,64 @@ test("rows and columns are printed, filtered and converted", async () => {
   }
 });
 
-test("refuses a table with deleted rows, and columns of variable length, and reads the others", async () => {
-  await expect(open(join(folder, "deleted.b2z"))).rejects.toMatchObject({
-    code: "UNSUPPORTED",
-    message: expect.stringMatching(/2 of 60 rows.*deleted/) as unknown,
-  });
-  const mixed = await open(join(folder, "mixed.b2z"));
-  if (mixed.kind !== "group") throw new Error(mixed.kind);
-  await expect(mixed.open("text")).rejects.toMatchObject({ code: "UNSUPPORTED", details: { field: "text" } });
-  expect((await runCli(["cat", join(folder, "mixed.b2z/id")])).out).toMatch(/0\s+1\s+2\s+3\s+4/);
-  // A selection of columns avoids the unsupported ones.
-  expect((await runCli(["cat", join(folder, "mixed.b2z"), "--column", "id"])).out).toMatch(
-    /0\s+1\s+2\s+3\s+4/,
-  );
-  expect((await runCli(["chunks", join(folder, "mixed.b2z"), "--column", "id"])).out).toContain("column id");
-  const refused = await runCli(["cat", join(folder, "mixed.b2z"), "--column", "text"]);
+test("text, nulls and the rest of deleted rows are read; a second column says which values are not null", async () => {
+  const table = await open(join(folder, "text.b2z"));
+  if (table.kind !== "group") throw new Error(table.kind);
+  const columns = Object.keys(values).filter((name) => name.startsWith("text.b2z/"));
+  for (const name of columns) {
+    const array = await table.open(name.slice("text.b2z/".length));
+    if (array.kind !== "array") throw new Error(name);
+    const sum = createHash("sha256")
+      .update(await array.getBytes())
+      .digest("hex");
+    expect({ name, rows: array.shape[0], sum }).toEqual({ name, rows: 1570, sum: values[name] });
+  }
+  expect(table.attrs["column_order"]).toEqual([
+    ...["id", "id.notnull", "utf8", "utf8.notnull", "vl", "vl.notnull", "dictionary", "dictionary.notnull"],
+    ...["raw", "box", "any"],
+  ]);
+  await expect(table.open("any")).rejects.toMatchObject({ code: "UNSUPPORTED", details: { field: "any" } });
+  const part = await runCli(["cat", join(folder, "text.b2z/vl"), "--slice", "1000:1003", "--format", "json"]);
+  expect(JSON.parse(part.out)).toEqual(["", "\u{1f600}2384", "\u{1f600}2385"]);
+});
+
+test("deleted rows and room for more are not rows, and convert says why it encodes", async () => {
+  const deleted = await open(join(folder, "deleted.b2z"));
+  if (deleted.kind !== "group") throw new Error(deleted.kind);
+  const id = await deleted.open("id");
+  if (id.kind !== "array") throw new Error(id.kind);
+  expect(id.shape).toEqual([58]);
+  const first = await runCli(["cat", join(folder, "deleted.b2z/id"), "--slice", ":6", "--format", "json"]);
+  expect(JSON.parse(first.out)).toEqual([0, 1, 2, 5, 6, 7]);
+  const destination = join(temporaryFolder(), "d.zarr");
+  const refused = await runCli(["convert", join(folder, "deleted.b2z"), destination, "--no-recode"]);
   expect(refused).toMatchObject({
     code: 1,
-    err: expect.stringContaining("values of variable length") as unknown,
+    err: expect.stringContaining("rows of the table were deleted in place") as unknown,
+  });
+  expect((await runCli(["cat", join(folder, "empty.b2z"), "--format", "csv"])).out.trim()).toBe(
+    "id,price,when,flag,name",
+  );
+  for (const target of ["m.zarr", "m.parquet"]) {
+    const to = join(temporaryFolder(), target);
+    expect(await runCli(["convert", join(folder, "mixed.b2z"), to, "--verify"])).toMatchObject({ code: 0 });
+    if (target === "m.zarr")
+      expect((await runCli(["cat", to, "--column", "text"])).out.trim().split(/\s+/)).toEqual([
+        "a",
+        "aa",
+        "aaa",
+        "aaaa",
+      ]);
+  }
+});
+
+test("a selection of columns avoids the unsupported ones", async () => {
+  const path = join(folder, "text.b2z");
+  expect((await runCli(["cat", path, "--column", "id", "--slice", ":3"])).out).toMatch(/1\s+2\s+0/);
+  expect((await runCli(["chunks", path, "--column", "id"])).out).toContain("column id");
+  const refused = await runCli(["cat", path, "--column", "any"]);
+  expect(refused).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("values that are not items of one length") as unknown,
   });
 });
