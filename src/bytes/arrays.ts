@@ -61,6 +61,19 @@ export function countLeading(count: number, holds: (index: number) => boolean): 
   return low;
 }
 
+/** Throws `BAD_ARGUMENT` for an option that is not among `known`, names separated by spaces: without types, a slip would pass. */
+export function checkNames(options: object, known: string): void {
+  for (const name of Object.keys(options))
+    if (!known.split(" ").includes(name))
+      throw new SuperchunkError("BAD_ARGUMENT", `unknown option "${name}"; there are ${known}`, {
+        field: name,
+      });
+}
+
+/** The options of reading values, and of decoding a chunk. */
+export const READ_OPTIONS = "onProgress shared signal";
+export const DECODE_OPTIONS = "expectedNbytes maxNbytes out";
+
 /** Sets an entry of a map as its last one, and drops the first ones over `most`. */
 export function keepLast<K, V>(map: Map<K, V>, key: K, value: V, most: number): void {
   map.delete(key);

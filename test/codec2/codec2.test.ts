@@ -215,3 +215,18 @@ test("part of a chunk, made from the block starts and the bytes of some blocks, 
   }
   expect(several).toBeGreaterThan(5);
 });
+
+test.each([1, 2] as const)("an unknown option is refused by name: format %i", async (format) => {
+  const data = new Uint8Array(100);
+  await expect(encode(data, { format, codec: "zstd" } as never)).rejects.toMatchObject({
+    code: "BAD_ARGUMENT",
+    message: expect.stringMatching(
+      /unknown option "codec"; there are cname clevel shuffle typesize blocksize/,
+    ),
+  });
+  const chunk = await encode(data, { format });
+  await expect(decode(chunk, { into: data } as never)).rejects.toMatchObject({
+    code: "BAD_ARGUMENT",
+    message: expect.stringMatching(/unknown option "into"; there are expectedNbytes maxNbytes out/),
+  });
+});

@@ -414,6 +414,13 @@ it.each(FORMATS)("append refuses an unknown option in %s", async (format) => {
   ]);
   await array.append(Int32Array.of(1), { publish: undefined, onProgress: () => {} });
   expect(array.length).toBe(1);
+  for (const read of [array.get([0], { dtype: "<f8" } as never), array.getBytes(null, { out: 1 } as never)]) {
+    const refusal = await rejectionOf(read);
+    expect([refusal.code, refusal.message]).toEqual([
+      "BAD_ARGUMENT",
+      expect.stringMatching(/unknown option "(dtype|out)"; there are onProgress shared signal/),
+    ]);
+  }
   await array.close();
   const slip = await rejectionOf(edit(array.store, array.path, { readonly: true } as never));
   expect([slip.code, slip.message]).toEqual(["BAD_ARGUMENT", expect.stringMatching(/did you mean readOnly/)]);

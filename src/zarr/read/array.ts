@@ -7,7 +7,14 @@ import type {
   ReadableSummary,
   ReadOptions,
 } from "../../archive/kinds/types.ts";
-import { at, elementsOf, fillResult, type PrepareMemory } from "../../bytes/arrays.ts";
+import {
+  at,
+  checkNames,
+  elementsOf,
+  fillResult,
+  type PrepareMemory,
+  READ_OPTIONS,
+} from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import { arrowBatches, oindex, scan, vindex } from "../../scan/begin.ts";
@@ -375,6 +382,7 @@ export class ZarrArray implements ReadableArray {
   }
 
   async #read(extents: readonly Extent[], options: ReadOptions): Promise<Uint8Array> {
+    checkNames(options, READ_OPTIONS);
     const counts = extents.map((extent) => extent.count);
     const path = this.store.describe(this.path);
     const length = elementsOf(counts) * this.dtype.itemSize;
