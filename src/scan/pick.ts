@@ -55,7 +55,7 @@ export async function pickOuter(
   entries: readonly OuterEntry[] | null,
   options: PickOptions = {},
 ): Promise<ArraySlice> {
-  const chosen = new Fields(array, options.fields);
+  const chosen = itemReader(array, options.fields);
   const given = entries ?? [];
   if (!Array.isArray(given) || given.length > array.shape.length)
     throw wrong(array, `oindex takes a list of at most ${array.shape.length} entries`, given);
@@ -106,7 +106,7 @@ export async function pickPoints(
   coordinates: readonly Indices[],
   options: PickOptions = {},
 ): Promise<ArraySlice> {
-  const chosen = new Fields(array, options.fields);
+  const chosen = itemReader(array, options.fields);
   const { shape } = array;
   const [first] = coordinates;
   const count = first?.length ?? 0;
@@ -140,73 +140,62 @@ export async function pickPoints(
   return { data: toValues(out, chosen.dtype, count), shape: [count], stride: [1] };
 }
 
-/** The items of an array, or some fields of each. */
-class Fields {
-  readonly dtype: DType;
-  readonly itemSize: number;
-  readonly #array: ScanArray;
-  readonly #fields: readonly Field[] | undefined;
-
-  constructor(array: ScanArray, names: readonly string[] | undefined) {
-    const { dtype } = array;
-    assertReadable(dtype, array.store.describe(array.path));
-    this.#array = array;
-    if (names === undefined) {
-      this.dtype = dtype;
-      this.itemSize = dtype.itemSize;
-      return;
-    }
-    if (dtype.kind !== "struct") throw wrong(array, "fields are for arrays of structs", dtype.kind);
-    let offset = 0;
-    const fields = names.map((name) => {
-      const field = dtype.fields.find((each) => each.name === name);
-      if (field === undefined)
-        throw new SuperchunkError(
-          "NOT_FOUND",
-          `no field "${name}"; there are ${dtype.fields.map((each) => each.name).join(", ")}`,
-          { path: array.store.describe(array.path), field: name },
-        );
-      offset += fieldSize(field);
-      return { ...field, offset: offset - fieldSize(field) };
-    });
-    this.#fields = names.flatMap((name) => dtype.fields.find((each) => each.name === name) ?? []);
-    this.dtype = { ...dtype, fields, itemSize: offset };
-    this.itemSize = offset;
-  }
-
-  /** The items of each box, in the order of the boxes; some are read ahead. */
-  readAll(
-    boxes: Iterable<readonly Group[]>,
-    signal: AbortSignal | undefined,
-  ): AsyncGenerator<{ readonly box: readonly Group[]; readonly bytes: Uint8Array }> {
-    const read = async (box: readonly Group[], call: AbortSignal) => ({
-      box,
-      bytes: await this.#read(box, call),
-    });
-    return mapAhead(boxes, AHEAD, read, signal);
-  }
+/** Reads the items of an array, or some fields of each. */
+function itemReader(array: ScanArray, names: readonly string[] | undefined) {
+  assertReadable(array.dtype, array.store.describe(array.path));
+  const chosen = names === undefined ? undefined : fieldsOf(array, names);
+  const dtype = chosen === undefined ? array.dtype : packed(chosen);
+  const { itemSize } = dtype;
 
   /** The items of a box in C order. */
-  async #read(box: readonly Group[], signal: AbortSignal): Promise<Uint8Array> {
+  async function read(box: readonly Group[], signal: AbortSignal): Promise<Uint8Array> {
     const selection = box.map(({ from, to }) => ({ start: from, stop: to, step: 1 }));
-    const array = this.#array;
-    if (this.#fields === undefined) return array.getBytes(selection, { signal });
+    if (chosen === undefined) return array.getBytes(selection, { signal });
     const count = elementsOf(box.map(({ from, to }) => to - from));
-    const out = new Uint8Array(count * this.itemSize);
+    const out = new Uint8Array(count * itemSize);
     const isApart = array.columnNames.length > 0;
     const whole = isApart ? undefined : await array.getBytes(selection, { signal });
     let target = 0;
-    for (const field of this.#fields) {
+    for (const field of chosen) {
       const size = fieldSize(field);
       const bytes = whole ?? (await array.column(field.name).getBytes(selection, { signal }));
       const [step, offset] = isApart ? [size, 0] : [array.dtype.itemSize, field.offset];
       for (let i = 0; i < count; i++)
         for (let b = 0; b < size; b++)
-          out[i * this.itemSize + target + b] = bytes[i * step + offset + b] as number;
+          out[i * itemSize + target + b] = bytes[i * step + offset + b] as number;
       target += size;
     }
     return out;
   }
+
+  /** The items of each box, in the order of the boxes; some are read ahead. */
+  const readAll = (boxes: Iterable<readonly Group[]>, signal: AbortSignal | undefined) =>
+    mapAhead(boxes, AHEAD, async (box, call) => ({ box, bytes: await read(box, call) }), signal);
+  return { dtype, itemSize, readAll };
+}
+
+function fieldsOf(array: ScanArray, names: readonly string[]): readonly Field[] {
+  const { dtype, store, path } = array;
+  if (dtype.kind !== "struct") throw wrong(array, "fields are for arrays of structs", dtype.kind);
+  return names.map((name) => {
+    const field = dtype.fields.find((each) => each.name === name);
+    if (field !== undefined) return field;
+    throw new SuperchunkError(
+      "NOT_FOUND",
+      `no field "${name}"; there are ${dtype.fields.map((each) => each.name).join(", ")}`,
+      { path: store.describe(path), field: name },
+    );
+  });
+}
+
+/** A struct of the fields, one directly after the other. */
+function packed(fields: readonly Field[]): DType {
+  let itemSize = 0;
+  const placed = fields.map((field) => {
+    itemSize += fieldSize(field);
+    return { ...field, offset: itemSize - fieldSize(field) };
+  });
+  return { kind: "struct", byteOrder: "none", fields: placed, itemSize };
 }
 
 /** The indices of an entry, counted from 0, and whether its dimension is dropped. */

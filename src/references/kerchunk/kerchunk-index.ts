@@ -284,29 +284,11 @@ function bad(path: string, field: string, reason: string, found: unknown): Super
   });
 }
 
-export class ParquetRows {
+export interface ParquetRows {
   /** Rows of the file. */
   readonly count: number;
-  readonly #columns: ReadonlyMap<string, readonly ColumnData[]>;
-
-  constructor(pieces: readonly ColumnData[]) {
-    const columns = new Map<string, ColumnData[]>();
-    let count = 0;
-    for (const piece of pieces) {
-      const column = columns.get(piece.columnName);
-      if (column === undefined) columns.set(piece.columnName, [piece]);
-      else column.push(piece);
-      count = Math.max(count, piece.rowEnd);
-    }
-    this.#columns = columns;
-    this.count = count;
-  }
-
   /** The value of a column in a row; undefined if there is none. */
-  value(column: string, row: number): unknown {
-    const piece = this.#columns.get(column)?.find(({ rowStart, rowEnd }) => row >= rowStart && row < rowEnd);
-    return piece?.columnData[row - piece.rowStart];
-  }
+  value(column: string, row: number): unknown;
 }
 
 /** Decodes a file. Throws `BAD_FIELD` for what is not Parquet. `path` is its name in messages. */
@@ -327,5 +309,17 @@ export async function decodeParquetRows(bytes: Uint8Array, path: string): Promis
       cause,
     });
   }
-  return new ParquetRows(pieces);
+  const byColumn = new Map<string, ColumnData[]>();
+  for (const piece of pieces) {
+    const column = byColumn.get(piece.columnName);
+    if (column === undefined) byColumn.set(piece.columnName, [piece]);
+    else column.push(piece);
+  }
+  return {
+    count: pieces.reduce((most, { rowEnd }) => Math.max(most, rowEnd), 0),
+    value(column, row) {
+      const piece = byColumn.get(column)?.find(({ rowStart, rowEnd }) => row >= rowStart && row < rowEnd);
+      return piece?.columnData[row - piece.rowStart];
+    },
+  };
 }
