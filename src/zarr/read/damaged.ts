@@ -415,7 +415,6 @@ function withPlaces(
     return store.getRange(place.key, { offset: place.offset + offset, length }, options);
   };
   return {
-    ...store,
     describe: (key) => store.describe(places.get(key)?.key ?? key),
     get: (key, options) =>
       isOwn(key)
