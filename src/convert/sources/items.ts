@@ -127,17 +127,17 @@ export async function* zarrItems(
 ): AsyncGenerator<SourceItem, readonly string[]> {
   const { store, path, node } = at;
   let found: ZarrArray | ZarrGroup;
-  let isWhole: boolean;
+  let split: string | undefined;
   try {
     found = await openNode();
-    isWhole = found.kind === "array" || (await isTableGroup(found));
+    split = found.kind === "array" ? undefined : await whySplit(found);
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
     yield failedItem(store.describe(path), node, error);
     return lost;
   }
   if (node !== "" && isIndexGroup(found)) return [...lost, `${store.describe(path)}: ${PYTABLES_INDEX}`];
-  if (isWhole) {
+  if (split === undefined) {
     const source = zarrSource(found);
     source.catch(() => undefined); // thrown when it is opened
     yield {
@@ -154,6 +154,11 @@ export async function* zarrItems(
   const group = found;
   let notes = [
     ...lost,
+    ...(split === "" || node !== ""
+      ? []
+      : [
+          `${store.describe(path)}: ${split}, so the arrays are converted one by one, not as columns of one table`,
+        ]),
     ...(Object.keys(group.attrs).length > 0
       ? [`${store.describe(path)}: attributes of the group are not carried over: a folder has none`]
       : []),
@@ -294,21 +299,23 @@ export async function zarrSource(node: ZarrArray | ZarrGroup): Promise<ColumnArr
 }
 
 /**
- * True for a group of one or more arrays of equal length and nothing else: it can be a table. A group with an array that cannot
- * be opened is not one, so that its other arrays are not lost with it.
+ * Undefined for a group of one or more arrays of equal length and nothing else: it can be a table. Otherwise why its arrays are no columns,
+ * empty for a group that is not of arrays alone. A group with an array that cannot be opened is not one, so that its other arrays are not lost with it.
  */
-async function isTableGroup(group: ZarrGroup): Promise<boolean> {
+async function whySplit(group: ZarrGroup): Promise<string | undefined> {
   const lengths = new Set<number | undefined>();
   for (const name of await group.members()) {
     try {
       const member = await group.open(name);
-      lengths.add(member.kind === "group" ? undefined : member.shape[0]);
+      if (member.kind === "group") return "";
+      lengths.add(member.shape[0]);
     } catch (error) {
       assertSkippable(error);
-      return false;
+      return `the array "${name}" cannot be read`;
     }
   }
-  return lengths.size === 1 && !lengths.has(undefined);
+  if (lengths.size < 2) return lengths.has(undefined) || lengths.size === 0 ? "" : undefined;
+  return `the arrays have ${[...lengths].map((length) => length ?? "no").join(" and ")} rows`;
 }
 
 function withoutOrder(attrs: JsonObject): JsonObject {

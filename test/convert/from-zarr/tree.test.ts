@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
 import { SuperchunkError } from "../../../src/errors.ts";
+import { FileStore } from "../../../src/node/index.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { createZarr, type ZarrSpecification } from "../../../src/zarr/write/create.ts";
 import {
@@ -95,6 +96,24 @@ test.each([
   expect((await keysOf(target)).sort()).toEqual(
     ["one", "other", "table/a", "table/b"].map((name) => `dst/${name}${ending}`),
   );
+});
+
+test.each([
+  ["of several lengths", "7", "the arrays have 7 and 50 rows"],
+  ["that cannot be read", "{", 'the array "bad" cannot be read'],
+])("a group with arrays %s becomes files of its arrays, and a note says why", async (_, text, why) => {
+  const folder = temporaryFolder();
+  const [group, to] = [join(folder, "g"), join(folder, "g.parquet")];
+  const store = new FileStore(group);
+  await store.put("zarr.json", json({ zarr_format: 3, node_type: "group" }));
+  await createZarr(store, "good", specification);
+  await createZarr(store, "bad", { ...specification, shape: [7] });
+  if (text === "{") writeFileSync(join(group, "bad", "zarr.json"), text);
+  const { err } = await runCli(["convert", group, to]);
+  expect(err).toContain(
+    `${group}: ${why}, so the arrays are converted one by one, not as columns of one table`,
+  );
+  expect(readdirSync(to)).toContain("good.parquet");
 });
 
 test("an interrupted run is resumed, but only by the same conversion", async () => {
