@@ -46,7 +46,7 @@ export const HEADER_SCHEMA = 1;
 export function schemaTable(
   columns: readonly SchemaNode[],
   notText: ReadonlySet<Leaf>,
-  metadata: ReadonlyMap<string, string> = new Map(),
+  metadata: ReadonlyMap<string, string>,
 ): Node {
   const pairs = [...metadata].map(([key, value]) => table(text(key), text(value)));
   return table(int16(0), vector(columns.map((node) => fieldTable(node, notText))), vector(pairs));

@@ -171,12 +171,10 @@ export function fileEnd(
 ): Uint8Array[] {
   const notText = new Set(columns.flatMap((column) => [...column.notText]));
   const schemas = columns.map(({ schema }) => schema.node);
-  const message = schemaMessage(schemaTable(schemas, notText));
-  const described = new Map([
-    ...metadata,
-    ["pandas", pandasMetadata(columns, rowCount(columns), notText)],
-    ["ARROW:schema", btoa(Array.from(message, (byte) => String.fromCharCode(byte)).join(""))],
-  ]);
+  const described = new Map([...metadata, ["pandas", pandasMetadata(columns, rowCount(columns), notText)]]);
+  // pyarrow takes the metadata from this schema, if there is one.
+  const message = schemaMessage(schemaTable(schemas, notText, described));
+  described.set("ARROW:schema", btoa(Array.from(message, (byte) => String.fromCharCode(byte)).join("")));
   return file.end(described, notText);
 }
 

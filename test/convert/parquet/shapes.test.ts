@@ -1,5 +1,7 @@
 /** Arrays of all dtypes, compressors and cuts become Parquet with the same values: streams are copied where possible. */
+
 import { readFile } from "node:fs/promises";
+import { tableFromIPC } from "@uwdata/flechette";
 import { parquetMetadataAsync, readColumnIndex, readOffsetIndex } from "hyparquet";
 import { describe, expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
@@ -148,6 +150,9 @@ test("the file records the package's version, Arrow's schema and pandas' types",
   // A message: the mark, its length, and then that many bytes.
   const schema = Buffer.from(found.get("ARROW:schema") ?? "", "base64");
   expect([schema.readUInt32LE(0), schema.readUInt32LE(4)]).toEqual([0xffff_ffff, schema.length - 8]);
+  // pyarrow takes the other metadata from it.
+  found.delete("ARROW:schema");
+  expect(tableFromIPC(schema).schema.metadata).toEqual(found);
 });
 
 test("days of zipline become dates, and prices become the requested type", async () => {

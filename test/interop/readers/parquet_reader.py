@@ -49,7 +49,9 @@ def read_table(path):
 
         if path.endswith(".arrow"):
             return pyarrow.feather.read_table(path)
-        return pyarrow.parquet.read_table(path)
+        table = pyarrow.parquet.read_table(path)
+        assert {b"superchunk", b"pandas"} <= set(table.schema.metadata), table.schema.metadata
+        return table
     if READER == "duckdb":
         import duckdb
 
