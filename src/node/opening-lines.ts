@@ -4,7 +4,7 @@ import { resolve } from "node:path";
 import type { Container } from "../references/containers/containers.ts";
 import { parseBucketAddress } from "./buckets/address.ts";
 import { environmentOfS3 } from "./buckets/s3.ts";
-import { toIcechunkPrefix } from "./icechunk/icechunk.ts";
+import { settingsInBucket, toIcechunkPrefix } from "./icechunk/icechunk.ts";
 import { isBucketAddress } from "./locate.ts";
 
 /** Lines to paste, by language. */
@@ -125,11 +125,12 @@ function kerchunkScript(place: string, containers: readonly Container[]): string
 function icechunkPython(place: string, containers: readonly Container[], isTree: boolean): string {
   const access = containers.map((each) => `${text(toIcechunkPrefix(each))}: ${pythonAccess(each)}`);
   const map = `{${access.join(", ")}}`;
+  const storage = pythonStorage(place);
   const needsWrapping = containers.some(({ store }) => store !== "local" && store !== "http");
   return [
-    "import icechunk, xarray",
+    `import icechunk, ${storage.includes("os.environ") ? "os, " : ""}xarray`,
     "repository = icechunk.Repository.open(",
-    `    ${pythonStorage(place)},`,
+    `    ${storage},`,
     `    authorize_virtual_chunk_access=${needsWrapping ? `icechunk.containers_credentials(${map})` : map},`,
     ")",
     isTree
@@ -139,8 +140,16 @@ function icechunkPython(place: string, containers: readonly Container[], isTree:
 }
 
 function pythonStorage(place: string): string {
-  if (!place.startsWith("s3://")) return `icechunk.local_filesystem_storage(${text(place)})`;
-  const { bucket, prefix, region, endpoint, anonymous } = parseBucketAddress(place);
+  if (!isBucketAddress(place)) return `icechunk.local_filesystem_storage(${text(place)})`;
+  const { scheme, bucket, prefix, region, endpoint, anonymous } = parseBucketAddress(place);
+  if (scheme !== "s3") {
+    const { account, secret, config } = settingsInBucket(scheme, { endpoint, anonymous });
+    const name = secret === "AZURE_STORAGE_KEY" ? "access_key" : "sas_token";
+    const access = secret === undefined ? "from_env=True" : `${name}=os.environ[${text(secret)}]`;
+    const holder = scheme === "gs" ? "bucket=" : `account=${text(account ?? "")}, container=`;
+    const settings = `${holder}${text(bucket)}, prefix=${text(prefix)}, ${anonymous ? "anonymous=True" : access}`;
+    return `icechunk.${scheme === "gs" ? "gcs" : "azure"}_storage(${settings}, config=${JSON.stringify(config)})`;
+  }
   const found = environmentOfS3();
   const server = endpoint ?? found.endpoint;
   const settings = [

@@ -4,14 +4,17 @@
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { bucketStore, parseBucketAddress } from "../../src/node/buckets/address.ts";
 import { edit } from "../../src/node/index.ts";
 import { findFixture } from "../fixtures/manifest.ts";
 import { runCommands } from "./commands.ts";
 import { type Absent, cacheFolder, type Environment, prepareEnvironment } from "./environments.ts";
+import { findNodeForIcechunk } from "./newer-node.ts";
 import { freePort, lastLines, runProgram } from "./program.ts";
+import { linesIn } from "./references-answers.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
 
 const GCS = "github.com/fsouza/fake-gcs-server@v1.56.1";
@@ -122,6 +125,7 @@ async function check(
   checks.equal(`${scheme}: the values of the copy`, read?.out, wanted?.out);
   checks.equal(`${scheme}: the values of the references`, referred?.out, wanted?.out);
   await checkTwoAppends(checks, `${root}/daily.zarr/close`);
+  await checkIcechunk({ checks, folder }, root, wanted?.out);
   if (python === undefined || web === undefined) return;
   const lines = wanted?.out.trim().split("\n").slice(1).map(Number) ?? [];
   const total = lines.reduce((all, each) => all + each, 0);
@@ -131,6 +135,45 @@ async function check(
     `${scheme}: the sum in xarray`,
     summed.code === 0 ? Number(summed.stdout) : lastLines(summed),
     total,
+  );
+}
+
+/**
+ * Icechunk repositories. Google's emulator has not the interface that Icechunk writes with, so a repository is copied to it; then Python reads
+ * both with the printed lines.
+ */
+async function checkIcechunk(
+  { checks, folder }: Pick<SuiteContext, "checks" | "folder">,
+  root: string,
+  wanted: string | undefined,
+): Promise<void> {
+  const node = await findNodeForIcechunk();
+  if ("absent" in node) return console.log(`absent: buckets: ${node.absent}`);
+  const { file } = findFixture(TABLE);
+  const [place, local] = [`${root}/repository`, join(folder, "repository")];
+  const isAzure = root.startsWith("az:");
+  const [written] = await runCommands(node, folder, [
+    ["virtualize", file, isAzure ? place : local, "--to", "icechunk", "--json"],
+  ]);
+  if (!isAzure) {
+    const store = bucketStore(parseBucketAddress(place));
+    for (const name of await readdir(local, { recursive: true }))
+      if ((await stat(join(local, name))).isFile()) await store.put(name, await readFile(join(local, name)));
+    await store.close();
+  }
+  const at = isAzure ? place : `${place}?anonymous=true`;
+  const values = ["--column", "close", "--format", "csv"];
+  const [read] = await runCommands(node, folder, [["cat", at, ...values, "--allow", file]]);
+  checks.equal(`${root}: the values of an Icechunk repository`, read?.out || read, wanted);
+  const python = await prepareEnvironment({ name: "references", pythons: ["3.12", "3.13"] });
+  if ("absent" in python || !isAzure) return;
+  const { Python } = linesIn(written ?? { code: 1, out: "{}", err: "" });
+  const script = `${Python}\nprint(*dataset["close"].values.astype("int64"), sep="\\n")`;
+  const summed = await runProgram(python.executable, ["-c", script], { env: python.env });
+  checks.equal(
+    `${root}: Python reads it with the printed lines`,
+    summed.code === 0 ? `value\n${summed.stdout}` : lastLines(summed),
+    wanted,
   );
 }
 

@@ -15,6 +15,8 @@ import { type Container, Containers } from "../../references/containers/containe
 import { isClosed } from "../../references/kerchunk/write-kerchunk.ts";
 import { encodeKey } from "../../store/key.ts";
 import { parseBucketAddress } from "../buckets/address.ts";
+import { azureEndpoint } from "../buckets/azure.ts";
+import { gcsEndpoint } from "../buckets/gcs.ts";
 import { environmentOfS3 } from "../buckets/s3.ts";
 import { isBucketAddress } from "../locate.ts";
 
@@ -65,7 +67,7 @@ function causesOf(error: Error): string {
 }
 
 /**
- * Opens the repository at a folder or an `s3://` address for reading, creates one, or for an update opens or creates one.
+ * Opens the repository at a folder or an address in a bucket for reading, creates one, or for an update opens or creates one.
  *
  * For writing, our containers are added to the session's configuration, and manifests are split if the repository does not say
  * how. Throws `NOT_FOUND` if there is nothing to read; `CONFLICT`, without a change, if one exists and must not be updated;
@@ -122,24 +124,51 @@ async function storageOf(
 ): Promise<Icechunk.Storage> {
   if (!isBucketAddress(location)) return Storage.newLocalFilesystem(resolve(location));
   const address = parseBucketAddress(location);
-  if (address.scheme !== "s3")
+  const { scheme, bucket, prefix } = address;
+  const given = { endpoint: endpoint ?? address.endpoint, anonymous: anonymous ?? address.anonymous };
+  const found = { type: given.anonymous ? "Anonymous" : "FromEnv" } as const;
+  if (scheme === "s3") {
+    const own = environmentOfS3();
+    const server = given.endpoint ?? own.endpoint;
+    const nearby = region ?? address.region ?? own.region;
+    return Storage.newS3(bucket, prefix, found, s3Options({ ...given, endpoint: server, region: nearby }));
+  }
+  const { account, secret, config } = settingsInBucket(scheme, given);
+  if (scheme === "gs") return Storage.newGcs(bucket, prefix, found, config);
+  if (account === undefined)
     throw new SuperchunkError(
-      "UNSUPPORTED",
-      "Icechunk repositories are read and written on disks and in S3; write kerchunk references there (--to kerchunk)",
-      { path: location, field: "path" },
+      "BAD_ARGUMENT",
+      "Icechunk needs the name of the account: set AZURE_STORAGE_ACCOUNT",
+      {
+        path: location,
+        field: "AZURE_STORAGE_ACCOUNT",
+      },
     );
-  const found = environmentOfS3();
-  const own = {
-    endpoint: endpoint ?? address.endpoint ?? found.endpoint,
-    region: region ?? address.region ?? found.region,
-    anonymous: anonymous ?? address.anonymous,
-  };
-  return Storage.newS3(
-    address.bucket,
-    address.prefix,
-    { type: own.anonymous === true ? "Anonymous" : "FromEnv" },
-    s3Options(own),
-  );
+  const type = secret === "AZURE_STORAGE_KEY" ? "AccessKey" : "SasToken";
+  const field0 = { type, field0: process.env[secret ?? ""] ?? "" } as const;
+  const own = secret === undefined ? found : ({ type: "Static", field0 } as const);
+  return Storage.newAzureBlob(account, bucket, prefix, own, config);
+}
+
+/** What Icechunk's clients for Google and Azure cannot find in the variables of the providers' tools. */
+export function settingsInBucket(
+  scheme: "gs" | "az",
+  { endpoint, anonymous }: Pick<RepositoryOptions, "endpoint" | "anonymous">,
+): { account?: string | undefined; secret?: string | undefined; config: Record<string, string> } {
+  const isAzure = scheme === "az";
+  const server = endpoint ?? (isAzure ? azureEndpoint() : gcsEndpoint());
+  const isPlain = server?.startsWith("http://") === true;
+  const config: Record<string, string> =
+    server === undefined
+      ? {}
+      : {
+          [isAzure ? "azure_storage_endpoint" : "google_base_url"]: server,
+          ...(isPlain ? { allow_http: "true" } : {}),
+        };
+  const variables = ["AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN"];
+  const secret =
+    isAzure && anonymous !== true ? variables.find((name) => Boolean(process.env[name])) : undefined;
+  return { account: process.env["AZURE_STORAGE_ACCOUNT"] || undefined, secret, config };
 }
 
 function s3Options({
@@ -355,7 +384,7 @@ export interface RepositoryOptions {
   readonly containers: Iterable<Container>;
   /** By container name. Passed to Icechunk, never written into a repository. */
   readonly credentials?: Readonly<Record<string, ContainerCredentials>> | undefined;
-  /** For repositories on S3: an S3-compatible server, its region, and reading without credentials. */
+  /** For repositories in buckets: another server than the provider's, its region (S3), and reading without credentials. */
   readonly endpoint?: string | undefined;
   readonly region?: string | undefined;
   readonly anonymous?: boolean | undefined;
