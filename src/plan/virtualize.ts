@@ -5,7 +5,7 @@
  * Knows lists of chunks; must not know the forms of references.
  */
 
-import type { Archive, ChunkInfo, ListChunksOptions, OpenOptions } from "../archive/kinds/types.ts";
+import type { Archive, ChunkInfo, OpenOptions } from "../archive/kinds/types.ts";
 import { at } from "../bytes/arrays.ts";
 import { parseJson, stringifyJson } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
@@ -57,7 +57,7 @@ interface List {
 
 interface Lists {
   readonly objects: ListedObject[];
-  /** By the array's name in messages. */
+  /** By the array's node in the archive: columns of a nested array share its path. */
   readonly arrays: Record<string, List>;
 }
 
@@ -69,19 +69,19 @@ export class ListedChunks {
   }
 
   /** Lists the chunks of an array, and keeps the list. */
-  readonly record: NonNullable<PlanOptions["listed"]> = (archive, options) => this.#record(archive, options);
+  readonly record: NonNullable<PlanOptions["listed"]> = (...args) => this.#record(...args);
 
   /** Replays the listed chunks; for an array without a list, lists the stored ones. */
-  readonly replay: NonNullable<PlanOptions["listed"]> = (archive, options) => this.#replay(archive, options);
+  readonly replay: NonNullable<PlanOptions["listed"]> = (...args) => this.#replay(...args);
 
   toJson(): JsonObject {
     return this.#lists as unknown as JsonObject;
   }
 
-  async *#record(archive: ListableArchive, options: ListChunksOptions): AsyncGenerator<ChunkInfo> {
+  async *#record(...[archive, options, node]: ListArguments): AsyncGenerator<ChunkInfo> {
     const { objects, arrays } = this.#lists;
     const list: List = { members: [], chunks: [] };
-    arrays[archive.store.describe(archive.path)] = list;
+    arrays[`/${node}`] = list;
     const numbers = new Map<string, number>();
     const onObject = async (key: string, known?: ObjectInfo): Promise<void> => {
       // The object's current state guards the reference: at the end it may be another object.
@@ -98,9 +98,9 @@ export class ListedChunks {
     }
   }
 
-  async *#replay(archive: ListableArchive, options: ListChunksOptions): AsyncGenerator<ChunkInfo> {
+  async *#replay(...[archive, options, node]: ListArguments): AsyncGenerator<ChunkInfo> {
     const { objects, arrays } = this.#lists;
-    const list = arrays[archive.store.describe(archive.path)];
+    const list = arrays[`/${node}`];
     if (list === undefined) {
       yield* archive.listChunks(options);
       return;
@@ -118,4 +118,4 @@ export class ListedChunks {
   }
 }
 
-type ListableArchive = Parameters<NonNullable<PlanOptions["listed"]>>[0];
+type ListArguments = Parameters<NonNullable<PlanOptions["listed"]>>;

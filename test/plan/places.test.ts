@@ -2,7 +2,7 @@
 import { appendFile, cp, mkdir, open, readdir, readFile, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { expect, it } from "vitest";
-import { finish, openArray, plan, planStatus, runTasks, virtualize } from "../../src/node/index.ts";
+import { create, finish, openArray, plan, planStatus, runTasks, virtualize } from "../../src/node/index.ts";
 import { runCli } from "../cli/harness.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
@@ -44,6 +44,16 @@ it.each([
   "references as %s, planned and run in shares, match one virtualize byte for byte",
   async (form, ending) => {
     const { folder, data } = await makeTree(false);
+    // Columns of one size, in chunks of one length.
+    const pair = [
+      ["a", "<i4"],
+      ["b", "<i4"],
+    ] as const;
+    const nested = await create(join(data, "nested"), { dtype: pair, chunkLength: 20 });
+    await nested.append(
+      new Uint8Array(Int32Array.from({ length: 200 }, (_, i) => i * (i % 2 === 0 ? 1 : -1)).buffer),
+    );
+    await nested.close();
     const straight = join(folder, `straight${ending}`);
     const shared = join(folder, `shared${ending}`);
     const wanted = await virtualize(data, straight, { to: form });

@@ -38,9 +38,9 @@ export interface ReferenceOptions extends ScanOptions {
   /** Chunks of at most this many bytes are stored with the references (default 0). */
   readonly inline?: number | undefined;
   readonly encoder?: ChunkEncoder | undefined;
-  /** Lists the chunks of an array, for example from another process (default: its `listChunks`). */
+  /** Lists the chunks of the array at a node of the archive, for example from another process (default: its `listChunks`). */
   readonly listed?:
-    | ((archive: SourceArchive, options: ListChunksOptions) => AsyncIterable<ChunkInfo>)
+    | ((archive: SourceArchive, options: ListChunksOptions, node: string) => AsyncIterable<ChunkInfo>)
     | undefined;
 }
 
@@ -142,7 +142,7 @@ export function plannedArray(
   const scanned = new ScannedObjects(archive.store, options);
   const count = layout?.cells.count ?? 0;
   const list = (range: ListChunksOptions): AsyncIterable<ChunkInfo> =>
-    listed?.(archive, range) ?? archive.listChunks(range);
+    listed?.(archive, range, job.node) ?? archive.listChunks(range);
   const whyNative = (cells: JobLayout, cell: number, info: ChunkInfo): NativeChunk["reason"] | undefined => {
     const fit = fitOf(job, cells, cell, info);
     if (fit !== "copied") return fit;
