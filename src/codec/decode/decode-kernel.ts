@@ -143,7 +143,7 @@ export function prepare(_compressor: CompressorName): Promise<void> {
 /** The reasons for a kernel's failure, by its negative result. @see src/kernels/README.md */
 const REASONS: readonly string[] = [
   "",
-  "the stream ends in the middle of something",
+  "the stream is cut off in the middle of an instruction",
   "the stream decodes to more bytes",
   "a match refers to bytes before the start of the stream",
   "the bytes are not of this format",

@@ -12,12 +12,15 @@ import type { ObjectInfo } from "../../store/types.ts";
 /** Does not follow links, and does not block on a pipe. Windows has neither flag. */
 const READ_FLAGS = fs.constants.O_RDONLY | (fs.constants.O_NOFOLLOW ?? 0) | (fs.constants.O_NONBLOCK ?? 0);
 
+/** What Node.js knows of a file. Not its own type, because pages import this package's types without those of Node.js. */
+type Facts<N> = { readonly [fact in "dev" | "ino" | "nlink" | "size" | "mtimeMs"]: N };
+
 /** A file open for reading, and its facts at the time of opening. */
 export interface Handle {
   readonly fd: number;
   readonly size: number;
   /** With exact times if files are steady. */
-  readonly info: fs.Stats | fs.BigIntStats;
+  readonly info: Facts<number> | (Facts<bigint> & { readonly mtimeNs: bigint });
   /** Reads under way. */
   uses: number;
   /** The turn in which the path was last checked. */

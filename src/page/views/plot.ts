@@ -308,7 +308,7 @@ class PlotView {
           // uPlot's own steps fail for values that differ very much, or hardly at all. It takes any step of five or more.
           incrs: (_, _axis, low, high) => [Math.max(5, high - low)],
           splits: (chart, _, low, high) => {
-            const wanted = Math.max(2, Math.floor(chart.height / 44));
+            const wanted = Math.max(2, Math.floor(chart.height / 36));
             return areDates ? timeTicks(low, high, wanted) : ticks(low, high, wanted);
           },
           // As wide as the longest label, at about seven pixels a character.
