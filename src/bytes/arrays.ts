@@ -17,6 +17,11 @@ export function joinBytes(
   return whole;
 }
 
+/** A checksum of 32 bits as 8 hexadecimal digits. */
+export function hex32(sum: number): string {
+  return sum.toString(16).padStart(8, "0");
+}
+
 export function toHex(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

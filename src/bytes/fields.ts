@@ -41,11 +41,6 @@ export class ByteReader {
     return this.#view.getBigInt64(at, true);
   }
 
-  uint64(at: number, field = "uint64"): bigint {
-    this.need(at, 8, field);
-    return this.#view.getBigUint64(at, true);
-  }
-
   view(at: number, length: number, field = "bytes"): Uint8Array {
     this.need(at, length, field);
     return this.bytes.subarray(at, at + length);

@@ -2,7 +2,7 @@
  * Decodes Blosc2 chunks, or ranges of them. The Blosc1 kernels decode streams and undo the common filters. Knows blocks, runs,
  * dictionaries and special chunks [BC-07 to BC-12]; must not know frames.
  */
-import { at } from "../bytes/arrays.ts";
+import { at, countLeading } from "../bytes/arrays.ts";
 import { outputOf } from "../codec/decode/decode.ts";
 import {
   badStream,
@@ -78,13 +78,8 @@ export class Blosc2Blocks {
   /** The block that has a byte of the decoded chunk. */
   blockAt(offset: number): number {
     if (this.#offsets === undefined) return Math.floor(offset / this.header.blocksize);
-    let [low, high] = [0, this.header.nblocks - 1];
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (at(this.#offsets, middle) <= offset) low = middle;
-      else high = middle - 1;
-    }
-    return low;
+    const offsets = this.#offsets;
+    return countLeading(this.header.nblocks, (i) => at(offsets, i) <= offset) - 1;
   }
 
   /** Decoded bytes of a block. */

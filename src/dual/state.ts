@@ -5,7 +5,9 @@
  * or completed. It is durable before the first byte changes, and is removed last. The state (`meta/zarr`) holds what a live
  * view must know of the past. Knows both forms as JSON; must not know when they are written. @see FORMAT.md [FL-04] [FY-06]
  */
+
 import { ZARR_FEATURE } from "../archive/places/layout-files.ts";
+import { hex32 } from "../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { formatDType, parseDType } from "../format/dtype.ts";
 import { MAX_DIMENSIONS, parseStorage } from "../format/folder.ts";
@@ -90,10 +92,10 @@ export function encodeLinkRecord({ files, sums, options, ...record }: LinkRecord
     archive,
     files: files.map(({ mode, crc32c, ...file }) => {
       const { path, link, size, tail } = file;
-      return { path, link, size, mode: mode.toString(8), tail, crc32c: hexOf(crc32c) };
+      return { path, link, size, mode: mode.toString(8), tail, crc32c: hex32(crc32c) };
     }),
     documents: [...documents],
-    sums: Object.fromEntries([...sums].map(([key, sum]) => [key, hexOf(sum)])),
+    sums: Object.fromEntries([...sums].map(([key, sum]) => [key, hex32(sum)])),
     options: {
       ...(dtype === undefined ? {} : { dtype: formatDType(dtype) }),
       ...(shape === undefined ? {} : { shape: [...shape] }),
@@ -102,10 +104,6 @@ export function encodeLinkRecord({ files, sums, options, ...record }: LinkRecord
     folders: [...folders],
   };
   return new TextEncoder().encode(`${stringifyJson(json, { indent: 2 })}\n`);
-}
-
-function hexOf(sum: number): string {
-  return sum.toString(16).padStart(8, "0");
 }
 
 export function encodeLiveState({ high, published, forms }: LiveState): Uint8Array {

@@ -4,17 +4,22 @@
  * Foreign folders do not say how many chunks a superchunk holds, and it may vary. So headers are read in order, as far
  * as needed, and a bounded number of opened files is kept. @see FORMAT.md [FZ]
  */
-import { at } from "../../bytes/arrays.ts";
+import { at, countLeading } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { parseSuperchunkName, superchunkName } from "../../format/naming.ts";
 import { joinKey, showListed, statFile } from "../../store/key.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
 import { type BlpkFile, openSuperchunk, readChunkNbytes } from "./blpk-file.ts";
-import { type ChunkSequence, nbytesOfChunk, type PlacedChunk, placeInFile } from "./sequence.ts";
+import {
+  type ChunkSequence,
+  contradict,
+  nbytesOfChunk,
+  openedSuperchunks,
+  type PlacedChunk,
+  placeInFile,
+} from "./sequence.ts";
 
-/** Limit of the cached offset tables, in chunks. */
-const KEPT_CHUNKS = 1 << 20;
 /** Superchunks whose first bytes are requested at a time. */
 const AHEAD = 16;
 
@@ -28,14 +33,13 @@ export function superchunkSequence(
 ): ChunkSequence {
   /** Index of the first chunk of each superchunk whose header has been read, and one more entry for the end. */
   const firsts = [0];
-  const files = new Map<number, BlpkFile>();
-  let keptChunks = 0;
+  const opened = openedSuperchunks<BlpkFile>();
   let scan: Promise<unknown> = Promise.resolve();
   const nchunks = chunkBytes === 0 ? 0 : Math.ceil(nbytes / chunkBytes);
 
   function placeNow(index: number): PlacedChunk | undefined {
     const superchunk = superchunkOf(index);
-    const file = superchunk === undefined ? undefined : files.get(superchunk);
+    const file = superchunk === undefined ? undefined : opened.get(superchunk);
     if (superchunk === undefined || file === undefined) return undefined;
     const inFile = index - at(firsts, superchunk);
     return placeInFile(file, inFile, index, nbytesOfChunk(index, nbytes, chunkBytes));
@@ -62,14 +66,7 @@ export function superchunkSequence(
   /** Position of the superchunk that holds a chunk, as far as headers have been read. */
   function superchunkOf(index: number): number | undefined {
     if (index < 0 || index >= at(firsts, firsts.length - 1)) return undefined;
-    let low = 0;
-    let high = firsts.length - 1;
-    while (high - low > 1) {
-      const middle = (low + high) >>> 1;
-      if (at(firsts, middle) <= index) low = middle;
-      else high = middle;
-    }
-    return low;
+    return countLeading(firsts.length, (i) => at(firsts, i) <= index) - 1;
   }
 
   /** Opens superchunks until it reaches the one with chunk `index`. One scan runs at a time. */
@@ -77,7 +74,7 @@ export function superchunkSequence(
     const turn = scan.then(async () => {
       const known = superchunkOf(index);
       if (known !== undefined) {
-        if (!files.has(known)) keep(known, await openFile(known, signal));
+        if (opened.get(known) === undefined) opened.keep(known, await openFile(known, signal));
         return;
       }
       const asked = new Map<number, Promise<ObjectInfo | undefined>>();
@@ -86,7 +83,7 @@ export function superchunkSequence(
         const superchunk = firsts.length - 1;
         askAhead(asked, index, signal);
         const file = await openFile(superchunk, signal, asked.get(superchunk));
-        keep(superchunk, file);
+        opened.keep(superchunk, file);
         firsts.push(at(firsts, superchunk) + file.starts.length);
       }
     });
@@ -116,16 +113,6 @@ export function superchunkSequence(
     }
   }
 
-  function keep(superchunk: number, file: BlpkFile): void {
-    files.set(superchunk, file);
-    keptChunks += file.starts.length;
-    for (const [oldest, other] of files) {
-      if (keptChunks <= KEPT_CHUNKS || oldest === superchunk) break;
-      files.delete(oldest);
-      keptChunks -= other.starts.length;
-    }
-  }
-
   async function openFile(
     superchunk: number,
     signal: AbortSignal | undefined,
@@ -144,21 +131,16 @@ export function superchunkSequence(
   function check(file: BlpkFile, first: number): void {
     const { header, path, starts } = file;
     const count = starts.length;
-    const fail = (field: string, offset: number, expected: unknown, found: unknown): never => {
-      throw new SuperchunkError(
-        "BAD_FIELD",
-        `${field} at byte ${offset} is ${found}, but meta/sizes and meta/storage make it ${expected}. One of the files is damaged or of another array`,
-        { path, offset, field, expected, found },
-      );
-    };
-    if (count === 0) fail("nchunks", 16, "at least 1", 0);
-    if (first + count > nchunks) fail("nchunks", 16, `at most ${nchunks - first}`, count);
+    if (count === 0) contradict(path, "nchunks", 16, "at least 1", 0);
+    if (first + count > nchunks) contradict(path, "nchunks", 16, `at most ${nchunks - first}`, count);
     if (isUnsized) return;
     const last = nbytesOfChunk(first + count - 1, nbytes, chunkBytes);
-    if (header.lastChunk >= 0 && header.lastChunk !== last) fail("last-chunk", 12, last, header.lastChunk);
+    if (header.lastChunk >= 0 && header.lastChunk !== last)
+      contradict(path, "last-chunk", 12, last, header.lastChunk);
     // A superchunk of one short chunk may give that chunk's size as its chunk-size.
     const chunkSizeFits = header.chunkSize === chunkBytes || (count === 1 && header.chunkSize === last);
-    if (header.chunkSize >= 0 && !chunkSizeFits) fail("chunk-size", 8, chunkBytes, header.chunkSize);
+    if (header.chunkSize >= 0 && !chunkSizeFits)
+      contradict(path, "chunk-size", 8, chunkBytes, header.chunkSize);
   }
   return {
     hasChecksums: true,

@@ -2,7 +2,7 @@
  * Reads the layout in `meta/sizes`, and finds the chunks of an array or column by it: by superchunk number, and by the
  * offsets in the opened files. @see FORMAT.md [FG]
  */
-import { at, isEqual } from "../../bytes/arrays.ts";
+import { at, countLeading, isEqual } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { parseStorage, type StoredStorage } from "../../format/folder.ts";
 import { objectOf, parseJson, stringifyJson } from "../../format/json.ts";
@@ -18,10 +18,15 @@ import { type ArrayFolder, type FolderMetadata, readFolder } from "../kinds/arra
 import type { OpenOptions } from "../kinds/types.ts";
 import { type BlpkFile, openSuperchunk } from "./blpk-file.ts";
 import { arrayJournalKey, readArrayJournal, withWrites } from "./journal.ts";
-import { type ChunkSequence, nbytesOfChunk, type PlacedChunk, placeInFile } from "./sequence.ts";
+import {
+  type ChunkSequence,
+  contradict,
+  nbytesOfChunk,
+  openedSuperchunks,
+  type PlacedChunk,
+  placeInFile,
+} from "./sequence.ts";
 
-/** Limit of the cached offset tables, in chunks. */
-const KEPT_CHUNKS = 1 << 20;
 /** Up to this many superchunks, the store is trusted to remember their versions: of far more it forgets the oldest. */
 const SETTLED_FILES = 10_000;
 
@@ -81,16 +86,10 @@ export class LayoutIndex {
   find(index: number): LayoutPlace {
     const patched = this.#patched.get(index);
     if (patched !== undefined) return patched;
-    let low = 0;
-    let high = this.#starts.length;
-    while (high - low > 1) {
-      const middle = (low + high) >>> 1;
-      if (at(this.#starts, middle) <= index) low = middle;
-      else high = middle;
-    }
-    const run = this.#layout.runs[low];
+    const found = countLeading(this.#starts.length, (i) => at(this.#starts, i) <= index) - 1;
+    const run = this.#layout.runs[found];
     if (run === undefined || index >= this.nchunks) throw new RangeError(`chunk ${index} of ${this.nchunks}`);
-    const inRun = index - at(this.#starts, low);
+    const inRun = index - at(this.#starts, found);
     const file = Math.floor(inRun / run.chunks);
     return { number: run.first + file, inFile: inRun - file * run.chunks, needed: run.chunks };
   }
@@ -98,116 +97,6 @@ export class LayoutIndex {
   *numbers(): Generator<number> {
     for (const { first, count } of this.#layout.runs) for (let i = 0; i < count; i++) yield first + i;
     for (const { number } of this.#layout.patches) yield number;
-  }
-}
-
-class LayoutFiles {
-  readonly store: ReadableStore;
-  readonly folder: string;
-  readonly #chunkBytes: number;
-  readonly #open = new Map<number, BlpkFile>();
-  readonly #opening = new Map<number, Promise<BlpkFile>>();
-  readonly #opened: OpenedFiles;
-  #keptChunks = 0;
-
-  constructor(
-    store: ReadableStore,
-    folder: string,
-    chunkBytes: number,
-    opened: OpenedFiles = new OpenedFiles(),
-  ) {
-    this.#opened = opened;
-    this.store = store;
-    this.folder = folder;
-    this.#chunkBytes = chunkBytes;
-  }
-
-  key(number: number): string {
-    return joinKey(this.folder, superchunkName(number));
-  }
-
-  /** The place of a chunk in a superchunk that is open already. `index` and `nbytes` are the chunk's in the array. */
-  placeNow(place: LayoutPlace, index: number, nbytes: number): PlacedChunk | undefined {
-    const file = this.#open.get(place.number);
-    return file === undefined ? undefined : placeInFile(file, place.inFile, index, nbytes);
-  }
-
-  /** The same, opening the superchunk if needed. Throws `INCOMPLETE` if it is missing, and the codes of damage. */
-  async place(place: LayoutPlace, index: number, nbytes: number, signal?: AbortSignal): Promise<PlacedChunk> {
-    for (;;) {
-      const known = this.placeNow(place, index, nbytes);
-      if (known !== undefined) return known;
-      const opening = this.#opening.get(place.number);
-      if (opening === undefined) break;
-      // Another caller is opening it. If that fails, perhaps only because that caller was aborted, try again.
-      await opening.catch(() => undefined);
-      signal?.throwIfAborted();
-    }
-    const opening = this.#openFile(place, index, signal);
-    this.#opening.set(place.number, opening);
-    try {
-      return placeInFile(await opening, place.inFile, index, nbytes);
-    } finally {
-      this.#opening.delete(place.number);
-    }
-  }
-
-  async #openFile(place: LayoutPlace, index: number, signal: AbortSignal | undefined): Promise<BlpkFile> {
-    const key = this.key(place.number);
-    const info = await statFile(this.store, key, { signal });
-    if (info === undefined) throw this.#missing(key, index);
-    const file = await openSuperchunk(this.store, key, info.size, place.needed, signal);
-    this.#check(file, place);
-    this.#opened.count++;
-    if (info.etag === undefined) this.#opened.hasVersions = false;
-    this.#keep(place.number, file);
-    return file;
-  }
-
-  /** Forgets all opened superchunks: their names may mean other files now. */
-  forget(): void {
-    this.#open.clear();
-    this.#keptChunks = 0;
-  }
-
-  forgetOne(number: number): void {
-    const file = this.#open.get(number);
-    if (file === undefined) return;
-    this.#open.delete(number);
-    this.#keptChunks -= file.starts.length;
-  }
-
-  #keep(number: number, file: BlpkFile): void {
-    this.forgetOne(number);
-    this.#open.set(number, file);
-    this.#keptChunks += file.starts.length;
-    for (const [oldest, other] of this.#open) {
-      if (this.#keptChunks <= KEPT_CHUNKS || oldest === number) break;
-      this.#open.delete(oldest);
-      this.#keptChunks -= other.starts.length;
-    }
-  }
-
-  #check({ header, path, starts }: BlpkFile, { needed }: LayoutPlace): void {
-    const fail = (field: string, offset: number, expected: unknown, found: unknown): never => {
-      throw new SuperchunkError(
-        "BAD_FIELD",
-        `${field} at byte ${offset} is ${found}, but meta/sizes and meta/storage make it ${expected}. One of the files is damaged or of another array`,
-        { path, offset, field, expected, found },
-      );
-    };
-    if (starts.length < needed) fail("nchunks", 16, `at least ${needed}`, starts.length);
-    const fits =
-      header.chunkSize === this.#chunkBytes || (starts.length === 1 && header.chunkSize < this.#chunkBytes);
-    if (header.chunkSize >= 0 && !fits) fail("chunk-size", 8, this.#chunkBytes, header.chunkSize);
-  }
-
-  #missing(key: string, chunk: number): SuperchunkError {
-    return new SuperchunkError(
-      "INCOMPLETE",
-      `the file is missing: chunk ${chunk} should be in it, as meta/sizes counts. The archive is incomplete; look for a complete copy, or run "superchunk repair"`,
-      { path: this.store.describe(key), field: "superchunk", expected: "a file", found: "nothing" },
-    );
   }
 }
 
@@ -232,7 +121,9 @@ interface LayoutFacts {
 export function layoutSequence(store: ReadableStore, facts: LayoutFacts): ChunkSequence {
   const { rows, heldRows, rowBytes, chunklen } = facts;
   const chunkBytes = chunklen * rowBytes;
-  const files = new LayoutFiles(store, facts.folder, chunkBytes, facts.opened);
+  const { folder, opened = new OpenedFiles() } = facts;
+  const files = openedSuperchunks<BlpkFile>();
+  const openings = new Map<number, Promise<BlpkFile>>();
   const layout = new LayoutIndex(facts.layout);
   const needed = rowBytes === 0 ? 0 : Math.ceil(heldRows / chunklen);
   if (rowBytes > 0 && layout.nchunks !== needed) {
@@ -244,10 +135,60 @@ export function layoutSequence(store: ReadableStore, facts: LayoutFacts): ChunkS
   }
   // A chunk holds more bytes than are shown if the shown rows end inside it.
   const heldOf = (index: number): number => nbytesOfChunk(index, heldRows * rowBytes, chunkBytes);
-  const placeNow = (index: number): PlacedChunk | undefined =>
-    files.placeNow(layout.find(index), index, heldOf(index));
-  const placeSoon = (index: number, signal: AbortSignal | undefined): Promise<PlacedChunk> =>
-    files.place(layout.find(index), index, heldOf(index), signal);
+  const keyOf = (number: number): string => joinKey(folder, superchunkName(number));
+
+  /** The place of a chunk in a superchunk that is open already. */
+  function placeNow(index: number): PlacedChunk | undefined {
+    const { number, inFile } = layout.find(index);
+    const file = files.get(number);
+    return file === undefined ? undefined : placeInFile(file, inFile, index, heldOf(index));
+  }
+
+  /** The same, opening the superchunk if needed. Throws `INCOMPLETE` if it is missing, and the codes of damage. */
+  async function placeSoon(index: number, signal: AbortSignal | undefined): Promise<PlacedChunk> {
+    const place = layout.find(index);
+    for (;;) {
+      const known = placeNow(index);
+      if (known !== undefined) return known;
+      const opening = openings.get(place.number);
+      if (opening === undefined) break;
+      // Another caller is opening it. If that fails, perhaps only because that caller was aborted, try again.
+      await opening.catch(() => undefined);
+      signal?.throwIfAborted();
+    }
+    const opening = openFile(place, index, signal);
+    openings.set(place.number, opening);
+    try {
+      return placeInFile(await opening, place.inFile, index, heldOf(index));
+    } finally {
+      openings.delete(place.number);
+    }
+  }
+
+  async function openFile(
+    { number, needed }: LayoutPlace,
+    index: number,
+    signal: AbortSignal | undefined,
+  ): Promise<BlpkFile> {
+    const key = keyOf(number);
+    const info = await statFile(store, key, { signal });
+    if (info === undefined)
+      throw new SuperchunkError(
+        "INCOMPLETE",
+        `the file is missing: chunk ${index} should be in it, as meta/sizes counts. The archive is incomplete; look for a complete copy, or run "superchunk repair"`,
+        { path: store.describe(key), field: "superchunk", expected: "a file", found: "nothing" },
+      );
+    const file = await openSuperchunk(store, key, info.size, needed, signal);
+    const { header, path, starts } = file;
+    if (starts.length < needed) contradict(path, "nchunks", 16, `at least ${needed}`, starts.length);
+    const fits = header.chunkSize === chunkBytes || (starts.length === 1 && header.chunkSize < chunkBytes);
+    if (header.chunkSize >= 0 && !fits) contradict(path, "chunk-size", 8, chunkBytes, header.chunkSize);
+    opened.count++;
+    if (info.etag === undefined) opened.hasVersions = false;
+    files.keep(number, file);
+    return file;
+  }
+
   return {
     ...{ store, chunkBytes, nbytes: rows * rowBytes, hasChecksums: true, isConfirmed: true, placeNow },
     nchunks: rowBytes === 0 ? 0 : Math.ceil(rows / chunklen),
@@ -264,7 +205,7 @@ export function layoutSequence(store: ReadableStore, facts: LayoutFacts): ChunkS
       return places;
     },
     async *keys() {
-      for (const number of layout.numbers()) yield files.key(number);
+      for (const number of layout.numbers()) yield keyOf(number);
     },
     // Other files beside these belong to a writer at work, or are left from one: the next writer removes them.
     leftovers: async () => [],

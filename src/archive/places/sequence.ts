@@ -6,7 +6,7 @@
  *
  * Every dialect becomes a sequence; reading, verifying and exporting know nothing else of a dialect.
  */
-import { at } from "../../bytes/arrays.ts";
+import { at, countLeading } from "../../bytes/arrays.ts";
 import { decodeHeader } from "../../codec/header.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
@@ -107,14 +107,7 @@ export function chunkAt(
   at: number,
 ): number {
   if (starts === undefined) return Math.floor(at / chunkBytes);
-  let low = 0;
-  let high = starts.length - 1;
-  while (high - low > 1) {
-    const middle = (low + high) >>> 1;
-    if ((starts[middle] as number) <= at) low = middle;
-    else high = middle;
-  }
-  return low;
+  return countLeading(starts.length - 1, (i) => (starts[i] as number) <= at) - 1;
 }
 
 /** Where chunk `index` of a sequence starts in its decoded bytes. */
@@ -209,6 +202,33 @@ interface FileOfChunks {
   readonly walked: { readonly sizes: Float64Array } | undefined;
 }
 
+/** Limit of the cached offset tables, in chunks. */
+const KEPT_CHUNKS = 1 << 20;
+
+/** Opened superchunks by number: the last ones, within a limit of their chunks. */
+interface OpenedSuperchunks<File> {
+  get(number: number): File | undefined;
+  /** Keeps one that is not kept yet. */
+  keep(number: number, file: File): void;
+}
+
+export function openedSuperchunks<File extends FileOfChunks>(): OpenedSuperchunks<File> {
+  const files = new Map<number, File>();
+  let chunks = 0;
+  return {
+    get: (number) => files.get(number),
+    keep(number, file) {
+      files.set(number, file);
+      chunks += file.starts.length;
+      for (const [oldest, other] of files) {
+        if (chunks <= KEPT_CHUNKS || oldest === number) break;
+        files.delete(oldest);
+        chunks -= other.starts.length;
+      }
+    },
+  };
+}
+
 /** The place of the `inFile`-th chunk of a file, which is the `index`-th of the sequence. */
 export function placeInFile(file: FileOfChunks, inFile: number, index: number, nbytes: number): PlacedChunk {
   const offset = at(file.starts, inFile);
@@ -242,6 +262,21 @@ export function decodeStoredHeader(
     const code = error.code === "UNSUPPORTED" ? "BAD_FIELD" : error.code;
     throw new SuperchunkError(code, error.summary, error.details).inObject(where);
   }
+}
+
+/** Throws that a field of a superchunk differs from the array's metadata. */
+export function contradict(
+  path: string,
+  field: string,
+  offset: number,
+  expected: unknown,
+  found: unknown,
+): never {
+  throw new SuperchunkError(
+    "BAD_FIELD",
+    `${field} at byte ${offset} is ${found}, but meta/sizes and meta/storage make it ${expected}. One of the files is damaged or of another array`,
+    { path, offset, field, expected, found },
+  );
 }
 
 /** The error for a chunk whose object is missing. */

@@ -5,7 +5,9 @@
  * one was requested. So no target can show what was not compared. If one object is both data and document (a single file), it
  * has another name until then. Data is durable before the documents that make it visible, even after a power loss.
  */
+
 import { UNVERIFIED } from "../../archive/open/discover.ts";
+import { hex32 } from "../../bytes/arrays.ts";
 import { crc32c, startCrc32c } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
@@ -65,7 +67,7 @@ export function holdDocuments(inner: WritableStore, options: ConversionStoreOpti
     // A hidden file left by an earlier run may be replaced.
     const info = await publisher.putObject(place, pieces, hidesFiles ? { ...put, ifAbsent: false } : put);
     written += info.size;
-    if (sum !== undefined) receipts.set(key, { key, size: info.size, crc32c: hexadecimal(sum()) });
+    if (sum !== undefined) receipts.set(key, { key, size: info.size, crc32c: hex32(sum()) });
     return info;
   };
 
@@ -139,7 +141,7 @@ export function holdDocuments(inner: WritableStore, options: ConversionStoreOpti
         written += await publisher.putDocument(key, bytes, signal);
         documents.delete(key);
         if (onReceipt !== undefined)
-          receipts.set(key, { key, size: bytes.length, crc32c: hexadecimal(await crc32c(bytes)) });
+          receipts.set(key, { key, size: bytes.length, crc32c: hex32(await crc32c(bytes)) });
       }
       for (const receipt of receipts.values()) onReceipt?.(receipt);
     },
@@ -201,10 +203,6 @@ async function summed(source: PutSource): Promise<{ pieces: PutSource; sum: () =
     }
   }
   return { pieces: pieces(), sum: () => running.digest() };
-}
-
-function hexadecimal(sum: number): string {
-  return sum.toString(16).padStart(8, "0");
 }
 
 /** Takes the objects of conversions. */

@@ -228,11 +228,12 @@ export function joinPath(folder: string, name: string): string {
   return folder.endsWith(sep) ? folder + name : folder + sep + name;
 }
 
-function removeFolder(path: string): void {
+/** Removes a folder that was made for a file, unless it is used. */
+export function removeFolder(path: string): void {
   try {
     fs.rmdirSync(path);
   } catch {
-    // The reason why it could not be created is the error to report.
+    // The reason why the file could not be created is the error to report.
   }
 }
 

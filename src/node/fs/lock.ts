@@ -8,7 +8,7 @@ import { hostname } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { syncFolderNow } from "./fs-folders.ts";
+import { removeFolder, syncFolderNow } from "./fs-folders.ts";
 import { explainError, isAbsence, readPlain, systemCode } from "./fs-handles.ts";
 import { newMark, temporaryName } from "./fs-write.ts";
 
@@ -65,7 +65,7 @@ export async function acquireLock(path: string, options: LockOptions = {}): Prom
       takeAway(path, text);
     }
   } catch (error) {
-    for (const folder of made) removeEmpty(folder);
+    for (const folder of made) removeFolder(folder);
     throw inTheWay(path, isAbsence(error)) ?? explainError(error, path, "taking the lock", true);
   }
   throw new SuperchunkError("CONFLICT", "other writers take and give up the lock all the time; try again", {
@@ -115,14 +115,6 @@ function whyClosed(folder: string): unknown {
     return fs.accessSync(folder, fs.constants.W_OK);
   } catch (error) {
     return explainError(error, folder, "taking the lock", true);
-  }
-}
-
-function removeEmpty(folder: string): void {
-  try {
-    fs.rmdirSync(folder);
-  } catch {
-    // Not empty, because another writer came. The reason why the lock could not be taken is the error to report.
   }
 }
 

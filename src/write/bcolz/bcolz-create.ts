@@ -24,7 +24,8 @@ import {
   typesizeOf,
 } from "./carray-settings.ts";
 import { chunkKey } from "./carray-state.ts";
-import { type CarrayWriteOptions, checkLengths, sizesBytes, stageRows, utf8 } from "./carray-steps.ts";
+import { type CarrayWriteOptions, checkLengths, sizesBytes, stageRows } from "./carray-steps.ts";
+import { utf8 } from "./redo.ts";
 
 /** Options of {@link createCarray}. */
 export interface CarrayOptions extends CarrayWriteOptions {

@@ -19,7 +19,7 @@ import type { BloscpackCompression } from "../bloscpack/bloscpack-options.ts";
 import { cutPieces, encodePieces } from "../bloscpack/pieces.ts";
 import { type CarraySettings, defaultRowOf } from "./carray-settings.ts";
 import { type CarrayState, chunkKey, chunksOf } from "./carray-state.ts";
-import { chunksFrom, commitRedo, dropStaged, type RedoColumn, stagedKey } from "./redo.ts";
+import { chunksFrom, commitRedo, dropStaged, type RedoColumn, stagedKey, utf8 } from "./redo.ts";
 
 export interface CarrayWriteOptions extends LongOptions, Pick<BloscpackCompression, "encoder"> {}
 
@@ -321,8 +321,4 @@ function sizesText(
   cbytes: number,
 ): string {
   return `${memberText({ ...raw, shape: [rows, ...rowShape], nbytes: rows * rowBytes, cbytes })}\n`;
-}
-
-export function utf8(text: string): Uint8Array {
-  return new TextEncoder().encode(text);
 }

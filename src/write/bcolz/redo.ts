@@ -43,7 +43,7 @@ export async function commitRedo(
   for (const i of columns.keys()) keys.push(...(await stagedKeys(store, path, i)));
   await store.sync?.(keys);
   const text = stringifyJson({ version: VERSION, columns: columns.map((column) => ({ ...column })) });
-  await store.put(joinKey(path, FOLDER, "commit"), encode(text), { durable: true });
+  await store.put(joinKey(path, FOLDER, "commit"), utf8(text), { durable: true });
   await finishRedo(store, path);
 }
 
@@ -111,7 +111,7 @@ async function removeAfter(store: WritableStore, folder: string, sizes: string):
   const storage = await store.get(storageKey);
   if (storage === undefined) return;
   const { chunklen } = parseStorage(storage, store.describe(storageKey));
-  const [rows = 0] = parseSizes(encode(sizes), store.describe(joinKey(folder, "meta/sizes"))).shape;
+  const [rows = 0] = parseSizes(utf8(sizes), store.describe(joinKey(folder, "meta/sizes"))).shape;
   for (const index of await chunksFrom(store, folder, Math.ceil(rows / chunklen)))
     await store.delete(joinKey(folder, "data", `__${index}.blp`));
 }
@@ -128,7 +128,7 @@ export async function chunksFrom(store: WritableStore, folder: string, first: nu
 
 async function putSizes(store: WritableStore, path: string, folder: string, sizes: string): Promise<void> {
   if ((await sizesOf(store, path, folder)) === sizes) return;
-  await store.put(joinKey(path, folder, "meta/sizes"), encode(sizes), { durable: true });
+  await store.put(joinKey(path, folder, "meta/sizes"), utf8(sizes), { durable: true });
 }
 
 async function sizesOf(store: WritableStore, path: string, folder: string): Promise<string> {
@@ -174,6 +174,6 @@ function parseRedo(bytes: Uint8Array, path: string): readonly RedoColumn[] {
   });
 }
 
-function encode(text: string): Uint8Array {
+export function utf8(text: string): Uint8Array {
   return new TextEncoder().encode(text);
 }

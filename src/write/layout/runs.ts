@@ -1,4 +1,5 @@
 /** Arithmetic of layouts: pure, without any store. @see FORMAT.md [FG-02] */
+import { at, countLeading } from "../../bytes/arrays.ts";
 import { countChunks, type Patch, type Reservation, type Run } from "../../format/layout.ts";
 
 /** The first `chunks` chunks of the runs. */
@@ -96,17 +97,8 @@ export function* removedNumbers(
 
 /** True if a run of the sorted list has the number. */
 function findRun(sorted: readonly Run[], number: number): boolean {
-  let low = 0;
-  let high = sorted.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    const run = sorted[middle];
-    if (run === undefined) return false;
-    if (number < run.first) high = middle;
-    else if (number >= run.first + run.count) low = middle + 1;
-    else return true;
-  }
-  return false;
+  const run = sorted[countLeading(sorted.length, (i) => at(sorted, i).first <= number) - 1];
+  return run !== undefined && number < run.first + run.count;
 }
 
 /** The runs of full superchunks at the front, and their chunks. */

@@ -1,6 +1,6 @@
 /** Collects rows until they fill a chunk, each column separately. */
 import { elementsOf } from "../../bytes/arrays.ts";
-import { type ColumnLayout, joinField, splitField } from "../layout/columns.ts";
+import { type ColumnLayout, splitField } from "../layout/columns.ts";
 import type { ArraySettings } from "../layout/settings.ts";
 
 export class RowBuffer {
@@ -68,15 +68,6 @@ export class RowBuffer {
       this.#buffers[i]?.set(bytes.subarray(0, rows * rowBytes));
     });
     this.rows = rows;
-  }
-
-  /** All rows as items of the array: a copy. */
-  items(): Uint8Array {
-    const items = new Uint8Array(this.rows * this.#rowBytes);
-    this.#columns.forEach((column, i) => {
-      joinField(this.column(i), column, items, this.#itemSize);
-    });
-    return items;
   }
 
   /** Empties the buffer. `keepsBytes`: what {@link column} returned is still in use. */

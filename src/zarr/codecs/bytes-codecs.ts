@@ -1,6 +1,6 @@
 /** Zarr's bytes-to-bytes codecs: blosc, crc32c, zlib and gzip, zstd. */
 
-import { joinBytes } from "../../bytes/arrays.ts";
+import { hex32, joinBytes } from "../../bytes/arrays.ts";
 import { crc32c, digest } from "../../bytes/checksum.ts";
 import { decode, info } from "../../codec/decode/decode.ts";
 import { checkExpectations } from "../../codec/header.ts";
@@ -52,8 +52,8 @@ async function verifyCrc32c(bytes: Uint8Array): Promise<Uint8Array> {
   if (stored === computed) return data;
   throw new SuperchunkError(
     "CHECKSUM_MISMATCH",
-    `the stored crc32c is ${hex(stored)}, but the ${end} bytes in front of it give ${hex(computed)}; the bytes are damaged`,
-    { field: "crc32c", expected: hex(stored), found: hex(computed) },
+    `the stored crc32c is 0x${hex32(stored)}, but the ${end} bytes in front of it give 0x${hex32(computed)}; the bytes are damaged`,
+    { field: "crc32c", expected: `0x${hex32(stored)}`, found: `0x${hex32(computed)}` },
   );
 }
 
@@ -62,10 +62,6 @@ async function appendCrc32c(bytes: Uint8Array): Promise<Uint8Array> {
   out.set(bytes);
   new DataView(out.buffer).setUint32(bytes.length, await crc32c(bytes), true);
   return out;
-}
-
-function hex(value: number): string {
-  return `0x${value.toString(16).padStart(8, "0")}`;
 }
 
 // The `zstd` codec: zstd frames; a frame's own checksum is checked if present. Example:

@@ -4,7 +4,7 @@
  * Knows the bytes of the index; must not know stores or what chunks hold.
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html
  */
-import { at, elementsOf } from "../../bytes/arrays.ts";
+import { at, elementsOf, hex32 } from "../../bytes/arrays.ts";
 import { CRC32C_POLYNOMIAL, crc32c } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
@@ -170,13 +170,13 @@ export async function decodeShardIndex(bytes: Uint8Array, shard: IndexedShard): 
     if (stored === computed) continue;
     throw new SuperchunkError(
       "CHECKSUM_MISMATCH",
-      `the crc32c of the shard index at byte ${start + base + end} is ${hex(stored)}, but its bytes give ${hex(computed)}. The index is damaged; look for another copy`,
+      `the crc32c of the shard index at byte ${start + base + end} is 0x${hex32(stored)}, but its bytes give 0x${hex32(computed)}. The index is damaged; look for another copy`,
       {
         path: shard.path,
         offset: start + base + end,
         field: "shard index",
-        expected: hex(stored),
-        found: hex(computed),
+        expected: `0x${hex32(stored)}`,
+        found: `0x${hex32(computed)}`,
       },
     );
   }
@@ -286,10 +286,6 @@ function badEntry(
       found: `${offset}+${nbytes}`,
     },
   );
-}
-
-function hex(value: number): string {
-  return `0x${value.toString(16).padStart(8, "0")}`;
 }
 
 /** The crc32c of an index. A page computes that of a small one without loading the library. */
