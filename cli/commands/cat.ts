@@ -32,6 +32,7 @@ import {
   bytesSource,
   foundSources,
   readByteBatches,
+  readOnce,
   type ValueSource,
 } from "../values/value-source.ts";
 
@@ -291,13 +292,9 @@ function choose(archive: Subject, columns: readonly string[] | undefined): Chose
     const { dtype, shape } = archive;
     if (dtype.kind !== "struct" || shape.length !== 1) throw noColumns(archive);
     for (const name of names) columnFaces(archive).faceOf(name);
+    const get = readOnce(archive);
     const source = (name: string, rows: Selection): ValueSource =>
-      arraySource(
-        name,
-        archive,
-        rows,
-        dtype.fields.find((field) => field.name === name),
-      );
+      arraySource(name, archive, rows, { field: dtype.fields.find((field) => field.name === name), get });
     return { kind: "columns", store, path, names, length: shape[0], source };
   }
   if (archive.kind === "bytes" || columnNamesOf(archive).length === 0) throw noColumns(archive);

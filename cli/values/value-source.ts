@@ -55,6 +55,22 @@ const CHUNK_BYTES = 8 << 20;
 
 const UINT8: DType = { kind: "uint", itemSize: 1, byteOrder: "none" };
 
+/** A field of an array of structs, and the read that the sources of its fields share. */
+interface FieldOf {
+  readonly field: Field | undefined;
+  readonly get: (rows: Selection, options: LongOptions) => Promise<unknown>;
+}
+
+/** Reads an array, and the same rows only once in a row: the fields of an array of structs are read side by side. */
+export function readOnce(array: ReadableArray): FieldOf["get"] {
+  let [asked, last]: [string, Promise<unknown>] = ["", Promise.resolve()];
+  return (rows, options) => {
+    const now = JSON.stringify(rows);
+    if (now !== asked) [asked, last] = [now, array.get(rows, options)];
+    return last;
+  };
+}
+
 /**
  * The selected values of an array; of structs those of one field, if one is given, with its sub-arrays as further dimensions. Throws
  * `BAD_ARGUMENT` for a selection that does not fit.
@@ -63,7 +79,7 @@ export function arraySource(
   name: string,
   array: ReadableArray,
   selection: Selection,
-  field?: Field,
+  { field, get }: FieldOf = { field: undefined, get: (rows, options) => array.get(rows, options) },
 ): ValueSource {
   const extents = resolveSelection(selection, array.shape);
   const axis = extents.findIndex((extent) => !extent.dropped);
@@ -82,7 +98,7 @@ export function arraySource(
     origin: { first: extents[axis]?.start ?? 0, step },
     batchRows: Math.max(face.batchRows - (byChunk > 0 ? face.batchRows % byChunk : 0), byChunk, 1),
     read: async (first, end, options) => {
-      const found = await array.get(partOf(first, end), options);
+      const found = await get(partOf(first, end), options);
       const scalar = axis === -1 && extents.length > 0;
       if (scalar) return { length: 1, at: () => found };
       const { data } = found as ArraySlice;

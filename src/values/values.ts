@@ -245,10 +245,12 @@ export function assertReadable(dtype: DType, path: string): void {
 }
 
 function unsupported(dtype: DType): SuperchunkError {
-  const reason =
-    whyUnreadable(dtype) ??
-    `${dtype.kind} of ${dtype.itemSize} bytes has no JavaScript number; read the raw bytes`;
+  const reason = whyUnreadable(dtype) ?? noNumber(dtype.kind, dtype.itemSize);
   return new SuperchunkError("UNSUPPORTED", reason, { field: "dtype", found: dtype.kind });
+}
+
+function noNumber(kind: string, size: number): string {
+  return `JavaScript has no number for a ${kind} of ${size} bytes (long double); read its bytes, with getBytes or in the format raw or npy`;
 }
 
 function swapToNative(bytes: Uint8Array, width: number, little: boolean): Uint8Array {
@@ -296,13 +298,7 @@ function numbers(bytes: Uint8Array, kind: "int" | "uint" | "float", size: number
     case "float8":
       return new Float64Array(...at);
     default:
-      throw new SuperchunkError(
-        "UNSUPPORTED",
-        `${kind} of ${size} bytes has no JavaScript number; read the raw bytes`,
-        {
-          field: "dtype",
-        },
-      );
+      throw new SuperchunkError("UNSUPPORTED", noNumber(kind, size), { field: "dtype" });
   }
 }
 

@@ -29,6 +29,7 @@ const values = JSON.parse(readFileSync(join(folder, "values.json"), "utf8")) as 
   Record<string, { readonly shape: readonly number[]; readonly sha256: string }>
 >;
 const names = Object.keys(values);
+const LONG_DOUBLE = "long-double.b2nd";
 
 function sha256(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
@@ -90,10 +91,28 @@ test.each([
   });
 });
 
+test("long doubles, which JavaScript and Zarr lack, go to .npy and b2nd as bytes", async () => {
+  for (const to of ["npy", "b2nd"] as const) {
+    const target = new MemoryStore();
+    const report = await convert(
+      await open(store, LONG_DOUBLE),
+      { store: target, path: "x" },
+      { to, verify: true },
+    );
+    expect(report.verified).toBe(true);
+    const bytes = await (await openArray(store, LONG_DOUBLE)).getBytes();
+    if (to === "npy") expect((await target.get("x"))?.subarray(-bytes.length)).toEqual(bytes);
+  }
+  await expect((await openArray(store, LONG_DOUBLE)).get()).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    message: expect.stringContaining("no number for a float of 16 bytes (long double)") as unknown,
+  });
+});
+
 test("a walk of a folder finds frames, sparse ones too", async () => {
   const found = new Set<string>();
   for await (const { path, array } of findReadables(store)) if (array !== undefined) found.add(path);
-  expect([...found].sort()).toEqual(Object.keys(values).sort());
+  expect([...found].sort()).toEqual([...Object.keys(values), LONG_DOUBLE].sort());
 });
 
 test.each([

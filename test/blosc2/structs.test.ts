@@ -2,7 +2,9 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
+import { arraySource, readBatches, readOnce } from "../../cli/values/value-source.ts";
+import { elementsOf } from "../../src/bytes/arrays.ts";
 import { convert, planConversion } from "../../src/convert/run/convert.ts";
 import { openArray, serveView } from "../../src/node/index.ts";
 import { open } from "../../src/open/open.ts";
@@ -111,6 +113,21 @@ test("values of such structs are read as they were written, and their fields are
   } finally {
     await served.close();
   }
+});
+
+test("the rows of several fields are read once", async () => {
+  const array = await openArray(join(folder, "rows.b2nd"));
+  const { dtype } = array;
+  if (dtype.kind !== "struct") throw new Error(dtype.kind);
+  const reads = vi.spyOn(array, "get");
+  const get = readOnce(array);
+  const sources = dtype.fields.map((field) => arraySource(field.name, array, [], { field, get }));
+  for await (const { lists } of readBatches(sources, 0, 10, {}))
+    expect(lists.map(({ length }) => length)).toEqual(
+      sources.map(({ rowShape }) => 10 * elementsOf(rowShape)),
+    );
+  expect(reads).toHaveBeenCalledTimes(1);
+  await array.close();
 });
 
 test("fields are printed as columns, of any rows, in every format", async () => {

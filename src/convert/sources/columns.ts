@@ -12,6 +12,7 @@ import { SuperchunkError } from "../../errors.ts";
 import type { ChecksumName, DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { encodeItem } from "../../values/item-bytes.ts";
 import { toValues } from "../../values/values.ts";
+import { isLongDouble } from "../../zarr/document/zarr-dtype.ts";
 import { ZarrArray } from "../../zarr/read/array.ts";
 import type { ColumnArray } from "../pipeline.ts";
 import {
@@ -191,9 +192,9 @@ function isArchive(source: ColumnArray): source is ArrayArchive {
   return "encodedChunks" in source;
 }
 
-/** An array's fill value as an archive's default value; null if the array has none (Zarr v2's null). */
+/** An array's fill value as an archive's default value; null if the array has none (Zarr v2's null), or it is a long double of zero. */
 function storedDefault({ model: { fillItem, fillValue, dtype } }: ZarrArray): JsonValue {
-  if (fillValue === null) return null;
+  if (fillValue === null || (isLongDouble(dtype) && fillItem.every((byte) => byte === 0))) return null;
   const values = toValues(fillItem.slice(), dtype, 1);
   return wordsOf("get" in values ? values.get(0) : values[0], dtype);
 }

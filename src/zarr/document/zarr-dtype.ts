@@ -229,7 +229,7 @@ function sized(name: string, bytes: number): JsonObject {
   return { name, configuration: { length_bytes: bytes } };
 }
 
-function isLongDouble(dtype: DType): boolean {
+export function isLongDouble(dtype: DType): boolean {
   return (
     (dtype.kind === "float" && ![2, 4, 8].includes(dtype.itemSize)) ||
     (dtype.kind === "complex" && ![8, 16].includes(dtype.itemSize))
