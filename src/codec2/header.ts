@@ -53,7 +53,7 @@ export function readBlosc2Header(chunk: Uint8Array, available: number = chunk.le
       { field: "header", offset: 0, expected: HEADER2_LENGTH, found: chunk.length },
     );
   const [version, more, last] = [at(chunk, 0), at(chunk, 30), at(chunk, 31)];
-  if (!isBlosc2(chunk)) throw unsupported(`is of version ${version}, without a header of Blosc2`, version);
+  if (!isBlosc2(chunk)) throw badField("version", 0, "3 to 6, with the flags of Blosc2", version);
   if (version > LAST_VERSION || more > 1)
     throw unsupported(`is of version ${version} with the flags ${more}`, version);
   if ((last & 0x8e) !== 0) throw unsupported(`has the flags ${last}: it is lazy, or instrumented`, last);

@@ -309,7 +309,7 @@ export class Hdf5File {
     if (position + length > this.size)
       throw new SuperchunkError(
         "TRUNCATED",
-        `${field} needs ${length} bytes at byte ${position}, but the file ends at byte ${this.size}. It is truncated or damaged; look for a complete copy`,
+        `${field} ${position < this.size ? `needs ${length} bytes` : "should be"} at byte ${position}, but the file ends at byte ${this.size}. It is truncated or damaged; look for a complete copy`,
         { path: this.path, offset: position, expected: position + length, found: this.size },
       );
     return new Fields(
@@ -320,7 +320,7 @@ export class Hdf5File {
 
   /** At most `length` bytes from an address on, as far as the file goes, for structures that contain their own length. */
   upTo(address: number, length: number, field: string): Promise<Fields> {
-    const there = Math.max(0, Math.min(length, this.size - this.positionOf(address)));
+    const there = Math.max(1, Math.min(length, this.size - this.positionOf(address)));
     return this.fields(address, there, field);
   }
 

@@ -1,4 +1,5 @@
 /** Object headers of HDF5: the facts of a dataset, the members of a group. Must not know Zarr. */
+import { SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import {
   type AttributeValue,
@@ -22,6 +23,8 @@ const ATTRIBUTE = 0x0c;
 const CONTINUATION = 0x10;
 const SYMBOL_TABLE = 0x11;
 const ATTRIBUTE_INFO = 0x15;
+/** Messages of groups: their links, where these are, and settings of new groups. */
+const OF_GROUPS: ReadonlySet<number> = new Set([LINK_INFO, LINK, SYMBOL_TABLE, 0x0a]);
 
 /** Most messages of a header. */
 const MAX_MESSAGES = 100_000;
@@ -100,8 +103,17 @@ export async function readObject(file: Hdf5File, address: number): Promise<Hdf5D
   const layout = find(LAYOUT);
   const space = find(DATASPACE);
   const type = find(DATATYPE);
-  if (layout === undefined || space === undefined || type === undefined)
+  if (layout === undefined || space === undefined || type === undefined) {
+    // A named datatype, which has no values, is shown as a group without members.
+    const isGroup = type !== undefined || messages.some((each) => OF_GROUPS.has(each.type));
+    if (layout !== undefined || space !== undefined || !isGroup)
+      throw new SuperchunkError(
+        "BAD_FIELD",
+        `the object header at byte ${file.positionOf(address)} has neither what a group has nor all that a dataset has. The file is damaged; look for another copy`,
+        { path: file.path, offset: file.positionOf(address), field: "an object header" },
+      );
     return { kind: "group", links: await readLinks(file, messages), attrs, attrsLeft };
+  }
   const fill = find(FILL_VALUE);
   const filters = find(FILTERS);
   if (find(EXTERNAL) !== undefined)

@@ -91,6 +91,24 @@ test.each([
   });
 });
 
+test("a chunk whose header is zeros is filled, and the others keep their values", async () => {
+  const image = (images.get("lz4.b2nd") as Uint8Array).slice();
+  const place = (await readFrame(store, "lz4.b2nd"))?.chunks.at(-1);
+  if (place === undefined || !("key" in place)) throw new Error("no chunk");
+  image.fill(0, place.offset, place.offset + 32);
+  const damaged = new MemoryStore(new Map([["x.b2nd", image]]));
+  const intact = await (await openArray(store, "lz4.b2nd")).getBytes();
+  await expect((await openArray(damaged, "x.b2nd")).getBytes()).rejects.toMatchObject({ code: "BAD_FIELD" });
+  const filled = await (await openArray(damaged, "x.b2nd", { damaged: "fill" })).getBytes();
+  // The last chunk has rows from 60 on, and columns from 30 on, of 80 x 60 doubles.
+  for (let row = 0; row < 80; row++) {
+    const columns = row < 60 ? 60 : 30;
+    const part = (bytes: Uint8Array): Uint8Array => bytes.subarray(row * 480, row * 480 + columns * 8);
+    expect(part(filled)).toEqual(part(intact));
+  }
+  expect(filled.subarray(-240)).toEqual(new Uint8Array(240));
+});
+
 test("long doubles, which JavaScript and Zarr lack, go to .npy and b2nd as bytes", async () => {
   for (const to of ["npy", "b2nd"] as const) {
     const target = new MemoryStore();

@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { convert, planConversion } from "../../src/convert/run/convert.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
+import { Hdf5Store } from "../../src/hdf5/zarr-view.ts";
 import { findReadables } from "../../src/open/find-readables.ts";
 import { open, openArray } from "../../src/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
@@ -135,6 +136,21 @@ test("the nested table of PyTables' tutorial has its values, times as seconds an
         dtype: { kind: "struct", fields: [{ name: "microseconds" }, { name: "seconds" }] },
       },
     ],
+  });
+});
+
+test("a header without the messages of a group or a dataset is damage", async () => {
+  const image = images.get("user-block.h5") as Uint8Array;
+  const { store: shown } = await openArray(store, "user-block.h5/x");
+  const found = shown instanceof Hdf5Store ? await shown.objectAt("x") : undefined;
+  const position = found?.kind === "dataset" ? found.position : 0;
+  const zeroed = image.slice();
+  const length = new DataView(zeroed.buffer).getUint32(position + 8, true);
+  zeroed.fill(0, position + 16, position + 16 + length);
+  const damaged = new MemoryStore(new Map([["zeroed.h5", zeroed]]));
+  await expect(open(damaged, "zeroed.h5/x")).rejects.toMatchObject({
+    code: "BAD_FIELD",
+    message: expect.stringContaining("zeroed.h5/x: the object header at byte") as unknown,
   });
 });
 

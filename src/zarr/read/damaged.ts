@@ -161,8 +161,9 @@ export async function surveyZarrArray(
     grid: readonly number[],
     serializer: ShardingSerializer,
   ): Promise<number | undefined> {
-    const size = (await store.stat(key))?.size ?? 0;
     try {
+      // A store that makes shards reads the chunk for this, and can find it damaged.
+      const size = (await store.stat(key))?.size ?? 0;
       const { entries, size: end } = await findEarlierShard(store, key, size, { grid, serializer });
       const bytes = await encodeShardIndex(entries, grid, serializer.index);
       changes.set(key, [{ offset: size - bytes.length, bytes }]);
