@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { bucketStore, parseBucketAddress } from "../../src/node/buckets/address.ts";
@@ -124,6 +124,7 @@ async function check(
   );
   checks.equal(`${scheme}: the values of the copy`, read?.out, wanted?.out);
   checks.equal(`${scheme}: the values of the references`, referred?.out, wanted?.out);
+  await checkPlace({ checks, folder }, `${root}/cold`);
   await checkTwoAppends(checks, `${root}/daily.zarr/close`);
   await checkIcechunk({ checks, folder }, root, wanted?.out);
   if (python === undefined || web === undefined) return;
@@ -175,6 +176,39 @@ async function checkIcechunk(
     summed.code === 0 ? `value\n${summed.stdout}` : lastLines(summed),
     wanted,
   );
+}
+
+/** An array on disk whose superchunks go to a bucket, from which they are read, moved back, and verified. */
+async function checkPlace(
+  { checks, folder }: Pick<SuiteContext, "checks" | "folder">,
+  place: string,
+): Promise<void> {
+  const [root, raw] = [await mkdtemp(join(folder, "placed-")), join(folder, "values.raw")];
+  await writeFile(raw, new Uint8Array(Float64Array.from({ length: 3000 }, (_, i) => i / 7).buffer));
+  const [allow, array] = [["--allow", place], join(root, "array")];
+  const shape = ["--dtype", "<f8", "--shape", "-1", "--chunklen", "100", "--superchunklen", "5"];
+  const runs = await runCommands({ program: process.execPath, args: [] }, folder, [
+    ["create", array, "--from", raw, ...shape, "--place", `far=${place}`],
+    ["place", array, ...allow, "--move", "0..2", "--to", "far"],
+    ["place", array, ...allow, "--json"],
+    ["append", array, raw, ...allow],
+    ["place", array, ...allow, "--move", "1..1", "--to", "data"],
+    ["verify", array, ...allow],
+    ["cat", array, ...allow, "--format", "csv", "--slice", "2990:3010"],
+  ]);
+  checks.equal(
+    `${place}: an array with a place there`,
+    runs.map(({ code, err }) => code || /FAILED|DAMAGED/.exec(err)),
+    Array(7)
+      .fill(0)
+      .map((n) => n || null),
+  );
+  const far = (
+    JSON.parse(runs[2]?.out || "{}") as { places?: { name: string; superchunks: number }[] }
+  ).places?.find(({ name }) => name === "far");
+  checks.equal(`${place}: superchunks are there`, (far?.superchunks ?? 0) >= 3 || runs[2], true);
+  const values = Array.from({ length: 20 }, (_, i) => ((2990 + i) % 3000) / 7);
+  checks.equal(`${place}: the values`, runs[6]?.out.trim().split("\n").slice(1).map(Number), values);
 }
 
 /** Two writers append to a Zarr array at the same time: the rows of one are there, the other gets a conflict, and no claim is left. */
