@@ -1,5 +1,5 @@
 /** Arrays of bytes: made, joined and compared. Knows no format. */
-import { SuperchunkError } from "../errors.ts";
+import { badArgument, SuperchunkError } from "../errors.ts";
 
 /** Joins pieces in a new array, or in memory that `take` returns for their length. */
 export function joinBytes(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer>;
@@ -64,6 +64,17 @@ export function countLeading(count: number, holds: (index: number) => boolean): 
     else high = middle;
   }
   return low;
+}
+
+/** Throws `BAD_ARGUMENT` for anything but bytes: elements of other types would be cut to their last byte. Returns them. */
+export function checkBytes(name: string, bytes: Uint8Array): Uint8Array {
+  if (bytes?.BYTES_PER_ELEMENT === 1) return bytes;
+  const found = String(bytes?.constructor?.name);
+  throw badArgument(
+    name,
+    `of ${found}`,
+    `a Uint8Array${found === "ArrayBuffer" ? ": new Uint8Array(buffer)" : ""}`,
+  );
 }
 
 /** Throws `BAD_ARGUMENT` for an option that is not among `known`, names separated by spaces: without types, a slip would pass. */

@@ -6,7 +6,7 @@
  *
  * @see docs/blosc2-format.md [BC-01 to BC-03], https://github.com/Blosc/c-blosc2/blob/main/README_CHUNK_FORMAT.rst
  */
-import { at } from "../bytes/arrays.ts";
+import { at, checkBytes } from "../bytes/arrays.ts";
 import type { ChunkHeader, Compressor } from "../codec/types.ts";
 
 export const HEADER2_LENGTH = 32;
@@ -52,7 +52,7 @@ export interface Blosc2Header extends ChunkHeader {
 
 /** True if the bytes begin like a Blosc2 chunk: version 3 or later, and both shuffle bits set. */
 export function isBlosc2(chunk: Uint8Array): boolean {
-  return chunk.length > 2 && at(chunk, 0) > 2 && (at(chunk, 2) & 5) === 5;
+  return checkBytes("the chunk", chunk).length > 2 && at(chunk, 0) > 2 && (at(chunk, 2) & 5) === 5;
 }
 
 /** Reads the fields of a header without checks; undefined if its codec is not one of Blosc2's own. `chunk` has at least 32 bytes. */

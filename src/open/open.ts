@@ -155,10 +155,11 @@ async function arrayOf(opened: Readable, column: string | undefined): Promise<Re
   if (opened.kind === "array") return column === undefined ? opened : opened.column(column);
   const where = { path: opened.store.describe(opened.path) };
   if (opened.kind === "bytes" || column === undefined) {
+    const names = opened.kind === "table" ? ` (${opened.names.join(", ")})` : "";
     const what =
       opened.kind === "bytes"
         ? "plain bytes, which have no dtype"
-        : `a ${opened.kind}; name one of its arrays`;
+        : `a ${opened.kind}; choose one of its arrays with the option column${names}`;
     throw new SuperchunkError("BAD_ARGUMENT", `this is ${what}`, {
       ...where,
       field: opened.kind === "bytes" ? "kind" : "column",

@@ -216,17 +216,29 @@ test("part of a chunk, made from the block starts and the bytes of some blocks, 
   expect(several).toBeGreaterThan(5);
 });
 
-test.each([1, 2] as const)("an unknown option is refused by name: format %i", async (format) => {
-  const data = new Uint8Array(100);
-  await expect(encode(data, { format, codec: "zstd" } as never)).rejects.toMatchObject({
-    code: "BAD_ARGUMENT",
-    message: expect.stringMatching(
-      /unknown option "codec"; there are cname clevel shuffle typesize blocksize/,
-    ),
-  });
-  const chunk = await encode(data, { format });
-  await expect(decode(chunk, { into: data } as never)).rejects.toMatchObject({
-    code: "BAD_ARGUMENT",
-    message: expect.stringMatching(/unknown option "into"; there are expectedNbytes maxNbytes out/),
-  });
-});
+test.each([1, 2] as const)(
+  "an unknown option, and what is not bytes, is refused by name: format %i",
+  async (format) => {
+    const data = new Uint8Array(100);
+    await expect(encode(data, { format, codec: "zstd" } as never)).rejects.toMatchObject({
+      code: "BAD_ARGUMENT",
+      message: expect.stringMatching(
+        /unknown option "codec"; there are cname clevel shuffle typesize blocksize/,
+      ),
+    });
+    const chunk = await encode(data, { format });
+    for (const [given, found] of [
+      [chunk.buffer, /of ArrayBuffer, expected a Uint8Array: new Uint8Array\(buffer\)/],
+      [undefined, /of undefined, expected a Uint8Array/],
+    ] as const)
+      for (const call of [decode(given as never), encode(given as never, { format })])
+        await expect(call).rejects.toMatchObject({
+          code: "BAD_ARGUMENT",
+          message: expect.stringMatching(found),
+        });
+    await expect(decode(chunk, { into: data } as never)).rejects.toMatchObject({
+      code: "BAD_ARGUMENT",
+      message: expect.stringMatching(/unknown option "into"; there are expectedNbytes maxNbytes out/),
+    });
+  },
+);

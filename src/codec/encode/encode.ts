@@ -5,8 +5,8 @@
  * the container; must not know how streams are compressed.
  * @see FORMAT.md [FB]
  */
-import { at } from "../../bytes/arrays.ts";
-import { badArgument, SuperchunkError } from "../../errors.ts";
+import { at, checkBytes } from "../../bytes/arrays.ts";
+import { SuperchunkError } from "../../errors.ts";
 import { decodeRangeSync } from "../decode/decode.ts";
 import { prepare } from "../decode/decode-kernel.ts";
 import { encodeHeader, FLAG, HEADER_LENGTH, readBlockTable, readChunkHeader } from "../header.ts";
@@ -98,10 +98,7 @@ export async function encode(
 
 /** Synchronous {@link encode}; `zstd` needs {@link prepareEncode} first. @throws as encode, and UNSUPPORTED */
 export function encodeSync(data: Uint8Array, options: EncodeOptions = EMPTY): Uint8Array<ArrayBuffer> {
-  // Elements of other types would be cut to their last byte.
-  if (data.BYTES_PER_ELEMENT !== 1)
-    throw badArgument("the data", `of ${data.constructor.name}`, "a Uint8Array over their bytes");
-  const settings = settleEncode(data.length, options);
+  const settings = settleEncode(checkBytes("the data", data).length, options);
   const chunk = encodeSettled(data, settings, (bytes) => bytes.slice());
   return chunk ?? storeChunk(data, settings, new Uint8Array(HEADER_LENGTH + data.length));
 }
