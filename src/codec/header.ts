@@ -373,18 +373,18 @@ export function checkExpansion(
 }
 
 /** @throws BAD_ARGUMENT if the range is not inside the decoded chunk */
-export function checkRange(header: ChunkHeader, start: number, length: number): void {
+export function checkRange({ nbytes }: Pick<ChunkHeader, "nbytes">, start: number, length: number): void {
   if (
     !Number.isSafeInteger(start) ||
     !Number.isSafeInteger(length) ||
     start < 0 ||
     length < 0 ||
-    start + length > header.nbytes
+    start + length > nbytes
   ) {
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      `bytes ${start} to ${start + length} were requested, but the chunk decodes to ${header.nbytes} bytes`,
-      { expected: header.nbytes, found: start + length },
+      `bytes ${start} to ${start + length} were requested, but the chunk decodes to ${nbytes} bytes`,
+      { expected: nbytes, found: start + length },
     );
   }
 }

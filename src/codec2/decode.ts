@@ -16,7 +16,7 @@ import {
   streamKernelOf,
   takeKernel,
 } from "../codec/decode/decode-kernel.ts";
-import { maxRatioOf } from "../codec/header.ts";
+import { checkRange, maxRatioOf } from "../codec/header.ts";
 import { align, SLACK } from "../codec/kernel-module.ts";
 import { decodeStreamSync } from "../codec/stream.ts";
 import type { DecodeOptions } from "../codec/types.ts";
@@ -217,15 +217,7 @@ export function decodeRangeSync(
 ): Uint8Array {
   const header = readBlosc2Header(chunk);
   checkExpected(header, options);
-  if (
-    ![start, length].every((each) => Number.isSafeInteger(each) && each >= 0) ||
-    start + length > header.nbytes
-  )
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      `bytes ${start} to ${start + length} were requested, but the chunk decodes to ${header.nbytes} bytes`,
-      { expected: header.nbytes, found: start + length },
-    );
+  checkRange(header, start, length);
   return decodeSpan(chunk, header, start, length, options.out);
 }
 

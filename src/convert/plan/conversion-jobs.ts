@@ -5,7 +5,7 @@
  */
 import type { Archive, ArrayArchive, OpenOptions, TableArchive } from "../../archive/kinds/types.ts";
 import { at } from "../../bytes/arrays.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
@@ -16,8 +16,8 @@ import type { LayoutOptions } from "../pipeline.ts";
 import {
   addAttributes,
   checkNames,
+  chooseColumns,
   nameDimensions,
-  type SourceArchive,
   type SourceArray,
   sourceOfArray,
   sourceOfBytes,
@@ -140,7 +140,7 @@ async function addColumns(
   names: readonly string[],
   options: LayoutOptions & OpenOptions,
 ): Promise<void> {
-  const wanted = place.node === "" ? chosen(archive, names, options.columns) : names;
+  const wanted = place.node === "" ? chooseColumns(archive, names, options.columns) : names;
   // The meaning of columns depends on all of them, even those that are not opened.
   const stored = archive.kind === "table" ? (archive.metadata["names"] as readonly string[]) : names;
   const ratio = await findOhlcRatio(archive, stored, options);
@@ -197,7 +197,7 @@ async function addFields(
   const { archive, attrs } = source;
   const { fieldsIn } = await loadFields();
   const names = fields.map(({ name }) => name);
-  const wanted = place.node === "" ? chosen(archive, names, options.columns) : names;
+  const wanted = place.node === "" ? chooseColumns(archive, names, options.columns) : names;
   for (const [name, to] of addGroup(found, place, { path: archive.path, attrs, added: {} }, wanted)) {
     const field = at(fields, names.indexOf(name));
     const own = { ...source, field, attrs: {} };
@@ -227,19 +227,4 @@ async function addArray(
     if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
     found.refused.push({ node, source, error });
   }
-}
-
-function chosen(
-  archive: Pick<SourceArchive, "store" | "path">,
-  names: readonly string[],
-  columns: readonly string[] | undefined,
-): readonly string[] {
-  const unknown = columns?.find((column) => !names.includes(column));
-  if (unknown !== undefined) {
-    throw new SuperchunkError("NOT_FOUND", `no column "${unknown}"; there are ${names.join(", ")}`, {
-      path: archive.store.describe(archive.path),
-      field: unknown,
-    });
-  }
-  return columns === undefined ? names : names.filter((column) => columns.includes(column));
 }

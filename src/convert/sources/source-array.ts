@@ -300,3 +300,17 @@ export function storedNames(attributes: JsonObject, dimensions: number): Names |
   if (!Array.isArray(value) || value.length !== dimensions) return undefined;
   return value.every((name) => name === null || typeof name === "string") ? (value as Names) : undefined;
 }
+
+/** The requested columns, in the table's order. Throws `NOT_FOUND` for one that does not exist. */
+export function chooseColumns(
+  { store, path }: Pick<SourceArchive, "store" | "path">,
+  names: readonly string[],
+  columns: readonly string[] | undefined,
+): readonly string[] {
+  const unknown = columns?.find((column) => !names.includes(column));
+  if (unknown === undefined) return names.filter((name) => columns?.includes(name) ?? true);
+  throw new SuperchunkError("NOT_FOUND", `no column "${unknown}"; there are ${names.join(", ")}`, {
+    path: store.describe(path),
+    field: unknown,
+  });
+}

@@ -31,6 +31,7 @@ import { compareStreams, compareValues } from "../run/compare.ts";
 import { deleteTree, walkKeys } from "../run/destination.ts";
 import { type Column, describeBytes, describeColumn } from "../sources/columns.ts";
 import { CopyingEncoder } from "../sources/offered-chunks.ts";
+import { chooseColumns } from "../sources/source-array.ts";
 
 /** What one task writes: an array, or all columns of a table. */
 export interface Piece {
@@ -191,7 +192,7 @@ async function piecesOf(
   if (table === undefined)
     return [{ key: own, columns: [await describeColumn("", source as ArrayArchive | ColumnArray)] }];
   const columns: Column[] = [];
-  for (const name of chooseColumns(table, options.columns))
+  for (const name of chooseColumns(table, table.names, options.columns))
     columns.push(await describeColumn(name, table.column(name)));
   if (holdsTables) return [{ key: own, columns, table }];
   if (node === "" && ending !== undefined && key.endsWith(ending)) {
@@ -227,19 +228,6 @@ function hasColumns(source: ArrayArchive | ColumnArray | ZarrArray): source is A
 function tableOf(array: ArrayArchive): ColumnTable {
   const { store, path, attrs, columnNames } = array;
   return { kind: "table", store, path, attrs, names: columnNames, column: (name) => array.column(name) };
-}
-
-/** The requested columns, in the table's order. Throws `NOT_FOUND` for one that does not exist. */
-export function chooseColumns(
-  { names, store, path }: Pick<ColumnTable, "names" | "store" | "path">,
-  columns: readonly string[] | undefined,
-): readonly string[] {
-  const unknown = columns?.find((column) => !names.includes(column));
-  if (unknown === undefined) return names.filter((name) => columns?.includes(name) ?? true);
-  throw new SuperchunkError("NOT_FOUND", `no column "${unknown}"; there are ${names.join(", ")}`, {
-    path: store.describe(path),
-    field: unknown,
-  });
 }
 
 function refusalOf(format: ColumnFormat, piece: Piece, options: ConvertOptions): SuperchunkError | undefined {

@@ -43,7 +43,8 @@ import type {
 import { compareValues } from "../run/compare.ts";
 import { placeFailure } from "../sources/chunk-source.ts";
 import { describeBytes, describeColumn } from "../sources/columns.ts";
-import { chooseColumns, noObjects } from "./column-target.ts";
+import { chooseColumns } from "../sources/source-array.ts";
+import { noObjects } from "./column-target.ts";
 
 /** Default number of chunks in a shard. */
 const CHUNKS_PER_SHARD = 1024;
@@ -72,7 +73,9 @@ async function planHierarchy(
   let refusal: SuperchunkError | undefined;
   const members: readonly (readonly [string, ArrayArchive | BytesArchive])[] =
     archive.kind === "table"
-      ? chooseColumns(archive, options.columns).map((name) => [name, archive.column(name)] as const)
+      ? chooseColumns(archive, archive.names, options.columns).map(
+          (name) => [name, archive.column(name)] as const,
+        )
       : [["", archive]];
   for (const [name, member] of members) {
     try {
