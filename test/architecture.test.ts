@@ -166,7 +166,7 @@ const LATER: Readonly<Record<string, number>> = {
   arrow: 838,
   hdf5: 2_334,
   blosc2: 3_045,
-  tables: 1_553,
+  tables: 1_628,
   codec2: 1_687,
   pool: 533,
   scan: 2_150,

@@ -138,6 +138,9 @@ async function carrierOf(
   };
 }
 
+/** Bytes of CSV that are split at a time: values of more would outlive their first garbage collection. */
+const CSV_BYTES = 1 << 18;
+
 /** Most chunks that wait: those of all columns in the rows that are read at a time. */
 const MOST_WAITING = 1024;
 
@@ -149,5 +152,5 @@ async function openTable(location: string, options: TableOptions): Promise<Table
   }
   if (!/\.[ct]sv$/i.test(location)) return (await import("../tables/arrow.ts")).openArrowTable(file, options);
   const { openCsv } = await import("../tables/csv.ts");
-  return openCsv(() => createReadStream(location, { highWaterMark: 4 << 20 }), location, options);
+  return openCsv(() => createReadStream(location, { highWaterMark: CSV_BYTES }), location, options);
 }

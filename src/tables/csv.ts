@@ -2,8 +2,8 @@
 import Papa from "papaparse";
 import { at } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
-import type { DType } from "../format/types.ts";
-import { BOOL, numberOf, sizedType, type TableColumn, textLength, timeOf } from "./column-type.ts";
+import type { DType, TimeUnit } from "../format/types.ts";
+import { BOOL, numberOf, sizedType, type TableColumn, textLength, timeOf, zoneNotes } from "./column-type.ts";
 import type { TableFile, TableOptions, TableRows } from "./table-file.ts";
 
 /** Rows that are yielded together. */
@@ -21,6 +21,7 @@ interface Look {
   readonly counts: Record<(typeof KINDS)[number], number>;
   count: number;
   hasNone: boolean;
+  hasZone: boolean;
   characters: number;
   /** The first values that are not numbers and not times: what they are, and where. */
   readonly odd: { number?: string; time?: string };
@@ -60,6 +61,7 @@ export async function openCsv(
     const dtype = given ?? dtypeOf(look);
     const why = given === undefined && dtype.kind === "unicode" ? reasonOf(look) : undefined;
     if (why !== undefined) notes.push(`column "${name}" is text: ${why}`);
+    if (look.hasZone && dtype.kind === "datetime") notes.push(zoneNotes(name));
     return { name, dtype, shape: [] };
   });
   async function* read(wanted: readonly string[], call: AbortSignal | undefined): AsyncGenerator<TableRows> {
@@ -124,7 +126,7 @@ async function* recordsOf(source: TextSource, path: string): AsyncGenerator<Reco
     }
   };
   const cut = (length: number): Records => {
-    const text = rest.slice(0, length).replace(/\r?\n$/, "");
+    const text = rest.slice(0, length - (/\r?\n$/.exec(rest.slice(length - 2, length))?.[0].length ?? 0));
     const parsed = Papa.parse<string[]>(text, { delimiter });
     const { errors, meta } = parsed;
     const data = text === "" ? [[""]] : parsed.data;
@@ -148,7 +150,7 @@ async function* recordsOf(source: TextSource, path: string): AsyncGenerator<Reco
       throw wrong(linesBefore(bad), reason, { expected: width, found });
     }
     rest = rest.slice(length);
-    line += text.split("\n").length;
+    for (let i = 0; i >= 0; i = text.indexOf("\n", i) + 1 || -1) line++;
     const places = data.some(isEmpty) ? [...data.keys()].filter((i) => !isEmpty(at(data, i))) : undefined;
     const records = places === undefined ? data : places.map((i) => at(data, i));
     return { records, lineOf: (record) => linesBefore(places === undefined ? record : at(places, record)) };
@@ -164,28 +166,36 @@ async function* recordsOf(source: TextSource, path: string): AsyncGenerator<Reco
 
 /** Length of the text up to the last line end outside of quotes, without trailing empty lines, which may end the file. */
 function lastLine(text: string): number {
-  let end = 0;
-  let isQuoted = false;
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i);
-    if (code === 0x22) isQuoted = !isQuoted;
-    else if (code === 0x0a && !isQuoted) end = i + 1;
+  let end = text.lastIndexOf("\n") + 1;
+  if (text.includes('"')) {
+    end = 0;
+    let isQuoted = false;
+    for (let i = 0; i < text.length; i++) {
+      const code = text.charCodeAt(i);
+      if (code === 0x22) isQuoted = !isQuoted;
+      else if (code === 0x0a && !isQuoted) end = i + 1;
+    }
   }
-  return text.slice(0, end).replace(/\n(?:\r?\n)+$/, "\n").length;
+  for (;;) {
+    const before = end - (text.charCodeAt(end - 2) === 0x0d ? 2 : 1);
+    if (text.charCodeAt(before - 1) !== 0x0a) return end;
+    end = before;
+  }
 }
 
 function newLook(): Look {
   const counts = Object.fromEntries(KINDS.map((kind) => [kind, 0])) as Look["counts"];
-  return { counts, count: 0, hasNone: false, characters: 0, odd: {} };
+  return { counts, count: 0, hasNone: false, hasZone: false, characters: 0, odd: {} };
 }
 
 const INTEGER = /^(?:\+?0|[+-]?[1-9]\d{0,19})$/;
 const DIGITS = /^[+-]?\d+$/;
 const NUMBER = /^[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|nan|inf(?:inity)?)$/i;
-const DAY = /^\d{4}-\d\d-\d\d$/;
-const TIME = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?Z?)?$/;
+const TIME = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?$/;
+const ZONE = /[+-](?<hours>\d\d):?(?<minutes>\d\d)?$/;
 const TRUTH = /^(?:true|false)$/i;
-const LEAST = -(2n ** 63n);
+/** How numbers begin. */
+const STARTS = /[\d+.nNiI-]/;
 /** Whole milliseconds before the last nanosecond that 64 bits count. */
 const MOST_NANOSECONDS = Math.floor(2 ** 63 / 1e6);
 
@@ -193,6 +203,7 @@ const MOST_NANOSECONDS = Math.floor(2 ** 63 / 1e6);
 function numberFault(text: string): string | undefined {
   if (!NUMBER.test(text)) return "which is not a number";
   if (/^[+-]?0\d/.test(text)) return "whose leading zeros a number would lose";
+  if (/inf/i.test(text)) return undefined;
   const number = Number(text);
   if (Math.abs(number) === Number.POSITIVE_INFINITY) return "which is too large for float64";
   return number === 0 && /^[^e]*[1-9]/i.test(text) ? "which is too small for float64" : undefined;
@@ -205,13 +216,68 @@ function isExact(text: string): boolean {
   );
 }
 
-/** Milliseconds from 1970 of a date or time, 0 for NaT; NaN for other text. */
+/** A part of a text as a number. */
+function digitsAt(text: string, from: number, end: number): number {
+  let value = 0;
+  for (let i = from; i < end; i++) value = value * 10 + text.charCodeAt(i) - 0x30;
+  return value;
+}
+
+/** Whole milliseconds from 1970 of a date or time, 0 for NaT; NaN for other text. */
 function millisecondsOf(text: string): number {
   if (text === "NaT") return 0;
-  if (!TIME.test(text)) return Number.NaN;
-  const time = Date.parse(text.length === 10 ? text : `${text.replace(" ", "T").replace(/Z$/, "")}Z`);
-  // JavaScript takes February 30 for a day in March.
-  return new Date(time).getUTCDate() === Number(text.slice(8, 10)) ? time : Number.NaN;
+  if (text.charCodeAt(4) !== 0x2d || !TIME.test(text)) return Number.NaN;
+  const [year, month, day] = [digitsAt(text, 0, 4), digitsAt(text, 5, 7), digitsAt(text, 8, 10)];
+  const isLeap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
+  const last = month === 2 && isLeap ? 29 : DAYS[month - 1];
+  if (last === undefined || day < 1 || day > last) return Number.NaN;
+  // Years begin in March, so that a leap day is the last one.
+  const [y, m] = month > 2 ? [year, month - 3] : [year - 1, month + 9];
+  const leapDays = Math.floor(y / 4) - Math.floor(y / 100) + Math.floor(y / 400);
+  const days = y * 365 + leapDays + Math.floor((153 * m + 2) / 5) + day - 719_469;
+  if (text.length === 10) return days * 86_400_000;
+  const [hour, minute] = [digitsAt(text, 11, 13), digitsAt(text, 14, 16)];
+  const second = text.charCodeAt(16) === 0x3a ? digitsAt(text, 17, 19) : 0;
+  if (hour > 23 || minute > 59 || second > 59) return Number.NaN;
+  const seconds = days * 86_400 + hour * 3600 + minute * 60 + second;
+  return 1000 * (seconds - zoneOf(text)) + Math.floor(fractionOf(text) / 1e6);
+}
+
+const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+
+/** Nanoseconds after the second of a time. */
+function fractionOf(text: string): number {
+  if (text.charCodeAt(19) !== 0x2e) return 0;
+  return Number(/^\d+/.exec(text.slice(20))?.[0].padEnd(9, "0"));
+}
+
+/** Seconds by which a time is ahead of UTC. */
+function zoneOf(text: string): number {
+  if (text.length < 19 || text.endsWith("Z")) return 0;
+  const { hours, minutes = "0" } = ZONE.exec(text.slice(16))?.groups ?? {};
+  if (hours === undefined) return 0;
+  const seconds = Number(hours) * 3600 + Number(minutes) * 60;
+  return /-[\d:]+$/.test(text.slice(16)) ? -seconds : seconds;
+}
+
+/** Units of times in a millisecond. */
+const PER_MILLISECOND: Partial<Record<TimeUnit, number>> = { ns: 1_000_000, us: 1000, ms: 1 };
+
+/** The count of a time in a unit; undefined for other text, and where the unit is too coarse or needs a calendar. */
+function countOf(
+  text: string,
+  { unit, scale }: Extract<DType, { readonly unit: TimeUnit }>,
+): bigint | undefined {
+  const time = text === "NaT" || scale !== 1 ? Number.NaN : millisecondsOf(text);
+  if (Number.isNaN(time)) return undefined;
+  const nanoseconds = fractionOf(text) % 1_000_000;
+  const many = PER_MILLISECOND[unit];
+  if (many !== undefined) {
+    const rest = (nanoseconds * many) / 1_000_000;
+    return Number.isInteger(rest) ? BigInt(time) * BigInt(many) + BigInt(rest) : undefined;
+  }
+  const length = unit === "D" ? 86_400_000 : unit === "s" ? 1000 : undefined;
+  return length !== undefined && nanoseconds === 0 && time % length === 0 ? BigInt(time / length) : undefined;
 }
 
 function lookAt(look: Look, text: string, lineOf: () => number): void {
@@ -222,24 +288,25 @@ function lookAt(look: Look, text: string, lineOf: () => number): void {
   const { counts, odd } = look;
   const where = (why: string): string => `line ${lineOf()} has ${JSON.stringify(text.slice(0, 40))}, ${why}`;
   look.count++;
-  const fault = numberFault(text);
+  const fault = STARTS.test(text.charAt(0)) ? numberFault(text) : "which is not a number";
   if (fault === undefined) {
     counts.number++;
     if (isExact(text)) counts.exact++;
     else odd.number ??= where("of which float64 loses digits");
     if (INTEGER.test(text)) {
-      const value = BigInt(text);
-      if (BigInt.asIntN(64, value) === value && value !== LEAST) counts.int++;
-      if (BigInt.asUintN(64, value) === value) counts.uint++;
+      const value = text.length < 16 ? undefined : BigInt(text);
+      if (value === undefined || BigInt.asIntN(64, value) === value) counts.int++;
+      if (value === undefined ? !text.startsWith("-") : BigInt.asUintN(64, value) === value) counts.uint++;
     }
   } else odd.number ??= where(fault);
   const time = millisecondsOf(text);
   if (!Number.isNaN(time)) {
     counts.time++;
+    look.hasZone ||= text.length > 16 && zoneOf(text) !== 0;
     if (Math.abs(time) < MOST_NANOSECONDS) counts.nanoseconds++;
-    if (text === "NaT" || DAY.test(text)) counts.day++;
+    if (text === "NaT" || text.length === 10) counts.day++;
   } else odd.time ??= where("which is not a date or time");
-  if (TRUTH.test(text)) counts.bool++;
+  if (text.length < 6 && TRUTH.test(text)) counts.bool++;
   if (text.length > look.characters) look.characters = Math.max(look.characters, textLength(text));
 }
 
@@ -272,7 +339,8 @@ function parsedOf(text: string, dtype: DType): unknown {
     // Values that do not parse are passed on as text, and refused when they are written.
     case "int":
     case "uint":
-      return DIGITS.test(text) ? BigInt(text) : text;
+      if (!DIGITS.test(text)) return text;
+      return text.length < 16 ? Number(text) : BigInt(text);
     case "float": {
       if (/^[+-]?inf(?:inity)?$/i.test(text)) return text.startsWith("-") ? "-Infinity" : "Infinity";
       const number = NUMBER.test(text) ? Number(text) : Number.POSITIVE_INFINITY;
@@ -281,7 +349,7 @@ function parsedOf(text: string, dtype: DType): unknown {
     case "bool":
       return TRUTH.test(text) ? text.toLowerCase() === "true" : text;
     case "datetime":
-      return text.replace(" ", "T").replace(/Z$/, "");
+      return countOf(text, dtype) ?? text.replace(" ", "T").replace(/Z$/, "");
     default:
       return text;
   }

@@ -115,14 +115,13 @@ export async function* packedRows(
     for (const [i, field] of dtype.fields.entries()) {
       const own = values[i] ?? [];
       const turn = turns[i];
-      for (let row = 0; row < length; row++) {
-        const where = (): string => (lineOf === undefined ? `row ${first + row}` : `line ${lineOf(row)}`);
-        putValue(
-          view,
-          row * dtype.itemSize + field.offset,
-          { field, turn, value: own[row] },
-          { path, where },
-        );
+      const put = putterOf(view, field, turn);
+      let row = 0;
+      try {
+        for (; row < length; row++) put(row * dtype.itemSize + field.offset, own[row]);
+      } catch (error) {
+        const where = lineOf === undefined ? `row ${first + row}` : `line ${lineOf(row)}`;
+        throw misfit(error, { path, where, field: field.name, found: own[row] });
       }
     }
     yield bytes;
@@ -233,25 +232,33 @@ function timeTurn(from: DType, to: DType, refuse: Refuse): Turn | undefined {
   };
 }
 
-function putValue(
+/** Writes a value of the file at a place of the rows. */
+function putterOf(
   view: DataView,
-  place: number,
-  { field, turn, value }: { readonly field: Field; readonly turn: Turn | undefined; readonly value: unknown },
-  { path, where }: { readonly path: string; readonly where: () => string },
-): void {
-  try {
-    const isKept =
-      turn === undefined || (value == null && field.shape.length === 0 && !isNested(field.dtype));
-    putRow(view, place, field.dtype, field.shape, isKept ? (value ?? nothingOf(field.dtype)) : turn(value));
-  } catch (error) {
-    if (!(error instanceof SuperchunkError)) throw error;
-    throw new SuperchunkError(error.code, `${where()}, column "${field.name}": ${error.summary}`, {
-      path,
-      field: field.name,
-      found: value == null || typeof value === "object" ? String(value) : value,
-      cause: error,
-    });
-  }
+  { dtype, shape }: Field,
+  turn: Turn | undefined,
+): (place: number, value: unknown) => void {
+  if (turn !== undefined && (shape.length > 0 || isNested(dtype)))
+    return (place, value) => putRow(view, place, dtype, shape, turn(value));
+  return (place, value) => {
+    if (value == null) putRow(view, place, dtype, shape, nothingOf(dtype));
+    else putRow(view, place, dtype, shape, turn === undefined ? value : turn(value));
+  };
+}
+
+/** The error of a value that its field cannot hold, with its place. */
+function misfit(
+  error: unknown,
+  at: { readonly path: string; readonly where: string; readonly field: string; readonly found: unknown },
+): unknown {
+  if (!(error instanceof SuperchunkError)) return error;
+  const { path, field, found: value } = at;
+  return new SuperchunkError(error.code, `${at.where}, column "${field}": ${error.summary}`, {
+    path,
+    field,
+    found: value == null || typeof value === "object" ? String(value) : value,
+    cause: error,
+  });
 }
 
 /** The value for a null: NaN, NaT, the empty string. @throws BAD_ARGUMENT for other types, which have none */

@@ -88,6 +88,10 @@ export function putRow(
   for (let i = 0; i < length; i++) putRow(view, at + i * step, dtype, rest, parts[i]);
 }
 
+/** Bounds of integers of 1, 2, 4 and 8 bytes. */
+const UNSIGNED = [8n, 16n, 32n, 64n].map((bits) => [0n, (1n << bits) - 1n] as const);
+const SIGNED = UNSIGNED.map(([, most]) => [-(most >> 1n) - 1n, most >> 1n] as const);
+
 function putInteger(
   view: DataView,
   at: number,
@@ -95,9 +99,7 @@ function putInteger(
   little: boolean,
   value: unknown,
 ): void {
-  const bits = BigInt(size * 8);
-  const [least, most] =
-    kind === "int" ? [-(1n << (bits - 1n)), (1n << (bits - 1n)) - 1n] : [0n, (1n << bits) - 1n];
+  const [least, most] = (kind === "int" ? SIGNED : UNSIGNED)[Math.log2(size)] ?? [0n, 0n];
   const isInteger = typeof value === "bigint" || Number.isSafeInteger(value);
   const big = isInteger ? BigInt(value as number | bigint) : undefined;
   if (big === undefined || big < least || big > most)
@@ -191,9 +193,13 @@ const PADDING = 0;
 
 function putText(view: DataView, at: number, size: number, little: boolean, value: unknown): void {
   if (typeof value !== "string") throw unfit(value, "a string");
-  const points = Array.from(value, (character) => character.codePointAt(0) ?? 0);
-  if (points.length * 4 > size) throw unfit(value, `at most ${size / 4} characters`);
-  for (let i = 0; i * 4 < size; i++) view.setUint32(at + i * 4, points[i] ?? PADDING, little);
+  const isLong = value.length * 4 > size && [...value].length * 4 > size;
+  if (isLong) throw unfit(value, `at most ${size / 4} characters`);
+  for (let [i, place] = [0, at]; place < at + size; place += 4) {
+    const point = value.codePointAt(i) ?? PADDING;
+    view.setUint32(place, point, little);
+    i += point > 0xffff ? 2 : 1;
+  }
 }
 
 /** Fields by name, or a list of them in order. */

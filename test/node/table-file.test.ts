@@ -210,6 +210,43 @@ test("dates of CSV keep NaT, days that do not exist are text, and years that nan
   );
 });
 
+test("infinities, all of int64 and times with an offset from UTC keep their values", async () => {
+  const folder = temporaryFolder();
+  const [from, path] = [join(folder, "a.csv"), join(folder, "a")];
+  writeFileSync(
+    from,
+    [
+      "low,big,zone,day",
+      `inf,${2n ** 63n - 1n},2020-01-01T01:00:00.25+02:00,0001-02-28`,
+      `-Infinity,-${2n ** 63n},2020-01-01 00:00-0930,2000-02-29`,
+      "1.5,0,2020-01-01T00:00:00Z,9999-12-31\n",
+    ].join("\n"),
+  );
+  const { code, err } = await runCli(["create", path, "--from", from]);
+  expect([code, err]).toEqual([
+    0,
+    expect.stringContaining('column "zone" has times with a time zone; they are stored in UTC') as string,
+  ]);
+  expect(await columnOf(path, "low")).toEqual([Infinity, -Infinity, 1.5]);
+  expect(await columnOf(path, "big")).toEqual([2n ** 63n - 1n, -(2n ** 63n), 0n]);
+  const times = ["2019-12-31T23:00:00.250Z", "2020-01-01T09:30:00Z", "2020-01-01T00:00:00Z"];
+  expect(await columnOf(path, "zone")).toEqual(times.map((time) => BigInt(Date.parse(time)) * 1_000_000n));
+  const days = ["0001-02-28", "2000-02-29", "9999-12-31"];
+  expect(await columnOf(path, "day")).toEqual(days.map((day) => BigInt(Date.parse(day) / 86_400_000)));
+});
+
+test("values of CSV that the pieces of a large file cut are whole, and every day is the right one", async () => {
+  const folder = temporaryFolder();
+  const [from, path] = [join(folder, "a.csv"), join(folder, "a")];
+  const count = 40_000;
+  const dayOf = (row: number): string => new Date(row * 80 * 86_400_000 - 4e13).toISOString().slice(0, 10);
+  const rows = Array.from({ length: count }, (_, i) => `${dayOf(i)},"a ""${i}""\r\n\n${"é".repeat(i % 9)}"`);
+  writeFileSync(from, `day,word\r\n${rows.join("\r\n")}\r\n\r\n`);
+  expect((await runCli(["create", path, "--from", from, "--clevel", "1"])).code).toBe(0);
+  expect(await columnOf(path, "word")).toEqual(rows.map((_, i) => `a "${i}"\r\n\n${"é".repeat(i % 9)}`));
+  expect(await columnOf(path, "day")).toEqual(rows.map((_, i) => BigInt(Date.parse(dayOf(i)) / 86_400_000)));
+});
+
 test("one column of text comes back from its CSV with its empty values, of which a file ends in none", async () => {
   const folder = temporaryFolder();
   const [from, path] = [join(folder, "a.csv"), join(folder, "a")];
