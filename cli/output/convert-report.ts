@@ -109,7 +109,10 @@ function readDType(text: string): DType {
 /** Prints the final line of a conversion, after its notes. */
 export async function printResult(
   result: ConvertResult,
-  { destination, flags: { to } }: { readonly destination: string; readonly flags: Pick<ConvertFlags, "to"> },
+  {
+    destination,
+    flags: { to, dimensionNames },
+  }: { readonly destination: string; readonly flags: Pick<ConvertFlags, "to" | "dimensionNames"> },
   context: Context,
 ): Promise<void> {
   const { notes, renamed, failures, converted, failed } = result;
@@ -138,7 +141,12 @@ export async function printResult(
   // zarr-python does not understand the settings of an address in a bucket.
   if (to !== "zarr" || result.arrays === 0 || destination.includes("?")) return;
   const { groups } = result;
-  const shape = isMany || groups > 1 ? "tree" : groups === 1 ? "dataset" : "array";
+  const isNamed = isMany && dimensionNames !== undefined;
+  if (isNamed)
+    context.message(
+      "note: all arrays have the dimension names that were given; xarray opens a group only if those of one name have the same length",
+    );
+  const shape = isNamed ? "group" : isMany || groups > 1 ? "tree" : groups === 1 ? "dataset" : "array";
   const isRectilinear = notes.some((note) => note.includes("array.rectilinear_chunks"));
   context.message(`in Python: ${openingZarr(destination, shape, isRectilinear)}`);
 }

@@ -1,7 +1,7 @@
 /** The line of Python that opens the Zarr that a command made. */
 
-/** What xarray finds at a place: a single array, a group of arrays, or a hierarchy of groups. */
-export type ZarrShape = "array" | "dataset" | "tree";
+/** What xarray finds at a place: a single array, a group of arrays, a hierarchy of groups, or a group that it may refuse. */
+export type ZarrShape = "array" | "dataset" | "tree" | "group";
 
 /** The shape of a hierarchy, from the paths of its nodes. */
 export function zarrShapeOf(nodes: readonly string[]): ZarrShape {
@@ -13,8 +13,8 @@ export function zarrShapeOf(nodes: readonly string[]): ZarrShape {
 export function openingZarr(place: string, shape: ZarrShape, isRectilinear = false): string {
   const first = isRectilinear ? 'import zarr; zarr.config.set({"array.rectilinear_chunks": True}); ' : "";
   const at = JSON.stringify(place);
-  if (shape === "array")
-    return `${first}${first === "" ? "import zarr; " : ""}data = zarr.open_array(${at}, mode="r")`;
+  if (shape === "array" || shape === "group")
+    return `${first || "import zarr; "}data = zarr.open_${shape}(${at}, mode="r")`;
   const call = shape === "dataset" ? `open_zarr(${at})` : `open_datatree(${at}, engine="zarr")`;
   return `${first}import xarray; data = xarray.${call}`;
 }

@@ -123,6 +123,14 @@ describe("one archive", () => {
     }
   });
 
+  it("prints no line for xarray if the names that were given may stand for several lengths", async () => {
+    const many = ["convert", corpus("bloscpack-2"), join(folder, "many"), "--dimension-names", "row"];
+    const { code, err } = await runCli(many);
+    expect(code).toBe(0);
+    expect(err).toMatch(/note: all arrays have the dimension names.*data = zarr\.open_group\(/s);
+    expect(err).not.toContain("import xarray");
+  });
+
   it("--no-recode refuses if chunks cannot be copied", async () => {
     const { code, err } = await runCli([
       "convert",
