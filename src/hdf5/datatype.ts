@@ -117,6 +117,14 @@ export function readDatatype(fields: Fields, depth = 0): Hdf5Type {
   }
 }
 
+/** The items of a type: those of a sub-array, whose dimensions follow those of the dataset, as in h5py. */
+export function itemOf(type: Hdf5Type): { readonly type: Hdf5Type; readonly dims: readonly number[] } {
+  const { sub } = type;
+  if (sub === undefined || sub.dims.includes(-1) || sub.dims.includes(0)) return { type, dims: [] };
+  const inner = itemOf(sub.item);
+  return { type: inner.type, dims: [...sub.dims, ...inner.dims] };
+}
+
 interface Members {
   readonly size: number;
   readonly version: number;

@@ -18,6 +18,7 @@ import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
 import { type Hdf5Chunk, listChunks } from "./chunks.ts";
+import { itemOf } from "./datatype.ts";
 import { Hdf5File } from "./file.ts";
 import { fillJson } from "./fill.ts";
 import { asZarrFilter, BLOSC2, encodeAll, undo, unframe } from "./filters.ts";
@@ -259,7 +260,10 @@ export class Hdf5Store implements ReadableStore {
 
 /** A dataset as a Zarr v2 array. Throws UNSUPPORTED for datatypes and filters that Zarr arrays lack here. */
 async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): Promise<ShownArray> {
-  const { shape, type, layout, fill } = dataset;
+  const { layout } = dataset;
+  const { type, dims } = itemOf(dataset.type);
+  const shape = [...dataset.shape, ...dims];
+  const fill = dataset.fill?.subarray(0, type.size);
   if (type.numpy === undefined)
     throw new SuperchunkError(
       "UNSUPPORTED",
@@ -273,11 +277,16 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
       expected: MAX_ITEM,
       found: type.size,
     });
+  if (dims.length > 0 && dataset.fill?.some((byte, i) => byte !== fill?.[i % type.size]))
+    throw new SuperchunkError("UNSUPPORTED", "its items are sub-arrays whose fill value is not one value", {
+      path,
+      field: "fill_value",
+    });
   const dtype = parseDType(type.numpy, path);
   const rowBytes = elementsOf(shape.slice(1)) * type.size;
   const chunks =
     layout.kind === "chunked"
-      ? layout.chunks
+      ? [...layout.chunks, ...dims]
       : shape.map((length, d) =>
           Math.max(
             1,
@@ -304,7 +313,11 @@ async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): 
   };
   const nbytes = elementsOf(chunks) * type.size;
   if (layout.kind === "chunked") {
-    const stored = await listChunks(file, dataset, layout);
+    const listed = await listChunks(file, dataset, layout);
+    const stored =
+      dims.length === 0
+        ? listed
+        : new Map([...listed].map(([name, place]) => [name + dims.map(() => ".0").join(""), place]));
     const chainOf = (list: readonly JsonObject[]): Chain =>
       v2Chain(dtype, shape.length, { order: "C", compressor: null, filters: list }, { path, field: "" });
     const edge = chunks.map((length, d) => Math.floor((shape[d] as number) / length));

@@ -63,6 +63,18 @@ test("attributes of all lengths are read, and a conversion names those that it l
   expect(JSON.stringify((await openZarrArray(target, "")).metadata)).toContain('"cname":"zstd"');
 });
 
+test("items that are arrays become further dimensions, and their Blosc chunks are copied", async () => {
+  const target = new MemoryStore();
+  const group = await open(store, "sub-arrays.h5");
+  const report = await convert(group, { store: target, path: "" }, { to: "zarr", verify: true });
+  expect(report).toMatchObject({ verified: true, failed: 0 });
+  const copied = await openZarrArray(target, "blosc");
+  expect(copied.shape).toEqual([17, 4, 2, 3]);
+  expect(sha256(await copied.getBytes())).toBe(values["sub-arrays.h5/blosc"]?.sha256);
+  for await (const { plan } of planConversion(await open(store, "sub-arrays.h5/blosc")))
+    expect(plan?.arrays).toMatchObject([{ action: "copy" }]);
+});
+
 test("chunks that lack only Blosc are stored as they lie, and count as copied", async () => {
   const array = await open(store, "mixed.h5/x");
   const target = { store: new MemoryStore(), path: "" };
@@ -139,7 +151,7 @@ test("the nested table of PyTables' tutorial has its values, times as seconds an
   });
 });
 
-test("a header without the messages of a group or a dataset is damage", async () => {
+test("a header without the messages of a group or a dataset, and a member without a name, are damage", async () => {
   const image = images.get("user-block.h5") as Uint8Array;
   const { store: shown } = await openArray(store, "user-block.h5/x");
   const found = shown instanceof Hdf5Store ? await shown.objectAt("x") : undefined;
@@ -147,7 +159,17 @@ test("a header without the messages of a group or a dataset is damage", async ()
   const zeroed = image.slice();
   const length = new DataView(zeroed.buffer).getUint32(position + 8, true);
   zeroed.fill(0, position + 16, position + 16 + length);
-  const damaged = new MemoryStore(new Map([["zeroed.h5", zeroed]]));
+  // A member without a name would be the group itself, without end.
+  const nameless = image.slice();
+  const heap = Buffer.from(image).indexOf("HEAP");
+  const names = 512 + new DataView(image.buffer, image.byteOffset).getUint32(heap + 24, true);
+  expect([...image.subarray(names + 8, names + 10)]).toEqual([0x78, 0]);
+  nameless[names + 8] = 0;
+  const damaged = new MemoryStore(new Map(Object.entries({ "zeroed.h5": zeroed, "nameless.h5": nameless })));
+  await expect(open(damaged, "nameless.h5")).rejects.toMatchObject({
+    code: "BAD_FIELD",
+    details: { field: "name of a member" },
+  });
   await expect(open(damaged, "zeroed.h5/x")).rejects.toMatchObject({
     code: "BAD_FIELD",
     message: expect.stringContaining("zeroed.h5/x: the object header at byte") as unknown,
