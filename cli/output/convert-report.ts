@@ -305,6 +305,7 @@ async function printColumnPlans(
   for (const { arrays, notes } of all) {
     for (const { source, reason } of arrays)
       if (reason !== undefined) await context.out.line(`${printable(source)}: ${printable(reason)}`);
-    for (const note of notes) await context.out.line(printable(note));
+    const own = arrays.flatMap((array) => array.notes);
+    for (const note of joinNotes([...notes, ...own])) await context.out.line(printable(note));
   }
 }

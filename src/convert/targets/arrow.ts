@@ -21,6 +21,9 @@ export const ARROW: ColumnFormat = {
   holdsTables: true,
   settings: typeSettings,
   whyRecoded: () => undefined,
+  describe: (column, piece, options) => ({
+    notes: tableColumn(column, piece, options).schema.notes,
+  }),
   arrange: async (piece, options) => [await withMinutes(piece, options)],
 
   async write(piece, context) {

@@ -75,12 +75,16 @@ export interface ColumnFormat {
   settings?(options: ConvertOptions): JsonObject;
   /** Turns a table into pieces: with additional columns, or in parts. Default: one piece. */
   arrange?(piece: Piece, options: ConvertOptions): Promise<readonly Piece[]>;
-  /** Treatment of a column, and why. Default: from `whyRecoded` of its piece. */
+  /** Treatment of a column, why, and notes that writing it will give. Default: from `whyRecoded` of its piece. */
   describe?(
     column: Column,
     piece: Piece,
     options: ConvertOptions,
-  ): { readonly action: "restream" | "recode"; readonly reason?: string };
+  ): {
+    readonly action?: "restream" | "recode";
+    readonly reason?: string;
+    readonly notes?: readonly string[];
+  };
   /** True for a path, in its folder, of a file that holds a part of a table or an array. */
   isPart?(path: string): boolean;
   /** True for documents of its folders. */
@@ -292,7 +296,7 @@ function describePiece(
       shards: 0,
       shape,
       ...(count > 0 && refusal === undefined ? { runs: [run] } : {}),
-      notes: [],
+      notes: described?.notes ?? [],
     };
   });
 }

@@ -22,7 +22,14 @@ import {
   WHY_NOT_SPLIT,
 } from "./parquet-pages.ts";
 import { PARTS, partitionsOf, rowPartsOf } from "./partitions.ts";
-import { metadataOf, pandasMetadata, tableColumn, typeSettings, withMinutes } from "./table-columns.ts";
+import {
+  metadataOf,
+  notesOn,
+  pandasMetadata,
+  tableColumn,
+  typeSettings,
+  withMinutes,
+} from "./table-columns.ts";
 
 /** Rows of a group, as far as chunks allow. */
 const GROUP_ROWS = 1 << 20;
@@ -56,7 +63,8 @@ export const PARQUET: ColumnFormat = {
   async write(piece, context) {
     const { options, store } = context;
     const columns = fileColumns(piece, options);
-    for (const { schema } of columns) for (const note of schema.notes) context.note(note);
+    for (const { column, schema } of columns)
+      for (const note of notesOn(column.name, schema, piece)) context.note(note);
     const bytes = fileBytes(columns, metadataOf(piece, options), context);
     await store.put(piece.key, bytes, { ifAbsent: options.overwrite !== true, signal: context.signal });
   },
@@ -112,7 +120,7 @@ function describePlan(
   column: Column,
   piece: Piece,
   options: ConvertOptions,
-): { action: "restream" | "recode"; reason?: string } {
+): ReturnType<NonNullable<ColumnFormat["describe"]>> {
   const file = fileColumn(column, piece, options);
   const [leaf] = file.schema.leaves;
   const { cname, shuffle, typesize } = column.settings;
@@ -127,7 +135,8 @@ function describePlan(
         : isShuffled && !file.mayBeSplit
           ? WHY_NOT_SPLIT
           : undefined);
-  return reason === undefined ? { action: "restream" } : { action: "recode", reason };
+  const notes = notesOn(column.name, file.schema, piece);
+  return reason === undefined ? { action: "restream", notes } : { action: "recode", reason, notes };
 }
 
 async function* fileBytes(

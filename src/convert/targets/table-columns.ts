@@ -48,6 +48,17 @@ export function tableColumn(column: Column, piece: Piece, options: ConvertOption
   return { column, schema, rowBytes: elementsOf(rowShape) * column.dtype.itemSize };
 }
 
+/** Notes on what the type of a column in Parquet, or its name, does not show. */
+export function notesOn(name: string, { notes }: ColumnSchema, { columns }: Piece): readonly string[] {
+  const isSame = (other: string): boolean => other < name && other.toLowerCase() === name.toLowerCase();
+  const other = columns.find((each) => isSame(each.name))?.name;
+  if (other === undefined) return notes;
+  return [
+    ...notes,
+    `columns "${other}" and "${name}" differ only in case: DuckDB renames one of them, and Spark reads neither`,
+  ];
+}
+
 /** Name of the column added to minute bars. */
 const MINUTE = "minute";
 /** Rows whose minutes are computed at a time. */

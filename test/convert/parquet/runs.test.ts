@@ -2,6 +2,7 @@
  * Parquet files are made like those of every target: planned, compared before they get their name, refused where
  * they must be.
  */
+import { join } from "node:path";
 import { parquetReadObjects } from "hyparquet";
 import { expect, test } from "vitest";
 import { encode } from "../../../src/codec/index.ts";
@@ -9,10 +10,14 @@ import { decodeStreamSync } from "../../../src/codec/stream.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { createZarr, type ZarrSpecification } from "../../../src/zarr/write/create.ts";
 import { type ConvertOptions, convert, type PlanEntry, planConversion } from "../../../src/zarr.ts";
+import { runCli } from "../../cli/harness.ts";
+import { temporaryFolder } from "../../folder.ts";
 import { putBloscpack } from "../to-zarr/make-archive.ts";
 import { corpusStore, keysOf, openFixture } from "../to-zarr/read-back.ts";
 
 const TO: ConvertOptions = { to: "parquet" };
+const SPAN = 'column "span": Parquet has no durations; they are integers that count s';
+const CASE = 'columns "A" and "a" differ only in case: DuckDB renames one of them, and Spark reads neither';
 
 test("the plan says what happens to each column, and why", async () => {
   const source = await openFixture("ctable/bzl-mixed");
@@ -146,4 +151,21 @@ test("a Zarr chunk with fewer rows than its place in the grid is refused", async
   await expect(
     convert(source, { store, path: "z.parquet" }, { ...TO, parquet: { statistics: false } }),
   ).rejects.toMatchObject({ code: "BAD_FIELD", message: expect.stringContaining("z/c/1") as string });
+});
+
+test.each([
+  ["parquet", [SPAN, CASE]],
+  ["arrow", [SPAN]],
+] as const)("a dry run to %s gives the notes of the run", async (to, expected) => {
+  const folder = temporaryFolder();
+  const from = join(folder, "t.bcolz");
+  const dtype = '[["a","<i4"],["A","<i4"],["span","<m8[h]"]]';
+  expect((await runCli(["create", from, "--as", "ctable", "--dtype", dtype, "--shape", "3"])).code).toBe(0);
+  const into = ["convert", from, join(folder, `t.${to}`), "--json"];
+  const planned = JSON.parse((await runCli([...into, "--dry-run"])).out) as {
+    entries: readonly { arrays: readonly { notes: readonly string[] }[] }[];
+  };
+  const done = JSON.parse((await runCli(into)).out) as { notes: readonly string[] };
+  const notes = planned.entries.flatMap(({ arrays }) => arrays.flatMap((array) => array.notes));
+  expect([notes.sort(), [...done.notes].sort()]).toEqual([expected, expected]);
 });
