@@ -165,7 +165,7 @@ const LATER: Readonly<Record<string, number>> = {
   parquet: 1_909,
   arrow: 838,
   hdf5: 2_357,
-  blosc2: 3_045,
+  blosc2: 3_086,
   tables: 1_628,
   codec2: 1_687,
   pool: 533,

@@ -77,7 +77,7 @@ export async function openBlosc2Store(
 function openIfThere(
   store: ReadableStore,
   place: string,
-  options: StoreOptions,
+  options: OpenZarrOptions,
 ): Promise<ZipStore | undefined> {
   return ZipStore.open(store, place, options).catch((error: unknown) => {
     if (isSuperchunkError(error, "NOT_FOUND")) return undefined;

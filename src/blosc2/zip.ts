@@ -1,4 +1,5 @@
 /** A zip archive of uncompressed members as a store. Knows the directory of an archive; must not know what members hold. */
+import type { OpenOptions } from "../archive/kinds/types.ts";
 import { SuperchunkError } from "../errors.ts";
 import { resolveRange } from "../store/key.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
@@ -15,6 +16,8 @@ const SIGNATURES = { end: 0x0605_4b50, end64: 0x0606_4b50, entry: 0x0201_4b50, l
 const NONE = 0xffff_ffff;
 /** Id of the extra field with 64-bit sizes. */
 const SIZES_64 = 1;
+
+type ZipOptions = StoreOptions & Pick<OpenOptions, "damaged" | "onDamage">;
 
 interface Entry {
   readonly header: number;
@@ -75,8 +78,13 @@ export class ZipStore implements ReadableStore {
     this.#entries = entries;
   }
 
-  /** Reads the directory. @throws NOT_FOUND, BAD_MAGIC for what is not an archive, TRUNCATED, BAD_FIELD, LIMIT */
-  static async open(store: ReadableStore, key: string, options: StoreOptions = {}): Promise<ZipStore> {
+  /**
+   * Reads the directory. If it is missing because the archive is truncated, members are found by their own headers, if the options allow
+   * damage.
+   *
+   * @throws NOT_FOUND, BAD_MAGIC for what is not an archive, TRUNCATED, BAD_FIELD, LIMIT
+   */
+  static async open(store: ReadableStore, key: string, options: ZipOptions = {}): Promise<ZipStore> {
     const info = await store.stat(key, options);
     const path = store.describe(key);
     if (info === undefined) throw new SuperchunkError("NOT_FOUND", "the file does not exist", { path });
@@ -103,12 +111,19 @@ export class ZipStore implements ReadableStore {
     const tail = await part(tailAt, info.size - tailAt, "the end");
     let end = tail.byteLength - END;
     while (end >= 0 && tail.getUint32(end, true) !== SIGNATURES.end) end--;
-    if (end < 0)
-      throw new SuperchunkError(
-        "BAD_MAGIC",
-        "it has the name of a store of Blosc2, but is not a zip archive, or is truncated; look for a complete copy",
-        { path },
-      );
+    if (end < 0) {
+      const { damaged = "stop", onDamage } = options;
+      const found = damaged === "stop" ? undefined : await membersOf(parts, info.size, options);
+      if (found === undefined || found.entries.size === 0)
+        throw new SuperchunkError(
+          "BAD_MAGIC",
+          'it has the name of a store of Blosc2, but is not a zip archive, or is truncated; look for a complete copy, or convert its first members with {damaged: "fill"}',
+          { path },
+        );
+      const lost = [`members from byte ${found.end} on: the archive is truncated, without a directory`];
+      onDamage?.({ path, holes: [], problems: [], lost });
+      return new ZipStore({ store, key, info }, parts, found.entries);
+    }
     let [count, length, from] = [
       tail.getUint16(end + 10, true),
       tail.getUint32(end + 12, true),
@@ -206,6 +221,32 @@ export class ZipStore implements ReadableStore {
       );
     entry.start = start;
     return start;
+  }
+}
+
+/** Finds the whole members from the start of an archive on, by their own headers, and the byte after them. */
+async function membersOf(
+  parts: KeptParts,
+  size: number,
+  options: StoreOptions,
+): Promise<{ readonly entries: ReadonlyMap<string, Entry>; readonly end: number }> {
+  const entries = new Map<string, Entry>();
+  for (let header = 0; ; ) {
+    const length = Math.min(AHEAD, size - header);
+    const bytes = length < LOCAL ? undefined : await parts.get({ offset: header, length }, AHEAD, options);
+    if (bytes === undefined) return { entries, end: header };
+    const head = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+    const [nameEnd, extra] = [LOCAL + head.getUint16(26, true), head.getUint16(28, true)];
+    // Without sizes in the header, the next member cannot be found.
+    const isKnown = head.getUint32(0, true) === SIGNATURES.local && (head.getUint16(6, true) & 8) === 0;
+    if (!isKnown || nameEnd + extra > length) return { entries, end: header };
+    const short = [head.getUint32(22, true), head.getUint32(18, true)];
+    const [, stored = 0] = longSizes(head, { from: nameEnd, to: nameEnd + extra }, short);
+    const start = header + nameEnd + extra;
+    if (start + stored > size) return { entries, end: header };
+    const name = new TextDecoder().decode(bytes.subarray(LOCAL, nameEnd));
+    entries.set(name, { header, size: stored, method: head.getUint16(8, true), start });
+    header = start + stored;
   }
 }
 

@@ -108,6 +108,24 @@ test("a damaged store gives an error of this library, or values", async () => {
   expect(told).toBeGreaterThan(50);
 });
 
+test("members of a truncated archive are found by their own headers, if damage is allowed", async () => {
+  const whole = images.get("tree.b2z") as Uint8Array;
+  // Within the third member; the directory at the end is lost with it.
+  const cut = new MemoryStore(new Map([["tree.b2z", whole.slice(0, 3000)]]));
+  await expect(open(cut, "tree.b2z")).rejects.toMatchObject({ code: "BAD_MAGIC" });
+  const lost: string[] = [];
+  const target = new MemoryStore();
+  const source = await open(cut, "tree.b2z", {
+    damaged: "fill",
+    onDamage: (report) => lost.push(...report.lost),
+  });
+  const report = await convert(source, { store: target, path: "" }, { to: "zarr", verify: true });
+  expect(report).toMatchObject({ arrays: 2, verified: true });
+  expect(lost).toEqual(["members from byte 2755 on: the archive is truncated, without a directory"]);
+  for (const name of ["prices", "a/x"])
+    expect(sha256(await (await openArray(target, name)).getBytes())).toBe(values[`tree.b2z/${name}`]?.sha256);
+});
+
 test("names a path that the store does not have, and says what to do", async () => {
   await expect(open(store, "tree.b2z/a/nothing")).rejects.toMatchObject({
     code: "NOT_FOUND",
