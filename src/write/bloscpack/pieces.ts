@@ -1,6 +1,6 @@
 /** Cuts a stream of bytes into pieces of one size. Knows nothing of formats. */
 
-import { encodeSync, prepareEncode } from "../../codec/index.ts";
+import { encodeAhead, encodeHere } from "../../codec/index.ts";
 import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
 import { readPieces } from "../../store/source.ts";
 import type { PutSource } from "../../store/types.ts";
@@ -67,31 +67,17 @@ interface EncodedPiece {
 export async function* encodePieces(
   pieces: AsyncIterable<Uint8Array>,
   options: EncodeOptions,
-  encoder: ChunkEncoder | undefined,
+  encoder: ChunkEncoder = encodeHere,
 ): AsyncGenerator<EncodedPiece> {
-  const parallel = encoder?.parallelOf?.(options.cname) ?? encoder?.parallel ?? 1;
-  if (encoder === undefined || parallel < 2) {
-    if (encoder === undefined) await prepareEncode(options.cname);
+  const parallel = encoder.parallelOf?.(options.cname) ?? encoder.parallel;
+  const lengths: number[] = [];
+  async function* kept(): AsyncGenerator<Uint8Array> {
     for await (const piece of pieces) {
-      const chunk = encoder === undefined ? encodeSync(piece, options) : await encoder.encode(piece, options);
-      yield { chunk, nbytes: piece.length };
+      lengths.push(piece.length);
+      yield parallel < 2 ? piece : piece.slice();
     }
-    return;
   }
-  const waiting: Promise<EncodedPiece>[] = [];
-  try {
-    for await (const piece of pieces) {
-      const data = piece.slice();
-      const chunk = Promise.resolve(encoder.encode(data, options));
-      const made = chunk.then((bytes) => ({ chunk: bytes, nbytes: data.length }));
-      made.catch(() => undefined); // reported when its turn comes
-      waiting.push(made);
-      if (waiting.length <= parallel) continue;
-      const first = waiting.shift();
-      if (first !== undefined) yield await first;
-    }
-    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) yield await next;
-  } finally {
-    await Promise.allSettled(waiting);
-  }
+  const encode: ChunkEncoder["encode"] = (data, settings) => encoder.encode(data, settings);
+  for await (const chunk of encodeAhead(kept(), options, { parallel, encode }))
+    yield { chunk, nbytes: lengths.shift() ?? 0 };
 }
