@@ -8,6 +8,7 @@ import { countChunks } from "../format/layout.ts";
 import { LINK_RECORD, LIVE_STATE, superchunkName } from "../format/naming.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
+import { removeTree } from "../store/tree.ts";
 import type { WritableStore } from "../store/types.ts";
 import type { ArrayWriter, MirrorMaker } from "../write/array/array-writer.ts";
 import { commitStorage } from "../write/array/changes.ts";
@@ -125,6 +126,7 @@ async function removeView(store: WritableStore, path: string, own: readonly stri
     const folder = joinKey(path, node);
     if (node !== "") await store.delete(joinKey(folder, "zarr.json"));
     removed += await removeTree(store, joinKey(folder, "c"));
+    await store.delete(joinKey(folder, "c"));
     if (node !== "") await store.delete(folder);
   }
   await store.delete(joinKey(path, LIVE_STATE));
@@ -201,23 +203,6 @@ async function oldForms(store: WritableStore, path: string): Promise<readonly Sh
     if (isSuperchunkError(error) && (error.isDamage || error.code === "UNSUPPORTED")) return [];
     throw error;
   }
-}
-
-/** Removes a folder and returns the number of objects removed. */
-async function removeTree(store: WritableStore, folder: string): Promise<number> {
-  const entries = [];
-  for await (const entry of store.list(folder)) entries.push(entry);
-  let removed = 0;
-  for (const { name, kind } of entries) {
-    const key = joinKey(folder, name);
-    if (kind === "folder") removed += await removeTree(store, key);
-    else {
-      await store.delete(key);
-      removed++;
-    }
-  }
-  await store.delete(folder);
-  return removed;
 }
 
 /** What {@link beginLive} would do. */

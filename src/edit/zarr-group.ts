@@ -5,6 +5,7 @@ import { SuperchunkError } from "../errors.ts";
 import { keepFloats } from "../format/json-float.ts";
 import type { JsonObject, JsonObjectInput } from "../format/types.ts";
 import { checkKey, joinKey } from "../store/key.ts";
+import { removeTree } from "../store/tree.ts";
 import type { StoreOptions, WritableStore } from "../store/types.ts";
 import { type AttributeChanges, type Editable, withAttributes } from "../write/editable.ts";
 import { QueuedEditor } from "../write/queued-editor.ts";
@@ -107,7 +108,8 @@ export class ZarrGroupEdit extends QueuedEditor {
       await readDocument(this.store, path, { signal });
       await refuseDual(this.store, path, { signal });
       await removeDocument(this.store, path);
-      await removeAll(this.store, path, signal);
+      await removeTree(this.store, path, { signal });
+      await this.store.delete(path);
     });
   }
 
@@ -129,20 +131,4 @@ export class ZarrGroupEdit extends QueuedEditor {
     );
     return Promise.reject(refusal);
   }
-}
-
-async function removeAll(
-  store: WritableStore,
-  folder: string,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  const entries = [];
-  for await (const entry of store.list(folder, { signal })) entries.push(entry);
-  for (const { name, kind } of entries) {
-    signal?.throwIfAborted();
-    const key = joinKey(folder, name);
-    if (kind === "folder") await removeAll(store, key, signal);
-    else await store.delete(key);
-  }
-  await store.delete(folder);
 }

@@ -2,6 +2,7 @@
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { parseJson, stringifyJson } from "../format/json.ts";
 import { joinKey } from "../store/key.ts";
+import { removeTree } from "../store/tree.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../store/types.ts";
 import { withHeads } from "../store/wrappers/heads.ts";
 import { asReadOnly } from "../store/wrappers/intercept.ts";
@@ -113,16 +114,7 @@ export async function putMark(placed: PlacedStore, { name }: StoredPlace): Promi
 export async function clearPlaceOf(placed: PlacedStore, name: string): Promise<void> {
   const { store, key } = placed.folderIn(name);
   if (!isWritable(store)) return;
-  const remove = async (folder: string): Promise<void> => {
-    const entries = [];
-    for await (const entry of store.list(folder)) entries.push(entry);
-    for (const entry of entries) {
-      const own = `${folder}/${entry.name}`;
-      if (entry.kind === "folder") await remove(own);
-      await store.delete(own);
-    }
-  };
-  await remove(key);
+  await removeTree(store, key);
   await store.delete(key);
 }
 

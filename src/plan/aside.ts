@@ -4,9 +4,10 @@
  */
 
 import { membersFirst, moveObject } from "../convert/run/conversion-store.ts";
-import { deleteTree, walkKeys } from "../convert/run/destination.ts";
+import { deleteTree } from "../convert/run/destination.ts";
 import { isFolderDocument } from "../convert/targets/column-target.ts";
 import { isTaken, joinKey, splitKey } from "../store/key.ts";
+import { walkKeys } from "../store/tree.ts";
 import type { WritableStore } from "../store/types.ts";
 
 /** The temporary place and the destination. */

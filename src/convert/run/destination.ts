@@ -8,6 +8,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
+import { walkKeys } from "../../store/tree.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
 
 /** Name of the record in the folder of a hierarchy. Beside a destination, the destination's name is the prefix. */
@@ -347,22 +348,6 @@ async function holdsObjects(
 ): Promise<boolean> {
   for await (const key of walkKeys(store, folder, signal)) return key !== undefined;
   return false;
-}
-
-/** The keys of all objects below a folder. */
-export async function* walkKeys(
-  store: ReadableStore,
-  folder: string,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<string> {
-  const folders = [folder];
-  for (let next = folders.pop(); next !== undefined; next = folders.pop()) {
-    for await (const { name, kind } of store.list(next, { signal })) {
-      const key = joinKey(next, name);
-      if (kind === "folder") folders.push(key);
-      else yield key;
-    }
-  }
 }
 
 /** The error for a destination that is taken. */

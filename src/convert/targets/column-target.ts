@@ -10,6 +10,7 @@ import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { isTaken, joinKey } from "../../store/key.ts";
+import { walkKeys } from "../../store/tree.ts";
 import type { ReadableStore, WritableStore } from "../../store/types.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
 import { ZarrGroup } from "../../zarr/read/group.ts";
@@ -28,7 +29,7 @@ import type {
   TaskContext,
 } from "../pipeline.ts";
 import { compareStreams, compareValues } from "../run/compare.ts";
-import { deleteTree, walkKeys } from "../run/destination.ts";
+import { deleteTree } from "../run/destination.ts";
 import { type Column, describeBytes, describeColumn } from "../sources/columns.ts";
 import { CopyingEncoder } from "../sources/offered-chunks.ts";
 import { chooseColumns } from "../sources/source-array.ts";
@@ -318,7 +319,7 @@ async function claim(
     // Readers would take parts of an earlier result for parts of this one.
     const isOld = (path: string): boolean => isPart?.(path.slice(folder.length + 1)) === true;
     const old: string[] = [];
-    for await (const path of walkKeys(store, folder, undefined)) if (isOld(path)) old.push(path);
+    for await (const path of walkKeys(store, folder)) if (isOld(path)) old.push(path);
     if (overwrite === true) for (const path of old) await store.delete(path);
     else if (old[0] !== undefined)
       throw new SuperchunkError(

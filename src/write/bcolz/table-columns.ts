@@ -10,6 +10,7 @@ import { SuperchunkError } from "../../errors.ts";
 import { MAX_COLUMNS, tooManyColumns } from "../../format/folder.ts";
 import type { DType, Field } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
+import { walkKeys } from "../../store/tree.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
 import type { Extent } from "../../values/selection.ts";
 import { type ResizePlan, type SetPlan, touchedChunks } from "../editable.ts";
@@ -158,11 +159,7 @@ async function copyObject(store: WritableStore, from: string, to: string): Promi
 
 async function keysOf(store: WritableStore, folder: string): Promise<string[]> {
   const keys: string[] = [];
-  for await (const { name, kind } of store.list(folder)) {
-    const key = joinKey(folder, name);
-    if (kind === "folder") keys.push(...(await keysOf(store, key)));
-    else keys.push(key);
-  }
+  for await (const key of walkKeys(store, folder)) keys.push(key);
   return keys;
 }
 

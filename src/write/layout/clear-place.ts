@@ -1,6 +1,7 @@
 /** Prepares a place for a new array: empty, or emptied on request. Knows which files archives have; touches no others. */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { hasEntries, joinKey } from "../../store/key.ts";
+import { removeTree } from "../../store/tree.ts";
 import type { ReadableStore, WritableStore } from "../../store/types.ts";
 import { readTable } from "../bcolz/bcolz-create.ts";
 
@@ -50,16 +51,6 @@ async function columnsOf(store: WritableStore, path: string): Promise<readonly s
 async function removeFiles(store: WritableStore, folder: string): Promise<void> {
   for (const name of FILES) await store.delete(joinKey(folder, name));
   await store.sync?.([]);
-}
-
-export async function removeTree(store: WritableStore, folder: string): Promise<void> {
-  const entries = [];
-  for await (const entry of store.list(folder)) entries.push(entry);
-  for (const { name, kind } of entries) {
-    const key = joinKey(folder, name);
-    if (kind === "folder") await removeTree(store, key);
-    await store.delete(key);
-  }
 }
 
 async function hasSome(store: ReadableStore, path: string): Promise<boolean> {

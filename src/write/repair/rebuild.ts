@@ -25,6 +25,7 @@ import {
 import { superchunkName } from "../../format/naming.ts";
 import { PlacedStore } from "../../places/placed-store.ts";
 import { joinKey } from "../../store/key.ts";
+import { removeTree } from "../../store/tree.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { ArrayWriter } from "../array/array-writer.ts";
 import { commitStorage } from "../array/changes.ts";
@@ -172,7 +173,10 @@ export async function repairInPlace(
   await writer.root.settled();
   await settleNames(writer);
   await writer.root.settled();
-  if (options.discard === true && aside !== undefined) await discardAside(store, aside);
+  if (options.discard === true && aside !== undefined) {
+    await removeTree(store, aside);
+    await store.delete(aside);
+  }
   return { filled: writer.filled, aside: options.discard === true ? undefined : aside };
 }
 
@@ -277,14 +281,4 @@ async function keep(store: WritableStore, key: string, target: string): Promise<
     }
   }
   await store.put(target, pieces(), { durable: true });
-}
-
-/** Removes everything that was set aside, with its folders. */
-async function discardAside(store: WritableStore, folder: string): Promise<void> {
-  for await (const { name, kind } of store.list(folder)) {
-    const key = joinKey(folder, name);
-    if (kind === "folder") await discardAside(store, key);
-    else await store.delete(key);
-  }
-  await store.delete(folder);
 }
