@@ -167,19 +167,19 @@ const LATER: Readonly<Record<string, number>> = {
   hdf5: 2_357,
   blosc2: 3_086,
   tables: 1_628,
-  codec2: 1_687,
+  codec2: 1_680,
   pool: 533,
-  scan: 2_150,
+  scan: 2_145,
   plan: 2_447,
   queue: 571,
   page: 5_448,
-  places: 884,
+  places: 880,
   buckets: 1_475,
 };
 
 /** Limits that only go down: a change that lowers a figure also lowers its limit here. `bar` is the goal. */
 const LIMITS = {
-  lines: { limit: 85_900, bar: 58_000 },
+  lines: { limit: 85_800, bar: 58_000 },
   files: { limit: 374, bar: 380 },
   "largest folder": { limit: 22, bar: 22 },
   "functions with six parameters and more": { limit: 3, bar: 5 },

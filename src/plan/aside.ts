@@ -29,17 +29,14 @@ export async function makeAside<T>(
   try {
     const made = await make(place);
     if (store.rename === undefined) await moveEach(store, place, { to, signal });
-    else if (!(await isTaken(store, to))) await store.rename(place, to).catch(unlessTaken(store, to));
+    else if (!(await isTaken(store, to)))
+      await store.rename(place, to).catch(async (error: unknown) => {
+        if (!(await isTaken(store, to))) throw error;
+      });
     return made;
   } finally {
     await deleteTree(store, own, new Set());
   }
-}
-
-function unlessTaken(store: WritableStore, to: string): (error: unknown) => Promise<void> {
-  return async (error) => {
-    if (!(await isTaken(store, to))) throw error;
-  };
 }
 
 /** Moves objects one by one. The object that makes the others visible is last; if it exists, all of them do. */
