@@ -133,7 +133,7 @@ async function frames(browser: Browser): Promise<Figures> {
               last = now;
             }
             const scripted = [...window.scripted];
-            press("All cells in sight");
+            press("Fit all cells");
             await frame();
             return { deltas, scripted };
           },

@@ -22,6 +22,8 @@ export class ChunkMap {
   readonly draw: () => void = onceAFrame(() => this.#drawNow());
   readonly #data: ChunkData;
   readonly #canvas: HTMLCanvasElement;
+  /** The frame of the cell under the pointer: moving it draws no cell again. */
+  readonly #frame: HTMLElement = h("i", { hidden: true });
   readonly #space: HTMLElement = h("div", { class: "space" });
   readonly #onPoint: (cell: number | undefined, x: number, y: number) => void;
   colouring: Colouring = "ratio";
@@ -43,7 +45,7 @@ export class ChunkMap {
     this.#total = Math.max(1, data.total);
     this.#onPoint = (cell, x, y) => on.point(cell, x, y);
     this.#canvas = h("canvas", {});
-    this.#space.append(this.#canvas);
+    this.#space.append(this.#canvas, this.#frame);
     this.element = h(
       "div",
       {
@@ -58,17 +60,13 @@ export class ChunkMap {
     );
     const point = (event: MouseEvent): void => {
       const cell = this.#cellAt(event);
-      if (cell !== this.#cursor) {
-        this.#cursor = cell;
-        this.draw();
-      }
+      if (cell !== this.#cursor) this.#setCursor(cell);
       this.#onPoint(cell, event.clientX, event.clientY);
     };
     this.element.addEventListener("pointermove", point);
     this.element.addEventListener("pointerleave", () => {
-      this.#cursor = undefined;
+      this.#setCursor(undefined);
       this.#onPoint(undefined, 0, 0);
-      this.draw();
     });
     this.element.addEventListener("click", (event) => {
       const cell = this.#cellAt(event);
@@ -113,7 +111,6 @@ export class ChunkMap {
 
   /** Shows a chunk as if it were under the pointer. */
   focusOn(cell: number): void {
-    this.#cursor = cell;
     const { columns, size } = this.#grid();
     const top = Math.floor(cell / columns) * size;
     const { scrollTop, clientHeight } = this.element;
@@ -125,7 +122,18 @@ export class ChunkMap {
       box.left + (cell % columns) * size + size,
       box.top + top - this.element.scrollTop + size,
     );
-    this.draw();
+    this.#setCursor(cell);
+  }
+
+  #setCursor(cell: number | undefined): void {
+    this.#cursor = cell;
+    this.#frame.hidden = cell === undefined;
+    if (cell === undefined) return;
+    const { columns, size } = this.#grid();
+    const edge = Math.max(size - (size >= 3 ? 1 : 0), 6);
+    const out = Math.max(0, (6 - size) / 2);
+    const [x, y] = [(cell % columns) * size - out, Math.floor(cell / columns) * size - out];
+    this.#frame.style.cssText = `left:${x}px;top:${y}px;width:${edge}px;height:${edge}px`;
   }
 
   #key(event: KeyboardEvent, choose: (cell: number) => void): void {
@@ -220,18 +228,8 @@ export class ChunkMap {
       }
       for (let y = from + 1; y < to; y++) pixels.copyWithin(y * width, line, line + width);
     }
-    const context = canvas.getContext("2d");
-    context?.putImageData(this.#image, 0, 0);
-    if (context !== null && this.#cursor !== undefined) {
-      context.strokeStyle = getComputedStyle(this.element).color;
-      context.lineWidth = 2 * scale;
-      const [x, y] = [
-        (this.#cursor % columns) * step,
-        (Math.floor(this.#cursor / columns) * size - scrollTop) * scale,
-      ];
-      const edge = Math.max(step, 6 * scale);
-      context.strokeRect(x - (edge - step) / 2, y - (edge - step) / 2, edge - gap, edge - gap);
-    }
+    canvas.getContext("2d")?.putImageData(this.#image, 0, 0);
+    this.#setCursor(this.#cursor);
   }
 
   /** Returns a function for the colours of cells: stored for all cells, or computed for the visible ones. */

@@ -117,7 +117,7 @@ class ChunkView {
           "span",
           { class: "group" },
           zoom(-1, "Smaller cells", "−"),
-          zoom(0, "All cells in sight", "Fit"),
+          zoom(0, "Fit all cells", "Fit"),
           zoom(1, "Larger cells", "+"),
         ),
       ),

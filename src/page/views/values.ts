@@ -162,7 +162,7 @@ export function view(shown: Shown): HTMLElement {
 function counted(shown: Shown, columns: readonly ColumnFacts[]): HTMLElement | string {
   if (columns.length === 0) return "";
   const { now, signal } = shown;
-  const place = h("div");
+  const place = h("div", { tabindex: 0, role: "group", "aria-label": "Statistics of columns" });
   const details = h(
     "details",
     { class: "counted", open: now.state.more["statistics"] === "open", ontoggle: () => void toggled() },
