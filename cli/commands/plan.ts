@@ -226,8 +226,8 @@ export function addRun(program: Command, context: Context): void {
       `
 The share is taken from the environment of Slurm arrays, indexed Kubernetes Jobs
 (with --shares), AWS Batch arrays, and GNU parallel (with --shares). A task that
-runs twice writes the same bytes. Exit code 1: a task failed, and may succeed in
-another run; 3: an archive is damaged: "finish" leaves it out and names it.
+runs twice writes the same bytes. Exit code 1: a task failed; 3: an archive is
+damaged. "finish" leaves out archives that fail in every run, and names them.
 
 Examples:
   superchunk run plan.json
@@ -253,12 +253,13 @@ async function run(location: string, flags: RunFlags, context: Context): Promise
     context.note(isFinal ? exitCodeOf(new SuperchunkError(code, "")) : EXIT.failed);
   if (flags.json === true) return context.json(result);
   printFailures(result.failures, "failed", context);
-  const { units, done, kept, failed, nbytes } = result;
+  const { units, done, kept, failed, failedBefore, nbytes } = result;
   const words = [
     `${formatCount(done)} of ${formatPlural(units, "task")} done`,
     formatSize(nbytes),
-    ...(kept > 0 ? [`${formatCount(kept)} done before`] : []),
+    ...(kept > failedBefore ? [`${formatCount(kept - failedBefore)} done before`] : []),
     ...(failed > 0 ? [`${formatCount(failed)} failed`] : []),
+    ...(failedBefore > 0 ? [`${formatCount(failedBefore)} failed before ("status" says why)`] : []),
   ];
   const none = "nothing to do: the plan is finished, or this share has no tasks";
   await context.out.line(units === 0 ? none : words.join(", "));
@@ -298,56 +299,66 @@ export function addFinish(program: Command, context: Context): void {
     .command("finish")
     .description("complete a plan when all its tasks are done: the result becomes visible, its root last")
     .argument("<plan>", "the plan, a file or a folder")
+    .option(
+      "--without-failed",
+      "leave out archives that have changed, are missing, or could not be read, and name them",
+    )
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
 If tasks are missing, the exit code is 1 and nothing becomes visible. The
-command can be killed at any time and run again.
+command can be killed at any time and run again. Archives that fail in every
+run are always left out and named. Give --without-failed only when no process
+runs the plan any more.
 
 Examples:
-  superchunk finish plan.json`,
+  superchunk finish plan.json
+  superchunk finish plan.json --without-failed`,
     )
-    .action(async (location: string, flags: { readonly json?: boolean }) => {
-      try {
-        const { io, signal } = context;
-        const ended = await withProgress(io, "finish", {}, (onProgress) =>
-          finish(location, { signal, onProgress }),
-        );
-        if (ended === undefined) {
-          if (flags.json === true) return await context.json({ plan: location, finished: "before" });
-          return await context.out.line(
-            "nothing is left to do: the plan was finished before, or another conversion has made what is there",
+    .action(
+      async (location: string, flags: { readonly withoutFailed?: boolean; readonly json?: boolean }) => {
+        try {
+          const { io, signal } = context;
+          const { withoutFailed } = flags;
+          const ended = await withProgress(io, "finish", {}, (onProgress) =>
+            finish(location, { signal, onProgress, withoutFailed }),
           );
+          if (ended === undefined) {
+            if (flags.json === true) return await context.json({ plan: location, finished: "before" });
+            return await context.out.line(
+              "nothing is left to do: the plan was finished before, or another conversion has made what is there",
+            );
+          }
+          const { plan: made, report, damage, ...result } = ended;
+          if (result.references !== undefined) {
+            const form = (made.options as Pick<PlanPathOptions, "form">).form ?? "icechunk";
+            return await printReferences(
+              result.references,
+              made.to,
+              { ...flags, to: form, guard: true },
+              context,
+            );
+          }
+          if (report !== undefined && made.command === "repair")
+            return await printRepairs(report, flags, context);
+          if (report !== undefined) return await printReport(report, flags, context);
+          noteFailures(result.entries, context);
+          printDamage(damage, (made.options as Pick<ConvertFlags, "damaged">).damaged, context);
+          if (flags.json === true) return await context.json({ plan: location, finished: "now", ...result });
+          // Options that the plan was made with.
+          const asked = { to: "zarr", ...made.options } as Pick<ConvertFlags, "to" | "grid">;
+          await printResult(result, { destination: made.to, flags: asked }, context);
+        } catch (error) {
+          if (!isSuperchunkError(error, "INCOMPLETE") || error.details.field !== "tasks") throw error;
+          // Not a failure of the data: some tasks are not done yet.
+          context.note(EXIT.failed);
+          context.message(error.message);
+          if (flags.json === true)
+            await context.json({ plan: location, finished: "not yet", message: error.message });
         }
-        const { plan: made, report, damage, ...result } = ended;
-        if (result.references !== undefined) {
-          const form = (made.options as Pick<PlanPathOptions, "form">).form ?? "icechunk";
-          return await printReferences(
-            result.references,
-            made.to,
-            { ...flags, to: form, guard: true },
-            context,
-          );
-        }
-        if (report !== undefined && made.command === "repair")
-          return await printRepairs(report, flags, context);
-        if (report !== undefined) return await printReport(report, flags, context);
-        noteFailures(result.entries, context);
-        printDamage(damage, (made.options as Pick<ConvertFlags, "damaged">).damaged, context);
-        if (flags.json === true) return await context.json({ plan: location, finished: "now", ...result });
-        // Options that the plan was made with.
-        const asked = { to: "zarr", ...made.options } as Pick<ConvertFlags, "to" | "grid">;
-        await printResult(result, { destination: made.to, flags: asked }, context);
-      } catch (error) {
-        if (!isSuperchunkError(error, "INCOMPLETE") || error.details.field !== "tasks") throw error;
-        // Not a failure of the data: some tasks are not done yet.
-        context.note(EXIT.failed);
-        context.message(error.message);
-        if (flags.json === true)
-          await context.json({ plan: location, finished: "not yet", message: error.message });
-      }
-    });
+      },
+    );
 }
 
 /** Milliseconds between updates. */

@@ -5,7 +5,13 @@ import type { DamageReport, HolePolicy } from "../archive/kinds/types.ts";
 import { at } from "../bytes/arrays.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
-import { finishShared, finishWork, NOTHING_CONVERTED, type SharedResult } from "../plan/finish.ts";
+import {
+  type FinishOptions,
+  finishShared,
+  finishWork,
+  NOTHING_CONVERTED,
+  type SharedResult,
+} from "../plan/finish.ts";
 import { checkPlan, planShared, type SharedJob, type SharedWork } from "../plan/job.ts";
 import { type PlaceWork, planPlaces } from "../plan/places.ts";
 import {
@@ -443,12 +449,12 @@ export interface FinishResult extends SharedResult {
  */
 export function finish(
   planned: SharedPlan | string,
-  options: Pick<ShareOptions, "signal" | "onProgress" | "encoder"> & ThreadOptions = {},
+  options: FinishOptions & ThreadOptions = {},
 ): Promise<FinishResult | undefined> {
   return withJob(planned, async (job, references) => {
-    const { signal, onProgress } = options;
+    const { signal, onProgress, withoutFailed } = options;
     if (job.work !== undefined) {
-      const report = await finishWork(job, job.work, { signal });
+      const report = await finishWork(job, job.work, { signal, withoutFailed });
       const written = references?.();
       if (job.plan.command === "virtualize" && written === undefined) return undefined;
       return {
@@ -459,7 +465,7 @@ export function finish(
       };
     }
     const encoder = options.encoder ?? encoderOf(options);
-    const result = await finishShared(job, { signal, onProgress, encoder });
+    const result = await finishShared(job, { signal, onProgress, encoder, withoutFailed });
     if (result === undefined) return undefined;
     const { plan: made } = job;
     const { to } = unpackOptions(made.options);

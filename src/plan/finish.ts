@@ -15,6 +15,7 @@ import {
 import { publishDirectly } from "../convert/run/conversion-store.ts";
 import { deleteTree } from "../convert/run/destination.ts";
 import {
+  deleteAt,
   failuresOf,
   folderDocuments,
   restreamedIn,
@@ -51,6 +52,15 @@ const TRIES = 5;
 /** Missing units that an error names. */
 const NAMED = 5;
 
+/** Options of the end of a plan. */
+export interface FinishOptions extends Pick<ConvertOptions, "signal" | "onProgress" | "encoder"> {
+  /**
+   * Also leaves out sources whose tasks failed, and may succeed in another run: those that have changed, are missing or could not be read.
+   * `entries` or the report name them. Default false: `INCOMPLETE`. For plans of many sources.
+   */
+  readonly withoutFailed?: boolean | undefined;
+}
+
 /**
  * Ends a plan: checks that every unit has its receipt and every object its size, compares values if the plan asks for it, and
  * publishes the remaining documents, the root's last. It can be killed at any point and run again; undefined if everything was
@@ -60,7 +70,7 @@ const NAMED = 5;
  */
 export async function finishShared(
   shared: SharedJob,
-  options: Pick<ConvertOptions, "signal" | "onProgress" | "encoder"> = {},
+  options: FinishOptions = {},
 ): Promise<SharedResult | undefined> {
   for (let tries = 1; tries < TRIES; tries++)
     try {
@@ -74,7 +84,7 @@ export async function finishShared(
 
 async function finishOnce(
   shared: SharedJob,
-  options: Pick<ConvertOptions, "signal" | "onProgress" | "encoder">,
+  { withoutFailed = false, ...options }: FinishOptions,
 ): Promise<SharedResult | undefined> {
   const started = performance.now();
   const job = openJob(shared, options);
@@ -86,7 +96,7 @@ async function finishOnce(
   const { plan, units } = job;
   // A plan without tasks, for example of an empty array, is never run.
   if (units.count === 0) await takeDestination(job);
-  const end = new Finish(job, options.signal);
+  const end = new Finish(job, plan.isTree && withoutFailed, options.signal);
   if (!(await end.readReceipts())) return undefined;
   await end.checkObjects();
   for (const index of plan.sources.keys()) await end.finishSource(index);
@@ -119,6 +129,7 @@ interface TaskSums extends ChunkCounts {
 class Finish {
   readonly damage: DamageReport[] = [];
   readonly #job: Opened;
+  readonly #withoutFailed: boolean;
   readonly #signal: AbortSignal | undefined;
   readonly #whole = new Map<number, UnitReceipt>();
   readonly #sums = new Map<number, TaskSums>();
@@ -132,8 +143,9 @@ class Finish {
   readonly #ended = new Map<string, boolean>();
   #nodes = 0;
 
-  constructor(job: Opened, signal: AbortSignal | undefined) {
+  constructor(job: Opened, withoutFailed: boolean, signal: AbortSignal | undefined) {
     this.#job = job;
+    this.#withoutFailed = withoutFailed;
     this.#signal = signal;
   }
 
@@ -155,6 +167,13 @@ class Finish {
         path: at(plan.sources, 0).path,
         field: "tasks",
       });
+    if (this.#withoutFailed)
+      for (const [unit, { code, message }] of failing) {
+        const { source } = units.place(unit);
+        const { first, end } = units.of(source);
+        this.#failed.set(source, { code, message });
+        states.fill(DONE, first, end);
+      }
     return areAllDone(this.#job, failing, (unit) => states[unit] === DONE);
   }
 
@@ -227,7 +246,7 @@ class Finish {
     const { path, node, tasks, failure } = at(plan.sources, index);
     const failed = failure ?? this.#failed.get(index);
     if (failed !== undefined) {
-      if (tasks !== undefined) await this.#removeSource(index);
+      if (tasks !== undefined || this.#withoutFailed) await this.#removeSource(index);
       this.#entries.push({ path, node, status: "failed", ...failed });
       return;
     }
@@ -273,7 +292,8 @@ class Finish {
       this.#remember(node, described.length, described);
     } catch (error) {
       this.#signal?.throwIfAborted();
-      if (!plan.isTree || (isSuperchunkError(error) && MAY_PASS.has(error.code))) throw error;
+      const mayPass = isSuperchunkError(error) && MAY_PASS.has(error.code);
+      if (!plan.isTree || (mayPass && !this.#withoutFailed)) throw error;
       const entry = failureOf(error, path);
       await this.#removeSource(index);
       this.#entries.push({ path, node, status: "failed", ...entry });
@@ -283,7 +303,10 @@ class Finish {
   /** Removes what tasks of a source made. */
   async #removeSource(index: number): Promise<void> {
     const { plan, target, store, path } = this.#job;
-    if (target.isHierarchy) return deleteTree(store, joinKey(path, at(plan.sources, index).node), new Set());
+    const { node, tasks } = at(plan.sources, index);
+    const key = joinKey(path, node);
+    if (target.isHierarchy) return deleteTree(store, key, new Set());
+    if (tasks === undefined) return deleteAt(store, `${key}${target.ending ?? ""}`);
     const folders = new Set<string>();
     for (const [source, { key }] of this.#objects) {
       if (source !== index) continue;
@@ -372,9 +395,9 @@ async function areAllDone(
 export async function finishWork(
   shared: SharedJob,
   work: SharedWork,
-  options: Pick<ConvertOptions, "signal">,
+  options: Pick<FinishOptions, "signal" | "withoutFailed">,
 ): Promise<readonly JsonObject[]> {
-  const job = openJob(shared, options);
+  const job = openJob(shared, { signal: options.signal });
   const { plan, units, store, path } = job;
   const { report, end } = work;
   if (await isFinished(job)) {
@@ -389,6 +412,9 @@ export async function finishWork(
       found[unit] = line ?? lineOfFailure(plan, units.place(unit).source, failure);
     },
   });
+  if (options.withoutFailed === true)
+    for (const [unit, { code, message }] of failing)
+      found[unit] = lineOfFailure(plan, units.place(unit).source, { code, message });
   if (!(await areAllDone(job, failing, (unit) => found[unit] !== undefined)))
     return finishWork(shared, work, options);
   const lines = plan.sources.map(({ failure }, source) =>

@@ -79,6 +79,8 @@ export interface ShareResult {
   /** Units that already had a receipt. */
   readonly kept: number;
   readonly failed: number;
+  /** Units among `kept` that always fail; `retryFailed` runs them again. */
+  readonly failedBefore: number;
   /** Uncompressed bytes of the completed units. */
   readonly nbytes: number;
   readonly failures: readonly ShareFailure[];
@@ -147,6 +149,7 @@ class Share {
       done: this.#done,
       kept: mine.length - todo.length,
       failed: failures.reduce((sum, each) => sum + each.units, 0),
+      failedBefore: retryFailed === true ? 0 : mine.filter((unit) => known[unit] === FAILED).length,
       nbytes: this.#nbytes,
       failures,
     };
@@ -466,9 +469,8 @@ export async function runShared(job: SharedJob, options: ShareOptions): Promise<
       field: "share",
       found: `${k}/${n}`,
     });
-  const share = await openShare(job, options);
-  if (share !== undefined) return share.run();
-  return { plan: job.plan.id, units: 0, done: 0, kept: 0, failed: 0, nbytes: 0, failures: [] };
+  const nothing = { units: 0, done: 0, kept: 0, failed: 0, failedBefore: 0, nbytes: 0, failures: [] };
+  return (await (await openShare(job, options))?.run()) ?? { plan: job.plan.id, ...nothing };
 }
 
 /** Takes the destination; undefined if the plan is finished. */

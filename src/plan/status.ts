@@ -18,7 +18,7 @@ export interface SharedStatus {
   /** Uncompressed bytes of all units, and of those that are done. */
   readonly nbytes: number;
   readonly nbytesDone: number;
-  /** Uncompressed bytes per second since the first process began; 0 before anything is done. */
+  /** Uncompressed bytes per second of the time in which a process ran; 0 before anything is done. */
   readonly rate: number;
   /** Seconds left at that rate; absent before anything is done. */
   readonly secondsLeft?: number;
@@ -75,10 +75,12 @@ export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
   const running = all.map(({ ended, running: own }) =>
     ended ? [] : own.filter((unit) => states[unit] === 0),
   );
-  const seconds =
-    (all.reduce((last, { updated }) => Math.max(last, updated), 0) -
-      all.reduce((first, { started }) => Math.min(first, started), Number.POSITIVE_INFINITY)) /
-    1000;
+  // The time in which at least one process ran: shares may be run days apart.
+  let [seconds, end] = [0, 0];
+  for (const { started, updated } of all.toSorted((a, b) => a.started - b.started)) {
+    seconds += Math.max(0, updated - Math.max(started, end)) / 1000;
+    end = Math.max(end, updated);
+  }
   const rate = seconds > 0 ? nbytesDone / seconds : 0;
   return {
     ...base,

@@ -359,7 +359,10 @@ test("several writers append together, and a repaired copy has the whole superch
   const mended = join(folder, "mended");
   const { code, err } = await runCli(["repair", root, mended, "--allow", cold, "--holes", "fill"]);
   expect([code, err]).toEqual([3, expect.stringContaining("__2__.bin")]);
-  expect(await valuesOf(mended, [])).toEqual(values.map((value, row) => (row >= 16 && row < 32 ? 0 : value)));
+  const filled = values.map((value, row) => (row >= 16 && row < 32 ? 0 : value));
+  expect(await valuesOf(mended, [])).toEqual(filled);
+  expect((await runCli(["repair", root, "--in-place", "--allow", cold, "--holes", "fill"])).code).toBe(3);
+  expect(await valuesOf(root, ["--allow", cold])).toEqual(filled);
 });
 
 test("options that do not work with places are refused with the reason", async () => {
@@ -383,7 +386,7 @@ test("options that do not work with places are refused with the reason", async (
   );
   await refused(/not overwritten/, "create", root, "--dtype", "<i4", "--overwrite");
   await refused(/is not allowed/, "repair", root, join(folder, "mended"));
-  await refused(/cannot be repaired in place/, "repair", root, "--in-place", "--allow", cold);
+  await refused(/is not allowed/, "repair", root, "--in-place");
   await refused(/go together/, "place", root, "--move", "all");
   await refused(/3\.\.7/, "place", root, "--move", "x", "--to", "cold");
   await refused(/no places/, "compact", join(folder, "plain"), "--move-older-than", "3").catch(

@@ -265,17 +265,35 @@ it("a process that takes the destination while another has created files under i
 });
 
 describe("a source", () => {
-  it("that changed since the plan was made is named, and the others are run", async () => {
-    const source = await makeTree();
-    const target = new MemoryStore();
-    const job = await planOf(source, target);
-    await putCarray(source, "in/odd/3.bcolz", new Uint8Array(800), 16, { dtype: "float64", shape: [100] });
-    const { failures, done } = await runShared(job, {});
-    expect(done).toBe(8);
-    expect(failures).toMatchObject([{ code: "CONFLICT", isFinal: false }]);
-    expect(failures[0]?.path).toContain("odd/3.bcolz");
-    await expect(finishShared(job)).rejects.toMatchObject({ code: "INCOMPLETE" });
-    expect(await target.get("out/zarr.json")).toBeUndefined();
+  it.each([{}, { to: "npy" }, { to: "bcolz" }] as const)(
+    "that changed since the plan was made is named, and the others are run: %o",
+    async (options) => {
+      const source = await makeTree();
+      const target = new MemoryStore();
+      const job = await planOf(source, target, options);
+      await putCarray(source, "in/odd/3.bcolz", new Uint8Array(800), 16, { dtype: "float64", shape: [100] });
+      const { failures, done } = await runShared(job, {});
+      expect(done).toBe(8);
+      expect(failures).toMatchObject([{ code: "CONFLICT", isFinal: false }]);
+      expect(failures[0]?.path).toContain("odd/3.bcolz");
+      await expect(finishShared(job)).rejects.toMatchObject({ code: "INCOMPLETE" });
+      expect(await target.get("out/zarr.json")).toBeUndefined();
+      // What a process made of it, and was killed before its receipt.
+      const { node } = job.plan.sources.find(({ path }) => path.includes("odd/3")) ?? { node: "" };
+      const made = `out/${node}`;
+      await target.put(options.to === "npy" ? `${made}.npy` : `${made}/zarr.json`, Uint8Array.of(1));
+      const result = await finishShared(job, { withoutFailed: true });
+      expect(result).toMatchObject({ converted: 8, failed: 1 });
+      expect(result?.entries.filter(({ code }) => code === "CONFLICT")).toHaveLength(1);
+      for (const key of await keysOf(source)) if (key.startsWith("in/odd/3.")) await source.delete(key);
+      expect(await objectsOf(target)).toEqual(await straight(source, options));
+    },
+  );
+
+  it("that was never tried is not left out", async () => {
+    const job = await planOf(await makeTree(), new MemoryStore());
+    await runShared(job, { share: { k: 1, n: 2 } });
+    await expect(finishShared(job, { withoutFailed: true })).rejects.toMatchObject({ code: "INCOMPLETE" });
   });
 
   it("that always fails is reported once, and does not stop the rest", async () => {
@@ -284,6 +302,7 @@ describe("a source", () => {
     const job = await planOf(source, target);
     for (const k of [1, 2, 3]) await runShared(job, { share: { k, n: 3 } });
     expect((await statusOf(job)).failures).toHaveLength(1);
+    expect(await runShared(job, {})).toMatchObject({ done: 0, kept: 9, failed: 0, failedBefore: 1 });
     const result = await finishShared(job);
     expect(result).toMatchObject({ converted: 8, failed: 1 });
     expect(await objectsOf(target)).toEqual(await straight(source));
