@@ -45,20 +45,14 @@ function boundsOf(kind: ValueKind, width: number, values: Uint8Array | readonly 
   if (values.length === 0) return NOTHING;
   if (!(values instanceof Uint8Array)) return boundsOfTexts(values, values.length);
   if (kind in NUMBERS) return boundsOfNumbers(kind as NumberKind, values);
-  switch (kind) {
-    case "half":
-      return boundsOfNumbers(
-        "float",
-        bytesOf(Float32Array.from(new Uint16Array(...elementsOf(values, 2)), fromHalf)),
-      );
-    case "bool":
-      return boundsOfNumbers("int32", bytesOf(Int32Array.from(values, (flag) => (flag === 0 ? 0 : 1))));
-    default:
-      return boundsOfTexts(
-        { at: (i) => values.subarray(i * width, (i + 1) * width) },
-        Math.floor(values.length / width),
-      );
+  if (kind === "half") {
+    const numbers = Float32Array.from(new Uint16Array(...elementsOf(values, 2)), fromHalf);
+    return boundsOfNumbers("float", bytesOf(numbers));
   }
+  if (kind === "bool")
+    return boundsOfNumbers("int32", bytesOf(Int32Array.from(values, (flag) => (flag === 0 ? 0 : 1))));
+  const texts = { at: (i: number) => values.subarray(i * width, (i + 1) * width) };
+  return boundsOfTexts(texts, Math.floor(values.length / width));
 }
 
 /** The numbers that the kernel compares, in its order. */
@@ -72,34 +66,58 @@ const KINDS = Object.keys(NUMBERS);
 /** The exports of the WebAssembly module. @see src/kernels/assembly/bounds.ts */
 type BoundsKernel = { bounds(kind: number, src: number, length: number, out: number): number };
 
-let boundsModule: WebAssembly.Module | undefined;
+/** Undefined before it is compiled; null if the host does not compile, such as Cloudflare Workers. */
+let boundsModule: WebAssembly.Module | null | undefined;
 /** The kernels that compare numbers in the memory of decoding kernels. */
 const guests = new WeakMap<DecodeKernel, BoundsKernel>();
 
 function boundsOfNumbers(kind: NumberKind, values: Uint8Array): Bounds {
+  const { least, greatest, isAscending } = inKernel(kind, values) ?? inScript(kind, values);
+  // There is nothing but NaN, perhaps a single one, which is not compared with any other.
+  if (least > greatest) return { ...NOTHING, isAscending: false };
+  const isFloat = kind === "float" || kind === "double";
+  const zeros = { least: least === 0 && isFloat ? -0 : least, greatest: greatest === 0 ? 0 : greatest };
+  return { isOpen: false, ...zeros, isAscending };
+}
+
+type Compared = { least: number | bigint; greatest: number | bigint; isAscending: boolean };
+
+function inKernel(kind: NumberKind, values: Uint8Array): Compared | undefined {
+  try {
+    if (boundsModule === undefined) boundsModule = new WebAssembly.Module(fromHex(hex));
+  } catch {
+    boundsModule = null;
+  }
+  const module = boundsModule;
+  if (module === null) return undefined;
   return withBytes(values, (kernel, address) => {
-    boundsModule ??= new WebAssembly.Module(fromHex(hex));
     const env = { memory: kernel.calls.memory };
     const guest =
-      guests.get(kernel) ??
-      (new WebAssembly.Instance(boundsModule, { env }).exports as unknown as BoundsKernel);
+      guests.get(kernel) ?? (new WebAssembly.Instance(module, { env }).exports as unknown as BoundsKernel);
     guests.set(kernel, guest);
     const out = kernel.streams; // Unused between two calls.
     const isAscending = guest.bounds(KINDS.indexOf(kind), address, values.length, out) !== 0;
     const found = new NUMBERS[kind](kernel.memory.bytes.slice(out, out + 32).buffer);
     const lanes = found.length / 2;
-    const isFloat = kind === "float" || kind === "double";
     const least = at<number | bigint>([...found.subarray(0, lanes).sort()], 0);
-    const greatest = at<number | bigint>([...found.subarray(lanes).sort()], lanes - 1);
-    // There is nothing but NaN, perhaps a single one, which is not compared with any other.
-    if (least > greatest) return { ...NOTHING, isAscending: false };
     return {
-      isOpen: false,
-      least: least === 0 && isFloat ? -0 : least,
-      greatest: greatest === 0 ? 0 : greatest,
+      least,
+      greatest: at<number | bigint>([...found.subarray(lanes).sort()], lanes - 1),
       isAscending,
     };
   });
+}
+
+function inScript(kind: NumberKind, values: Uint8Array): Compared {
+  const found: Compared = { least: Infinity, greatest: -Infinity, isAscending: true };
+  let before: number | bigint = -Infinity;
+  for (const value of new NUMBERS[kind](values.slice().buffer)) {
+    if (!(value >= before)) found.isAscending = false;
+    if (value < found.least) found.least = value;
+    if (value > found.greatest) found.greatest = value;
+    before = value;
+  }
+  return found;
 }
 
 function boundsOfTexts(values: { at(index: number): Uint8Array | undefined }, count: number): Bounds {
@@ -156,17 +174,11 @@ export function mergeStatistics(pages: readonly ValueStatistics[]): ValueStatist
 }
 
 /** Encodes a bound in the plain encoding. */
-export function encodeBound({ kind, width }: Leaf, bound: Bound): Uint8Array {
+export function encodeBound({ kind }: Leaf, bound: Bound): Uint8Array {
   if (bound instanceof Uint8Array) return bound;
   if (kind === "bool") return Uint8Array.of(Number(bound));
-  const out = new Uint8Array(width ?? 0);
-  const view = new DataView(out.buffer);
-  if (typeof bound === "bigint") view.setBigInt64(0, bound, true);
-  else if (kind === "double") view.setFloat64(0, bound, true);
-  else if (kind === "float") view.setFloat32(0, bound, true);
-  else if (kind === "half") view.setUint16(0, toHalf(bound), true);
-  else view.setUint32(0, bound, true);
-  return out;
+  if (kind === "half") return bytesOf(Uint16Array.of(toHalf(Number(bound))));
+  return bytesOf(Reflect.construct(NUMBERS[kind as NumberKind], [[bound]]));
 }
 
 /** Decodes a 16-bit float. */

@@ -1,5 +1,5 @@
 /** Minimum and maximum of values, and whether they are sorted, match what sorting gives. */
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { encode, leaseDecoder } from "../../src/codec/index.ts";
 import type { Leaf, ValueKind } from "../../src/parquet/schema.ts";
 import { statisticsOf } from "../../src/parquet/statistics.ts";
@@ -103,4 +103,29 @@ test("numbers in memory that a decoder lends have the same bounds", async () => 
     expect(lent).toEqual(own);
   }
   lease.release();
+});
+
+test("hosts that do not compile WebAssembly find the same bounds", async () => {
+  const samples = (Object.keys(ARRAYS) as (keyof typeof ARRAYS)[]).flatMap((kind) => {
+    const isFloat = kind === "float" || kind === "double";
+    const lists = isFloat ? [...LISTS, [Number.NaN], [3, Number.NaN, 7], [-0, 0]] : LISTS;
+    return lists.map((list) => {
+      const values =
+        kind === "int64" || kind === "uint64" ? ARRAYS[kind].from(list.map(BigInt)) : ARRAYS[kind].from(list);
+      return { kind, width: values.BYTES_PER_ELEMENT, bytes: bytesOf(values), count: list.length };
+    });
+  });
+  const factsBy = (statistics: typeof statisticsOf) =>
+    samples.map(({ kind, width, bytes, count }) =>
+      statistics({ kind, width } as Leaf, { bytes, count, present: undefined }, bytes),
+    );
+  const expected = factsBy(statisticsOf);
+  vi.resetModules();
+  const { statisticsOf: fresh } = await import("../../src/parquet/statistics.ts");
+  const compile = vi.spyOn(WebAssembly, "Module").mockImplementation(function refuse() {
+    throw new WebAssembly.CompileError("not here");
+  });
+  expect(factsBy(fresh)).toEqual(expected);
+  expect(compile).toHaveBeenCalledOnce();
+  compile.mockRestore();
 });
